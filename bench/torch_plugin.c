@@ -232,9 +232,9 @@ void vram_torch_empty_cache(void) {
     for (int i = 0; i < DEVICES_MAX; i++) {
         vram_pool *pool = atomic_load(&devices[i].pool);
         if (pool != NULL) {
-            vram_pool_trim(pool, 0);
+            vram_pool_trim(pool, NULL, NULL);
             settle_streams(&devices[i]);
-            vram_pool_trim(pool, 0);
+            vram_pool_trim(pool, NULL, NULL);
         }
     }
 }

@@ -98,7 +98,7 @@ static vram_status run_buffered(const struct race *race, vram_readback *readback
         }
         if (status == VRAM_OK) {
             status = use_frame(race, frame.data, i);
-            vram_status given = vram_readback_give(readback, frame.number);
+            vram_status given = vram_readback_release(readback, frame.number);
             status = status == VRAM_OK ? given : status;
         }
     }

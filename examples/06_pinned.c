@@ -55,7 +55,7 @@ int main(void) {
             host[at] = (float)(i * FLOATS + at);
         }
         must(vram_buffer_span(all, (uint64_t)i * FLOATS * 4, (uint64_t)FLOATS * 4, &part));
-        must(vram_span_upload(part, host, queue));
+        must(vram_span_upload(queue, part, host));
         must(vram_queue_mark(queue, &copied[i % 2]));
     }
 

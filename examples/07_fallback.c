@@ -67,7 +67,7 @@ int main(void) {
         unsigned number;
         vram_span first = {layers[i % LAYERS], 0, sizeof number};
         bring(pool, layers[i % LAYERS], queue); /* and here a kernel would use it */
-        must(vram_span_download(first, &number, queue));
+        must(vram_span_download(queue, &number, first));
         must(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
         wrong += number != i % LAYERS;
     }

@@ -44,7 +44,7 @@ int main(void) {
             vram_feed_block block;
             must(vram_feed_begin(feed, BYTES, VRAM_TIMEOUT_DEFAULT, &block));
             memset(block.data, (int)step, BYTES);
-            must(vram_feed_submit(feed, block.number, compute, state, BYTES, NULL));
+            must(vram_feed_submit(feed, compute, state, block.number, BYTES, NULL));
             must(vram_readback_start(readback, compute, state, BYTES, NULL));
             must(vram_queue_fill(compute, state, 0xFF, 1, BYTES)); /* it changes at once */
         }
@@ -55,7 +55,7 @@ int main(void) {
             bool whole = bytes[0] == (unsigned char)frame.number;
             torn += !whole || memcmp(bytes, bytes + 1, BYTES - 1) != 0;
             seen++;
-            must(vram_readback_give(readback, frame.number));
+            must(vram_readback_release(readback, frame.number));
         }
     }
     must(vram_stream_set_wait(streams, VRAM_TIMEOUT_DEFAULT));

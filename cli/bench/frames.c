@@ -222,7 +222,7 @@ static bool round_double(void *user, struct way *way, uint64_t *ns) {
         uint64_t submitted = ways_now();
         if (status == VRAM_OK) {
             take_in(frames, frame.data, (uint32_t)frame.number);
-            status = vram_readback_give(frames->readback, frame.number);
+            status = vram_readback_release(frames->readback, frame.number);
         }
         frames->waited_ns += arrived - start;
         frames->submitted_ns += submitted - arrived;

@@ -39,7 +39,7 @@ struct row {
     char reason[WAY_REASON_MAX]; /* why it was not measured; "": it was */
 };
 
-static struct row rows[STRATEGIES] = {{.strategy = VRAM_RING_UNIFIED},
+static struct row rows[STRATEGIES] = {{.strategy = VRAM_RING_DIRECT},
                                       {.strategy = VRAM_RING_DMA_POLLING},
                                       {.strategy = VRAM_RING_ASYNC},
                                       {.strategy = VRAM_RING_SYNC}};

@@ -100,6 +100,9 @@ void check_note(struct check *check, const char *format, ...) __attribute__((for
 #define CHECK_EQUAL(check, left, right)                                                            \
     CHECK_TRY(check_equal(check, left, right, CHECK_AT(#left " == " #right)))
 
+/* The options of a trim: CHECK_TRIM(.flags = VRAM_TRIM_CACHES). */
+#define CHECK_TRIM(...) (&(vram_trim_options){.size = sizeof(vram_trim_options), __VA_ARGS__})
+
 /* Skips the case unless the device has a capability. */
 bool check_needs(struct check *check, uint32_t cap);
 #define CHECK_NEEDS(check, cap) CHECK_TRY(check_needs(check, cap))

@@ -41,7 +41,7 @@ static bool write_seed(struct check *check, vram_buffer *buffer, uint64_t seed, 
     for (int last = 0; last < 2; last++) {
         CHECK_TRY(sample(check, buffer, last, &span));
         CHECK_TRY(check_host_seeded(check, span.bytes, seed + (uint64_t)last, &bytes));
-        CHECK_OK(check, vram_span_upload(span, bytes, queue));
+        CHECK_OK(check, vram_span_upload(queue, span, bytes));
     }
     return true;
 }
@@ -56,7 +56,7 @@ static bool verify_seed(struct check *check, vram_buffer *buffer, uint64_t seed,
         CHECK_TRY(sample(check, buffer, last, &span));
         CHECK_TRY(check_host_seeded(check, span.bytes, seed + (uint64_t)last, &expected));
         CHECK_TRY(check_host(check, span.bytes, &found));
-        CHECK_OK(check, vram_span_download(span, found, queue));
+        CHECK_OK(check, vram_span_download(queue, found, span));
         CHECK_WAIT(check, queue);
         CHECK_SAME(check, (const uint8_t *)found, expected, span.bytes);
     }
@@ -118,7 +118,7 @@ static uint32_t need_of(const struct check *check, vram_buffer_kind kind) {
                                                   : VRAM_CAP_PINNED | VRAM_CAP_TRUE_ADDRESS;
     }
     return kind == VRAM_BUFFER_PINNED    ? VRAM_CAP_PINNED
-           : kind == VRAM_BUFFER_UNIFIED ? VRAM_CAP_MANAGED
+           : kind == VRAM_BUFFER_MANAGED ? VRAM_CAP_MANAGED
                                          : 0;
 }
 
@@ -443,8 +443,8 @@ static bool growth(struct check *check) {
         vram_queue *queue = queues[i % 2];
         vram_span rest = {buffer, written, bytes - written}, all = {buffer, 0, bytes};
         CHECK_TRY(resized(check, buffer, bytes, queue));
-        CHECK_OK(check, vram_span_upload(rest, model + written, queue));
-        CHECK_OK(check, vram_span_download(all, found, queue));
+        CHECK_OK(check, vram_span_upload(queue, rest, model + written));
+        CHECK_OK(check, vram_span_download(queue, found, all));
         CHECK_WAIT(check, queue);
         CHECK_SAME(check, (const uint8_t *)found, model, bytes);
         written = bytes;

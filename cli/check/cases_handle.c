@@ -55,7 +55,7 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_sim_clock_advance(context, 1));
     REFUSES(vram_sim_others_set(context, 0, 0));
     REFUSES(vram_error_handler_set(context, NULL, NULL));
-    REFUSES(vram_context_cleanup(context, &bytes));
+    REFUSES(vram_context_trim(context, NULL, &bytes));
     REFUSES(vram_context_stats_get(context, &stats));
     REFUSES(vram_context_peaks_begin(context));
     REFUSES(vram_context_peaks_end(context, &peaks));
@@ -105,7 +105,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pinned_end(device, &id, sizeof id));
     REFUSES(vram_pinned_forget(device, &id, sizeof id));
     REFUSES(vram_pinned_info_get(device, &pinned));
-    REFUSES(vram_pinned_trim(device, &bytes));
+    REFUSES(vram_device_trim(device, CHECK_TRIM(.flags = VRAM_TRIM_PINNED), &bytes));
     REFUSES(vram_device_describe(device, &info));
     REFUSES(vram_memory_info_get(device, &memory));
     REFUSES(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &addr));
@@ -127,7 +127,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_oom_callback_remove(device, 1));
     REFUSES(vram_device_pressure_get(device, &pressure));
     REFUSES(vram_device_watch_begin(device, &watched, &watch));
-    REFUSES(vram_device_cleanup(device, &bytes));
+    REFUSES(vram_device_trim(device, NULL, &bytes));
     REFUSES(vram_health(device, NULL, &health));
     REFUSES(vram_tag_quota_set(device, "tag", 1, 2));
     REFUSES(vram_tag_handler_set(device, NULL, NULL));
@@ -168,9 +168,7 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_queue_wait(queue, 0));
     REFUSES(vram_queue_mark(queue, &point));
     REFUSES(vram_queue_after(queue, none));
-    REFUSES(vram_queue_end(queue));
     REFUSES(vram_capture_begin(queue, &region));
-    REFUSES(vram_capture_end(queue));
     REFUSES(vram_queue_upload(queue, 4096, &byte, 1));
     REFUSES(vram_transfer_upload(queue, 4096, &byte, 1, NULL, NULL));
     REFUSES(vram_transfer_download(queue, &byte, 4096, 1, NULL, NULL));
@@ -206,8 +204,8 @@ static bool as_buffer(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_buffer_host(buffer, &pointer));
     REFUSES(vram_buffer_span(buffer, 0, 0, &span));
     REFUSES(vram_span_addr((vram_span){.buffer = buffer}, &addr));
-    REFUSES(vram_span_upload((vram_span){.buffer = buffer}, &addr, NULL));
-    REFUSES(vram_span_download((vram_span){.buffer = buffer}, &addr, NULL));
+    REFUSES(vram_span_upload(NULL, (vram_span){.buffer = buffer}, &addr));
+    REFUSES(vram_span_download(NULL, &addr, (vram_span){.buffer = buffer}));
     REFUSES(vram_buffer_map(buffer, 0, 0, VRAM_MAP_READ, NULL, &pointer));
     REFUSES(vram_buffer_unmap(buffer));
     REFUSES(vram_buffer_promote(buffer, NULL));
@@ -243,10 +241,10 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, &(vram_alloc_options){.size = sizeof(size_t)}, &addr));
-    REFUSES(vram_pool_buffers_fit(pool, 0, &bytes));
+    REFUSES(vram_pool_trim(pool, CHECK_TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes));
     REFUSES(vram_pool_warm(pool, 1, 1, NULL));
     REFUSES(vram_pool_warm(pool, 1, UINT32_MAX, NULL));
-    REFUSES(vram_pool_trim(pool, 0));
+    REFUSES(vram_pool_trim(pool, NULL, NULL));
     REFUSES(vram_pool_sleep(pool, NULL));
     REFUSES(vram_pool_wake(pool, NULL));
     REFUSES(vram_pool_stats_get(pool, &stats));
@@ -259,9 +257,9 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_pressure_get(pool, &pressure));
     REFUSES(vram_pool_watch_begin(pool, &watched, &watch));
     REFUSES(vram_pool_response_set(pool, NULL));
-    REFUSES(vram_pool_shrink(pool, &bytes));
-    REFUSES(vram_pool_clear(pool, &bytes));
-    REFUSES(vram_pool_maintain(pool, 0, &bytes));
+    REFUSES(vram_pool_trim(pool, NULL, &bytes));
+    REFUSES(vram_pool_trim(pool, CHECK_TRIM(.flags = VRAM_TRIM_CACHES), &bytes));
+    REFUSES(vram_pool_trim(pool, CHECK_TRIM(.flags = VRAM_TRIM_RARE), &bytes));
     REFUSES(vram_pool_fragmentation_get(pool, &fragmentation));
     REFUSES(vram_buffer_create(pool, 1, NULL, NULL, &buffer));
     REFUSES(vram_buffer_create_elements(pool, 1, VRAM_PRECISION_FP32, NULL, NULL, &buffer));
@@ -369,14 +367,28 @@ static bool as_named(struct check *check, void *bad, vram_status want) {
     return true;
 }
 
-/* Destroying what is none is allowed everywhere, and does nothing. */
-static void destroy_as_all(void *bad) {
-    vram_context_destroy(bad);
-    vram_device_close(bad);
-    vram_queue_destroy(bad);
-    vram_kernel_destroy(bad);
-    (void)vram_pool_destroy(bad);
-    (void)vram_buffer_destroy(bad);
+/* Ending NULL does nothing; what is none otherwise is refused. */
+static bool end_as_all(struct check *check, void *bad, vram_status want) {
+    if (bad) {
+        REFUSES(vram_context_destroy(bad));
+        REFUSES(vram_device_close(bad));
+        REFUSES(vram_queue_destroy(bad));
+        REFUSES(vram_queue_end(bad));
+        REFUSES(vram_capture_end(bad));
+        REFUSES(vram_kernel_destroy(bad));
+        REFUSES(vram_pool_destroy(bad));
+        REFUSES(vram_buffer_destroy(bad));
+        return true;
+    }
+    CHECK_OK(check, vram_context_destroy(NULL));
+    CHECK_OK(check, vram_device_close(NULL));
+    CHECK_OK(check, vram_queue_destroy(NULL));
+    CHECK_OK(check, vram_queue_end(NULL));
+    CHECK_OK(check, vram_capture_end(NULL));
+    CHECK_OK(check, vram_kernel_destroy(NULL));
+    CHECK_OK(check, vram_pool_destroy(NULL));
+    CHECK_OK(check, vram_buffer_destroy(NULL));
+    return true;
 }
 
 static bool as_all(struct check *check, void *bad, vram_status want) {
@@ -390,7 +402,7 @@ static bool as_all(struct check *check, void *bad, vram_status want) {
     CHECK_TRY(as_scope(check, bad, want));
     CHECK_TRY(as_batch(check, bad, want));
     CHECK_TRY(as_named(check, bad, want));
-    destroy_as_all(bad);
+    CHECK_TRY(end_as_all(check, bad, want));
     return true;
 }
 
@@ -436,13 +448,17 @@ static bool stale(struct check *check) {
         CHECK_PHYSICAL_END(check, device, physical);
         CHECK_TRY(as_physical(check, physical, VRAM_ERR_STALE));
     }
-    vram_queue_destroy(queue);
+    CHECK_OK(check, vram_queue_destroy(queue));
     CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
+    CHECK_STATUS(check, vram_queue_destroy(queue), VRAM_ERR_STALE);
+    CHECK_STATUS(check, vram_queue_end(queue), VRAM_ERR_STALE);
     vram_device *closed = device->device;
     check_close(device);
+    CHECK_STATUS(check, vram_device_close(closed), VRAM_ERR_STALE);
     CHECK_TRY(as_device(check, closed, VRAM_ERR_STALE));
     CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
     check_context_end(check, context);
+    CHECK_STATUS(check, vram_context_destroy(context), VRAM_ERR_STALE);
     CHECK_TRY(as_context(check, context, VRAM_ERR_STALE));
     CHECK_TRY(as_device(check, closed, VRAM_ERR_STALE));
     CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
@@ -488,9 +504,9 @@ static bool orphans(struct check *check) {
     if (physical != NULL) {
         CHECK_TRY(as_physical(check, physical, VRAM_ERR_STALE));
     }
-    destroy_as_all(orphan);
-    destroy_as_all(queue);
-    destroy_as_all(stock.pool);
+    CHECK_TRY(end_as_all(check, orphan, VRAM_OK));
+    CHECK_TRY(end_as_all(check, queue, VRAM_OK));
+    CHECK_TRY(end_as_all(check, stock.pool, VRAM_OK));
     return true;
 }
 
@@ -536,10 +552,10 @@ static bool wrong_kind(struct check *check) {
     CHECK_TRY(as_buffer(check, stock.pool, VRAM_OK));
     CHECK_TRY(as_buffer(check, queue, VRAM_OK));
     CHECK_REFUSED(check, vram_free(addr, (vram_queue *)(void *)stock.pool));
-    vram_queue_destroy((vram_queue *)(void *)stock.pool);
-    vram_kernel_destroy((vram_kernel *)(void *)queue);
-    vram_queue_destroy((vram_queue *)(void *)device->device);
-    vram_device_close((vram_device *)(void *)queue);
+    CHECK_REFUSED(check, vram_queue_destroy((vram_queue *)(void *)stock.pool));
+    CHECK_REFUSED(check, vram_kernel_destroy((vram_kernel *)(void *)queue));
+    CHECK_REFUSED(check, vram_queue_destroy((vram_queue *)(void *)device->device));
+    CHECK_REFUSED(check, vram_device_close((vram_device *)(void *)queue));
     CHECK_STOCK_VERIFY(check, &stock); /* everything is still there */
     return true;
 }
@@ -558,7 +574,7 @@ static bool never_again(struct check *check) {
         for (uint32_t j = 0; j < i; j++) {
             CHECK_THAT(check, seen[i] != seen[j]);
         }
-        vram_queue_destroy(seen[i]);
+        CHECK_OK(check, vram_queue_destroy(seen[i]));
     }
     for (uint32_t i = 0; i < rounds; i++) {
         CHECK_STATUS(check, vram_queue_poll(seen[i]), VRAM_ERR_STALE);

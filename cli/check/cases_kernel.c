@@ -106,8 +106,9 @@ static bool grid(struct check *check) {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         CHECK_TRY(grid_of(check, queue, kernel, shapes[i][0], shapes[i][1]));
     }
-    vram_kernel_destroy(kernel);
-    vram_kernel_destroy(NULL);
+    CHECK_OK(check, vram_kernel_destroy(kernel));
+    CHECK_STATUS(check, vram_kernel_destroy(kernel), VRAM_ERR_STALE);
+    CHECK_OK(check, vram_kernel_destroy(NULL));
     return true;
 }
 
@@ -276,7 +277,7 @@ static bool bad_launches(struct check *check) {
     CHECK_STATUS(check, vram_queue_launch(foreign, kernel, &good), VRAM_ERR_INVALID);
     CHECK_REFUSED(check, vram_queue_launch(queue, NULL, &good));
     CHECK_REFUSED(check, vram_queue_launch(NULL, kernel, &good));
-    vram_kernel_destroy(kernel);
+    CHECK_OK(check, vram_kernel_destroy(kernel));
     CHECK_STATUS(check, vram_queue_launch(queue, kernel, &good), VRAM_ERR_STALE);
     CHECK_WAIT(check, queue);
     return true;

@@ -147,7 +147,7 @@ static bool in_place(struct check *check) {
     CHECK_OK(check, vram_pinned_forget(device->device, host, bytes));
     CHECK_OK(check, vram_pinned_info_get(device->device, &info));
     CHECK_EQUAL(check, info.entries, 0);
-    CHECK_OK(check, vram_pinned_trim(device->device, NULL));
+    CHECK_OK(check, vram_device_trim(device->device, CHECK_TRIM(.flags = VRAM_TRIM_PINNED), NULL));
     return true;
 }
 

@@ -357,7 +357,7 @@ static bool trim(struct check *check, bool segments) {
     CHECK_GIVE(check, &stock, addrs[0], queue);
     CHECK_GIVE(check, &stock, addrs[2], queue);
     CHECK_WAIT(check, queue);
-    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, 0));
+    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, NULL, NULL));
     CHECK_STOCK_VERIFY(check, &stock);
     CHECK_TRY(check_stats(check, stock.pool, &stats));
     CHECK_THAT(check, stats.reserved_bytes >= stats.allocated_bytes);
@@ -373,7 +373,7 @@ static bool trim(struct check *check, bool segments) {
     CHECK_EQUAL(check, memory.held_bytes, stats.reserved_bytes);
     CHECK_TAKE(check, &stock, granule, queue, &addrs[0]); /* and it goes on */
     CHECK_STOCK_VERIFY(check, &stock);
-    CHECK_REFUSED(check, vram_pool_trim(NULL, 0));
+    CHECK_REFUSED(check, vram_pool_trim(NULL, NULL, NULL));
     return true;
 }
 IN_BOTH_MODES(trim)
@@ -475,7 +475,7 @@ static bool destroyed(struct check *check, bool segments) {
     CHECK_OK(check, vram_pool_destroy(stock.pool));
     CHECK_STATUS(check, vram_free(addr, queue), VRAM_ERR_INVALID);
     CHECK_STATUS(check, vram_alloc(stock.pool, 1, queue, &none), VRAM_ERR_STALE);
-    CHECK_STATUS(check, vram_pool_trim(stock.pool, 0), VRAM_ERR_STALE);
+    CHECK_STATUS(check, vram_pool_trim(stock.pool, NULL, NULL), VRAM_ERR_STALE);
     CHECK_STATUS(check, vram_block_info_get(addr, &info), VRAM_ERR_INVALID);
     CHECK_STATUS(check, vram_pin(addr), VRAM_ERR_INVALID);
     CHECK_EQUAL(check, none, CHECK_CANARY);

@@ -97,7 +97,8 @@ static bool nearly_full(struct check *check) {
     CHECK_TRY(begin(check, &device, &queue, &stock));
     unit = unit_of(device);
     CHECK_TRY(fill(check, &stock, queue, UNITS / 2, addrs));
-    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, 0)); /* nothing is kept beside them */
+    CHECK_STOCK_OK(check, &stock,
+                   vram_pool_trim(stock.pool, NULL, NULL)); /* nothing is kept beside them */
     CHECK_TRY(pressure_of(check, stock.pool, &pressure));
     vram_limits limits = {.size = sizeof limits,
                           .hard_bytes = pressure.reserved_bytes / 999 * 1000 + 1000};
@@ -157,7 +158,7 @@ static bool watches(struct check *check) {
         CHECK_GIVE(check, &stock, stock.blocks[0].addr, queue);
     }
     CHECK_WAIT(check, queue);
-    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, 0));
+    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, NULL, NULL));
     CHECK_THAT(check, seen->downs == 4 || check_driver_failed(check));
     CHECK_OK(check, vram_watch_end(watch));
     CHECK_STATUS(check, vram_watch_end(watch), VRAM_ERR_STALE);
@@ -213,15 +214,18 @@ static bool releases(struct check *check) {
         CHECK_THAT(check, fragmentation.scattered >= 0 && fragmentation.scattered <= 1);
         CHECK_THAT(check, fragmentation.rare >= 0 && fragmentation.rare <= 1);
         if (way == 0) {
-            CHECK_STOCK_OK(check, &stock, vram_pool_shrink(stock.pool, &bytes));
+            CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, NULL, &bytes));
         } else if (way == 1) {
-            CHECK_STOCK_OK(check, &stock, vram_pool_clear(stock.pool, &bytes));
+            CHECK_STOCK_OK(
+                check, &stock,
+                vram_pool_trim(stock.pool, CHECK_TRIM(.flags = VRAM_TRIM_CACHES), &bytes));
         } else if (way == 2) {
-            CHECK_STOCK_OK(check, &stock, vram_pool_maintain(stock.pool, 0, &bytes));
+            CHECK_STOCK_OK(check, &stock,
+                           vram_pool_trim(stock.pool, CHECK_TRIM(.flags = VRAM_TRIM_RARE), &bytes));
         } else if (way == 3) {
-            CHECK_STOCK_OK(check, &stock, vram_device_cleanup(device->device, &bytes));
+            CHECK_STOCK_OK(check, &stock, vram_device_trim(device->device, NULL, &bytes));
         } else {
-            CHECK_STOCK_OK(check, &stock, vram_context_cleanup(check->context, &bytes));
+            CHECK_STOCK_OK(check, &stock, vram_context_trim(check->context, NULL, &bytes));
         }
         CHECK_TRY(check_stats(check, stock.pool, &stats));
         CHECK_EQUAL(check, stats.live_blocks, 4);

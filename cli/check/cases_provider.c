@@ -206,7 +206,7 @@ static bool refuses(struct check *check) {
     CHECK_GIVE(check, &stock, addr, queue);
     CHECK_WAIT(check, queue);
     source->stubborn = true;
-    CHECK_STOCK_REFUSES(check, &stock, vram_pool_trim(stock.pool, 0), VRAM_ERR_BUSY);
+    CHECK_STOCK_REFUSES(check, &stock, vram_pool_trim(stock.pool, NULL, NULL), VRAM_ERR_BUSY);
     source->stubborn = false;
     CHECK_TAKE(check, &stock, 3 * GRANULE, queue, &addr); /* what it would not take back is used */
     CHECK_STOCK_VERIFY(check, &stock);

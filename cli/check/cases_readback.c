@@ -51,12 +51,12 @@ static bool in_mode(struct check *check, struct check_device *device, vram_readb
             CHECK_OK(check, vram_readback_next(readback, CHECK_DEADLINE_NS, &frame));
             CHECK_EQUAL(check, frame.number, i - 1);
             CHECK_TRY(expect_all(check, &frame, (uint8_t)(i - 1), bytes));
-            CHECK_OK(check, vram_readback_give(readback, i - 1));
+            CHECK_OK(check, vram_readback_release(readback, i - 1));
         }
     }
     CHECK_OK(check, vram_readback_wait(readback, rounds, CHECK_DEADLINE_NS));
     CHECK_OK(check, vram_readback_poll(readback, 0));
-    vram_readback_destroy(readback);
+    CHECK_OK(check, vram_readback_destroy(readback));
     return true;
 }
 
@@ -108,10 +108,10 @@ static bool newest(struct check *check) {
         CHECK_EQUAL(check, frame.number, i);
         CHECK_TRY(expect_all(check, &frame, (uint8_t)i, bytes));
         CHECK_TRY(expect_all(check, &held, 1, bytes));
-        CHECK_OK(check, vram_readback_give(readback, i));
+        CHECK_OK(check, vram_readback_release(readback, i));
     }
-    CHECK_STATUS(check, vram_readback_give(readback, rounds + 1), VRAM_ERR_INVALID);
-    CHECK_OK(check, vram_readback_give(readback, 1));
+    CHECK_STATUS(check, vram_readback_release(readback, rounds + 1), VRAM_ERR_INVALID);
+    CHECK_OK(check, vram_readback_release(readback, 1));
     CHECK_OK(check, vram_readback_stats_get(readback, &stats));
     CHECK_EQUAL(check, stats.started, rounds);
     CHECK_EQUAL(check, stats.arrived, rounds);
@@ -147,14 +147,14 @@ static bool feed_in_mode(struct check *check, vram_feed_mode mode) {
         CHECK_OK(check, vram_feed_begin(feed, bytes, CHECK_DEADLINE_NS, &block));
         memset(block.data, (int)i + 1, bytes);
         CHECK_OK(check, vram_queue_copy(consumer, seen + 2 * i * bytes, target, bytes));
-        CHECK_OK(check, vram_feed_submit(feed, block.number, consumer, target, bytes, &async));
+        CHECK_OK(check, vram_feed_submit(feed, consumer, target, block.number, bytes, &async));
         CHECK_OK(check, vram_queue_copy(consumer, seen + (2 * i + 1) * bytes, target, bytes));
     }
     CHECK_OK(check, vram_async_wait(&async, CHECK_DEADLINE_NS));
     CHECK_OK(check, vram_queue_download(consumer, found, seen, 2 * rounds * bytes));
     CHECK_WAIT(check, consumer);
     CHECK_SAME(check, found, expected, 2 * rounds * bytes);
-    vram_feed_destroy(feed);
+    CHECK_OK(check, vram_feed_destroy(feed));
     return true;
 }
 
@@ -174,10 +174,10 @@ static bool feed_refuses(struct check *check, void *bad) {
     vram_feed_stats stats = {.size = sizeof stats};
 
     CHECK_REFUSED(check, vram_feed_begin(feed, 1, 0, &block));
-    CHECK_REFUSED(check, vram_feed_submit(feed, 1, NULL, 4096, 1, NULL));
-    CHECK_REFUSED(check, vram_feed_give(feed, 1));
+    CHECK_REFUSED(check, vram_feed_submit(feed, NULL, 4096, 1, 1, NULL));
+    CHECK_REFUSED(check, vram_feed_release(feed, 1));
     CHECK_REFUSED(check, vram_feed_stats_get(feed, &stats));
-    vram_feed_destroy(feed); /* allowed, and does nothing */
+    CHECK_EQUAL(check, vram_feed_destroy(feed) == VRAM_OK, feed == NULL);
     return true;
 }
 
@@ -196,9 +196,9 @@ static bool refuses(struct check *check, void *bad) {
     CHECK_REFUSED(check, vram_readback_async(readback, 0, &(vram_async){{0}}));
     CHECK_REFUSED(check, vram_readback_latest(readback, &frame));
     CHECK_REFUSED(check, vram_readback_next(readback, 0, &frame));
-    CHECK_REFUSED(check, vram_readback_give(readback, 1));
+    CHECK_REFUSED(check, vram_readback_release(readback, 1));
     CHECK_REFUSED(check, vram_readback_stats_get(readback, &stats));
-    vram_readback_destroy(readback); /* allowed, and does nothing */
+    CHECK_EQUAL(check, vram_readback_destroy(readback) == VRAM_OK, readback == NULL);
     return true;
 }
 
@@ -215,7 +215,7 @@ static bool handles(struct check *check) {
     CHECK_REFUSED(check, vram_readback_create(NULL, NULL, &readback));
     CHECK_OPEN(check, &device);
     CHECK_OK(check, vram_readback_create(device->device, NULL, &ended));
-    vram_readback_destroy(ended);
+    CHECK_OK(check, vram_readback_destroy(ended));
     CHECK_TRY(refuses(check, ended));
     CHECK_TRY(refuses(check, device->device));
     CHECK_TRY(feed_refuses(check, ended));

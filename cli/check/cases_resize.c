@@ -33,7 +33,7 @@ static bool in_place(struct check *check) {
     }
     CHECK_GIVE(check, &stock, addr, queue);
     CHECK_WAIT(check, queue);
-    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, 0));
+    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, NULL, NULL));
     CHECK_STOCK_VERIFY(check, &stock);
     return true;
 }

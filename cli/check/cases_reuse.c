@@ -104,7 +104,7 @@ static bool used_elsewhere(struct check *check) {
     check_gate_open(&gate);
     CHECK_WAIT(check, other);
     CHECK_STOCK_VERIFY(check, &stock);
-    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, 0)); /* settles it */
+    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, NULL, NULL)); /* settles it */
     CHECK_STOCK_VERIFY(check, &stock);
     return true;
 }
@@ -174,7 +174,7 @@ static bool pinned(struct check *check) {
     CHECK_GIVE(check, &stock, held, queue);
     CHECK_STOCK_OK(check, &stock, vram_unpin(held));
     CHECK_WAIT(check, queue);
-    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, 0));
+    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, NULL, NULL));
     CHECK_TRY(check_stats(check, stock.pool, &stats));
     CHECK_THAT(check, stats.reserved_bytes >= 50000); /* its memory is still there */
     for (uint32_t i = 0; i < 3; i++) {

@@ -63,7 +63,7 @@ static vram_ring_options small(vram_ring_strategy strategy) {
                                .input_capacity = CAPACITY,
                                .output_capacity = CAPACITY,
                                .message_bytes = 40,
-                               .poll_interval_us = 50};
+                               .poll_ns = 50000};
 }
 
 static bool handles(struct check *check) {
@@ -310,7 +310,7 @@ static bool kernel_with(struct check *check, struct check_stock *stock, vram_que
 
     check_note(check, "strategy %s", vram_ring_strategy_name(strategy));
     vram_status status = vram_ring_create(stock->pool, &options, &ring);
-    if (status == VRAM_ERR_UNSUPPORTED && strategy == VRAM_RING_UNIFIED) {
+    if (status == VRAM_ERR_UNSUPPORTED && strategy == VRAM_RING_DIRECT) {
         CHECK_THAT(check, strlen(vram_error_get()->text) > 20); /* the reason */
         return true;
     }
@@ -364,7 +364,7 @@ static bool kernel(struct check *check) {
     check->gates[0] = gate;
     CHECK_TRY(kernel_with(check, &stock, queue, loaded, VRAM_RING_SYNC));
     CHECK_TRY(kernel_with(check, &stock, queue, loaded, VRAM_RING_ASYNC));
-    CHECK_TRY(kernel_with(check, &stock, queue, loaded, VRAM_RING_UNIFIED));
+    CHECK_TRY(kernel_with(check, &stock, queue, loaded, VRAM_RING_DIRECT));
     return check->target->quick || kernel_with(check, &stock, queue, loaded, VRAM_RING_DMA_POLLING);
 }
 
@@ -485,7 +485,7 @@ static bool code(struct check *check) {
     vram_kernel *loaded;
     vram_ring *ring;
     vram_ring_info info = {.size = sizeof info};
-    vram_ring_options options = small(VRAM_RING_UNIFIED);
+    vram_ring_options options = small(VRAM_RING_DIRECT);
     uint64_t patience = LONELY, none = 0;
 
     CHECK_NEEDS(check, VRAM_CAP_KERNELS);
@@ -528,7 +528,7 @@ static bool visibility(struct check *check) {
     char reason[VRAM_VISIBILITY_REASON_MAX] = "";
     vram_ring *ring;
     vram_ring_info info = {.size = sizeof info};
-    vram_ring_options options = small(VRAM_RING_UNIFIED);
+    vram_ring_options options = small(VRAM_RING_DIRECT);
 
     CHECK_OPEN(check, &device);
     CHECK_STOCK(check, device, NULL, &stock);

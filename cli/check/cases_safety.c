@@ -147,7 +147,7 @@ static bool poison(struct check *check) {
     CHECK_THAT(check, stats.quarantine_bytes >= BYTES);
     CHECK_OK(check, vram_queue_fill(queue, addr + 7, 0x11, 1, 1)); /* too late */
     CHECK_TRY(when_over(queue, waits(check, queue)));
-    CHECK_TRY(is_told(check, pool, &stats, vram_pool_trim(pool, 0)));
+    CHECK_TRY(is_told(check, pool, &stats, vram_pool_trim(pool, NULL, NULL)));
     CHECK_TRY(check_stats(check, pool, &stats));
     CHECK_EQUAL(check, stats.quarantine_bytes, 0);
     return true;

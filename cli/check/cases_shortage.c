@@ -193,7 +193,9 @@ static bool refused(struct check *check, bool segments) {
     CHECK_OK(check, vram_oom_report_get(stock.pool, &report));
     CHECK_THAT(check, report.status == VRAM_ERR_DEVICE_MEMORY && report.pool == stock.pool);
     /* What warming took in vain was given back. Without host memory that can wait until now. */
-    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, before.reserved_bytes));
+    CHECK_STOCK_OK(
+        check, &stock,
+        vram_pool_trim(stock.pool, CHECK_TRIM(.keep_bytes = before.reserved_bytes), NULL));
     CHECK_TRY(check_stats(check, stock.pool, &after));
     CHECK_THAT(check, after.reserved_bytes == before.reserved_bytes || check_driver_failed(check));
     CHECK_GIVE(check, &stock, second, queue);

@@ -124,7 +124,8 @@ static bool given_back(struct check *check) {
         CHECK_OK(check, vram_transfer_upload(queue, buffer.addr, from, bytes, NULL, NULL));
         CHECK_WAIT(check, queue);
         CHECK_OK(check, vram_pinned_info_get(device->device, &before));
-        CHECK_OK(check, vram_pinned_trim(device->device, &released));
+        CHECK_OK(check, vram_device_trim(device->device, CHECK_TRIM(.flags = VRAM_TRIM_PINNED),
+                                         &released));
         CHECK_OK(check, vram_pinned_info_get(device->device, &after));
         CHECK_THAT(check, before.slots <= before.slots_most && after.slots <= before.slots);
         CHECK_EQUAL(check, released, (before.slots - after.slots) * before.slot_bytes);
@@ -161,7 +162,8 @@ static bool beside_a_kernel(struct check *check) {
         CHECK_OK(check, vram_transfer_upload(queue, buffer.addr, from, bytes, NULL, NULL));
         CHECK_WAIT(check, queue);
         check_sleep(3 * IDLE_NS);
-        CHECK_OK(check, vram_pinned_trim(device->device, &released));
+        CHECK_OK(check, vram_device_trim(device->device, CHECK_TRIM(.flags = VRAM_TRIM_PINNED),
+                                         &released));
     }
     /* Last, since two kernels that stay leave no worker for the copies where a device is two
        processors. */

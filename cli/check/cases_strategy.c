@@ -92,13 +92,13 @@ static bool pinned(struct check *check) {
 }
 
 /* One place for both sides: nothing is copied, and each sees what the other wrote. */
-static bool unified(struct check *check) {
+static bool direct(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
     struct check_buffer copy;
     vram_addr both;
     vram_async async;
-    vram_transfer_options options = by(VRAM_TRANSFER_UNIFIED);
+    vram_transfer_options options = by(VRAM_TRANSFER_DIRECT);
 
     CHECK_NEEDS(check, VRAM_CAP_MANAGED);
     CHECK_TRY(begin(check, &device, &queue));
@@ -261,8 +261,8 @@ const struct check_case check_cases_strategy[] = {
     {"strategy.every", "every strategy moves exactly its range, and its handle says how much",
      every},
     {"strategy.pinned", "page-locked memory is given as an address or as a pointer", pinned},
-    {"strategy.unified", "memory that both reach is not copied, and each sees the other's writes",
-     unified},
+    {"strategy.direct", "memory that both reach is not copied, and each sees the other's writes",
+     direct},
     {"strategy.rectangles", "strided copies move rows and leave the gaps", rectangles},
     {"strategy.lists", "a list of small copies in all directions arrives whole", lists},
     {"strategy.bridged", "a device that may not be read is copied from through host memory",

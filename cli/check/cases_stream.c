@@ -38,7 +38,7 @@ static bool three(struct check *check) {
     }
     CHECK_STATUS(check, vram_stream_set_get(set, VRAM_STREAM_COUNT, &found), VRAM_ERR_INVALID);
     CHECK_OK(check, vram_stream_set_wait(set, CHECK_DEADLINE_NS));
-    vram_stream_set_destroy(set);
+    CHECK_OK(check, vram_stream_set_destroy(set));
     CHECK_STATUS(check, vram_queue_poll(queues[0]), VRAM_ERR_STALE);
     return true;
 }
@@ -156,7 +156,7 @@ static bool refuses(struct check *check, void *bad) {
     CHECK_REFUSED(check, vram_stream_set_after(set, point));
     CHECK_REFUSED(check, vram_stream_set_barrier(set));
     CHECK_THAT(check, queue == NULL);
-    vram_stream_set_destroy(set); /* allowed, and does nothing */
+    CHECK_EQUAL(check, vram_stream_set_destroy(set) == VRAM_OK, set == NULL);
     return true;
 }
 
@@ -169,7 +169,7 @@ static bool handles(struct check *check) {
     CHECK_REFUSED(check, vram_stream_set_create(NULL, NULL, &set));
     CHECK_OPEN(check, &device);
     CHECK_OK(check, vram_stream_set_create(device->device, NULL, &ended));
-    vram_stream_set_destroy(ended);
+    CHECK_OK(check, vram_stream_set_destroy(ended));
     CHECK_TRY(refuses(check, ended));
     CHECK_TRY(refuses(check, device->device));
     CHECK_REFUSED(check, vram_stream_set_create((vram_device *)(void *)ended, NULL, &set));

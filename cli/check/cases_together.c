@@ -20,7 +20,7 @@ static bool verify(struct check *check, vram_buffer *buffer, uint64_t bytes, uin
     CHECK_TRY(check_host_seeded(check, bytes, seed, &expected));
     CHECK_TRY(check_host(check, bytes, &found));
     CHECK_OK(check, vram_buffer_span(buffer, 0, bytes, &span));
-    CHECK_OK(check, vram_span_download(span, found, queue));
+    CHECK_OK(check, vram_span_download(queue, found, span));
     CHECK_WAIT(check, queue);
     CHECK_SAME(check, (const uint8_t *)found, expected, bytes);
     return true;
@@ -122,7 +122,7 @@ static bool named(struct check *check) {
     CHECK_STATUS(check, vram_named_add(names, "nodes", 3000, NULL, &again), VRAM_ERR_INVALID);
     CHECK_TRY(check_host_seeded(check, 3000, 5, &bytes));
     CHECK_OK(check, vram_buffer_span(buffer, 0, 3000, &span));
-    CHECK_OK(check, vram_span_upload(span, bytes, queue));
+    CHECK_OK(check, vram_span_upload(queue, span, bytes));
     for (uint64_t elements = 10000; elements <= 1000000; elements *= 10) {
         CHECK_OK(check, vram_named_ensure(names, "nodes", elements, &again));
         CHECK_THAT(check, again == buffer);

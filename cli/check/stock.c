@@ -25,7 +25,7 @@ bool check_stats(struct check *check, vram_pool *pool, vram_pool_stats *stats) {
 bool check_trim(struct check *check, struct check_stock *stock, vram_pool_stats *stats) {
     uint64_t deadline = check_now() + CHECK_DEADLINE_NS / 3;
     for (;;) {
-        CHECK_STOCK_OK(check, stock, vram_pool_trim(stock->pool, 0));
+        CHECK_STOCK_OK(check, stock, vram_pool_trim(stock->pool, NULL, NULL));
         CHECK_TRY(check_stats(check, stock->pool, stats));
         if (stats->reserved_bytes == 0 || check_driver_failed(check)) {
             return true;

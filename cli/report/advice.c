@@ -103,8 +103,9 @@ static bool on_idle(const struct history *history, struct advice *advice) {
     snprintf(advice->found, sizeof advice->found,
              "at one time %.0f %% of what pools held, %s, was cached or free",
              history->worst_idle * 100, vram_size_format(history->worst_idle_bytes, size));
-    advice->mend = "vram_pool_maintain in the program's loop gives back what it does not need; "
-                   "vram_device_cleanup does at once; VRAM_CACHED_LIMIT or VRAM_POOL_LIMIT caps it";
+    advice->mend =
+        "vram_pool_trim (VRAM_TRIM_RARE) in the program's loop gives back what it does "
+        "not need; vram_device_trim does at once; VRAM_CACHED_LIMIT or VRAM_POOL_LIMIT caps it";
     return true;
 }
 
@@ -121,7 +122,7 @@ static bool on_fragmentation(const struct history *history, struct advice *advic
     advice->mend =
         "a device with VMM moves its free memory together (`vram info` says which has it); "
         "elsewhere batches (vram/batch.h) put what lives together side by side, and "
-        "vram_pool_clear joins cached blocks";
+        "vram_pool_trim (VRAM_TRIM_CACHES) joins cached blocks";
     return true;
 }
 

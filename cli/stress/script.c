@@ -138,7 +138,7 @@ static bool climb_levels(struct script *script) {
     for (int i = 5; i-- > 0;) {
         DO(vram_free(addrs[i], script->queue));
         DO(vram_queue_wait(script->queue, VRAM_TIMEOUT_DEFAULT));
-        DO(vram_pool_shrink(script->pool, &released));
+        DO(vram_pool_trim(script->pool, NULL, &released));
         expect(script, "bytes given back", up[i].units * script->unit, released);
         TRY(expect_pressure(script, i ? up[i - 1].sum : 0,
                             i ? up[i - 1].level : VRAM_PRESSURE_LOW));
@@ -192,12 +192,14 @@ static bool let_time_pass(struct script *script) {
     TRY(set_rules(script, HOUR_S * UINT64_C(1000000000)));
     TRY(stats_of(script, &stats));
     expect(script, "ticks of the decay", 3, stats.response_steps[VRAM_RESPONSE_DECAY]);
-    DO(vram_pool_maintain(script->pool, 0, &released));
-    DO(vram_pool_maintain(script->pool, HOUR_S * UINT64_C(1000000000), &released));
+    vram_trim_options rare = {.size = sizeof rare, .flags = VRAM_TRIM_RARE};
+    DO(vram_pool_trim(script->pool, &rare, &released));
+    rare.interval_ns = HOUR_S * UINT64_C(1000000000);
+    DO(vram_pool_trim(script->pool, &rare, &released));
     TRY(stats_of(script, &stats));
     expect(script, "maintenances", 1, stats.response_steps[VRAM_RESPONSE_MAINTAIN]);
     DO(vram_queue_wait(script->queue, VRAM_TIMEOUT_DEFAULT));
-    DO(vram_pool_shrink(script->pool, &released));
+    DO(vram_pool_trim(script->pool, NULL, &released));
     TRY(expect_pressure(script, 0, VRAM_PRESSURE_LOW));
     return true;
 }

@@ -134,6 +134,8 @@ static void give(struct worker *worker, struct block *block) {
 /* What else programs do to a pool, now and then. */
 static void do_chore(struct worker *worker) {
     vram_pool *pool = worker->soak->pool;
+    vram_trim_options rare = {.size = sizeof rare, .flags = VRAM_TRIM_RARE};
+    vram_trim_options caches = {.size = sizeof caches, .flags = VRAM_TRIM_CACHES};
     vram_pressure pressure = {.size = sizeof pressure};
     vram_fragmentation fragmentation = {.size = sizeof fragmentation};
     vram_health_options options = {.size = sizeof options, .look_only = true};
@@ -141,10 +143,10 @@ static void do_chore(struct worker *worker) {
     uint64_t bytes;
     switch (draw(worker) % 6) {
     case 0:
-        good(worker, "vram_pool_maintain", vram_pool_maintain(pool, 0, &bytes));
+        good(worker, "vram_pool_trim, rare", vram_pool_trim(pool, &rare, &bytes));
         break;
     case 1:
-        good(worker, "vram_pool_clear", vram_pool_clear(pool, &bytes));
+        good(worker, "vram_pool_trim, caches", vram_pool_trim(pool, &caches, &bytes));
         break;
     case 2:
         good(worker, "vram_pool_pressure_get", vram_pool_pressure_get(pool, &pressure));
@@ -157,7 +159,7 @@ static void do_chore(struct worker *worker) {
         good(worker, "vram_health", vram_health(worker->soak->device, &options, &health));
         break;
     default:
-        good(worker, "vram_pool_shrink", vram_pool_shrink(pool, &bytes));
+        good(worker, "vram_pool_trim", vram_pool_trim(pool, NULL, &bytes));
         break;
     }
 }
@@ -256,7 +258,7 @@ static vram_status wind_up(struct soak *soak) {
     struct soak_result *result = soak->result;
     uint64_t released;
     vram_pool_stats stats = {.size = sizeof stats};
-    vram_status status = vram_pool_shrink(soak->pool, &released);
+    vram_status status = vram_pool_trim(soak->pool, NULL, &released);
     result->stats.size = sizeof result->stats;
     if (status == VRAM_OK) {
         status = vram_pool_stats_get(soak->pool, &result->stats);

@@ -273,7 +273,7 @@ static vram_status take_frame(struct layout *layout, int index) {
     layout->frames++;
     layout->wrong_frames += !right;
     slot->number = 0;
-    return vram_readback_give(layout->readback, frame.number);
+    return vram_readback_release(layout->readback, frame.number);
 }
 
 /* As many steps as asked for at the present size, each of them a frame. */

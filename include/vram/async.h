@@ -50,8 +50,8 @@ VRAM_API bool vram_async_is_ready(const vram_async *async);
 VRAM_API vram_status vram_async_state_get(const vram_async *async, vram_async_state *state);
 
 /**
- * Waits until it is done. VRAM_ERR_TIMEOUT after `timeout` ns (0 looks once; VRAM_TIMEOUT_DEFAULT is
- * allowed), and the handle is as good as before; otherwise as vram_async_poll.
+ * Waits until it is done. VRAM_ERR_TIMEOUT after `timeout` ns (vram/queue.h has the
+ * special ones), and the handle is as good as before; otherwise as vram_async_poll.
  */
 VRAM_API vram_status vram_async_wait(const vram_async *async, uint64_t timeout);
 
@@ -96,9 +96,10 @@ VRAM_API vram_status vram_async_of_point(vram_point point, const char *operation
 
 /**
  * Gives the handle up and sets it to zeros. The work goes on, and callbacks are still called. Its copies
- * tell of nothing that happens later. NULL, zeros and handles that were ended before are allowed.
+ * tell of nothing that happens later. NULL, zeros and handles that were ended before are allowed;
+ * VRAM_ERR_INVALID for words that never were a handle, which are set to zeros, too.
  */
-VRAM_API void vram_async_end(vram_async *async);
+VRAM_API vram_status vram_async_end(vram_async *async);
 
 #ifdef __cplusplus
 }

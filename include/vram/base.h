@@ -146,10 +146,11 @@ VRAM_API const vram_error *vram_error_get(void);
 VRAM_API void vram_error_clear(void);
 
 /**
- * Copies `error` into the calling thread's record and returns its status. For libraries on top of this one,
- * whose calls fail as ours do, and for restoring a record that was copied before a clean-up. `backend` and
- * `operation` must have static storage (NULL counts as ""); the text is cut to its room, and control
- * characters in it become '?'. NULL clears the record. Takes no memory and never fails.
+ * Copies `error` into the calling thread's record and returns its status. For libraries on top of
+ * this one, whose calls fail as ours do, and for restoring a record that was copied before a
+ * clean-up. `backend` and `operation` must have static storage (NULL counts as ""); the text is cut
+ * to its room, and control characters in it become '?'. NULL clears the record. Takes no memory and
+ * never fails.
  */
 VRAM_API vram_status vram_error_set(const vram_error *error);
 
@@ -275,16 +276,20 @@ VRAM_API void vram_log_set(vram_log_fn *log, void *user, vram_log_level level);
 
 /* -------------------------------------------------------------- host memory */
 
+typedef void *vram_host_alloc_fn(void *user, size_t bytes);                /* bytes > 0 */
+typedef void *vram_host_resize_fn(void *user, void *memory, size_t bytes); /* like realloc */
+typedef void vram_host_free_fn(void *user, void *memory);                  /* memory is not NULL */
+
 /**
  * Where the library's own bookkeeping comes from. All three must be set; they are called from any
  * thread, must not call the library, and may fail by returning NULL: the library then reports
  * VRAM_ERR_HOST_MEMORY and stays whole. Memory must be aligned for any object, as malloc's is.
  */
 typedef struct vram_host_allocator {
-    void *user;                                              /* handed to each call */
-    void *(*alloc)(void *user, size_t bytes);                /* bytes > 0 */
-    void *(*resize)(void *user, void *memory, size_t bytes); /* like realloc, bytes > 0 */
-    void (*free)(void *user, void *memory);                  /* memory is not NULL */
+    void *user; /* handed to each call */
+    vram_host_alloc_fn *alloc;
+    vram_host_resize_fn *resize; /* bytes > 0 */
+    vram_host_free_fn *free;
 } vram_host_allocator;
 
 /**
@@ -297,9 +302,10 @@ VRAM_API vram_status vram_host_allocator_set(const vram_host_allocator *allocato
 VRAM_API uint64_t vram_host_bytes(void);
 
 /**
- * Zeroed host memory for `count` objects of `bytes` each, from the same allocator as the bookkeeping and
- * counted with it: for libraries on top of this one. NULL, with VRAM_ERR_HOST_MEMORY in the error record,
- * when there is none or the product overflows. The second gives it back; NULL is allowed.
+ * Zeroed host memory for `count` objects of `bytes` each, from the same allocator as the
+ * bookkeeping and counted with it: for libraries on top of this one. NULL, with
+ * VRAM_ERR_HOST_MEMORY in the error record, when there is none or the product overflows. The second
+ * gives it back; NULL is allowed.
  */
 VRAM_API void *vram_host_alloc(size_t count, size_t bytes);
 VRAM_API void vram_host_free(void *memory);

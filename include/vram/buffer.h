@@ -35,7 +35,7 @@ struct vram_growth; /* vram/growth.h */
 typedef enum vram_buffer_kind {
     VRAM_BUFFER_DEVICE = 0,  /* the device's memory, from the pool */
     VRAM_BUFFER_PINNED = 1,  /* page-locked host memory, for copies that overlap other work */
-    VRAM_BUFFER_UNIFIED = 2, /* migrates between host and device, at one address */
+    VRAM_BUFFER_MANAGED = 2, /* migrates between host and device, at one address */
     /* Does not migrate, and host and device both reach it at one address: the device's memory if
        the host may access it (VRAM_CAP_HOST_ACCESS), else page-locked memory that the device reads
        over the bus. */
@@ -43,7 +43,7 @@ typedef enum vram_buffer_kind {
     VRAM_BUFFER_FALLBACK = 4 /* the device's memory, or host memory if that is exhausted */
 } vram_buffer_kind;
 
-/** "device", "pinned", "unified", "mapped", "fallback"; "unknown" for any other number. */
+/** "device", "pinned", "managed", "mapped", "fallback"; "unknown" for any other number. */
 VRAM_API const char *vram_buffer_kind_name(vram_buffer_kind kind);
 
 /** What one element of a buffer is. It is used to count elements; contents are never converted. */
@@ -229,12 +229,12 @@ VRAM_API vram_status vram_span_addr(vram_span span, vram_addr *addr);
  * it. The call then returns that failure, and the copy may run until the queue has completed its
  * work.
  */
-VRAM_API vram_status vram_span_upload(vram_span span, const void *from, vram_queue *queue);
+VRAM_API vram_status vram_span_upload(vram_queue *queue, vram_span to, const void *from);
 
 /**
  * Copies the span to host memory. The same rules; `to` is valid once the queue has completed it.
  */
-VRAM_API vram_status vram_span_download(vram_span span, void *to, vram_queue *queue);
+VRAM_API vram_status vram_span_download(vram_queue *queue, void *to, vram_span from);
 
 /* ----------------------------------------------------------- map and unmap */
 
@@ -295,13 +295,13 @@ VRAM_API vram_status vram_pool_demote(vram_pool *pool, uint64_t wanted, vram_que
                                       uint64_t *bytes);
 
 /**
- * Moves `bytes` at `offset` of a UNIFIED buffer to the device, or to the host, before they are
+ * Moves `bytes` at `offset` of a MANAGED buffer to the device, or to the host, before they are
  * used. It is a hint: contents stay the same. VRAM_ERR_INVALID for other kinds.
  */
 VRAM_API vram_status vram_buffer_prefetch(vram_buffer *buffer, uint64_t offset, uint64_t bytes,
                                           bool to_host, vram_queue *queue);
 
-/** Says how a UNIFIED buffer will be used. It is a hint, like vram_device_advise. */
+/** Says how a MANAGED buffer will be used. It is a hint, like vram_device_advise. */
 VRAM_API vram_status vram_buffer_advise(vram_buffer *buffer, vram_advice advice);
 
 /* ------------------------------------------------------------------- wrapping */

@@ -48,11 +48,20 @@ VRAM_API vram_status vram_context_create(const vram_context_options *options,
                                          vram_context **context);
 
 /**
- * Ends the context with all devices, queues, pools and memory below it, all queues before any memory.
- * Waits for submitted work up to the option `wait_timeout`; unfinished work keeps the memory it may
- * use, as vram_device_close says. NULL is allowed. After a fork, in the child, it only forgets.
+ * Ends the context with all devices, queues, pools and memory below it, all queues before any
+ * memory. Waits for submitted work up to the option `wait_timeout`; unfinished work keeps the
+ * memory it may use, and the answer is VRAM_ERR_TIMEOUT, as vram_device_close says. NULL is
+ * allowed. After a fork, in the child, it only forgets.
+ *
+ * Every destroy, close and end of an object answers alike. NULL is VRAM_OK. The handle is gone
+ * whatever the status, except where the header names the failure: vram_queue_end and
+ * vram_capture_end (VRAM_ERR_TIMEOUT, _CAPTURE), vram_queue_destroy of an adopted queue
+ * (VRAM_ERR_INVALID), vram_physical_destroy and vram_ring_destroy (VRAM_ERR_BUSY). A handle that
+ * has gone is VRAM_ERR_STALE, also while another thread is ending it; what never was one is
+ * VRAM_ERR_INVALID. While the process exits, and in a forked child, nothing is freed and the answer
+ * is VRAM_OK.
  */
-VRAM_API void vram_context_destroy(vram_context *context);
+VRAM_API vram_status vram_context_destroy(vram_context *context);
 
 /* ----------------------------------------------------------------- backends */
 
@@ -170,10 +179,10 @@ VRAM_API vram_status vram_device_open(vram_context *context, uint32_t index, vra
 /**
  * Closes it with its queues, pools and memory, after their work and that of devices which read its
  * memory as a peer's. When that is not done within the option `wait_timeout` the handle is gone all
- * the same, but the memory is kept, since taking it away under running work would be worse: the log
- * and the calling thread's error record (VRAM_ERR_TIMEOUT) say so. NULL is allowed.
+ * the same, but the memory is kept, since taking it away under running work would be worse: the
+ * answer is VRAM_ERR_TIMEOUT, and the log says so, too. NULL is allowed.
  */
-VRAM_API void vram_device_close(vram_device *device);
+VRAM_API vram_status vram_device_close(vram_device *device);
 
 /** The same as vram_device_info_get, of an opened device. */
 VRAM_API vram_status vram_device_describe(vram_device *device, vram_device_info *info);

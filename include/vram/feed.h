@@ -7,7 +7,7 @@
  *   for (;;) {
  *       vram_feed_begin(feed, bytes, timeout, &block);        page-locked memory that nobody reads
  *       read_input(block.data, bytes);
- *       vram_feed_submit(feed, block.number, queue, data, bytes, NULL);
+ *       vram_feed_submit(feed, queue, data, block.number, bytes, NULL);
  *       vram_queue_launch(queue, step, &launch);              sees the new contents of `data`
  *   }
  *
@@ -52,10 +52,12 @@ VRAM_API vram_status vram_feed_create(vram_device *device, const vram_feed_optio
                                       vram_feed **feed);
 
 /**
- * Destroys it after its transfers are done, waiting up to the option `wait_timeout`; blocks that are being filled
- * go with it. Memory of transfers that do not finish stays until the device is closed. NULL is allowed.
+ * Destroys it after its transfers are done, waiting up to the option `wait_timeout`; blocks that
+ * are being filled go with it. Memory of transfers that do not finish stays until the device is
+ * closed: VRAM_ERR_TIMEOUT. While another call is inside the feed, that call frees the memory when
+ * it leaves, and the answer here is VRAM_OK. NULL is allowed.
  */
-VRAM_API void vram_feed_destroy(vram_feed *feed);
+VRAM_API vram_status vram_feed_destroy(vram_feed *feed);
 
 /** A block to be filled. */
 typedef struct vram_feed_block {
@@ -67,8 +69,9 @@ typedef struct vram_feed_block {
 } vram_feed_block;
 
 /**
- * Begins a block of `bytes`: waits up to `timeout` ns until a slot's last upload is done (VRAM_ERR_TIMEOUT; 0
- * looks once). VRAM_ERR_BUSY, at once, when all slots are being filled. Contents are whatever was there.
+ * Begins a block of `bytes`: waits up to `timeout` ns until a slot's last upload is done
+ * (VRAM_ERR_TIMEOUT). VRAM_ERR_BUSY, at once, when all slots are being filled. Contents are
+ * whatever was there.
  */
 VRAM_API vram_status vram_feed_begin(vram_feed *feed, uint64_t bytes, uint64_t timeout,
                                      vram_feed_block *block);
@@ -80,11 +83,11 @@ VRAM_API vram_status vram_feed_begin(vram_feed *feed, uint64_t bytes, uint64_t t
  * queue of another device. After any failure the block is still being filled and may be submitted again; where
  * a driver failed half-way, what lies at `to` is not certain.
  */
-VRAM_API vram_status vram_feed_submit(vram_feed *feed, uint64_t number, vram_queue *consumer,
-                                      vram_addr to, uint64_t bytes, vram_async *async);
+VRAM_API vram_status vram_feed_submit(vram_feed *feed, vram_queue *consumer, vram_addr to,
+                                      uint64_t number, uint64_t bytes, vram_async *async);
 
-/** Gives a block back that is not to be submitted. VRAM_ERR_INVALID when it is not being filled. */
-VRAM_API vram_status vram_feed_give(vram_feed *feed, uint64_t number);
+/** Releases a block that is not to be submitted. VRAM_ERR_INVALID when it is not being filled. */
+VRAM_API vram_status vram_feed_release(vram_feed *feed, uint64_t number);
 
 /** What a feed has done. */
 typedef struct vram_feed_stats {

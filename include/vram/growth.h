@@ -85,16 +85,9 @@ VRAM_API vram_status vram_buffer_resize_elements(vram_buffer *buffer, uint64_t c
 /**
  * Releases what is not in use, down to the policy's minimum, in the order of `queue` (NULL: its
  * home queue) and in place: a buffer that cannot shrink where it is keeps its size.
+ * vram_pool_trim with VRAM_TRIM_BUFFERS does so for all idle buffers of a pool.
  */
 VRAM_API vram_status vram_buffer_fit(vram_buffer *buffer, vram_queue *queue);
-
-/**
- * vram_buffer_fit for all buffers of the pool of which nothing is in use and that no call has used
- * for `idle_ns`: their memory goes back to the pool, all but one granule of the allocator, and
- * their handles stay good. *bytes, which may be NULL, is how much that was. Buffers that another
- * call is busy with are left alone.
- */
-VRAM_API vram_status vram_pool_buffers_fit(vram_pool *pool, uint64_t idle_ns, uint64_t *bytes);
 
 /* -------------------------------------------------------------------- counters */
 

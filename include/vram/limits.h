@@ -162,13 +162,12 @@ typedef struct vram_tag_event {
  * Called on the allocating thread after the allocation has succeeded, which returns after it. No
  * lock is held: it may call the library, and is not called again for what it does itself.
  */
-typedef void vram_tag_handler(void *user, const vram_tag_event *event);
+typedef void vram_tag_fn(void *user, const vram_tag_event *event);
 
 /**
  * Sets the handler of a device's quotas; NULL: none. A call under way may still reach the old one.
  */
-VRAM_API vram_status vram_tag_handler_set(vram_device *device, vram_tag_handler *handler,
-                                          void *user);
+VRAM_API vram_status vram_tag_handler_set(vram_device *device, vram_tag_fn *handler, void *user);
 
 typedef struct vram_tag_info {
     size_t size;                  /* in: sizeof(vram_tag_info) of the caller */

@@ -104,7 +104,8 @@ VRAM_API vram_status vram_named_remove(vram_named *named, const char *name);
 
 /**
  * Removes every buffer of which nothing is in use (vram_buffer_resize to 0) and that no call has
- * used for `idle_ns`. *bytes, which may be NULL, is what they had.
+ * used for `idle_ns`. *bytes, which may be NULL, is what they had. It ends buffers, which no trim
+ * does (VRAM_TRIM_BUFFERS of vram_pool_trim makes them smaller).
  */
 VRAM_API vram_status vram_named_cleanup(vram_named *named, uint64_t idle_ns, uint64_t *bytes);
 

@@ -17,12 +17,12 @@
  *
  * Releasing page-locked memory may wait for kernels: CUDA and HIP wait for all that run on any
  * queue, and a kernel that listens to a ring (vram/ring.h) does not end by itself. Releases that
- * are not urgent are therefore deferred while a queue of the context has work: vram_pinned_trim,
- * the cleanups, trims and maintenance of pinned pools, idle slots. Others are made at once, and
- * wait as the driver does: vram_pinned_forget, a vram_pinned_begin that has to evict other ranges,
- * vram_device_free, the end of buffers and pools of such memory, and a pinned pool that needs room
- * for a block. A program with a ring does these before its kernel is launched or after it was
- * stopped.
+ * are not urgent are therefore deferred while a queue of the context has work: trims (vram/pool.h;
+ * VRAM_TRIM_PINNED releases staging slots and memory locked in place that nobody uses), maintenance
+ * of pinned pools, idle slots. Others are made at once, and wait as the driver does:
+ * vram_pinned_forget, a vram_pinned_begin that has to evict other ranges, vram_device_free, the end
+ * of buffers and pools of such memory, and a pinned pool that needs room for a block. A program
+ * with a ring does these before its kernel is launched or after it was stopped.
  *
  * Threads: any call may be made from any thread.
  */
@@ -103,15 +103,6 @@ typedef struct vram_pinned_info {
 } vram_pinned_info;
 
 VRAM_API vram_status vram_pinned_info_get(vram_device *device, vram_pinned_info *info);
-
-/**
- * Releases everything of this that is not in use: staging slots, and memory locked in place that
- * nobody uses. *released, which may be NULL, is how many bytes are no longer page-locked.
- * vram_device_cleanup and vram_context_cleanup do so too. CUDA and HIP wait for kernels when they
- * release such memory, and a kernel that listens to a ring does not end: there the memory stays
- * while a queue of the context has work.
- */
-VRAM_API vram_status vram_pinned_trim(vram_device *device, uint64_t *released);
 
 #ifdef __cplusplus
 }

@@ -31,6 +31,11 @@ struct vram_response_options; /* vram/pressure.h */
 
 /* ---------------------------------------------------------------- providers */
 
+/** `bytes` (a multiple of granule) aligned to granule; an address no other live memory has. */
+typedef vram_status vram_provider_alloc_fn(void *user, uint64_t bytes, vram_addr *addr);
+/** Gives back exactly what alloc gave. */
+typedef vram_status vram_provider_free_fn(void *user, vram_addr addr, uint64_t bytes);
+
 /**
  * Coarse memory of the program's own, in the place of a device: the pool then runs on segments.
  * Both functions may be called from any thread, never with a lock of the pool held.
@@ -38,10 +43,8 @@ struct vram_response_options; /* vram/pressure.h */
 typedef struct vram_provider {
     size_t size; /* sizeof(vram_provider) */
     void *user;  /* handed to each call */
-    /** `bytes` (a multiple of granule) aligned to granule; an address no other live memory has. */
-    vram_status (*alloc)(void *user, uint64_t bytes, vram_addr *addr);
-    /** Gives back exactly what alloc gave. */
-    vram_status (*free)(void *user, vram_addr addr, uint64_t bytes);
+    vram_provider_alloc_fn *alloc;
+    vram_provider_free_fn *free;
     uint64_t granule; /* a power of two, at least 4096; 0: 2 MiB */
 } vram_provider;
 
@@ -237,13 +240,56 @@ VRAM_API vram_status vram_block_info_get(vram_addr addr, vram_block_info *info);
 VRAM_API vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t count,
                                     vram_queue *queue);
 
+/* ------------------------------------------------------------- giving it back */
+
+/** What a trim gives back. Several may be given; they are done in the order BUFFERS, CACHES, RARE,
+    MEMORY. */
+typedef enum vram_trim_flag {
+    VRAM_TRIM_MEMORY = 1 << 0,  /* free memory goes to the driver, cached blocks first, until at
+                                   most keep_bytes are held, as far as possible */
+    VRAM_TRIM_CACHES = 1 << 1,  /* every cached block goes back into its pool, where it can serve
+                                   any size; the driver gets nothing */
+    VRAM_TRIM_RARE = 1 << 2,    /* maintenance: rarely used sizes give up their caches, and memory
+                                   that no block has needed since the last time goes to the driver.
+                                   Often used sizes keep their caches. A deterministic pool does
+                                   nothing */
+    VRAM_TRIM_BUFFERS = 1 << 3, /* buffers of which nothing is in use and that no call has used for
+                                   idle_ns give their memory to the pool, all but one granule of
+                                   the allocator, as vram_buffer_fit does. Their handles stay good;
+                                   those that another call is busy with are left alone */
+    VRAM_TRIM_PINNED = 1 << 4   /* of a device or context: what is kept page-locked beside pools,
+                                   and nobody uses (vram/pinned.h) */
+} vram_trim_flag;
+
+typedef struct vram_trim_options {
+    size_t size;          /* sizeof(vram_trim_options) */
+    uint32_t flags;       /* of vram_trim_flag; 0: MEMORY, and PINNED too for device and context */
+    uint64_t keep_bytes;  /* MEMORY: that may still be held; of a device or context, by all pools */
+    uint64_t idle_ns;     /* BUFFERS: without a use for so long; 0: however short */
+    uint64_t interval_ns; /* RARE: nothing is due before so much of the device's time has passed
+                             since the last maintenance; the first is due at once; 0: always */
+} vram_trim_options;
+
 /**
- * Gives free memory back to the driver until at most `keep_bytes` are held, as far as possible. Takes
- * what threads keep at hand; does not wait for work, except in a deterministic pool, where it waits for
- * all of it up to the option `wait_timeout`. Memory of a pinned pool stays while a queue of the context has work where
- * the driver would wait for that (CUDA, HIP).
+ * Gives back what nobody uses: of a pool, of every pool on a device (through whatever handle it was
+ * opened), of every pool of a context. NULL options: all that can be given to the driver. Live
+ * blocks stay where they are, and stay counted.
+ *
+ * *released, which may be NULL, is how many bytes the driver got; with CACHES and BUFFERS alone,
+ * how many the pools got. It is written on failure, too, unless an argument was refused.
+ *
+ * Waits for no work, except in deterministic pools, up to the option `wait_timeout`. Page-locked
+ * memory, of pinned pools too, stays while a queue of the context has work where the driver would
+ * wait for that (CUDA, HIP). Of several pools the first failure is returned after all have been
+ * tried. VRAM_ERR_INVALID for a flag that is none, and for PINNED of a pool; VRAM_ERR_CORRUPT from
+ * vram_pool_trim as above.
  */
-VRAM_API vram_status vram_pool_trim(vram_pool *pool, uint64_t keep_bytes);
+VRAM_API vram_status vram_pool_trim(vram_pool *pool, const vram_trim_options *options,
+                                    uint64_t *released);
+VRAM_API vram_status vram_device_trim(vram_device *device, const vram_trim_options *options,
+                                      uint64_t *released);
+VRAM_API vram_status vram_context_trim(vram_context *context, const vram_trim_options *options,
+                                       uint64_t *released);
 
 /* ------------------------------------------------------------ sleep and wake */
 
@@ -343,7 +389,7 @@ typedef struct vram_pool_stats {
     uint64_t response_bytes[VRAM_RESPONSE_ROOM]; /* by vram_response_step: bytes that left caches */
     uint64_t rises[VRAM_PRESSURE_ROOM]; /* by level of pressure: times it was entered from below */
     uint64_t falls[VRAM_PRESSURE_ROOM]; /* the same from above */
-    uint64_t cleanups;                  /* trims, shrinks, clears and emergency cleanups */
+    uint64_t cleanups;                  /* trims and emergency cleanups */
     uint64_t cleaned_bytes;             /* what they gave back to the driver */
     vram_value
         last_cleanup_ns; /* when the last one ended, in the device's time; unknown: none yet */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/pressure.h: how near memory is to its end, who is told, what is done about it, and giving back.
+ * vram/pressure.h: how near memory is to its end, who is told, and what is done about it.
  *
  * Pressure is a number: 0 is empty, 1 is full. Of a pool it is what the pool has reserved over what it may
  * hold at most (its budget: limits, and what the device has); of a device it is 1 - free / total, over all
@@ -86,16 +86,16 @@ typedef struct vram_pressure_event {
     vram_pool *pool;     /* borrowed; NULL for a watch of a device */
 } vram_pressure_event;
 
-typedef void (*vram_pressure_fn)(void *user, const vram_pressure_event *event);
+typedef void vram_pressure_fn(void *user, const vram_pressure_event *event);
 
 typedef struct vram_watch_options {
-    size_t size;           /* sizeof(vram_watch_options) */
-    vram_pressure_fn call; /* required */
-    void *user;            /* handed to each call */
-    uint32_t edges;        /* of vram_pressure_edge; 0: warn and emergency */
-    double warn;           /* 0 < warn <= emergency <= 1; 0: option pressure_warn, 0.7 */
-    double emergency;      /* 0: option pressure_emergency, 0.9 */
-    double hysteresis;     /* 0 <= hysteresis < warn; 0: option pressure_hysteresis, 0.05 */
+    size_t size;            /* sizeof(vram_watch_options) */
+    vram_pressure_fn *call; /* required */
+    void *user;             /* handed to each call */
+    uint32_t edges;         /* of vram_pressure_edge; 0: warn and emergency */
+    double warn;            /* 0 < warn <= emergency <= 1; 0: option pressure_warn, 0.7 */
+    double emergency;       /* 0: option pressure_emergency, 0.9 */
+    double hysteresis;      /* 0 <= hysteresis < warn; 0: option pressure_hysteresis, 0.05 */
 } vram_watch_options;
 
 /**
@@ -155,33 +155,7 @@ typedef struct vram_response_options {
 /** Changes how a pool responds, in the place of vram_pool_options.response; NULL: all defaults. */
 VRAM_API vram_status vram_pool_response_set(vram_pool *pool, const vram_response_options *options);
 
-/* ------------------------------------------------------------------- release */
-
-/**
- * Gives all free memory back to the driver that can be, cached blocks first: trim to 0 bytes.
- * *released is what the pool holds less than before. Live blocks stay where they are.
- */
-VRAM_API vram_status vram_pool_shrink(vram_pool *pool, uint64_t *released);
-
-/** Takes every cached block back into the pool, where it can serve any size; the driver gets nothing. */
-VRAM_API vram_status vram_pool_clear(vram_pool *pool, uint64_t *cached);
-
-/**
- * Emergency cleanup: shrinks every pool on the device (through whatever handle it was opened), or on every
- * device of the context. What is live stays, and stays counted. Waits for no work, except in
- * deterministic pools, up to the option `wait_timeout`. The first failure is returned after all pools
- * have been tried; *released is written all the same then.
- */
-VRAM_API vram_status vram_device_cleanup(vram_device *device, uint64_t *released);
-VRAM_API vram_status vram_context_cleanup(vram_context *context, uint64_t *released);
-
-/**
- * Maintenance, for loops that call it at every turn: does nothing unless `interval_ns` of the device's time
- * have passed since the last one (a first one is due at once, cleaned up before or not; 0: always). Then
- * rarely used sizes give up their caches, and memory that no block has needed since the last time goes
- * back to the driver. Often used sizes keep their caches. *released is 0 when nothing was due.
- */
-VRAM_API vram_status vram_pool_maintain(vram_pool *pool, uint64_t interval_ns, uint64_t *released);
+/* ------------------------------------------------------------- fragmentation */
 
 typedef enum vram_fragmentation_level {
     VRAM_FRAGMENTATION_LOW = 0,    /* below 0.25 */
@@ -252,7 +226,7 @@ typedef struct vram_monitor vram_monitor;
 typedef struct vram_monitor_options {
     size_t size;          /* sizeof(vram_monitor_options) */
     uint64_t interval_ns; /* between looks, in real time; 0: option monitor_interval, 1 s */
-    uint64_t maintain_ns; /* maintenance of each pool, so often; 0: none */
+    uint64_t maintain_ns; /* VRAM_TRIM_RARE of each pool, so often; 0: none */
 } vram_monitor_options;
 
 /**

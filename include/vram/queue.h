@@ -19,8 +19,14 @@ extern "C" {
 typedef struct vram_queue vram_queue;   /* a stream, a command queue */
 typedef struct vram_kernel vram_kernel; /* code loaded on a device */
 
-/** The deadline given by the option `wait_timeout` (60 s unless set). All others are in ns. */
-#define VRAM_TIMEOUT_DEFAULT UINT64_MAX
+/**
+ * How long a call waits at most: nanoseconds, or one of these. A wait that gives up is
+ * VRAM_ERR_TIMEOUT, and so is a look that finds nothing, unless the call says otherwise. In the
+ * timeout field of an options struct 0 is VRAM_TIMEOUT_DEFAULT.
+ */
+#define VRAM_TIMEOUT_NONE     UINT64_C(0)      /* looks once */
+#define VRAM_TIMEOUT_DEFAULT  (UINT64_MAX - 1) /* the option `wait_timeout`: 60 s unless set */
+#define VRAM_TIMEOUT_INFINITE UINT64_MAX       /* until it is over, the device lost or exit begun */
 
 /* ------------------------------------------------------------------- queues */
 
@@ -34,13 +40,14 @@ VRAM_API vram_status vram_queue_create(vram_device *device, const vram_queue_opt
                                        vram_queue **queue);
 
 /**
- * Destroys a queue made by vram_queue_create, after calls that are giving it work have left and that
- * work is done; its points all count as passed from then on. It takes no new work meanwhile
- * (VRAM_ERR_STALE). When the option `wait_timeout` ends first, or the queue is being captured, the
- * native queue is kept aside and its points go on telling the truth until the device is closed, which
- * asks once more. NULL is allowed; an adopted queue is left alone (vram_queue_end ends that).
+ * Destroys a queue made by vram_queue_create, after calls that are giving it work have left and
+ * that work is done; its points all count as passed from then on. It takes no new work meanwhile
+ * (VRAM_ERR_STALE). When the option `wait_timeout` ends first (VRAM_ERR_TIMEOUT), or the queue is
+ * being captured (VRAM_ERR_CAPTURE), the native queue is kept aside and its points go on telling
+ * the truth until the device is closed, which asks once more. NULL is allowed. An adopted queue is
+ * left alone, and its handle stays: VRAM_ERR_INVALID (vram_queue_end ends it).
  */
-VRAM_API void vram_queue_destroy(vram_queue *queue);
+VRAM_API vram_status vram_queue_destroy(vram_queue *queue);
 
 /**
  * Uses a native queue that the program made (a CUstream or cudaStream_t; NULL is CUDA's legacy
@@ -51,7 +58,8 @@ VRAM_API vram_status vram_queue_adopt(vram_device *device, void *native, vram_qu
 /**
  * Ends an adoption; call it before the native queue is destroyed. Waits for the work up to the
  * deadline `wait_timeout` and never touches the native queue again. On VRAM_ERR_TIMEOUT and
- * _CAPTURE the adoption goes on. VRAM_ERR_INVALID for a queue that vram_queue_create made.
+ * _CAPTURE the adoption goes on, and so does the handle. VRAM_ERR_INVALID for a queue that
+ * vram_queue_create made. NULL is allowed.
  */
 VRAM_API vram_status vram_queue_end(vram_queue *queue);
 
@@ -69,6 +77,7 @@ VRAM_API vram_status vram_capture_begin(vram_queue *queue, vram_queue **captured
  * Ends it, when the graphs are gone and before the native queue is: waits as vram_queue_end does, and what
  * was freed to the queue is everybody's again. VRAM_ERR_INVALID for a queue that vram_capture_begin did
  * not make; on VRAM_ERR_TIMEOUT, and on _CAPTURE while a capture is under way, the region goes on.
+ * NULL is allowed.
  */
 VRAM_API vram_status vram_capture_end(vram_queue *captured);
 
@@ -100,7 +109,7 @@ VRAM_API vram_status vram_queue_mark(vram_queue *queue, vram_point *point);
 /** VRAM_OK once the point has passed, VRAM_ERR_NOT_READY before; no error record for that. */
 VRAM_API vram_status vram_point_poll(vram_point point);
 
-/** Waits for it. VRAM_ERR_TIMEOUT after `timeout` ns (0 looks once), _DEVICE_LOST, _SHUTDOWN. */
+/** Waits for it. VRAM_ERR_TIMEOUT after `timeout` ns, _DEVICE_LOST, _SHUTDOWN. */
 VRAM_API vram_status vram_point_wait(vram_point point, uint64_t timeout);
 
 /**
@@ -181,7 +190,7 @@ VRAM_API vram_status vram_kernel_create(vram_device *device, const vram_kernel_s
                                         vram_kernel **kernel);
 
 /** Unloads it; the caller has waited for its launches. NULL is allowed. */
-VRAM_API void vram_kernel_destroy(vram_kernel *kernel);
+VRAM_API vram_status vram_kernel_destroy(vram_kernel *kernel);
 
 typedef struct vram_launch {
     size_t size;                  /* sizeof(vram_launch) */

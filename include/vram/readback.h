@@ -9,7 +9,7 @@
  *       vram_readback_start(readback, queue, data, bytes, NULL);    as it is behind that step
  *       if (vram_readback_latest(readback, &frame) == VRAM_OK) {    newest that has arrived; never waits
  *           draw(frame.data, frame.bytes);
- *           vram_readback_give(readback, frame.number);
+ *           vram_readback_release(readback, frame.number);
  *       }
  *   }
  *
@@ -87,11 +87,12 @@ VRAM_API vram_status vram_readback_create(vram_device *device, const vram_readba
                                           vram_readback **readback);
 
 /**
- * Destroys it after its transfers are done, waiting up to the option `wait_timeout`; frames that are still
- * borrowed go with it. Memory of transfers that do not finish stays until the device is closed. NULL is
- * allowed.
+ * Destroys it after its transfers are done, waiting up to the option `wait_timeout`; frames that
+ * are still borrowed go with it. Memory of transfers that do not finish stays until the device is
+ * closed: VRAM_ERR_TIMEOUT. While another call is inside the readback, that call frees the memory
+ * when it leaves, and the answer here is VRAM_OK. NULL is allowed.
  */
-VRAM_API void vram_readback_destroy(vram_readback *readback);
+VRAM_API vram_status vram_readback_destroy(vram_readback *readback);
 
 /* ------------------------------------------------------------------- starting */
 
@@ -150,15 +151,15 @@ VRAM_API vram_status vram_readback_latest(vram_readback *readback, vram_frame *f
 
 /**
  * Borrows the oldest frame that this call has not given out yet, waiting for it up to `timeout` ns
- * (VRAM_ERR_TIMEOUT; 0 looks once). Each is given out once, in order, whichever threads ask. VRAM_ERR_NOT_READY, at
- * once, when none has been started. A frame that will never arrive is told by its error, once, and then
- * passed over.
+ * (VRAM_ERR_TIMEOUT). Each is given out once, in order, whichever threads ask. VRAM_ERR_NOT_READY,
+ * at once, when none has been started. A frame that will never arrive is told by its error, once,
+ * and then passed over.
  */
 VRAM_API vram_status vram_readback_next(vram_readback *readback, uint64_t timeout,
                                         vram_frame *frame);
 
-/** Gives a borrowed frame back. VRAM_ERR_INVALID when it is not borrowed. */
-VRAM_API vram_status vram_readback_give(vram_readback *readback, uint64_t number);
+/** Releases a borrowed frame. VRAM_ERR_INVALID when it is not borrowed. */
+VRAM_API vram_status vram_readback_release(vram_readback *readback, uint64_t number);
 
 /** What a readback has done. */
 typedef struct vram_readback_stats {

@@ -21,11 +21,11 @@
  *                vram_ring_fetch brings what the device has published. At most two copies for any
  *                number of messages, and one word more.
  *   ASYNC        the same without waiting: flush and fetch give an async handle.
- *   DMA_POLLING  the same by a thread of the ring's own, again and again, every poll_interval_us.
- *   UNIFIED      the ring lies in memory that both reach: nothing is copied, fences are all it takes.
+ *   DMA_POLLING  the same by a thread of the ring's own, again and again, every poll_ns.
+ *   DIRECT       the ring lies in memory that both reach: nothing is copied, fences are all it takes.
  *
  * A kernel that runs all the while, as in the lines above, needs VRAM_VISIBILITY_SYSTEM (vram/visibility.h);
- * vram_ring_info.live says whether there is that. Elsewhere UNIFIED is VRAM_ERR_UNSUPPORTED with the reason, and
+ * vram_ring_info.live says whether there is that. Elsewhere DIRECT is VRAM_ERR_UNSUPPORTED with the reason, and
  * with the others the kernel is launched on the ring's own queue (vram_ring_info.queue) after a flush, works off
  * what is there, ends with VRAM_RING_RELAUNCHABLE, and is launched again.
  *
@@ -52,14 +52,14 @@ extern "C" {
 typedef struct vram_ring vram_ring;
 
 typedef enum vram_ring_strategy {
-    VRAM_RING_AUTO = 0, /* UNIFIED where that can be, else DMA_POLLING */
+    VRAM_RING_AUTO = 0, /* DIRECT where that can be, else DMA_POLLING */
     VRAM_RING_SYNC = 1,
     VRAM_RING_ASYNC = 2,
-    VRAM_RING_UNIFIED = 3,
+    VRAM_RING_DIRECT = 3,
     VRAM_RING_DMA_POLLING = 4
 } vram_ring_strategy;
 
-/** "auto", "sync", "async", "unified", "dma_polling"; "unknown" for a number that is none. */
+/** "auto", "sync", "async", "direct", "dma_polling"; "unknown" for a number that is none. */
 VRAM_API const char *vram_ring_strategy_name(vram_ring_strategy strategy);
 
 typedef enum vram_ring_flag {
@@ -72,14 +72,16 @@ typedef enum vram_ring_flag {
 } vram_ring_flag;
 
 enum {
-    VRAM_RING_CAPACITY_DEFAULT = 4096,    /* messages */
-    VRAM_RING_CAPACITY_MAX = 1 << 24,     /* messages */
-    VRAM_RING_MESSAGE_DEFAULT = 96,       /* bytes: a slot is then one cache line */
-    VRAM_RING_MESSAGE_MAX = 16 << 20,     /* bytes */
-    VRAM_RING_POLL_DEFAULT_US = 100,      /* microseconds */
-    VRAM_RING_POLL_MAX_US = 10 * 1000000, /* microseconds */
+    VRAM_RING_CAPACITY_DEFAULT = 4096, /* messages */
+    VRAM_RING_CAPACITY_MAX = 1 << 24,  /* messages */
+    VRAM_RING_MESSAGE_DEFAULT = 96,    /* bytes: a slot is then one cache line */
+    VRAM_RING_MESSAGE_MAX = 16 << 20,  /* bytes */
     VRAM_RING_REASON_MAX = VRAM_VISIBILITY_REASON_MAX
 };
+
+/** How often the thread of DMA_POLLING looks: 100 us, and at least every 10 s. */
+#define VRAM_RING_POLL_NS     UINT64_C(100000)
+#define VRAM_RING_POLL_MAX_NS UINT64_C(10000000000)
 
 typedef struct vram_ring_options {
     size_t size; /* sizeof(vram_ring_options) */
@@ -88,8 +90,8 @@ typedef struct vram_ring_options {
     uint32_t input_capacity;    /* messages, a power of two; 0: VRAM_RING_CAPACITY_DEFAULT */
     uint32_t output_capacity;   /* the same */
     uint32_t message_bytes;     /* of the largest payload; 0: VRAM_RING_MESSAGE_DEFAULT */
-    uint32_t poll_interval_us;  /* DMA_POLLING; 0: VRAM_RING_POLL_DEFAULT_US */
     vram_visibility visibility; /* AUTO: what the machine has; or less than that */
+    uint64_t poll_ns;           /* DMA_POLLING: between looks; 0: VRAM_RING_POLL_NS */
     vram_queue *queue;          /* that copies go on; NULL: one of the ring's own */
     const char *kernel_text;    /* in the place of /proc/version; NULL: that itself */
 } vram_ring_options;
@@ -146,7 +148,7 @@ VRAM_API vram_status vram_ring_receive(vram_ring *ring, void *data, uint32_t roo
 
 /**
  * Makes all that was sent visible to the device. *messages, which may be NULL, is how many this call copied: with
- * UNIFIED always 0, since they are there. *async, which may be NULL, is done when they have arrived, and has the same
+ * DIRECT always 0, since they are there. *async, which may be NULL, is done when they have arrived, and has the same
  * number as its result; with SYNC it is done already.
  */
 VRAM_API vram_status vram_ring_flush(vram_ring *ring, uint64_t *messages, vram_async *async);
@@ -189,8 +191,8 @@ typedef struct vram_ring_info {
     bool live;                   /* a kernel that runs on another queue can be the other end */
     uint32_t flags;              /* of vram_ring_flag, both directions spelled out */
     uint32_t input_capacity, output_capacity, message_bytes;
-    uint32_t poll_interval_us;         /* 0 but with DMA_POLLING */
-    vram_queue *queue;                 /* that copies go on, borrowed; NULL with UNIFIED */
+    uint64_t poll_ns;                  /* 0 but with DMA_POLLING */
+    vram_queue *queue;                 /* that copies go on, borrowed; NULL with DIRECT */
     char reason[VRAM_RING_REASON_MAX]; /* why there is no more visibility; "" for SYSTEM */
 } vram_ring_info;
 
@@ -216,12 +218,12 @@ typedef struct vram_ring_stats {
 /** Looks at what the host knows, and asks no device. */
 VRAM_API vram_status vram_ring_stats_get(vram_ring *ring, vram_ring_stats *stats);
 
-/** The kernel's own account, as it was reported last. Waits for a copy but with UNIFIED. */
+/** The kernel's own account, as it was reported last. Waits for a copy but with DIRECT. */
 VRAM_API vram_status vram_ring_telemetry_get(vram_ring *ring, vram_ring_telemetry *telemetry);
 
 /**
  * Holds the control block against what vram_ring_create wrote, and the counters against each other. VRAM_ERR_CORRUPT
- * names what is wrong. Waits for a copy but with UNIFIED.
+ * names what is wrong. Waits for a copy but with DIRECT.
  */
 VRAM_API vram_status vram_ring_check(vram_ring *ring);
 

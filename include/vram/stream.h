@@ -64,10 +64,10 @@ VRAM_API vram_status vram_stream_set_create(vram_device *device,
 
 /**
  * Destroys the set and its queues, as vram_queue_destroy does, all within one deadline, the option
- * `wait_timeout`. A queue that does not finish until then is kept aside until the device is closed. NULL is
- * allowed.
+ * `wait_timeout`. A queue that does not finish until then is kept aside until the device is closed,
+ * and the answer is the one that vram_queue_destroy has for it. NULL is allowed.
  */
-VRAM_API void vram_stream_set_destroy(vram_stream_set *set);
+VRAM_API vram_status vram_stream_set_destroy(vram_stream_set *set);
 
 /* ----------------------------------------------------------------- its queues */
 

@@ -38,10 +38,10 @@ extern "C" {
 /* --------------------------------------------------------------- strategies */
 
 typedef enum vram_transfer_strategy {
-    VRAM_TRANSFER_AUTO = 0,  /* ASYNC, or UNIFIED where both sides are the same memory */
+    VRAM_TRANSFER_AUTO = 0,  /* ASYNC, or DIRECT where both sides are the same memory */
     VRAM_TRANSFER_SYNC = 1,  /* done when the call returns */
     VRAM_TRANSFER_ASYNC = 2, /* on the queue; the call returns at once, but for ordinary memory */
-    VRAM_TRANSFER_UNIFIED =
+    VRAM_TRANSFER_DIRECT =
         3, /* no copy: both sides are the same memory, which host and device reach. What the
               platform needs between the one's writes and the other's reads is done: the memory is
               sent ahead where it migrates, and the handle is ready when the queue is through. The
@@ -49,7 +49,7 @@ typedef enum vram_transfer_strategy {
     VRAM_TRANSFER_DMA_POLLING = 4 /* as ASYNC, but a wait sleeps between looks and never spins */
 } vram_transfer_strategy;
 
-/** "auto", "sync", "async", "unified", "dma_polling"; "unknown" for a number that is none. */
+/** "auto", "sync", "async", "direct", "dma_polling"; "unknown" for a number that is none. */
 VRAM_API const char *vram_transfer_strategy_name(vram_transfer_strategy strategy);
 
 /** How long a wait sleeps between two looks with VRAM_TRANSFER_DMA_POLLING, unless told: 100 us. */
@@ -58,11 +58,11 @@ VRAM_API const char *vram_transfer_strategy_name(vram_transfer_strategy strategy
 typedef struct vram_transfer_options {
     size_t size; /* sizeof(vram_transfer_options) */
     vram_transfer_strategy strategy;
-    uint64_t poll_ns; /* DMA_POLLING: ns between looks; 0: VRAM_TRANSFER_POLL_NS. A wait that ends
-                         sooner looks sooner: it never outlives its deadline */
-    uint64_t timeout; /* SYNC: ns to wait; 0: VRAM_TIMEOUT_DEFAULT. On VRAM_ERR_TIMEOUT a copy of
-                         ordinary memory has not begun; any other goes on, and only the queue can
-                         be waited for */
+    uint64_t poll_ns;    /* DMA_POLLING: between looks; 0: VRAM_TRANSFER_POLL_NS. A wait that ends
+                            sooner looks sooner: it never outlives its deadline */
+    uint64_t timeout_ns; /* SYNC: to wait; 0: VRAM_TIMEOUT_DEFAULT. On VRAM_ERR_TIMEOUT a copy of
+                            ordinary memory has not begun; any other goes on, and only the queue
+                            can be waited for */
 } vram_transfer_options;
 
 /* ------------------------------------------------------------------- copies */
@@ -178,7 +178,7 @@ typedef enum vram_transfer_direction {
 #define VRAM_TRANSFER_ROUTE_MAP(X)                                                                 \
     X(SYNC, 0, "sync")                                                                             \
     X(ASYNC, 1, "async")                                                                           \
-    X(UNIFIED, 2, "unified")                                                                       \
+    X(DIRECT, 2, "direct")                                                                         \
     X(DMA_POLLING, 3, "dma_polling")                                                               \
     X(STAGED, 4, "staged")                                                                         \
     X(REGISTERED, 5, "registered")                                                                 \

@@ -16,8 +16,9 @@
  * Ownership is a tree: context > device > queue, pool and memory. Destroying a parent destroys what
  * hangs below it; docs/ownership.md draws it.
  *
- * Two libraries stand on this one, each with a header of its own: libvram-compute, <vram/compute.h> (products of
- * matrices, distances, labels), and libvram-model, <vram/model.h> (how much memory a model takes).
+ * Two libraries stand on this one, each with a header of its own: libvram-compute, <vram/compute.h>
+ * (products of matrices, distances, labels), and libvram-model, <vram/model.h> (how much memory a
+ * model takes).
  */
 #ifndef VRAM_VRAM_H
 #define VRAM_VRAM_H

@@ -19,6 +19,8 @@
 extern "C" {
 #endif
 
+typedef void vram_vulkan_lock_fn(void *user); /* locks, or unlocks, a queue of the program's */
+
 /** One queue of the adopted device that libvram may submit to. */
 typedef struct vram_vulkan_queue {
     void *queue;     /* VkQueue */
@@ -26,8 +28,8 @@ typedef struct vram_vulkan_queue {
     /* Vulkan forbids two threads to submit to one VkQueue at a time. When the program submits to it,
        too, libvram calls `lock` before each submission and `unlock` after it; the program holds the same
        lock around its own. Both NULL: libvram alone uses the queue. They must not call libvram. */
-    void (*lock)(void *user);
-    void (*unlock)(void *user);
+    vram_vulkan_lock_fn *lock;
+    vram_vulkan_lock_fn *unlock;
     void *user;
 } vram_vulkan_queue;
 

@@ -260,6 +260,12 @@ bool vr_handle_retire(uint64_t handle) {
     return false;
 }
 
+bool vr_handle_is_last(uint64_t handle) {
+    struct slot *slot = slot_of(handle);
+    assert(slot);
+    return slot && WORD_REFS(vr_load(&slot->word, VR_ACQUIRE)) == 2;
+}
+
 /* The last state of the slot if the table ever gave out this number, else 0: see (5). */
 static uint64_t word_if_issued(uint64_t number) {
     struct slot *slot = slot_of(number);

@@ -97,6 +97,10 @@ void vr_handle_unpin(uint64_t handle);
    the owner's reference. */
 bool vr_handle_retire(uint64_t handle);
 
+/* Whether the object of a retired handle has only the owner's reference and one of the caller's:
+   then no other call is inside it, and none comes. */
+bool vr_handle_is_last(uint64_t handle);
+
 /* Whether `handle` was retired once: of this kind, issued, not live. False for made-up numbers. */
 bool vr_handle_was(enum vr_kind kind, const void *handle);
 

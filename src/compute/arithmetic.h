@@ -86,4 +86,8 @@ static inline vram_addr vr_matrix_addr(const struct vr_matrix *matrix, uint64_t 
 
 extern const struct vr_provider vr_cublas_provider, vr_hipblas_provider, vr_clblast_provider;
 
+/* Frees a block after the work of a queue, which may be ending; the error record stays. A pool that
+   has ended has freed it already. 0 is allowed; attached.c. */
+void vr_block_let_go(vram_pool *pool, vram_addr block, vram_queue *queue);
+
 #endif

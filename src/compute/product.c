@@ -111,7 +111,7 @@ static void clean_up(struct vr_scheduler *scheduler) {
     struct vram_error error;
     uint64_t bytes;
     vr_error_save(&error);
-    (void)vram_device_cleanup(scheduler->device, &bytes);
+    (void)vram_device_trim(scheduler->device, NULL, &bytes);
     vr_error_restore(&error);
 }
 

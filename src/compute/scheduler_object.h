@@ -186,10 +186,6 @@ static inline bool vr_wait_leaves_work(vram_status waited) {
     return waited != VRAM_OK && waited != VRAM_ERR_DEVICE_LOST;
 }
 
-/* Frees a block after the work of a queue, which may be ending; the error record stays. A pool that
-   has ended has freed it already. 0 is allowed; attached.c. */
-void vr_block_let_go(vram_pool *pool, vram_addr block, vram_queue *queue);
-
 /* Waits for the work of a queue that the scheduler's products have used, even if the queue is
    ending. */
 vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue);

@@ -456,7 +456,7 @@ static vram_status run(struct shortlist *list, struct vr_scheduler *scheduler,
     vram_status status = attempt(list, scheduler, arithmetic);
     if (vram_status_is_exhausted(status)) {
         uint64_t bytes;
-        (void)vram_device_cleanup(scheduler->device, &bytes);
+        (void)vram_device_trim(scheduler->device, NULL, &bytes);
         status = attempt(list, scheduler, arithmetic);
     }
     while (vram_status_is_exhausted(status) && shrink(list)) {

@@ -165,12 +165,10 @@ static void report_kept(struct vr_device_object *device) {
            (unsigned long long)vr_load(&device->held_bytes, VR_RELAXED));
 }
 
-void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t deadline) {
+vram_status vr_device_finish(struct vr_device_object *device, uint64_t deadline,
+                             const char *operation) {
     struct vram_error error;
-    if (!vr_handle_retire(handle)) {
-        return;
-    }
-    vr_error_save(&error); /* ending cannot fail: what happens is logged, if anything */
+    vr_error_save(&error); /* the one failure of ending is work that goes on */
     vr_device_quiet(device, deadline);
     bool finished = vr_readers_wait(device, deadline);
     if (!finished) {
@@ -185,11 +183,11 @@ void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t
     end_children(device, &device->physicals, offsetof(struct vr_physical, link), finished);
     unlist_device(device);
     vr_error_restore(&error);
-    if (finished) {
-        vr_handle_unpin(handle); /* the owner's reference */
-    } else {
-        vr_fail(VRAM_ERR_TIMEOUT, "vram_device_close",
-                "work that uses %s device %u never finished; its memory is kept",
-                device->base.info.backend, device->base.index);
+    if (!finished) {
+        return vr_fail(VRAM_ERR_TIMEOUT, operation,
+                       "work that uses %s device %u never finished; its memory is kept",
+                       device->base.info.backend, device->base.index);
     }
+    vr_handle_unpin(device->object.handle); /* the owner's reference */
+    return VRAM_OK;
 }

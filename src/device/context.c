@@ -314,36 +314,37 @@ static struct vr_device_object *take_device(struct vr_context *context, bool to_
     return device;
 }
 
-/* Queues may use memory of other devices, pinned or a peer's: all of them come before any memory. */
-static void retire_devices(struct vr_context *context) {
+/* Queues may use memory of other devices, pinned or a peer's: all of them come before any memory.
+   VRAM_ERR_TIMEOUT when a device has work that goes on. */
+static vram_status end_devices(struct vr_context *context, const char *operation) {
+    vram_status status = VRAM_OK;
     uint64_t deadline = vr_deadline_in(context->wait_ns);
     for (struct vr_device_object *device; (device = take_device(context, false));) {
         vr_device_quiet(device, deadline);
         vr_leave(device);
     }
     for (struct vr_device_object *device; (device = take_device(context, true));) {
-        vr_device_retire(device->object.handle, device, deadline);
+        if (vr_handle_retire(device->object.handle)) { /* else another thread closes it */
+            vram_status ended = vr_device_finish(device, deadline, operation);
+            status = ended != VRAM_OK ? ended : status;
+        }
         vr_leave(device);
     }
+    return status;
 }
 
-void vr_context_destroy(vram_context *handle) {
-    void *entered;
-    (void)vr_end_enter(VR_KIND_CONTEXT, handle, "vram_context_destroy", &entered);
-    struct vr_context *context = entered;
-    if (!context) {
-        return;
-    }
-    if (vr_handle_retire(context->object.handle)) {
-        tell_watchers(context);
-        retire_devices(context);
-        vr_handle_unpin(context->object.handle);
-    }
-    vr_leave(context);
+static vram_status context_end(void *object) {
+    struct vr_context *context = object;
+    tell_watchers(context);
+    return end_devices(context, "vram_context_destroy");
 }
 
-void vram_context_destroy(vram_context *handle) {
-    vr_context_destroy(handle);
+vram_status vr_context_destroy(vram_context *handle) {
+    return vr_object_destroy(VR_KIND_CONTEXT, handle, "vram_context_destroy", context_end, NULL);
+}
+
+vram_status vram_context_destroy(vram_context *handle) {
+    return vr_context_destroy(handle);
 }
 
 uint32_t vram_backend_count(vram_context *handle) {

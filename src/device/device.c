@@ -192,7 +192,9 @@ static vram_status device_open(struct vr_context *context, uint32_t index, uint6
     uint64_t published = device->object.handle;
     status = device_list(context, device);
     if (status != VRAM_OK) {
-        vr_device_retire(published, device, vr_deadline_in(context->wait_ns));
+        if (vr_handle_retire(published)) {
+            (void)vr_device_finish(device, vr_deadline_in(context->wait_ns), "vram_device_open");
+        }
         return status;
     }
     *handle = published;
@@ -225,18 +227,23 @@ vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device *
     return vr_device_make(handle, index, out);
 }
 
-void vr_device_end(vram_device *handle) {
+vram_status vr_device_end(vram_device *handle) {
+    static const char operation[] = "vram_device_close";
     void *entered;
-    (void)vr_end_enter(VR_KIND_DEVICE, handle, "vram_device_close", &entered);
+    vram_status status = vr_end_enter(VR_KIND_DEVICE, handle, operation, &entered);
     struct vr_device_object *device = entered;
-    if (device) {
-        vr_device_retire(device->object.handle, device, vr_deadline_in(device->context->wait_ns));
-        vr_leave(device);
+    if (!device) {
+        return status;
     }
+    status = vr_handle_retire(device->object.handle)
+                 ? vr_device_finish(device, vr_deadline_in(device->context->wait_ns), operation)
+                 : vr_handle_error(VR_KIND_DEVICE, handle, operation);
+    vr_leave(device);
+    return status;
 }
 
-void vram_device_close(vram_device *handle) {
-    vr_device_end(handle);
+vram_status vram_device_close(vram_device *handle) {
+    return vr_device_end(handle);
 }
 
 /* ---------------------------------------------------------------- asking it */

@@ -13,10 +13,10 @@
 
 /* ------------------------------------------- contexts and devices; context.c, device.c */
 
-void vr_context_destroy(vram_context *handle);
+vram_status vr_context_destroy(vram_context *handle);
 /* vram_device_open and _close; vr_device_open and _close are the backend's (ops.h). */
 vram_status vr_device_make(vram_context *handle, uint32_t index, vram_device **out);
-void vr_device_end(vram_device *handle);
+vram_status vr_device_end(vram_device *handle);
 vram_status vr_memory_info_get(vram_device *handle, vram_memory_info *info);
 bool vr_device_same(const vram_device_info *a, const vram_device_info *b); /* selection.c */
 
@@ -31,7 +31,7 @@ vram_status vr_native_get(vram_addr addr, vram_native_info *info);
 
 /* vram_queue_create and _destroy; vr_queue_create and _destroy are the backend's (ops.h). */
 vram_status vr_queue_make(vram_device *handle, const vram_queue_options *options, vram_queue **out);
-void vr_queue_end(vram_queue *handle);
+vram_status vr_queue_end(vram_queue *handle);
 vram_status vr_adoption_end(vram_queue *handle); /* vram_queue_end */
 
 /* ------------------------------------------------------------------- points; point.c */
@@ -57,6 +57,6 @@ vram_status vr_submit_launch(vram_queue *queue_handle, vram_kernel *kernel_handl
                              const vram_launch *launch);
 vram_status vr_kernel_create(vram_device *handle, const vram_kernel_source *source,
                              vram_kernel **out);
-void vr_kernel_destroy(vram_kernel *handle);
+vram_status vr_kernel_destroy(vram_kernel *handle);
 
 #endif

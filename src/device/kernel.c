@@ -102,25 +102,21 @@ vram_status vram_kernel_create(vram_device *handle, const vram_kernel_source *so
     return vr_kernel_create(handle, source, out);
 }
 
-void vr_kernel_destroy(vram_kernel *handle) {
-    void *entered;
-    if (!handle || vr_exiting() ||
-        vr_enter(VR_KIND_KERNEL, handle, "vram_kernel_destroy", &entered) != VRAM_OK) {
-        return;
-    }
-    struct vr_kernel *kernel = entered;
+/* Off the list before the owner's reference goes: what a closing device finds there has one. */
+static vram_status kernel_end(void *object) {
+    struct vr_kernel *kernel = object;
     vr_mutex_lock(&kernel->device->lock);
-    bool ours = vr_handle_retire(kernel->object.handle);
     vr_link_remove(&kernel->link);
     vr_mutex_unlock(&kernel->device->lock);
-    if (ours) {
-        vr_handle_unpin(kernel->object.handle);
-    }
-    vr_leave(kernel);
+    return VRAM_OK;
 }
 
-void vram_kernel_destroy(vram_kernel *handle) {
-    vr_kernel_destroy(handle);
+vram_status vr_kernel_destroy(vram_kernel *handle) {
+    return vr_object_destroy(VR_KIND_KERNEL, handle, "vram_kernel_destroy", kernel_end, NULL);
+}
+
+vram_status vram_kernel_destroy(vram_kernel *handle) {
+    return vr_kernel_destroy(handle);
 }
 
 /* ----------------------------------------------------------------- launching */

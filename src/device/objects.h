@@ -356,6 +356,8 @@ vram_status vr_queue_submit_after(struct vr_queue_object *queue, vram_point poin
 /* For queues that only the program submits to: has the driver say whether the queue is idle, and if
    so lets the number pass, which need not be marked. */
 void vr_queue_look(struct vr_queue_object *queue, uint64_t value);
+/* When a call that was given `timeout` gives up: VRAM_TIMEOUT_DEFAULT is the context's option. */
+uint64_t vr_wait_deadline(const struct vr_context *context, uint64_t timeout);
 vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
                                 const char *operation);
 /* Whether a wait for a queue that was answered so leaves work that may go on using memory: it is
@@ -376,7 +378,8 @@ bool vr_queue_drained(const vram_queue *handle);
 /* Ends a queue of a closing device; false: it is left alone, since it did not finish; queue.c. */
 bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline);
 /* vram_queue_destroy with a deadline of the caller's, who has entered the queue; queue.c. */
-void vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline);
+vram_status vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline,
+                                const char *operation);
 /* Unmaps what is mapped in any range of the device; mapping.c. */
 void vr_ranges_unmap(struct vr_device_object *device);
 /* Gives every allocation and range of a device back that nobody else refers to; coarse.c. */
@@ -390,8 +393,10 @@ void vr_reader_end(struct vr_device_object *device);
 /* Waits for queues of other devices that may read `device`; false: not all has finished, or some
    never did before; closing.c. */
 bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline);
-/* Ends a device that the caller holds a reference to, its children first. Work is waited for until
-   the deadline; closing.c. */
-void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t deadline);
+/* Ends a device whose handle the caller has retired and holds a reference to, its children first.
+   Work is waited for until the deadline: VRAM_ERR_TIMEOUT when it goes on, and its memory is kept;
+   closing.c. */
+vram_status vr_device_finish(struct vr_device_object *device, uint64_t deadline,
+                             const char *operation);
 
 #endif

@@ -248,13 +248,16 @@ static vram_status too_late(const struct patience *patience, const char *operati
     return vr_fail(VRAM_ERR_TIMEOUT, operation, "the point had not passed when the deadline did");
 }
 
+uint64_t vr_wait_deadline(const struct vr_context *context, uint64_t timeout) {
+    return vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? context->wait_ns : timeout);
+}
+
 vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
                                 const char *operation) {
     if (vr_queue_passed(queue, value)) {
         return VRAM_OK;
     }
-    uint64_t deadline =
-        vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? queue->device->context->wait_ns : timeout);
+    uint64_t deadline = vr_wait_deadline(queue->device->context, timeout);
     struct patience patience = {.refusals = 0};
     vr_error_save(&patience.before);
     for (struct rest resting = {.round = 0};; rest(&resting)) {

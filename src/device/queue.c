@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
 #include "device/device_calls.h"
 #include "device/ops.h"
 
@@ -233,40 +234,45 @@ bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline) {
     return true;
 }
 
-void vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline) {
-    if (vr_entry_close(&queue->submitting)) {
-        struct vram_error error;
-        vr_error_save(&error);
-        drain(queue, deadline);
-        vr_error_restore(&error); /* destroying cannot fail: what happened is logged, if anything */
-        if (vr_load(&queue->finished, VR_ACQUIRE)) {
-            retire(queue);
-        } else {
-            vr_device_tell(queue->device, queue->object.handle, false);
-            vr_log(VRAM_LOG_WARN, "a queue was destroyed with unfinished work; it is kept aside "
-                                  "until its device is closed");
-        }
+vram_status vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline,
+                                const char *operation) {
+    struct vram_error error;
+    if (!vr_entry_close(&queue->submitting)) {
+        return vr_fail(VRAM_ERR_STALE, operation, "the queue is being destroyed already");
     }
+    vr_error_save(&error);
+    vram_status status = drain(queue, deadline);
+    vr_error_restore(&error); /* a driver that cannot tell is taken at its word, as in drain */
+    if (vr_load(&queue->finished, VR_ACQUIRE)) {
+        retire(queue);
+        return VRAM_OK;
+    }
+    vr_device_tell(queue->device, queue->object.handle, false);
+    vr_log(VRAM_LOG_WARN, "a queue was destroyed with unfinished work; it is kept aside "
+                          "until its device is closed");
+    return vr_fail(status, operation,
+                   "work of the queue is unfinished: %s; it is kept aside until its device is "
+                   "closed",
+                   vr_status_text(status));
 }
 
-void vr_queue_end(vram_queue *handle) {
+vram_status vr_queue_end(vram_queue *handle) {
     static const char operation[] = "vram_queue_destroy";
     void *entered;
-    if (!handle || vr_exiting() ||
-        vr_enter(VR_KIND_QUEUE, handle, operation, &entered) != VRAM_OK) {
-        return;
-    }
+    vram_status status = vr_end_enter(VR_KIND_QUEUE, handle, operation, &entered);
     struct vr_queue_object *queue = entered;
-    if (queue->base.adopted) {
-        vr_fail(VRAM_ERR_INVALID, operation, "the queue was adopted; vram_queue_end ends it");
-    } else {
-        vr_queue_destroy_by(queue, deadline_of(queue));
+    if (!queue) {
+        return status;
     }
+    status = queue->base.adopted ? vr_fail(VRAM_ERR_INVALID, operation,
+                                           "the queue was adopted; vram_queue_end ends it")
+                                 : vr_queue_destroy_by(queue, deadline_of(queue), operation);
     vr_leave(queue);
+    return status;
 }
 
-void vram_queue_destroy(vram_queue *handle) {
-    vr_queue_end(handle);
+vram_status vram_queue_destroy(vram_queue *handle) {
+    return vr_queue_end(handle);
 }
 
 /* Ends an adoption that is closed to calls; on failure the adoption continues. */
@@ -295,11 +301,11 @@ static vram_status leave_native(struct vr_queue_object *queue) {
 
 static vram_status end_adoption(vram_queue *handle, bool region, const char *operation) {
     void *entered;
-    vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, &entered);
-    if (status != VRAM_OK) {
+    vram_status status = vr_end_enter(VR_KIND_QUEUE, handle, operation, &entered);
+    struct vr_queue_object *queue = entered;
+    if (!queue) {
         return status;
     }
-    struct vr_queue_object *queue = entered;
     if (!queue->base.adopted) {
         status = vr_fail(VRAM_ERR_INVALID, operation,
                          "the queue is the library's own; vram_queue_destroy ends it");

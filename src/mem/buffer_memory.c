@@ -137,7 +137,7 @@ static vram_status take_pinned(struct vr_buffer *buffer, uint64_t bytes, vram_qu
                : status;
 }
 
-static vram_status take_unified(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+static vram_status take_managed(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                 struct vr_buffer_memory *memory) {
     if (!(buffer->pool->device->base.info.caps & VRAM_CAP_MANAGED)) {
         return lacks(buffer, "memory that migrates between host and device");
@@ -190,8 +190,8 @@ vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue 
     switch (buffer->kind) {
     case VRAM_BUFFER_PINNED:
         return take_pinned(buffer, bytes, queue, memory);
-    case VRAM_BUFFER_UNIFIED:
-        return take_unified(buffer, bytes, queue, memory);
+    case VRAM_BUFFER_MANAGED:
+        return take_managed(buffer, bytes, queue, memory);
     case VRAM_BUFFER_MAPPED:
         return take_mapped(buffer, bytes, queue, memory);
     case VRAM_BUFFER_FALLBACK:

@@ -184,4 +184,8 @@ bool vr_buffer_on_device(const struct vr_buffer_memory *memory);
 vram_status vr_buffer_span_check(struct vr_buffer *buffer, uint64_t offset, uint64_t bytes,
                                  const char *operation);
 
+/* vram_buffer_fit for all buffers of a pool of which nothing is in use and that no call has used
+   for `idle_ns`: how many bytes the pool got; growth.c. */
+uint64_t vr_buffers_fit(struct vr_pool *pool, uint64_t idle_ns, const char *operation);
+
 #endif

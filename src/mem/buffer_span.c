@@ -146,10 +146,10 @@ static vram_status copy_span(vram_span span, const struct copy *copy, vram_queue
     return vr_buffer_finish(buffer, status, copy->operation);
 }
 
-vram_status vram_span_upload(vram_span span, const void *from, vram_queue *queue) {
-    return copy_span(span, &(struct copy){"vram_span_upload", from, NULL}, queue);
+vram_status vram_span_upload(vram_queue *queue, vram_span to, const void *from) {
+    return copy_span(to, &(struct copy){"vram_span_upload", from, NULL}, queue);
 }
 
-vram_status vram_span_download(vram_span span, void *to, vram_queue *queue) {
-    return copy_span(span, &(struct copy){"vram_span_download", NULL, to}, queue);
+vram_status vram_span_download(vram_queue *queue, void *to, vram_span from) {
+    return copy_span(from, &(struct copy){"vram_span_download", NULL, to}, queue);
 }

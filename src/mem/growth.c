@@ -403,16 +403,9 @@ static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char 
     return before - after;
 }
 
-vram_status vram_pool_buffers_fit(vram_pool *handle, uint64_t idle_ns, uint64_t *bytes) {
-    static const char operation[] = "vram_pool_buffers_fit";
+uint64_t vr_buffers_fit(struct vr_pool *pool, uint64_t idle_ns, const char *operation) {
     uint64_t sum = 0, child = 0;
     struct vram_error error;
-    void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vr_pool *pool = entered;
     vr_error_save(&error);
     while ((child = child_behind(pool, child))) {
         struct vr_buffer *buffer = vr_handle_pin(VR_KIND_BUFFER, (const void *)(uintptr_t)child);
@@ -422,11 +415,7 @@ vram_status vram_pool_buffers_fit(vram_pool *handle, uint64_t idle_ns, uint64_t 
         }
     }
     vr_error_restore(&error);
-    vr_leave(pool);
-    if (bytes) {
-        *bytes = sum;
-    }
-    return VRAM_OK;
+    return sum;
 }
 
 /* ------------------------------------------------------------------- policies */

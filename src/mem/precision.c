@@ -56,7 +56,7 @@ vram_status vram_precision_size(vram_precision precision, uint64_t count, uint64
 const char *vr_buffer_kind_name(vram_buffer_kind kind) {
     static const char *const names[] = {
         [VRAM_BUFFER_DEVICE] = "device",     [VRAM_BUFFER_PINNED] = "pinned",
-        [VRAM_BUFFER_UNIFIED] = "unified",   [VRAM_BUFFER_MAPPED] = "mapped",
+        [VRAM_BUFFER_MANAGED] = "managed",   [VRAM_BUFFER_MAPPED] = "mapped",
         [VRAM_BUFFER_FALLBACK] = "fallback",
     };
     return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";

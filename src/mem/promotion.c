@@ -3,7 +3,7 @@
  * promotion.c: buffers that may fall back move between device and host memory, contents and all.
  *
  * A move keeps buffer_object.h (3): new memory, order, copy, installation, and then the old memory goes, in
- * the time of the queue that copies. It waits for nothing on the host. The hints for unified memory, which
+ * the time of the queue that copies. It waits for nothing on the host. The hints for managed memory, which
  * moves by itself, are here too.
  */
 #include "mem/buffer_object.h"
@@ -244,17 +244,17 @@ vram_status vram_pool_demote(vram_pool *pool, uint64_t wanted, vram_queue *queue
     return status;
 }
 
-/* --------------------------------------------------------------- unified memory */
+/* --------------------------------------------------------------- managed memory */
 
-/* Enters a UNIFIED buffer and keeps it where it is; *addr is its first byte. */
-static vram_status enter_unified(vram_buffer *handle, const char *operation,
+/* Enters a MANAGED buffer and keeps it where it is; *addr is its first byte. */
+static vram_status enter_managed(vram_buffer *handle, const char *operation,
                                  struct vr_buffer **buffer, vram_addr *addr, uint64_t *bytes) {
     vram_status status = vr_buffer_enter(handle, operation, buffer);
     if (status != VRAM_OK) {
         return status;
     }
-    if ((*buffer)->kind != VRAM_BUFFER_UNIFIED) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the buffer is %s, not unified",
+    if ((*buffer)->kind != VRAM_BUFFER_MANAGED) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the buffer is %s, not managed",
                          vr_buffer_kind_name((*buffer)->kind));
     } else {
         status = vr_buffer_share(*buffer, operation);
@@ -270,7 +270,7 @@ static vram_status enter_unified(vram_buffer *handle, const char *operation,
     return VRAM_OK;
 }
 
-static vram_status leave_unified(struct vr_buffer *buffer, vram_status status,
+static vram_status leave_managed(struct vr_buffer *buffer, vram_status status,
                                  const char *operation) {
     vr_buffer_unshare(buffer);
     vr_buffer_touch(buffer);
@@ -284,7 +284,7 @@ vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t 
     vram_queue *queue;
     vram_addr addr;
     uint64_t used;
-    vram_status status = enter_unified(handle, operation, &buffer, &addr, &used);
+    vram_status status = enter_managed(handle, operation, &buffer, &addr, &used);
     if (status != VRAM_OK) {
         return status;
     }
@@ -300,7 +300,7 @@ vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t 
         }
         vr_submit_leave(entered);
     }
-    return leave_unified(buffer, status, operation);
+    return leave_managed(buffer, status, operation);
 }
 
 vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice) {
@@ -308,11 +308,11 @@ vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice) {
     vram_addr addr;
     uint64_t used;
     static const char operation[] = "vram_buffer_advise";
-    vram_status status = enter_unified(handle, operation, &buffer, &addr, &used);
+    vram_status status = enter_managed(handle, operation, &buffer, &addr, &used);
     if (status == VRAM_OK) {
         uint64_t device = buffer->pool->device->object.handle;
         status = vr_device_advise((vram_device *)(uintptr_t)device, addr, used, advice);
-        status = leave_unified(buffer, status, operation);
+        status = leave_managed(buffer, status, operation);
     }
     return status;
 }

@@ -22,7 +22,7 @@
 #include <string.h>
 
 const char *vram_ring_strategy_name(vram_ring_strategy strategy) {
-    static const char *const names[] = {"auto", "sync", "async", "unified", "dma_polling"};
+    static const char *const names[] = {"auto", "sync", "async", "direct", "dma_polling"};
     return (unsigned)strategy < 5 ? names[strategy] : "unknown";
 }
 
@@ -54,10 +54,10 @@ static vram_status options_settle(struct vram_ring_options *options, const char 
         return vr_fail(VRAM_ERR_INVALID, operation, "no such strategy, flag or visibility");
     }
     if (options->message_bytes > VRAM_RING_MESSAGE_MAX ||
-        options->poll_interval_us > VRAM_RING_POLL_MAX_US) {
+        options->poll_ns > VRAM_RING_POLL_MAX_NS) {
         return vr_fail(VRAM_ERR_INVALID, operation,
-                       "messages have at most %d bytes, polls come at least every %d us",
-                       VRAM_RING_MESSAGE_MAX, VRAM_RING_POLL_MAX_US);
+                       "messages have at most %d bytes, polls come at least every %llu ns",
+                       VRAM_RING_MESSAGE_MAX, (unsigned long long)VRAM_RING_POLL_MAX_NS);
     }
     options->flags |= options->flags & WAYS ? 0 : WAYS;
     uint32_t *const capacities[2] = {&options->input_capacity, &options->output_capacity};
@@ -74,8 +74,7 @@ static vram_status options_settle(struct vram_ring_options *options, const char 
     }
     options->message_bytes =
         options->message_bytes ? options->message_bytes : VRAM_RING_MESSAGE_DEFAULT;
-    options->poll_interval_us =
-        options->poll_interval_us ? options->poll_interval_us : VRAM_RING_POLL_DEFAULT_US;
+    options->poll_ns = options->poll_ns ? options->poll_ns : VRAM_RING_POLL_NS;
     return VRAM_OK;
 }
 
@@ -98,10 +97,10 @@ static vram_status choose(struct vr_ring *ring, const struct vram_ring_options *
     info->live = most == VRAM_VISIBILITY_SYSTEM;
     info->strategy = options->strategy;
     if (info->strategy == VRAM_RING_AUTO) {
-        info->strategy = info->live ? VRAM_RING_UNIFIED : VRAM_RING_DMA_POLLING;
+        info->strategy = info->live ? VRAM_RING_DIRECT : VRAM_RING_DMA_POLLING;
     }
-    if (info->strategy == VRAM_RING_UNIFIED && !info->live) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "strategy \"unified\": %s", info->reason);
+    if (info->strategy == VRAM_RING_DIRECT && !info->live) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "strategy \"direct\": %s", info->reason);
     }
     return VRAM_OK;
 }
@@ -123,7 +122,7 @@ static vram_status take_shared(struct vr_ring *ring, vram_pool *pool) {
     void *host;
     uint32_t caps = ring->device->base.info.caps;
     vram_buffer_kind kind =
-        caps & (VRAM_CAP_HOST_ACCESS | VRAM_CAP_PINNED) ? VRAM_BUFFER_MAPPED : VRAM_BUFFER_UNIFIED;
+        caps & (VRAM_CAP_HOST_ACCESS | VRAM_CAP_PINNED) ? VRAM_BUFFER_MAPPED : VRAM_BUFFER_MANAGED;
     vram_status status = take_buffer(pool, ring->info.bytes, NULL, kind, "ring", &ring->block);
     if (status == VRAM_OK) {
         status = vr_buffer_host(ring->block, &host);
@@ -240,8 +239,8 @@ static vram_status build(struct vr_ring *ring, vram_pool *pool,
                          const struct vram_ring_options *options, const char *operation) {
     vram_status status = choose(ring, options, operation);
     if (status == VRAM_OK) {
-        status = ring->info.strategy == VRAM_RING_UNIFIED ? take_shared(ring, pool)
-                                                          : take_halves(ring, pool, options->queue);
+        status = ring->info.strategy == VRAM_RING_DIRECT ? take_shared(ring, pool)
+                                                         : take_halves(ring, pool, options->queue);
     }
     if (status == VRAM_OK) {
         status = vr_buffer_addr(ring->block, &ring->info.control);
@@ -341,7 +340,7 @@ static vram_status ring_create(struct vr_pool *pool, const struct vram_ring_opti
     }
     status = build(ring, (vram_pool *)(uintptr_t)pool->object.handle, options, operation);
     if (status == VRAM_OK && ring->info.strategy == VRAM_RING_DMA_POLLING) {
-        ring->info.poll_interval_us = options->poll_interval_us;
+        ring->info.poll_ns = options->poll_ns;
         status = vr_ring_thread_start(ring);
     }
     if (status != VRAM_OK) {

@@ -28,10 +28,6 @@ static vram_status enter(vram_ring *handle, const char *operation, struct vr_rin
     return VRAM_OK;
 }
 
-static uint64_t deadline_of(const struct vr_ring *ring, uint64_t timeout) {
-    return vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? ring->wait_ns : timeout);
-}
-
 /* ------------------------------------------------------------------- waiting */
 
 /* One turn of somebody who waits. VRAM_ERR_TIMEOUT, without a record, when the deadline is over. */
@@ -103,7 +99,7 @@ static vram_status too_late(struct vr_ring *ring, const char *operation) {
 static vram_status send_some(struct vr_ring *ring, const vram_ring_message *messages,
                              uint64_t count, uint64_t timeout, const char *operation,
                              uint64_t *sent, uint64_t *full_ns) {
-    struct patience patience = {.deadline = deadline_of(ring, timeout)};
+    struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     vram_status status = VRAM_OK;
     while (status == VRAM_OK && *sent < count) {
         uint64_t now = 0;
@@ -218,7 +214,7 @@ static vram_status received(struct vr_ring *ring, vram_status status, const vram
 
 static vram_status receive(struct vr_ring *ring, void *data, uint32_t room, uint64_t timeout,
                            const char *operation, vram_ring_slot *slot) {
-    struct patience patience = {.deadline = deadline_of(ring, timeout)};
+    struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     for (;;) {
         vram_status status = vr_channel_receive(&ring->output, data, room, slot);
         if (status != VRAM_ERR_NOT_READY) {
@@ -375,7 +371,7 @@ vram_status vram_ring_drain(vram_ring *handle, uint64_t timeout) {
     if (status != VRAM_OK) {
         return status;
     }
-    struct patience patience = {.deadline = deadline_of(ring, timeout)};
+    struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     uint64_t target = vr_load(ring->input.head, VR_ACQUIRE);
     while (status == VRAM_OK && !is_drained(ring, target)) {
         status = vr_channel_depth(&ring->input) == UINT64_MAX
@@ -399,7 +395,7 @@ vram_status vram_ring_join(vram_ring *handle, uint64_t timeout) {
     if (status != VRAM_OK) {
         return status;
     }
-    struct patience patience = {.deadline = deadline_of(ring, timeout)};
+    struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     while (status == VRAM_OK && vr_ring_terminated(ring) == VRAM_RING_RUNNING) {
         status = wait_turn(ring, operation, &patience);
     }

@@ -8,7 +8,7 @@
  *   channel.c     the host's end of one direction
  *   visibility.c  what host and device see of each other
  *
- * With UNIFIED there is one block, and the channels point into it. With the other strategies the
+ * With DIRECT there is one block, and the channels point into it. With the other strategies the
  * device has the block, and the host has a half of its own, whose channels point to it:
  *
  *     host's half                                    device's block
@@ -81,7 +81,7 @@ struct vr_ring {
        a line of its own, which no bookkeeping has. */
     unsigned char control[sizeof(struct vram_ring_control)];
     vram_buffer *block, *staging;    /* the device's block, and the host's half; NULL: none */
-    unsigned char *shared;           /* UNIFIED: the block for the host; else NULL */
+    unsigned char *shared;           /* DIRECT: the block for the host; else NULL */
     uint64_t wait_ns;                /* the context's option wait_timeout */
     bool own_queue;                  /* info.queue is to be destroyed with the ring */
     struct vr_channel input, output; /* capacity 0: no such direction */

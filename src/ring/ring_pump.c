@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_pump.c: copies between the host's half of a ring and the device's, for all strategies but UNIFIED.
+ * ring_pump.c: copies between the host's half of a ring and the device's, for all strategies but DIRECT.
  * Numbers in parentheses are those of ring_object.h.
  */
 #include "ring/ring_object.h"
@@ -475,8 +475,7 @@ static void thread_run(void *argument) {
             vr_error_save(&ring->thread_error);
         }
         if (!ring->thread_ends) {
-            (void)vr_cond_wait(&ring->wake, &ring->lock,
-                               (uint64_t)ring->info.poll_interval_us * 1000);
+            (void)vr_cond_wait(&ring->wake, &ring->lock, ring->info.poll_ns);
         }
     }
     bool kept = ring->thread_keeps;

@@ -207,20 +207,28 @@ vram_status vram_async_of_point(vram_point point, const char *operation, vram_as
     return vr_async_of_point(point, operation, async);
 }
 
-void vr_async_close(vram_async *async) {
+vram_status vr_async_close(vram_async *async) {
     struct vr_async *record;
     struct vram_error kept;
+    if (!async) {
+        return VRAM_OK;
+    }
     vr_error_save(&kept);
-    if (async && vr_async_enter(async, "vram_async_end", &record) == VRAM_OK && record) {
+    vram_status status = vr_async_enter(async, "vram_async_end", &record);
+    if (record) {
         vr_async_end(record);
         vr_async_leave(record);
     }
-    vr_error_restore(&kept);
-    if (async) {
-        memset(async, 0, sizeof *async);
+    memset(async, 0, sizeof *async);
+    if (status == VRAM_ERR_FORKED || status == VRAM_ERR_SHUTDOWN) {
+        status = VRAM_OK; /* nothing is left to give up in this process */
     }
+    if (status == VRAM_OK) {
+        vr_error_restore(&kept);
+    }
+    return status;
 }
 
-void vram_async_end(vram_async *async) {
-    vr_async_close(async);
+vram_status vram_async_end(vram_async *async) {
+    return vr_async_close(async);
 }

@@ -172,8 +172,7 @@ static void wait_for_producer(struct vr_async *record, uint64_t deadline) {
 
 static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
     static const char operation[] = "vram_async_wait";
-    uint64_t ns = timeout == VRAM_TIMEOUT_DEFAULT ? record->flight->context->wait_ns : timeout;
-    uint64_t deadline = vr_deadline_in(ns);
+    uint64_t deadline = vr_wait_deadline(record->flight->context, timeout);
     vram_status status;
     while ((status = vr_async_look(record)) == VRAM_ERR_NOT_READY) {
         if (vr_exiting()) {

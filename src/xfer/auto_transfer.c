@@ -12,8 +12,8 @@ VR_QUIET_HANDLE(vram_feed, vr_feed_destroy(*object))
 
 VR_QUIET_STRUCT(vram_async, true, vr_async_close(object))
 VR_QUIET_STRUCT(vram_auto_frame, object->frame.number,
-                (void)vr_readback_give(object->readback, object->frame.number))
+                (void)vr_readback_release(object->readback, object->frame.number))
 VR_QUIET_STRUCT(vram_auto_feed_block, object->block.number,
-                (void)vr_feed_give(object->feed, object->block.number))
+                (void)vr_feed_release(object->feed, object->block.number))
 VR_QUIET_STRUCT(vram_auto_pinned, object->memory,
                 (void)vr_pinned_end(object->device, object->memory, object->bytes))

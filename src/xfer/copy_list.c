@@ -112,8 +112,8 @@ static vram_status piece_of(struct vr_submission *submission, const vram_copy *c
                        "vram_device_peer_enable, or vram_transfer_copy",
                        index, (unsigned long long)copy->from);
     }
-    if (submission->strategy == VRAM_TRANSFER_UNIFIED) {
-        return vr_submission_unified(submission, &route);
+    if (submission->strategy == VRAM_TRANSFER_DIRECT) {
+        return vr_submission_direct(submission, &route);
     }
     *piece = (struct piece){route.to,
                             route.from,
@@ -307,7 +307,7 @@ static vram_status list_check(struct vr_submission *submission, const vram_copy 
             continue;
         }
         status = piece_of(submission, &copies[i], i, &pieces[*used]);
-        if (status == VRAM_OK && submission->strategy != VRAM_TRANSFER_UNIFIED) {
+        if (status == VRAM_OK && submission->strategy != VRAM_TRANSFER_DIRECT) {
             ++*used;
             if (!vr_add(*bytes, copies[i].bytes, bytes)) {
                 status = vr_fail(VRAM_ERR_OVERFLOW, submission->operation,
@@ -458,7 +458,7 @@ static vram_status rectangle(struct vr_submission *submission, const vram_copy_2
     }
     bool plain = copy->rows == 1 ||
                  (copy->to_pitch == copy->row_bytes && copy->from_pitch == copy->row_bytes);
-    if (plain || submission->strategy == VRAM_TRANSFER_UNIFIED) {
+    if (plain || submission->strategy == VRAM_TRANSFER_DIRECT) {
         route.bytes = copy->rows * copy->row_bytes;
         status = vr_submission_add(submission, &route, result);
     } else if (route.overlap) {

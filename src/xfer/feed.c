@@ -179,8 +179,7 @@ vram_status vram_feed_begin(vram_feed *handle, uint64_t bytes, uint64_t timeout,
     if (status != VRAM_OK) {
         return status;
     }
-    uint64_t deadline =
-        vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? feed->device->context->wait_ns : timeout);
+    uint64_t deadline = vr_wait_deadline(feed->device->context, timeout);
     status = wait_for_slot(feed, deadline, operation, &slot);
     if (status == VRAM_OK) {
         status = open_block(feed, slot, bytes, operation, block);
@@ -206,8 +205,8 @@ vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, const char
                             (unsigned long long)number);
 }
 
-vram_status vr_feed_give(vram_feed *handle, uint64_t number) {
-    static const char operation[] = "vram_feed_give";
+vram_status vr_feed_release(vram_feed *handle, uint64_t number) {
+    static const char operation[] = "vram_feed_release";
     struct vr_feed *feed = NULL;
     struct vr_feed_slot *slot = NULL;
     vram_status status = vr_feed_enter(handle, operation, &feed);
@@ -224,8 +223,8 @@ vram_status vr_feed_give(vram_feed *handle, uint64_t number) {
     return status;
 }
 
-vram_status vram_feed_give(vram_feed *handle, uint64_t number) {
-    return vr_feed_give(handle, number);
+vram_status vram_feed_release(vram_feed *handle, uint64_t number) {
+    return vr_feed_release(handle, number);
 }
 
 vram_status vram_feed_stats_get(vram_feed *handle, vram_feed_stats *stats) {
@@ -245,44 +244,62 @@ vram_status vram_feed_stats_get(vram_feed *handle, vram_feed_stats *stats) {
 
 /* ---------------------------------------------------------------------- ending */
 
+/* Destroys the transfer queue and gives the memory back; no other call is inside. VRAM_ERR_TIMEOUT
+   when a transfer goes on: its memory stays until the device is closed. A second call finds
+   nothing. */
+static vram_status empty(struct vr_feed *feed) {
+    static const char operation[] = "vram_feed_destroy";
+    bool over = true, waits = !vr_load(&feed->closing, VR_ACQUIRE);
+    uint64_t deadline = vr_deadline_in(waits ? feed->device->context->wait_ns : 0);
+    struct vr_queue_object *queue =
+        feed->transfer ? vr_handle_pin(VR_KIND_QUEUE, feed->transfer) : NULL;
+    struct vram_error error;
+    vr_error_save(&error);
+    if (queue) { /* first: it ends when its work has, whether or not that could be marked */
+        vram_status status = vr_queue_destroy_by(queue, deadline, operation);
+        over = status == VRAM_OK || status == VRAM_ERR_STALE; /* the device ends it: slots tell */
+        vr_leave(queue);
+    }
+    feed->transfer = NULL;
+    for (uint32_t i = 0; i < feed->count; i++) {
+        struct vr_feed_slot *slot = &feed->slots[i];
+        bool settled = vr_slot_end(&slot->memory, vr_feed_device(feed), deadline);
+        vr_transfer_end(&slot->count, slot->sent, settled ? VRAM_OK : VRAM_ERR_TIMEOUT);
+        over = over && settled;
+    }
+    vr_error_restore(&error);
+    return over ? VRAM_OK
+                : vr_fail(VRAM_ERR_TIMEOUT, operation,
+                          "a transfer of the feed is unfinished; its memory is kept until the "
+                          "device is closed");
+}
+
 /* The destructor, also of a half-built feed: no call is inside any more. */
 static void feed_free(void *memory) {
     struct vr_feed *feed = memory;
     uint64_t device = feed->device->object.handle;
     if (!vr_exiting()) {
-        bool waits = !vr_load(&feed->closing, VR_ACQUIRE);
-        uint64_t deadline = vr_deadline_in(waits ? feed->device->context->wait_ns : 0);
-        struct vr_queue_object *queue =
-            feed->transfer ? vr_handle_pin(VR_KIND_QUEUE, feed->transfer) : NULL;
-        if (queue) { /* first: it ends when its work has, whether or not that could be marked */
-            vr_queue_destroy_by(queue, deadline);
-            vr_leave(queue);
-        }
-        for (uint32_t i = 0; i < feed->count; i++) {
-            struct vr_feed_slot *slot = &feed->slots[i];
-            bool over = vr_slot_end(&slot->memory, vr_feed_device(feed), deadline);
-            vr_transfer_end(&slot->count, slot->sent, over ? VRAM_OK : VRAM_ERR_TIMEOUT);
-        }
+        (void)empty(feed);
     }
     vr_mutex_destroy(&feed->lock);
     vr_mem_free(feed);
     vr_handle_unpin(device);
 }
 
-static void retire(struct vr_feed *feed) {
-    if (vr_handle_retire(feed->object.handle)) {
-        vr_mutex_lock(&feed->device->lock);
-        vr_link_remove(&feed->watcher.link);
-        vr_mutex_unlock(&feed->device->lock);
-        vr_handle_unpin(feed->object.handle);
-    }
+/* A call that is inside, in another thread or below this one, leaves the rest to the destructor. */
+static vram_status feed_end(void *object) {
+    struct vr_feed *feed = object;
+    vr_mutex_lock(&feed->device->lock);
+    vr_link_remove(&feed->watcher.link);
+    vr_mutex_unlock(&feed->device->lock);
+    return vr_handle_is_last(feed->object.handle) ? empty(feed) : VRAM_OK;
 }
 
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_feed *feed = VR_CONTAINER(watcher, struct vr_feed, watcher);
     (void)finished; /* points tell which slots are not */
     vr_store(&feed->closing, true, VR_RELEASE);
-    retire(feed);
+    vr_object_parent_ended(&feed->object, feed_end);
 }
 
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
@@ -294,17 +311,12 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     return false;
 }
 
-void vr_feed_destroy(vram_feed *handle) {
-    void *feed;
-    (void)vr_end_enter(VR_KIND_FEED, handle, "vram_feed_destroy", &feed);
-    if (feed) {
-        retire(feed);
-        vr_leave(feed);
-    }
+vram_status vr_feed_destroy(vram_feed *handle) {
+    return vr_object_destroy(VR_KIND_FEED, handle, "vram_feed_destroy", feed_end, NULL);
 }
 
-void vram_feed_destroy(vram_feed *handle) {
-    vr_feed_destroy(handle);
+vram_status vram_feed_destroy(vram_feed *handle) {
+    return vr_feed_destroy(handle);
 }
 
 /* -------------------------------------------------------------------- creating */

@@ -181,7 +181,7 @@ static vram_status submit(struct delivery *delivery, const char *operation) {
     return status;
 }
 
-vram_status vram_feed_submit(vram_feed *handle, uint64_t number, vram_queue *consumer, vram_addr to,
+vram_status vram_feed_submit(vram_feed *handle, vram_queue *consumer, vram_addr to, uint64_t number,
                              uint64_t bytes, vram_async *async) {
     static const char operation[] = "vram_feed_submit";
     struct delivery delivery = {.consumer = consumer, .to = to, .bytes = bytes};

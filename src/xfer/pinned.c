@@ -60,20 +60,6 @@ vram_status vram_pinned_forget(vram_device *device, void *memory, uint64_t bytes
     return call(device, memory, bytes, "vram_pinned_forget", vr_registration_forget);
 }
 
-vram_status vram_pinned_trim(vram_device *handle, uint64_t *released) {
-    struct vr_device_object *device;
-    struct vr_staging *staging;
-    vram_status status = enter(handle, "vram_pinned_trim", &device, &staging);
-    if (status == VRAM_OK) {
-        uint64_t bytes = vr_staging_trim(staging);
-        if (released) {
-            *released = bytes;
-        }
-        leave(device, staging);
-    }
-    return status;
-}
-
 static uint64_t value(vr_atomic_u64 *counter) {
     return vr_load(counter, VR_RELAXED);
 }

@@ -335,8 +335,7 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
         return status;
     }
     vr_error_save(&before);
-    uint64_t deadline = vr_deadline_in(
-        timeout == VRAM_TIMEOUT_DEFAULT ? readback->device->context->wait_ns : timeout);
+    uint64_t deadline = vr_wait_deadline(readback->device->context, timeout);
     for (;;) {
         (void)vr_readback_refresh(readback, &trouble);
         vr_error_restore(&before);
@@ -353,8 +352,8 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
     return status;
 }
 
-vram_status vr_readback_give(vram_readback *handle, uint64_t number) {
-    static const char operation[] = "vram_readback_give";
+vram_status vr_readback_release(vram_readback *handle, uint64_t number) {
+    static const char operation[] = "vram_readback_release";
     struct vr_readback *readback = NULL;
     struct vr_frame *frame = NULL;
     vram_status status = vr_readback_enter(handle, operation, &readback);
@@ -379,8 +378,8 @@ vram_status vr_readback_give(vram_readback *handle, uint64_t number) {
                            (unsigned long long)number);
 }
 
-vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
-    return vr_readback_give(handle, number);
+vram_status vram_readback_release(vram_readback *handle, uint64_t number) {
+    return vr_readback_release(handle, number);
 }
 
 vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *stats) {
@@ -402,45 +401,62 @@ vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *
 
 /* --------------------------------------------------------------------- ending */
 
-/* The destructor, also of a half-built readback: no call is inside any more, so nobody needs the
-   lock. */
+/* Destroys the transfer queue and gives the memory back; no other call is inside. VRAM_ERR_TIMEOUT
+   when a transfer goes on: its memory stays until the device is closed. A second call finds
+   nothing. */
+static vram_status empty(struct vr_readback *readback) {
+    static const char operation[] = "vram_readback_destroy";
+    bool over = true, waits = !vr_load(&readback->closing, VR_ACQUIRE);
+    uint64_t deadline = vr_deadline_in(waits ? readback->device->context->wait_ns : 0);
+    struct vr_queue_object *queue =
+        readback->transfer ? vr_handle_pin(VR_KIND_QUEUE, readback->transfer) : NULL;
+    struct vram_error error;
+    vr_error_save(&error);
+    if (queue) { /* first: it ends when its work has, whether or not that could be marked */
+        vram_status status = vr_queue_destroy_by(queue, deadline, operation);
+        over = status == VRAM_OK || status == VRAM_ERR_STALE; /* the device ends it: slots tell */
+        vr_leave(queue);
+    }
+    readback->transfer = NULL;
+    for (uint32_t i = 0; i < readback->count; i++) {
+        struct vr_frame *frame = &readback->frames[i];
+        bool settled = vr_slot_end(&frame->memory, vr_readback_device(readback), deadline);
+        vr_transfer_end(&frame->count, frame->bytes, settled ? VRAM_OK : VRAM_ERR_TIMEOUT);
+        over = over && settled;
+    }
+    vr_error_restore(&error);
+    return over ? VRAM_OK
+                : vr_fail(VRAM_ERR_TIMEOUT, operation,
+                          "a transfer of the readback is unfinished; its memory is kept until the "
+                          "device is closed");
+}
+
+/* The destructor, also of a half-built readback: no call is inside any more. */
 static void readback_free(void *memory) {
     struct vr_readback *readback = memory;
     uint64_t device = readback->device->object.handle;
     if (!vr_exiting()) {
-        bool waits = !vr_load(&readback->closing, VR_ACQUIRE);
-        uint64_t deadline = vr_deadline_in(waits ? readback->device->context->wait_ns : 0);
-        struct vr_queue_object *queue =
-            readback->transfer ? vr_handle_pin(VR_KIND_QUEUE, readback->transfer) : NULL;
-        if (queue) { /* first: it ends when its work has, whether or not that could be marked */
-            vr_queue_destroy_by(queue, deadline);
-            vr_leave(queue);
-        }
-        for (uint32_t i = 0; i < readback->count; i++) {
-            struct vr_frame *frame = &readback->frames[i];
-            bool over = vr_slot_end(&frame->memory, vr_readback_device(readback), deadline);
-            vr_transfer_end(&frame->count, frame->bytes, over ? VRAM_OK : VRAM_ERR_TIMEOUT);
-        }
+        (void)empty(readback);
     }
     vr_mutex_destroy(&readback->lock);
     vr_mem_free(readback);
     vr_handle_unpin(device);
 }
 
-static void retire(struct vr_readback *readback) {
-    if (vr_handle_retire(readback->object.handle)) {
-        vr_mutex_lock(&readback->device->lock);
-        vr_link_remove(&readback->watcher.link);
-        vr_mutex_unlock(&readback->device->lock);
-        vr_handle_unpin(readback->object.handle);
-    }
+/* A call that is inside, in another thread or below this one, leaves the rest to the destructor. */
+static vram_status readback_end(void *object) {
+    struct vr_readback *readback = object;
+    vr_mutex_lock(&readback->device->lock);
+    vr_link_remove(&readback->watcher.link);
+    vr_mutex_unlock(&readback->device->lock);
+    return vr_handle_is_last(readback->object.handle) ? empty(readback) : VRAM_OK;
 }
 
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_readback *readback = VR_CONTAINER(watcher, struct vr_readback, watcher);
     (void)finished; /* points tell which slots are not */
     vr_store(&readback->closing, true, VR_RELEASE);
-    retire(readback);
+    vr_object_parent_ended(&readback->object, readback_end);
 }
 
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
@@ -452,17 +468,12 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     return false;
 }
 
-void vr_readback_destroy(vram_readback *handle) {
-    void *readback;
-    (void)vr_end_enter(VR_KIND_READBACK, handle, "vram_readback_destroy", &readback);
-    if (readback) {
-        retire(readback);
-        vr_leave(readback);
-    }
+vram_status vr_readback_destroy(vram_readback *handle) {
+    return vr_object_destroy(VR_KIND_READBACK, handle, "vram_readback_destroy", readback_end, NULL);
 }
 
-void vram_readback_destroy(vram_readback *handle) {
-    vr_readback_destroy(handle);
+vram_status vram_readback_destroy(vram_readback *handle) {
+    return vr_readback_destroy(handle);
 }
 
 /* ------------------------------------------------------------------- creating */

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-static const char *const names[] = {"auto", "sync", "async", "unified", "dma_polling"};
+static const char *const names[] = {"auto", "sync", "async", "direct", "dma_polling"};
 
 enum { STRATEGIES = sizeof names / sizeof names[0] };
 
@@ -50,12 +50,12 @@ vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options 
                          "the queue is that of a captured region, which has no handles");
     }
     if (status == VRAM_OK) {
-        *submission =
-            (struct vr_submission){.queue = queue,
-                                   .operation = operation,
-                                   .strategy = taken.strategy,
-                                   .poll_ns = taken.poll_ns ? taken.poll_ns : VRAM_TRANSFER_POLL_NS,
-                                   .timeout = taken.timeout ? taken.timeout : VRAM_TIMEOUT_DEFAULT};
+        *submission = (struct vr_submission){
+            .queue = queue,
+            .operation = operation,
+            .strategy = taken.strategy,
+            .poll_ns = taken.poll_ns ? taken.poll_ns : VRAM_TRANSFER_POLL_NS,
+            .timeout = taken.timeout_ns ? taken.timeout_ns : VRAM_TIMEOUT_DEFAULT};
     }
     return status;
 }
@@ -166,7 +166,7 @@ void vr_submission_count(struct vr_submission *submission, enum vr_way way,
         [VR_WAY_COPY] = VRAM_TRANSFER_ON_DEVICE,   [VR_WAY_PEER] = VRAM_TRANSFER_PEER,
         [VR_WAY_BRIDGE] = VRAM_TRANSFER_PEER,      [VR_WAY_FILL] = VRAM_TRANSFER_FILL};
     static const vram_transfer_route routes[STRATEGIES] = {VRAM_ROUTE_ASYNC, VRAM_ROUTE_SYNC,
-                                                           VRAM_ROUTE_ASYNC, VRAM_ROUTE_UNIFIED,
+                                                           VRAM_ROUTE_ASYNC, VRAM_ROUTE_DIRECT,
                                                            VRAM_ROUTE_DMA_POLLING};
     if (!submission->count.metrics) {
         vr_transfer_begin(submission->queue->device, directions[way],
@@ -178,11 +178,11 @@ void vr_submission_count(struct vr_submission *submission, enum vr_way way,
 /* No copy. The device's reads come behind the host's writes by the fence, and the host's reads behind the
    device's writes by the handle's point; memory that migrates is sent to who is next. A hint that is refused
    changes nothing. */
-vram_status vr_submission_unified(struct vr_submission *submission, const struct vr_route *route) {
+vram_status vr_submission_direct(struct vr_submission *submission, const struct vr_route *route) {
     struct vram_error kept;
     if (!route->same) {
         return vr_fail(VRAM_ERR_INVALID, submission->operation,
-                       "unified transfers have one place for both sides, and these are two");
+                       "direct transfers have one place for both sides, and these are two");
     }
     atomic_thread_fence(memory_order_seq_cst);
     submission->any = true;
@@ -338,13 +338,13 @@ static void look_registered(struct vr_submission *submission, struct vr_route *r
 
 vram_status vr_submission_add(struct vr_submission *submission, struct vr_route *route,
                               uint64_t *result) {
-    bool unified =
-        submission->strategy == VRAM_TRANSFER_UNIFIED ||
+    bool direct =
+        submission->strategy == VRAM_TRANSFER_DIRECT ||
         (submission->strategy == VRAM_TRANSFER_AUTO && route->same && route->way != VR_WAY_COPY);
-    if (unified) {
+    if (direct) {
         *result = 0;
-        vr_submission_count(submission, route->way, VRAM_ROUTE_UNIFIED);
-        return vr_submission_unified(submission, route);
+        vr_submission_count(submission, route->way, VRAM_ROUTE_DIRECT);
+        return vr_submission_direct(submission, route);
     }
     if (route->overlap) {
         return vr_fail(VRAM_ERR_INVALID, submission->operation, "the two ranges overlap");
@@ -410,9 +410,9 @@ vram_status vram_transfer_fill(vram_queue *queue, vram_addr to, uint32_t pattern
     if (status != VRAM_OK) {
         return status;
     }
-    if (submission.strategy == VRAM_TRANSFER_UNIFIED) {
+    if (submission.strategy == VRAM_TRANSFER_DIRECT) {
         status = vr_fail(VRAM_ERR_INVALID, submission.operation,
-                         "a fill has one side and cannot be unified");
+                         "a fill has one side and cannot be direct");
     } else {
         vr_submission_count(&submission, VR_WAY_FILL, VRAM_ROUTE_ANY);
         status = vr_submit_fill(queue, to, pattern, pattern_bytes, bytes);

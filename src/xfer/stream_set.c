@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
 #include "device/device_calls.h"
 #include "xfer/xfer_calls.h"
 
@@ -41,7 +42,7 @@ vram_status vr_stream_extra_queue(struct vr_stream_set *set, vr_atomic_ptr *plac
             return status;
         }
         if (!vr_cas(place, &there, (void *)made, VR_ACQ_REL)) {
-            vr_queue_end(made);
+            (void)vr_queue_end(made); /* it has no work */
         } else {
             there = made;
         }
@@ -59,25 +60,37 @@ vram_status vr_stream_check(const struct vr_stream_set *set, uint32_t index,
 
 /* ------------------------------------------------------------------- ending */
 
-static void end_queue(vram_queue *handle, uint64_t deadline) {
+/* Destroys a queue of the set; the program may have done so, or may be at it. */
+static vram_status end_queue(vram_queue *handle, uint64_t deadline, const char *operation) {
     struct vr_queue_object *queue = handle ? vr_handle_pin(VR_KIND_QUEUE, handle) : NULL;
-    if (queue) {
-        vr_queue_destroy_by(queue, deadline);
-        vr_leave(queue);
+    if (!queue) {
+        return VRAM_OK;
     }
+    vram_status status = vr_queue_destroy_by(queue, deadline, operation);
+    vr_leave(queue);
+    return status == VRAM_ERR_STALE ? VRAM_OK : status;
 }
 
-/* The join queue last: it waits for the others. */
-static void end_queues(struct vr_stream_set *set) {
+/* The join queue last: it waits for the others. The first answer that is not OK. */
+static vram_status end_queues(struct vr_stream_set *set) {
+    static const char operation[] = "vram_stream_set_destroy";
     struct vram_error error;
     uint64_t deadline = vr_deadline_in(set->device->context->wait_ns);
+    vram_status first = VRAM_OK;
     vr_error_save(&error);
-    for (uint32_t i = 0; i < set->count; i++) {
-        end_queue(set->streams[i].queue, deadline);
+    for (uint32_t i = 0; i < set->count + 2; i++) {
+        vram_queue *queue = i < set->count    ? set->streams[i].queue
+                            : i == set->count ? vr_load(&set->transfer, VR_ACQUIRE)
+                                              : vr_load(&set->join, VR_ACQUIRE);
+        vram_status status = end_queue(queue, deadline, operation);
+        first = first == VRAM_OK ? status : first;
     }
-    end_queue(vr_load(&set->transfer, VR_ACQUIRE), deadline);
-    end_queue(vr_load(&set->join, VR_ACQUIRE), deadline);
     vr_error_restore(&error);
+    return first == VRAM_OK ? VRAM_OK
+                            : vr_fail(first, operation,
+                                      "work of the set is unfinished: %s; its queues are kept "
+                                      "aside until the device is closed",
+                                      vr_status_text(first));
 }
 
 /* The destructor, also of a half-built set; keeps (3). */
@@ -85,27 +98,29 @@ static void set_free(void *memory) {
     struct vr_stream_set *set = memory;
     uint64_t device = set->device->object.handle;
     if (!vr_exiting()) {
-        end_queues(set);
+        (void)end_queues(set);
     }
     vr_mem_free(set);
     vr_handle_unpin(device);
 }
 
-static void retire(struct vr_stream_set *set, bool destroy) {
-    if (vr_handle_retire(set->object.handle)) {
-        vr_mutex_lock(&set->device->lock);
-        vr_link_remove(&set->watcher.link);
-        vr_mutex_unlock(&set->device->lock);
-        if (destroy) {
-            end_queues(set);
-        }
-        vr_handle_unpin(set->object.handle);
-    }
+static vram_status set_unlist(void *object) {
+    struct vr_stream_set *set = object;
+    vr_mutex_lock(&set->device->lock);
+    vr_link_remove(&set->watcher.link);
+    vr_mutex_unlock(&set->device->lock);
+    return VRAM_OK;
+}
+
+static vram_status set_end(void *object) {
+    (void)set_unlist(object);
+    return end_queues(object);
 }
 
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     (void)finished; /* queues that never finished are kept by the device */
-    retire(VR_CONTAINER(watcher, struct vr_stream_set, watcher), false);
+    vr_object_parent_ended(&VR_CONTAINER(watcher, struct vr_stream_set, watcher)->object,
+                           set_unlist);
 }
 
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
@@ -117,17 +132,12 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     return false;
 }
 
-void vr_stream_set_destroy(vram_stream_set *handle) {
-    void *set;
-    (void)vr_end_enter(VR_KIND_STREAM_SET, handle, "vram_stream_set_destroy", &set);
-    if (set) {
-        retire(set, true);
-        vr_leave(set);
-    }
+vram_status vr_stream_set_destroy(vram_stream_set *handle) {
+    return vr_object_destroy(VR_KIND_STREAM_SET, handle, "vram_stream_set_destroy", set_end, NULL);
 }
 
-void vram_stream_set_destroy(vram_stream_set *handle) {
-    vr_stream_set_destroy(handle);
+vram_status vram_stream_set_destroy(vram_stream_set *handle) {
+    return vr_stream_set_destroy(handle);
 }
 
 /* ----------------------------------------------------------------- creating */

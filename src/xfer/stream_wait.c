@@ -115,8 +115,7 @@ vram_status vram_stream_set_wait(vram_stream_set *handle, uint64_t timeout) {
     if (status != VRAM_OK) {
         return status;
     }
-    uint64_t deadline =
-        vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? set->device->context->wait_ns : timeout);
+    uint64_t deadline = vr_wait_deadline(set->device->context, timeout);
     status = mark_all(set, points, &count);
     if (status == VRAM_OK) {
         status = wait_all(set, points, count, deadline);

@@ -37,7 +37,7 @@ void vr_submission_count(struct vr_submission *submission, enum vr_way way,
 /* Submits a route by the strategy; *result is the bytes that it moves. */
 vram_status vr_submission_add(struct vr_submission *submission, struct vr_route *route,
                               uint64_t *result);
-/* Submits what a unified transfer is. */
-vram_status vr_submission_unified(struct vr_submission *submission, const struct vr_route *route);
+/* Submits what a direct transfer is. */
+vram_status vr_submission_direct(struct vr_submission *submission, const struct vr_route *route);
 
 #endif

@@ -15,13 +15,13 @@
 #include "vram/transfer.h"
 
 vram_status vr_async_of_point(vram_point point, const char *operation, vram_async *async);
-void vr_async_close(vram_async *async); /* vram_async_end; async.c */
+vram_status vr_async_close(vram_async *async); /* vram_async_end; async.c */
 
-void vr_stream_set_destroy(vram_stream_set *handle);
-void vr_readback_destroy(vram_readback *handle);
-vram_status vr_readback_give(vram_readback *handle, uint64_t number);
-void vr_feed_destroy(vram_feed *handle);
-vram_status vr_feed_give(vram_feed *handle, uint64_t number);
+vram_status vr_stream_set_destroy(vram_stream_set *handle);
+vram_status vr_readback_destroy(vram_readback *handle);
+vram_status vr_readback_release(vram_readback *handle, uint64_t number);
+vram_status vr_feed_destroy(vram_feed *handle);
+vram_status vr_feed_release(vram_feed *handle, uint64_t number);
 vram_status vr_pinned_end(vram_device *device, void *memory, uint64_t bytes);
 
 /* "unknown" for what is none; metrics.c. */

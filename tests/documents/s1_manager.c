@@ -106,9 +106,10 @@ static void pool_interface(struct sample_world *world) {
     must(vram_free(block, world->queue));
     must(vram_queue_wait(world->queue, WAIT));
     uint64_t held = sample_stats(world->pool).reserved_bytes;
-    must(vram_pool_clear(world->pool, &cached)); /* clear_pool: out of the caches, */
+    vram_trim_options caches = {.size = sizeof caches, .flags = VRAM_TRIM_CACHES};
+    must(vram_pool_trim(world->pool, &caches, &cached)); /* clear_pool: out of the caches, */
     hold(sample_stats(world->pool).cached_bytes == 0);
-    must(vram_pool_shrink(world->pool, &released)); /* shrink: and back to the driver */
+    must(vram_pool_trim(world->pool, NULL, &released)); /* shrink: and back to the driver */
     hold(held >= 8 * MIB && released == held && sample_stats(world->pool).reserved_bytes == 0);
 }
 
@@ -223,11 +224,11 @@ static void fallback_buffer(struct sample_world *world) {
 
     /* It is used like the other, and comes back when there is room. */
     vram_span span = {on_cpu, 0, sizeof numbers};
-    must(vram_span_upload(span, numbers, world->queue));
+    must(vram_span_upload(world->queue, span, numbers));
     must(vram_buffer_destroy(on_gpu));
     must(vram_buffer_promote(on_cpu, world->queue));
     hold(sample_info(on_cpu).location == VRAM_MEMORY_DEVICE);
-    must(vram_span_download(span, back, world->queue));
+    must(vram_span_download(world->queue, back, span));
     must(vram_queue_wait(world->queue, WAIT));
     hold(memcmp(numbers, back, sizeof back) == 0);
 }

@@ -121,14 +121,14 @@ static void memory_pool(struct sample_world *world) {
 }
 
 /* The document passes its length in elements for bytes; offsets and sizes are bytes here. */
-static void unified_buffer(struct sample_world *world) {
-    vram_buffer_options unified = {.size = sizeof unified, .kind = VRAM_BUFFER_UNIFIED};
+static void managed_buffer(struct sample_world *world) {
+    vram_buffer_options managed = {.size = sizeof managed, .kind = VRAM_BUFFER_MANAGED};
     vram_device_info device = {.size = sizeof device};
     VRAM_AUTO(vram_buffer) *buffer = NULL;
     void *memory;
     must(vram_device_describe(world->device, &device));
     vram_status status = vram_buffer_create_elements(world->pool, 1024, VRAM_PRECISION_FP32,
-                                                     world->queue, &unified, &buffer);
+                                                     world->queue, &managed, &buffer);
     if (!(device.caps & VRAM_CAP_MANAGED)) {
         hold(status == VRAM_ERR_UNSUPPORTED); /* "where available" */
         return;
@@ -208,14 +208,14 @@ static void bridge(struct sample_world *world, vram_kernel *kernel, vram_ring_st
                                  .input_capacity = 8,
                                  .output_capacity = 8,
                                  .message_bytes = 8,
-                                 .poll_interval_us = strategy == VRAM_RING_DMA_POLLING ? 100 : 0};
+                                 .poll_ns = strategy == VRAM_RING_DMA_POLLING ? 100000 : 0};
     vram_ring_info info = {.size = sizeof info};
     vram_ring_stats stats = {.size = sizeof stats};
     vram_ring *ring;
     vram_async async;
     uint64_t moved, answer;
     vram_status status = vram_ring_create(world->pool, &options, &ring);
-    if (strategy == VRAM_RING_UNIFIED && status == VRAM_ERR_UNSUPPORTED) {
+    if (strategy == VRAM_RING_DIRECT && status == VRAM_ERR_UNSUPPORTED) {
         hold(vram_error_get()->text[0] != '\0'); /* the device does not see the host's writes */
         return;
     }
@@ -227,7 +227,7 @@ static void bridge(struct sample_world *world, vram_kernel *kernel, vram_ring_st
     must(vram_ring_flush(ring, &moved, &async));
     must(vram_async_wait(&async, WAIT));
     vram_async_end(&async);
-    hold(strategy == VRAM_RING_DMA_POLLING || moved == (strategy == VRAM_RING_UNIFIED ? 0 : 5));
+    hold(strategy == VRAM_RING_DMA_POLLING || moved == (strategy == VRAM_RING_DIRECT ? 0 : 5));
     launch_twice(info.queue ? info.queue : world->queue, kernel, info.control);
     for (uint64_t i = 0; i < 5; i++) {
         must(vram_ring_receive(ring, &answer, sizeof answer, WAIT, NULL));
@@ -242,7 +242,7 @@ static void bridge(struct sample_world *world, vram_kernel *kernel, vram_ring_st
 static void transfer_strategies(struct sample_world *world) {
     static const vram_transfer_strategy copies[] = {VRAM_TRANSFER_SYNC, VRAM_TRANSFER_ASYNC,
                                                     VRAM_TRANSFER_DMA_POLLING};
-    static const vram_ring_strategy rings[] = {VRAM_RING_SYNC, VRAM_RING_ASYNC, VRAM_RING_UNIFIED,
+    static const vram_ring_strategy rings[] = {VRAM_RING_SYNC, VRAM_RING_ASYNC, VRAM_RING_DIRECT,
                                                VRAM_RING_DMA_POLLING};
     VRAM_AUTO(vram_auto_block) block = {world->pool, 0, world->queue};
     uint64_t sent = 41, back;
@@ -301,7 +301,7 @@ const struct sample s2_samples[] = {
     {"S2-01 S2-06 S2-07 S2-08 S2-09 S2-11", "GpuBuffer Wrapper", gpu_buffer},
     {"S2-02 S2-12", "Pinned Host Memory", pinned_buffer},
     {"S2-04 S2-10 S2-13 S2-14 S2-15 S2-16 S2-17", "Memory Pool for Ring Buffers", memory_pool},
-    {"S2-03 S2-18", "Unified Memory", unified_buffer},
+    {"S2-03 S2-18", "Unified Memory", managed_buffer},
     {"S2-19 S2-20 S2-21", "WSL2 Memory Visibility Issues", memory_visibility},
     {"S2-22 S2-23 S2-24 S2-25", "Memory Transfer Strategies", transfer_strategies},
     {"S2-26 S2-27 S2-28", "Cache-Line Alignment", cache_line_alignment},

@@ -107,9 +107,9 @@ static void dynamic_allocation(struct sample_world *world) {
     sample_numbers(before, COUNT(before), 5);
     must(vram_named_create(world->pool, world->queue, &options, &manager));
     must(vram_named_add(manager, "positions", 100, &config, &positions));
-    must(vram_span_upload((vram_span){positions, 0, sizeof before}, before, world->queue));
+    must(vram_span_upload(world->queue, (vram_span){positions, 0, sizeof before}, before));
     must(vram_named_ensure(manager, "positions", 100000, &positions)); /* old and new may coexist */
-    must(vram_span_download((vram_span){positions, 0, sizeof after}, after, world->queue));
+    must(vram_span_download(world->queue, after, (vram_span){positions, 0, sizeof after}));
     must(vram_queue_wait(world->queue, WAIT));
     hold(memcmp(before, after, sizeof after) == 0);
 
@@ -147,7 +147,7 @@ static void async_transfers(struct sample_world *world) {
                 hold(((const unsigned char *)frame.data)[i] == step - 1);
             }
             slots |= 1U << frame.slot;
-            must(vram_readback_give(readback, frame.number));
+            must(vram_readback_release(readback, frame.number));
         }
     }
     vram_readback_stats stats = {.size = sizeof stats};
@@ -232,7 +232,7 @@ static void proposed_structure(struct sample_world *world) {
     must(vram_readback_wait(readback, number, WAIT));
     must(vram_readback_latest(readback, &frame));
     hold(((const char *)frame.data)[31999] == 7);
-    must(vram_readback_give(readback, frame.number));
+    must(vram_readback_release(readback, frame.number));
     vram_readback_destroy(readback);
 }
 
@@ -265,7 +265,7 @@ static void comparison(struct sample_world *world) {
     sample_numbers(sent, COUNT(sent), 9);
     must(vram_named_create(pool, world->queue, &options, &manager));
     must(vram_named_add(manager, "nodes", 4096, NULL, &nodes));
-    must(vram_span_upload((vram_span){nodes, 0, sizeof sent}, sent, world->queue));
+    must(vram_span_upload(world->queue, (vram_span){nodes, 0, sizeof sent}, sent));
 
     for (int i = 0; i < THREADS; i++) { /* dynamic resizing, thread safety */
         hold(pthread_create(&threads[i], NULL, grow_by_turns, manager) == 0);
@@ -363,7 +363,7 @@ static void best_of_breed(struct sample_world *world) {
         must(vram_readback_next(readback, WAIT, &frame));
         const unsigned char *data = frame.data;
         hold(frame.bytes == bytes && data[0] == step && data[bytes - 1] == step);
-        must(vram_readback_give(readback, frame.number));
+        must(vram_readback_release(readback, frame.number));
         must(vram_live_stats_get(&all, &live));
         hold(live.live_blocks == 1 && live.live_bytes >= bytes); /* the truth at every step */
     }

@@ -69,7 +69,7 @@ static void pressure_handling(struct sample_world *world) {
 
     /* Emergency cleanup if needed. What is live stays, and stays counted. */
     if (pressure.known && pressure.own > 0.9) {
-        must(vram_device_cleanup(world->device, &released));
+        must(vram_device_trim(world->device, NULL, &released));
     }
     must(vram_pool_pressure_get(pool, &pressure));
     hold(released >= 10 * MIB && pressure.own < 0.5);
@@ -213,7 +213,7 @@ static void error_types(struct sample_world *world) {
     must(vram_pool_limits_set(world->pool, &limits));
     vram_status status = vram_alloc(world->pool, 64 * MIB, NULL, &addr);
     hold(strcmp(kind_of(status), "Memory allocation failed") == 0);
-    must(vram_context_cleanup(world->context, &released)); /* of all devices */
+    must(vram_context_trim(world->context, NULL, &released)); /* of all devices */
 
     vram_pool_destroy(world->pool);
     hold(strcmp(kind_of(vram_alloc(world->pool, 64, NULL, &addr)), "Other GPU error") == 0);
@@ -304,7 +304,7 @@ static void batch_related(struct sample_world *world) {
         static float back[SIZE];
         vram_buffer *buffer;
         must(vram_batch_get(batch, index + i, &buffer));
-        must(vram_span_download((vram_span){buffer, 0, sizeof back}, back, world->queue));
+        must(vram_span_download(world->queue, back, (vram_span){buffer, 0, sizeof back}));
         must(vram_queue_wait(world->queue, WAIT));
         hold(memcmp(back, chunks[i], sizeof back) == 0);
     }

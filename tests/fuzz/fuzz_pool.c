@@ -6,6 +6,7 @@
  * everything goes.
  */
 #include "fuzz.h"
+#include "trims.h"
 
 #include "base/handle.h"
 #include "base/memory.h"
@@ -232,7 +233,8 @@ static void look_after(void) {
     vram_pool_stats stats = {.size = sizeof stats};
     switch (how % 4) {
     case 0:
-        (void)TRY(vram_pool_trim(world.pools[how / 4 % POOLS], (uint64_t)(how / 8) << 20));
+        (void)TRY(vram_pool_trim(world.pools[how / 4 % POOLS],
+                                 TRIM(.keep_bytes = (uint64_t)(how / 8) << 20), NULL));
         break;
     case 1:
         (void)TRY(vram_pool_warm(world.pools[how / 4 % POOLS], (uint64_t)how << 8, 1 + how % 40,

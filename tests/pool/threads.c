@@ -225,7 +225,7 @@ int main(int count, char **words) {
     vram_pool_stats before = look();
     run_crowd();
     clear_table();
-    must(vram_pool_trim(pool, 0), "vram_pool_trim");
+    must(vram_pool_trim(pool, NULL, NULL), "vram_pool_trim");
     vram_pool_stats after = look();
     report(&before, &after);
     bool clean = after.live_blocks == 0 && after.reserved_bytes == before.reserved_bytes &&

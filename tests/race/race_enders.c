@@ -2,23 +2,18 @@
 /* race_enders.c: the calls that end objects, and which of them can end the objects of a row. */
 #include "race/race_table.h"
 
-#define ENDER_VOID(call, argument)                                                                 \
-    static vram_status call##_end(struct world *w) {                                               \
-        call(argument);                                                                            \
-        return VRAM_OK;                                                                            \
-    }
 #define ENDER(call, ...)                                                                           \
     static vram_status call##_end(struct world *w) {                                               \
         return call(__VA_ARGS__);                                                                  \
     }
 
-ENDER_VOID(vram_context_destroy, w->context)
-ENDER_VOID(vram_device_close, w->device)
-ENDER_VOID(vram_queue_destroy, w->queue)
-ENDER_VOID(vram_stream_set_destroy, w->set)
-ENDER_VOID(vram_readback_destroy, w->readback)
-ENDER_VOID(vram_feed_destroy, w->feed)
-ENDER_VOID(vram_kernel_destroy, w->kernel)
+ENDER(vram_context_destroy, w->context)
+ENDER(vram_device_close, w->device)
+ENDER(vram_queue_destroy, w->queue)
+ENDER(vram_stream_set_destroy, w->set)
+ENDER(vram_readback_destroy, w->readback)
+ENDER(vram_feed_destroy, w->feed)
+ENDER(vram_kernel_destroy, w->kernel)
 ENDER(vram_queue_end, w->adopted)
 ENDER(vram_capture_end, w->captured)
 ENDER(vram_device_free, w->device, w->memory)
@@ -43,23 +38,21 @@ ENDER(vram_oom_callback_remove, w->device, w->callback)
 ENDER(vram_foreign_untrack, w->device, w->foreign)
 
 static vram_status close_peer_end(struct world *w) {
-    vram_device_close(w->peer);
-    return VRAM_OK;
+    return vram_device_close(w->peer);
 }
 
 /* A copy of the handle: the row has the other, as programs with two owners do. */
 static vram_status vram_async_end_end(struct world *w) {
     vram_async copy = w->async;
-    vram_async_end(&copy);
-    return VRAM_OK;
+    return vram_async_end(&copy);
 }
 
-static vram_status vram_readback_give_end(struct world *w) {
-    return vram_readback_give(w->readback, w->frame.number);
+static vram_status vram_readback_release_end(struct world *w) {
+    return vram_readback_release(w->readback, w->frame.number);
 }
 
-static vram_status vram_feed_give_end(struct world *w) {
-    return vram_feed_give(w->feed, w->feed_block.number);
+static vram_status vram_feed_release_end(struct world *w) {
+    return vram_feed_release(w->feed, w->feed_block.number);
 }
 
 static vram_status vram_named_remove_end(struct world *w) {
@@ -122,9 +115,11 @@ struct ender race_enders[] = {
     [END_REGISTERED] = {"vram_pinned_forget", vram_pinned_forget_end, KIND_REGISTERED, ROW_BUSY, 0,
                         0},
     [END_READBACK] = {"vram_readback_destroy", vram_readback_destroy_end, KIND_READBACK, 0, 0, 0},
-    [END_FRAME] = {"vram_readback_give", vram_readback_give_end, KIND_FRAME, ROW_INVALID, 0, 0},
+    [END_FRAME] = {"vram_readback_release", vram_readback_release_end, KIND_FRAME, ROW_INVALID, 0,
+                   0},
     [END_FEED] = {"vram_feed_destroy", vram_feed_destroy_end, KIND_FEED, 0, 0, 0},
-    [END_FEED_BLOCK] = {"vram_feed_give", vram_feed_give_end, KIND_FEED_BLOCK, ROW_INVALID, 0, 0},
+    [END_FEED_BLOCK] = {"vram_feed_release", vram_feed_release_end, KIND_FEED_BLOCK, ROW_INVALID, 0,
+                        0},
     [END_BLOCK] = {"vram_free", vram_free_end, KIND_BLOCK, ROW_INVALID, 0, 0},
     [END_BUFFER] = {"vram_buffer_destroy", vram_buffer_destroy_end, KIND_BUFFER, 0, 0, 0},
     [END_SCOPE] = {"vram_scope_end", vram_scope_end_end, KIND_SCOPE, 0, 0, 0},

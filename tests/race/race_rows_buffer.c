@@ -2,6 +2,7 @@
 /* race_rows_buffer.c: buffers, scopes, batches and named buffers beside the ends of what they
    belong to. */
 #include "race/race_table.h"
+#include "trims.h"
 
 /* ---------------------------------------------------------------------- buffers */
 
@@ -68,12 +69,12 @@ ROW(vram_span_addr, BUFFER, 0) {
 
 ROW(vram_span_upload, BUFFER, 0) {
     vram_span span = {w->buffer, 0, COPY_BYTES};
-    return vram_span_upload(span, w->host, w->queue);
+    return vram_span_upload(w->queue, span, w->host);
 }
 
 ROW(vram_span_download, BUFFER, 0) {
     vram_span span = {w->buffer, 0, COPY_BYTES};
-    return vram_span_download(span, w->host, w->queue);
+    return vram_span_download(w->queue, w->host, span);
 }
 
 /* On a queue other than the buffer's home, and from the block, whose contents are known. */
@@ -82,7 +83,7 @@ ROW_AS(vram_span_download, _wrapped, POOL, ROW_USES_QUEUE | ROW_DOWNLOAD | ROW_I
         .size = sizeof wrap, .kind = VRAM_WRAP_ADDRESS, .address = w->block, .bytes = COPY_BYTES};
     vram_status status = vram_buffer_wrap(w->pool, &wrap, w->other, NULL, &w->made.buffer);
     vram_span span = {w->made.buffer, 0, COPY_BYTES};
-    return status ? status : vram_span_download(span, w->host, w->queue);
+    return status ? status : vram_span_download(w->queue, w->host, span);
 }
 
 ROW_AS(vram_span_upload, _wrapped, POOL, ROW_USES_QUEUE | ROW_UPLOAD | ROW_INVALID) {
@@ -90,7 +91,7 @@ ROW_AS(vram_span_upload, _wrapped, POOL, ROW_USES_QUEUE | ROW_UPLOAD | ROW_INVAL
         .size = sizeof wrap, .kind = VRAM_WRAP_ADDRESS, .address = w->block, .bytes = COPY_BYTES};
     vram_status status = vram_buffer_wrap(w->pool, &wrap, w->other, NULL, &w->made.buffer);
     vram_span span = {w->made.buffer, 0, COPY_BYTES};
-    return status ? status : vram_span_upload(span, w->host, w->queue);
+    return status ? status : vram_span_upload(w->queue, span, w->host);
 }
 
 ROW(vram_buffer_map, BUFFER, 0) {
@@ -130,18 +131,18 @@ ROW(vram_pool_promote, BUFFER, 0) {
     return status ? status : vram_pool_promote(w->pool, w->queue, &bytes);
 }
 
-static vram_status unified_made(struct world *w) {
-    vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_UNIFIED};
+static vram_status managed_made(struct world *w) {
+    vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_MANAGED};
     return vram_buffer_create(w->pool, COPY_BYTES, w->queue, &options, &w->made.buffer);
 }
 
 ROW(vram_buffer_prefetch, POOL, ROW_USES_QUEUE) {
-    vram_status status = unified_made(w);
+    vram_status status = managed_made(w);
     return status ? status : vram_buffer_prefetch(w->made.buffer, 0, COPY_BYTES, false, w->queue);
 }
 
 ROW(vram_buffer_advise, POOL, ROW_USES_QUEUE) {
-    vram_status status = unified_made(w);
+    vram_status status = managed_made(w);
     return status ? status : vram_buffer_advise(w->made.buffer, VRAM_ADVICE_PREFER_HOST);
 }
 
@@ -182,10 +183,10 @@ ROW(vram_buffer_fit, BUFFER, 0) {
     return status ? status : vram_buffer_fit(w->buffer, w->queue);
 }
 
-ROW(vram_pool_buffers_fit, BUFFER, 0) {
+ROW_AS(vram_pool_trim, _buffers, BUFFER, 0) {
     uint64_t bytes;
     vram_status status = vram_buffer_resize(w->buffer, 0, w->queue);
-    return status ? status : vram_pool_buffers_fit(w->pool, 0, &bytes);
+    return status ? status : vram_pool_trim(w->pool, TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes);
 }
 
 /* ----------------------------------------------------------------------- scopes */

@@ -6,8 +6,7 @@
 /* --------------------------------------------------------------------- contexts */
 
 ROW(vram_context_destroy, CONTEXT, ROW_WALKS) {
-    vram_context_destroy(w->context);
-    return VRAM_OK;
+    return vram_context_destroy(w->context);
 }
 
 ROW(vram_context_auto_end, CONTEXT, 0) {
@@ -87,8 +86,7 @@ ROW(vram_sim_violation, CONTEXT, ROW_INVALID) {
 /* ---------------------------------------------------------------------- devices */
 
 ROW(vram_device_close, DEVICE, ROW_WALKS) {
-    vram_device_close(w->device);
-    return VRAM_OK;
+    return vram_device_close(w->device);
 }
 
 ROW(vram_device_auto_end, DEVICE, 0) {
@@ -179,8 +177,7 @@ ROW(vram_queue_create, DEVICE, 0) {
 }
 
 ROW(vram_queue_destroy, QUEUE, 0) {
-    vram_queue_destroy(w->queue);
-    return VRAM_OK;
+    return vram_queue_destroy(w->queue);
 }
 
 ROW(vram_queue_auto_end, QUEUE, 0) {
@@ -288,8 +285,7 @@ ROW(vram_kernel_create, DEVICE, 0) {
 }
 
 ROW(vram_kernel_destroy, KERNEL, 0) {
-    vram_kernel_destroy(w->kernel);
-    return VRAM_OK;
+    return vram_kernel_destroy(w->kernel);
 }
 
 ROW(vram_kernel_auto_end, KERNEL, 0) {

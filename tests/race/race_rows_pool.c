@@ -2,6 +2,7 @@
 /* race_rows_pool.c: pools, blocks, limits, statistics and pressure beside the ends of what they
    belong to. */
 #include "race/race_table.h"
+#include "trims.h"
 
 /* ------------------------------------------------------------------------ pools */
 
@@ -84,7 +85,7 @@ ROW(vram_pool_warm, POOL, ROW_USES_QUEUE) {
 }
 
 ROW(vram_pool_trim, POOL, ROW_USES_QUEUE) {
-    return vram_pool_trim(w->pool, 0);
+    return vram_pool_trim(w->pool, NULL, NULL);
 }
 
 ROW(vram_pool_sleep, POOL, ROW_USES_QUEUE | ROW_BUSY) {
@@ -266,29 +267,24 @@ ROW(vram_pool_response_set, POOL, 0) {
     return vram_pool_response_set(w->pool, NULL);
 }
 
-ROW(vram_pool_shrink, POOL, ROW_USES_QUEUE) {
-    uint64_t released;
-    return vram_pool_shrink(w->pool, &released);
-}
-
-ROW(vram_pool_clear, POOL, ROW_USES_QUEUE) {
+ROW_AS(vram_pool_trim, _caches, POOL, ROW_USES_QUEUE) {
     uint64_t cached;
-    return vram_pool_clear(w->pool, &cached);
+    return vram_pool_trim(w->pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached);
 }
 
-ROW(vram_device_cleanup, DEVICE, ROW_WALKS) {
+ROW(vram_device_trim, DEVICE, ROW_WALKS) {
     uint64_t released;
-    return vram_device_cleanup(w->device, &released);
+    return vram_device_trim(w->device, NULL, &released);
 }
 
-ROW(vram_context_cleanup, CONTEXT, ROW_WALKS) {
+ROW(vram_context_trim, CONTEXT, ROW_WALKS) {
     uint64_t released;
-    return vram_context_cleanup(w->context, &released);
+    return vram_context_trim(w->context, NULL, &released);
 }
 
-ROW(vram_pool_maintain, POOL, ROW_USES_QUEUE) {
+ROW_AS(vram_pool_trim, _rare, POOL, ROW_USES_QUEUE) {
     uint64_t released;
-    return vram_pool_maintain(w->pool, 0, &released);
+    return vram_pool_trim(w->pool, TRIM(.flags = VRAM_TRIM_RARE), &released);
 }
 
 ROW(vram_pool_fragmentation_get, POOL, ROW_USES_QUEUE) {

@@ -2,6 +2,7 @@
 /* race_rows_transfer.c: transfers, handles of work under way, page-locked memory, stream sets,
    readbacks and feeds. */
 #include "race/race_table.h"
+#include "trims.h"
 
 /* -------------------------------------------------------------------- transfers */
 
@@ -151,8 +152,7 @@ ROW(vram_async_of_point, POINT, 0) {
 
 ROW(vram_async_end, ASYNC, 0) {
     vram_async copy = w->async;
-    vram_async_end(&copy);
-    return VRAM_OK;
+    return vram_async_end(&copy);
 }
 
 ROW(vram_async_auto_end, ASYNC, 0) {
@@ -195,9 +195,9 @@ ROW(vram_pinned_info_get, REGISTERED, 0) {
     LOOK(vram_pinned_info, vram_pinned_info_get(w->device, &info));
 }
 
-ROW(vram_pinned_trim, REGISTERED, 0) {
+ROW_AS(vram_device_trim, _pinned, REGISTERED, 0) {
     uint64_t released;
-    return vram_pinned_trim(w->device, &released);
+    return vram_device_trim(w->device, TRIM(.flags = VRAM_TRIM_PINNED), &released);
 }
 
 /* ------------------------------------------------------------------ stream sets */
@@ -207,8 +207,7 @@ ROW(vram_stream_set_create, DEVICE, 0) {
 }
 
 ROW(vram_stream_set_destroy, STREAM_SET, 0) {
-    vram_stream_set_destroy(w->set);
-    return VRAM_OK;
+    return vram_stream_set_destroy(w->set);
 }
 
 ROW(vram_stream_set_auto_end, STREAM_SET, 0) {
@@ -278,8 +277,7 @@ ROW(vram_readback_create, DEVICE, 0) {
 }
 
 ROW(vram_readback_destroy, READBACK, 0) {
-    vram_readback_destroy(w->readback);
-    return VRAM_OK;
+    return vram_readback_destroy(w->readback);
 }
 
 ROW(vram_readback_auto_end, READBACK, 0) {
@@ -321,7 +319,7 @@ ROW(vram_readback_latest, READBACK, ROW_NOT_READY) {
     vram_frame frame;
     vram_status status = vram_readback_latest(w->readback, &frame);
     if (status == VRAM_OK) {
-        vram_readback_give(w->readback, frame.number);
+        vram_readback_release(w->readback, frame.number);
     }
     return status;
 }
@@ -331,8 +329,8 @@ ROW(vram_readback_next, READBACK, 0) {
     return vram_readback_next(w->readback, VRAM_TIMEOUT_DEFAULT, &frame);
 }
 
-ROW(vram_readback_give, FRAME, ROW_INVALID) {
-    return vram_readback_give(w->readback, w->frame.number);
+ROW(vram_readback_release, FRAME, ROW_INVALID) {
+    return vram_readback_release(w->readback, w->frame.number);
 }
 
 ROW(vram_auto_frame_auto_end, FRAME, 0) {
@@ -352,8 +350,7 @@ ROW(vram_feed_create, DEVICE, 0) {
 }
 
 ROW(vram_feed_destroy, FEED, 0) {
-    vram_feed_destroy(w->feed);
-    return VRAM_OK;
+    return vram_feed_destroy(w->feed);
 }
 
 ROW(vram_feed_auto_end, FEED, 0) {
@@ -368,12 +365,12 @@ ROW(vram_feed_begin, FEED, 0) {
 }
 
 ROW(vram_feed_submit, FEED_BLOCK, ROW_INVALID) {
-    return vram_feed_submit(w->feed, w->feed_block.number, w->queue, w->block, 4096,
+    return vram_feed_submit(w->feed, w->queue, w->block, w->feed_block.number, 4096,
                             &w->made.async);
 }
 
-ROW(vram_feed_give, FEED_BLOCK, ROW_INVALID) {
-    return vram_feed_give(w->feed, w->feed_block.number);
+ROW(vram_feed_release, FEED_BLOCK, ROW_INVALID) {
+    return vram_feed_release(w->feed, w->feed_block.number);
 }
 
 ROW(vram_auto_feed_block_auto_end, FEED_BLOCK, 0) {

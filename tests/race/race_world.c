@@ -168,7 +168,7 @@ static void make_buffer(struct world *world) {
     static const unsigned char contents[COPY_BYTES] = {1};
     NEED(vram_buffer_create(world->pool, COPY_BYTES, world->queue, &options, &world->buffer));
     NEED(vram_buffer_span(world->buffer, 0, COPY_BYTES, &span));
-    NEED(vram_span_upload(span, contents, world->queue));
+    NEED(vram_span_upload(world->queue, span, contents));
 }
 
 static void make_mapped(struct world *world) {
@@ -484,9 +484,9 @@ static const char *check_pool(struct world *w, vram_pool *pool) {
     }
     /* A trim does not wait for queues but marks their work: once the marks have passed, a second
        trim frees everything. */
-    vram_status trimmed = vram_pool_trim(pool, 0);
+    vram_status trimmed = vram_pool_trim(pool, NULL, NULL);
     wait_for_queues(w);
-    trimmed = trimmed ? trimmed : vram_pool_trim(pool, 0);
+    trimmed = trimmed ? trimmed : vram_pool_trim(pool, NULL, NULL);
     vram_pool_stats_get(pool, &stats);
     if (trimmed != VRAM_OK || stats.reserved_bytes || stats.other_bytes || stats.live_blocks ||
         stats.requested_bytes || stats.cached_bytes || stats.fallback_bytes) {

@@ -42,7 +42,7 @@ static inline vram_buffer_info info_of(vram_buffer *buffer) {
 
 /* An idle pool, once trimmed, has nothing left. */
 static inline void expect_pool_empty(vram_pool *pool) {
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     vram_pool_stats stats = stats_of(pool);
     assert_int_equal(stats.live_blocks, 0);
     assert_int_equal(stats.reserved_bytes, 0);
@@ -74,7 +74,7 @@ static inline uint8_t *bytes_of(uint64_t seed, uint64_t count) {
 /* Writes the bytes of a seed into the whole buffer, and waits. */
 static inline void write_all(vram_buffer *buffer, uint64_t seed, vram_queue *queue) {
     uint8_t *bytes = bytes_of(seed, info_of(buffer).used_bytes);
-    assert_ok(vram_span_upload(all_of(buffer), bytes, queue));
+    assert_ok(vram_span_upload(queue, all_of(buffer), bytes));
     assert_ok(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
     free(bytes);
 }
@@ -84,7 +84,7 @@ static inline void expect_all(vram_buffer *buffer, uint64_t seed, vram_queue *qu
     uint64_t count = info_of(buffer).used_bytes;
     uint8_t *bytes = bytes_of(seed, count), *found = malloc(count ? count : 1);
     assert_non_null(found);
-    assert_ok(vram_span_download(all_of(buffer), found, queue));
+    assert_ok(vram_span_download(queue, found, all_of(buffer)));
     assert_ok(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
     assert_memory_equal(found, bytes, count);
     free(found);

@@ -130,7 +130,7 @@ static inline void state_buffer(struct object_state *state, vram_buffer *buffer,
     unsigned char *data = calloc(1, bytes + 1);
     assert_non_null(data);
     if (state->contents) {
-        assert_ok(vram_span_download(span, data, NULL));
+        assert_ok(vram_span_download(NULL, data, span));
         assert_ok(vram_queue_wait(info.queue ? info.queue : queue, VRAM_TIMEOUT_DEFAULT));
     }
     state_bytes(state, "~buffer.contents", data, bytes);

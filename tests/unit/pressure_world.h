@@ -106,7 +106,7 @@ static inline void write_down(void *user, const vram_pressure_event *event) {
     assert_true(event->size == sizeof *event);
 }
 
-static inline vram_watch *watch_pool(vram_pool *pool, vram_pressure_fn call, struct log *log,
+static inline vram_watch *watch_pool(vram_pool *pool, vram_pressure_fn *call, struct log *log,
                                      uint32_t edges) {
     vram_watch_options options = {
         .size = sizeof options, .call = call, .user = log, .edges = edges};

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/size.h"
+#include "trims.h"
 #include "unit/assert_ok.h"
 #include "vram/vram.h"
 
@@ -77,7 +78,7 @@ static int tear_down(void **state) {
 static void free_now(const struct gpu *gpu, int which, vram_addr addr) {
     vram_point point;
     assert_ok(vram_free(addr, gpu->queues[which]));
-    assert_ok(vram_pool_trim(gpu->pools[which], UINT64_MAX));
+    assert_ok(vram_pool_trim(gpu->pools[which], TRIM(.keep_bytes = UINT64_MAX), NULL));
     assert_ok(vram_queue_mark(gpu->queues[which], &point));
     assert_ok(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT));
 }

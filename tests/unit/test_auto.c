@@ -191,7 +191,7 @@ static void borrowed_things_go_back(void **state) {
         assert_ok(vram_pinned_begin(rig.device, own, sizeof own));
         assert_int_equal(vram_pinned_forget(rig.device, own, sizeof own), VRAM_ERR_BUSY);
     }
-    assert_int_equal(vram_readback_give(readback, number), VRAM_ERR_INVALID);
+    assert_int_equal(vram_readback_release(readback, number), VRAM_ERR_INVALID);
     assert_ok(vram_feed_begin(feed, 100, 0, &block));
     assert_ok(vram_pinned_forget(rig.device, own, sizeof own));
     assert_ok(vram_free(addr, rig.queue));

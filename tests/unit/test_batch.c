@@ -129,7 +129,7 @@ static void acceptance_24_host_bytes_are_uploaded(void **state) {
 static void mixed_kinds(void **state) {
     static const char *const backends[] = {"sim", "host"};
     static const vram_buffer_kind kinds[] = {VRAM_BUFFER_DEVICE,  VRAM_BUFFER_PINNED,
-                                             VRAM_BUFFER_UNIFIED, VRAM_BUFFER_MAPPED,
+                                             VRAM_BUFFER_MANAGED, VRAM_BUFFER_MAPPED,
                                              VRAM_BUFFER_DEVICE,  VRAM_BUFFER_FALLBACK};
     enum { COUNT = 6, BYTES = 4000 };
     static uint8_t sent[COUNT][BYTES], got[BYTES];
@@ -352,7 +352,7 @@ static vram_status part(struct rig *rig, vram_pool *pool) {
         ITEM(.elements = 1000, .precision = VRAM_PRECISION_FP32, .host = bytes,
              .host_bytes = sizeof bytes),
         ITEM(.elements = 40000, .precision = VRAM_PRECISION_INT8),
-        ITEM(.elements = 100, .kind = VRAM_BUFFER_UNIFIED, .host = bytes, .host_bytes = 100),
+        ITEM(.elements = 100, .kind = VRAM_BUFFER_MANAGED, .host = bytes, .host_bytes = 100),
         ITEM(.elements = 100, .kind = VRAM_BUFFER_PINNED, .host = bytes, .host_bytes = 100),
         ITEM(.elements = 2000, .precision = VRAM_PRECISION_FP16, .host = bytes,
              .host_bytes = sizeof bytes),

@@ -30,7 +30,7 @@ static void buffers_of_all_kinds_have_their_names(void **state) {
         vram_memory_kind lies_in;
     } cases[] = {{VRAM_BUFFER_DEVICE, VRAM_MEMORY_DEVICE},
                  {VRAM_BUFFER_PINNED, VRAM_MEMORY_PINNED},
-                 {VRAM_BUFFER_UNIFIED, VRAM_MEMORY_MANAGED},
+                 {VRAM_BUFFER_MANAGED, VRAM_MEMORY_MANAGED},
                  {VRAM_BUFFER_MAPPED, VRAM_MEMORY_DEVICE},
                  {VRAM_BUFFER_FALLBACK, VRAM_MEMORY_DEVICE}};
     (void)state;

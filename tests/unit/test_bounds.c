@@ -10,6 +10,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "trims.h"
 #include "unit/assert_ok.h"
 #include "vram/vram.h"
 
@@ -448,15 +449,15 @@ static void made_up_handles(void **state) {
             REFUSED(vram_device_free(made_up, world.addr));
             REFUSED(vram_device_peer_enable(world.device, made_up));
             REFUSED(vram_queue_native(made_up, &native));
-            REFUSED(vram_queue_end(made_up));
             REFUSED(vram_sim_state_get(made_up, &sim));
             if (made_up) {
                 REFUSED(vram_physical_destroy(made_up));
+                REFUSED(vram_context_destroy(made_up));
+                REFUSED(vram_device_close(made_up));
+                REFUSED(vram_queue_destroy(made_up));
+                REFUSED(vram_queue_end(made_up));
+                REFUSED(vram_kernel_destroy(made_up));
             }
-            vram_context_destroy(made_up);
-            vram_device_close(made_up);
-            vram_queue_destroy(made_up);
-            vram_kernel_destroy(made_up);
         }
     }
 }
@@ -479,7 +480,8 @@ static void null_pointers(void **state) {
         INVALID(vram_pinned_end(world.device, NULL, 1));
         INVALID(vram_pinned_forget(world.device, NULL, 1));
         INVALID(vram_pinned_info_get(world.device, NULL));
-        assert_int_equal(vram_pinned_trim(world.device, NULL), VRAM_OK);
+        assert_int_equal(vram_device_trim(world.device, TRIM(.flags = VRAM_TRIM_PINNED), NULL),
+                         VRAM_OK);
         INVALID(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, NULL));
         INVALID(vram_native(world.addr, NULL));
         INVALID(vram_queue_create(world.device, NULL, NULL));

@@ -94,7 +94,7 @@ static void acceptance_10_falls_back_and_is_promoted(void **state) {
     assert_int_equal(stats.fallback_bytes, 5 * MIB);
     assert_ok(vram_buffer_destroy(second));
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(stats_of(pool).fallback_bytes, 0);
     assert_int_equal(held_by(&rig), 0);
     rig_end_clean(&rig);
@@ -187,7 +187,7 @@ static void a_move_keeps_the_order_of_all_queues(void **state) {
         assert_ptr_equal(info_of(buffer).queue, mover); /* at home there from now on */
         assert_ok(vram_buffer_promote(buffer, mover));
         vram_span span = {buffer, 128 * KIB - 32, 64};
-        assert_ok(vram_span_download(span, found, NULL));
+        assert_ok(vram_span_download(NULL, found, span));
         assert_ok(vram_queue_wait(mover, VRAM_TIMEOUT_DEFAULT));
         for (int i = 0; i < 64; i++) {
             assert_int_equal(found[i], 20);

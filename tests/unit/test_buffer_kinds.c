@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_buffer_kinds.c: pinned, unified and mapped buffers, memory of the program's own, spans, and the host's
+ * test_buffer_kinds.c: pinned, managed and mapped buffers, memory of the program's own, spans, and the host's
  * view of all of them.
  */
 #include "unit/buffer_world.h"
@@ -55,7 +55,7 @@ static void acceptance_13_pinned(void **state) {
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         assert_ok(vram_buffer_destroy(empty));
         uint8_t *found = malloc(3 * MIB + 1);
-        assert_ok(vram_span_download(all_of(device), found, NULL));
+        assert_ok(vram_span_download(NULL, found, all_of(device)));
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         for (uint64_t at = 0; at < 3 * MIB + 1; at++) {
             assert_int_equal(found[at], (uint8_t)(at * 7));
@@ -63,7 +63,7 @@ static void acceptance_13_pinned(void **state) {
         free(found);
         assert_ok(vram_buffer_destroy(device));
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT)); /* which a trim does not */
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_int_equal(stats_of(pool).other_bytes, 0);
         assert_int_equal(held_by(&rig), before);
         if (i == 0) {
@@ -105,15 +105,15 @@ static void pageable_memory_needs_leave(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Acceptance item 13, of unified memory: prefetches count in bytes and are checked, advice is taken, and the
+/* Acceptance item 13, of managed memory: prefetches count in bytes and are checked, advice is taken, and the
    device's limit counts. */
-static void acceptance_13_unified(void **state) {
+static void acceptance_13_managed(void **state) {
     (void)state;
     SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "red zones count against a limit");
     for (int i = 0; i < 2; i++) {
         struct rig rig = rig_make(backends[i], "memory=64M,lag=10");
         vram_pool *pool = pool_whole(rig.device);
-        vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_UNIFIED};
+        vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_MANAGED};
         vram_buffer *buffer = NULL, *other = NULL, *device;
         if (!has(&rig, VRAM_CAP_MANAGED)) {
             assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer),
@@ -218,33 +218,33 @@ static void spans_are_checked_and_stay_right(void **state) {
     memset(out, 7, sizeof out);
     assert_ok(
         vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT)); /* the buffer is ready for that one */
-    assert_ok(vram_span_upload(span, out, other));
+    assert_ok(vram_span_upload(other, span, out));
     assert_ok(vram_queue_wait(other, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_span_download(span, back, NULL));
+    assert_ok(vram_span_download(NULL, back, span));
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     assert_memory_equal(out, back, sizeof out);
     assert_ok(vram_buffer_span(buffer, 1000, 0, &bad));
-    assert_ok(vram_span_upload(bad, NULL, NULL)); /* nothing to copy */
+    assert_ok(vram_span_upload(NULL, bad, NULL)); /* nothing to copy */
     assert_int_equal(vram_buffer_span(buffer, 901, 100, &bad), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_span(buffer, UINT64_MAX, 2, &bad), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_span(buffer, 1001, 0, &bad), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_span(buffer, 0, 1, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_span_addr(span, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_span_upload(span, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_span_download(span, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_span_upload(NULL, span, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_span_download(NULL, NULL, span), VRAM_ERR_INVALID);
     bad = (vram_span){buffer, 999, 2}; /* made by hand */
     assert_int_equal(vram_span_addr(bad, &addr), VRAM_ERR_INVALID);
-    assert_int_equal(vram_span_upload(bad, out, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_span_download(bad, back, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_span_upload(NULL, bad, out), VRAM_ERR_INVALID);
+    assert_int_equal(vram_span_download(NULL, back, bad), VRAM_ERR_INVALID);
     assert_int_equal(vram_span_addr((vram_span){0}, &addr), VRAM_ERR_INVALID);
     vram_buffer *homeless = buffer_kind(pool, 100, VRAM_BUFFER_DEVICE, NULL);
-    assert_int_equal(vram_span_upload(all_of(homeless), out, NULL), VRAM_ERR_INVALID);
-    assert_ok(vram_span_upload(all_of(homeless), out, other));
+    assert_int_equal(vram_span_upload(NULL, all_of(homeless), out), VRAM_ERR_INVALID);
+    assert_ok(vram_span_upload(other, all_of(homeless), out));
     assert_ok(vram_buffer_destroy(homeless)); /* the copy counts as a use */
     assert_ok(vram_buffer_destroy(buffer));
     assert_int_equal(vram_span_addr(span, &addr), VRAM_ERR_STALE);
-    assert_int_equal(vram_span_upload(span, out, NULL), VRAM_ERR_STALE);
-    assert_int_equal(vram_span_download(span, out, NULL), VRAM_ERR_STALE);
+    assert_int_equal(vram_span_upload(NULL, span, out), VRAM_ERR_STALE);
+    assert_int_equal(vram_span_download(NULL, out, span), VRAM_ERR_STALE);
     rig_end_clean(&rig);
 }
 
@@ -253,7 +253,7 @@ static void spans_are_checked_and_stay_right(void **state) {
 /* Reading fetches, writing brings back, and neither does the other. */
 static void a_mapping_goes_the_ways_it_says(void **state) {
     static const vram_buffer_kind kinds[] = {VRAM_BUFFER_DEVICE, VRAM_BUFFER_PINNED,
-                                             VRAM_BUFFER_UNIFIED, VRAM_BUFFER_FALLBACK};
+                                             VRAM_BUFFER_MANAGED, VRAM_BUFFER_FALLBACK};
     (void)state;
     struct rig rig = rig_make("sim", "memory=64M,lag=30");
     vram_pool *pool = pool_whole(rig.device);
@@ -288,7 +288,7 @@ static void a_mapping_goes_the_ways_it_says(void **state) {
             memset(expected, queue, 10);
             assert_ok(vram_buffer_unmap(buffer));
             uint8_t found[4000];
-            assert_ok(vram_span_download(all_of(buffer), found, NULL));
+            assert_ok(vram_span_download(NULL, found, all_of(buffer)));
             assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
             assert_memory_equal(found, expected, 4000);
         }
@@ -301,7 +301,7 @@ static void a_mapping_goes_the_ways_it_says(void **state) {
     }
     assert_int_equal(stats_of(pool).live_blocks, 0);
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(held_by(&rig), 0);
     rig_end_clean(&rig);
 }
@@ -352,8 +352,8 @@ static void bad_mappings_are_refused(void **state) {
         vram_span span = {one, 0, 8};
         assert_int_equal(vram_buffer_map(one, 0, 1, 1, rig.other_queue, &pointer),
                          VRAM_ERR_INVALID);
-        assert_int_equal(vram_span_upload(span, &rig, rig.other_queue), VRAM_ERR_INVALID);
-        assert_int_equal(vram_span_download(span, &rig, (vram_queue *)(void *)pool),
+        assert_int_equal(vram_span_upload(rig.other_queue, span, &rig), VRAM_ERR_INVALID);
+        assert_int_equal(vram_span_download((vram_queue *)(void *)pool, &rig, span),
                          VRAM_ERR_INVALID);
     }
     assert_int_equal(vram_buffer_host(buffer, NULL), VRAM_ERR_INVALID);
@@ -387,12 +387,12 @@ static void every_kind_is_resized(void **state) {
         assert_int_equal(info_of(buffer).used_bytes, 3 * MIB);
         assert_int_equal(info_of(buffer).location, location);
         assert_ok(vram_buffer_span(buffer, 0, 5000, &span));
-        assert_ok(vram_span_download(span, found, NULL));
+        assert_ok(vram_span_download(NULL, found, span));
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         assert_memory_equal(found, expected, 5000);
         assert_ok(vram_buffer_resize(buffer, 100, NULL));
         assert_ok(vram_buffer_fit(buffer, NULL));
-        assert_ok(vram_span_download(all_of(buffer), found, NULL));
+        assert_ok(vram_span_download(NULL, found, all_of(buffer)));
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         assert_memory_equal(found, expected, 100);
         assert_int_equal(info_of(buffer).pinned, location == VRAM_MEMORY_PINNED);
@@ -538,7 +538,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(acceptance_13_pinned),
         HERE(pageable_memory_needs_leave),
-        HERE(acceptance_13_unified),
+        HERE(acceptance_13_managed),
         HERE(mapped_is_one_address),
         HERE(spans_are_checked_and_stay_right),
         HERE(a_mapping_goes_the_ways_it_says),

@@ -107,7 +107,7 @@ static int use_pool(struct program *program, vram_pool *pool, vram_queue *queue)
         TRY(vram_free(blocks[0], NULL));
     }
     TRY(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
-    TRY(vram_pool_trim(pool, 0));
+    TRY(vram_pool_trim(pool, NULL, NULL));
     return 0;
 }
 
@@ -162,7 +162,7 @@ static int run_program(struct program *program) {
     int failed = use_queue(device, queue);
     failed = failed ? failed : use_pool(program, pool, queue);
     failed = failed ? failed : use_buffer(program, pool, queue, host);
-    TRY(vram_device_cleanup(device, &cleaned));
+    TRY(vram_device_trim(device, NULL, &cleaned));
     TRY(vram_trace_end(trace));
     vram_queue_destroy(queue);
     TRY(vram_pool_destroy(pool));
@@ -223,7 +223,7 @@ static void *work_until_cancelled(void *argument) {
             (void)vram_free(addr, storm->queue);
         }
         if (seed % 7 == 0) {
-            (void)vram_pool_trim(storm->pool, 0);
+            (void)vram_pool_trim(storm->pool, NULL, NULL);
         }
         pthread_testcancel();
     }
@@ -251,7 +251,7 @@ static void other_threads_go_on(void **state) {
             assert_ok(vram_free(addr, NULL));
         }
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_int_equal(stats_of(pool).live_blocks, 0);
         assert_int_equal(stats_of(pool).reserved_bytes, 0);
         vram_context_destroy(rig.context);

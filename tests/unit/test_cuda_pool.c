@@ -101,7 +101,7 @@ static void captures_go_on(void **state) {
         assert_ok(vram_free(spare, stage->queue));
         assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
         uint64_t before = stats_of(stage->pool).reserved_bytes;
-        assert_ok(vram_pool_trim(stage->pool, 0));
+        assert_ok(vram_pool_trim(stage->pool, NULL, NULL));
         assert_true(stats_of(stage->pool).reserved_bytes + 20 * MIB <= before);
         assert_true(stats_of(stage->pool).reserved_bytes >= 45 * MIB);
         assert_int_equal(fake->captured(), 3);
@@ -140,7 +140,7 @@ static void frees_in_a_capture_are_kept_for_later(void **state) {
     assert_ok(vram_free(next, stage->queue));
     assert_ok(vram_queue_wait(captured, FOR_EVER));
     assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
-    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_ok(vram_pool_trim(stage->pool, NULL, NULL));
     assert_int_equal(stats_of(stage->pool).reserved_bytes, 0);
     adoption_end(captured, stream);
     stage_close(stage);
@@ -212,7 +212,7 @@ static void captures_do_not_mix(void **state) {
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
     }
-    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_ok(vram_pool_trim(stage->pool, NULL, NULL));
     assert_int_equal(stats_of(stage->pool).reserved_bytes, 0);
     stage_close(stage);
 }
@@ -273,7 +273,7 @@ static void default_streams_are_told_apart(void **state) {
     assert_ok(vram_free(other.addr, other.queue));
     assert_ok(vram_free(again, mine));
     assert_ok(vram_queue_wait(mine, FOR_EVER));
-    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_ok(vram_pool_trim(stage->pool, NULL, NULL));
     assert_int_equal(stats_of(stage->pool).reserved_bytes, 0);
     stage_close(stage);
 }
@@ -347,7 +347,7 @@ static void other_devices_may_be_current(void **state) {
     for (int i = 0; i < 8; i += 2) {
         assert_ok(vram_free(addrs[i], stage->queue));
     }
-    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_ok(vram_pool_trim(stage->pool, NULL, NULL));
     assert_true(stats_of(stage->pool).reserved_bytes >= 80 * MIB); /* all of it is at work */
     fake->hold(false);
     assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
@@ -372,7 +372,7 @@ static bool overlap(vram_addr a, uint64_t a_bytes, vram_addr b, uint64_t b_bytes
 static void assert_kept(struct stage *stage, vram_addr kept, uint64_t bytes) {
     vram_addr found[24];
     assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
-    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_ok(vram_pool_trim(stage->pool, NULL, NULL));
     for (int i = 0; i < 24; i++) {
         assert_ok(vram_alloc(stage->pool, 5 * MIB, stage->queue, &found[i]));
         assert_false(overlap(found[i], 5 * MIB, kept, bytes));
@@ -412,7 +412,7 @@ static void what_a_graph_uses_is_kept_for_it(void **state) {
     uint64_t before = stats_of(stage->pool).reserved_bytes;
     assert_ok(vram_capture_end(region));
     assert_ok(vram_queue_wait(adopted, FOR_EVER));
-    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_ok(vram_pool_trim(stage->pool, NULL, NULL));
     assert_true(stats_of(stage->pool).reserved_bytes + 10 * MIB <= before); /* it is free now */
     adoption_end(adopted, stream);
     stage_close(stage);

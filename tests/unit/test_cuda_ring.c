@@ -5,6 +5,7 @@
  */
 #include "byte_units.h"
 #include "device/stillness.h"
+#include "trims.h"
 #include "unit/assert_ok.h"
 #include "unit/cuda_world.h"
 #include "vram/limits.h"
@@ -116,7 +117,7 @@ static void slots_stay_beside_a_ring(void **state) {
     uint64_t released = 1, before = vr_os_now();
     assert_ok(vram_ring_create(stage->pool, NULL, &ring));
     assert_ok(vram_ring_info_get(ring, &info));
-    assert_int_equal(info.strategy, VRAM_RING_UNIFIED);
+    assert_int_equal(info.strategy, VRAM_RING_DIRECT);
     vram_kernel *echo = kernel_of(stage, "vram_ring_echo");
     launch(stage->listening, echo, info.control, 20 * SECOND, 3);
     trip(ring, 1);
@@ -127,9 +128,9 @@ static void slots_stay_beside_a_ring(void **state) {
     assert_int_equal(slots_of(stage), made);
     upload(stage, 2 * MIB);
     trip(ring, 2);
-    assert_ok(vram_pinned_trim(stage->device, &released));
+    assert_ok(vram_device_trim(stage->device, TRIM(.flags = VRAM_TRIM_PINNED), &released));
     assert_int_equal(released, 0);
-    assert_ok(vram_device_cleanup(stage->device, &released));
+    assert_ok(vram_device_trim(stage->device, NULL, &released));
     assert_true(slots_of(stage) > 0);
     trip(ring, 3);
     assert_ok(vram_ring_stop(ring));
@@ -159,11 +160,11 @@ static void pinned_pools_stay_beside_a_kernel(void **state) {
     assert_ok(vram_alloc(pool, 8 * MIB, NULL, &block));
     launch(stage->listening, gate, (uintptr_t)&word, 10 * SECOND, 2);
     assert_ok(vram_free(block, NULL)); /* more than it may keep */
-    assert_ok(vram_pool_trim(pool, 0));
-    assert_ok(vram_pool_shrink(pool, &released));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
+    assert_ok(vram_pool_trim(pool, NULL, &released));
     assert_int_equal(released, 0);
-    assert_ok(vram_device_cleanup(stage->device, &released));
-    assert_ok(vram_pool_maintain(pool, 0, &released));
+    assert_ok(vram_device_trim(stage->device, NULL, &released));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
     vram_pool_stats stats = {.size = sizeof stats};
     assert_ok(vram_pool_stats_get(pool, &stats));
     assert_true(stats.reserved_bytes >= 8 * MIB);
@@ -171,7 +172,7 @@ static void pinned_pools_stay_beside_a_kernel(void **state) {
     assert_ok(vram_queue_wait(stage->listening, 20 * SECOND));
     uint64_t before = vr_os_now();
     while (stats.reserved_bytes && vr_os_now() - before < 15 * SECOND) {
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_ok(vram_pool_stats_get(pool, &stats));
     }
     assert_int_equal(stats.reserved_bytes, 0);
@@ -194,7 +195,8 @@ static void *give(void *argument) {
     do {
         uint64_t released = 0;
         upload(giving->stage, 100000);
-        assert_ok(vram_pinned_trim(giving->stage->device, &released));
+        assert_ok(
+            vram_device_trim(giving->stage->device, TRIM(.flags = VRAM_TRIM_PINNED), &released));
         vr_fetch_add(&giving->given, released > 0, VR_RELAXED);
     } while (!vr_load(&giving->stop, VR_ACQUIRE));
     return NULL;

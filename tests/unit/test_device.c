@@ -321,10 +321,11 @@ static void an_unfinished_queue_is_kept_aside(void **state) {
     struct rig rig = rig_make("host", NULL);
     vram_point point = submit_endless(&rig);
     assert_int_equal(vram_point_poll(point), VRAM_ERR_NOT_READY);
-    vram_queue_destroy(rig.queue);
+    assert_int_equal(vram_queue_destroy(rig.queue), VRAM_ERR_TIMEOUT);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_TIMEOUT);
     assert_int_equal(vram_point_poll(point), VRAM_ERR_NOT_READY); /* and tells the truth */
     assert_int_equal(vram_queue_mark(rig.queue, &next), VRAM_ERR_STALE);
-    vram_queue_destroy(rig.queue); /* twice is harmless */
+    assert_int_equal(vram_queue_destroy(rig.queue), VRAM_ERR_STALE);
     atomic_store(&gate, true);
     assert_int_equal(vram_point_wait(point, UINT64_C(60000000000)), VRAM_OK);
     vram_context_destroy(rig.context);
@@ -342,7 +343,7 @@ static void adopted_queues_are_ended_not_destroyed(void **state) {
     assert_int_equal(vram_queue_adopt(rig.device, &native, &queue), VRAM_OK);
     assert_int_equal(vram_queue_native(queue, &found), VRAM_OK);
     assert_ptr_equal(found, &native);
-    vram_queue_destroy(queue);
+    assert_int_equal(vram_queue_destroy(queue), VRAM_ERR_INVALID);
     assert_int_equal(vram_error_get()->status, VRAM_ERR_INVALID);
     assert_int_equal(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
     assert_int_equal(vram_queue_end(queue), VRAM_OK);

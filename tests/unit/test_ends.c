@@ -91,20 +91,25 @@ static int play_endless(void *argument) {
     EXPECT(launch_endless(device, queue, addr) == 0);
     EXPECT(vram_queue_mark(queue, &point) == VRAM_OK);
     if (play->end == END_QUEUE_FIRST) {
-        vram_queue_destroy(queue);
+        EXPECT(vram_queue_destroy(queue) == VRAM_ERR_TIMEOUT);
+        EXPECT(vram_queue_destroy(queue) == VRAM_ERR_STALE);
     }
     if (play->end == END_CONTEXT) {
-        vram_context_destroy(context);
+        EXPECT(vram_context_destroy(context) == VRAM_ERR_TIMEOUT);
+        EXPECT(strcmp(vram_error_get()->operation, "vram_context_destroy") == 0);
     } else {
-        vram_device_close(device);
+        EXPECT(vram_device_close(device) == VRAM_ERR_TIMEOUT);
+        EXPECT(strcmp(vram_error_get()->operation, "vram_device_close") == 0);
     }
+    EXPECT(vram_error_get()->status == VRAM_ERR_TIMEOUT);
+    EXPECT(vram_device_close(device) == VRAM_ERR_STALE);
     usleep(20000); /* the kernel goes on writing */
     EXPECT(vram_point_poll(point) == VRAM_ERR_NOT_READY);
     EXPECT(vram_queue_wait(queue, 0) == VRAM_ERR_STALE);
     EXPECT(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &addr) == VRAM_ERR_STALE);
     atomic_store(&gate, true);
     EXPECT(vram_point_wait(point, 10 * SECOND) == VRAM_OK);
-    vram_context_destroy(context);
+    EXPECT(vram_context_destroy(context) == (play->end == END_CONTEXT ? VRAM_ERR_STALE : VRAM_OK));
     return 0;
 }
 
@@ -136,7 +141,7 @@ static int play_many_endless(void *argument) {
         EXPECT(launch_endless(device, queue, addr) == 0);
     }
     uint64_t before = vr_os_now();
-    vram_context_destroy(context);
+    EXPECT(vram_context_destroy(context) == VRAM_ERR_TIMEOUT);
     EXPECT(vr_os_now() - before < QUEUES * SECOND); /* a busy machine may take its time */
     atomic_store(&gate, true);
     return 0;
@@ -161,8 +166,9 @@ static void a_captured_queue_is_kept_aside(void **state) {
     assert_ok(vram_queue_mark(rig.queue, &point));
     hook_set(rig.device);
     hook.signal_answer = VRAM_ERR_CAPTURE;
-    vram_queue_destroy(rig.queue);
-    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    assert_int_equal(vram_queue_destroy(rig.queue), VRAM_ERR_CAPTURE);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_CAPTURE);
+    assert_string_equal(vram_error_get()->operation, "vram_queue_destroy");
     assert_int_equal(vram_queue_mark(rig.queue, &late), VRAM_ERR_STALE);
     assert_int_equal(vram_point_poll(point), VRAM_ERR_NOT_READY);
     assert_ok(vram_point_wait(point, 30 * SECOND));
@@ -346,7 +352,7 @@ static void success_leaves_no_record(void **state) {
     vram_error_clear();
     assert_ok(vram_context_create(NULL, &context));
     expect_no_record();
-    vram_context_destroy(context);
+    assert_ok(vram_context_destroy(context));
     expect_no_record();
 
     struct rig rig = rig_make("sim", "memory=1G");
@@ -354,9 +360,9 @@ static void success_leaves_no_record(void **state) {
     assert_ok(vram_memory_info_get(rig.device, &info));
     assert_true(info.lost);
     expect_no_record();
-    vram_device_close(rig.device);
+    assert_ok(vram_device_close(rig.device));
     expect_no_record();
-    vram_context_destroy(rig.context);
+    assert_ok(vram_context_destroy(rig.context));
 
     rig = rig_make("sim", "memory=1G");
     assert_ok(vram_queue_adopt(rig.device, &native, &queue));
@@ -369,9 +375,9 @@ static void success_leaves_no_record(void **state) {
     assert_ok(vram_range_map(rig.device, base, &physical, 1));
     vram_log_set(NULL, NULL, VRAM_LOG_OFF); /* what follows is rightly complained of */
     fault(&rig, VRAM_SIM_UNMAP, 1, true, 9999);
-    vram_device_close(rig.device);
+    assert_ok(vram_device_close(rig.device));
     expect_no_record();
-    vram_context_destroy(rig.context);
+    assert_ok(vram_context_destroy(rig.context));
     expect_no_record();
 }
 

@@ -178,7 +178,7 @@ static void copies_go_on_while_the_pool_is_busy(void **state) {
         assert_ok(
             vram_alloc(change.pool, 600 + (uint64_t)i % 7 * 90 * KIB, rig.queue, &addrs[i % 64]));
         if (i % 500 == 0) {
-            assert_ok(vram_pool_trim(change.pool, 0));
+            assert_ok(vram_pool_trim(change.pool, NULL, NULL));
         }
     }
     atomic_store(&change.stop, true);
@@ -236,8 +236,8 @@ static void buffers_grow_and_are_copied_whole(void **state) {
             assert_ok(vram_queue_download(rig.queue, host, addr, bytes));
             for (uint64_t offset = 0; offset < bytes; offset += bytes / 5 + 256) {
                 assert_ok(vram_buffer_span(buffer, offset, bytes - offset, &span));
-                assert_ok(vram_span_upload(span, host, rig.queue));
-                assert_ok(vram_span_download(span, host, rig.queue));
+                assert_ok(vram_span_upload(rig.queue, span, host));
+                assert_ok(vram_span_download(rig.queue, host, span));
             }
         }
         for (uint64_t bytes = sizeof host / 2; bytes > 100; bytes = bytes * 2 / 3) {

@@ -118,12 +118,12 @@ static void a_block_arrives_or_does_not(void **state) {
         assert_ok(vram_feed_create(rig.device, &options, &feed));
         assert_ok(vram_feed_begin(feed, SMALL, 0, &block));
         ender_set(rig.device, rig.queue, AFTER_COPY);
-        vram_status status = vram_feed_submit(feed, block.number, rig.queue, addr, SMALL, NULL);
+        vram_status status = vram_feed_submit(feed, rig.queue, addr, block.number, SMALL, NULL);
         assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
         if (status != VRAM_OK) { /* nothing of it uses that memory any more */
             assert_ok(vram_device_free(rig.device, addr));
             expect_protocol(&rig);
-            assert_ok(vram_feed_give(feed, block.number));
+            assert_ok(vram_feed_release(feed, block.number));
         }
         ender_join();
         vram_feed_destroy(feed);

@@ -49,7 +49,7 @@ static void blocks_in_a_row(struct rig *rig, vram_feed_mode mode, uint32_t slots
         assert_true(block.pinned);
         memset(block.data, (int)i, BYTES);
         assert_ok(vram_queue_copy(rig->queue, place, target, BYTES));
-        assert_ok(vram_feed_submit(feed, i, rig->queue, target, BYTES, NULL));
+        assert_ok(vram_feed_submit(feed, rig->queue, target, i, BYTES, NULL));
         assert_ok(vram_queue_copy(rig->queue, place + BYTES, target, BYTES));
     }
     assert_ok(vram_queue_download(rig->queue, found, seen, sizeof found));
@@ -106,7 +106,7 @@ static void uploads_run_beside_the_consumer(void **state) {
         for (int i = 0; i < 2; i++) {
             assert_ok(vram_feed_begin(feed, BYTES, 30 * SECOND, &block));
             memset(block.data, i + 1, BYTES);
-            assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, BYTES, &async[i]));
+            assert_ok(vram_feed_submit(feed, rig.queue, target, block.number, BYTES, &async[i]));
         }
         vram_status status = VRAM_OK;
         assert_took(status = vram_feed_begin(
@@ -138,14 +138,14 @@ static void slots_in_the_programs_hands(void **state) {
     assert_ok(vram_feed_begin(feed, 200, 0, &blocks[1]));
     assert_took(assert_int_equal(vram_feed_begin(feed, 1, 30 * SECOND, &blocks[2]), VRAM_ERR_BUSY),
                 0, 10 * SECOND);
-    assert_ok(vram_feed_give(feed, blocks[0].number));
-    assert_int_equal(vram_feed_give(feed, blocks[0].number), VRAM_ERR_INVALID);
+    assert_ok(vram_feed_release(feed, blocks[0].number));
+    assert_int_equal(vram_feed_release(feed, blocks[0].number), VRAM_ERR_INVALID);
     assert_ok(vram_feed_begin(feed, 3 * BYTES, 0, &blocks[2])); /* and it grows */
     assert_int_equal(blocks[2].slot, blocks[0].slot);
     memset(blocks[2].data, 5, 3 * BYTES);
     memset(blocks[1].data, 6, 200);
-    assert_ok(vram_feed_submit(feed, blocks[2].number, rig.queue, target, 3 * BYTES, NULL));
-    assert_ok(vram_feed_submit(feed, blocks[1].number, rig.queue, target + 1, 7, NULL));
+    assert_ok(vram_feed_submit(feed, rig.queue, target, blocks[2].number, 3 * BYTES, NULL));
+    assert_ok(vram_feed_submit(feed, rig.queue, target + 1, blocks[1].number, 7, NULL));
     uint8_t found[3 * BYTES];
     assert_ok(vram_queue_download(rig.queue, found, target, sizeof found));
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
@@ -171,7 +171,7 @@ static void memory_may_run_short(void **state) {
     assert_ok(vram_feed_begin(feed, 3 * MIB, 0, &block));
     assert_false(block.pinned);
     memset(block.data, 9, 3 * MIB);
-    assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, 3 * MIB, NULL));
+    assert_ok(vram_feed_submit(feed, rig.queue, target, block.number, 3 * MIB, NULL));
     expect_no_record();
     assert_ok(vram_queue_download(rig.queue, found, target, 3 * MIB));
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
@@ -202,11 +202,11 @@ static void a_failed_submit_may_be_repeated(void **state) {
                 memset(block.data, 2, BYTES);
                 fault(&rig, calls[i], nth, false, 9999);
                 vram_status status =
-                    vram_feed_submit(feed, block.number, rig.queue, target, BYTES, NULL);
+                    vram_feed_submit(feed, rig.queue, target, block.number, BYTES, NULL);
                 assert_ok(vram_sim_fault_set(rig.context, NULL));
                 if (status != VRAM_OK) {
                     assert_int_equal(status, VRAM_ERR_BACKEND);
-                    assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, BYTES, NULL));
+                    assert_ok(vram_feed_submit(feed, rig.queue, target, block.number, BYTES, NULL));
                 }
                 assert_ok(vram_queue_download(rig.queue, found, target, BYTES));
                 assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
@@ -214,8 +214,8 @@ static void a_failed_submit_may_be_repeated(void **state) {
                 assert_int_equal(found[BYTES - 1], 2);
                 fault(&rig, calls[i], 1, false, 9999); /* once more, and given back */
                 assert_ok(vram_feed_begin(feed, BYTES, 30 * SECOND, &block));
-                status = vram_feed_submit(feed, block.number, rig.queue, target, BYTES, NULL);
-                assert_int_equal(vram_feed_give(feed, block.number),
+                status = vram_feed_submit(feed, rig.queue, target, block.number, BYTES, NULL);
+                assert_int_equal(vram_feed_release(feed, block.number),
                                  status == VRAM_OK ? VRAM_ERR_INVALID : VRAM_OK);
                 assert_ok(vram_sim_fault_set(rig.context, NULL));
                 assert_ok(vram_feed_begin(feed, BYTES, 30 * SECOND, &block));
@@ -239,14 +239,14 @@ static void a_lost_device_hangs_nobody(void **state) {
     assert_ok(vram_feed_begin(feed, BYTES, 0, &block));
     hook_set(rig.device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
-    assert_ok(vram_feed_submit(feed, 1, rig.queue, target, BYTES, &async));
+    assert_ok(vram_feed_submit(feed, rig.queue, target, 1, BYTES, &async));
     assert_ok(vram_feed_begin(feed, BYTES, 0, &block));
     hook.poll_answer = VRAM_OK;
     fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
     assert_int_equal(vram_queue_poll(rig.queue), VRAM_ERR_DEVICE_LOST);
     assert_int_equal(vram_async_wait(&async, 30 * SECOND), VRAM_ERR_DEVICE_LOST);
     vram_async_end(&async);
-    assert_int_equal(vram_feed_submit(feed, 2, rig.queue, target, BYTES, NULL),
+    assert_int_equal(vram_feed_submit(feed, rig.queue, target, 2, BYTES, NULL),
                      VRAM_ERR_DEVICE_LOST);
     assert_took((void)vram_feed_begin(feed, BYTES, 30 * SECOND, &block), 0, 10 * SECOND);
     assert_took(vram_feed_destroy(feed), 0, 10 * SECOND);
@@ -267,11 +267,11 @@ static void ends_with_blocks_under_way(void **state) {
         vram_addr target = memory_of(&rig, BYTES);
         assert_ok(vram_queue_create(rig.device, NULL, &consumer));
         assert_ok(vram_feed_begin(feed, BYTES, 0, &block));
-        assert_ok(vram_feed_submit(feed, 1, consumer, target, BYTES, NULL));
+        assert_ok(vram_feed_submit(feed, consumer, target, 1, BYTES, NULL));
         vram_queue_destroy(consumer);
         assert_ok(vram_feed_begin(feed, BYTES, 0, &block));
-        assert_int_equal(vram_feed_submit(feed, 2, consumer, target, BYTES, NULL), VRAM_ERR_STALE);
-        assert_ok(vram_feed_submit(feed, 2, rig.queue, target, BYTES, NULL));
+        assert_int_equal(vram_feed_submit(feed, consumer, target, 2, BYTES, NULL), VRAM_ERR_STALE);
+        assert_ok(vram_feed_submit(feed, rig.queue, target, 2, BYTES, NULL));
         vram_device_close(rig.device);
         rig.device = NULL;
         assert_int_equal(vram_feed_begin(feed, BYTES, 0, &block), VRAM_ERR_STALE);
@@ -285,9 +285,13 @@ static void ends_with_blocks_under_way(void **state) {
     for (int i = 0; i < 8; i++) {
         vram_async_end(&async);
         assert_ok(vram_feed_begin(feed, BYTES, 0, &block));
-        assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, BYTES, &async));
+        assert_ok(vram_feed_submit(feed, rig.queue, target, block.number, BYTES, &async));
     }
-    assert_took(vram_feed_destroy(feed), SECOND, 7 * SECOND);
+    vram_status ended = VRAM_OK;
+    assert_took(ended = vram_feed_destroy(feed), SECOND, 7 * SECOND);
+    assert_int_equal(ended, VRAM_ERR_TIMEOUT);
+    assert_string_equal(vram_error_get()->operation, "vram_feed_destroy");
+    assert_int_equal(vram_feed_destroy(feed), VRAM_ERR_STALE);
     gate_open(&gate);
     assert_ok(vram_async_wait(&async, 30 * SECOND));
     vram_context_destroy(rig.context);
@@ -324,24 +328,24 @@ static void mistakes_are_refused(void **state) {
     assert_true(vram_feed_begin(feed, UINT64_MAX, 0, &block) != VRAM_OK);
     assert_int_equal(block.number, 77);
     assert_ok(vram_feed_begin(feed, 100, 0, &block));
-    INVALID(vram_feed_submit(feed, 0, rig.queue, target, 100, NULL));
-    INVALID(vram_feed_submit(feed, 2, rig.queue, target, 100, NULL));
-    INVALID(vram_feed_submit(feed, 1, NULL, target, 100, NULL));
-    INVALID(vram_feed_submit(feed, 1, rig.other_queue, target, 100, NULL));
-    INVALID(vram_feed_submit(feed, 1, rig.queue, 0, 100, NULL));
-    INVALID(vram_feed_submit(feed, 1, rig.queue, target, 0, NULL));
-    INVALID(vram_feed_submit(feed, 1, rig.queue, target, 101, NULL));
-    INVALID(vram_feed_submit(feed, 1, rig.queue, target + (1 << 20), 100, NULL));
-    INVALID(vram_feed_give(feed, 0));
-    INVALID(vram_feed_give(feed, 2));
+    INVALID(vram_feed_submit(feed, rig.queue, target, 0, 100, NULL));
+    INVALID(vram_feed_submit(feed, rig.queue, target, 2, 100, NULL));
+    INVALID(vram_feed_submit(feed, NULL, target, 1, 100, NULL));
+    INVALID(vram_feed_submit(feed, rig.other_queue, target, 1, 100, NULL));
+    INVALID(vram_feed_submit(feed, rig.queue, 0, 1, 100, NULL));
+    INVALID(vram_feed_submit(feed, rig.queue, target, 1, 0, NULL));
+    INVALID(vram_feed_submit(feed, rig.queue, target, 1, 101, NULL));
+    INVALID(vram_feed_submit(feed, rig.queue, target + (1 << 20), 1, 100, NULL));
+    INVALID(vram_feed_release(feed, 0));
+    INVALID(vram_feed_release(feed, 2));
     INVALID(vram_feed_stats_get(feed, &stats));
     INVALID(vram_feed_stats_get(feed, NULL));
-    assert_ok(vram_feed_submit(feed, 1, rig.queue, target, 100, NULL)); /* it was still there */
-    INVALID(vram_feed_submit(feed, 1, rig.queue, target, 100, NULL));
-    vram_feed_destroy(NULL);
-    vram_feed_destroy(feed);
+    assert_ok(vram_feed_submit(feed, rig.queue, target, 1, 100, NULL)); /* it was still there */
+    INVALID(vram_feed_submit(feed, rig.queue, target, 1, 100, NULL));
+    assert_int_equal(vram_feed_destroy(NULL), VRAM_OK);
+    assert_ok(vram_feed_destroy(feed));
     assert_int_equal(vram_feed_begin(feed, 100, 0, &block), VRAM_ERR_STALE);
-    vram_feed_destroy(feed);
+    assert_int_equal(vram_feed_destroy(feed), VRAM_ERR_STALE);
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_device_free(rig.device, target));
     rig_end_clean(&rig);
@@ -366,7 +370,7 @@ static vram_status use_a_feed(struct rig *rig, vram_pool *pool) {
         status = vram_feed_begin(feed, BYTES, 10 * SECOND, &block);
         if (status == VRAM_OK) {
             memset(block.data, i, BYTES);
-            status = vram_feed_submit(feed, block.number, rig->queue, target, BYTES, &async);
+            status = vram_feed_submit(feed, rig->queue, target, block.number, BYTES, &async);
         }
         if (status == VRAM_OK) {
             status = vram_async_wait(&async, 10 * SECOND);
@@ -403,10 +407,10 @@ static void *feed_wildly(void *argument) {
         vram_feed_block block;
         status = vram_feed_begin(storm->feed, BYTES, 10 * SECOND, &block);
         if (status == VRAM_OK && i % 5 == 4) {
-            status = vram_feed_give(storm->feed, block.number);
+            status = vram_feed_release(storm->feed, block.number);
         } else if (status == VRAM_OK) {
             memset(block.data, i, BYTES);
-            status = vram_feed_submit(storm->feed, block.number, storm->rig.queue, storm->target,
+            status = vram_feed_submit(storm->feed, storm->rig.queue, storm->target, block.number,
                                       BYTES, NULL);
         }
     }

@@ -4,6 +4,7 @@
  * their contents kept, and every step of every resize failing in turn.
  */
 #include "byte_units.h"
+#include "trims.h"
 #include "unit/device_world.h"
 #include "unit/pool_flags.h"
 #include "unit/stats_of.h"
@@ -337,7 +338,7 @@ static void acceptance_18_resize_is_safe(void **state) {
     assert_ok(vram_buffer_destroy(buffer));
     assert_int_equal(stats_of(pool).requested_bytes, 0);
     assert_int_equal(stats_of(pool).allocated_bytes, 0);
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     rig_end_clean(&rig);
 }
@@ -467,7 +468,7 @@ static void note_event(void *user, const vram_buffer_event *event) {
 }
 
 static void other_kinds_grow_too(void **state) {
-    static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_UNIFIED,
+    static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_MANAGED,
                                              VRAM_BUFFER_MAPPED, VRAM_BUFFER_FALLBACK};
     (void)state;
     for (size_t i = 0; i < 4; i++) {
@@ -481,7 +482,7 @@ static void other_kinds_grow_too(void **state) {
         assert_ok(vram_buffer_create(pool, sizeof text, rig.queue, &options, &buffer));
         vram_span span = {buffer, 0, sizeof text};
         memset(text, 0x5a, sizeof text);
-        assert_ok(vram_span_upload(span, text, rig.queue));
+        assert_ok(vram_span_upload(rig.queue, span, text));
         assert_ok(vram_buffer_map(buffer, 0, 16, VRAM_MAP_READ, rig.queue, &pointer));
         assert_int_equal(vram_buffer_resize(buffer, MIB, rig.queue), VRAM_ERR_BUSY);
         assert_ok(vram_buffer_unmap(buffer));
@@ -489,7 +490,7 @@ static void other_kinds_grow_too(void **state) {
         last_event = (vram_buffer_event){0};
         vram_status status = vram_buffer_resize(buffer, 100 * MIB, rig.queue);
         assert_true(status == VRAM_OK || kinds[i] == VRAM_BUFFER_MAPPED ||
-                    kinds[i] == VRAM_BUFFER_UNIFIED);
+                    kinds[i] == VRAM_BUFFER_MANAGED);
         if (kinds[i] == VRAM_BUFFER_FALLBACK) {
             assert_int_equal(last_event.cause, VRAM_MOVE_FALLBACK);
             assert_int_equal(last_event.from, VRAM_MEMORY_DEVICE);
@@ -497,7 +498,7 @@ static void other_kinds_grow_too(void **state) {
             assert_int_equal(last_event.bytes, MIB);
         }
         memset(text, 0, sizeof text);
-        assert_ok(vram_span_download(span, text, rig.queue));
+        assert_ok(vram_span_download(rig.queue, text, span));
         assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
         for (size_t k = 0; k < sizeof text; k++) {
             assert_int_equal(text[k], 0x5a);
@@ -539,10 +540,11 @@ static void unused_buffers_are_cleaned_up(void **state) {
     vram_buffer *recent = buffer_of(pool, 2 * MIB, rig.queue);
     assert_ok(vram_buffer_resize(unused, 0, NULL));
     assert_ok(vram_buffer_resize(recent, 0, NULL));
-    assert_ok(vram_pool_buffers_fit(pool, 3600 * SECOND, &bytes)); /* none is as old as that */
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_BUFFERS, .idle_ns = 3600 * SECOND),
+                             &bytes)); /* none is as old as that */
     assert_int_equal(bytes, 0);
     vram_addr addr = info_of(unused).addr;
-    assert_ok(vram_pool_buffers_fit(pool, 0, &bytes));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes));
     assert_int_equal(bytes, 10 * MIB);
     assert_int_equal(info_of(used).capacity_bytes, 4 * MIB);
     assert_int_equal(info_of(unused).capacity_bytes, 0);
@@ -550,7 +552,7 @@ static void unused_buffers_are_cleaned_up(void **state) {
     assert_int_equal(stats_of(pool).live_blocks, 3);
     assert_int_equal(stats_of(pool).requested_bytes, 4 * MIB);
     assert_ok(vram_buffer_resize(unused, MIB, NULL)); /* the handle is as good as before */
-    assert_ok(vram_pool_buffers_fit(pool, 0, NULL));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_BUFFERS), NULL));
     assert_int_equal(info_of(unused).capacity_bytes, MIB);
     rig_end_clean(&rig);
 }
@@ -680,7 +682,8 @@ static void bad_input_is_refused(void **state) {
     assert_int_equal(vram_buffer_fit(NULL, rig.queue), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_growth_set(NULL, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_growth_get(NULL, &info), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_buffers_fit(NULL, 0, &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_trim(NULL, TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes),
+                     VRAM_ERR_INVALID);
     assert_int_equal(info_of(buffer).capacity_bytes, 400);
     assert_int_equal(info_of(buffer).resizes, 0);
     assert_ok(vram_buffer_destroy(buffer));
@@ -697,7 +700,7 @@ static void a_lying_driver_leaves_the_buffer(void **state) {
     static const vram_sim_lie lies[] = {VRAM_SIM_LIE_NULL, VRAM_SIM_LIE_MISALIGNED,
                                         VRAM_SIM_LIE_OVERLAP};
     static const vram_buffer_kind kinds[] = {VRAM_BUFFER_DEVICE, VRAM_BUFFER_PINNED,
-                                             VRAM_BUFFER_UNIFIED};
+                                             VRAM_BUFFER_MANAGED};
     static const uint64_t sizes[] = {24 * 1024 * KIB, 24 * 1024 * KIB + 4 * KIB};
     (void)state;
     for (int i = 0; i < 9 * 2; i++) {

@@ -262,7 +262,7 @@ static void deterministic_pools_climb_less(void **state) {
    bookkeeping. */
 static void spoil(vram_pool *pool) {
     climb_by(pool, NULL, 0);
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
 }
 
 /* Item 25: when the library's own memory runs out, all devices are cleaned up, and the request is

@@ -55,7 +55,7 @@ static void acceptance_10_each_kind_of_fallback_is_counted(void **state) {
         assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
         assert_int_equal(stats_of(pool).fallback_bytes, 0);
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_int_equal(sim_state(&rig).live_handles, handles);
         assert_int_equal(vram_native(addr, &native), VRAM_ERR_INVALID);
         vram_error_clear();
@@ -147,15 +147,15 @@ static void work_keeps_it(void **state) {
     assert_ok(vram_use(addr, other));
     assert_ok(vram_pin(addr));
     assert_ok(vram_free(addr, rig.queue));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     expect_protocol(&rig); /* it was not freed under the work */
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     assert_ok(vram_queue_wait(other, VRAM_TIMEOUT_DEFAULT));
     uint64_t handles = sim_state(&rig).live_handles;
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(sim_state(&rig).live_handles, handles); /* pinned */
     assert_ok(vram_unpin(addr));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(sim_state(&rig).live_handles, handles - 1);
     rig_end_clean(&rig);
 }
@@ -191,10 +191,10 @@ static void a_refused_free_is_tried_again(void **state) {
     uint64_t handles = sim_state(&rig).live_handles;
     assert_ok(vram_free(addr, NULL));
     fault(&rig, VRAM_SIM_MANAGED_FREE, 1, true, 99);
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(sim_state(&rig).live_handles, handles);
     assert_ok(vram_sim_fault_set(rig.context, NULL));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(sim_state(&rig).live_handles, handles - 1);
     rig_end_clean(&rig);
 }

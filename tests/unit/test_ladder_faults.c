@@ -100,7 +100,7 @@ static void live(struct life *life) {
     give(most, rig->queue);
     give(larger, life->second);
     give(large, life->second);
-    (void)vram_pool_trim(life->pool, 0);
+    (void)vram_pool_trim(life->pool, NULL, NULL);
     for (int i = 1; i < 10; i += 2) {
         give(pieces[i], NULL);
     }

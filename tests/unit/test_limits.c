@@ -494,7 +494,7 @@ static void lowering_trims_and_keeps_what_is_live(void **state) {
             assert_ok(vram_free(kept[n], rig.queue));
         }
         assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_ok(
             vram_alloc(pool, 32 * MIB, rig.queue, &addr)); /* with the two it is at the limit */
         assert_int_equal(vram_alloc(pool, 2 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);

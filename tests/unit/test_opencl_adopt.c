@@ -303,11 +303,11 @@ static void copies_to_and_from(void) {
     assert_int_equal(native.offset, OFFSET + 1);
     assert_false(native.device_address.known);
     memset(bytes, 0x22, sizeof bytes);
-    assert_ok(vram_span_upload(span, bytes, NULL));
+    assert_ok(vram_span_upload(NULL, span, bytes));
     expect_part(&rig, 0x22);
     assert_ok(vram_queue_fill(rig.queue, info.addr, 0x33, 1, PART));
     expect_part(&rig, 0x33);
-    assert_ok(vram_span_download(span, found, NULL));
+    assert_ok(vram_span_download(NULL, found, span));
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     memset(bytes, 0x33, sizeof bytes);
     assert_memory_equal(found, bytes, PART);

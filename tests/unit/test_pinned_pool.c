@@ -84,7 +84,7 @@ static void hits_call_no_driver(void **state) {
     assert_int_equal(calls_of(&rig, VRAM_SIM_PINNED_FREE), frees);
     assert_true(stats_of(pool).reserved_bytes >= 8 * MIB);
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     assert_int_equal(calls_of(&rig, VRAM_SIM_PINNED_FREE), calls);
     rig_end_clean(&rig);
@@ -160,7 +160,7 @@ static void buffers_come_from_it(void **state) {
     options.kind = VRAM_BUFFER_FALLBACK;
     assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer),
                      VRAM_ERR_UNSUPPORTED);
-    options.kind = VRAM_BUFFER_UNIFIED;
+    options.kind = VRAM_BUFFER_MANAGED;
     assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer),
                      VRAM_ERR_UNSUPPORTED);
     rig_end_clean(&rig);
@@ -252,7 +252,7 @@ static vram_status pinned_part(struct rig *rig, vram_pool *unused) {
     (void)vram_free(b, rig->queue);
     vr_error_restore(&error);
     if (status == VRAM_OK) {
-        status = vram_pool_trim(pool, 0);
+        status = vram_pool_trim(pool, NULL, NULL);
         vr_error_save(&error);
     }
     (void)vram_pool_destroy(pool);
@@ -338,7 +338,7 @@ static void options_of_all_pools(void **state) {
     assert_int_equal(stats_of(pool).reserved_bytes, 2 * vr_os_page_bytes());
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_free(addr, NULL));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     rig_end_clean(&rig);
 }

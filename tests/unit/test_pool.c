@@ -91,7 +91,7 @@ static void blocks_are_distinct_and_aligned(void **state) {
     assert_int_equal(stats.live_blocks, 0);
     assert_int_equal(stats.requested_bytes, 0);
     assert_int_equal(stats.allocated_bytes, 0);
-    assert_int_equal(vram_pool_trim(rig.pool, 0), VRAM_OK);
+    assert_int_equal(vram_pool_trim(rig.pool, NULL, NULL), VRAM_OK);
     rig_end(&rig);
 }
 
@@ -206,7 +206,7 @@ static void blocks_go_back_to_their_own_pool(void **state) {
     for (int i = 0; i < COUNT; i++) {
         assert_int_equal(vram_free(ours[i], rig.queue), VRAM_OK);
     }
-    assert_int_equal(vram_pool_trim(rig.pool, 0), VRAM_OK);
+    assert_int_equal(vram_pool_trim(rig.pool, NULL, NULL), VRAM_OK);
     for (int i = 0; i < COUNT; i++) {
         assert_int_equal(vram_alloc(other, 512 * (1 + i % 3), rig.queue, &foreign[i]), VRAM_OK);
     }
@@ -315,7 +315,7 @@ static void memory_is_not_laundered_between_queues(void **state) {
         assert_int_equal(vram_free(late, other), VRAM_OK);
         assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
         assert_int_equal(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
-        assert_int_equal(vram_pool_trim(rig.pool, 0), VRAM_OK);
+        assert_int_equal(vram_pool_trim(rig.pool, NULL, NULL), VRAM_OK);
         assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
         rig_end(&rig);
     }
@@ -423,7 +423,7 @@ static void segments_work_where_mapping_does_not(void **state) {
     for (int i = 0; i < 20; i++) {
         assert_int_equal(vram_free(addrs[i], rig.queue), VRAM_OK);
     }
-    assert_int_equal(vram_pool_trim(rig.pool, 0), VRAM_OK);
+    assert_int_equal(vram_pool_trim(rig.pool, NULL, NULL), VRAM_OK);
     assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
     rig_end(&rig);
 }

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "byte_units.h"
+#include "trims.h"
 #include "unit/assert_ok.h"
 #include "unit/stats_of.h"
 #include "vram/vram.h"
@@ -225,9 +226,9 @@ static void counts_of_warm_blocks(void **state) {
             assert_true(repeats || stats_of(world.pool).reserved_bytes <= most);
         }
         FOR_EACH(keep) {
-            assert_ok(TRY(vram_pool_trim(world.pool, keep)));
+            assert_ok(TRY(vram_pool_trim(world.pool, TRIM(.keep_bytes = keep), NULL)));
         }
-        assert_ok(TRY(vram_pool_trim(world.pool, 0)));
+        assert_ok(TRY(vram_pool_trim(world.pool, NULL, NULL)));
         assert_true(repeats || stats_of(world.pool).reserved_bytes <= reserved);
     }
 }
@@ -245,7 +246,7 @@ static void warm_lists_that_do_not_fit(void **state) {
         assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
         assert_int_equal(stats_of(world.pool).live_blocks, 1);
         if (status != VRAM_OK) {
-            assert_ok(vram_pool_trim(world.pool, reserved));
+            assert_ok(vram_pool_trim(world.pool, TRIM(.keep_bytes = reserved), NULL));
             assert_true(stats_of(world.pool).reserved_bytes <= reserved);
         }
     }
@@ -430,7 +431,7 @@ static void made_up_handles(void **state) {
                                  VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_warm(made_up, 1, 1, world.queue)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_warm(made_up, 1, UINT32_MAX, world.queue)), VRAM_OK);
-            assert_int_not_equal(TRY(vram_pool_trim(made_up, 0)), VRAM_OK);
+            assert_int_not_equal(TRY(vram_pool_trim(made_up, NULL, NULL)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_sleep(made_up, NULL)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_wake(made_up, NULL)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_stats_get(made_up, &stats)), VRAM_OK);

@@ -143,7 +143,7 @@ static void live(const struct rig *rig) {
     assert_ok(vram_free(last, rig->queue));
     (void)vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT);
     (void)vram_queue_wait(rig->other, VRAM_TIMEOUT_DEFAULT);
-    (void)vram_pool_trim(rig->pool, 0);
+    (void)vram_pool_trim(rig->pool, NULL, NULL);
     assert_int_equal(stats_of(rig->pool).live_blocks, 0);
 }
 

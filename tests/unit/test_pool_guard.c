@@ -252,7 +252,7 @@ static void poison_is_where_it_should_be(void **state) {
         assert_true(stats_of(rig.pool).quarantine_bytes > 0);
     }
     assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
-    assert_ok(vram_pool_trim(rig.pool, 0));
+    assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
     assert_int_equal(stats_of(rig.pool).quarantine_bytes, 0);
     assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
     rig_end(&rig, true);
@@ -343,7 +343,7 @@ static void other_users_are_waited_for(void **state) {
                 assert_ok(vram_unpin(addr));
             }
         }
-        assert_ok(vram_pool_trim(rig.pool, 0));
+        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
         assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
         assert_int_equal(stats_of(rig.pool).unchecked_blocks, 3); /* the pinned ones */
         rig_end(&rig, true);
@@ -568,14 +568,14 @@ static void what_cannot_be_looked_at_is_no_failure(void **state) {
         }
         assert_ok(vram_free(other, rig.queue));
         assert_int_equal(stats_of(rig.pool).quarantine_bytes, 60 * KIB);
-        assert_ok(vram_pool_trim(rig.pool, 0));
+        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
         assert_int_equal(vram_error_get()->status, VRAM_OK);
         assert_true(fault_struck(&rig));
         disarm(&rig);
         assert_int_equal(stats_of(rig.pool).quarantine_bytes, 0);
         assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
         assert_int_equal(stats_of(rig.pool).unchecked_blocks, memory ? 1 : 2);
-        assert_ok(vram_pool_trim(rig.pool, 0));
+        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
         assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
         rig_end(&rig, true);
     }

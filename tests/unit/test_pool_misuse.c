@@ -70,7 +70,7 @@ static void second_frees_hit_no_other_block(void **state) {
         atomic_store(&thief.target, 0);
         assert_ok(vram_alloc(thief.pool, size + 512, rig.queue, &kept));
         if (round % 256 == 0) {
-            assert_ok(vram_pool_trim(thief.pool, 0));
+            assert_ok(vram_pool_trim(thief.pool, NULL, NULL));
         }
         if (vram_free(kept, rig.queue) != VRAM_OK) {
             assert_true(was_stolen(&thief, kept));
@@ -188,7 +188,7 @@ static int use_parents_pool(void *argument) {
         vram_unpin(family->live),
         vram_block_info_get(family->live, &info),
         vram_pool_warm(pool, 4096, 2, queue),
-        vram_pool_trim(pool, 0),
+        vram_pool_trim(pool, NULL, NULL),
         vram_pool_stats_get(pool, &stats),
         vram_pool_create(family->rig.device, NULL, &made),
     };
@@ -220,7 +220,7 @@ static int use_own_pool(void *argument) {
     }
     assert_true(stats_of(pool).hits > 0);
     assert_int_equal(stats_of(pool).live_blocks, 0);
-    assert_ok(vram_pool_trim(pool, 0)); /* reaches into this thread's cache */
+    assert_ok(vram_pool_trim(pool, NULL, NULL)); /* reaches into this thread's cache */
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     rig_end_clean(&rig);
     return 0;

@@ -168,7 +168,7 @@ static void trims_wait_for_the_work(void **state) {
     assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &addr));
     assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, MIB));
     assert_ok(vram_free(addr, rig.queue));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_ok(vram_pool_stats_get(pool, &stats));
     assert_int_equal(stats.reserved_bytes, 0);
     rig_end_clean(&rig);

@@ -47,7 +47,7 @@ static void a_pool_sleeps_and_wakes(void **state) {
         assert_int_equal(native_of(rig.addrs[0]), VRAM_ERR_BUSY);
         assert_non_null(strstr(vram_error_get()->text, "vram_pool_wake"));
         assert_int_equal(native_of(rig.addrs[3] + 700), VRAM_ERR_BUSY);
-        assert_ok(vram_pool_trim(rig.pool, 0));
+        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
         assert_ok(vram_pool_wake(rig.pool, NULL));
         spaces_are_sound(&rig);
         stats = stats_of(rig.pool);
@@ -164,7 +164,7 @@ static void a_tag_sleeps_alone(void **state) {
     }
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     for (int round = 0; round < 2; round++) {
-        assert_ok(vram_pool_trim(rig.pool, 0));
+        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
         uint64_t before = sim_state(&rig).live_bytes;
         assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, "weights"));
         spaces_are_sound(&rig);

@@ -15,6 +15,7 @@
 #include "base/os/os.h"
 #include "byte_units.h"
 #include "core/pool/pool_calls.h"
+#include "trims.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
@@ -299,7 +300,7 @@ static void misuse(struct sailor *self) {
 }
 
 static void trim(struct sailor *self) {
-    TRY(vram_pool_trim(ANY(self, storm.pools), draw(self, 2) * MIB));
+    TRY(vram_pool_trim(ANY(self, storm.pools), TRIM(.keep_bytes = draw(self, 2) * MIB), NULL));
 }
 
 static void renew_queue(struct sailor *self) {

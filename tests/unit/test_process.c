@@ -91,7 +91,7 @@ static void pool_refused_in_child(void) {
     EXPECT(vram_unpin(block) == VRAM_ERR_FORKED);
     EXPECT(vram_block_info_get(block, &info) == VRAM_ERR_FORKED);
     EXPECT(vram_pool_warm(pool, 1, 1, queue) == VRAM_ERR_FORKED);
-    EXPECT(vram_pool_trim(pool, 0) == VRAM_ERR_FORKED);
+    EXPECT(vram_pool_trim(pool, NULL, NULL) == VRAM_ERR_FORKED);
     EXPECT(vram_pool_stats_get(pool, &stats) == VRAM_ERR_FORKED);
     EXPECT(vram_error_get()->status == VRAM_ERR_FORKED);
     EXPECT(more == 0);
@@ -225,7 +225,7 @@ static void late_destructor(void) {
     EXPECT(vram_alloc(pool, 1 << 20, queue, &more) == VRAM_ERR_SHUTDOWN);
     EXPECT(vram_use(block, queue) == VRAM_ERR_SHUTDOWN);
     EXPECT(vram_pin(block) == VRAM_ERR_SHUTDOWN);
-    EXPECT(vram_pool_trim(pool, 0) == VRAM_ERR_SHUTDOWN);
+    EXPECT(vram_pool_trim(pool, NULL, NULL) == VRAM_ERR_SHUTDOWN);
     EXPECT(vram_pool_destroy(pool) == VRAM_OK);
     vram_queue_destroy(queue);
     vram_device_close(device);

@@ -18,10 +18,10 @@
 /* The idle pool, once trimmed, has nothing left, and nothing else is held on its device. */
 static void expect_empty(struct rig *rig, vram_pool *pool) {
     uint64_t deadline = vr_os_now() + 10 * SECOND;
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     while (held_by(rig) && vr_os_now() < deadline) { /* safety modes have work of their own */
         usleep(1000);
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
     }
     expect_pool_empty(pool);
     assert_int_equal(held_by(rig), 0);
@@ -33,11 +33,11 @@ static void expect_empty(struct rig *rig, vram_pool *pool) {
 typedef vram_status call_fn(vram_buffer *buffer, uint8_t *host, vram_queue *queue);
 
 static vram_status span_upload(vram_buffer *buffer, uint8_t *host, vram_queue *queue) {
-    return vram_span_upload(all_of(buffer), host, queue);
+    return vram_span_upload(queue, all_of(buffer), host);
 }
 
 static vram_status span_download(vram_buffer *buffer, uint8_t *host, vram_queue *queue) {
-    return vram_span_download(all_of(buffer), host, queue);
+    return vram_span_download(queue, host, all_of(buffer));
 }
 
 static vram_status map_to_read(vram_buffer *buffer, uint8_t *host, vram_queue *queue) {
@@ -213,7 +213,7 @@ static void memory_of_a_queue_given_up_comes_back(void **state) {
         vram_queue_destroy(rig.queue);
         run_in_thread(let_go, &owner);
         assert_ok(owner.status);
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_int_not_equal(held_by(&rig), 0); /* not under work */
         gate_open(&gate);
         expect_empty(&rig, pool);

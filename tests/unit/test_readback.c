@@ -82,7 +82,7 @@ static void frames_in_a_row(struct rig *rig, vram_readback_mode mode, uint32_t s
             assert_int_equal(frame.mode, mode);
             assert_true(frame.pinned);
             expect_all(&frame, (uint8_t)(frame.number - 1), BYTES);
-            assert_ok(vram_readback_give(readback, frame.number));
+            assert_ok(vram_readback_release(readback, frame.number));
         }
     }
     vram_readback_stats stats = stats_of_readback(readback);
@@ -158,7 +158,7 @@ static void acceptance_20_a_second_start_before_the_first_is_taken(void **state)
             assert_int_equal(vram_readback_start(readback, rig.queue, source, BYTES, NULL),
                              VRAM_ERR_BUSY);
             expect_all(&frame, 1, BYTES);
-            assert_ok(vram_readback_give(readback, 1));
+            assert_ok(vram_readback_release(readback, 1));
             assert_int_equal(vram_readback_poll(readback, 1), VRAM_ERR_STALE);
             assert_ok(vram_readback_start(readback, rig.queue, source, BYTES, NULL));
         } else { /* the older one makes room, the newest stays to be read meanwhile */
@@ -174,13 +174,13 @@ static void acceptance_20_a_second_start_before_the_first_is_taken(void **state)
         assert_ok(vram_readback_next(readback, 0, &again)); /* 2 comes before 3 */
         assert_int_equal(again.number, 2);
         expect_all(&again, 2, BYTES);
-        assert_ok(vram_readback_give(readback, 2));
+        assert_ok(vram_readback_release(readback, 2));
         assert_ok(vram_readback_next(readback, 0, &again));
         assert_int_equal(again.number, 3);
         assert_ptr_equal(again.data, frame.data); /* one frame, two readers */
-        assert_ok(vram_readback_give(readback, 3));
-        assert_ok(vram_readback_give(readback, 3));
-        assert_int_equal(vram_readback_give(readback, 3), VRAM_ERR_INVALID);
+        assert_ok(vram_readback_release(readback, 3));
+        assert_ok(vram_readback_release(readback, 3));
+        assert_int_equal(vram_readback_release(readback, 3), VRAM_ERR_INVALID);
         assert_int_equal(vram_readback_next(readback, SECOND, &again), VRAM_ERR_NOT_READY);
         vram_readback_destroy(readback);
         vram_context_destroy(rig.context);
@@ -238,12 +238,12 @@ static void a_borrowed_frame_is_never_written(void **state) {
         assert_int_equal(frame.number, i);
         assert_int_not_equal(frame.slot, held.slot);
         expect_all(&frame, (uint8_t)i, BYTES);
-        assert_ok(vram_readback_give(readback, i));
+        assert_ok(vram_readback_release(readback, i));
         expect_all(&held, 0xAB, BYTES);
     }
     assert_int_equal(stats_of_readback(readback).refused, 0);
     assert_int_equal(stats_of_readback(readback).dropped, 0); /* all were looked at */
-    assert_ok(vram_readback_give(readback, held.number));
+    assert_ok(vram_readback_release(readback, held.number));
     vram_readback_destroy(readback);
     assert_ok(vram_device_free(rig.device, source));
     rig_end_clean(&rig);
@@ -267,7 +267,7 @@ static void a_source_may_change_and_grow(void **state) {
         assert_ok(vram_readback_wait(readback, 0, 30 * SECOND));
         assert_ok(vram_readback_latest(readback, &frame));
         expect_all(&frame, (uint8_t)i, sizes[i]);
-        assert_ok(vram_readback_give(readback, frame.number));
+        assert_ok(vram_readback_release(readback, frame.number));
         assert_ok(vram_device_free(rig.device, source));
     }
     assert_int_equal(stats_of_readback(readback).host_bytes, 2 * 300000 - 1);
@@ -298,19 +298,19 @@ static void spans_of_buffers_make_one_frame(void **state) {
                 memset(data[i], (int)(round * 3) + i, bytes);
                 assert_ok(vram_buffer_resize(buffers[i], bytes, rig.queue));
                 assert_ok(vram_buffer_span(buffers[i], 0, bytes, &spans[i]));
-                assert_ok(vram_span_upload(spans[i], data[i], rig.queue));
+                assert_ok(vram_span_upload(rig.queue, spans[i], data[i]));
             }
             assert_ok(vram_readback_start_spans(readback, rig.queue, spans, 3, NULL));
             for (int i = 0; i < 3; i++) { /* at once the next contents */
                 static const uint8_t other[6000] = {0};
-                assert_ok(vram_span_upload(spans[i], other, rig.queue));
+                assert_ok(vram_span_upload(rig.queue, spans[i], other));
             }
             assert_ok(vram_readback_next(readback, 30 * SECOND, &frame));
             assert_int_equal(frame.bytes, 3 * bytes);
             for (int i = 0; i < 3; i++) {
                 assert_memory_equal((const uint8_t *)frame.data + i * bytes, data[i], bytes);
             }
-            assert_ok(vram_readback_give(readback, frame.number));
+            assert_ok(vram_readback_release(readback, frame.number));
         }
         vram_readback_destroy(readback);
         assert_ok(vram_pool_destroy(pool));
@@ -386,7 +386,7 @@ static void a_failed_start_changes_nothing(void **state) {
     assert_ok(vram_readback_poll(readback, 1)); /* which would have made room */
     assert_ok(vram_readback_next(readback, 0, &frame));
     expect_all(&frame, 1, BYTES);
-    assert_ok(vram_readback_give(readback, 1));
+    assert_ok(vram_readback_release(readback, 1));
     fault(&rig, VRAM_SIM_DOWNLOAD, 1, false, 9999);
     assert_int_equal(vram_readback_start(readback, rig.queue, source, BYTES, NULL),
                      VRAM_ERR_BACKEND);
@@ -436,8 +436,8 @@ static void a_lost_device_hangs_nobody(void **state) {
     assert_ok(vram_readback_latest(readback, &frame));
     assert_int_equal(vram_readback_start(readback, rig.queue, source, BYTES, NULL),
                      VRAM_ERR_DEVICE_LOST);
-    assert_ok(vram_readback_give(readback, 1));
-    assert_ok(vram_readback_give(readback, 1));
+    assert_ok(vram_readback_release(readback, 1));
+    assert_ok(vram_readback_release(readback, 1));
     assert_int_equal(vram_readback_latest(readback, &frame), VRAM_ERR_DEVICE_LOST);
     assert_took(vram_readback_destroy(readback), 0, 10 * SECOND);
     assert_ok(vram_device_free(rig.device, source));
@@ -486,7 +486,11 @@ static void an_end_with_a_transfer_under_way(void **state) {
         assert_ok(vram_readback_start(readback, rig.queue, source, BYTES, NULL));
     }
     assert_ok(vram_readback_point(readback, 8, &point));
-    assert_took(vram_readback_destroy(readback), SECOND, 7 * SECOND);
+    vram_status ended = VRAM_OK;
+    assert_took(ended = vram_readback_destroy(readback), SECOND, 7 * SECOND);
+    assert_int_equal(ended, VRAM_ERR_TIMEOUT);
+    assert_string_equal(vram_error_get()->operation, "vram_readback_destroy");
+    assert_int_equal(vram_readback_destroy(readback), VRAM_ERR_STALE);
     assert_int_equal(vram_readback_poll(readback, 0), VRAM_ERR_STALE);
     gate_open(&gate);
     assert_ok(vram_point_wait(point, 30 * SECOND));
@@ -587,8 +591,8 @@ static void mistakes_are_refused(void **state) {
     INVALID(vram_readback_point(readback, 0, &point));
     INVALID(vram_readback_latest(readback, NULL));
     INVALID(vram_readback_next(readback, 0, NULL));
-    INVALID(vram_readback_give(readback, 0));
-    INVALID(vram_readback_give(readback, 1));
+    INVALID(vram_readback_release(readback, 0));
+    INVALID(vram_readback_release(readback, 1));
     INVALID(vram_readback_stats_get(readback, &stats));
     INVALID(vram_readback_stats_get(readback, NULL));
     assert_int_equal(vram_readback_latest(readback, &frame), VRAM_ERR_NOT_READY);
@@ -608,10 +612,10 @@ static void mistakes_are_refused(void **state) {
     assert_ok(vram_point_wait(point, 30 * SECOND));
     assert_ok(vram_readback_latest(readback, &frame));
     assert_int_equal(frame.mode, VRAM_READBACK_STEADY);
-    vram_readback_destroy(NULL);
-    vram_readback_destroy(readback);
+    assert_int_equal(vram_readback_destroy(NULL), VRAM_OK);
+    assert_ok(vram_readback_destroy(readback));
     assert_int_equal(vram_readback_start(readback, rig.queue, source, 4096, NULL), VRAM_ERR_STALE);
-    vram_readback_destroy(readback);
+    assert_int_equal(vram_readback_destroy(readback), VRAM_ERR_STALE);
     assert_ok(vram_device_free(rig.device, source));
     assert_ok(vram_pool_destroy(pool));
     assert_ok(vram_pool_destroy(far_pool));
@@ -642,7 +646,7 @@ static vram_status use_a_readback(struct rig *rig, vram_pool *pool) {
         }
         if (status == VRAM_OK) {
             expect_all(&frame, (uint8_t)i, BYTES);
-            status = vram_readback_give(readback, frame.number);
+            status = vram_readback_release(readback, frame.number);
         }
     }
     struct vram_error error;
@@ -682,7 +686,7 @@ static void *read_frames(void *argument) {
             assert_true(frame.number >= last);
             last = frame.number;
             expect_all(&frame, (uint8_t)frame.number, BYTES);
-            assert_ok(vram_readback_give(storm->readback, frame.number));
+            assert_ok(vram_readback_release(storm->readback, frame.number));
         } else {
             assert_int_equal(status, VRAM_ERR_NOT_READY);
         }
@@ -732,7 +736,7 @@ static void *wait_for_frames(void *argument) {
         vram_frame frame;
         status = vram_readback_next(storm->readback, 10 * SECOND, &frame);
         if (status == VRAM_OK) {
-            status = vram_readback_give(storm->readback, frame.number);
+            status = vram_readback_release(storm->readback, frame.number);
         }
     }
     assert_int_equal(status, VRAM_ERR_STALE);

@@ -4,6 +4,7 @@
  * bounded, given up when told to, and never under a copy. The simulated driver takes what is
  * registered twice for a breach.
  */
+#include "trims.h"
 #include "unit/mem_world.h"
 #include "vram/vram.h"
 #include "xfer/staging.h"
@@ -121,12 +122,12 @@ static void trimmed_with_slots(void **state) {
     assert_ok(vram_pinned_begin(rig.device, pages, page_bytes));
     assert_ok(vram_pinned_begin(rig.device, pages + 2 * page_bytes, page_bytes));
     assert_ok(vram_pinned_end(rig.device, pages, page_bytes));
-    assert_ok(vram_pinned_trim(rig.device, &released));
+    assert_ok(vram_device_trim(rig.device, TRIM(.flags = VRAM_TRIM_PINNED), &released));
     assert_int_equal(released, page_bytes);
     assert_ok(vram_pinned_end(rig.device, pages + 2 * page_bytes, page_bytes));
-    assert_ok(vram_device_cleanup(rig.device, &released));
+    assert_ok(vram_device_trim(rig.device, NULL, &released));
     assert_int_equal(released, page_bytes);
-    assert_ok(vram_pinned_trim(rig.device, NULL));
+    assert_ok(vram_device_trim(rig.device, TRIM(.flags = VRAM_TRIM_PINNED), NULL));
     free(pages);
     rig_end_clean(&rig);
 }
@@ -315,7 +316,8 @@ static void misuse_is_refused(void **state) {
     assert_int_equal(vram_pinned_info_get(NULL, &info), VRAM_ERR_INVALID);
     assert_int_equal(vram_pinned_info_get(rig.device, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_pinned_info_get(rig.device, &info), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pinned_trim(NULL, &released), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_trim(NULL, TRIM(.flags = VRAM_TRIM_PINNED), &released),
+                     VRAM_ERR_INVALID);
     assert_int_equal(released, 7);
     struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
     const struct vr_pinned_ops *ops = device->base.pinned;

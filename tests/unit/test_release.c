@@ -3,8 +3,10 @@
  * test_release.c: giving back: trim, shrink, clear, emergency cleanup of one device and of all,
  * maintenance, fragmentation, health, and the monitor that does it from time to time.
  */
+#include "trims.h"
 #include "unit/child.h"
 #include "unit/pressure_world.h"
+#include "vram/growth.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -23,13 +25,13 @@ static void shrink_says_how_much(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_of(&rig, NULL);
-    assert_ok(vram_pool_shrink(pool, &released));
+    assert_ok(vram_pool_trim(pool, NULL, &released));
     assert_int_equal(released, 0);
     assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &live));
     cache_blocks(&rig, pool, 16 * MIB, 4, 0);
     cache_blocks(&rig, pool, 4 * KIB, 30, 0);
     vram_pool_stats before = stats_of(pool);
-    assert_ok(vram_pool_shrink(pool, &released));
+    assert_ok(vram_pool_trim(pool, NULL, &released));
     vram_pool_stats after = stats_of(pool);
     assert_int_equal(released, before.reserved_bytes - after.reserved_bytes);
     assert_true(released >= 64 * MIB);
@@ -50,13 +52,13 @@ static void clear_keeps_the_memory(void **state) {
     vram_pool *pool = pool_of(&rig, NULL);
     cache_blocks(&rig, pool, 4 * KIB, 30, 0);
     vram_pool_stats before = stats_of(pool);
-    assert_ok(vram_pool_clear(pool, &cached));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached));
     vram_pool_stats after = stats_of(pool);
     assert_int_equal(cached, before.cached_bytes);
     assert_true(cached >= 30 * 4 * KIB);
     assert_int_equal(after.cached_bytes, 0);
     assert_int_equal(after.reserved_bytes, before.reserved_bytes);
-    assert_ok(vram_pool_clear(pool, &cached));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached));
     assert_int_equal(cached, 0);
     rig_end_clean(&rig);
 }
@@ -85,14 +87,14 @@ static void acceptance_25_cleanup_keeps_live_accounting(void **state) {
     }
     cache_blocks(&rig, pools[2], 6 * MIB, 5, 0);
     vram_pool_stats before[3] = {stats_of(pools[0]), stats_of(pools[1]), stats_of(pools[2])};
-    assert_ok(vram_device_cleanup(rig.device, &released));
+    assert_ok(vram_device_trim(rig.device, NULL, &released));
     vram_pool_stats after[3] = {stats_of(pools[0]), stats_of(pools[1]), stats_of(pools[2])};
     assert_int_equal(released, before[0].reserved_bytes - after[0].reserved_bytes +
                                    before[2].reserved_bytes - after[2].reserved_bytes);
     assert_true(released >= 30 * MIB);
     assert_int_equal(after[2].reserved_bytes, 0);
     assert_int_equal(after[1].reserved_bytes, before[1].reserved_bytes);
-    assert_ok(vram_context_cleanup(rig.context, &released));
+    assert_ok(vram_context_trim(rig.context, NULL, &released));
     after[1] = stats_of(pools[1]);
     assert_int_equal(released, before[1].reserved_bytes - after[1].reserved_bytes);
     assert_true(released >= 30 * MIB);
@@ -108,9 +110,9 @@ static void acceptance_25_cleanup_keeps_live_accounting(void **state) {
         assert_int_equal(stats_of(pools[d]).requested_bytes, 0);
         assert_int_equal(stats_of(pools[d]).allocated_bytes, 0);
     }
-    assert_ok(vram_context_cleanup(rig.context, &released));
+    assert_ok(vram_context_trim(rig.context, NULL, &released));
     assert_int_equal(stats_of(pools[0]).reserved_bytes + stats_of(pools[1]).reserved_bytes, 0);
-    assert_ok(vram_context_cleanup(rig.context, &released));
+    assert_ok(vram_context_trim(rig.context, NULL, &released));
     assert_int_equal(released, 0);
     rig_end_clean(&rig);
 }
@@ -128,7 +130,7 @@ static void cleanup_reaches_every_handle_of_a_device(void **state) {
     assert_ok(vram_pool_create(second, NULL, &pool));
     struct rig part = {.queue = queue};
     cache_blocks(&part, pool, 6 * MIB, 5, 0);
-    assert_ok(vram_device_cleanup(rig.device, &released));
+    assert_ok(vram_device_trim(rig.device, NULL, &released));
     assert_true(released >= 30 * MIB);
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     vram_device_close(second);
@@ -144,13 +146,62 @@ static void a_refusing_driver_is_told_of(void **state) {
     cache_blocks(&rig, first, 6 * MIB, 3, 0);
     cache_blocks(&rig, second, 6 * MIB, 3, 0);
     fault(&rig, VRAM_SIM_UNMAP, 1, false, VRAM_SIM_INVALID_VALUE);
-    assert_int_not_equal(vram_device_cleanup(rig.device, &released), VRAM_OK);
+    assert_int_not_equal(vram_device_trim(rig.device, NULL, &released), VRAM_OK);
     assert_int_not_equal(vram_error_get()->status, VRAM_OK);
     assert_true(released >= 18 * MIB);
     assert_int_equal(stats_of(first).reserved_bytes * stats_of(second).reserved_bytes, 0);
     vram_error_clear();
     assert_ok(vram_sim_fault_set(rig.context, NULL));
-    assert_ok(vram_device_cleanup(rig.device, &released));
+    assert_ok(vram_device_trim(rig.device, NULL, &released));
+    rig_end_clean(&rig);
+}
+
+/* The bytes to keep are those of all pools together, on a device and on all of them. */
+static void pools_keep_so_much_together(void **state) {
+    uint64_t released = 0;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pools[2] = {pool_of(&rig, NULL), pool_of(&rig, NULL)};
+    for (int i = 0; i < 2; i++) {
+        cache_blocks(&rig, pools[i], 6 * MIB, 5, 0);
+    }
+    uint64_t held = stats_of(pools[0]).reserved_bytes + stats_of(pools[1]).reserved_bytes;
+    assert_true(held >= 60 * MIB);
+    assert_ok(vram_device_trim(rig.device, TRIM(.keep_bytes = held), &released));
+    assert_int_equal(released, 0);
+    assert_ok(vram_device_trim(rig.device, TRIM(.keep_bytes = 20 * MIB), &released));
+    uint64_t left = stats_of(pools[0]).reserved_bytes + stats_of(pools[1]).reserved_bytes;
+    assert_int_equal(released, held - left);
+    assert_in_range(left, 14 * MIB, 20 * MIB);
+    assert_ok(vram_context_trim(rig.context, TRIM(.keep_bytes = 5 * MIB), NULL));
+    left = stats_of(pools[0]).reserved_bytes + stats_of(pools[1]).reserved_bytes;
+    assert_in_range(left, 0, 5 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* Several flags at once: what buffers and caches give up, the driver gets in the same call. */
+static void flags_go_together(void **state) {
+    vram_buffer *buffer;
+    uint64_t released = 0;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, NULL);
+    assert_ok(vram_buffer_create(pool, 32 * MIB, rig.queue, NULL, &buffer));
+    cache_blocks(&rig, pool, 6 * MIB, 2, 0);
+    assert_ok(vram_buffer_resize(buffer, 0, NULL));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    uint64_t held = stats_of(pool).reserved_bytes;
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES | VRAM_TRIM_BUFFERS), &released));
+    assert_in_range(released, 31 * MIB, held); /* to the pool: the driver got nothing */
+    assert_int_equal(stats_of(pool).reserved_bytes, held);
+    assert_ok(vram_buffer_resize(buffer, 32 * MIB, NULL));
+    assert_ok(vram_buffer_resize(buffer, 0, NULL));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_context_trim(rig.context, TRIM(.flags = VRAM_TRIM_MEMORY | VRAM_TRIM_BUFFERS),
+                                &released));
+    assert_in_range(released, 40 * MIB, held);
+    assert_in_range(stats_of(pool).reserved_bytes, 0, 4 * MIB);
+    assert_ok(vram_buffer_destroy(buffer));
     rig_end_clean(&rig);
 }
 
@@ -165,7 +216,7 @@ static void acceptance_26_one_off_sizes_go_and_hot_ones_stay(void **state) {
     vram_pool *pool = pool_of(&rig, NULL);
     cache_blocks(&rig, pool, 8 * MIB, 2, 0); /* holes: who has to grow drains all caches first */
     assert_ok(vram_pool_warm(pool, 32 * KIB, 512, rig.queue));
-    assert_ok(vram_pool_clear(pool, &cached));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached));
     for (uint64_t i = 1; i <= 40; i++) {
         cache_blocks(&rig, pool, i * 700, 1, 0);
         cache_blocks(&rig, pool, 33 * KIB + i * 512, 1, 0);
@@ -178,7 +229,8 @@ static void acceptance_26_one_off_sizes_go_and_hot_ones_stay(void **state) {
     assert_int_equal(before.cached_bytes, stats_of(pool).cached_bytes);
     assert_int_equal(stats_of(pool).cleaned_bytes, 0);
     uint64_t hot = before.cached_bytes - before.rare_bytes;
-    assert_ok(vram_pool_maintain(pool, 60 * SECOND, &released)); /* the first is due at once */
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE, .interval_ns = 60 * SECOND),
+                             &released)); /* the first is due at once */
     vram_fragmentation after = fragmentation_of(pool);
     assert_int_equal(after.types, 1);
     assert_int_equal(after.rare_types, 0);
@@ -193,13 +245,15 @@ static void acceptance_26_one_off_sizes_go_and_hot_ones_stay(void **state) {
     assert_int_equal(stats_of(pool).misses, stats.misses);
     assert_ok(vram_free(addr, rig.queue));
     /* The next one is due after the interval, in the device's time. */
-    assert_ok(vram_pool_maintain(pool, 60 * SECOND, &released));
+    assert_ok(
+        vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE, .interval_ns = 60 * SECOND), &released));
     assert_int_equal(released, 0);
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 1);
     assert_ok(vram_sim_clock_advance(rig.context, 60 * SECOND));
-    assert_ok(vram_pool_maintain(pool, 60 * SECOND, &released));
+    assert_ok(
+        vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE, .interval_ns = 60 * SECOND), &released));
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 2);
-    assert_ok(vram_pool_maintain(pool, 0, &released));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_MAINTAIN], 3);
     rig_end_clean(&rig);
 }
@@ -214,9 +268,9 @@ static void unneeded_memory_goes_back(void **state) {
     vram_pool *pool = pool_of(&rig, NULL);
     assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &live));
     cache_blocks(&rig, pool, 64 * MIB, 4, 0);
-    assert_ok(vram_pool_maintain(pool, 0, &released));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
     assert_true(stats_of(pool).reserved_bytes >= 264 * MIB);
-    assert_ok(vram_pool_maintain(pool, 0, &released));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_RARE), &released));
     assert_true(released >= 256 * MIB);
     assert_int_equal(stats_of(pool).reserved_bytes, 8 * MIB);
     rig_end_clean(&rig);
@@ -239,7 +293,7 @@ static void scattered_memory_is_a_number(void **state) {
         assert_ok(vram_free(addrs[i], rig.queue));
     }
     uint64_t cached;
-    assert_ok(vram_pool_clear(pool, &cached));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached));
     vram_fragmentation half = fragmentation_of(pool);
     assert_true(half.free_bytes >= 64 * MIB);
     assert_true(half.scattered == 1 - (double)half.largest_free_bytes / (double)half.free_bytes);
@@ -248,7 +302,7 @@ static void scattered_memory_is_a_number(void **state) {
     for (int i = 1; i < COUNT; i += 2) {
         assert_ok(vram_free(addrs[i], rig.queue));
     }
-    assert_ok(vram_pool_clear(pool, &cached));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &cached));
     assert_int_equal(fragmentation_of(pool).level, VRAM_FRAGMENTATION_LOW);
     rig_end_clean(&rig);
 }
@@ -426,7 +480,7 @@ static int of_a_monitored_process(void *argument) {
     vram_monitor *none = NULL;
     uint64_t released = 0;
     bool right = vram_monitor_begin(rig->context, NULL, &none) == VRAM_ERR_FORKED &&
-                 vram_context_cleanup(rig->context, &released) == VRAM_ERR_FORKED &&
+                 vram_context_trim(rig->context, NULL, &released) == VRAM_ERR_FORKED &&
                  vram_monitor_end(forked_monitor) == VRAM_OK;
     vram_context_destroy(rig->context);
     return right ? 0 : 1;
@@ -459,19 +513,24 @@ static void mistakes_are_refused(void **state) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *gone = pool_of(&rig, NULL), *pool = pool_of(&rig, NULL);
     assert_ok(vram_pool_destroy(gone));
-    assert_int_equal(vram_pool_shrink(NULL, &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_shrink(gone, &bytes), VRAM_ERR_STALE);
-    assert_int_equal(vram_pool_shrink(pool, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_clear(NULL, &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_clear(gone, &bytes), VRAM_ERR_STALE);
-    assert_int_equal(vram_pool_clear(pool, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_maintain(NULL, 0, &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_maintain(gone, 0, &bytes), VRAM_ERR_STALE);
-    assert_int_equal(vram_pool_maintain(pool, 0, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_cleanup(NULL, &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_device_cleanup(rig.device, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_context_cleanup(NULL, &bytes), VRAM_ERR_INVALID);
-    assert_int_equal(vram_context_cleanup(rig.context, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_trim(NULL, NULL, &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_trim(gone, NULL, &bytes), VRAM_ERR_STALE);
+    assert_int_equal(vram_pool_trim(pool, TRIM(.flags = 1u << 5), &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_PINNED), &bytes),
+                     VRAM_ERR_INVALID); /* of a device or context */
+    assert_int_equal(vram_pool_trim(pool, &(vram_trim_options){.size = 3}, &bytes),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_trim(NULL, TRIM(.flags = VRAM_TRIM_CACHES), &bytes),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_trim(gone, TRIM(.flags = VRAM_TRIM_CACHES), &bytes), VRAM_ERR_STALE);
+    assert_int_equal(vram_pool_trim(NULL, TRIM(.flags = VRAM_TRIM_RARE), &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_trim(gone, TRIM(.flags = VRAM_TRIM_RARE), &bytes), VRAM_ERR_STALE);
+    assert_int_equal(vram_device_trim(NULL, NULL, &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_trim(rig.device, TRIM(.flags = 1u << 5), &bytes),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_context_trim(NULL, NULL, &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vram_context_trim(rig.context, TRIM(.flags = UINT32_MAX), &bytes),
+                     VRAM_ERR_INVALID);
     assert_int_equal(vram_pool_fragmentation_get(NULL, &found), VRAM_ERR_INVALID);
     assert_int_equal(vram_pool_fragmentation_get(pool, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_health(NULL, NULL, &health), VRAM_ERR_INVALID);
@@ -494,6 +553,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(shrink_says_how_much),
         TEST(clear_keeps_the_memory),
+        TEST(pools_keep_so_much_together),
+        TEST(flags_go_together),
         TEST(acceptance_25_cleanup_keeps_live_accounting),
         TEST(cleanup_reaches_every_handle_of_a_device),
         TEST(a_refusing_driver_is_told_of),

@@ -92,7 +92,7 @@ static void growing_and_shrinking_in_place(void **state) {
     expect_all(&rig, addr, MIB, 4);
 
     assert_ok(vram_resize(addr, MIB, rig.queue));
-    assert_ok(vram_pool_trim(pool, 0)); /* the tail can be given back to the driver */
+    assert_ok(vram_pool_trim(pool, NULL, NULL)); /* the tail can be given back to the driver */
     assert_in_range(stats_of(pool).reserved_bytes, MIB, 8 * MIB);
     assert_ok(vram_free(addr, rig.queue));
     assert_int_equal(vram_resize(addr, MIB, rig.queue), VRAM_ERR_INVALID);
@@ -133,7 +133,7 @@ static void sizes_cross_the_border_of_spaces(void **state) {
         vram_addr addr, other;
         struct rig rig = rig_make("sim", "memory=1G");
         vram_pool *pool = pool_make(&rig, flags[i]);
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &other));
         assert_ok(vram_resize(other, 700, rig.queue)); /* small, where large ones are */
         assert_int_equal(held_by(other), 1024);
@@ -144,13 +144,13 @@ static void sizes_cross_the_border_of_spaces(void **state) {
         assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &addr));
         assert_ok(vram_free(addr, rig.queue));
         assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_int_equal(stats_of(pool).reserved_bytes, 0);
         assert_ok(vram_alloc(pool, 32 * KIB, NULL, &addr));
         vram_status status = vram_resize(addr, 100 * KIB, NULL); /* large, among small ones */
         assert_true(status == VRAM_OK || status == VRAM_ERR_BUSY);
         assert_ok(vram_free(addr, NULL));
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_int_equal(stats_of(pool).reserved_bytes, 0);
         rig_end_clean(&rig);
     }
@@ -197,7 +197,8 @@ static void large_handles_go_from_block_to_block(void **state) {
     assert_true(ns < 70000); /* one mapping; a copy of the block alone takes half a millisecond */
     assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-    assert_ok(vram_pool_trim(pool, 0)); /* the place where it was mapped before goes first */
+    assert_ok(
+        vram_pool_trim(pool, NULL, NULL)); /* the place where it was mapped before goes first */
     assert_in_range(stats_of(pool).reserved_bytes, 2 * MIB, 8 * MIB);
     rig_end_clean(&rig);
 }
@@ -239,7 +240,7 @@ static void all_old_places_go_with_a_trim(void **state) {
     assert_true(stats_of(pool).driver_maps > before.driver_maps + 1000);
     assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_in_range(stats_of(pool).reserved_bytes, 2 * MIB, 64 * MIB);
     rig_end_clean(&rig);
 }
@@ -475,7 +476,7 @@ static void tails_wait_for_their_queue(void **state) {
         assert_ok(vram_alloc(pool, 20 * MIB, other, &same));     /* waits for both, or grows */
         assert_true(same >= addr + 8 * MIB);
         assert_ok(vram_resize(addr, MIB, NULL));
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         expect_protocol(&rig);
         rig_end_clean(&rig);
     }
@@ -501,7 +502,7 @@ static void segments_have_what_they_have(void **state) {
         assert_int_equal(stats_of(pool).driver_allocs, 1);
         assert_ok(vram_free(addr, rig.queue));
         assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_int_equal(stats_of(pool).reserved_bytes, 0);
         rig_end_clean(&rig);
     }
@@ -775,7 +776,7 @@ static void threads_may_resize_one_block(void **state) {
         assert_ok(vram_free(racers.addr[i], NULL));
     }
     assert_int_equal(stats_of(racers.pool).allocated_bytes, 0);
-    assert_ok(vram_pool_trim(racers.pool, 0));
+    assert_ok(vram_pool_trim(racers.pool, NULL, NULL));
     assert_int_equal(stats_of(racers.pool).reserved_bytes, 0);
     rig_end_clean(&rig);
 }

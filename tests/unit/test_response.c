@@ -3,6 +3,7 @@
  * test_response.c: what a pool does about pressure by itself, and all of it at once from many
  * threads.
  */
+#include "trims.h"
 #include "unit/pressure_world.h"
 
 #include <pthread.h>
@@ -140,7 +141,7 @@ static void idle_caches_decay(void **state) {
     struct rig rig = rig_told();
     vram_pool *pool = pool_of(&rig, NULL);
     cache_blocks(&rig, pool, 2 * MIB, 1, 0);
-    assert_ok(vram_pool_clear(pool, &(uint64_t){0})); /* a hole */
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_CACHES), &(uint64_t){0})); /* a hole */
     cache_blocks(&rig, pool, 4 * KIB, 32, 1);
     cache_blocks(&rig, pool, 8 * KIB, 32, 1);
     uint64_t before = stats_of(pool).cached_bytes;
@@ -227,7 +228,7 @@ static void *watch_and_end(void *argument) {
         assert_ok(vram_device_watch_begin(storm->rig->device, &options, &of_device));
         assert_ok(vram_pool_pressure_get(storm->pool, &pressure));
         assert_ok(vram_pool_response_set(storm->pool, NULL));
-        assert_ok(vram_pool_maintain(storm->pool, 0, &bytes));
+        assert_ok(vram_pool_trim(storm->pool, TRIM(.flags = VRAM_TRIM_RARE), &bytes));
         assert_ok(vram_sim_clock_advance(storm->rig->context, 11 * SECOND)); /* a tick is due */
         assert_ok(vram_device_pressure_get(storm->rig->device, &pressure));
         assert_ok(vram_watch_end(of_pool));

@@ -20,7 +20,7 @@ static uint64_t at_most_few(uint64_t count) {
     return count < FEW ? count : FEW;
 }
 
-static const vram_ring_strategy strategies[] = {VRAM_RING_SYNC, VRAM_RING_ASYNC, VRAM_RING_UNIFIED,
+static const vram_ring_strategy strategies[] = {VRAM_RING_SYNC, VRAM_RING_ASYNC, VRAM_RING_DIRECT,
                                                 VRAM_RING_DMA_POLLING};
 enum { STRATEGIES = 4 };
 
@@ -32,7 +32,7 @@ static vram_ring_options options_of(vram_ring_strategy strategy, uint32_t capaci
                                .input_capacity = capacity,
                                .output_capacity = capacity,
                                .message_bytes = 56,
-                               .poll_interval_us = 20};
+                               .poll_ns = 20000};
 }
 
 static void send_note(struct ring_rig *world, uint64_t number, uint64_t timeout) {
@@ -77,7 +77,7 @@ static void host_to_kernel(vram_ring_strategy strategy, uint32_t capacity, uint3
     assert_int_equal(stats.taken, count);
     assert_int_equal(stats.device_to_host_count, 0);
     assert_int_equal(stats.has_terminated, VRAM_RING_DONE);
-    assert_int_equal(stats.copies == 0, strategy == VRAM_RING_UNIFIED);
+    assert_int_equal(stats.copies == 0, strategy == VRAM_RING_DIRECT);
     assert_int_equal(telemetry.messages_processed, count);
     assert_int_equal(telemetry.error_code, VRAM_RING_ERROR_NONE);
     assert_true(telemetry.max_latency_nanos >= telemetry.min_latency_nanos);
@@ -141,7 +141,7 @@ static void acceptance_16_every_strategy_carries_to_a_kernel(void **state) {
         host_to_kernel(strategies[i], 256, 0);
         host_to_kernel(strategies[i], 4, VRAM_RING_CRC);
     }
-    host_to_kernel(VRAM_RING_UNIFIED, 8, VRAM_RING_MULTI_INPUT);
+    host_to_kernel(VRAM_RING_DIRECT, 8, VRAM_RING_MULTI_INPUT);
     host_to_kernel(VRAM_RING_ASYNC, 8, VRAM_RING_MULTI_INPUT);
 }
 
@@ -266,9 +266,9 @@ static void copies_are_counted_as_transfers(void **state) {
 /* A send that finds the ring full is a stall, whatever the strategy. */
 static void a_full_ring_is_a_stall(void **state) {
     (void)state;
-    for (int unified = 0; unified < 2; unified++) {
-        vram_ring_options options = options_of(unified ? VRAM_RING_UNIFIED : VRAM_RING_SYNC, 4, 0);
-        struct ring_rig world = ring_rig_make(unified ? "host" : "sim", &options, echo_kernel);
+    for (int direct = 0; direct < 2; direct++) {
+        vram_ring_options options = options_of(direct ? VRAM_RING_DIRECT : VRAM_RING_SYNC, 4, 0);
+        struct ring_rig world = ring_rig_make(direct ? "host" : "sim", &options, echo_kernel);
         struct note note = note_of(4);
         for (uint64_t i = 0; i < 4; i++) {
             send_note(&world, i, 0);
@@ -359,14 +359,14 @@ static void a_flush_without_memory_fails_before_it_moves(void **state) {
     ring_rig_end(&world);
 }
 
-/* Section 4: with UNIFIED a flush copies nothing and says so; the counter tells what is visible. */
-static void a_unified_flush_copies_nothing(void **state) {
+/* Section 4: with DIRECT a flush copies nothing and says so; the counter tells what is visible. */
+static void a_direct_flush_copies_nothing(void **state) {
     (void)state;
     vram_ring_options options = options_of(VRAM_RING_AUTO, 16, 0);
     struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
     uint64_t moved = 99, result = 99;
     vram_async async;
-    assert_int_equal(world.info.strategy, VRAM_RING_UNIFIED);
+    assert_int_equal(world.info.strategy, VRAM_RING_DIRECT);
     assert_null(world.info.queue);
     send_note(&world, 0, 0);
     assert_ok(vram_ring_flush(world.ring, &moved, &async));
@@ -493,7 +493,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(a_flush_gives_a_handle, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_flush_without_memory_fails_before_it_moves, start,
                                         nothing_left),
-        cmocka_unit_test_setup_teardown(a_unified_flush_copies_nothing, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_direct_flush_copies_nothing, start, nothing_left),
         cmocka_unit_test_setup_teardown(several_threads_send, start, nothing_left),
         cmocka_unit_test_setup_teardown(several_kernels_send, start, nothing_left),
     };

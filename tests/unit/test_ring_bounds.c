@@ -15,10 +15,10 @@ static vram_ring_options small(vram_ring_strategy strategy) {
                                .input_capacity = 4,
                                .output_capacity = 4,
                                .message_bytes = 56,
-                               .poll_interval_us = 20};
+                               .poll_ns = 20000};
 }
 
-static const vram_ring_strategy strategies[] = {VRAM_RING_SYNC, VRAM_RING_ASYNC, VRAM_RING_UNIFIED,
+static const vram_ring_strategy strategies[] = {VRAM_RING_SYNC, VRAM_RING_ASYNC, VRAM_RING_DIRECT,
                                                 VRAM_RING_DMA_POLLING};
 enum { STRATEGIES = 4 };
 
@@ -49,12 +49,12 @@ static void options_are_checked(void **state) {
     REFUSE(VRAM_ERR_INVALID, "output", .output_capacity = 3);
     REFUSE(VRAM_ERR_INVALID, "more than", .input_capacity = VRAM_RING_CAPACITY_MAX * 2u);
     REFUSE(VRAM_ERR_INVALID, "at most", .message_bytes = VRAM_RING_MESSAGE_MAX + 1u);
-    REFUSE(VRAM_ERR_INVALID, "at least every", .poll_interval_us = UINT32_MAX);
+    REFUSE(VRAM_ERR_INVALID, "at least every", .poll_ns = UINT64_MAX);
     REFUSE(VRAM_ERR_INVALID, "no such", .strategy = (vram_ring_strategy)9);
     REFUSE(VRAM_ERR_INVALID, "no such", .flags = 1u << 20);
     REFUSE(VRAM_ERR_INVALID, "no such", .visibility = (vram_visibility)9);
     REFUSE(VRAM_ERR_INVALID, "another device", .queue = other.queue);
-    REFUSE(VRAM_ERR_UNSUPPORTED, "the program asked", .strategy = VRAM_RING_UNIFIED,
+    REFUSE(VRAM_ERR_UNSUPPORTED, "the program asked", .strategy = VRAM_RING_DIRECT,
            .visibility = VRAM_VISIBILITY_DEVICE);
     vram_ring_options bad = {.size = 3};
     assert_int_equal(vram_ring_create(pool, &bad, &ring), VRAM_ERR_INVALID);
@@ -79,14 +79,14 @@ static void strategies_are_refused_with_a_reason(void **state) {
     struct rig sim = rig_make("sim", "real=on");
     vram_pool *pool;
     assert_ok(vram_pool_create(sim.device, NULL, &pool));
-    REFUSE(VRAM_ERR_UNSUPPORTED, "inside a call", .strategy = VRAM_RING_UNIFIED);
+    REFUSE(VRAM_ERR_UNSUPPORTED, "inside a call", .strategy = VRAM_RING_DIRECT);
     REFUSE(VRAM_ERR_UNSUPPORTED, "visibility \"system\"", .visibility = VRAM_VISIBILITY_SYSTEM);
     vram_ring *ring;
     assert_ok(vram_ring_create(pool, NULL, &ring));
     vram_ring_info info = {.size = sizeof info};
     assert_ok(vram_ring_info_get(ring, &info));
     assert_int_equal(info.strategy, VRAM_RING_DMA_POLLING);
-    assert_int_equal(info.poll_interval_us, VRAM_RING_POLL_DEFAULT_US);
+    assert_int_equal(info.poll_ns, VRAM_RING_POLL_NS);
     assert_non_null(info.queue);
     assert_ok(vram_ring_destroy(ring));
     vram_context_destroy(sim.context);
@@ -243,7 +243,7 @@ static void a_damaged_control_block_is_found(void **state) {
     for (int i = 0; i < STRATEGIES; i++) {
         for (size_t j = 0; j < sizeof places / sizeof places[0]; j++) {
             vram_ring_options options = small(strategies[i]);
-            options.poll_interval_us = VRAM_RING_POLL_MAX_US; /* only we look */
+            options.poll_ns = VRAM_RING_POLL_MAX_NS; /* only we look */
             struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
             assert_ok(vram_ring_check(world.ring));
             scribble(&world, places[j], 0x4141414141);
@@ -395,7 +395,7 @@ static void every_call_may_fail(void **state) {
 static void a_lost_device_ends_all_waits(void **state) {
     (void)state;
     for (int i = 0; i < STRATEGIES; i++) {
-        if (strategies[i] == VRAM_RING_UNIFIED) {
+        if (strategies[i] == VRAM_RING_DIRECT) {
             continue;
         }
         vram_ring_options options = small(strategies[i]);
@@ -441,7 +441,7 @@ static void a_ring_ends_with_its_pool(void **state) {
 static void a_queue_that_is_gone_is_told(void **state) {
     (void)state;
     for (int i = 0; i < STRATEGIES; i++) {
-        if (strategies[i] == VRAM_RING_UNIFIED) {
+        if (strategies[i] == VRAM_RING_DIRECT) {
             continue;
         }
         vram_ring_options options = small(strategies[i]);
@@ -529,7 +529,7 @@ static void a_ring_is_not_ended_by_its_own_thread(void **state) {
     const vram_ring_options options = {.size = sizeof options,
                                        .strategy = VRAM_RING_DMA_POLLING,
                                        .flags = VRAM_RING_INPUT | VRAM_RING_OUTPUT,
-                                       .poll_interval_us = 50};
+                                       .poll_ns = 50000};
     (void)state;
     for (int what = END_RING; what <= END_CONTEXT; what++) {
         struct rig rig = rig_make("sim", "memory=1G,real=on");

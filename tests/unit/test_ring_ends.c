@@ -186,9 +186,9 @@ static void calls_of_a_polled_ring(void **state) {
     race_all("host", NULL, VRAM_RING_DMA_POLLING, false);
 }
 
-static void calls_of_a_unified_ring(void **state) {
+static void calls_of_a_direct_ring(void **state) {
     (void)state;
-    race_all("host", NULL, VRAM_RING_UNIFIED, false);
+    race_all("host", NULL, VRAM_RING_DIRECT, false);
 }
 
 /* ----------------------------------------------------------- at one certain moment */
@@ -281,7 +281,7 @@ int main(void) {
         TEST(calls_of_a_sync_ring),
         TEST(calls_of_an_async_ring),
         TEST(calls_of_a_polled_ring),
-        TEST(calls_of_a_unified_ring),
+        TEST(calls_of_a_direct_ring),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,7 +251,7 @@ static void out_of_device_memory(void **state) {
     assert_int_equal(stats.cpu_fallbacks, 0);
 
     vram_addr hog; /* leaves nothing */
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     limits.hard_bytes = 2 * MIB;
     assert_ok(vram_pool_limits_set(pool, &limits));
     assert_ok(vram_alloc(pool, 2 * MIB - 65536, rig.queue, &hog));

@@ -5,6 +5,7 @@
  * reports, callbacks and watches that come and go. Nothing may hang or break, what is live keeps
  * its contents, and all of it is given back.
  */
+#include "trims.h"
 #include "unit/ladder_world.h"
 #include "unit/report_text.h"
 
@@ -106,7 +107,7 @@ static uint64_t let_go(void *user, const vram_oom_event *event) {
     vram_oom_report report = {.size = sizeof report};
     (void)vram_oom_report_get(event->pool, &report);
     vr_fetch_add(&storm->told, 1, VR_RELAXED);
-    expect_allowed(vram_pool_trim(storm->pools[1], 0));
+    expect_allowed(vram_pool_trim(storm->pools[1], NULL, NULL));
     return event->bytes % 3;
 }
 
@@ -148,8 +149,9 @@ static void look(struct storm *storm, uint32_t *seed) {
     }
     assert_ok(vram_context_stats_get(storm->rig.context, &stats));
     assert_ok(vram_health(storm->rig.device, NULL, &health));
-    expect_allowed(vram_context_cleanup(storm->rig.context, &released));
-    expect_allowed(vram_pool_maintain(storm->pools[next(seed) % POOLS], 0, &released));
+    expect_allowed(vram_context_trim(storm->rig.context, NULL, &released));
+    expect_allowed(
+        vram_pool_trim(storm->pools[next(seed) % POOLS], TRIM(.flags = VRAM_TRIM_RARE), &released));
 }
 
 static void *meddle(void *user) {

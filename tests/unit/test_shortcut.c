@@ -342,7 +342,7 @@ static void end_queue(void *argument) {
 
 static void trim_pool(void *argument) {
     struct place *place = argument;
-    assert_ok(vram_pool_trim(place->pool, 0));
+    assert_ok(vram_pool_trim(place->pool, NULL, NULL));
 }
 
 static void sleep_and_wake(void *argument) {

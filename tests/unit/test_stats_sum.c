@@ -49,7 +49,7 @@ static void devices_and_contexts_sum_their_pools(void **state) {
     assert_ok(vram_alloc(one, 100 * MIB, rig.queue, &first));
     assert_ok(vram_free(first, rig.queue));
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-    assert_ok(vram_pool_trim(one, 0));
+    assert_ok(vram_pool_trim(one, NULL, NULL));
     assert_ok(vram_alloc(two, 60 * MIB + 100, NULL, &second));
     assert_ok(vram_alloc(far, 30 * MIB, rig.other_queue, &third));
     assert_ok(vram_device_alloc(again, 8 * MIB, VRAM_MEMORY_DEVICE, &coarse));
@@ -159,8 +159,8 @@ static void devices_and_contexts_have_scopes_too(void **state) {
     bump(far, rig.other_queue, 64 * MIB);
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_queue_wait(rig.other_queue, 30 * SECOND));
-    assert_ok(vram_pool_trim(pool, 0));
-    assert_ok(vram_pool_trim(far, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
+    assert_ok(vram_pool_trim(far, NULL, NULL));
     assert_ok(vram_device_peaks_begin(rig.device));
     assert_ok(vram_context_peaks_begin(rig.context));
     assert_int_equal(of_device(rig.device).peak_scopes, 1);
@@ -286,7 +286,7 @@ static void acceptance_11_over_full_bins_add_up(void **state) {
         assert_true(stats.returns < COUNT);
         assert_true(stats.cached_bytes <= stats.reserved_bytes);
         assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         stats = of_pool(pool);
         assert_int_equal(stats.cached_bytes + stats.reserved_bytes, 0);
         assert_int_equal(of_device(rig.device).reserved_bytes, 0);

@@ -208,7 +208,11 @@ static void one_deadline_serves_all_streams(void **state) {
     assert_took(assert_int_equal(vram_stream_set_wait(set, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_TIMEOUT),
                 SECOND, 7 * SECOND);
     expect_told("stream \"0\"");
-    assert_took(vram_stream_set_destroy(set), SECOND, 7 * SECOND);
+    vram_status ended = VRAM_OK;
+    assert_took(ended = vram_stream_set_destroy(set), SECOND, 7 * SECOND);
+    assert_int_equal(ended, VRAM_ERR_TIMEOUT);
+    assert_string_equal(vram_error_get()->operation, "vram_stream_set_destroy");
+    assert_int_equal(vram_stream_set_destroy(set), VRAM_ERR_STALE);
     assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_STALE);
     gate_open(&gate);
     for (uint32_t i = 0; i < 8; i++) { /* kept aside, their points tell the truth */
@@ -377,7 +381,7 @@ static void mistakes_are_refused(void **state) {
     INVALID(vram_stream_set_after(set, (vram_point){rig.queue, 1000}));
     INVALID(vram_stream_set_after(set, (vram_point){(vram_queue *)set, 1}));
     assert_null(queue);
-    vram_stream_set_destroy(NULL);
+    assert_int_equal(vram_stream_set_destroy(NULL), VRAM_OK);
 
     /* A stream that the program destroyed all the same: the set says which, and still ends. */
     vram_queue_destroy(stream(set, 1));
@@ -386,9 +390,9 @@ static void mistakes_are_refused(void **state) {
     assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_STALE);
     assert_int_equal(vram_stream_set_mark(set, &point), VRAM_ERR_STALE);
     assert_int_equal(vram_stream_set_order(set, 1, 0), VRAM_ERR_STALE);
-    vram_stream_set_destroy(set);
+    assert_ok(vram_stream_set_destroy(set));
     assert_int_equal(vram_stream_set_get(set, 0, &queue), VRAM_ERR_STALE);
-    vram_stream_set_destroy(set);
+    assert_int_equal(vram_stream_set_destroy(set), VRAM_ERR_STALE);
     rig_end_clean(&rig);
 }
 

@@ -54,7 +54,7 @@ static void every_strategy_moves_bytes(void **state) {
 }
 
 static void names_are_said(void **state) {
-    static const char *const names[] = {"auto", "sync", "async", "unified", "dma_polling"};
+    static const char *const names[] = {"auto", "sync", "async", "direct", "dma_polling"};
     (void)state;
     for (int i = 0; i < 5; i++) {
         assert_string_equal(vram_transfer_strategy_name((vram_transfer_strategy)i), names[i]);
@@ -79,7 +79,7 @@ static void asynchronous_is_asynchronous(void **state) {
     assert_int_equal(state_of(&down), VRAM_ASYNC_PENDING);
     assert_int_equal(back[5], 0);
     vram_transfer_options sync = by(VRAM_TRANSFER_SYNC);
-    sync.timeout = 2000000;
+    sync.timeout_ns = 2000000;
     vram_async untouched = {{1, 2, 3, 4}}, copy = untouched;
     uint64_t before = vr_os_now();
     assert_int_equal(vram_transfer_upload(rig.queue, addr, data, sizeof data, &sync, &untouched),
@@ -118,18 +118,18 @@ static void polling_keeps_deadlines(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* --------------------------------------------------------------------- unified */
+/* --------------------------------------------------------------------- direct */
 
-static void unified_copies_nothing(void **state) {
+static void direct_copies_nothing(void **state) {
     static char other[4096];
     (void)state;
     struct rig rig = rig_make("sim", "memory=64M");
-    vram_transfer_options unified = by(VRAM_TRANSFER_UNIFIED);
+    vram_transfer_options direct = by(VRAM_TRANSFER_DIRECT);
     vram_addr managed, device = memory_of(rig.device, 4096);
     vram_async async;
     assert_ok(vram_device_alloc(rig.device, 4096, VRAM_MEMORY_MANAGED, &managed));
     void *host = (void *)(uintptr_t)managed;
-    const vram_transfer_options *const ways[] = {&unified, NULL}; /* AUTO finds out */
+    const vram_transfer_options *const ways[] = {&direct, NULL}; /* AUTO finds out */
     for (int i = 0; i < 2; i++) {
         assert_ok(vram_transfer_upload(rig.queue, managed, host, 4096, ways[i], &async));
         expect_result(&async, 0);
@@ -138,14 +138,14 @@ static void unified_copies_nothing(void **state) {
     }
     assert_int_equal(calls_of(&rig, VRAM_SIM_UPLOAD) + calls_of(&rig, VRAM_SIM_DOWNLOAD), 0);
     assert_int_equal(calls_of(&rig, VRAM_SIM_PREFETCH), 4); /* the fence of memory that migrates */
-    assert_int_equal(vram_transfer_upload(rig.queue, managed, other, 4096, &unified, &async),
+    assert_int_equal(vram_transfer_upload(rig.queue, managed, other, 4096, &direct, &async),
                      VRAM_ERR_INVALID);
-    assert_int_equal(vram_transfer_copy(rig.queue, device, managed, 4096, &unified, &async),
+    assert_int_equal(vram_transfer_copy(rig.queue, device, managed, 4096, &direct, &async),
                      VRAM_ERR_INVALID);
-    assert_int_equal(vram_transfer_fill(rig.queue, managed, 0, 1, 4096, &unified, &async),
+    assert_int_equal(vram_transfer_fill(rig.queue, managed, 0, 1, 4096, &direct, &async),
                      VRAM_ERR_INVALID);
     fault(&rig, VRAM_SIM_PREFETCH, 1, false, 9999); /* a hint that is refused is no failure */
-    assert_ok(vram_transfer_upload(rig.queue, managed, host, 4096, &unified, &async));
+    assert_ok(vram_transfer_upload(rig.queue, managed, host, 4096, &direct, &async));
     expect_result(&async, 0);
     rig_end_clean(&rig);
 }
@@ -569,7 +569,7 @@ int main(void) {
         HERE(names_are_said),
         HERE(asynchronous_is_asynchronous),
         HERE(polling_keeps_deadlines),
-        HERE(unified_copies_nothing),
+        HERE(direct_copies_nothing),
         HERE(ordinary_memory_is_staged),
         HERE(pinned_memory_is_an_address_or_a_pointer),
         HERE(rectangles_move),

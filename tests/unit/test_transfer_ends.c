@@ -4,6 +4,7 @@
  * page-locked memory beside the end of the object itself, its queue, its device and its context,
  * with queues that are late.
  */
+#include "trims.h"
 #include "unit/end_race.h"
 #include "vram/vram.h"
 
@@ -66,7 +67,8 @@ static vram_status call_pinned_forget(void *argument) {
 }
 
 static vram_status call_pinned_trim(void *argument) {
-    return vram_pinned_trim(((struct transfer_world *)argument)->base.rig.device, NULL);
+    return vram_device_trim(((struct transfer_world *)argument)->base.rig.device,
+                            TRIM(.flags = VRAM_TRIM_PINNED), NULL);
 }
 
 static vram_status call_pinned_info(void *argument) {
@@ -76,12 +78,12 @@ static vram_status call_pinned_info(void *argument) {
 
 static vram_status call_device_cleanup(void *argument) {
     uint64_t bytes;
-    return vram_device_cleanup(((struct transfer_world *)argument)->base.rig.device, &bytes);
+    return vram_device_trim(((struct transfer_world *)argument)->base.rig.device, NULL, &bytes);
 }
 
 static vram_status call_context_cleanup(void *argument) {
     uint64_t bytes;
-    return vram_context_cleanup(((struct transfer_world *)argument)->base.rig.context, &bytes);
+    return vram_context_trim(((struct transfer_world *)argument)->base.rig.context, NULL, &bytes);
 }
 
 /* ------------------------------------------------------------------- stream sets */
@@ -170,7 +172,7 @@ static vram_status call_readback_next(void *argument) {
     vram_frame frame;
     (void)call_readback_start(world);
     vram_status status = vram_readback_next(world->readback, VRAM_TIMEOUT_DEFAULT, &frame);
-    return status == VRAM_OK ? vram_readback_give(world->readback, frame.number) : status;
+    return status == VRAM_OK ? vram_readback_release(world->readback, frame.number) : status;
 }
 
 static vram_status call_readback_latest(void *argument) {
@@ -179,7 +181,7 @@ static vram_status call_readback_latest(void *argument) {
     vram_frame frame;
     vram_status status = vram_readback_latest(world->readback, &frame);
     if (status == VRAM_OK) {
-        status = vram_readback_give(world->readback, frame.number);
+        status = vram_readback_release(world->readback, frame.number);
     }
     return status == VRAM_OK ? vram_readback_stats_get(world->readback, &stats) : status;
 }
@@ -191,10 +193,10 @@ static vram_status call_feed(void *argument) {
     vram_feed_block block;
     vram_status status = vram_feed_begin(world->feed, SMALL, VRAM_TIMEOUT_DEFAULT, &block);
     if (status == VRAM_OK) {
-        status = vram_feed_submit(world->feed, block.number, world->base.rig.queue, world->addr,
+        status = vram_feed_submit(world->feed, world->base.rig.queue, world->addr, block.number,
                                   SMALL, NULL);
         if (status != VRAM_OK) {
-            (void)vram_feed_give(world->feed, block.number);
+            (void)vram_feed_release(world->feed, block.number);
         }
     }
     return ok_if_address_is_gone(status);
@@ -207,12 +209,12 @@ static vram_status call_feed_handle(void *argument) {
     vram_async async;
     vram_status status = vram_feed_begin(world->feed, SMALL, VRAM_TIMEOUT_DEFAULT, &block);
     if (status == VRAM_OK) {
-        status = vram_feed_submit(world->feed, block.number, world->base.rig.queue, world->addr,
+        status = vram_feed_submit(world->feed, world->base.rig.queue, world->addr, block.number,
                                   SMALL, &async);
         if (status == VRAM_OK) {
             vram_async_end(&async);
         } else {
-            (void)vram_feed_give(world->feed, block.number);
+            (void)vram_feed_release(world->feed, block.number);
         }
     }
     return status == VRAM_OK ? vram_feed_stats_get(world->feed, &stats)

@@ -211,7 +211,7 @@ static void deadlines_hold_for_ordinary_memory(void **state) {
     struct rig rig = rig_make("sim", "memory=64M,lag=10000");
     vram_transfer_options sync = by(VRAM_TRANSFER_SYNC);
     vram_addr a = memory_of(rig.device, sizeof much);
-    sync.timeout = 3000000;
+    sync.timeout_ns = 3000000;
     hook_set(rig.device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
     assert_ok(vram_queue_fill(rig.queue, a, 1, 1, 64));
@@ -224,7 +224,7 @@ static void deadlines_hold_for_ordinary_memory(void **state) {
     }
     assert_int_equal(calls_of(&rig, VRAM_SIM_DOWNLOAD) + calls_of(&rig, VRAM_SIM_UPLOAD), 0);
     hook.poll_answer = VRAM_OK;
-    sync.timeout = 0;
+    sync.timeout_ns = 0;
     assert_ok(vram_transfer_download(rig.queue, much, a, sizeof much, &sync, NULL));
     assert_int_equal(much[63], 1);
     rig_end_clean(&rig);

@@ -3,6 +3,7 @@
  * test_twins.c: nothing tells afterwards by which way of a miss a block has come. Two processes
  * live the same life, one of them off the short way (shortcut.c).
  */
+#include "trims.h"
 #include "unit/shortcut_world.h"
 
 #include <sys/mman.h>
@@ -91,7 +92,7 @@ static void take_step(struct twin *twin, uint64_t seed) {
         vram_queue_destroy(twin->queues[at]);
         assert_ok(vram_queue_create(twin->rig.device, NULL, &twin->queues[at]));
     } else if (what == 96) {
-        assert_ok(vram_pool_trim(twin->pool, size * 8));
+        assert_ok(vram_pool_trim(twin->pool, TRIM(.keep_bytes = size * 8), NULL));
     } else {
         empty_slot(twin, slot, false, twin->queues[at]);
         take_into(twin, slot, size, NULL, NULL);

@@ -50,7 +50,7 @@ static vram_status call_warm(struct scene *scene) {
     return vram_pool_warm(scene->pool, 256 * KIB, 8, scene->rig.queue);
 }
 static vram_status call_trim(struct scene *scene) {
-    return vram_pool_trim(scene->pool, 0);
+    return vram_pool_trim(scene->pool, NULL, NULL);
 }
 static void make_cached(struct scene *scene) {
     make_block(scene);
@@ -113,7 +113,7 @@ static void fill_buffer(struct scene *scene) {
     vram_span span;
     memset(data, 0x5A, sizeof data);
     assert_ok(vram_buffer_span(scene->buffer, 0, sizeof data, &span));
-    assert_ok(vram_span_upload(span, data, scene->rig.queue));
+    assert_ok(vram_span_upload(scene->rig.queue, span, data));
     assert_ok(vram_queue_wait(scene->rig.queue, VRAM_TIMEOUT_DEFAULT));
 }
 static void make_device(struct scene *scene) {
@@ -124,8 +124,8 @@ static void make_pinned(struct scene *scene) {
     assert_ok(create(scene, VRAM_BUFFER_PINNED));
     fill_buffer(scene);
 }
-static void make_unified(struct scene *scene) {
-    assert_ok(create(scene, VRAM_BUFFER_UNIFIED));
+static void make_managed(struct scene *scene) {
+    assert_ok(create(scene, VRAM_BUFFER_MANAGED));
     fill_buffer(scene);
 }
 static void make_fallback(struct scene *scene) {
@@ -167,8 +167,8 @@ static vram_status call_create_device(struct scene *scene) {
 static vram_status call_create_pinned(struct scene *scene) {
     return create(scene, VRAM_BUFFER_PINNED);
 }
-static vram_status call_create_unified(struct scene *scene) {
-    return create(scene, VRAM_BUFFER_UNIFIED);
+static vram_status call_create_managed(struct scene *scene) {
+    return create(scene, VRAM_BUFFER_MANAGED);
 }
 static vram_status call_create_fallback(struct scene *scene) {
     return create(scene, VRAM_BUFFER_FALLBACK);
@@ -227,16 +227,16 @@ static vram_span span_of(struct scene *scene) {
     return span;
 }
 static vram_status call_span_upload(struct scene *scene) {
-    return vram_span_upload(span_of(scene), scene->host, NULL);
+    return vram_span_upload(NULL, span_of(scene), scene->host);
 }
 static vram_status call_span_upload_on_side(struct scene *scene) {
-    return vram_span_upload(span_of(scene), scene->host, scene->side);
+    return vram_span_upload(scene->side, span_of(scene), scene->host);
 }
 static vram_status call_span_download(struct scene *scene) {
-    return vram_span_download(span_of(scene), scene->host, NULL);
+    return vram_span_download(NULL, scene->host, span_of(scene));
 }
 static vram_status call_span_download_on_side(struct scene *scene) {
-    return vram_span_download(span_of(scene), scene->host, scene->side);
+    return vram_span_download(scene->side, scene->host, span_of(scene));
 }
 static void look_buffer_and_host(struct scene *scene, struct object_state *state) {
     state_buffer(state, scene->buffer, scene->rig.queue, 48 * KIB);
@@ -246,12 +246,12 @@ static void buffers(void **state) {
     static const struct trial trials[] = {
         TRIAL("create device", NULL, call_create_device, look_created, end_buffer),
         TRIAL("create pinned", NULL, call_create_pinned, look_created, end_buffer),
-        TRIAL("create unified", NULL, call_create_unified, look_created, end_buffer),
+        TRIAL("create managed", NULL, call_create_managed, look_created, end_buffer),
         TRIAL("create fallback", NULL, call_create_fallback, look_created, end_buffer),
         TRIAL("reserve device", make_device, call_reserve, look_buffer, end_buffer),
         TRIAL("reserve growing", make_growing, call_reserve, look_buffer, end_buffer),
         TRIAL("reserve pinned", make_pinned, call_reserve, look_buffer, end_buffer),
-        TRIAL("reserve unified", make_unified, call_reserve, look_buffer, end_buffer),
+        TRIAL("reserve managed", make_managed, call_reserve, look_buffer, end_buffer),
         TRIAL("reserve fallback", make_fallback, call_reserve, look_buffer, end_buffer),
         TRIAL("reserve demoted", make_demoted, call_reserve, look_buffer, end_buffer),
         TRIAL("reserve on another queue", make_device, call_reserve_on_side, look_buffer,
@@ -422,7 +422,7 @@ static void make_named(struct scene *scene) {
     vram_span span;
     assert_ok(vram_buffer_span(buffer, 0, 24 * KIB, &span));
     assert_ok(vram_buffer_resize(buffer, 24 * KIB, scene->rig.queue));
-    assert_ok(vram_span_upload(span, scene->host, NULL));
+    assert_ok(vram_span_upload(NULL, span, scene->host));
     assert_ok(vram_queue_wait(scene->rig.queue, VRAM_TIMEOUT_DEFAULT));
 }
 static void look_named(struct scene *scene, struct object_state *state) {

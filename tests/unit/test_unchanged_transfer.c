@@ -325,7 +325,7 @@ static void end_readback(struct scene *scene) {
     for (uint64_t i = 0; i < scene->bytes; i++) {
         assert_int_equal(((const unsigned char *)frame.data)[i], 0x77);
     }
-    assert_ok(vram_readback_give(scene->object, frame.number));
+    assert_ok(vram_readback_release(scene->object, frame.number));
     vram_readback_destroy(scene->object);
 }
 static vram_status call_readback(struct scene *scene) {
@@ -360,7 +360,7 @@ static void end_feed(struct scene *scene) {
 static vram_status call_feed(struct scene *scene) {
     vram_async async;
     return finish(scene,
-                  vram_feed_submit(scene->object, scene->addr, scene->rig.queue, scene->target,
+                  vram_feed_submit(scene->object, scene->rig.queue, scene->target, scene->addr,
                                    scene->bytes, &async),
                   &async);
 }

@@ -358,7 +358,7 @@ static void objects_are_wrapped(void **state) {
     assert_true(native.device_address.known);
     assert_int_equal(native.device_address.value, rig.address + OFFSET + 1);
     memset(bytes, 0x22, sizeof bytes);
-    MUST(vram_span_upload((vram_span){buffer, 0, PART}, bytes, NULL));
+    MUST(vram_span_upload(NULL, (vram_span){buffer, 0, PART}, bytes));
     expect_part(&rig, 0x22);
     MUST(vram_queue_fill(rig.queue, addr, 0x33, 1, PART));
     expect_part(&rig, 0x33);

@@ -56,8 +56,8 @@ static void a_cleanup_ends_before_its_device(void **state) {
         device->base.pinned = &pinned;
         vr_leave(device);
         meets = &rig;
-        vram_status status = of_context ? vram_context_cleanup(rig.context, &bytes)
-                                        : vram_device_cleanup(rig.device, &bytes);
+        vram_status status = of_context ? vram_context_trim(rig.context, NULL, &bytes)
+                                        : vram_device_trim(rig.device, NULL, &bytes);
         assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
         pthread_join(closer, NULL);
         expect_protocol(&rig);

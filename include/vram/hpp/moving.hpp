@@ -237,7 +237,7 @@ class frame {
     /** Gives it back. */
     vram_status end() noexcept {
         vram_frame frame = take();
-        return frame.number != 0 ? vram_readback_give(readback_, frame.number) : VRAM_OK;
+        return frame.number != 0 ? vram_readback_release(readback_, frame.number) : VRAM_OK;
     }
 
   private:
@@ -310,7 +310,7 @@ class feed_block {
     async submit(queue_ref consumer, vram_addr to) { return submit(consumer, to, block_.bytes); }
     async submit(queue_ref consumer, vram_addr to, uint64_t bytes) {
         async started;
-        check(vram_feed_submit(feed_, block_.number, consumer.get(), to, bytes, started.put()));
+        check(vram_feed_submit(feed_, consumer.get(), to, block_.number, bytes, started.put()));
         (void)take();
         return started;
     }
@@ -318,7 +318,7 @@ class feed_block {
     vram_feed_block take() noexcept { return std::exchange(block_, vram_feed_block{}); }
     vram_status end() noexcept {
         vram_feed_block block = take();
-        return block.number != 0 ? vram_feed_give(feed_, block.number) : VRAM_OK;
+        return block.number != 0 ? vram_feed_release(feed_, block.number) : VRAM_OK;
     }
 
   private:

@@ -54,7 +54,7 @@ struct vr_tags {
     vr_atomic_ptr recent[VR_TAG_RECENT]; /* by address of the text: a guess that is checked */
     vr_atomic_ptr newest;                /* of all, by `older` */
     uint32_t count;                      /* the ledger's lock, as what follows */
-    vram_tag_handler *handler;
+    vram_tag_fn *handler;
     void *handler_user;
 };
 

@@ -68,7 +68,7 @@ vram_status vram_tag_quota_set(vram_device *handle, const char *name, uint64_t s
     return status;
 }
 
-vram_status vram_tag_handler_set(vram_device *handle, vram_tag_handler *handler, void *user) {
+vram_status vram_tag_handler_set(vram_device *handle, vram_tag_fn *handler, void *user) {
     struct vr_device_object *device;
     struct vr_ledger *ledger;
     vram_status status = enter(handle, "vram_tag_handler_set", &device, &ledger);
@@ -98,7 +98,7 @@ void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct
             vr_tally(&pool->tally.quota_crossings, 1);
         }
         vr_mutex_lock(&ledger->lock);
-        vram_tag_handler *handler = ledger->tags.handler;
+        vram_tag_fn *handler = ledger->tags.handler;
         void *user = ledger->tags.handler_user;
         vr_mutex_unlock(&ledger->lock);
         if (handler && !inside) {

@@ -321,20 +321,12 @@ vram_status vr_pool_end(struct vr_pool *pool) {
 }
 
 vram_status vr_pool_destroy(vram_pool *handle) {
-    struct vr_pool *pool;
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
+    void *pool;
+    vram_status status = vr_end_enter(VR_KIND_POOL, handle, "vram_pool_destroy", &pool);
+    if (pool) {
+        status = vr_pool_end(pool);
+        vr_leave(pool);
     }
-    pool = vr_handle_pin(VR_KIND_POOL, handle);
-    if (!pool) {
-        return vr_handle_error(VR_KIND_POOL, handle, "vram_pool_destroy");
-    }
-    if (vr_forked(&pool->object)) {
-        vr_handle_retire(pool->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
-    }
-    vram_status status = vr_pool_end(pool);
-    vr_leave(pool);
     return status;
 }
 

@@ -215,23 +215,3 @@ vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
     vr_pool_leave(pool, request.queue_object);
     return status;
 }
-
-vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
-    void *pool;
-    uint64_t released;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, "vram_pool_trim", &pool);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    bool damaged = vr_guard_inspect(pool);
-    struct vram_error error;
-    vr_error_save(&error);
-    status = vr_pool_trim(pool, keep_bytes, &released);
-    if (status == VRAM_OK && damaged) {
-        vr_error_restore(&error);
-        status = VRAM_ERR_CORRUPT;
-    }
-    vr_pressure_note(pool, false);
-    vr_leave(pool);
-    return status;
-}

@@ -108,11 +108,9 @@ static bool wait_for_thread(struct vr_monitor *monitor, uint64_t ns) {
     return done;
 }
 
-/* Keeps (2). The caller has a reference. False: the thread is still running. */
-static bool retire(struct vr_monitor *monitor) {
-    if (!vr_handle_retire(monitor->object.handle)) {
-        return true; /* another thread is at it */
-    }
+/* Keeps (2). VRAM_ERR_TIMEOUT: the thread is still running. */
+static vram_status monitor_end(void *object) {
+    struct vr_monitor *monitor = object;
     vr_mutex_lock(&monitor->context->lock);
     vr_link_remove(&monitor->watcher.link);
     vr_mutex_unlock(&monitor->context->lock);
@@ -123,35 +121,26 @@ static bool retire(struct vr_monitor *monitor) {
     } else {
         vr_os_thread_detach(&monitor->thread);
     }
-    vr_handle_unpin(monitor->object.handle);
-    return done || own;
+    return done || own ? VRAM_OK
+                       : vr_fail(VRAM_ERR_TIMEOUT, "vram_monitor_end",
+                                 "the monitor goes on in a callback that does not return");
 }
 
 static void context_closing(struct vr_watcher *watcher, bool finished) {
+    struct vram_error error;
+    vram_status status = VRAM_OK;
     (void)finished;
-    if (!retire(VR_CONTAINER(watcher, struct vr_monitor, watcher))) {
+    vr_error_save(&error);
+    (void)vr_object_end(&VR_CONTAINER(watcher, struct vr_monitor, watcher)->object, monitor_end,
+                        &status);
+    vr_error_restore(&error);
+    if (status != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "a monitor does not end: a callback does not return");
     }
 }
 
 vram_status vram_monitor_end(vram_monitor *handle) {
-    static const char operation[] = "vram_monitor_end";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_monitor *monitor = vr_handle_pin(VR_KIND_MONITOR, handle);
-    if (!monitor) {
-        return vr_handle_error(VR_KIND_MONITOR, handle, operation);
-    }
-    if (vr_forked(&monitor->object)) {
-        vr_handle_retire(monitor->object.handle);
-        return VRAM_OK;
-    }
-    bool ended = retire(monitor);
-    vr_leave(monitor);
-    return ended ? VRAM_OK
-                 : vr_fail(VRAM_ERR_TIMEOUT, operation,
-                           "the monitor goes on in a callback that does not return");
+    return vr_object_destroy(VR_KIND_MONITOR, handle, "vram_monitor_end", monitor_end, NULL);
 }
 
 /* ----------------------------------------------------------------- beginning */

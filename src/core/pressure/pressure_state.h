@@ -107,7 +107,8 @@ vram_status vr_pressure_thresholds(double warn, double emergency, double hystere
 
 /* What the pool holds. No lock held; trim.c. */
 uint64_t vr_pool_reserved(struct vr_pool *pool);
-/* vram_pool_trim of an entered pool; *released: how much less it holds; release.c. */
+/* Gives free memory back until at most keep_bytes are held; *released: how much less it holds;
+   release.c. */
 vram_status vr_pool_trim(struct vr_pool *pool, uint64_t keep_bytes, uint64_t *released);
 /* Gives up to so many bytes of free memory back to the driver; how many. No lock held; release.c. */
 uint64_t vr_pool_give_back(struct vr_pool *pool, uint64_t bytes);
@@ -119,11 +120,18 @@ double vr_pool_fragmentation(struct vr_pool *pool);
 void vr_pool_need_anew(struct vr_pool *pool);
 /* Maintenance if it is due; release.c. */
 vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_t *released);
-/* Shrinks all pools on a device (slot NULL: on all devices); the first failure. `ours`: not on
-   behalf of the program, which then has to wait for nothing. Page-locked memory is dear, and giving
-   it back is no help to a device. No lock held; release.c. */
-vram_status vr_cleanup(struct vr_context *context, const struct vr_slot *slot, bool ours,
-                       uint64_t *released);
+/* What trims have given back. */
+struct vr_trimmed {
+    uint64_t to_driver; /* bytes that are held no more */
+    uint64_t to_pool;   /* bytes that left caches and buffers for the pool */
+};
+/* Trims a pool as the flags of `options` say, but for its buffers; adds to *trimmed. No lock held;
+   release.c. */
+vram_status vr_pool_trim_by(struct vr_pool *pool, const struct vram_trim_options *options,
+                            struct vr_trimmed *trimmed);
+/* Has a device (slot NULL: all of them) give back what is kept beside pools: the bytes. No lock
+   held; release.c. */
+uint64_t vr_spare(struct vr_context *context, const struct vr_slot *slot);
 /* Counts a cleanup that gave back so many bytes; release.c. */
 void vr_count_cleanup(struct vr_pool *pool, uint64_t released);
 /* Emergency cleanup of the device behind that handle, for the library's own use: waits for nothing

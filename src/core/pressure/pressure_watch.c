@@ -217,16 +217,11 @@ void vr_watches_end(struct vr_pool *pool, uint64_t deadline) {
 
 vram_status vram_watch_end(vram_watch *handle) {
     static const char operation[] = "vram_watch_end";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_watch *watch = vr_handle_pin(VR_KIND_WATCH, handle);
+    void *entered;
+    vram_status status = vr_end_enter(VR_KIND_WATCH, handle, operation, &entered);
+    struct vr_watch *watch = entered;
     if (!watch) {
-        return vr_handle_error(VR_KIND_WATCH, handle, operation);
-    }
-    if (vr_forked(&watch->object)) {
-        vr_handle_retire(watch->object.handle);
-        return VRAM_OK;
+        return status;
     }
     bool ended = retire(watch, vr_deadline_in(watch->device->context->wait_ns));
     vr_leave(watch);

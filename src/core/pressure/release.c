@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * release.c: giving memory back on demand: shrink, clear, emergency cleanup, maintenance, and what
- * there would be to give.
+ * release.c: giving memory back on demand: trims, emergency cleanup, maintenance, and what there
+ * would be to give. mem/trim_calls.c has the program's calls.
  *
  * Nothing here touches a live block or what is counted of it.
  */
 #include "core/backing/backing.h"
+#include "core/cache/drain.h"
 #include "core/cache/stamp.h"
 #include "core/object/walk.h"
 #include "core/pressure/trim.h"
@@ -93,10 +94,38 @@ vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_
     return VRAM_OK;
 }
 
+/* --------------------------------------------------------------- by options */
+
+/* Takes every cached block back into the pool. */
+static uint64_t clear(struct vr_pool *pool) {
+    struct vr_survey survey;
+    vr_decay_survey(pool, false, &survey);
+    (void)vr_pool_drain(pool);
+    vr_count_cleanup(pool, 0);
+    return survey.all_bytes;
+}
+
+vram_status vr_pool_trim_by(struct vr_pool *pool, const struct vram_trim_options *options,
+                            struct vr_trimmed *trimmed) {
+    vram_status status = VRAM_OK;
+    uint64_t bytes;
+    if (options->flags & VRAM_TRIM_CACHES) {
+        trimmed->to_pool += clear(pool);
+    }
+    if (options->flags & VRAM_TRIM_RARE) {
+        status = vr_pool_maintain(pool, options->interval_ns, &bytes);
+        trimmed->to_driver += bytes;
+    }
+    if (status == VRAM_OK && options->flags & VRAM_TRIM_MEMORY) {
+        status = vr_pool_trim(pool, options->keep_bytes, &bytes);
+        trimmed->to_driver += bytes;
+    }
+    return status;
+}
+
 /* --------------------------------------------------------------- many pools */
 
-/* What is kept beside pools, on a device or on all of them. */
-static uint64_t spare(struct vr_context *context, const struct vr_slot *slot) {
+uint64_t vr_spare(struct vr_context *context, const struct vr_slot *slot) {
     struct vr_device_object *device;
     uint64_t bytes = 0;
     for (uint64_t last = 0; (device = vr_device_behind(context, last)); vr_leave(device)) {
@@ -106,45 +135,29 @@ static uint64_t spare(struct vr_context *context, const struct vr_slot *slot) {
     return bytes;
 }
 
-vram_status vr_cleanup(struct vr_context *context, const struct vr_slot *slot, bool ours,
-                       uint64_t *released) {
+/* Trims all pools on a device (slot NULL: on all devices). Page-locked memory is dear, and giving
+   it back is no help to a device. */
+static uint64_t clean(struct vr_context *context, const struct vr_slot *slot) {
     struct vr_walk walk = {.context = context, .slot = slot};
-    vram_status first = VRAM_OK;
+    uint64_t released, bytes;
     struct vram_error error;
-    bool for_device = ours && slot;
-    *released = for_device ? 0 : spare(context, slot);
-    for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
-        uint64_t bytes = 0;
-        if ((ours && (pool->flags & VRAM_POOL_DETERMINISTIC)) ||
-            (for_device && pool->kind == VRAM_MEMORY_PINNED)) {
-            continue;
-        }
-        vram_status status = vr_pool_trim(pool, 0, &bytes);
-        *released += bytes;
-        if (first == VRAM_OK && status != VRAM_OK) {
-            first = status;
-            vr_error_save(&error);
-        }
-    }
-    if (first != VRAM_OK) {
-        vr_error_restore(&error);
-    }
-    return first;
-}
-
-static uint64_t clean_quietly(struct vr_context *context, const struct vr_slot *slot) {
-    struct vram_error error;
-    uint64_t released;
     vr_error_save(&error);
-    (void)vr_cleanup(context, slot, true, &released);
+    released = slot ? 0 : vr_spare(context, NULL);
+    for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
+        if (!(pool->flags & VRAM_POOL_DETERMINISTIC) &&
+            (!slot || pool->kind != VRAM_MEMORY_PINNED)) {
+            (void)vr_pool_trim(pool, 0, &bytes);
+            released += bytes;
+        }
+    }
     vr_error_restore(&error);
     return released;
 }
 
 uint64_t vr_device_cleanup(struct vr_device_object *device) {
-    return clean_quietly(device->context, device->slot);
+    return clean(device->context, device->slot);
 }
 
 uint64_t vr_context_cleanup(struct vr_context *context) {
-    return clean_quietly(context, NULL);
+    return clean(context, NULL);
 }

@@ -160,22 +160,21 @@ static void look_at_all(struct vr_recorder *recorder) {
     }
 }
 
-/* Keeps (1). The caller has a reference. */
-static void retire(struct vr_recorder *recorder) {
-    if (!vr_handle_retire(recorder->object.handle)) {
-        return; /* another thread is at it */
-    }
+/* Keeps (1). */
+static vram_status recorder_end(void *object) {
+    struct vr_recorder *recorder = object;
     vr_mutex_lock(&recorder->context->lock);
     vr_link_remove(&recorder->watcher.link);
     vr_mutex_unlock(&recorder->context->lock);
     (void)vr_events_to(NULL, NULL);
     look_at_all(recorder);
-    vr_handle_unpin(recorder->object.handle);
+    return VRAM_OK;
 }
 
 static void context_closing(struct vr_watcher *watcher, bool finished) {
     (void)finished;
-    retire(VR_CONTAINER(watcher, struct vr_recorder, watcher));
+    vr_object_parent_ended(&VR_CONTAINER(watcher, struct vr_recorder, watcher)->object,
+                           recorder_end);
 }
 
 /* Publishes, lists and is heard; undone by the caller's last reference. */
@@ -322,20 +321,7 @@ vram_status vram_trace_begin(vram_context *handle, const vram_trace_options *opt
 }
 
 vram_status vram_trace_end(vram_trace *handle) {
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_recorder *recorder = vr_handle_pin(VR_KIND_TRACE, handle);
-    if (!recorder) {
-        return vr_handle_error(VR_KIND_TRACE, handle, "vram_trace_end");
-    }
-    if (vr_forked(&recorder->object)) {
-        vr_handle_retire(recorder->object.handle);
-        return VRAM_OK;
-    }
-    retire(recorder);
-    vr_leave(recorder);
-    return VRAM_OK;
+    return vr_object_destroy(VR_KIND_TRACE, handle, "vram_trace_end", recorder_end, NULL);
 }
 
 vram_status vram_trace_mark(vram_trace *handle, const char *text) {
