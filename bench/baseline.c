@@ -2,8 +2,8 @@
 /*
  * baseline: what the driver itself costs, on the best device. Pools are measured against this.
  *
- * Every row is the median of its rounds, so one interruption does not move it. A simulated device is
- * timed by its own virtual clock, and the heading says so: its figures are those of a model.
+ * Every row is the median of its rounds, so one interruption does not move it. A simulated device
+ * is timed by its own virtual clock, and the heading says so: its figures are those of a model.
  */
 #include <stdbool.h>
 #include <stdio.h>

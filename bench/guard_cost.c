@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guard_cost [BACKEND]: what safety modes cost: the median time of an allocation and a free of 4 KiB and of
- * 1 MiB, for each mode and with pooling off, on the best device or on the first of a backend.
+ * guard_cost [BACKEND]: what safety modes cost: the median time of an allocation and a free of 4
+ * KiB and of 1 MiB, for each mode and with pooling off, on the best device or on the first of a
+ * backend.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slot_copy.c: what several threads copy together between ordinary memory and a ring of slots, with memcpy and
- * with streaming stores: the host's half of copies of pageable memory (docs/design/09-staging.md).
+ * slot_copy.c: what several threads copy together between ordinary memory and a ring of slots, with
+ * memcpy and with streaming stores: the host's half of copies of pageable memory
+ * (docs/design/09-staging.md).
  *
  *     slot_copy [MIB [RING_MIB [THREADS...]]]
  *
- * The ways are interleaved, round by round, so that whatever else the machine does meets both alike. Printed are
- * the best, the tenth-best in a hundred and the median, in GB/s.
+ * The ways are interleaved, round by round, so that whatever else the machine does meets both
+ * alike. Printed are the best, the tenth-best in a hundred and the median, in GB/s.
  */
 #include <pthread.h>
 #include <stdatomic.h>

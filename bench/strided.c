@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * strided.c: rows with gaps, as one rectangle (vram_transfer_2d: the driver's own call where it has one) and as a list
- * of the same rows (vram_transfer_batch: the library's kernel for small ones, else a copy for each).
+ * strided.c: rows with gaps, as one rectangle (vram_transfer_2d: the driver's own call where it has
+ * one) and as a list of the same rows (vram_transfer_batch: the library's kernel for small ones,
+ * else a copy for each).
  *
  *     strided [BACKEND [MIB]]
  *
- * Rows of several widths, 16,384 of them at most, lie twice their width and 8 bytes apart on one side, and without gaps
- * on the other. The two ways are interleaved, round by round, so that whatever else the machine does meets both alike.
- * Printed are medians in GB/s, from the call to the end of the handle's wait, after the bytes of one round of each way
- * were compared.
+ * Rows of several widths, 16,384 of them at most, lie twice their width and 8 bytes apart on one
+ * side, and without gaps on the other. The two ways are interleaved, round by round, so that
+ * whatever else the machine does meets both alike. Printed are medians in GB/s, from the call to
+ * the end of the handle's wait, after the bytes of one round of each way were compared.
  */
 #include <vram/vram.h>
 

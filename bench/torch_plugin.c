@@ -2,12 +2,14 @@
 /*
  * torch_plugin: a pool as PyTorch's allocator, the least that CUDAPluggableAllocator needs.
  *
- *   torch.cuda.memory.CUDAPluggableAllocator("libvram_torch.so", "vram_torch_alloc", "vram_torch_free")
+ *   torch.cuda.memory.CUDAPluggableAllocator("libvram_torch.so", "vram_torch_alloc",
+ *                                            "vram_torch_free")
  *
- * One context, and one pool for each device, made at the first allocation and kept until the process
- * ends. A stream is adopted as a queue when it is first seen; PyTorch never destroys its streams, so
- * a handle means the same stream for ever. PyTorch frees in host order on the stream of the
- * allocation, which is just what vram_free wants to know; vram_torch_record_stream tells of others.
+ * One context, and one pool for each device, made at the first allocation and kept until the
+ * process ends. A stream is adopted as a queue when it is first seen; PyTorch never destroys its
+ * streams, so a handle means the same stream for ever. PyTorch frees in host order on the stream of
+ * the allocation, which is just what vram_free wants to know; vram_torch_record_stream tells of
+ * others.
  *
  * Failure is NULL and one line on stderr: PyTorch does not look at the pointer in this mode.
  */
@@ -212,8 +214,9 @@ void vram_torch_record_stream(void *ptr, void *stream) {
     }
 }
 
-/* Has the streams come as far as all frees: on streams of the program a pool makes no marks when it is
-   asked to trim, and here it is the program that asks. A stream that is being captured is left out. */
+/* Has the streams come as far as all frees: on streams of the program a pool makes no marks when it
+   is asked to trim, and here it is the program that asks. A stream that is being captured is left
+   out. */
 static void settle_streams(struct device *device) {
     uint32_t count = atomic_load_explicit(&device->stream_count, memory_order_acquire);
     for (uint32_t i = 0; i < count; i++) {
@@ -237,9 +240,9 @@ void vram_torch_empty_cache(void) {
 }
 
 /*
- * Writes up to `count` numbers and returns how many there are: peak requested, peak reserved, requested,
- * reserved (bytes), allocations, hits, moved handles, ns of moving, and driver calls: creates,
- * releases, maps, unmaps. 0 while the device has no pool.
+ * Writes up to `count` numbers and returns how many there are: peak requested, peak reserved,
+ * requested, reserved (bytes), allocations, hits, moved handles, ns of moving, and driver calls:
+ * creates, releases, maps, unmaps. 0 while the device has no pool.
  */
 int vram_torch_stats(int device, uint64_t *values, int count) {
     vram_pool_stats stats = {.size = sizeof stats};

@@ -4,8 +4,8 @@
  *
  * One row per flag is all there is: parsing, --help and the completions come from it. Accepted
  * spellings are --name, --name=value, --name value, -n, -nvalue, -n value and clusters of short
- * switches, for a few flags -word value (`also`); `--` ends the flags. Everything else is an operand. Long names are never abbreviated,
- * so that a script goes on working when a flag is added.
+ * switches, for a few flags -word value (`also`); `--` ends the flags. Everything else is an
+ * operand. Long names are never abbreviated, so that a script goes on working when a flag is added.
  */
 #ifndef ARGUMENTS_H
 #define ARGUMENTS_H
@@ -71,8 +71,8 @@ struct invocation {
 };
 
 /*
- * Reads what follows the verb, a list that ends with NULL. False after one line on stderr that names the mistake and, where
- * one is near, the flag that was meant.
+ * Reads what follows the verb, a list that ends with NULL. False after one line on stderr that
+ * names the mistake and, where one is near, the flag that was meant.
  */
 bool arguments_parse(struct invocation *invocation, const struct verb *verb, char *const *words);
 

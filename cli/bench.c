@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench.c: `vram bench alloc`: what an allocation and its free cost, beside its peers in the same run. How
- * it is measured is in bench/; here the contest is set up from the flags and judged. `vram bench grow`,
- * `launch`, `readback`, `track`, `copy` and `ring` are in bench/grow.c, launch.c, frames.c, tracking.c, copying.c
- * and ringing.c, `matmul` and `distance` in multiply.c and neighbors.c.
+ * bench.c: `vram bench alloc`: what an allocation and its free cost, beside its peers in the same
+ * run. How it is measured is in bench/; here the contest is set up from the flags and judged. `vram
+ * bench grow`, `launch`, `readback`, `track`, `copy` and `ring` are in bench/grow.c, launch.c,
+ * frames.c, tracking.c, copying.c and ringing.c, `matmul` and `distance` in multiply.c and
+ * neighbors.c.
  */
 #include "bench/contest.h"
 #include "bench/record.h"
@@ -53,9 +54,9 @@ static struct entry *enter(struct contest *contest, const struct target *target,
 
 /*
  * Allocators of host memory are the measure of ours where the device is no GPU: a hit does the same
- * work. On pairs the measure is their best size, since ours should not depend on the size and theirs,
- * when it is large, ask the system each time. malloc is shown and not compared as a rule: which of
- * the two is ahead depends on the size, and a ratio that changes sides is no ratio.
+ * work. On pairs the measure is their best size, since ours should not depend on the size and
+ * theirs, when it is large, ask the system each time. malloc is shown and not compared as a rule:
+ * which of the two is ahead depends on the size, and a ratio that changes sides is no ratio.
  */
 static void enter_host_peers(struct contest *contest, const struct target *target,
                              bool comparable) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check.c: `vram check`, the conformance suite on the devices of the user's choice. The cases are in
- * check/ and know nothing of this command; here they are chosen, run, counted and shown.
+ * check.c: `vram check`, the conformance suite on the devices of the user's choice. The cases are
+ * in check/ and know nothing of this command; here they are chosen, run, counted and shown.
  */
 #include "check/suite.h"
 #include "crash.h"
@@ -21,7 +21,7 @@ struct report {
     struct isolate *isolate;          /* runs each case in a process of its own; NULL: this one */
     uint64_t total, done;             /* cases to run on all devices, and run so far */
     uint64_t passed, failed, skipped; /* done = their sum */
-    vram_json json;                   /* open when the invocation asks for JSON */
+    struct json_out json;             /* open when the invocation asks for JSON */
 };
 
 /* Any part of the name will do: "memory", ".many", "free_race". */
@@ -51,15 +51,15 @@ static const struct {
     [CHECK_SKIPPED] = {"skipped", STYLE_WARN},
 };
 
-static void write_case(vram_json *json, const struct check_case *which, vram_value device,
+static void write_case(struct json_out *json, const struct check_case *which, vram_value device,
                        const char *result, const char *reason) {
-    vram_json_object_begin(json, NULL);
-    vram_json_text(json, "name", which->name);
-    vram_json_text(json, "proves", which->proves);
-    vram_json_value(json, "device", device);
-    vram_json_text(json, "result", result);
-    vram_json_text(json, "reason", reason[0] != 0 ? reason : NULL);
-    vram_json_object_end(json);
+    json_object_begin(json, NULL);
+    json_text(json, "name", which->name);
+    json_text(json, "proves", which->proves);
+    json_value(json, "device", device);
+    json_text(json, "result", result);
+    json_text(json, "reason", reason[0] != 0 ? reason : NULL);
+    json_object_end(json);
 }
 
 /* What passed proves its sentence; what did not has a reason, which says more. */
@@ -157,28 +157,28 @@ static int run_device(struct report *report, vram_context *context, uint32_t ind
 
 static void write_devices(struct report *report, vram_context *context, uint32_t first,
                           uint32_t end) {
-    vram_json_array_begin(&report->json, "devices");
+    json_array_begin(&report->json, "devices");
     for (uint32_t i = first; i < end; i++) {
         vram_device_info info = {.size = sizeof info};
         if (vram_device_info_get(context, i, &info) == VRAM_OK) {
-            vram_json_object_begin(&report->json, NULL);
-            vram_json_unsigned(&report->json, "index", i);
-            vram_json_text(&report->json, "backend", info.backend);
-            vram_json_unsigned(&report->json, "backend_index", info.backend_index);
-            vram_json_text(&report->json, "name", info.name);
-            vram_json_text(&report->json, "kind", device_kind_name(info.kind));
-            vram_json_object_end(&report->json);
+            json_object_begin(&report->json, NULL);
+            json_unsigned(&report->json, "index", i);
+            json_text(&report->json, "backend", info.backend);
+            json_unsigned(&report->json, "backend_index", info.backend_index);
+            json_text(&report->json, "name", info.name);
+            json_text(&report->json, "kind", device_kind_name(info.kind));
+            json_object_end(&report->json);
         }
     }
-    vram_json_array_end(&report->json);
-    vram_json_array_begin(&report->json, "cases");
+    json_array_end(&report->json);
+    json_array_begin(&report->json, "cases");
 }
 
 static bool write_end(struct report *report) {
-    vram_json_array_end(&report->json);
-    vram_json_unsigned(&report->json, "passed", report->passed);
-    vram_json_unsigned(&report->json, "failed", report->failed);
-    vram_json_unsigned(&report->json, "skipped", report->skipped);
+    json_array_end(&report->json);
+    json_unsigned(&report->json, "passed", report->passed);
+    json_unsigned(&report->json, "failed", report->failed);
+    json_unsigned(&report->json, "skipped", report->skipped);
     return output_json_end(&report->json);
 }
 

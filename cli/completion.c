@@ -275,10 +275,10 @@ static int print_json(const char *shell) {
         free(script);
         return say_failure("cannot write the script", VRAM_ERR_HOST_MEMORY);
     }
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.completion/1");
-    vram_json_text(&json, "shell", shell);
-    vram_json_text(&json, "script", script);
+    json_text(&json, "shell", shell);
+    json_text(&json, "script", script);
     free(script);
     return output_json_end(&json) ? EXIT_YES : EXIT_MISUSE;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * estimate.c: `vram estimate`: will a model fit, where, and with how much context. The flags that say how it is run
- * are spelled as llama.cpp spells them.
+ * estimate.c: `vram estimate`: will a model fit, where, and with how much context. The flags that
+ * say how it is run are spelled as llama.cpp spells them.
  */
 #include "estimate/estimate_job.h"
 

@@ -16,7 +16,8 @@ static void heading(const struct terminal *terminal, const char *text) {
     printf("\n");
 }
 
-/* "  -b, --backend=NAME      what it does", the text wrapped in its own column; below a name that reaches into it. */
+/* "  -b, --backend=NAME      what it does", the text wrapped in its own column; below a name that
+   reaches into it. */
 static void print_flags(const struct terminal *terminal, const struct flag *flags) {
     for (; flags->name != NULL; flags++) {
         printf("%*s", INDENT, "");
@@ -87,58 +88,58 @@ const struct flag command_flags[] = {
 /* --------------------------------------------------------------------- JSON */
 
 /* A list of words as a JSON array; empty for NULL. */
-static void write_words(vram_json *json, const char *key, const char *list) {
+static void write_words(struct json_out *json, const char *key, const char *list) {
     const char *word;
     size_t bytes;
-    vram_json_array_begin(json, key);
+    json_array_begin(json, key);
     while (words_next(&list, &word, &bytes)) {
         char text[WORD_MAX];
         snprintf(text, sizeof text, "%.*s", (int)bytes, word);
-        vram_json_text(json, NULL, text);
+        json_text(json, NULL, text);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
-static void write_flags(vram_json *json, const struct flag *flags) {
+static void write_flags(struct json_out *json, const struct flag *flags) {
     for (; flags->name != NULL; flags++) {
         char letter[2] = {flags->letter, 0};
-        vram_json_object_begin(json, NULL);
-        vram_json_text(json, "name", flags->name);
-        vram_json_text(json, "letter", letter[0] != 0 ? letter : NULL);
-        vram_json_text(json, "value", flags->value);
-        vram_json_text(json, "help", flags->help);
+        json_object_begin(json, NULL);
+        json_text(json, "name", flags->name);
+        json_text(json, "letter", letter[0] != 0 ? letter : NULL);
+        json_text(json, "value", flags->value);
+        json_text(json, "help", flags->help);
         write_words(json, "choices", flags->choices);
-        vram_json_object_end(json);
+        json_object_end(json);
     }
 }
 
-static void write_verb(vram_json *json, const struct verb *verb) {
-    vram_json_object_begin(json, NULL);
-    vram_json_text(json, "name", verb->name);
-    vram_json_text(json, "summary", verb->summary);
-    vram_json_text(json, "usage", verb->usage);
-    vram_json_text(json, "examples", verb->examples);
-    vram_json_array_begin(json, "flags");
+static void write_verb(struct json_out *json, const struct verb *verb) {
+    json_object_begin(json, NULL);
+    json_text(json, "name", verb->name);
+    json_text(json, "summary", verb->summary);
+    json_text(json, "usage", verb->usage);
+    json_text(json, "examples", verb->examples);
+    json_array_begin(json, "flags");
     write_flags(json, verb->flags);
     write_flags(json, common_flags);
-    vram_json_array_end(json);
-    vram_json_object_end(json);
+    json_array_end(json);
+    json_object_end(json);
 }
 
 /* The table itself, so that documents and tools can be held against it. */
 static int help_json(const struct verb *only) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.help/1");
-    vram_json_array_begin(&json, "flags");
+    json_array_begin(&json, "flags");
     write_flags(&json, command_flags);
-    vram_json_array_end(&json);
-    vram_json_array_begin(&json, "verbs");
+    json_array_end(&json);
+    json_array_begin(&json, "verbs");
     for (size_t i = 0; verb_table[i] != NULL; i++) {
         if (only == NULL || only == verb_table[i]) {
             write_verb(&json, verb_table[i]);
         }
     }
-    vram_json_array_end(&json);
+    json_array_end(&json);
     return output_json_end(&json) ? EXIT_YES : EXIT_MISUSE;
 }
 

@@ -208,105 +208,106 @@ static void print_survey(const struct terminal *terminal, const struct survey *s
 
 /* --------------------------------------------------------------------- JSON */
 
-static void write_backends(vram_json *json, const struct survey *survey) {
-    vram_json_array_begin(json, "backends");
+static void write_backends(struct json_out *json, const struct survey *survey) {
+    json_array_begin(json, "backends");
     for (uint32_t i = 0; i < survey->backend_count; i++) {
         const vram_backend_info *backend = &survey->backends[i];
-        vram_json_object_begin(json, NULL);
-        vram_json_text(json, "name", backend->name);
-        vram_json_bool(json, "present", backend->present);
-        vram_json_text(json, "version", backend->version[0] != 0 ? backend->version : NULL);
-        vram_json_unsigned(json, "device_count", backend->device_count);
-        vram_json_text(json, "reason", backend->present ? NULL : backend->reason);
-        vram_json_object_end(json);
+        json_object_begin(json, NULL);
+        json_text(json, "name", backend->name);
+        json_bool(json, "present", backend->present);
+        json_text(json, "version", backend->version[0] != 0 ? backend->version : NULL);
+        json_unsigned(json, "device_count", backend->device_count);
+        json_text(json, "reason", backend->present ? NULL : backend->reason);
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
-static void write_capabilities(vram_json *json, const vram_device_info *info) {
-    vram_json_object_begin(json, "caps");
+static void write_capabilities(struct json_out *json, const vram_device_info *info) {
+    json_object_begin(json, "caps");
     for (uint32_t i = 0; i < capability_count; i++) {
         uint32_t bit = capabilities[i].bit;
         if ((info->caps_known & bit) != 0) {
-            vram_json_bool(json, capabilities[i].name, (info->caps & bit) != 0);
+            json_bool(json, capabilities[i].name, (info->caps & bit) != 0);
         } else {
-            vram_json_null(json, capabilities[i].name);
+            json_null(json, capabilities[i].name);
         }
     }
-    vram_json_object_end(json);
+    json_object_end(json);
 }
 
 /* The same facts as the text has; what is unknown is null. */
-static void write_device(vram_json *json, const struct device_survey *device, uint32_t index) {
+static void write_device(struct json_out *json, const struct device_survey *device,
+                         uint32_t index) {
     const vram_device_info *info = &device->info;
     char uuid[UUID_TEXT_MAX];
-    vram_json_object_begin(json, NULL);
-    vram_json_unsigned(json, "index", index);
-    vram_json_text(json, "backend", info->backend);
-    vram_json_unsigned(json, "backend_index", info->backend_index);
-    vram_json_text(json, "name", info->name);
-    vram_json_text(json, "kind", device_kind_name(info->kind));
-    vram_json_text(json, "architecture", info->architecture[0] != 0 ? info->architecture : NULL);
-    vram_json_text(json, "uuid", info->uuid_known ? uuid_format(info->uuid, uuid) : NULL);
-    vram_json_text(json, "pci", info->pci_known ? info->pci : NULL);
-    vram_json_value(json, "memory_total_bytes", device->total_bytes);
-    vram_json_value(json, "memory_free_bytes", device->free_bytes);
-    vram_json_value(json, "alloc_granule_bytes", info->alloc_granule);
-    vram_json_value(json, "alloc_max_bytes", info->alloc_max);
-    vram_json_value(json, "vmm_granule_bytes", info->vmm_granule);
+    json_object_begin(json, NULL);
+    json_unsigned(json, "index", index);
+    json_text(json, "backend", info->backend);
+    json_unsigned(json, "backend_index", info->backend_index);
+    json_text(json, "name", info->name);
+    json_text(json, "kind", device_kind_name(info->kind));
+    json_text(json, "architecture", info->architecture[0] != 0 ? info->architecture : NULL);
+    json_text(json, "uuid", info->uuid_known ? uuid_format(info->uuid, uuid) : NULL);
+    json_text(json, "pci", info->pci_known ? info->pci : NULL);
+    json_value(json, "memory_total_bytes", device->total_bytes);
+    json_value(json, "memory_free_bytes", device->free_bytes);
+    json_value(json, "alloc_granule_bytes", info->alloc_granule);
+    json_value(json, "alloc_max_bytes", info->alloc_max);
+    json_value(json, "vmm_granule_bytes", info->vmm_granule);
     write_capabilities(json, info);
-    vram_json_text(json, "problem", device->problem[0] != 0 ? device->problem : NULL);
-    vram_json_object_end(json);
+    json_text(json, "problem", device->problem[0] != 0 ? device->problem : NULL);
+    json_object_end(json);
 }
 
 /* Bounds mean something for numbers only; the unit is said beside them. */
-static void write_option(vram_json *json, const vram_option_info *option) {
+static void write_option(struct json_out *json, const vram_option_info *option) {
     static const char *const units[] = {NULL, "1", "byte", "ns", NULL, "millionth"};
     const char *unit = option->type <= VRAM_OPTION_FRACTION ? units[option->type] : NULL;
     char value[512] = "";
     vram_option_source source = VRAM_OPTION_FROM_DEFAULT;
     vram_option_get(option->name, value, sizeof value, &source);
-    vram_json_object_begin(json, NULL);
-    vram_json_text(json, "name", option->name);
-    vram_json_text(json, "type", option_type_name(option->type));
-    vram_json_text(json, "value", value);
-    vram_json_text(json, "source", option_source_name(source));
-    vram_json_text(json, "default", option->default_text);
-    vram_json_text(json, "unit", unit);
-    vram_json_value(json, "minimum", (vram_value){option->minimum, unit != NULL});
-    vram_json_value(json, "maximum", (vram_value){option->maximum, unit != NULL});
-    vram_json_bool(json, "is_limit", option->is_limit);
-    vram_json_text(json, "help", option->help);
-    vram_json_object_end(json);
+    json_object_begin(json, NULL);
+    json_text(json, "name", option->name);
+    json_text(json, "type", option_type_name(option->type));
+    json_text(json, "value", value);
+    json_text(json, "source", option_source_name(source));
+    json_text(json, "default", option->default_text);
+    json_text(json, "unit", unit);
+    json_value(json, "minimum", (vram_value){option->minimum, unit != NULL});
+    json_value(json, "maximum", (vram_value){option->maximum, unit != NULL});
+    json_bool(json, "is_limit", option->is_limit);
+    json_text(json, "help", option->help);
+    json_object_end(json);
 }
 
 /* They are on stderr too, but whoever reads JSON may not look there. */
-static void write_problems(vram_json *json) {
+static void write_problems(struct json_out *json) {
     char text[512];
     size_t count = vram_option_problem(0, text, sizeof text);
-    vram_json_array_begin(json, "option_problems");
+    json_array_begin(json, "option_problems");
     for (size_t i = 0; i < count; i++) {
         vram_option_problem(i, text, sizeof text);
-        vram_json_text(json, NULL, text);
+        json_text(json, NULL, text);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
 static bool write_survey(const struct survey *survey) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.info/1");
     write_backends(&json, survey);
-    vram_json_array_begin(&json, "devices");
+    json_array_begin(&json, "devices");
     for (uint32_t i = 0; i < survey->device_count; i++) {
         write_device(&json, &survey->devices[i], i);
     }
-    vram_json_array_end(&json);
-    vram_json_value(&json, "best_device_index", (vram_value){survey->best, survey->best_known});
-    vram_json_array_begin(&json, "options");
+    json_array_end(&json);
+    json_value(&json, "best_device_index", (vram_value){survey->best, survey->best_known});
+    json_array_begin(&json, "options");
     for (size_t i = 0; i < vram_option_count(); i++) {
         write_option(&json, vram_option_at(i));
     }
-    vram_json_array_end(&json);
+    json_array_end(&json);
     write_problems(&json);
     return output_json_end(&json);
 }

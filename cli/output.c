@@ -75,29 +75,22 @@ int say_failure(const char *doing, vram_status status) {
     return EXIT_MISUSE;
 }
 
-static bool write_stdout(void *user, const char *text, size_t bytes) {
-    (void)user;
-    return fwrite(text, 1, bytes, stdout) == bytes;
-}
-
-void output_json_begin(vram_json *json, const char *schema) {
-    vram_json_begin(json, write_stdout, NULL, true);
-    vram_json_object_begin(json, NULL);
-    vram_json_text(json, "schema", schema);
-    vram_json_text(json, "version", vram_version_text());
+void output_json_begin(struct json_out *json, const char *schema) {
+    json_begin(json, stdout);
+    json_object_begin(json, NULL);
+    json_text(json, "schema", schema);
+    json_text(json, "version", vram_version_text());
 }
 
 /*
- * A refused write shows in ferror as well, and output_finish will say it once with its cause: only
- * a document that is wrong in itself is told here.
+ * output_finish reports a failed write, once and with its cause: here only a document that is wrong
+ * in itself is reported.
  */
-bool output_json_end(vram_json *json) {
-    vram_json_object_end(json);
-    vram_status status = vram_json_end(json);
-    putchar('\n');
-    if (status == VRAM_OK || ferror(stdout)) {
-        return status == VRAM_OK;
+bool output_json_end(struct json_out *json) {
+    json_object_end(json);
+    const char *mistake = json_end(json);
+    if (mistake != NULL) {
+        say_error("the JSON document is not whole: %s", mistake);
     }
-    say_failure("the JSON document is not whole", status);
-    return false;
+    return mistake == NULL && !ferror(stdout);
 }

@@ -8,6 +8,8 @@
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
+#include "json_out.h"
+
 #include <stdbool.h>
 #include <vram/vram.h>
 
@@ -36,9 +38,9 @@ const char *failure_text(vram_status status);
 int say_failure(const char *doing, vram_status status);
 
 /* Starts a verb's JSON document on stdout: {"schema": schema, "version": the library's. */
-void output_json_begin(vram_json *json, const char *schema);
+void output_json_begin(struct json_out *json, const char *schema);
 
 /* Ends it with } and a line break. False after one line on stderr when it is not whole. */
-bool output_json_end(vram_json *json);
+bool output_json_end(struct json_out *json);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race.h: the transfer race of `vram tour`: the same frames brought to the host in four ways, and how long each
- * took. A frame is made on the device, travels, and the host adds it up.
+ * race.h: the transfer race of `vram tour`: the same frames brought to the host in four ways, and
+ * how long each took. A frame is made on the device, travels, and the host adds it up.
  */
 #ifndef RACE_H
 #define RACE_H
@@ -32,16 +32,16 @@ struct race {
     void *user;
     struct racer racers[RACERS];
 
-    /* While it runs: a handle on the device of its own, so that all that was taken goes with it, page-locked
-       memory that the library keeps for copies included. */
+    /* While it runs: a handle on the device of its own, so that all that was taken goes with it,
+       page-locked memory that the library keeps for copies included. */
     vram_device *device;
     vram_queue *queue;
     vram_addr source; /* of the frames, on the device */
 };
 
 /*
- * Runs all four. False: a call failed for another reason than that the device lacks something; the status
- * says why, or is VRAM_ERR_CORRUPT for a frame that was not what it had to be.
+ * Runs all four. False: a call failed for another reason than that the device lacks something; the
+ * status says why, or is VRAM_ERR_CORRUPT for a frame that was not what it had to be.
  */
 bool race_run(struct race *race, vram_status *status);
 

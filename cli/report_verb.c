@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_verb.c: `vram report`: what a trace shows: the peak and who had it, leaks, churn, fragmentation, and
- * what to do about them.
+ * report_verb.c: `vram report`: what a trace shows: the peak and who had it, leaks, churn,
+ * fragmentation, and what to do about them.
  */
 #include "replay/trace_reader.h"
 #include "report/report_view.h"

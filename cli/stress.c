@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stress.c: `vram stress`: a soak of any device for as long as one likes, or a script that leads a pool
- * through every level of pressure and every way out of it.
+ * stress.c: `vram stress`: a soak of any device for as long as one likes, or a script that leads a
+ * pool through every level of pressure and every way out of it.
  */
 #include "stress/stress.h"
 
@@ -55,39 +55,39 @@ static void print_soak(const struct terminal *terminal, const struct soak_result
     printf("\n");
 }
 
-static void begin_json(vram_json *json, const char *what, const struct target *target) {
+static void begin_json(struct json_out *json, const char *what, const struct target *target) {
     output_json_begin(json, "vram.stress/1");
-    vram_json_text(json, "what", what);
-    vram_json_object_begin(json, "device");
-    vram_json_unsigned(json, "index", target->index);
-    vram_json_text(json, "backend", target->info.backend);
-    vram_json_text(json, "name", target->info.name);
-    vram_json_object_end(json);
+    json_text(json, "what", what);
+    json_object_begin(json, "device");
+    json_unsigned(json, "index", target->index);
+    json_text(json, "backend", target->info.backend);
+    json_text(json, "name", target->info.name);
+    json_object_end(json);
 }
 
 static bool write_soak(const struct target *target, const struct soak_plan *plan,
                        const struct soak_result *result) {
-    vram_json json;
+    struct json_out json;
     begin_json(&json, "soak", target);
-    vram_json_unsigned(&json, "threads", plan->threads);
-    vram_json_unsigned(&json, "seed", plan->seed);
-    vram_json_unsigned(&json, "duration_ns", (uint64_t)(result->seconds * 1e9));
-    vram_json_unsigned(&json, "limit_bytes", result->limit_bytes);
-    vram_json_unsigned(&json, "allocs", result->allocs);
-    vram_json_unsigned(&json, "frees", result->frees);
-    vram_json_unsigned(&json, "refusals", result->refusals);
-    vram_json_unsigned(&json, "failures", result->failures);
-    vram_json_text(&json, "first_failure", result->first[0] != 0 ? result->first : NULL);
-    vram_json_unsigned(&json, "verified", result->verified);
-    vram_json_unsigned(&json, "wrong", result->wrong);
-    vram_json_number(&json, "hit_rate", result->stats.hit_rate);
-    vram_json_unsigned(&json, "peak_reserved_bytes", result->stats.peak_reserved_bytes);
-    vram_json_unsigned(&json, "halved", result->stats.response_steps[VRAM_RESPONSE_HALVE]);
-    vram_json_unsigned(&json, "dropped", result->stats.response_steps[VRAM_RESPONSE_DROP]);
-    vram_json_unsigned(&json, "emergencies", result->stats.response_steps[VRAM_RESPONSE_EMERGENCY]);
-    vram_json_unsigned(&json, "ladder_runs", result->stats.ladder_runs);
-    vram_json_unsigned(&json, "left_bytes", result->left_bytes);
-    vram_json_bool(&json, "good", soak_is_good(result));
+    json_unsigned(&json, "threads", plan->threads);
+    json_unsigned(&json, "seed", plan->seed);
+    json_unsigned(&json, "duration_ns", (uint64_t)(result->seconds * 1e9));
+    json_unsigned(&json, "limit_bytes", result->limit_bytes);
+    json_unsigned(&json, "allocs", result->allocs);
+    json_unsigned(&json, "frees", result->frees);
+    json_unsigned(&json, "refusals", result->refusals);
+    json_unsigned(&json, "failures", result->failures);
+    json_text(&json, "first_failure", result->first[0] != 0 ? result->first : NULL);
+    json_unsigned(&json, "verified", result->verified);
+    json_unsigned(&json, "wrong", result->wrong);
+    json_number(&json, "hit_rate", result->stats.hit_rate);
+    json_unsigned(&json, "peak_reserved_bytes", result->stats.peak_reserved_bytes);
+    json_unsigned(&json, "halved", result->stats.response_steps[VRAM_RESPONSE_HALVE]);
+    json_unsigned(&json, "dropped", result->stats.response_steps[VRAM_RESPONSE_DROP]);
+    json_unsigned(&json, "emergencies", result->stats.response_steps[VRAM_RESPONSE_EMERGENCY]);
+    json_unsigned(&json, "ladder_runs", result->stats.ladder_runs);
+    json_unsigned(&json, "left_bytes", result->left_bytes);
+    json_bool(&json, "good", soak_is_good(result));
     return output_json_end(&json);
 }
 
@@ -135,21 +135,21 @@ static void print_script(const struct terminal *terminal, const struct script_re
 }
 
 static bool write_script(const struct target *target, const struct script_result *result) {
-    vram_json json;
+    struct json_out json;
     begin_json(&json, "pressure", target);
-    vram_json_unsigned(&json, "unit_bytes", result->unit_bytes);
-    vram_json_array_begin(&json, "lines");
+    json_unsigned(&json, "unit_bytes", result->unit_bytes);
+    json_array_begin(&json, "lines");
     for (uint32_t i = 0; i < result->count; i++) {
-        vram_json_object_begin(&json, NULL);
-        vram_json_text(&json, "name", result->lines[i].name);
-        vram_json_unsigned(&json, "planned", result->lines[i].planned);
-        vram_json_unsigned(&json, "found", result->lines[i].found);
-        vram_json_object_end(&json);
+        json_object_begin(&json, NULL);
+        json_text(&json, "name", result->lines[i].name);
+        json_unsigned(&json, "planned", result->lines[i].planned);
+        json_unsigned(&json, "found", result->lines[i].found);
+        json_object_end(&json);
     }
-    vram_json_array_end(&json);
-    vram_json_unsigned(&json, "skipped", result->skipped);
-    vram_json_unsigned(&json, "wrong", result->wrong);
-    vram_json_bool(&json, "good", result->wrong == 0);
+    json_array_end(&json);
+    json_unsigned(&json, "skipped", result->skipped);
+    json_unsigned(&json, "wrong", result->wrong);
+    json_bool(&json, "good", result->wrong == 0);
     return output_json_end(&json);
 }
 

@@ -59,7 +59,8 @@ uint32_t terminal_columns(const char *text);
 void terminal_wrap(const struct terminal *terminal, enum style style, uint32_t indent,
                    const char *text);
 
-/* A bar of `columns` characters, `part` of `whole` of it full; green, yellow from 75 %, red 90 %. */
+/* A bar of `columns` characters, `part` of `whole` of it full; green, yellow from 75 %, red 90
+   %. */
 void terminal_bar(const struct terminal *terminal, uint32_t columns, uint64_t part, uint64_t whole);
 
 /* Writes a duration for people: "840 ns", "12.3 us", "4.56 ms", "1.20 s". Returns `text`. */

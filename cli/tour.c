@@ -108,7 +108,8 @@ static void print_stage(const struct terminal *terminal, const struct stage *sta
     printf("\n");
 }
 
-/* The slowest has the whole bar. Without prices a simulation has no times, and there is no race to see. */
+/* The slowest has the whole bar. Without prices a simulation has no times, and there is no race to
+   see. */
 static void print_race(const struct terminal *terminal, const struct race *race) {
     uint64_t most = 0;
     for (int i = 0; i < RACERS; i++) {
@@ -190,20 +191,20 @@ static void print_end(const struct terminal *terminal, const vram_memory_info *l
 }
 
 /* Empty when the tour did not come that far. */
-static void write_race(vram_json *json, const struct race *race) {
-    vram_json_array_begin(json, "race");
+static void write_race(struct json_out *json, const struct race *race) {
+    json_array_begin(json, "race");
     for (int i = 0; i < RACERS && race->racers[i].name != NULL; i++) {
         const struct racer *racer = &race->racers[i];
-        vram_json_object_begin(json, NULL);
-        vram_json_text(json, "name", racer->name);
-        vram_json_text(json, "about", racer->about);
-        vram_json_text(json, "reason", racer->ran ? NULL : racer->reason);
-        vram_json_unsigned(json, "frames", RACE_FRAMES);
-        vram_json_unsigned(json, "frame_bytes", race->bytes);
-        vram_json_value(json, "duration_ns", (vram_value){racer->ns, racer->ran});
-        vram_json_object_end(json);
+        json_object_begin(json, NULL);
+        json_text(json, "name", racer->name);
+        json_text(json, "about", racer->about);
+        json_text(json, "reason", racer->ran ? NULL : racer->reason);
+        json_unsigned(json, "frames", RACE_FRAMES);
+        json_unsigned(json, "frame_bytes", race->bytes);
+        json_value(json, "duration_ns", (vram_value){racer->ns, racer->ran});
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
 /* held_bytes is known only when the last step was reached: it is the one that asks. */
@@ -211,29 +212,29 @@ static bool write_tour(const struct tour *tour, const struct stage *stages, size
                        bool passed) {
     static const char *const results[] = {"done", "skipped", "differed", "failed"};
     const vram_device_info *info = &tour->target->info;
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.tour/1");
-    vram_json_text(&json, "backend", info->backend);
-    vram_json_unsigned(&json, "device", tour->target->index);
-    vram_json_text(&json, "device_name", info->name);
-    vram_json_text(&json, "clock", is_simulated(tour) ? "simulated" : "wall");
-    vram_json_array_begin(&json, "steps");
+    json_text(&json, "backend", info->backend);
+    json_unsigned(&json, "device", tour->target->index);
+    json_text(&json, "device_name", info->name);
+    json_text(&json, "clock", is_simulated(tour) ? "simulated" : "wall");
+    json_array_begin(&json, "steps");
     for (size_t i = 0; i < count; i++) {
-        vram_json_object_begin(&json, NULL);
-        vram_json_text(&json, "name", tour->route[i]->name);
-        vram_json_text(&json, "story", tour->route[i]->story);
-        vram_json_text(&json, "result", results[stages[i].result]);
-        vram_json_text(&json, "remark", stages[i].remark[0] != 0 ? stages[i].remark : NULL);
-        vram_json_unsigned(&json, "duration_ns", stages[i].duration_ns);
-        vram_json_value(&json, "moved_bytes",
-                        (vram_value){stages[i].moved_bytes, stages[i].moved_bytes > 0});
-        vram_json_object_end(&json);
+        json_object_begin(&json, NULL);
+        json_text(&json, "name", tour->route[i]->name);
+        json_text(&json, "story", tour->route[i]->story);
+        json_text(&json, "result", results[stages[i].result]);
+        json_text(&json, "remark", stages[i].remark[0] != 0 ? stages[i].remark : NULL);
+        json_unsigned(&json, "duration_ns", stages[i].duration_ns);
+        json_value(&json, "moved_bytes",
+                   (vram_value){stages[i].moved_bytes, stages[i].moved_bytes > 0});
+        json_object_end(&json);
     }
-    vram_json_array_end(&json);
+    json_array_end(&json);
     write_race(&json, &tour->race);
-    vram_json_bool(&json, "passed", passed);
-    vram_json_value(&json, "held_bytes",
-                    (vram_value){tour->left.held_bytes, count == tour->route_count});
+    json_bool(&json, "passed", passed);
+    json_value(&json, "held_bytes",
+               (vram_value){tour->left.held_bytes, count == tour->route_count});
     return output_json_end(&json);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 03_scope: memory that goes with the part of the program that needed it, whichever way that part is left.
- * What outlives it is taken out of the scope.
+ * 03_scope: memory that goes with the part of the program that needed it, whichever way that part
+ * is left. What outlives it is taken out of the scope.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@ static void must(vram_status status) {
     }
 }
 
-/* Two blocks to work with and one for the result, which is all that is left if there is room for it. */
+/* Two blocks to work with and one for the result, which is all that is left if there is room for
+   it. */
 static vram_status compute(vram_scope *scope, vram_queue *queue, uint64_t bytes,
                            vram_addr *result) {
     vram_addr left, right, sum;

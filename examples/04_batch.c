@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 04_batch: buffers of several precisions that come together, side by side in one block and filled from the
- * host; or not at all, when there is no room for the last of them.
+ * 04_batch: buffers of several precisions that come together, side by side in one block and filled
+ * from the host; or not at all, when there is no room for the last of them.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 05_growth: a simulation whose number of nodes is not known before it runs. Its buffer grows by a policy, in
- * place as long as the memory behind it can be had: then the address stays and nothing is copied. What it
- * contained is there after each step.
+ * 05_growth: a simulation whose number of nodes is not known before it runs. Its buffer grows by a
+ * policy, in place as long as the memory behind it can be had: then the address stays and nothing
+ * is copied. What it contained is there after each step.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,14 +42,18 @@ int main(void) {
     vram_queue *queue;
     vram_pool *pool;
     vram_buffer *nodes;
-    vram_growth growth;
+    vram_growth growth = {.size = sizeof growth, /* half as much again, 4 bytes a node */
+                          .policy = VRAM_GROWTH_FACTOR,
+                          .factor_ppm = 1500000,
+                          .min_bytes = 4096,
+                          .max_bytes = UINT64_C(1) << 30,
+                          .element_bytes = 4};
     vram_addr addr;
     must(vram_context_create(&options, &context));
     must(vram_device_open(context, 0, &device));
     must(vram_queue_create(device, NULL, &queue));
     must(vram_pool_create(device, NULL, &pool));
     must(vram_buffer_create(pool, 0, queue, NULL, &nodes));
-    must(vram_growth_preset("default", &growth)); /* half as much again, 4 bytes a node */
     must(vram_buffer_growth_set(nodes, &growth));
 
     uint64_t count = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 08_out_of_memory: what happens when memory runs out. A simulated device of 8 GiB is filled until a request
- * is refused; the report says why. Then a callback lets go of a cache, and the same request succeeds.
+ * 08_out_of_memory: what happens when memory runs out. A simulated device of 8 GiB is filled until
+ * a request is refused; the report says why. Then a callback lets go of a cache, and the same
+ * request succeeds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,11 @@ static uint64_t let_go(void *user, const vram_oom_event *event) {
     return bytes;
 }
 
+static bool print(void *user, const char *text, size_t bytes) {
+    (void)user;
+    return fwrite(text, 1, bytes, stdout) == bytes;
+}
+
 static vram_status alloc(vram_pool *pool, uint64_t bytes, const char *tag, vram_addr *addr) {
     vram_alloc_options options = {.size = sizeof options, .tag = tag};
     return vram_alloc_with(pool, bytes, NULL, &options, addr);
@@ -48,7 +54,6 @@ int main(void) {
     vram_pool_options named = {.size = sizeof named, .name = "model"};
     vram_oom_report report = {.size = sizeof report};
     struct cache cache = {.pool = NULL};
-    char text[VRAM_OOM_TEXT_MAX];
     vram_device *device;
     vram_addr addr;
     uint64_t id;
@@ -66,8 +71,7 @@ int main(void) {
     vram_status status = alloc(cache.pool, GIB, "activations", &addr);
     printf("%s\n", vram_status_name(status));
     must(vram_oom_report_get(cache.pool, &report));
-    vram_oom_report_text(&report, text, sizeof text);
-    printf("%s", text);
+    must(vram_oom_report_write(&report, VRAM_REPORT_TEXT, print, NULL));
 
     must(vram_oom_callback_add(device, let_go, &cache, &id));
     status = alloc(cache.pool, GIB, "activations", &addr);

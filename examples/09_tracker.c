@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 09_tracker: knowing every block. A tracked pool tells which blocks are live, whose they are, what was live at
- * its peak, and which one nobody has freed.
+ * 09_tracker: knowing every block. A tracked pool tells which blocks are live, whose they are, what
+ * was live at its peak, and which one nobody has freed.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 10_devices: two GPUs, simulated here. The first that has room for a model gets it; when its memory is
- * used up the next model goes to the other one, and data goes from one to the other without the host.
+ * 10_devices: two GPUs, simulated here. The first that has room for a model gets it; when its
+ * memory is used up the next model goes to the other one, and data goes from one to the other
+ * without the host.
  */
 #include <stdio.h>
 #include <stdlib.h>

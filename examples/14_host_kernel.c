@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 14_host_kernel: y = a * x + y on the host, with memory from a pool. The kernel is a C function that is
- * called once for each group and loops over its items. Addresses are pointers.
+ * 14_host_kernel: y = a * x + y on the host, with memory from a pool. The kernel is a C function
+ * that is called once for each group and loops over its items. Addresses are pointers.
  */
 #include "saxpy.h"
 

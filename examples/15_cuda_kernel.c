@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * 15_cuda_kernel: y = a * x + y on a CUDA device, with memory from a pool. The kernel is
- * shaders/saxpy.cu, compiled to PTX ahead of time, which the driver compiles for the device it finds.
- * Addresses are device pointers as they are.
+ * shaders/saxpy.cu, compiled to PTX ahead of time, which the driver compiles for the device it
+ * finds. Addresses are device pointers as they are.
  */
 #include "saxpy.h"
 #include "shaders/saxpy_ptx.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * 16_opencl_kernel: y = a * x + y on an OpenCL device, with memory from a pool. The device's driver
- * compiles the text below. Addresses reach the kernel as pointers where the device has shared memory, else
- * as the cl_mem of the block.
+ * compiles the text below. Addresses reach the kernel as pointers where the device has shared
+ * memory, else as the cl_mem of the block.
  */
 #include "saxpy.h"
 

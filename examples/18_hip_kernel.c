@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 18_hip_kernel: y = a * x + y on an AMD GPU, with memory from a pool. A code object is made for one kind of
- * GPU, so this program reads the one for yours:
+ * 18_hip_kernel: y = a * x + y on an AMD GPU, with memory from a pool. A code object is made for
+ * one kind of GPU, so this program reads the one for yours:
  *
  *     hipcc --genco --offload-arch=gfx942 examples/shaders/saxpy.hip -o saxpy.co
  *     build/examples/18_hip_kernel saxpy.co

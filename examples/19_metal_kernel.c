@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 19_metal_kernel: y = a * x + y on a Metal device, with memory from a pool. Metal compiles the text below.
- * An address reaches the kernel as the MTLBuffer it lies in, with its offset, at the index of the
- * argument. Not run on hardware yet.
+ * 19_metal_kernel: y = a * x + y on a Metal device, with memory from a pool. Metal compiles the
+ * text below. An address reaches the kernel as the MTLBuffer it lies in, with its offset, at the
+ * index of the argument. Not run on hardware yet.
  */
 #include "saxpy.h"
 

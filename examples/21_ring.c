@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 21_ring: a kernel that is launched once and answers messages until it is told to end. On a CUDA device it is
- * shaders/ring_echo.cu; elsewhere the host runs the same lines in C.
+ * 21_ring: a kernel that is launched once and answers messages until it is told to end. On a CUDA
+ * device it is shaders/ring_echo.cu; elsewhere the host runs the same lines in C.
  */
 #include "ring_echo.h"
 

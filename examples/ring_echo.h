@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_echo.h: the kernel of 21_ring: PTX of shaders/ring_echo.cu where the device takes that, else the same lines as
- * a C function.
+ * ring_echo.h: the kernel of 21_ring: PTX of shaders/ring_echo.cu where the device takes that, else
+ * the same lines as a C function.
  */
 #ifndef RING_ECHO_H
 #define RING_ECHO_H

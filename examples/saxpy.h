@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * saxpy.h: y = a * x + y on a device, with memory from a pool: what the examples with a kernel have in
- * common. Each brings the kernel in the language of its backend. address_mask says which arguments are
- * addresses, so that they reach the kernel as whatever the backend has for a pointer (docs/kernels.md).
+ * saxpy.h: y = a * x + y on a device, with memory from a pool: what the examples with a kernel have
+ * in common. Each brings the kernel in the language of its backend. address_mask says which
+ * arguments are addresses, so that they reach the kernel as whatever the backend has for a pointer
+ * (docs/kernels.md).
  */
 #ifndef SAXPY_H
 #define SAXPY_H

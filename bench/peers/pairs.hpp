@@ -3,9 +3,9 @@
  * pairs.hpp: how `vram bench alloc` measures, for allocators that only C++ can reach.
  *
  * The same patterns, samples and JSON keys: pairs of an allocation and its free, or bursts of 1000
- * freed in random order, by threads with a stream each that start together, in samples of a fraction
- * of a millisecond; ns of a sample are from the first start to the last end. Nothing is allocated while
- * the clock runs but by the allocator that is measured.
+ * freed in random order, by threads with a stream each that start together, in samples of a
+ * fraction of a millisecond; ns of a sample are from the first start to the last end. Nothing is
+ * allocated while the clock runs but by the allocator that is measured.
  *
  * An allocator is a class with
  *     void begin(int thread);                 on the thread: device and stream
@@ -159,7 +159,8 @@ template <class Allocator> class Contest {
         }
     }
 
-    /* All threads run `pairs_` pairs; ns from the first start to the last end, 0 after a failure. */
+    /* All threads run `pairs_` pairs; ns from the first start to the last end, 0 after a
+       failure. */
     uint64_t sample() {
         at_gate_ = 0;
         done_ = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torch_peer: PyTorch's caching allocator, called from C++ as tensors call it, measured as pairs.hpp
- * says. PYTORCH_ALLOC_CONF chooses its settings as usual.
+ * torch_peer: PyTorch's caching allocator, called from C++ as tensors call it, measured as
+ * pairs.hpp says. PYTORCH_ALLOC_CONF chooses its settings as usual.
  */
 #include "pairs.hpp"
 

@@ -2,8 +2,9 @@
 /*
  * contest.c: see contest.h.
  *
- * Each entry is warmed up and its sample made long enough for the clock; then samples of all entries
- * take turns until the time is used up. A slow entry has fewer samples, spread over the whole time.
+ * Each entry is warmed up and its sample made long enough for the clock; then samples of all
+ * entries take turns until the time is used up. A slow entry has fewer samples, spread over the
+ * whole time.
  */
 #include "bench/contest.h"
 #include "bench/conveyor.h"
@@ -164,7 +165,8 @@ static bool make_lanes(const struct stage *stage, struct entry *entry) {
 
 /* ------------------------------------------------------------------- samples */
 
-/* A thread that has slept finds its caches cold: a part of the work is done before the clock runs. */
+/* A thread that has slept finds its caches cold: a part of the work is done before the clock
+   runs. */
 static bool prelude_task(void *user, uint32_t index) {
     const struct stage *stage = user;
     struct lane *lane = &stage->entry->lanes[index];
@@ -218,8 +220,9 @@ static uint64_t quickest_turn(struct stage *stage, struct entry *entry, uint64_t
     return least;
 }
 
-/* A cache that had to give its blocks away lets thousands pass before it keeps one again, however long
-   they take: on a busy machine a warm-up by the clock alone ends too early. False when it failed. */
+/* A cache that had to give its blocks away lets thousands pass before it keeps one again, however
+   long they take: on a busy machine a warm-up by the clock alone ends too early. False when it
+   failed. */
 static bool run_long(struct stage *stage, struct entry *entry) {
     uint64_t done = 0, total = 0;
     for (uint64_t pairs = entry->pairs; done < WARM_PAIRS && total < WARM_MOST_NS; pairs *= 2) {
@@ -233,8 +236,8 @@ static bool run_long(struct stage *stage, struct entry *entry) {
     return true;
 }
 
-/* Finds the number of pairs that makes a sample, and leaves the entry warm. Returns the sample's ns.
-   The first turns tell what starting costs (threads must be woken): it does not count. */
+/* Finds the number of pairs that makes a sample, and leaves the entry warm. Returns the sample's
+   ns. The first turns tell what starting costs (threads must be woken): it does not count. */
 static uint64_t warm_up(struct stage *stage, struct entry *entry) {
     uint64_t goal = lane_count(stage->contest, entry) > 1 ? SAMPLE_TOGETHER_NS : SAMPLE_NS;
     uint64_t total = 0, pairs = stage->contest->plan.pattern == PATTERN_BURST ? BURST_BLOCKS : 1;

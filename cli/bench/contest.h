@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * contest.h: what `vram bench alloc` measures: allocators that enter a contest, and the rules that are
- * the same for all of them.
+ * contest.h: what `vram bench alloc` measures: allocators that enter a contest, and the rules that
+ * are the same for all of them.
  *
- * An entry is one allocator. The same threads run all entries in turn, in samples of a fraction of a
- * millisecond, so that whatever disturbs the machine disturbs all of them alike. Each allocator's
- * loop is compiled of its own (loop.h) and calls it as a program calls a shared library, through one
- * pointer: nothing of the frame lies between.
+ * An entry is one allocator. The same threads run all entries in turn, in samples of a fraction of
+ * a millisecond, so that whatever disturbs the machine disturbs all of them alike. Each allocator's
+ * loop is compiled of its own (loop.h) and calls it as a program calls a shared library, through
+ * one pointer: nothing of the frame lies between.
  */
 #ifndef CONTEST_H
 #define CONTEST_H
@@ -19,7 +19,8 @@
 enum pattern {
     PATTERN_PAIR,  /* allocates and frees, in a loop */
     PATTERN_BURST, /* allocates BURST_BLOCKS, frees them in random order */
-    PATTERN_MIXED, /* replaces one of MIXED_SLOTS blocks by one of another size, sizes of size_table */
+    /* replaces one of MIXED_SLOTS blocks by one of another size, sizes of size_table */
+    PATTERN_MIXED,
     PATTERN_HANDOVER /* allocates on one thread, frees on another */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy_driver.h: copies as a program makes them without libvram, the measure of `vram bench copy`. On CUDA the
- * driver's own entry points are called; elsewhere the backend's bare copies stand in for them, which add a
- * check of addresses and nothing else.
+ * copy_driver.h: copies as a program makes them without libvram, the measure of `vram bench copy`.
+ * On CUDA the driver's own entry points are called; elsewhere the backend's bare copies stand in
+ * for them, which add a check of addresses and nothing else.
  */
 #ifndef COPY_DRIVER_H
 #define COPY_DRIVER_H
@@ -22,7 +22,8 @@ struct copy_driver {
                       bool pinned);
     bool (*to_host)(struct copy_driver *driver, void *to, vram_addr from, uint64_t bytes,
                     bool pinned);
-    /* Waits until all copies so far have arrived: some that have returned are still on the bus. NULL: none are. */
+    /* Waits until all copies so far have arrived: some that have returned are still on the bus.
+       NULL: none are. */
     bool (*settle)(struct copy_driver *driver);
     /* Page-locks and gives back so many bytes. */
     bool (*pair)(struct copy_driver *driver, uint64_t bytes);

@@ -35,7 +35,8 @@ static void add_goal(struct copy_goal *goals, uint32_t *count, const char *what,
     one->known = times_as_fast(ours, measure, &one->reached);
 }
 
-/* The lower of what the host's threads copy and what the bus takes bounds a copy of ordinary memory. */
+/* The lower of what the host's threads copy and what the bus takes bounds a copy of ordinary
+   memory. */
 static const struct way *bound_of(const struct way ways[COPY_WAYS]) {
     const struct way *all = &ways[MEMCPY_ALL], *pinned = &ways[DRIVER_PINNED];
     return way_measured(pinned) && pinned->median_ns > all->median_ns ? pinned : all;
@@ -155,71 +156,71 @@ void copy_print(const struct terminal *terminal, const struct target *target,
 
 /* ---------------------------------------------------------------------- JSON */
 
-static void write_size(vram_json *json, const struct copy_size *size) {
-    vram_json_object_begin(json, NULL);
-    vram_json_unsigned(json, "bytes", size->bytes);
+static void write_size(struct json_out *json, const struct copy_size *size) {
+    json_object_begin(json, NULL);
+    json_unsigned(json, "bytes", size->bytes);
     for (int direction = 0; direction < DIRECTIONS; direction++) {
         const struct way *ways = size->ways[direction];
-        vram_json_object_begin(json, direction_names[direction]);
+        json_object_begin(json, direction_names[direction]);
         ways_write(json, ways, COPY_WAYS);
         ways_write_ratio(json, "ratio_driver", &ways[DRIVER_PAGEABLE], &ways[VRAM_PAGEABLE]);
         ways_write_ratio(json, "ratio_bound", bound_of(ways), &ways[VRAM_PAGEABLE]);
         ways_write_ratio(json, "ratio_pinned", &ways[DRIVER_PINNED], &ways[VRAM_PINNED]);
-        vram_json_object_end(json);
+        json_object_end(json);
     }
-    vram_json_object_end(json);
+    json_object_end(json);
 }
 
-static void write_goals(vram_json *json, const struct copying *copying) {
+static void write_goals(struct json_out *json, const struct copying *copying) {
     struct copy_goal goals[GOALS_MAX];
     uint32_t count = copy_goals(copying, goals);
-    vram_json_array_begin(json, "goals");
+    json_array_begin(json, "goals");
     for (uint32_t i = 0; i < count; i++) {
-        vram_json_object_begin(json, NULL);
-        vram_json_text(json, "name", goals[i].name);
-        vram_json_number(json, "goal", goals[i].goal);
+        json_object_begin(json, NULL);
+        json_text(json, "name", goals[i].name);
+        json_number(json, "goal", goals[i].goal);
         if (goals[i].known) {
-            vram_json_number(json, "reached", goals[i].reached);
-            vram_json_bool(json, "met", goals[i].reached >= goals[i].goal);
+            json_number(json, "reached", goals[i].reached);
+            json_bool(json, "met", goals[i].reached >= goals[i].goal);
         } else {
-            vram_json_null(json, "reached");
-            vram_json_null(json, "met");
+            json_null(json, "reached");
+            json_null(json, "met");
         }
-        vram_json_object_end(json);
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
 bool copy_write(const struct target *target, const struct copying *copying) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench.copy/1");
-    vram_json_text(&json, "bench", "copy");
+    json_text(&json, "bench", "copy");
     ways_write_device(&json, target);
-    vram_json_unsigned(&json, "threads", copying->threads);
-    vram_json_array_begin(&json, "sizes");
+    json_unsigned(&json, "threads", copying->threads);
+    json_array_begin(&json, "sizes");
     for (uint32_t i = 0; i < copying->size_count; i++) {
         write_size(&json, &copying->sizes[i]);
     }
-    vram_json_array_end(&json);
-    vram_json_object_begin(&json, "batch");
-    vram_json_unsigned(&json, "copies", copying->batch_count);
-    vram_json_unsigned(&json, "bytes", BATCH_BYTES);
+    json_array_end(&json);
+    json_object_begin(&json, "batch");
+    json_unsigned(&json, "copies", copying->batch_count);
+    json_unsigned(&json, "bytes", BATCH_BYTES);
     ways_write(&json, copying->batch, BATCH_WAYS);
     ways_write_ratio(&json, "ratio_one_by_one", &copying->batch[ONE_BY_ONE],
                      &copying->batch[BATCHED]);
     ways_write_ratio(&json, "ratio_submitted", &copying->batch[SUBMITTED],
                      &copying->batch[BATCHED]);
-    vram_json_object_end(&json);
-    vram_json_array_begin(&json, "pinned_pairs");
+    json_object_end(&json);
+    json_array_begin(&json, "pinned_pairs");
     for (uint32_t i = 0; i < copying->pair_count; i++) {
         const struct copy_pair *pair = &copying->pairs[i];
-        vram_json_object_begin(&json, NULL);
-        vram_json_unsigned(&json, "bytes", pair->bytes);
+        json_object_begin(&json, NULL);
+        json_unsigned(&json, "bytes", pair->bytes);
         ways_write(&json, pair->ways, PAIR_WAYS);
         ways_write_ratio(&json, "ratio_driver", &pair->ways[PAIR_DRIVER], &pair->ways[PAIR_POOL]);
-        vram_json_object_end(&json);
+        json_object_end(&json);
     }
-    vram_json_array_end(&json);
+    json_array_end(&json);
     write_goals(&json, copying);
     return output_json_end(&json);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copying.c: `vram bench copy`: copies between host and device, beside the driver's own and beside what the
- * host's memory allows, in the same run.
+ * copying.c: `vram bench copy`: copies between host and device, beside the driver's own and beside
+ * what the host's memory allows, in the same run.
  *
- * Of each size all ways run in turn, over and over, so that whatever disturbs the machine disturbs all of them
- * alike. Each is tried once before, with contents of its own, and every byte of that copy is looked at. Then
- * many small copies, in one call and one by one; and page-locked memory from a pool and from the driver.
+ * Of each size all ways run in turn, over and over, so that whatever disturbs the machine disturbs
+ * all of them alike. Each is tried once before, with contents of its own, and every byte of that
+ * copy is looked at. Then many small copies, in one call and one by one; and page-locked memory
+ * from a pool and from the driver.
  */
 #include "bench/copying.h"
 

@@ -10,7 +10,8 @@
 
 enum { TO_DEVICE, TO_HOST, DIRECTIONS };
 
-/* One copy of one size, each way. Those of the host show what bounds a copy through page-locked memory. */
+/* One copy of one size, each way. Those of the host show what bounds a copy through page-locked
+   memory. */
 enum {
     VRAM_PAGEABLE, /* libvram, from and to ordinary memory */
     VRAM_PINNED,   /* libvram, from and to page-locked memory */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_copy.c: NVIDIA's own copies and page-locked memory, by the driver's entry points, which are what
- * cudaMemcpy, cudaMemcpyAsync and cudaMallocHost call. The primary context is used, as libvram does.
+ * cuda_copy.c: NVIDIA's own copies and page-locked memory, by the driver's entry points, which are
+ * what cudaMemcpy, cudaMemcpyAsync and cudaMallocHost call. The primary context is used, as libvram
+ * does.
  */
 #include "bench/copy_driver.h"
 
@@ -70,8 +71,9 @@ static bool to_host(struct copy_driver *driver, void *to, vram_addr from, uint64
            good(driver, cuda->stream_wait(cuda->stream), "cuStreamSynchronize");
 }
 
-/* cuMemcpyHtoD returns when ordinary memory has been read, and at small sizes that is before it has arrived. It goes
-   through the default stream, for which a stream that does not block with it does not wait. */
+/* cuMemcpyHtoD returns when ordinary memory has been read, and at small sizes that is before it has
+   arrived. It goes through the default stream, for which a stream that does not block with it does
+   not wait. */
 static bool settle(struct copy_driver *driver) {
     const struct cuda_copy *cuda = driver->state;
     return good(driver, cuda->stream_wait(NULL), "cuStreamSynchronize");

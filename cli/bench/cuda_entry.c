@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_entry.c: NVIDIA's own allocators enter the contest: cudaMallocAsync with a pool that keeps all it
- * has, and cudaMalloc. Both through the driver, which is loaded at run time: the runtime library
- * adds nothing to them but its own nanoseconds.
+ * cuda_entry.c: NVIDIA's own allocators enter the contest: cudaMallocAsync with a pool that keeps
+ * all it has, and cudaMalloc. Both through the driver, which is loaded at run time: the runtime
+ * library adds nothing to them but its own nanoseconds.
  *
  * The primary context is used, the one that libvram and the runtime use too.
  */

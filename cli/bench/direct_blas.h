@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * direct_blas.h: the libraries for products called as a program would that knows nothing of libvram, but on memory
- * and streams that it has from there. What is not installed is not measured.
+ * direct_blas.h: the libraries for products called as a program would that knows nothing of
+ * libvram, but on memory and streams that it has from there. What is not installed is not measured.
  */
 #ifndef DIRECT_BLAS_H
 #define DIRECT_BLAS_H

@@ -410,30 +410,30 @@ static void print(const struct terminal *terminal, const struct target *target,
 }
 
 static bool write_json(const struct target *target, const struct frames *frames) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench.readback/1");
-    vram_json_text(&json, "bench", "readback");
+    json_text(&json, "bench", "readback");
     ways_write_device(&json, target);
-    vram_json_unsigned(&json, "size_bytes", frames->bytes);
-    vram_json_unsigned(&json, "launches", frames->repeats);
-    vram_json_unsigned(&json, "host_threads", frames->threads);
-    vram_json_number(&json, "kernel_ns", frames->kernel_ns);
-    vram_json_number(&json, "submit_ns", frames->submit_ns);
-    vram_json_number(&json, "copy_ns", frames->copy_ns);
-    vram_json_number(&json, "host_ns", frames->host_ns);
+    json_unsigned(&json, "size_bytes", frames->bytes);
+    json_unsigned(&json, "launches", frames->repeats);
+    json_unsigned(&json, "host_threads", frames->threads);
+    json_number(&json, "kernel_ns", frames->kernel_ns);
+    json_number(&json, "submit_ns", frames->submit_ns);
+    json_number(&json, "copy_ns", frames->copy_ns);
+    json_number(&json, "host_ns", frames->host_ns);
     ways_write(&json, ways, WAYS);
     ways_write_ratio(&json, "ratio_pageable", &ways[PAGEABLE], &ways[DOUBLE]);
     ways_write_ratio(&json, "ratio_pinned", &ways[PINNED], &ways[DOUBLE]);
     if (way_measured(&ways[DOUBLE])) {
-        vram_json_number(&json, "overlap_share", overlap_share(frames));
+        json_number(&json, "overlap_share", overlap_share(frames));
     } else {
-        vram_json_null(&json, "overlap_share");
+        json_null(&json, "overlap_share");
     }
-    vram_json_number(&json, "loop_waited_ns", 1e3 * loop_us(frames, frames->waited_ns));
-    vram_json_number(&json, "loop_submitted_ns", 1e3 * loop_us(frames, frames->submitted_ns));
-    vram_json_number(&json, "loop_worked_ns", 1e3 * loop_us(frames, frames->worked_ns));
-    vram_json_unsigned(&json, "frames_checked", frames->checked);
-    vram_json_unsigned(&json, "frames_wrong", frames->wrong);
+    json_number(&json, "loop_waited_ns", 1e3 * loop_us(frames, frames->waited_ns));
+    json_number(&json, "loop_submitted_ns", 1e3 * loop_us(frames, frames->submitted_ns));
+    json_number(&json, "loop_worked_ns", 1e3 * loop_us(frames, frames->worked_ns));
+    json_unsigned(&json, "frames_checked", frames->checked);
+    json_unsigned(&json, "frames_wrong", frames->wrong);
     return output_json_end(&json);
 }
 

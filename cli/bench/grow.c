@@ -2,10 +2,11 @@
 /*
  * grow.c: `vram bench grow`: what it costs to make a buffer larger, in place and by a copy.
  *
- * In place four times: over memory that the pool has mapped behind the block already, with memory that another
- * block had grown by before, with free memory of an ordinary block, and with memory that the driver has to give. By a copy twice: within a pool
- * that has all it needs at hand, and with the driver's own allocation and free, as a program without a pool
- * does. The last word of what the buffer had is looked at after each growth.
+ * In place four times: over memory that the pool has mapped behind the block already, with memory
+ * that another block had grown by before, with free memory of an ordinary block, and with memory
+ * that the driver has to give. By a copy twice: within a pool that has all it needs at hand, and
+ * with the driver's own allocation and free, as a program without a pool does. The last word of
+ * what the buffer had is looked at after each growth.
  */
 #include "bench/ways.h"
 #include "survey.h"
@@ -85,8 +86,8 @@ static bool round_held(void *user, struct way *way, uint64_t *ns) {
     return status == VRAM_OK ? grow(growth, way, growth->addr, ns) : way_fail(way, status);
 }
 
-/* As much as the block will need, free in front of it: in the handles of an ordinary block, or in those of one
-   that had grown. */
+/* As much as the block will need, free in front of it: in the handles of an ordinary block, or in
+   those of one that had grown. */
 static vram_status leave_free(const struct growth *growth, vram_pool *pool, bool grown,
                               vram_addr *other) {
     const uint64_t mib = UINT64_C(1) << 20;
@@ -239,13 +240,13 @@ static void print(const struct terminal *terminal, const struct target *target,
 }
 
 static bool write(const struct target *target, const struct growth *growth) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench.grow/1");
-    vram_json_text(&json, "bench", "grow");
+    json_text(&json, "bench", "grow");
     ways_write_device(&json, target);
-    vram_json_text(&json, "clock", growth->simulated ? "simulated" : "real");
-    vram_json_unsigned(&json, "from_bytes", growth->from);
-    vram_json_unsigned(&json, "to_bytes", growth->to);
+    json_text(&json, "clock", growth->simulated ? "simulated" : "real");
+    json_unsigned(&json, "from_bytes", growth->from);
+    json_unsigned(&json, "to_bytes", growth->to);
     ways_write(&json, ways, WAYS);
     ways_write_ratio(&json, "ratio_driver", &ways[DRIVER], &ways[HELD]);
     ways_write_ratio(&json, "ratio_copy", &ways[COPY], &ways[HELD]);

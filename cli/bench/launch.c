@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch.c: `vram bench launch`: from the wish to run a kernel on two buffers to the end of its work.
+ * launch.c: `vram bench launch`: from the wish to run a kernel on two buffers to the end of its
+ * work.
  *
- * With buffers that are kept, from a pool each time, and from the driver each time. The kernel touches a
- * few words, so that what is measured is all that lies around it.
+ * With buffers that are kept, from a pool each time, and from the driver each time. The kernel
+ * touches a few words, so that what is measured is all that lies around it.
  */
 #include "bench/ways.h"
 #include "check/scale_kernel.h"
@@ -137,11 +138,11 @@ static void print(const struct terminal *terminal, const struct target *target,
 }
 
 static bool write(const struct target *target, const struct launching *launching) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench.launch/1");
-    vram_json_text(&json, "bench", "launch");
+    json_text(&json, "bench", "launch");
     ways_write_device(&json, target);
-    vram_json_unsigned(&json, "size_bytes", launching->bytes);
+    json_unsigned(&json, "size_bytes", launching->bytes);
     ways_write(&json, ways, WAYS);
     ways_write_ratio(&json, "ratio_driver", &ways[DRIVER], &ways[POOLED]);
     ways_write_ratio(&json, "ratio_kept", &ways[POOLED], &ways[KEPT]);

@@ -35,7 +35,8 @@ LOOP bool loop_pair(struct lane *lane, uint64_t pairs, take_fn *take, give_fn *g
     return true;
 }
 
-/* A block that could not be freed stays in its slot for the sweep, which will fail to free it too. */
+/* A block that could not be freed stays in its slot for the sweep, which will fail to free it
+   too. */
 LOOP bool loop_give(struct lane *lane, uint32_t slot, give_fn *give) {
     uint64_t addr = lane->blocks[slot];
     lane->blocks[slot] = 0;

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Volatile: the compiler knows malloc and free, and would leave out a pair whose block is unused. */
+/* Volatile: the compiler knows malloc and free, and would leave out a pair whose block is
+   unused. */
 static void *(*volatile host_malloc)(size_t bytes) = malloc;
 static void (*volatile host_free)(void *block) = free;
 

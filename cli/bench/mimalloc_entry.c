@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mimalloc_entry.c: mimalloc enters the contest where it is installed. It is loaded at run time, so the
- * command does not depend on it; it replaces nobody's malloc.
+ * mimalloc_entry.c: mimalloc enters the contest where it is installed. It is loaded at run time, so
+ * the command does not depend on it; it replaces nobody's malloc.
  */
 #include "bench/loop.h"
 

@@ -288,13 +288,13 @@ static void print(const struct terminal *terminal, const struct target *target,
 
 static bool write(const struct target *target, const struct multiplying *m,
                   const vram_scheduler_stats *stats) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench.matmul/1");
-    vram_json_text(&json, "bench", "matmul");
+    json_text(&json, "bench", "matmul");
     ways_write_device(&json, target);
-    vram_json_unsigned(&json, "side", m->side);
-    vram_json_text(&json, "cpu_arithmetic", stats->cpu_arithmetic);
-    vram_json_text(&json, "device_arithmetic", stats->device_arithmetic);
+    json_unsigned(&json, "side", m->side);
+    json_text(&json, "cpu_arithmetic", stats->cpu_arithmetic);
+    json_text(&json, "device_arithmetic", stats->device_arithmetic);
     ways_write(&json, ways, WAYS);
     ways_write_ratio(&json, "ratio_cblas", &ways[CPU], &ways[CBLAS]);
     ways_write_ratio(&json, "ratio_own", &ways[OWN], &ways[CBLAS]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * naive_entry.c: memory straight from the driver, one call for each allocation and each free: what a
- * program without a pool pays.
+ * naive_entry.c: memory straight from the driver, one call for each allocation and each free: what
+ * a program without a pool pays.
  */
 #include "bench/loop.h"
 #include "output.h"

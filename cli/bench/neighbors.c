@@ -207,32 +207,32 @@ static void print(const struct terminal *terminal, const struct target *target,
     }
 }
 
-static void write_rate(vram_json *json, const char *key, double rate) {
+static void write_rate(struct json_out *json, const char *key, double rate) {
     if (rate > 0) {
-        vram_json_number(json, key, rate);
+        json_number(json, key, rate);
     } else {
-        vram_json_null(json, key);
+        json_null(json, key);
     }
 }
 
 static bool write(const struct target *target, const struct searching *searching) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench.distance/1");
-    vram_json_text(&json, "bench", "distance");
+    json_text(&json, "bench", "distance");
     ways_write_device(&json, target);
-    vram_json_unsigned(&json, "queries", searching->distance.queries);
-    vram_json_unsigned(&json, "vectors", searching->distance.vectors);
-    vram_json_unsigned(&json, "dim", DIM);
-    vram_json_unsigned(&json, "nearest", NEAREST);
+    json_unsigned(&json, "queries", searching->distance.queries);
+    json_unsigned(&json, "vectors", searching->distance.vectors);
+    json_unsigned(&json, "dim", DIM);
+    json_unsigned(&json, "nearest", NEAREST);
     ways_write(&json, ways, WAYS);
-    vram_json_number(&json, "fp32_flops", flops(searching, &ways[FP32]));
-    vram_json_number(&json, "fp32_bytes_per_second", bytes_rate(searching, &ways[FP32]));
-    vram_json_number(&json, "fp16_flops", flops(searching, &ways[FP16]));
-    vram_json_number(&json, "int8_flops", flops(searching, &ways[INT8]));
+    json_number(&json, "fp32_flops", flops(searching, &ways[FP32]));
+    json_number(&json, "fp32_bytes_per_second", bytes_rate(searching, &ways[FP32]));
+    json_number(&json, "fp16_flops", flops(searching, &ways[FP16]));
+    json_number(&json, "int8_flops", flops(searching, &ways[INT8]));
     write_rate(&json, "machine_product_flops", 2 * searching->product_rate);
     write_rate(&json, "machine_upload_bytes_per_second", searching->copy_rate);
-    vram_json_unsigned(&json, "cpu_queries", searching->cpu_queries);
-    vram_json_unsigned(&json, "product_vectors", searching->product_vectors);
+    json_unsigned(&json, "cpu_queries", searching->cpu_queries);
+    json_unsigned(&json, "product_vectors", searching->product_vectors);
     ways_write_ratio(&json, "ratio_product", &ways[FP32], &ways[PRODUCT]);
     return output_json_end(&json);
 }

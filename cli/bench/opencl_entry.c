@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * opencl_entry.c: OpenCL's own allocator enters the contest: clCreateBuffer and clReleaseMemObject, in the
- * context that libvram uses, which one of its queues names. The loader is opened at run time.
+ * opencl_entry.c: OpenCL's own allocator enters the contest: clCreateBuffer and clReleaseMemObject,
+ * in the context that libvram uses, which one of its queues names. The loader is opened at run
+ * time.
  *
- * Drivers give a buffer memory when it is first used, so a buffer that is created and released has none.
- * What does the same work as ours is a buffer that was used: a byte of it is read. The other one is
- * shown, and not compared.
+ * Drivers give a buffer memory when it is first used, so a buffer that is created and released has
+ * none. What does the same work as ours is a buffer that was used: a byte of it is read. The other
+ * one is shown, and not compared.
  */
 #include "bench/loop.h"
 #include "output.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_kernel.h: the other ends of `vram bench ring`, in the words that C and CUDA C share. Each looks at every byte
- * of what it takes, and works until it is told to end; where kernels cannot stay, until there is nothing to do.
+ * ring_kernel.h: the other ends of `vram bench ring`, in the words that C and CUDA C share. Each
+ * looks at every byte of what it takes, and works until it is told to end; where kernels cannot
+ * stay, until there is nothing to do.
  */
 #ifndef RING_KERNEL_H
 #define RING_KERNEL_H

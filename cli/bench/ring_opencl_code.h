@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_opencl_code.h: the kernels of `vram bench ring` in OpenCL C, the same as those of ring_kernel.h. Having no clock,
- * echo counts the turns in which nothing came.
+ * ring_opencl_code.h: the kernels of `vram bench ring` in OpenCL C, the same as those of
+ * ring_kernel.h. Having no clock, echo counts the turns in which nothing came.
  */
 #ifndef RING_OPENCL_CODE_H
 #define RING_OPENCL_CODE_H

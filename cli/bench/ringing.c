@@ -309,45 +309,46 @@ static void print(const struct terminal *terminal, const struct target *target,
     }
 }
 
-static void write_figure(vram_json *json, const char *key, const struct row *row, double figure) {
+static void write_figure(struct json_out *json, const char *key, const struct row *row,
+                         double figure) {
     if (row->reason[0]) {
-        vram_json_null(json, key);
+        json_null(json, key);
     } else {
-        vram_json_number(json, key, figure);
+        json_number(json, key, figure);
     }
 }
 
-static void write_row(vram_json *json, const struct row *row) {
-    vram_json_object_begin(json, NULL);
-    vram_json_text(json, "strategy", vram_ring_strategy_name(row->strategy));
+static void write_row(struct json_out *json, const struct row *row) {
+    json_object_begin(json, NULL);
+    json_text(json, "strategy", vram_ring_strategy_name(row->strategy));
     if (row->reason[0]) {
-        vram_json_text(json, "reason", row->reason);
-        vram_json_null(json, "kernel_stays");
+        json_text(json, "reason", row->reason);
+        json_null(json, "kernel_stays");
     } else {
-        vram_json_null(json, "reason");
-        vram_json_bool(json, "kernel_stays", row->live);
+        json_null(json, "reason");
+        json_bool(json, "kernel_stays", row->live);
     }
     write_figure(json, "to_device_per_second", row, row->to_device);
     write_figure(json, "to_host_per_second", row, row->to_host);
     write_figure(json, "round_trip_median_ns", row, row->trip.median_ns);
     write_figure(json, "round_trip_p10_ns", row, row->trip.p10_ns);
     write_figure(json, "round_trip_p90_ns", row, row->trip.p90_ns);
-    vram_json_object_end(json);
+    json_object_end(json);
 }
 
 static bool write(const struct target *target, const struct ringing *ringing) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench.ring/1");
-    vram_json_text(&json, "bench", "ring");
+    json_text(&json, "bench", "ring");
     ways_write_device(&json, target);
-    vram_json_unsigned(&json, "messages", ringing->messages);
-    vram_json_unsigned(&json, "message_bytes", ringing->bytes);
-    vram_json_unsigned(&json, "capacity", CAPACITY);
-    vram_json_array_begin(&json, "strategies");
+    json_unsigned(&json, "messages", ringing->messages);
+    json_unsigned(&json, "message_bytes", ringing->bytes);
+    json_unsigned(&json, "capacity", CAPACITY);
+    json_array_begin(&json, "strategies");
     for (int i = 0; i < STRATEGIES; i++) {
         write_row(&json, &rows[i]);
     }
-    vram_json_array_end(&json);
+    json_array_end(&json);
     return output_json_end(&json);
 }
 

@@ -73,72 +73,73 @@ void scoreboard_print(const struct terminal *terminal, const struct contest *con
 
 /* ---------------------------------------------------------------------- JSON */
 
-static void write_number(vram_json *json, const char *key, bool known, double value) {
+static void write_number(struct json_out *json, const char *key, bool known, double value) {
     if (known) {
-        vram_json_number(json, key, value);
+        json_number(json, key, value);
     } else {
-        vram_json_null(json, key);
+        json_null(json, key);
     }
 }
 
-static void write_figures(vram_json *json, const struct entry *entry) {
+static void write_figures(struct json_out *json, const struct entry *entry) {
     write_number(json, "ns_median", entry->measured, entry->figures.median);
     write_number(json, "ns_p10", entry->measured, entry->figures.p10);
     write_number(json, "ns_p90", entry->measured, entry->figures.p90);
     write_number(json, "pairs_per_s", entry->measured, entry->pairs_per_s);
-    vram_json_unsigned(json, "samples", entry->measured ? entry->sample_count : 0);
-    vram_json_unsigned(json, "pairs_per_sample", entry->measured ? entry->pairs : 0);
-    vram_json_value(json, "driver_calls", entry->driver_calls);
+    json_unsigned(json, "samples", entry->measured ? entry->sample_count : 0);
+    json_unsigned(json, "pairs_per_sample", entry->measured ? entry->pairs : 0);
+    json_value(json, "driver_calls", entry->driver_calls);
 }
 
-static void write_peer(vram_json *json, const struct contest *contest, const struct entry *entry) {
+static void write_peer(struct json_out *json, const struct contest *contest,
+                       const struct entry *entry) {
     const struct entry *ours = &contest->entries[0];
     bool both = ours->measured && entry->measured;
-    vram_json_object_begin(json, NULL);
-    vram_json_text(json, "name", entry->name);
-    vram_json_bool(json, "found", entry->measured);
-    vram_json_text(json, "reason", entry->measured ? NULL : entry->reason);
-    vram_json_bool(json, "comparable", entry->comparable);
-    vram_json_value(json, "size_bytes",
-                    (vram_value){entry->bytes, contest->plan.pattern != PATTERN_MIXED});
-    vram_json_unsigned(json, "threads", entry->threads);
-    vram_json_unsigned(json, "live_blocks", entry->live);
+    json_object_begin(json, NULL);
+    json_text(json, "name", entry->name);
+    json_bool(json, "found", entry->measured);
+    json_text(json, "reason", entry->measured ? NULL : entry->reason);
+    json_bool(json, "comparable", entry->comparable);
+    json_value(json, "size_bytes",
+               (vram_value){entry->bytes, contest->plan.pattern != PATTERN_MIXED});
+    json_unsigned(json, "threads", entry->threads);
+    json_unsigned(json, "live_blocks", entry->live);
     write_figures(json, entry);
     write_number(json, "ratio", both, both ? ours->figures.median / entry->figures.median : 0);
-    vram_json_object_end(json);
+    json_object_end(json);
 }
 
-static void write_device(vram_json *json, const struct target *target) {
-    vram_json_object_begin(json, "device");
-    vram_json_unsigned(json, "index", target->index);
-    vram_json_text(json, "backend", target->info.backend);
-    vram_json_unsigned(json, "backend_index", target->info.backend_index);
-    vram_json_text(json, "name", target->info.name);
-    vram_json_text(json, "kind", device_kind_name(target->info.kind));
-    vram_json_object_end(json);
+static void write_device(struct json_out *json, const struct target *target) {
+    json_object_begin(json, "device");
+    json_unsigned(json, "index", target->index);
+    json_text(json, "backend", target->info.backend);
+    json_unsigned(json, "backend_index", target->info.backend_index);
+    json_text(json, "name", target->info.name);
+    json_text(json, "kind", device_kind_name(target->info.kind));
+    json_object_end(json);
 }
 
-static void write_judgement(vram_json *json, const struct judgement *judgement) {
+static void write_judgement(struct json_out *json, const struct judgement *judgement) {
     if (judgement->path == NULL) {
-        vram_json_null(json, "baseline");
+        json_null(json, "baseline");
         return;
     }
-    vram_json_object_begin(json, "baseline");
-    vram_json_text(json, "file", judgement->path);
-    vram_json_number(json, "margin", judgement->margin);
-    vram_json_bool(json, "worse", judgement->worse);
-    vram_json_array_begin(json, "peers");
+    json_object_begin(json, "baseline");
+    json_text(json, "file", judgement->path);
+    json_number(json, "margin", judgement->margin);
+    json_bool(json, "worse", judgement->worse);
+    json_array_begin(json, "peers");
     for (uint32_t i = 0; i < judgement->verdict_count; i++) {
         const struct verdict *verdict = &judgement->verdicts[i];
-        vram_json_object_begin(json, NULL);
-        vram_json_text(json, "name", verdict->peer);
-        vram_json_number(json, "ratio", verdict->ratio);
-        vram_json_number(json, "baseline_ratio", verdict->baseline_ratio);
-        vram_json_bool(json, "worse", verdict->worse);
-        vram_json_object_end(json);
+        json_object_begin(json, NULL);
+        json_text(json, "name", verdict->peer);
+        json_number(json, "ratio", verdict->ratio);
+        json_number(json, "baseline_ratio", verdict->baseline_ratio);
+        json_bool(json, "worse", verdict->worse);
+        json_object_end(json);
     }
-    vram_json_array_end(json);
-    vram_json_object_end(json);
+    json_array_end(json);
+    json_object_end(json);
 }
 
 /* Ours stands at the top, where scripts look first. */
@@ -146,24 +147,24 @@ bool scoreboard_write(const struct contest *contest, const struct target *target
                       const struct judgement *judgement) {
     const struct contest_plan *plan = &contest->plan;
     const struct entry *ours = &contest->entries[0], *best = contest_best_peer(contest);
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench/1");
-    vram_json_text(&json, "bench", "alloc");
-    vram_json_text(&json, "pattern", names[plan->pattern]);
-    vram_json_value(&json, "size_bytes", (vram_value){plan->bytes, plan->pattern != PATTERN_MIXED});
-    vram_json_unsigned(&json, "threads", plan->threads);
-    vram_json_unsigned(&json, "live_blocks", plan->live);
+    json_text(&json, "bench", "alloc");
+    json_text(&json, "pattern", names[plan->pattern]);
+    json_value(&json, "size_bytes", (vram_value){plan->bytes, plan->pattern != PATTERN_MIXED});
+    json_unsigned(&json, "threads", plan->threads);
+    json_unsigned(&json, "live_blocks", plan->live);
     write_device(&json, target);
-    vram_json_text(&json, "reason", ours->measured ? NULL : ours->reason);
+    json_text(&json, "reason", ours->measured ? NULL : ours->reason);
     write_figures(&json, ours);
-    vram_json_array_begin(&json, "peers");
+    json_array_begin(&json, "peers");
     for (uint32_t i = 1; i < contest->entry_count; i++) {
         write_peer(&json, contest, &contest->entries[i]);
     }
-    vram_json_array_end(&json);
+    json_array_end(&json);
     write_number(&json, "ratio", best != NULL,
                  best != NULL ? ours->figures.median / best->figures.median : 0);
-    vram_json_text(&json, "ratio_peer", best != NULL ? best->name : NULL);
+    json_text(&json, "ratio_peer", best != NULL ? best->name : NULL);
     write_judgement(&json, judgement);
     return output_json_end(&json);
 }

@@ -2,9 +2,9 @@
 /*
  * size_table.c: sizes that real programs ask for, for the pattern `mixed`.
  *
- * Source: the six allocation traces in traces/ of this project, recorded from PyTorch programs. Each
- * gives the 16 middles of the sixteenths of its sizes in order, so a row stands for a sixteenth of
- * its program's allocations and all rows are equally likely.
+ * Source: the six allocation traces in traces/ of this project, recorded from PyTorch programs.
+ * Each gives the 16 middles of the sixteenths of its sizes in order, so a row stands for a
+ * sixteenth of its program's allocations and all rows are equally likely.
  */
 #include "bench/contest.h"
 

@@ -2,9 +2,9 @@
 /*
  * team.c: see team.h.
  *
- * Members sleep between tasks, since they may be more than the processors. Before a task they wait at
- * a gate until all have come, spinning, so that they start within a fraction of a microsecond of each
- * other; the clock of each is read behind the gate.
+ * Members sleep between tasks, since they may be more than the processors. Before a task they wait
+ * at a gate until all have come, spinning, so that they start within a fraction of a microsecond of
+ * each other; the clock of each is read behind the gate.
  */
 #include "bench/team.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * team.h: the threads of a contest. They live as long as it does, one to a processor where the system
- * allows it, and do one thing at a time together.
+ * team.h: the threads of a contest. They live as long as it does, one to a processor where the
+ * system allows it, and do one thing at a time together.
  */
 #ifndef TEAM_H
 #define TEAM_H
@@ -19,8 +19,9 @@ struct team *team_create(uint32_t size);
 void team_destroy(struct team *team);
 
 /*
- * Members 0 to `count` - 1 run `before` and then, all starting at once, `task`. *ns is the time from the
- * first start to the last end of `task`. False when any of them failed. `before` may be NULL.
+ * Members 0 to `count` - 1 run `before` and then, all starting at once, `task`. *ns is the time
+ * from the first start to the last end of `task`. False when any of them failed. `before` may be
+ * NULL.
  */
 bool team_run(struct team *team, uint32_t count, team_task_fn *before, team_task_fn *task,
               void *user, uint64_t *ns);

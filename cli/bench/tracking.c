@@ -2,10 +2,11 @@
 /*
  * tracking.c: `vram bench track`: what it costs to know every live block.
  *
- * Pairs of an allocation and its free, in a pool that is tracked and in one that is not, without a tag and with
- * one, with a call stack each, and with a trace that is being written, a ring of the last megabyte in the folder for
- * files that nobody keeps; then the memory that records take while many blocks are live. A round is a thousand
- * pairs, so its microseconds are nanoseconds of one pair.
+ * Pairs of an allocation and its free, in a pool that is tracked and in one that is not, without a
+ * tag and with one, with a call stack each, and with a trace that is being written, a ring of the
+ * last megabyte in the folder for files that nobody keeps; then the memory that records take while
+ * many blocks are live. A round is a thousand pairs, so its microseconds are nanoseconds of one
+ * pair.
  */
 #include "bench/ways.h"
 #include "survey.h"
@@ -208,36 +209,36 @@ static void print(const struct terminal *terminal, const struct target *target,
     }
 }
 
-static void write_extra(vram_json *json, const char *key, uint32_t with, uint32_t without,
+static void write_extra(struct json_out *json, const char *key, uint32_t with, uint32_t without,
                         double factor) {
     if (both(with, without)) {
-        vram_json_number(json, key, extra(with, without) * factor);
+        json_number(json, key, extra(with, without) * factor);
     } else {
-        vram_json_null(json, key);
+        json_null(json, key);
     }
 }
 
 static bool write_json(const struct target *target, const struct tracking *tracking) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench.track/1");
-    vram_json_text(&json, "bench", "track");
+    json_text(&json, "bench", "track");
     ways_write_device(&json, target);
-    vram_json_unsigned(&json, "bytes", tracking->bytes);
-    vram_json_unsigned(&json, "pairs", PAIRS);
+    json_unsigned(&json, "bytes", tracking->bytes);
+    json_unsigned(&json, "pairs", PAIRS);
     ways_write(&json, ways, WAYS);
     write_extra(&json, "pair_extra_ns", ON, OFF, 1);
     write_extra(&json, "tagged_pair_extra_ns", ON_TAG, OFF_TAG, 1);
     write_extra(&json, "stack_extra_ns", STACKS, ON, 1);
     write_extra(&json, "trace_extra_ns", TRACED, ON, 1);
-    vram_json_unsigned(&json, "allocations_per_second", RATE);
+    json_unsigned(&json, "allocations_per_second", RATE);
     write_extra(&json, "cpu_share", ON_TAG, OFF_TAG, RATE / 1e9);
-    vram_json_unsigned(&json, "live_blocks", tracking->live);
-    vram_json_unsigned(&json, "record_bytes", tracking->record_bytes);
-    vram_json_unsigned(&json, "metadata_bytes", tracking->metadata_bytes);
+    json_unsigned(&json, "live_blocks", tracking->live);
+    json_unsigned(&json, "record_bytes", tracking->record_bytes);
+    json_unsigned(&json, "metadata_bytes", tracking->metadata_bytes);
     if (tracking->live) {
-        vram_json_number(&json, "bytes_per_block", weight(tracking));
+        json_number(&json, "bytes_per_block", weight(tracking));
     } else {
-        vram_json_null(&json, "bytes_per_block");
+        json_null(&json, "bytes_per_block");
     }
     return output_json_end(&json);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vulkan_entry.c: Vulkan's own allocator enters the contest: what a program without a pool does for each
- * buffer, vkCreateBuffer, vkAllocateMemory and vkBindBufferMemory, and to end it vkDestroyBuffer and
- * vkFreeMemory. The loader is opened at run time; the device is the entry's own.
+ * vulkan_entry.c: Vulkan's own allocator enters the contest: what a program without a pool does for
+ * each buffer, vkCreateBuffer, vkAllocateMemory and vkBindBufferMemory, and to end it
+ * vkDestroyBuffer and vkFreeMemory. The loader is opened at run time; the device is the entry's
+ * own.
  */
 #include "bench/loop.h"
 

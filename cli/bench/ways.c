@@ -70,44 +70,44 @@ void ways_print(const struct terminal *terminal, const struct way *ways, uint32_
 
 /* ---------------------------------------------------------------------- JSON */
 
-static void write_ns(vram_json *json, const char *key, bool known, double value) {
+static void write_ns(struct json_out *json, const char *key, bool known, double value) {
     if (known) {
-        vram_json_number(json, key, value);
+        json_number(json, key, value);
     } else {
-        vram_json_null(json, key);
+        json_null(json, key);
     }
 }
 
-void ways_write(vram_json *json, const struct way *ways, uint32_t count) {
-    vram_json_array_begin(json, "ways");
+void ways_write(struct json_out *json, const struct way *ways, uint32_t count) {
+    json_array_begin(json, "ways");
     for (uint32_t i = 0; i < count; i++) {
         const struct way *way = &ways[i];
         bool known = way_measured(way);
-        vram_json_object_begin(json, NULL);
-        vram_json_text(json, "name", way->name);
-        vram_json_text(json, "about", way->about);
-        vram_json_text(json, "reason", known ? NULL : way->reason);
+        json_object_begin(json, NULL);
+        json_text(json, "name", way->name);
+        json_text(json, "about", way->about);
+        json_text(json, "reason", known ? NULL : way->reason);
         write_ns(json, "ns_median", known, way->median_ns);
         write_ns(json, "ns_p10", known, way->p10_ns);
         write_ns(json, "ns_p90", known, way->p90_ns);
-        vram_json_unsigned(json, "samples", way->count);
-        vram_json_object_end(json);
+        json_unsigned(json, "samples", way->count);
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
-void ways_write_ratio(vram_json *json, const char *key, const struct way *slow,
+void ways_write_ratio(struct json_out *json, const char *key, const struct way *slow,
                       const struct way *fast) {
     bool known = way_measured(slow) && way_measured(fast);
     write_ns(json, key, known, known ? ways_ratio(slow, fast) : 0);
 }
 
-void ways_write_device(vram_json *json, const struct target *target) {
-    vram_json_object_begin(json, "device");
-    vram_json_unsigned(json, "index", target->index);
-    vram_json_text(json, "backend", target->info.backend);
-    vram_json_unsigned(json, "backend_index", target->info.backend_index);
-    vram_json_text(json, "name", target->info.name);
-    vram_json_text(json, "kind", device_kind_name(target->info.kind));
-    vram_json_object_end(json);
+void ways_write_device(struct json_out *json, const struct target *target) {
+    json_object_begin(json, "device");
+    json_unsigned(json, "index", target->index);
+    json_text(json, "backend", target->info.backend);
+    json_unsigned(json, "backend_index", target->info.backend_index);
+    json_text(json, "name", target->info.name);
+    json_text(json, "kind", device_kind_name(target->info.kind));
+    json_object_end(json);
 }

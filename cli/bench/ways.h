@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ways.h: several ways of doing one thing, each timed over and over in the same run, and their table.
+ * ways.h: several ways of doing one thing, each timed over and over in the same run, and their
+ * table.
  */
 #ifndef WAYS_H
 #define WAYS_H
@@ -26,11 +27,12 @@ uint64_t ways_now(void);
 /* Notes why a way cannot be measured: the record's text, or the status's. Returns false. */
 bool way_fail(struct way *way, vram_status status);
 
-/* One round of a way: does it once, with what it takes to do it again outside of what is timed. False: it
-   failed, and its reason is set. */
+/* One round of a way: does it once, with what it takes to do it again outside of what is timed.
+   False: it failed, and its reason is set. */
 typedef bool way_fn(void *user, struct way *way, uint64_t *ns);
 
-/* Rounds for so many seconds, at least WAY_ROUNDS_LEAST; the first is for warming up and does not count. */
+/* Rounds for so many seconds, at least WAY_ROUNDS_LEAST; the first is for warming up and does not
+   count. */
 void way_measure(struct way *way, way_fn *round, void *user, double seconds);
 
 /* The same by the caller's own turns: medians of the samples that it has put there. */
@@ -42,14 +44,14 @@ static inline bool way_measured(const struct way *way) {
 
 /* A table for people, and a JSON array "ways". */
 void ways_print(const struct terminal *terminal, const struct way *ways, uint32_t count);
-void ways_write(vram_json *json, const struct way *ways, uint32_t count);
+void ways_write(struct json_out *json, const struct way *ways, uint32_t count);
 
 /* The object "device" of a document. */
-void ways_write_device(vram_json *json, const struct target *target);
+void ways_write_device(struct json_out *json, const struct target *target);
 
 /* How many times as long `slow` takes; a JSON null where one of them was not measured. */
 double ways_ratio(const struct way *slow, const struct way *fast);
-void ways_write_ratio(vram_json *json, const char *key, const struct way *slow,
+void ways_write_ratio(struct json_out *json, const char *key, const struct way *slow,
                       const struct way *fast);
 
 /* The verbs' parts, which print their result: exit codes. */

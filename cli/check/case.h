@@ -140,8 +140,8 @@ bool check_other_device(struct check *check, uint32_t *index);
 
 /* The device's memory info must say what the ledger says. */
 bool check_ledger_at(struct check *check, struct check_device *device, struct check_place place);
-/* After a failure: the device must hold what it held, peak included. Always false: the case is ERRORED
-   already. Not checked when the driver does not even report its memory. */
+/* After a failure: the device must hold what it held, peak included. Always false: the case is
+   ERRORED already. Not checked when the driver does not even report its memory. */
 bool check_unchanged_at(struct check *check, struct check_device *device, struct check_place place);
 #define CHECK_LEDGER(check, device) CHECK_TRY(check_ledger_at(check, device, CHECK_AT("ledger")))
 
@@ -181,8 +181,8 @@ bool check_wait_at(struct check *check, vram_queue *queue, struct check_place pl
 #define CHECK_WAIT(check, queue)                                                                   \
     CHECK_TRY(check_wait_at(check, queue, CHECK_AT("vram_queue_wait(" #queue ")")))
 
-/* Whether the simulated driver has been made to fail: what it would not take back is then still held.
-   False on other devices. */
+/* Whether the simulated driver has been made to fail: what it would not take back is then still
+   held. False on other devices. */
 bool check_driver_failed(const struct check *check);
 
 /* ------------------------------------------------------------ host and time */
@@ -283,7 +283,8 @@ struct check_stock {
     uint32_t last_mark;
 };
 
-/* Makes a pool. Its device is compared with the pools' own sums from here on, not with the ledger. */
+/* Makes a pool. Its device is compared with the pools' own sums from here on, not with the
+   ledger. */
 bool check_stock_at(struct check *check, struct check_device *device,
                     const vram_pool_options *options, struct check_stock *stock,
                     struct check_place place);
@@ -303,8 +304,8 @@ bool check_give_at(struct check *check, struct check_stock *stock, vram_addr add
                    vram_queue *queue, struct check_place place);
 #define CHECK_GIVE(check, stock, addr, queue)                                                      \
     CHECK_TRY(check_give_at(check, stock, addr, queue, CHECK_AT("vram_free(" #addr ")")))
-/* Resizes a block in place, on the queue that it was taken for; *done is false where there was no room for
-   that. What both sizes have in common keeps its contents. */
+/* Resizes a block in place, on the queue that it was taken for; *done is false where there was no
+   room for that. What both sizes have in common keeps its contents. */
 bool check_resize_at(struct check *check, struct check_stock *stock, vram_addr addr, uint64_t size,
                      bool *done, struct check_place place);
 #define CHECK_RESIZE(check, stock, addr, size, done)                                               \
@@ -322,11 +323,12 @@ bool check_stock_verify_at(struct check *check, struct check_stock *stock,
     } while (0)
 /* The pool's counters. */
 bool check_stats(struct check *check, vram_pool *pool, vram_pool_stats *stats);
-/* Trims the stock's pool, of which nothing is live or in use any more, until it holds nothing, and tells its
-   counters. Once is enough unless the driver is late to say that a queue is idle: OpenCL's has to be asked. */
+/* Trims the stock's pool, of which nothing is live or in use any more, until it holds nothing, and
+   tells its counters. Once is enough unless the driver is late to say that a queue is idle:
+   OpenCL's has to be asked. */
 bool check_trim(struct check *check, struct check_stock *stock, vram_pool_stats *stats);
-/* After a call on the stock's pool failed that takes or gives no block: returns false, and has compared
-   everything as far as the device still answers. */
+/* After a call on the stock's pool failed that takes or gives no block: returns false, and has
+   compared everything as far as the device still answers. */
 bool check_stock_failed(struct check *check, struct check_stock *stock, struct check_place place);
 /* A call that must succeed and takes or gives no block; a failure must have changed nothing. */
 #define CHECK_STOCK_OK(check, stock, call)                                                         \
@@ -340,8 +342,8 @@ bool check_stock_failed(struct check *check, struct check_stock *stock, struct c
 
 /*
  * Work that does not end before the case says so: the one sure way to see that a wait waits. A
- * kernel that looks at a word of host memory; it gives up by itself after a while, and the runner opens it
- * when the case ends early.
+ * kernel that looks at a word of host memory; it gives up by itself after a while, and the runner
+ * opens it when the case ends early.
  */
 struct check_gate {
     vram_kernel *kernel;

@@ -58,7 +58,8 @@ static bool ready(struct check *check) {
     return true;
 }
 
-/* Behind work that certainly runs the handle is pending; waits keep their deadlines; then it is ready. */
+/* Behind work that certainly runs the handle is pending; waits keep their deadlines; then it is
+   ready. */
 static bool pending(struct check *check) {
     struct check_device *device;
     vram_queue *queue;

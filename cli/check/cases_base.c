@@ -204,9 +204,9 @@ static bool host_allocator(struct check *check) {
     return true;
 }
 
-/* A few bytes to write JSON into; refuses when they are full. */
+/* A few bytes to write a report into; refuses when they are full. */
 struct page {
-    char text[128];
+    char text[4096];
     size_t used;
 };
 
@@ -220,32 +220,34 @@ static bool page_write(void *user, const char *text, size_t bytes) {
     return true;
 }
 
-/* What reports are made of: escapes, large numbers, unknown values, and a sink that is full. */
-static bool json(struct check *check) {
-    struct page page = {.used = 0};
-    vram_json writer;
-
-    vram_json_begin(&writer, page_write, &page, false);
-    vram_json_object_begin(&writer, NULL);
-    vram_json_text(&writer, "t", "a\"\\\n\xff");
-    vram_json_array_begin(&writer, "n");
-    vram_json_unsigned(&writer, NULL, UINT64_MAX);
-    vram_json_value(&writer, NULL, (vram_value){0, false});
-    vram_json_array_end(&writer);
-    vram_json_object_end(&writer);
-    CHECK_OK(check, vram_json_end(&writer));
-    CHECK_THAT(check, strstr(page.text, "18446744073709551615,null]}") != NULL ||
-                          strstr(page.text, "18446744073709551615, null]}") != NULL);
-    CHECK_THAT(check, strstr(page.text, "a\\\"\\\\\\n") != NULL);
-
-    vram_json_begin(&writer, page_write, &page, false);
-    vram_json_object_begin(&writer, NULL);
-    CHECK_STATUS(check, vram_json_end(&writer), VRAM_ERR_INVALID);
-
-    page.used = sizeof page.text - 1;
-    vram_json_begin(&writer, page_write, &page, false);
-    vram_json_text(&writer, NULL, "no room");
-    CHECK_STATUS(check, vram_json_end(&writer), VRAM_ERR_IO);
+/* A report made up here: escapes, large numbers, unknown values, and a callback that refuses. */
+static bool report(struct check *check) {
+    static const vram_report_format formats[] = {VRAM_REPORT_TEXT, VRAM_REPORT_JSON};
+    vram_oom_report made = {.size = sizeof made,
+                            .number = 1,
+                            .status = VRAM_ERR_LIMIT,
+                            .summary = "a\"\\\n\xff",
+                            .asked_bytes = UINT64_MAX};
+    static struct page page;
+    for (size_t i = 0; i < 2; i++) {
+        page.used = 0;
+        CHECK_OK(check, vram_oom_report_write(&made, formats[i], page_write, &page));
+        CHECK_THAT(check, strstr(page.text, "18446744073709551615") != NULL);
+        CHECK_THAT(check, strstr(page.text, "VRAM_ERR_LIMIT") != NULL);
+        CHECK_THAT(check, page.text[page.used - 1] == '\n');
+        page.used = sizeof page.text - 100;
+        CHECK_STATUS(check, vram_oom_report_write(&made, formats[i], page_write, &page),
+                     VRAM_ERR_IO);
+        CHECK_STATUS(check, vram_oom_report_write(NULL, formats[i], page_write, &page),
+                     VRAM_ERR_INVALID);
+        CHECK_STATUS(check, vram_oom_report_write(&made, formats[i], NULL, NULL), VRAM_ERR_INVALID);
+    }
+    page.used = 0;
+    CHECK_OK(check, vram_oom_report_write(&made, VRAM_REPORT_JSON, page_write, &page));
+    CHECK_THAT(check, strstr(page.text, "\"a\\\"\\\\\\n\xef\xbf\xbd\"") != NULL);
+    CHECK_THAT(check, strstr(page.text, "\"total_bytes\": null") != NULL);
+    CHECK_STATUS(check, vram_oom_report_write(&made, (vram_report_format)9, page_write, &page),
+                 VRAM_ERR_INVALID);
     return true;
 }
 
@@ -261,6 +263,6 @@ const struct check_case check_cases_base[] = {
      option_set},
     {"base.host_allocator", "bookkeeping goes through the program's allocator and all comes back",
      host_allocator},
-    {"base.json", "the JSON writer escapes, reports misuse and reports a full sink", json},
+    {"base.report", "a report is escaped as JSON, and a callback that refuses ends it", report},
     {NULL, NULL, NULL},
 };

@@ -419,7 +419,12 @@ static bool growth(struct check *check) {
     struct check_stock stock;
     vram_queue *queues[2];
     vram_buffer *buffer, *beside;
-    vram_growth policy;
+    vram_growth policy = {.size = sizeof policy,
+                          .policy = VRAM_GROWTH_FACTOR,
+                          .factor_ppm = 1300000,
+                          .min_bytes = 4096,
+                          .max_bytes = UINT64_C(512) << 20,
+                          .element_bytes = 12};
     vram_growth_info info = {.size = sizeof info};
     uint8_t *model;
     void *found;
@@ -429,7 +434,6 @@ static bool growth(struct check *check) {
     CHECK_QUEUE(check, device, &queues[0]);
     CHECK_QUEUE(check, device, &queues[1]);
     CHECK_STOCK(check, device, NULL, &stock);
-    CHECK_OK(check, vram_growth_preset("positions", &policy));
     vram_buffer_options options = {.size = sizeof options, .growth = &policy};
     CHECK_OK(check, vram_buffer_create(stock.pool, 0, queues[0], &options, &buffer));
     CHECK_TRY(make(check, stock.pool, 5000, VRAM_BUFFER_DEVICE, queues[0], &beside));

@@ -20,7 +20,8 @@ static bool load(struct check *check, struct check_device *device, vram_kernel *
     return true;
 }
 
-/* to = from * factor + i on the device, behind an upload and before a download of the same queue. */
+/* to = from * factor + i on the device, behind an upload and before a download of the same
+   queue. */
 static bool scale(struct check *check) {
     static const size_t bytes[] = {8, 8, 8, 8};
     static uint32_t from[COUNT], to[COUNT];

@@ -17,6 +17,11 @@ static bool refuses(struct check *check, vram_status status, vram_status want,
 }
 #define REFUSES(call) CHECK_TRY(refuses(check, call, want, CHECK_AT(#call)))
 
+static bool take_text(void *user, const char *text, size_t bytes) {
+    (void)user, (void)text, (void)bytes;
+    return true;
+}
+
 static void ignore(void *user, const vram_pressure_event *event) {
     (void)user, (void)event;
 }
@@ -131,7 +136,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_tag_stats_get(device, "tag", &stats));
     REFUSES(vram_device_stats_get(device, &stats));
     REFUSES(vram_transfer_stats_get(device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &transfers));
-    REFUSES(vram_transfer_stats_json(device, &(vram_json){0}, NULL));
+    REFUSES(vram_transfer_stats_write(device, VRAM_REPORT_JSON, take_text, NULL));
     REFUSES(vram_device_peaks_begin(device));
     REFUSES(vram_device_peaks_end(device, &peaks));
     REFUSES(vram_device_peaks_reset(device));
@@ -354,7 +359,7 @@ static bool as_named(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_named_info_get(named, "a", &info));
     REFUSES(vram_named_info_at(named, 0, &info));
     REFUSES(vram_named_stats_get(named, &stats));
-    REFUSES(vram_named_json(named, &(vram_json){0}, NULL));
+    REFUSES(vram_named_write(named, VRAM_REPORT_JSON, take_text, NULL));
     if (named != NULL) { /* destroying NULL is allowed */
         REFUSES(vram_named_destroy(named));
     }

@@ -77,7 +77,8 @@ static bool bad_sizes(struct check *check) {
     return true;
 }
 
-/* Blocks of a pool are pinned memory like any: transfers go through the middle of the driver's pieces. */
+/* Blocks of a pool are pinned memory like any: transfers go through the middle of the driver's
+   pieces. */
 static bool pooled(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -112,7 +113,8 @@ static bool pooled(struct check *check) {
     return true;
 }
 
-/* What the system or the backend cannot lock is refused with a reason, and copies of it work all the same. */
+/* What the system or the backend cannot lock is refused with a reason, and copies of it work all
+   the same. */
 static bool in_place(struct check *check) {
     struct check_device *device;
     vram_queue *queue;

@@ -308,7 +308,8 @@ static bool cached_only(struct check *check, bool segments) {
 }
 IN_BOTH_MODES(cached_only)
 
-/* What was prepared is there without a driver call; what cannot be prepared leaves nothing behind. */
+/* What was prepared is there without a driver call; what cannot be prepared leaves nothing
+   behind. */
 static bool warm(struct check *check, bool segments) {
     struct check_device *device;
     struct check_stock stock;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_pressure.c: how near memory is to its end, who is told, what pools do about it, and giving back.
+ * cases_pressure.c: how near memory is to its end, who is told, what pools do about it, and giving
+ * back.
  *
- * A pool is brought to its end by a limit of its own, so that no other user of the device matters; where
- * the device itself is under pressure by others, what depends on that is not looked at.
+ * A pool is brought to its end by a limit of its own, so that no other user of the device matters;
+ * where the device itself is under pressure by others, what depends on that is not looked at.
  */
 #include "case.h"
 
@@ -82,8 +83,9 @@ static bool level(struct check *check) {
     return true;
 }
 
-/* At 99.9 % of what it may hold: what does not fit is refused and nothing else happens, what is freed can
-   be had again, and a higher limit ends it. By a limit, so that no card that others use is filled. */
+/* At 99.9 % of what it may hold: what does not fit is refused and nothing else happens, what is
+   freed can be had again, and a higher limit ends it. By a limit, so that no card that others use
+   is filled. */
 static bool nearly_full(struct check *check) {
     struct check_device *device;
     struct check_stock stock;

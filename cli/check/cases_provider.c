@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_provider.c: pools on memory of the program's own. The provider here makes up addresses that no
- * device has, or passes the device's own memory on, and remembers everything it gave.
+ * cases_provider.c: pools on memory of the program's own. The provider here makes up addresses that
+ * no device has, or passes the device's own memory on, and remembers everything it gave.
  */
 #include "case.h"
 

@@ -8,8 +8,8 @@
 
 static const uint32_t kinds[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC};
 
-/* A block grows by what is mapped behind it, gives it back, and has it again: the address stays, and so does
-   what it contains. */
+/* A block grows by what is mapped behind it, gives it back, and has it again: the address stays,
+   and so does what it contains. */
 static bool in_place(struct check *check) {
     static const uint64_t sizes[] = {5 * MIB + 4, 900, 9 * MIB, 9 * MIB + 1, 3 * MIB};
     struct check_device *device;

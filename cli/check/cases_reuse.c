@@ -256,7 +256,8 @@ static bool unseen_queue(struct check *check) {
     return true;
 }
 
-/* An adopted queue is marked by the freeing thread alone, and its end frees what was freed on it. */
+/* An adopted queue is marked by the freeing thread alone, and its end frees what was freed on
+   it. */
 static bool adopted(struct check *check) {
     struct check_device *device;
     struct check_stock stock;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_safety.c: pools with safety modes: zeros where they are promised, and writes to where nobody may
- * write found out.
+ * cases_safety.c: pools with safety modes: zeros where they are promised, and writes to where
+ * nobody may write found out.
  */
 #include "case.h"
 
@@ -117,8 +117,8 @@ static bool waits(struct check *check, vram_queue *queue) {
     return true;
 }
 
-/* Work on memory that was freed is nobody's to wait for but ours: it is over before the case is, also when
-   a wait has failed. */
+/* Work on memory that was freed is nobody's to wait for but ours: it is over before the case is,
+   also when a wait has failed. */
 static bool when_over(vram_queue *queue, bool good) {
     const struct timespec moment = {.tv_nsec = 20000};
     for (int i = 0; i < 100000 && vram_queue_poll(queue) == VRAM_ERR_NOT_READY; i++) {

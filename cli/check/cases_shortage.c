@@ -31,8 +31,8 @@ static bool begin(struct check *check, uint32_t granules, bool segments,
 
 /* ------------------------------------------------------------------- moving */
 
-/* When the library itself ran out of host memory, everything free went back to the driver and was taken
-   anew: then nothing had to be moved. */
+/* When the library itself ran out of host memory, everything free went back to the driver and was
+   taken anew: then nothing had to be moved. */
 static bool was_cleaned(const vram_pool_stats *stats) {
     return stats->ladder_steps[VRAM_LADDER_CLEANUP] > 0;
 }
@@ -97,7 +97,8 @@ static bool must_move(struct check *check) {
 
 /* ----------------------------------------------------------- what others keep */
 
-/* Memory that another queue has freed is waited for on the device, not on the host, and not skipped. */
+/* Memory that another queue has freed is waited for on the device, not on the host, and not
+   skipped. */
 static bool from_other_queue(struct check *check, bool segments) {
     struct check_device *device;
     struct check_stock stock;
@@ -146,7 +147,8 @@ static bool hoard(struct check *check, void *argument) {
     return true;
 }
 
-/* Small blocks of many sizes lie in the caches of this thread: they come together for a large one. */
+/* Small blocks of many sizes lie in the caches of this thread: they come together for a large
+   one. */
 static bool from_caches(struct check *check) {
     struct check_device *device;
     struct check_stock stock;

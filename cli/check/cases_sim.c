@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_sim.c: failures on demand, on simulated devices. Each case makes a context of its own, since
- * a fault plan is the whole context's.
+ * cases_sim.c: failures on demand, on simulated devices. Each case makes a context of its own,
+ * since a fault plan is the whole context's.
  */
 #include "case.h"
 

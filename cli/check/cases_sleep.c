@@ -26,8 +26,8 @@ static bool begin(struct check *check, uint32_t flags, struct check_device **dev
     return true;
 }
 
-/* After a failure everything is as before, but for memory that a driver first unmapped and then would not
-   map again: that can be woken. */
+/* After a failure everything is as before, but for memory that a driver first unmapped and then
+   would not map again: that can be woken. */
 static bool fell_asleep(struct check *check, struct check_stock *stock,
                         const vram_sleep_options *options) {
     vram_status status = vram_pool_sleep(stock->pool, options);
@@ -100,7 +100,8 @@ static bool contents(struct check *check) {
     return true;
 }
 
-/* Blocks freed meanwhile are free afterwards; contents that were dropped leave good memory behind. */
+/* Blocks freed meanwhile are free afterwards; contents that were dropped leave good memory
+   behind. */
 static bool frees(struct check *check) {
     struct check_device *device;
     struct check_stock stock;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_staging.c: copies of ordinary memory that are large enough to go through the library's own page-locked slots,
- * where a device has any use for those. The cases hold whichever way is taken.
+ * cases_staging.c: copies of ordinary memory that are large enough to go through the library's own
+ * page-locked slots, where a device has any use for those. The cases hold whichever way is taken.
  */
 #include "case.h"
 
@@ -50,8 +50,8 @@ static bool through(struct check *check) {
     return true;
 }
 
-/* What is given to the queue before and behind it comes before and behind it on the device; its source is the
-   program's again when the handle is ready. */
+/* What is given to the queue before and behind it comes before and behind it on the device; its
+   source is the program's again when the handle is ready. */
 static bool order(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -104,7 +104,8 @@ static bool together(struct check *check) {
     return true;
 }
 
-/* Slots that nobody uses are given back on request, what was given back is counted, and copies go on. */
+/* Slots that nobody uses are given back on request, what was given back is counted, and copies go
+   on. */
 static bool given_back(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -136,8 +137,8 @@ static bool given_back(struct check *check) {
 #define IDLE_TEXT "20ms"
 #define IDLE_NS   UINT64_C(20000000)
 
-/* Drivers wait for kernels when they take page-locked memory back. Whoever did so here would come back when the gate
-   has given up, and its queue would have nothing to do. */
+/* Drivers wait for kernels when they take page-locked memory back. Whoever did so here would come
+   back when the gate has given up, and its queue would have nothing to do. */
 static bool beside_a_kernel(struct check *check) {
     struct check_device *device;
     vram_queue *queue, *listening, *third;
@@ -164,7 +165,8 @@ static bool beside_a_kernel(struct check *check) {
         CHECK_OK(check, vram_device_trim(device->device, CHECK_TRIM(.flags = VRAM_TRIM_PINNED),
                                          &released));
     }
-    /* Last, since two kernels that stay leave no worker for the copies where a device is two processors. */
+    /* Last, since two kernels that stay leave no worker for the copies where a device is two
+       processors. */
     CHECK_GATE_PASS(check, &gate, third);
     CHECK_STATUS(check, vram_queue_poll(listening), VRAM_ERR_NOT_READY);
     check_gate_open(&gate);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_thread.c: many threads on one device. Any call may be made from any thread at any time, also
- * while another thread ends the object it works on: then it finishes or fails, and nothing worse.
+ * cases_thread.c: many threads on one device. Any call may be made from any thread at any time,
+ * also while another thread ends the object it works on: then it finishes or fails, and nothing
+ * worse.
  *
  * Threads call the library directly; what they took together is compared when they are done.
  */

@@ -5,10 +5,10 @@
  * Timing proves nothing on a busy machine: a copy may be done before anyone looks. A kernel that
  * waits for a word is certainly not done while the word is 0, so "not ready", "timeout", "queues
  * run beside each other" and "after" can be shown for sure. That takes kernels that are C functions
- * run by another thread, PTX and pinned memory, or OpenCL C on a CPU and memory that a kernel and the host
- * see at the same time. Simulated devices run kernels inside the caller's own calls, where waiting would be
- * for ever: there, and where the host cannot reach a running kernel, the cases that need a gate are
- * skipped.
+ * run by another thread, PTX and pinned memory, or OpenCL C on a CPU and memory that a kernel and
+ * the host see at the same time. Simulated devices run kernels inside the caller's own calls, where
+ * waiting would be for ever: there, and where the host cannot reach a running kernel, the cases
+ * that need a gate are skipped.
  */
 #include "case.h"
 #include "device_code.h"

@@ -57,7 +57,8 @@ static void give(struct check_device *device, uint64_t bytes) {
     device->held_count -= 1;
 }
 
-/* What every fresh address must be like: known, the size asked for or more, aligned, the device's. */
+/* What every fresh address must be like: known, the size asked for or more, aligned, the
+   device's. */
 static bool fresh(struct check *check, struct check_device *device, vram_addr addr, uint64_t bytes,
                   vram_memory_kind kind, struct check_place place) {
     vram_native_info native = {.size = sizeof native};

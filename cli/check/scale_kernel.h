@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scale_kernel.h: one kernel in every language that a device of some backend runs. It has the arguments to, from,
- * factor and count, and sets to[i] = from[i] * factor + i for each i below count; words of 32 bits.
+ * scale_kernel.h: one kernel in every language that a device of some backend runs. It has the
+ * arguments to, from, factor and count, and sets to[i] = from[i] * factor + i for each i below
+ * count; words of 32 bits.
  */
 #ifndef CHECK_SCALE_KERNEL_H
 #define CHECK_SCALE_KERNEL_H

@@ -3,9 +3,11 @@
  * stock.c: a pool with a model of what is in it.
  *
  * (1) The model changes when, and only when, a call has succeeded.
- * (2) After a call that failed everything is compared: how many blocks are live, how large they are and
- *     where, what they contain, and that the pool holds no more of the device's memory than before.
- * (3) The bytes that a pool says it holds are the bytes that its device says are held, at every look.
+ * (2) After a call that failed everything is compared: how many blocks are live, how large they are
+ *     and where, what they contain, and that the pool holds no more of the device's memory than
+ *     before.
+ * (3) The bytes that a pool says it holds are the bytes that its device says are held, at every
+ *     look.
  * (4) Two live blocks never share a byte: each has a mark of its own at both ends.
  * (5) A free of a live block never fails, whatever else does.
  */

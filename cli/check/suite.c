@@ -193,8 +193,8 @@ static void judge_sim(struct check *check, const vram_sim_state *before) {
     }
 }
 
-/* The ledger must agree with the device until the very end of a case, whether it passed or any failing
-   call ended it. */
+/* The ledger must agree with the device until the very end of a case, whether it passed or any
+   failing call ended it. */
 static void close_devices(struct check *check) {
     for (uint32_t i = check->device_count; i-- > 0;) {
         struct check_device *device = &check->devices[i];

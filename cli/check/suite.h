@@ -4,8 +4,8 @@
  *
  * A case proves one sentence about one device through the public headers alone. It opens what it
  * needs and leaves nothing behind, however it ends, so that cases can be run in any order, alone,
- * and under injected faults: `vram check` runs each once, tests/conformance/faults.c runs each again
- * and again while the n-th allocation or driver call fails.
+ * and under injected faults: `vram check` runs each once, tests/conformance/faults.c runs each
+ * again and again while the n-th allocation or driver call fails.
  */
 #ifndef CHECK_SUITE_H
 #define CHECK_SUITE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * estimate_devices.c: the devices that a model is laid out over: those of the machine, each GPU once
- * however many backends show it, or devices one does not have.
+ * estimate_devices.c: the devices that a model is laid out over: those of the machine, each GPU
+ * once however many backends show it, or devices one does not have.
  */
 #include "estimate/estimate_job.h"
 
@@ -68,8 +68,8 @@ static void add_device(struct estimate_job *job, const struct device_survey *dev
     job->options.device_count++;
 }
 
-/* Real GPUs; simulated ones where the best device is one. The host is no device here: what is left over
-   lies there. */
+/* Real GPUs; simulated ones where the best device is one. The host is no device here: what is left
+   over lies there. */
 static void add_all(struct estimate_job *job, const struct survey *survey) {
     bool simulated =
         survey->best_known && survey->devices[survey->best].info.kind == VRAM_DEVICE_SIMULATED;
@@ -85,7 +85,8 @@ static void add_all(struct estimate_job *job, const struct survey *survey) {
     }
 }
 
-/* The host is where layers are left over; for the formula, which knows no layers, the last device. */
+/* The host is where layers are left over; for the formula, which knows no layers, the last
+   device. */
 static void look_at_host(struct estimate_job *job, const struct survey *survey, bool chosen) {
     for (uint32_t i = 0; i < survey->device_count; i++) {
         if (strcmp(survey->devices[i].info.backend, "host") == 0) {

@@ -265,7 +265,8 @@ static void print_model(const struct terminal *terminal, const struct estimate_j
     printf("\n");
 }
 
-/* What separates a device from its sizes: nothing, or a line break where both do not fit in one line. */
+/* What separates a device from its sizes: nothing, or a line break where both do not fit in one
+   line. */
 static void print_break(const struct terminal *terminal) {
     if (terminal->width < TABLE_COLUMNS) {
         printf("\n  ");

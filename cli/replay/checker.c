@@ -39,7 +39,8 @@ vram_status checker_fill(struct place *place, const struct replay_block *block, 
     return status;
 }
 
-/* The common case, all of it right, runs eight bytes at a time; wrong ones are counted one by one. */
+/* The common case, all of it right, runs eight bytes at a time; wrong ones are counted one by
+   one. */
 uint64_t checker_compare(const uint8_t *memory, uint64_t bytes, uint64_t body, uint32_t pattern) {
     uint64_t wide = pattern | (uint64_t)pattern << 32, word, wrong = 0;
     uint8_t expected[8];

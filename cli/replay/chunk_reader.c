@@ -188,8 +188,8 @@ static enum chunk_state look(struct chunk_reader *reader, const uint8_t *chunk, 
     return CHUNK_SEALED;
 }
 
-/* Behind a chunk that is the last because it is not whole there may be room, but no other chunk. A file that
-   is as long as it says has not been cut, so it is damaged. */
+/* Behind a chunk that is the last because it is not whole there may be room, but no other chunk. A
+   file that is as long as it says has not been cut, so it is damaged. */
 static bool must_end(struct chunk_reader *reader, uint64_t offset) {
     uint8_t some[4096];
     size_t got = sizeof some;
@@ -292,7 +292,8 @@ static uint64_t sequence_at(const struct chunk_reader *reader, uint32_t slot) {
     return get(ring_chunk(reader, slot) + AT_SEQUENCE, 8);
 }
 
-/* The slots in the order of their chunks: they go round, so the smallest is sought and the rest follow. */
+/* The slots in the order of their chunks: they go round, so the smallest is sought and the rest
+   follow. */
 static bool order_ring(struct chunk_reader *reader) {
     struct chunk_view view;
     enum chunk_state state;

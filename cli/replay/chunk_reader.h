@@ -2,9 +2,9 @@
 /*
  * chunk_reader.h: the chunks of a trace file (docs/trace-format.md) in the order they were written.
  *
- * The file is hostile until shown otherwise. One chunk is held at a time; a ring, which may begin anywhere,
- * is held whole, and is 256 MiB at most. What is sealed is checked against its CRC; what is not may only
- * be the last, and is handed on as far as it goes.
+ * The file is hostile until shown otherwise. One chunk is held at a time; a ring, which may begin
+ * anywhere, is held whole, and is 256 MiB at most. What is sealed is checked against its CRC; what
+ * is not may only be the last, and is handed on as far as it goes.
  */
 #ifndef REPLAY_CHUNK_READER_H
 #define REPLAY_CHUNK_READER_H
@@ -19,8 +19,9 @@ enum { CHUNK_PROBLEM_MAX = 160 };
 /* How the writing of a file came to its end. */
 enum recording_end {
     RECORDING_ENDED, /* as it should */
-    RECORDING_STOPPED, /* the disk was full, or the system refused something else; the rest was lost */
-    RECORDING_CUT      /* the program was killed, still runs, or the file is not whole */
+    /* the disk was full, or the system refused something else; the rest was lost */
+    RECORDING_STOPPED,
+    RECORDING_CUT /* the program was killed, still runs, or the file is not whole */
 };
 
 struct chunk_view {
@@ -52,8 +53,8 @@ struct chunk_reader {
     char problem[CHUNK_PROBLEM_MAX];
 };
 
-/* Reads the header from a source of which nothing was read yet. False with the problem set; in either case
-   chunk_reader_close is due. The source stays the caller's. */
+/* Reads the header from a source of which nothing was read yet. False with the problem set; in
+   either case chunk_reader_close is due. The source stays the caller's. */
 bool chunk_reader_open(struct chunk_reader *reader, struct trace_source *source);
 
 /* The next chunk; *there is false behind the last. False with the problem set. */

@@ -2,8 +2,8 @@
 /*
  * curve.h: what a policy held and what the program had asked for, over the time of a trace.
  *
- * The time is cut into equal parts. Each keeps the most there was in it, so that no peak is lost however
- * short it was; a part in which nothing happened has what was there before.
+ * The time is cut into equal parts. Each keeps the most there was in it, so that no peak is lost
+ * however short it was; a part in which nothing happened has what was there before.
  */
 #ifndef REPLAY_CURVE_H
 #define REPLAY_CURVE_H
@@ -26,7 +26,8 @@ void curve_note(struct curve *curve, uint32_t part, uint64_t held, uint64_t aske
 /* The parts that were not reached have what was noted last. */
 void curve_finish(struct curve *curve);
 
-/* One column of `columns`: the most of the parts that it covers. Both are 0 where nothing was noted. */
+/* One column of `columns`: the most of the parts that it covers. Both are 0 where nothing was
+   noted. */
 void curve_column(const struct curve *curve, uint32_t column, uint32_t columns, uint64_t *held,
                   uint64_t *asked);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * picture.h: what each policy held over the time of a trace, side by side: on the terminal, and as SVG.
+ * picture.h: what each policy held over the time of a trace, side by side: on the terminal, and as
+ * SVG.
  */
 #ifndef REPLAY_PICTURE_H
 #define REPLAY_PICTURE_H
@@ -8,8 +9,8 @@
 #include "replay/replay_report.h"
 
 /*
- * One picture for each trace: a panel for each policy, all of one scale, with the last pass of each. What the
- * program had asked for is drawn full, what was held beyond it is drawn otherwise.
+ * One picture for each trace: a panel for each policy, all of one scale, with the last pass of
+ * each. What the program had asked for is drawn full, what was held beyond it is drawn otherwise.
  */
 void picture_print(const struct replay_report *report, const struct terminal *terminal);
 

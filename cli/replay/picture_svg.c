@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * picture_svg.c: the picture of a replay as a file for pages and slides: one row of panels for each trace.
+ * picture_svg.c: the picture of a replay as a file for pages and slides: one row of panels for each
+ * trace.
  */
 #include "picture.h"
 

@@ -56,7 +56,8 @@ typedef void session_progress_fn(void *user, size_t op_count);
 vram_status session_open(const struct session_options *options, const struct trace *trace,
                          const struct policy *policy, struct session **session);
 
-/* Plays the trace once; failures are in the pass. Blocks that the trace leaves are freed behind it. */
+/* Plays the trace once; failures are in the pass. Blocks that the trace leaves are freed behind
+   it. */
 void session_play(struct session *session, session_progress_fn *progress, void *user,
                   struct pass *pass);
 

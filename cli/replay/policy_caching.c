@@ -7,8 +7,8 @@
  *  (1) Sizes are rounded up to 512 bytes. Up to 1 MiB they are served from the small pool, whose
  *      segments have 2 MiB; larger ones from the large pool: below 10 MiB from segments of 20 MiB,
  *      else from one of their own size, rounded up to 2 MiB.
- *  (2) A free block serves only the queue that its segment was made for: the smallest that fits, the
- *      lowest address among equals.
+ *  (2) A free block serves only the queue that its segment was made for: the smallest that fits,
+ *      the lowest address among equals.
  *  (3) A block is split when 512 bytes (small) or more than 1 MiB (large) would be left over.
  *  (4) A freed block joins free neighbours of its segment. Blocks of a segment are linked in the
  *      order of addresses and cover it.

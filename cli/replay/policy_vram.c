@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy_vram.c: libvram's own pool, as it is by default, on all of the device: the simulated devices of a
- * replay have nobody to share with.
+ * policy_vram.c: libvram's own pool, as it is by default, on all of the device: the simulated
+ * devices of a replay have nobody to share with.
  */
 #include "policy.h"
 

@@ -2,8 +2,8 @@
 /*
  * recording.c: see recording.h.
  *
- * A record is read whole or not at all: `cut_short` says that it goes past the end of what there is, which
- * is an error in a chunk that was sealed, and the end of the trace in one that was not.
+ * A record is read whole or not at all: `cut_short` says that it goes past the end of what there
+ * is, which is an error in a chunk that was sealed, and the end of the trace in one that was not.
  */
 #include "recording.h"
 
@@ -316,8 +316,8 @@ static void read_body(struct cursor *cursor, struct recorded *event) {
     }
 }
 
-/* Its time is no event's: the next one goes on from the event before. Bytes behind its numbers are of versions
-   to come. */
+/* Its time is no event's: the next one goes on from the event before. Bytes behind its numbers are
+   of versions to come. */
 static void read_transfer(struct cursor *body, struct recorded *event) {
     event->time_ns = sum(body, body->recording->time_ns, number(body));
     uint64_t *const fields[] = {&event->thread, &event->device, &event->direction,
@@ -349,7 +349,8 @@ static void read_long(struct cursor *cursor, struct recorded *event) {
     cursor->at += bytes;
 }
 
-/* Reads one record; *is_event when it was one, or a transfer. False: the chunk has no more, or the problem is set. */
+/* Reads one record; *is_event when it was one, or a transfer. False: the chunk has no more, or the
+   problem is set. */
 static bool read_record(struct recording *recording, struct recorded *event, bool *is_event) {
     struct cursor cursor = {recording, recording->at, recording->end, NULL, false};
     uint64_t last_id = recording->last_id, last_addr = recording->last_addr;

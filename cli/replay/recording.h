@@ -2,8 +2,8 @@
 /*
  * recording.h: the events of a trace file, one at a time, with what they speak of in words.
  *
- * Memory is bounded: besides a chunk (chunk_reader.h) only definitions are kept, of which a file has
- * RECORDING_DEFINITIONS_MAX at most. Every number is checked before it is used.
+ * Memory is bounded: besides a chunk (chunk_reader.h) only definitions are kept, of which a file
+ * has RECORDING_DEFINITIONS_MAX at most. Every number is checked before it is used.
  */
 #ifndef REPLAY_RECORDING_H
 #define REPLAY_RECORDING_H
@@ -44,7 +44,7 @@ struct recorded {
     int status;           /* REFUSE and TRANSFER: why, as vram_status */
     uint64_t took_ns;     /* TRANSFER: from its call until its end was seen, which is `time_ns`, */
     uint64_t direction;   /* where to, */
-    uint64_t route;       /* and how: numbers of vram/transfer_stats.h, or any other */
+    uint64_t route;       /* and how: numbers of vram/transfer.h, or any other */
     uint32_t stack;       /* number for recording_frames; 0: none */
     uint32_t tag_number;  /* of `tag`; 0: none */
     uint32_t pool_number; /* of the pool's definition; 0: none */
@@ -79,11 +79,12 @@ struct recording {
     char problem[CHUNK_PROBLEM_MAX];
 };
 
-/* Reads the header. False with the problem and its offset set; recording_close is due either way. */
+/* Reads the header. False with the problem and its offset set; recording_close is due either
+   way. */
 bool recording_open(struct recording *recording, struct trace_source *source);
 
-/* The next event or transfer; *there is false behind the last. Time never falls from event to event, but a
-   transfer may be told a little later than it ended. False with the problem set. */
+/* The next event or transfer; *there is false behind the last. Time never falls from event to
+   event, but a transfer may be told a little later than it ended. False with the problem set. */
 bool recording_next(struct recording *recording, struct recorded *event, bool *there);
 
 /* The text of frame `index` of a stack, the innermost first; NULL behind the outermost. */

@@ -95,7 +95,8 @@ static void print_run(const struct terminal *terminal, enum style style, uint32_
     terminal_print(terminal, style, "%s", text);
 }
 
-/* Full is the largest peak of the trace's passes; what was asked for and what came on top differ. */
+/* Full is the largest peak of the trace's passes; what was asked for and what came on top
+   differ. */
 static void print_bar(const struct terminal *terminal, const struct pass *pass, uint64_t largest) {
     uint32_t full = bar_part(pass->counts.peak_reserved_bytes, largest);
     uint32_t used = bar_part(pass->trace->peak_bytes, largest);
@@ -198,33 +199,34 @@ void replay_report_print(const struct replay_report *report, const struct termin
 /* ----------------------------------------------------------------------- JSON */
 
 /* A figure that has no meaning is null. */
-static void write_figure(vram_json *json, const char *key, double value, bool known) {
+static void write_figure(struct json_out *json, const char *key, double value, bool known) {
     if (known) {
-        vram_json_number(json, key, value);
+        json_number(json, key, value);
     } else {
-        vram_json_null(json, key);
+        json_null(json, key);
     }
 }
 
-static void write_calls(vram_json *json, const struct pass *pass) {
-    vram_json_object_begin(json, "driver_calls");
+static void write_calls(struct json_out *json, const struct pass *pass) {
+    json_object_begin(json, "driver_calls");
     for (int i = 0; i < POLICY_CALL_COUNT; i++) {
-        vram_json_unsigned(json, policy_call_names[i], pass->counts.calls[i]);
+        json_unsigned(json, policy_call_names[i], pass->counts.calls[i]);
     }
-    vram_json_unsigned(json, "total", pass_calls(pass));
-    vram_json_object_end(json);
+    json_unsigned(json, "total", pass_calls(pass));
+    json_object_end(json);
 }
 
-static void write_points(vram_json *json, const char *key, const uint64_t *values, uint32_t count) {
-    vram_json_array_begin(json, key);
+static void write_points(struct json_out *json, const char *key, const uint64_t *values,
+                         uint32_t count) {
+    json_array_begin(json, key);
     for (uint32_t i = 0; i < count; i++) {
-        vram_json_unsigned(json, NULL, values[i]);
+        json_unsigned(json, NULL, values[i]);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
 /* A curve is of the last pass of its trace and policy. */
-static void write_curve(const struct replay_report *report, vram_json *json,
+static void write_curve(const struct replay_report *report, struct json_out *json,
                         const struct pass *pass) {
     bool last = pass->curve != NULL;
     for (const struct pass *later = pass + 1; later < report->passes + report->pass_count;
@@ -237,53 +239,53 @@ static void write_curve(const struct replay_report *report, vram_json *json,
     }
 }
 
-static void write_pass(const struct replay_report *report, vram_json *json,
+static void write_pass(const struct replay_report *report, struct json_out *json,
                        const struct pass *pass) {
     static const char *const results[] = {
         [PASS_DONE] = "done", [PASS_EXHAUSTED] = "exhausted", [PASS_FAILED] = "failed"};
     bool done = pass->result == PASS_DONE;
-    vram_json_object_begin(json, NULL);
-    vram_json_text(json, "trace", pass->trace->name);
-    vram_json_text(json, "policy", pass->policy->name);
-    vram_json_unsigned(json, "repeat", pass->repeat);
-    vram_json_text(json, "result", results[pass->result]);
-    vram_json_text(json, "reason", done ? NULL : pass->reason);
-    vram_json_unsigned(json, "operations", pass->op_count);
-    vram_json_unsigned(json, "allocations", pass->trace->alloc_count);
-    vram_json_unsigned(json, "queues", pass->trace->queue_count);
-    vram_json_unsigned(json, "threads", pass->trace->thread_count);
-    vram_json_unsigned(json, "peak_requested_bytes", pass->trace->peak_bytes);
-    vram_json_unsigned(json, "peak_reserved_bytes", pass->counts.peak_reserved_bytes);
+    json_object_begin(json, NULL);
+    json_text(json, "trace", pass->trace->name);
+    json_text(json, "policy", pass->policy->name);
+    json_unsigned(json, "repeat", pass->repeat);
+    json_text(json, "result", results[pass->result]);
+    json_text(json, "reason", done ? NULL : pass->reason);
+    json_unsigned(json, "operations", pass->op_count);
+    json_unsigned(json, "allocations", pass->trace->alloc_count);
+    json_unsigned(json, "queues", pass->trace->queue_count);
+    json_unsigned(json, "threads", pass->trace->thread_count);
+    json_unsigned(json, "peak_requested_bytes", pass->trace->peak_bytes);
+    json_unsigned(json, "peak_reserved_bytes", pass->counts.peak_reserved_bytes);
     write_figure(json, "ratio", pass_ratio(pass), done && pass->trace->peak_bytes > 0);
-    vram_json_unsigned(json, "moved_handles", pass->counts.moved_handles);
-    vram_json_unsigned(json, "move_ns", pass->counts.move_ns);
-    vram_json_unsigned(json, "trace_ns", trace_ns(pass->trace));
+    json_unsigned(json, "moved_handles", pass->counts.moved_handles);
+    json_unsigned(json, "move_ns", pass->counts.move_ns);
+    json_unsigned(json, "trace_ns", trace_ns(pass->trace));
     write_figure(json, "move_share", pass_move_share(pass), trace_ns(pass->trace) > 0);
     write_calls(json, pass);
     write_figure(json, "ns_per_op", pass_ns_per_op(pass), pass->op_count > 0);
     if (report->verify) {
-        vram_json_text(json, "checked_on", pass->device_checked ? "device" : "host");
-        vram_json_unsigned(json, "mismatched_bytes", pass->mismatched_bytes);
+        json_text(json, "checked_on", pass->device_checked ? "device" : "host");
+        json_unsigned(json, "mismatched_bytes", pass->mismatched_bytes);
     }
     write_curve(report, json, pass);
-    vram_json_object_end(json);
+    json_object_end(json);
 }
 
 bool replay_report_write(const struct replay_report *report) {
     const vram_device_info *info = &report->target->info;
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.replay/1");
-    vram_json_text(&json, "backend", info->backend);
-    vram_json_unsigned(&json, "device", report->target->index);
-    vram_json_text(&json, "device_name", info->name);
-    vram_json_text(&json, "clock", is_simulated(report) ? "simulated" : "wall");
-    vram_json_value(&json, "memory_bytes",
-                    report->memory_bytes > 0 ? (vram_value){report->memory_bytes, true}
-                                             : info->memory_bytes);
-    vram_json_array_begin(&json, "passes");
+    json_text(&json, "backend", info->backend);
+    json_unsigned(&json, "device", report->target->index);
+    json_text(&json, "device_name", info->name);
+    json_text(&json, "clock", is_simulated(report) ? "simulated" : "wall");
+    json_value(&json, "memory_bytes",
+               report->memory_bytes > 0 ? (vram_value){report->memory_bytes, true}
+                                        : info->memory_bytes);
+    json_array_begin(&json, "passes");
     for (size_t i = 0; i < report->pass_count; i++) {
         write_pass(report, &json, &report->passes[i]);
     }
-    vram_json_array_end(&json);
+    json_array_end(&json);
     return output_json_end(&json);
 }

@@ -24,8 +24,8 @@ struct replay_report {
 void replay_report_print(const struct replay_report *report, const struct terminal *terminal);
 
 /*
- * Parts of it: the title, the line about a trace, what --verify found, and why a pass was not done, if it was
- * not.
+ * Parts of it: the title, the line about a trace, what --verify found, and why a pass was not done,
+ * if it was not.
  */
 void replay_report_head(const struct replay_report *report, const struct terminal *terminal);
 void replay_report_trace(const struct trace *trace, const struct terminal *terminal);

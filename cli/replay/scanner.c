@@ -43,8 +43,8 @@ struct scanner {
 
 /* --------------------------------------------------------------------- kernel */
 
-/* Adds to %count how many bytes of a word are not the pattern's: a byte that differs carries into its
-   own highest bit. */
+/* Adds to %count how many bytes of a word are not the pattern's: a byte that differs carries into
+   its own highest bit. */
 #define PTX_COUNT(word)                                                                            \
     "xor.b32 " word ", " word ", %pattern;\n"                                                      \
     "and.b32 %t, " word ", 0x7f7f7f7f;\n"                                                          \

@@ -4,8 +4,8 @@
  *
  * Reading everything back takes minutes for traces that allocate terabytes; a GPU compares at the
  * speed of its memory, so that even a paced replay keeps to its times while every byte is checked.
- * Only NVIDIA's driver is served, and it is asked directly: the library's backend for it launches no
- * kernels yet.
+ * Only NVIDIA's driver is served, and it is asked directly: the library's backend for it launches
+ * no kernels yet.
  */
 #ifndef REPLAY_SCANNER_H
 #define REPLAY_SCANNER_H
@@ -18,8 +18,8 @@ struct scanner;
 struct scanner *scanner_open(struct place *place);
 void scanner_close(struct scanner *scanner);
 
-/* Has a queue count the bytes that are not as the pattern says; the first `body` of the `bytes` repeat
-   its four bytes, the rest its first. */
+/* Has a queue count the bytes that are not as the pattern says; the first `body` of the `bytes`
+   repeat its four bytes, the rest its first. */
 vram_status scanner_look(struct scanner *scanner, uint32_t queue, vram_addr addr, uint64_t bytes,
                          uint64_t body, uint32_t pattern);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * size_tree.c: see size_tree.h. A treap: priorities are random, so it is shallow whatever comes, and
- * adding and removing are two short rules, split and join.
+ * size_tree.c: see size_tree.h. A treap: priorities are random, so it is shallow whatever comes,
+ * and adding and removing are two short rules, split and join.
  */
 #include "size_tree.h"
 

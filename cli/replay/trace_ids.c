@@ -2,9 +2,9 @@
 /*
  * trace_ids.c: see trace_ids.h. Open addressing with linear probing, at most half full.
  *
- * Removal moves later entries of the same run back instead of leaving a mark, so a trace of millions
- * of short-lived blocks does not fill the table with marks. The hash is seeded by the table's own
- * address: nobody can write a trace whose ids all fall into one place.
+ * Removal moves later entries of the same run back instead of leaving a mark, so a trace of
+ * millions of short-lived blocks does not fill the table with marks. The hash is seeded by the
+ * table's own address: nobody can write a trace whose ids all fall into one place.
  */
 #include "trace_ids.h"
 

@@ -236,8 +236,8 @@ static bool end_pool(struct reader *reader, const struct recorded *event) {
     return true;
 }
 
-/* A resize is played as a free and an allocation. Blocks from before the trace, and those whose record was
-   lost, which have id 0, are not played. */
+/* A resize is played as a free and an allocation. Blocks from before the trace, and those whose
+   record was lost, which have id 0, are not played. */
 static bool add_event(struct reader *reader, const struct recorded *event) {
     uint32_t block = 0;
     bool live = event->id != 0 && trace_ids_find(reader->builder.ids, event->id, &block);

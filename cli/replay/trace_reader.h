@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_reader.h: traces from files: the library's own (docs/trace-format.md), told by their first bytes,
- * and CSV text.
+ * trace_reader.h: traces from files: the library's own (docs/trace-format.md), told by their first
+ * bytes, and CSV text.
  *
  *   op,id,bytes,stream,t_us[,thread]      the header; the column thread may be left out
  *   a,ID,BYTES,STREAM,T                   allocates
@@ -9,8 +9,8 @@
  *   u,ID,[BYTES],STREAM,T                 STREAM writes the block's first BYTES, or all of it
  *
  * All are whole numbers; ids, streams and threads are names and may be any. Lines end with \n or
- * \r\n; empty ones are skipped. An id may be used again once its block was freed. What was not freed
- * is live at the end.
+ * \r\n; empty ones are skipped. An id may be used again once its block was freed. What was not
+ * freed is live at the end.
  */
 #ifndef REPLAY_TRACE_READER_H
 #define REPLAY_TRACE_READER_H
@@ -24,7 +24,8 @@
  */
 bool trace_read(const char *path, struct trace *trace, char problem[TRACE_PROBLEM_MAX]);
 
-/* The same from a source that is open and of which nothing was read; it is closed in either case. */
+/* The same from a source that is open and of which nothing was read; it is closed in either
+   case. */
 bool trace_read_source(const char *name, struct trace_source *source, struct trace *trace,
                        char problem[TRACE_PROBLEM_MAX]);
 

@@ -32,8 +32,8 @@ void trace_source_open_memory(struct trace_source *source, const void *text, siz
 /* Up to *bytes bytes; *bytes is set to what came, 0 at the end. False with the problem set. */
 bool trace_source_read(struct trace_source *source, uint8_t *to, size_t *bytes);
 
-/* Whether it begins with these bytes, at most SOURCE_PEEK_MAX; they are still to be read. Before anything was
-   read. False too when it cannot be read: the next read says why. */
+/* Whether it begins with these bytes, at most SOURCE_PEEK_MAX; they are still to be read. Before
+   anything was read. False too when it cannot be read: the next read says why. */
 bool trace_source_begins(struct trace_source *source, const void *text, size_t bytes);
 
 void trace_source_close(struct trace_source *source);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * advice.c: see advice.h. A rule looks at the history and fills an advice, or says that it does not apply.
+ * advice.c: see advice.h. A rule looks at the history and fills an advice, or says that it does not
+ * apply.
  */
 #include "advice.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * advice.h: what a trace shows that could be better, and the call or option that makes it so. The rules are
- * those of docs/troubleshooting.md, where each has a section of its own.
+ * advice.h: what a trace shows that could be better, and the call or option that makes it so. The
+ * rules are those of docs/troubleshooting.md, where each has a section of its own.
  */
 #ifndef REPORT_ADVICE_H
 #define REPORT_ADVICE_H

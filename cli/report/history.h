@@ -2,9 +2,9 @@
 /*
  * history.h: what a trace adds up to, from one pass over its events.
  *
- * What was live at the peak is known without a copy: every new peak raises `epoch`, and a group keeps what it
- * had then when it is changed for the first time after it. Memory is bounded by what was live at once, of
- * which HISTORY_BLOCKS_MAX blocks are the most, and by the limits below.
+ * What was live at the peak is known without a copy: every new peak raises `epoch`, and a group
+ * keeps what it had then when it is changed for the first time after it. Memory is bounded by what
+ * was live at once, of which HISTORY_BLOCKS_MAX blocks are the most, and by the limits below.
  */
 #ifndef REPORT_HISTORY_H
 #define REPORT_HISTORY_H
@@ -13,7 +13,7 @@
 #include "replay/recording.h"
 #include "replay/trace_ops.h"
 
-#include <vram/transfer_stats.h>
+#include <vram/transfer.h>
 
 enum {
     HISTORY_BLOCKS_MAX = 1 << 22, /* live at once */
@@ -145,8 +145,9 @@ bool history_take(struct history *history, const struct trace *trace);
 /* Whether all pools' hits and misses are known, and their rate. */
 bool history_hit_rate(const struct history *history, uint64_t *hits, uint64_t *misses);
 
-/* Transfers of one direction and one route, with bytes_per_second set: the bytes over their own times added up,
-   as if there had been one at a time. NULL: there were none. Numbers from 0 to those above. */
+/* Transfers of one direction and one route, with bytes_per_second set: the bytes over their own
+   times added up, as if there had been one at a time. NULL: there were none. Numbers from 0 to
+   those above. */
 const vram_transfer_stats *history_transfers(const struct history *history, size_t direction,
                                              size_t route);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_json.c: a report for programs; see report_view.h and docs/schema/vram.report-1.schema.json.
+ * report_json.c: a report for programs; see report_view.h and
+ * docs/schema/vram.report-1.schema.json.
  */
 #include "output.h"
 #include "report_view.h"
@@ -8,212 +9,209 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void write_text_or_null(vram_json *json, const char *key, const char *text) {
-    vram_json_text(json, key, text[0] != 0 ? text : NULL);
+static void write_text_or_null(struct json_out *json, const char *key, const char *text) {
+    json_text(json, key, text[0] != 0 ? text : NULL);
 }
 
 /* The innermost first. */
-static void write_frames(const struct report_view *view, vram_json *json, uint32_t stack) {
+static void write_frames(const struct report_view *view, struct json_out *json, uint32_t stack) {
     const char *frame;
-    vram_json_array_begin(json, "frames");
+    json_array_begin(json, "frames");
     for (uint32_t i = 0;
          view->recording != NULL && (frame = recording_frame(view->recording, stack, i)) != NULL;
          i++) {
-        vram_json_text(json, NULL, frame);
+        json_text(json, NULL, frame);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
-static void write_source(const struct history *history, vram_json *json) {
+static void write_source(const struct history *history, struct json_out *json) {
     static const char *const ends[] = {"ended", "stopped", "cut"};
-    vram_json_text(json, "file", history->name);
-    vram_json_text(json, "format", history->recorded ? "trace" : "csv");
-    vram_json_text(json, "end", ends[history->end]);
-    vram_json_unsigned(json, "lost_events", history->lost_events);
-    vram_json_unsigned(json, "missing_chunks", history->missing_chunks);
-    vram_json_unsigned(json, "events", history->events);
-    vram_json_unsigned(json, "duration_ns", history->duration_ns);
+    json_text(json, "file", history->name);
+    json_text(json, "format", history->recorded ? "trace" : "csv");
+    json_text(json, "end", ends[history->end]);
+    json_unsigned(json, "lost_events", history->lost_events);
+    json_unsigned(json, "missing_chunks", history->missing_chunks);
+    json_unsigned(json, "events", history->events);
+    json_unsigned(json, "duration_ns", history->duration_ns);
 }
 
-static void write_peak(const struct history *history, vram_json *json) {
-    vram_json_object_begin(json, "peak");
-    vram_json_unsigned(json, "bytes", history->peak_bytes);
-    vram_json_unsigned(json, "blocks", history->peak_blocks);
-    vram_json_unsigned(json, "time_ns", history->peak_ns);
-    vram_json_value(json, "reserved_bytes",
-                    (vram_value){history->peak_reserved, history->peak_reserved > 0});
-    vram_json_object_end(json);
-    vram_json_object_begin(json, "live");
-    vram_json_unsigned(json, "bytes", history->live_bytes);
-    vram_json_unsigned(json, "blocks", history->live_blocks);
-    vram_json_unsigned(json, "unknown_blocks", history->first_blocks);
-    vram_json_object_end(json);
-    vram_json_object_begin(json, "lost");
-    vram_json_unsigned(json, "bytes", history->lost_bytes);
-    vram_json_unsigned(json, "blocks", history->lost_blocks);
-    vram_json_object_end(json);
+static void write_peak(const struct history *history, struct json_out *json) {
+    json_object_begin(json, "peak");
+    json_unsigned(json, "bytes", history->peak_bytes);
+    json_unsigned(json, "blocks", history->peak_blocks);
+    json_unsigned(json, "time_ns", history->peak_ns);
+    json_value(json, "reserved_bytes",
+               (vram_value){history->peak_reserved, history->peak_reserved > 0});
+    json_object_end(json);
+    json_object_begin(json, "live");
+    json_unsigned(json, "bytes", history->live_bytes);
+    json_unsigned(json, "blocks", history->live_blocks);
+    json_unsigned(json, "unknown_blocks", history->first_blocks);
+    json_object_end(json);
+    json_object_begin(json, "lost");
+    json_unsigned(json, "bytes", history->lost_bytes);
+    json_unsigned(json, "blocks", history->lost_blocks);
+    json_object_end(json);
 }
 
-static void write_churn(const struct history *history, vram_json *json) {
+static void write_churn(const struct history *history, struct json_out *json) {
     uint64_t hits, misses;
     bool known = history_hit_rate(history, &hits, &misses);
-    vram_json_object_begin(json, "churn");
-    vram_json_unsigned(json, "allocs", history->allocs);
-    vram_json_unsigned(json, "frees", history->frees);
-    vram_json_unsigned(json, "resizes", history->resizes);
-    vram_json_unsigned(json, "refusals", history->refusals);
-    vram_json_unsigned(json, "unknown_frees", history->strangers);
-    vram_json_unsigned(json, "alloc_bytes", history->alloc_bytes);
-    vram_json_unsigned(json, "largest_bytes", history->largest_bytes);
-    vram_json_unsigned(json, "small_allocs", history->small);
-    vram_json_unsigned(json, "brief_blocks", history->brief);
-    vram_json_object_end(json);
-    vram_json_value(json, "hits", (vram_value){hits, known});
-    vram_json_value(json, "misses", (vram_value){misses, known});
+    json_object_begin(json, "churn");
+    json_unsigned(json, "allocs", history->allocs);
+    json_unsigned(json, "frees", history->frees);
+    json_unsigned(json, "resizes", history->resizes);
+    json_unsigned(json, "refusals", history->refusals);
+    json_unsigned(json, "unknown_frees", history->strangers);
+    json_unsigned(json, "alloc_bytes", history->alloc_bytes);
+    json_unsigned(json, "largest_bytes", history->largest_bytes);
+    json_unsigned(json, "small_allocs", history->small);
+    json_unsigned(json, "brief_blocks", history->brief);
+    json_object_end(json);
+    json_value(json, "hits", (vram_value){hits, known});
+    json_value(json, "misses", (vram_value){misses, known});
     if (known) {
-        vram_json_number(json, "hit_rate", (double)hits / ((double)hits + (double)misses));
+        json_number(json, "hit_rate", (double)hits / ((double)hits + (double)misses));
     } else {
-        vram_json_null(json, "hit_rate");
+        json_null(json, "hit_rate");
     }
 }
 
-static void write_refusals(const struct history *history, vram_json *json) {
-    vram_json_array_begin(json, "refusals");
+static void write_refusals(const struct history *history, struct json_out *json) {
+    json_array_begin(json, "refusals");
     for (size_t i = 0; i < history->status_count; i++) {
         const char *name = vram_status_name((vram_status)history->statuses[i].status);
-        vram_json_object_begin(json, NULL);
-        vram_json_text(json, "status", name);
-        vram_json_unsigned(json, "count", history->statuses[i].count);
-        vram_json_unsigned(json, "largest_bytes", history->statuses[i].bytes);
-        vram_json_object_end(json);
+        json_object_begin(json, NULL);
+        json_text(json, "status", name);
+        json_unsigned(json, "count", history->statuses[i].count);
+        json_unsigned(json, "largest_bytes", history->statuses[i].bytes);
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
-static void write_groups(const struct report_view *view, vram_json *json) {
+static void write_groups(const struct report_view *view, struct json_out *json) {
     size_t count;
     const struct history_group **groups = report_order(view->history, ORDER_CHURN, &count);
-    vram_json_array_begin(json, "groups");
+    json_array_begin(json, "groups");
     for (size_t i = 0; groups != NULL && i < count; i++) {
-        vram_json_object_begin(json, NULL);
+        json_object_begin(json, NULL);
         write_text_or_null(json, "tag", groups[i]->tag);
-        vram_json_unsigned(json, "peak_bytes", groups[i]->peak_bytes);
-        vram_json_unsigned(json, "peak_blocks", groups[i]->peak_blocks);
-        vram_json_unsigned(json, "live_bytes", groups[i]->bytes);
-        vram_json_unsigned(json, "live_blocks", groups[i]->blocks);
-        vram_json_unsigned(json, "lost_bytes", groups[i]->lost_bytes);
-        vram_json_unsigned(json, "lost_blocks", groups[i]->lost_blocks);
-        vram_json_unsigned(json, "allocs", groups[i]->allocs);
-        vram_json_unsigned(json, "alloc_bytes", groups[i]->alloc_bytes);
-        vram_json_unsigned(json, "brief_blocks", groups[i]->brief);
+        json_unsigned(json, "peak_bytes", groups[i]->peak_bytes);
+        json_unsigned(json, "peak_blocks", groups[i]->peak_blocks);
+        json_unsigned(json, "live_bytes", groups[i]->bytes);
+        json_unsigned(json, "live_blocks", groups[i]->blocks);
+        json_unsigned(json, "lost_bytes", groups[i]->lost_bytes);
+        json_unsigned(json, "lost_blocks", groups[i]->lost_blocks);
+        json_unsigned(json, "allocs", groups[i]->allocs);
+        json_unsigned(json, "alloc_bytes", groups[i]->alloc_bytes);
+        json_unsigned(json, "brief_blocks", groups[i]->brief);
         write_frames(view, json, groups[i]->stack);
-        vram_json_object_end(json);
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
     free(groups);
 }
 
-static void write_pools(const struct history *history, vram_json *json) {
-    vram_json_array_begin(json, "pools");
+static void write_pools(const struct history *history, struct json_out *json) {
+    json_array_begin(json, "pools");
     for (size_t i = 0; i < history->pool_count; i++) {
         const struct history_pool *pool = &history->pools[i];
-        vram_json_object_begin(json, NULL);
-        vram_json_unsigned(json, "handle", pool->handle);
+        json_object_begin(json, NULL);
+        json_unsigned(json, "handle", pool->handle);
         write_text_or_null(json, "name", pool->name);
-        vram_json_bool(json, "ended", pool->ended);
-        vram_json_unsigned(json, "allocs", pool->allocs);
-        vram_json_unsigned(json, "frees", pool->frees);
-        vram_json_unsigned(json, "refusals", pool->refusals);
-        vram_json_unsigned(json, "live_bytes", pool->bytes);
-        vram_json_unsigned(json, "peak_bytes", pool->peak_bytes);
-        vram_json_value(json, "peak_reserved_bytes",
-                        (vram_value){pool->peak_reserved, pool->sampled});
-        vram_json_value(json, "limit_bytes", (vram_value){pool->last.limit, pool->last.limit > 0});
-        vram_json_value(json, "hits", (vram_value){pool->last.hits, pool->sampled});
-        vram_json_value(json, "misses", (vram_value){pool->last.misses, pool->sampled});
-        vram_json_object_end(json);
+        json_bool(json, "ended", pool->ended);
+        json_unsigned(json, "allocs", pool->allocs);
+        json_unsigned(json, "frees", pool->frees);
+        json_unsigned(json, "refusals", pool->refusals);
+        json_unsigned(json, "live_bytes", pool->bytes);
+        json_unsigned(json, "peak_bytes", pool->peak_bytes);
+        json_value(json, "peak_reserved_bytes", (vram_value){pool->peak_reserved, pool->sampled});
+        json_value(json, "limit_bytes", (vram_value){pool->last.limit, pool->last.limit > 0});
+        json_value(json, "hits", (vram_value){pool->last.hits, pool->sampled});
+        json_value(json, "misses", (vram_value){pool->last.misses, pool->sampled});
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
-static void write_sizes(const struct history *history, vram_json *json) {
-    vram_json_array_begin(json, "sizes");
+static void write_sizes(const struct history *history, struct json_out *json) {
+    json_array_begin(json, "sizes");
     for (size_t i = 0; i < HISTORY_SIZES; i++) {
         if (history->sizes[i] > 0) {
-            vram_json_object_begin(json, NULL);
-            vram_json_unsigned(json, "from_bytes", i > 0 ? UINT64_C(1) << i : 0);
-            vram_json_unsigned(json, "allocs", history->sizes[i]);
-            vram_json_object_end(json);
+            json_object_begin(json, NULL);
+            json_unsigned(json, "from_bytes", i > 0 ? UINT64_C(1) << i : 0);
+            json_unsigned(json, "allocs", history->sizes[i]);
+            json_object_end(json);
         }
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
-static void write_timeline(const struct history *history, vram_json *json) {
-    vram_json_unsigned(json, "slice_ns", history->slice_ns);
-    vram_json_array_begin(json, "timeline");
+static void write_timeline(const struct history *history, struct json_out *json) {
+    json_unsigned(json, "slice_ns", history->slice_ns);
+    json_array_begin(json, "timeline");
     for (size_t i = 0; i < history->slice_count; i++) {
         const struct history_slice *slice = &history->slices[i];
-        vram_json_object_begin(json, NULL);
-        vram_json_unsigned(json, "time_ns", i * history->slice_ns);
-        vram_json_unsigned(json, "live_bytes", slice->live);
-        vram_json_unsigned(json, "peak_bytes", slice->peak);
-        vram_json_value(json, "reserved_bytes", (vram_value){slice->reserved, slice->sampled});
-        vram_json_value(json, "cached_bytes", (vram_value){slice->cached, slice->sampled});
-        vram_json_value(json, "free_bytes", (vram_value){slice->free, slice->sampled});
-        vram_json_value(json, "largest_free_bytes",
-                        (vram_value){slice->largest_free, slice->sampled});
+        json_object_begin(json, NULL);
+        json_unsigned(json, "time_ns", i * history->slice_ns);
+        json_unsigned(json, "live_bytes", slice->live);
+        json_unsigned(json, "peak_bytes", slice->peak);
+        json_value(json, "reserved_bytes", (vram_value){slice->reserved, slice->sampled});
+        json_value(json, "cached_bytes", (vram_value){slice->cached, slice->sampled});
+        json_value(json, "free_bytes", (vram_value){slice->free, slice->sampled});
+        json_value(json, "largest_free_bytes", (vram_value){slice->largest_free, slice->sampled});
         if (slice->sampled) {
-            vram_json_number(json, "fragmentation", slice->scattered);
+            json_number(json, "fragmentation", slice->scattered);
         } else {
-            vram_json_null(json, "fragmentation");
+            json_null(json, "fragmentation");
         }
-        vram_json_unsigned(json, "allocs", slice->allocs);
-        vram_json_unsigned(json, "frees", slice->frees);
-        vram_json_object_end(json);
+        json_unsigned(json, "allocs", slice->allocs);
+        json_unsigned(json, "frees", slice->frees);
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
-static void write_marks(const struct history *history, vram_json *json) {
+static void write_marks(const struct history *history, struct json_out *json) {
     uint64_t kept =
         history->mark_count < HISTORY_MARKS_MAX ? history->mark_count : HISTORY_MARKS_MAX;
-    vram_json_unsigned(json, "mark_count", history->mark_count);
-    vram_json_array_begin(json, "marks");
+    json_unsigned(json, "mark_count", history->mark_count);
+    json_array_begin(json, "marks");
     for (uint64_t i = 0; i < kept; i++) {
-        vram_json_object_begin(json, NULL);
-        vram_json_unsigned(json, "time_ns", history->marks[i].time_ns);
-        vram_json_text(json, "text", history->marks[i].text);
-        vram_json_object_end(json);
+        json_object_begin(json, NULL);
+        json_unsigned(json, "time_ns", history->marks[i].time_ns);
+        json_text(json, "text", history->marks[i].text);
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
-static void write_transfer(vram_json *json, size_t direction, size_t route,
+static void write_transfer(struct json_out *json, size_t direction, size_t route,
                            const vram_transfer_stats *sum) {
-    vram_json_object_begin(json, NULL);
-    vram_json_text(json, "direction",
-                   direction < VRAM_TRANSFER_ANY
-                       ? vram_transfer_direction_name((vram_transfer_direction)direction)
-                       : NULL);
-    vram_json_text(json, "route",
-                   route < VRAM_ROUTE_ANY ? vram_transfer_route_name((vram_transfer_route)route)
-                                          : NULL);
-    vram_json_unsigned(json, "operations", sum->operations);
-    vram_json_unsigned(json, "failures", sum->failures);
-    vram_json_unsigned(json, "bytes", sum->bytes);
-    vram_json_unsigned(json, "latency_ns", sum->latency_ns);
-    vram_json_unsigned(json, "min_latency_ns", sum->min_latency_ns);
-    vram_json_unsigned(json, "p50_latency_ns", vram_transfer_stats_percentile(sum, 50));
-    vram_json_unsigned(json, "p99_latency_ns", vram_transfer_stats_percentile(sum, 99));
-    vram_json_unsigned(json, "max_latency_ns", sum->max_latency_ns);
-    vram_json_number(json, "bytes_per_second", sum->bytes_per_second);
-    vram_json_object_end(json);
+    json_object_begin(json, NULL);
+    json_text(json, "direction",
+              direction < VRAM_TRANSFER_ANY
+                  ? vram_transfer_direction_name((vram_transfer_direction)direction)
+                  : NULL);
+    json_text(json, "route",
+              route < VRAM_ROUTE_ANY ? vram_transfer_route_name((vram_transfer_route)route) : NULL);
+    json_unsigned(json, "operations", sum->operations);
+    json_unsigned(json, "failures", sum->failures);
+    json_unsigned(json, "bytes", sum->bytes);
+    json_unsigned(json, "latency_ns", sum->latency_ns);
+    json_unsigned(json, "min_latency_ns", sum->min_latency_ns);
+    json_unsigned(json, "p50_latency_ns", vram_transfer_stats_percentile(sum, 50));
+    json_unsigned(json, "p99_latency_ns", vram_transfer_stats_percentile(sum, 99));
+    json_unsigned(json, "max_latency_ns", sum->max_latency_ns);
+    json_number(json, "bytes_per_second", sum->bytes_per_second);
+    json_object_end(json);
 }
 
-static void write_transfers(const struct history *history, vram_json *json) {
-    vram_json_unsigned(json, "transfer_count", history->transfer_count);
-    vram_json_array_begin(json, "transfers");
+static void write_transfers(const struct history *history, struct json_out *json) {
+    json_unsigned(json, "transfer_count", history->transfer_count);
+    json_array_begin(json, "transfers");
     for (size_t i = 0; i < HISTORY_DIRECTIONS * HISTORY_ROUTES; i++) {
         size_t direction = i / HISTORY_ROUTES, route = i % HISTORY_ROUTES;
         const vram_transfer_stats *sum = history_transfers(history, direction, route);
@@ -221,52 +219,52 @@ static void write_transfers(const struct history *history, vram_json *json) {
             write_transfer(json, direction, route, sum);
         }
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
-static void write_leaks(const struct report_view *view, vram_json *json) {
+static void write_leaks(const struct report_view *view, struct json_out *json) {
     const struct history *history = view->history;
     size_t count;
     const struct history_block **blocks = report_blocks(history, &count);
-    vram_json_array_begin(json, "leaks");
+    json_array_begin(json, "leaks");
     for (size_t i = 0; blocks != NULL && i < count; i++) {
         const struct history_group *group = &history->groups[blocks[i]->group];
-        vram_json_object_begin(json, NULL);
-        vram_json_unsigned(json, "id", blocks[i]->id);
-        vram_json_unsigned(json, "addr", blocks[i]->addr);
-        vram_json_unsigned(json, "bytes", blocks[i]->bytes);
-        vram_json_unsigned(json, "held_bytes", blocks[i]->held);
-        vram_json_unsigned(json, "time_ns", blocks[i]->time_ns);
-        vram_json_unsigned(json, "thread", blocks[i]->thread);
-        vram_json_unsigned(json, "queue", blocks[i]->queue);
-        vram_json_unsigned(json, "pool", history->pools[blocks[i]->pool].handle);
-        vram_json_bool(json, "lost", blocks[i]->lost);
+        json_object_begin(json, NULL);
+        json_unsigned(json, "id", blocks[i]->id);
+        json_unsigned(json, "addr", blocks[i]->addr);
+        json_unsigned(json, "bytes", blocks[i]->bytes);
+        json_unsigned(json, "held_bytes", blocks[i]->held);
+        json_unsigned(json, "time_ns", blocks[i]->time_ns);
+        json_unsigned(json, "thread", blocks[i]->thread);
+        json_unsigned(json, "queue", blocks[i]->queue);
+        json_unsigned(json, "pool", history->pools[blocks[i]->pool].handle);
+        json_bool(json, "lost", blocks[i]->lost);
         write_text_or_null(json, "tag", group->tag);
         write_text_or_null(json, "name", blocks[i]->name);
         write_frames(view, json, group->stack);
-        vram_json_object_end(json);
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
     free(blocks);
 }
 
-static void write_advice(const struct history *history, vram_json *json) {
+static void write_advice(const struct history *history, struct json_out *json) {
     struct advice list[ADVICE_MAX];
     size_t count = advice_give(history, list);
-    vram_json_array_begin(json, "advice");
+    json_array_begin(json, "advice");
     for (size_t i = 0; i < count; i++) {
-        vram_json_object_begin(json, NULL);
-        vram_json_text(json, "name", list[i].name);
-        vram_json_text(json, "weight", advice_weight_name(list[i].weight));
-        vram_json_text(json, "found", list[i].found);
-        vram_json_text(json, "mend", list[i].mend);
-        vram_json_object_end(json);
+        json_object_begin(json, NULL);
+        json_text(json, "name", list[i].name);
+        json_text(json, "weight", advice_weight_name(list[i].weight));
+        json_text(json, "found", list[i].found);
+        json_text(json, "mend", list[i].mend);
+        json_object_end(json);
     }
-    vram_json_array_end(json);
+    json_array_end(json);
 }
 
 bool report_write(const struct report_view *view) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.report/1");
     write_source(view->history, &json);
     write_peak(view->history, &json);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_view.h: a history as text for people, as JSON (docs/schema/vram.report-1.schema.json) and as
- * collapsed stacks for flame graphs.
+ * report_view.h: a history as text for people, as JSON (docs/schema/vram.report-1.schema.json) and
+ * as collapsed stacks for flame graphs.
  */
 #ifndef REPORT_VIEW_H
 #define REPORT_VIEW_H
@@ -24,8 +24,8 @@ void report_print(const struct report_view *view);
 /* What was live at the end, or when its pool ended, by tag and stack. */
 void report_print_leaks(const struct report_view *view);
 
-/* One line for each tag and stack: frames by semicolons, the outermost first, and bytes live at the peak or,
-   for leaks, at the end or when their pool ended. */
+/* One line for each tag and stack: frames by semicolons, the outermost first, and bytes live at the
+   peak or, for leaks, at the end or when their pool ended. */
 void report_print_stacks(const struct report_view *view, bool leaks);
 
 /* The same figures as JSON, `leaks` block by block; false: stdout could not take it. */

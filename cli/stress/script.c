@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * script.c: a pool is led through every level of pressure, up and down, through everything it does by itself
- * and through every step of the ladder, and what it counts is held against what was planned.
+ * script.c: a pool is led through every level of pressure, up and down, through everything it does
+ * by itself and through every step of the ladder, and what it counts is held against what was
+ * planned.
  *
- * The pool may hold 100 units and blocks are whole units, so that pressure is what the script says in
- * hundredths. That needs a device that maps memory: in segments memory comes as it comes.
+ * The pool may hold 100 units and blocks are whole units, so that pressure is what the script says
+ * in hundredths. That needs a device that maps memory: in segments memory comes as it comes.
  */
 #include "stress.h"
 

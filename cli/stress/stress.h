@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stress.h: what `vram stress` is made of: a soak, which runs for as long as one likes, and a script, in
- * which all is planned.
+ * stress.h: what `vram stress` is made of: a soak, which runs for as long as one likes, and a
+ * script, in which all is planned.
  */
 #ifndef STRESS_H
 #define STRESS_H

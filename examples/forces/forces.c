@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forces.c: lays out a graph that grows, on any device that runs kernels, and holds every frame against a
- * reference. See README.md beside it.
+ * forces.c: lays out a graph that grows, on any device that runs kernels, and holds every frame
+ * against a reference. See README.md beside it.
  */
 #include "forces.h"
 

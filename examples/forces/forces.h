@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forces.h: what the files of the example share: a graph that grows, a layout of it in plain C that is the
- * truth, the kernel for each backend, and the layout on a device.
+ * forces.h: what the files of the example share: a graph that grows, a layout of it in plain C that
+ * is the truth, the kernel for each backend, and the layout on a device.
  */
 #ifndef FORCES_H
 #define FORCES_H
@@ -25,7 +25,8 @@ struct forces_measure {
 
 /* ------------------------------------------------------------------- graph */
 
-/* Nodes with two older neighbours each, and both ends of every edge in one list, node after node. */
+/* Nodes with two older neighbours each, and both ends of every edge in one list, node after
+   node. */
 struct graph {
     uint32_t nodes, edges;
     uint32_t *offsets;   /* nodes + 1: where the neighbours of a node begin in `ends` */
@@ -34,7 +35,8 @@ struct graph {
     uint32_t cell_bits;  /* cells a side as a power of two: about four nodes share a cell */
 };
 
-/* Makes the graph of `nodes`; a larger one contains every smaller one. False: no memory, nothing changed. */
+/* Makes the graph of `nodes`; a larger one contains every smaller one. False: no memory, nothing
+   changed. */
 bool graph_grow(struct graph *graph, uint32_t nodes);
 void graph_end(struct graph *graph);
 
@@ -55,7 +57,8 @@ void reference_end(struct reference *reference);
 
 /* ------------------------------------------------------------------ kernel */
 
-/* Fills in the kernel of a backend. VRAM_ERR_UNSUPPORTED when there is none; `code` is for hip alone. */
+/* Fills in the kernel of a backend. VRAM_ERR_UNSUPPORTED when there is none; `code` is for hip
+   alone. */
 vram_status forces_source(const char *backend, const void *code, size_t code_bytes,
                           vram_kernel_source *source);
 

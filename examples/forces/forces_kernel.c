@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forces_kernel.c: the kernel, for each backend in its own language. Host and simulated devices get C, CUDA
- * gets PTX, Vulkan SPIR-V, OpenCL and Metal text; for HIP the program brings a code object.
+ * forces_kernel.c: the kernel, for each backend in its own language. Host and simulated devices get
+ * C, CUDA gets PTX, Vulkan SPIR-V, OpenCL and Metal text; for HIP the program brings a code object.
  */
 #include "forces.h"
 #include "forces_ptx.h"

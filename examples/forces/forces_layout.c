@@ -25,23 +25,49 @@
 
 enum { SLOTS = 2, GROUP = 64 };
 
-/* The buffers on the device by name, each with the policy of vram_growth_preset that suits it. */
+enum { MIB = 1 << 20 };
+static const uint64_t limit_bytes = UINT64_C(6) << 30; /* all buffers together */
+
+/* How buffers grow: by a factor, between two sizes. */
+static const vram_growth grow_nodes = {.size = sizeof grow_nodes,
+                                       .policy = VRAM_GROWTH_FACTOR,
+                                       .factor_ppm = 1300000,
+                                       .min_bytes = 4096,
+                                       .max_bytes = UINT64_C(512) * MIB};
+static const vram_growth grow_edges = {.size = sizeof grow_edges,
+                                       .policy = VRAM_GROWTH_FACTOR,
+                                       .factor_ppm = 2000000,
+                                       .min_bytes = 8192,
+                                       .max_bytes = UINT64_C(2048) * MIB};
+static const vram_growth grow_cells = {.size = sizeof grow_cells,
+                                       .policy = VRAM_GROWTH_FACTOR,
+                                       .factor_ppm = 1500000,
+                                       .min_bytes = 2048,
+                                       .max_bytes = UINT64_C(256) * MIB};
+static const vram_growth grow_others = {.size = sizeof grow_others,
+                                        .policy = VRAM_GROWTH_FACTOR,
+                                        .factor_ppm = 1500000,
+                                        .min_bytes = 4096,
+                                        .max_bytes = UINT64_C(1024) * MIB};
+
+/* The buffers on the device by name, and how each grows. */
 enum { POSITIONS, VELOCITIES, FORCES, OFFSETS, EDGES, CELLS, FRAME, RESULT = FRAME + SLOTS };
 enum { BUFFERS = RESULT + SLOTS };
 static const struct {
-    const char *name, *preset;
+    const char *name;
     uint32_t element_bytes;
+    const vram_growth *growth;
 } plans[BUFFERS] = {
-    [POSITIONS] = {"positions", "positions", 8},
-    [VELOCITIES] = {"velocities", "velocities", 8},
-    [FORCES] = {"forces", "forces", 8},
-    [OFFSETS] = {"offsets", "default", 4},
-    [EDGES] = {"edges", "edges", 8},
-    [CELLS] = {"grid_cells", "grid_cells", 12},
-    [FRAME] = {"frame_0", "positions", 8},
-    [FRAME + 1] = {"frame_1", "positions", 8},
-    [RESULT] = {"result_0", "default", sizeof(struct forces_measure)},
-    [RESULT + 1] = {"result_1", "default", sizeof(struct forces_measure)},
+    [POSITIONS] = {"positions", 8, &grow_nodes},
+    [VELOCITIES] = {"velocities", 8, &grow_nodes},
+    [FORCES] = {"forces", 8, &grow_nodes},
+    [OFFSETS] = {"offsets", 4, &grow_others},
+    [EDGES] = {"edges", 8, &grow_edges},
+    [CELLS] = {"grid_cells", 12, &grow_cells},
+    [FRAME] = {"frame_0", 8, &grow_nodes},
+    [FRAME + 1] = {"frame_1", 8, &grow_nodes},
+    [RESULT] = {"result_0", sizeof(struct forces_measure), &grow_others},
+    [RESULT + 1] = {"result_1", sizeof(struct forces_measure), &grow_others},
 };
 
 /* One frame on its way to the host. */
@@ -97,7 +123,7 @@ static vram_status begin(struct layout *layout, const struct forces_options *opt
         .size = sizeof context, .backends = options->backend, .sim = options->sim};
     vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
     vram_pool_options tracked = {.size = sizeof tracked, .name = "layout", .limits = &limits};
-    vram_named_options named = {.size = sizeof named, .limit_bytes = VRAM_NAMED_LIMIT_PRESET};
+    vram_named_options named = {.size = sizeof named, .limit_bytes = limit_bytes};
     TRY(vram_context_create(&context, &layout->context));
     TRY(vram_device_best(layout->context, &layout->index));
     TRY(vram_device_open(layout->context, layout->index, &layout->device));
@@ -115,9 +141,8 @@ static vram_status begin(struct layout *layout, const struct forces_options *opt
     TRY(vram_pool_create(layout->device, &tracked, &layout->pool));
     TRY(vram_named_create(layout->pool, layout->compute, &named, &layout->named));
     for (int i = 0; i < BUFFERS; i++) {
-        vram_named_config config = {.size = sizeof config};
-        TRY(vram_named_config_preset(plans[i].preset, &config));
-        config.precision = VRAM_PRECISION_BYTES;
+        vram_named_config config = {
+            .size = sizeof config, .precision = VRAM_PRECISION_BYTES, .growth = *plans[i].growth};
         config.growth.element_bytes = plans[i].element_bytes;
         TRY(vram_named_add(layout->named, plans[i].name, 0, &config, &layout->buffers[i]));
     }

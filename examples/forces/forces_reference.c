@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forces_reference.c: the layout on one thread, in plain C and wider numbers, written from the description in
- * forces_body.h and not from its code: so a mistake would have to be made twice to be missed.
+ * forces_reference.c: the layout on one thread, in plain C and wider numbers, written from the
+ * description in forces_body.h and not from its code: so a mistake would have to be made twice to
+ * be missed.
  */
 #include "forces.h"
 

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/auto.h: objects that end with the block of code they were declared in, for C compilers with the
- * cleanup attribute (GCC and Clang; VRAM_AUTO is not defined elsewhere). Not part of vram/vram.h.
+ * vram/auto.h: objects that end with the block of code they were declared in, for C compilers with
+ * the cleanup attribute (GCC and Clang; VRAM_AUTO is not defined elsewhere). Not part of
+ * vram/vram.h.
  *
  *   vram_status work(vram_pool *pool, vram_queue *queue) {
  *       VRAM_AUTO(vram_buffer) *input = NULL;
  *       VRAM_AUTO(vram_buffer) *output = NULL;
  *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &input));
- *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &output));   input goes when this fails
+ *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &output));   input goes when this
+ *                                                                         fails
  *       ...
  *       return VRAM_OK;                                                   both go
  *   }
  *
- * Always begin with NULL (a block: with addr 0), which ends as nothing. What has ended otherwise by then is
- * passed over; what has to stay is moved out by VRAM_AUTO_TAKE. The ends' own answers are lost: who wants
- * them ends the object by hand. The calling thread's error record stays what it was before the end, so that
- * the text of the failure that led there can still be read.
+ * Always begin with NULL (a block: with addr 0), which ends as nothing. What has ended otherwise by
+ * then is passed over; what has to stay is moved out by VRAM_AUTO_TAKE. The ends' own answers are
+ * lost: who wants them ends the object by hand. The calling thread's error record stays what it was
+ * before the end, so that the text of the failure that led there can still be read.
  *
- * Objects end in the reverse order of their declarations, as C orders it: a queue that was declared before
- * a buffer ends after it.
+ * Objects end in the reverse order of their declarations, as C orders it: a queue that was declared
+ * before a buffer ends after it.
  */
 #ifndef VRAM_AUTO_H
 #define VRAM_AUTO_H
@@ -49,7 +51,9 @@ typedef struct vram_auto_frame {
     vram_frame frame;        /* its number 0: none */
 } vram_auto_frame;
 
-/** A block of a feed that is being filled: given back, unless its number is 0, as after a submit. */
+/**
+ * A block of a feed that is being filled: given back, unless its number is 0, as after a submit.
+ */
 typedef struct vram_auto_feed_block {
     vram_feed *feed;       /* that it is of */
     vram_feed_block block; /* its number 0: none */
@@ -65,15 +69,19 @@ typedef struct vram_auto_pinned {
 #if defined(__GNUC__)
 
 /**
- * VRAM_AUTO(vram_pool) *pool = NULL; for vram_context, vram_device, vram_queue, vram_kernel, vram_pool,
- * vram_buffer, vram_scope, vram_batch, vram_named, vram_stream_set, vram_readback, vram_feed and vram_ring, with
- * vram/compute.h for vram_scheduler, vram_weights and vram_labels too; and for structs that begin as nothing:
+ * VRAM_AUTO(vram_pool) *pool = NULL; for vram_context, vram_device, vram_queue, vram_kernel,
+ * vram_pool, vram_buffer, vram_scope, vram_batch, vram_named, vram_stream_set, vram_readback,
+ * vram_feed and vram_ring, with vram/compute.h for vram_scheduler, vram_weights and vram_labels
+ * too; and for structs that begin as nothing:
  *
  *   VRAM_AUTO(vram_auto_block) block = {pool, 0, queue};
  *   VRAM_AUTO(vram_async) copy = {{0}};                              given up; the work goes on
- *   VRAM_AUTO(vram_auto_frame) frame = {readback, {0}};              vram_readback_latest(..., &frame.frame)
- *   VRAM_AUTO(vram_auto_feed_block) block = {feed, {0}};             vram_feed_begin(..., &block.block)
- *   VRAM_AUTO(vram_auto_pinned) pinned = {device, NULL, bytes};      memory is set once it is locked
+ *   VRAM_AUTO(vram_auto_frame) frame = {readback, {0}};              vram_readback_latest(...,
+ *                                                                    &frame.frame)
+ *   VRAM_AUTO(vram_auto_feed_block) block = {feed, {0}};             vram_feed_begin(...,
+ *                                                                    &block.block)
+ *   VRAM_AUTO(vram_auto_pinned) pinned = {device, NULL, bytes};      memory is set once it is
+ *                                                                    locked
  */
 #define VRAM_AUTO(type) __attribute__((cleanup(type##_auto_end))) type
 

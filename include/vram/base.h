@@ -146,10 +146,11 @@ VRAM_API const vram_error *vram_error_get(void);
 VRAM_API void vram_error_clear(void);
 
 /**
- * Copies `error` into the calling thread's record and returns its status. For libraries on top of this one,
- * whose calls fail as ours do, and for restoring a record that was copied before a clean-up. `backend` and
- * `operation` must have static storage (NULL counts as ""); the text is cut to its room, and control
- * characters in it become '?'. NULL clears the record. Takes no memory and never fails.
+ * Copies `error` into the calling thread's record and returns its status. For libraries on top of
+ * this one, whose calls fail as ours do, and for restoring a record that was copied before a
+ * clean-up. `backend` and `operation` must have static storage (NULL counts as ""); the text is cut
+ * to its room, and control characters in it become '?'. NULL clears the record. Takes no memory and
+ * never fails.
  */
 VRAM_API vram_status vram_error_set(const vram_error *error);
 
@@ -173,6 +174,24 @@ VRAM_API vram_status vram_size_parse(const char *text, uint64_t *bytes);
 
 /** Writes a size for people: "512 B", "2.00 MiB", "79.10 GiB". Returns `text`. */
 VRAM_API const char *vram_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]);
+
+/* ------------------------------------------------------------------ reports */
+
+/**
+ * How a report is written. Every report has a call of its own, vram_X_write(object, format, write,
+ * user), for instance vram_leaks_write and vram_oom_report_write.
+ */
+typedef enum vram_report_format {
+    VRAM_REPORT_TEXT = 0, /* lines for people; control characters in names become '?' */
+    VRAM_REPORT_JSON = 1  /* one JSON document, in bytes and nanoseconds; its "schema" names it */
+} vram_report_format;
+
+/**
+ * Takes the next `bytes` bytes of a report, which have no final 0. A report arrives in many pieces
+ * and ends with a line break. Called on the calling thread with no lock held. If it returns false,
+ * nothing more is written and the report's call returns VRAM_ERR_IO.
+ */
+typedef bool vram_write_fn(void *user, const char *text, size_t bytes);
 
 /* ------------------------------------------------------------------ options */
 
@@ -283,9 +302,10 @@ VRAM_API vram_status vram_host_allocator_set(const vram_host_allocator *allocato
 VRAM_API uint64_t vram_host_bytes(void);
 
 /**
- * Zeroed host memory for `count` objects of `bytes` each, from the same allocator as the bookkeeping and
- * counted with it: for libraries on top of this one. NULL, with VRAM_ERR_HOST_MEMORY in the error record,
- * when there is none or the product overflows. The second gives it back; NULL is allowed.
+ * Zeroed host memory for `count` objects of `bytes` each, from the same allocator as the
+ * bookkeeping and counted with it: for libraries on top of this one. NULL, with
+ * VRAM_ERR_HOST_MEMORY in the error record, when there is none or the product overflows. The second
+ * gives it back; NULL is allowed.
  */
 VRAM_API void *vram_host_alloc(size_t count, size_t bytes);
 VRAM_API void vram_host_free(void *memory);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/buffer.h: memory with a name, a kind and a place, behind one handle.
+ * vram/buffer.h: memory with a name, a kind and a location, behind one handle.
  *
- * A buffer is what programs hold when an address alone is too little: it knows its size in bytes and in
- * elements, where it lies, which queue it belongs to and who it is for. Its memory comes from a pool and
- * goes back to it in queue order, so destroying a buffer never waits for work that still uses it.
+ * A buffer is for programs that need more than an address. It knows its size in bytes and in
+ * elements, where it lies, which queue it belongs to and who it is for. Its memory comes from a
+ * pool and is freed in stream order, so destroying a buffer never waits for work that still uses
+ * it.
  *
- * Contents lie on the device, in host memory, or in memory that both reach. vram_buffer_info.location says
- * where, vram_buffer_addr is for the device's side of it, vram_buffer_host for the host's; spans are
- * uploaded and downloaded wherever their buffer lies.
+ * The contents lie on the device, in host memory, or in memory that both reach;
+ * vram_buffer_info.location says where. vram_buffer_addr gives the address for the device,
+ * vram_buffer_host the pointer for the host. Spans are uploaded and downloaded wherever their
+ * buffer lies.
  *
- * Ownership: a buffer is its pool's. Destroying the pool, the device or the context destroys it with all
- * others, and its handle is VRAM_ERR_STALE from then on.
- * Threads: any call from any thread. Two calls that move or resize one buffer at the same time are not
- * merged: the second is VRAM_ERR_BUSY and changes nothing.
+ * Ownership: a buffer belongs to its pool. Destroying the pool, the device or the context destroys
+ * it too, and its handle is VRAM_ERR_STALE from then on.
+ *
+ * Threads: any call may be made from any thread. If two calls move or resize one buffer at the same
+ * time, the second returns VRAM_ERR_BUSY and changes nothing.
  */
 #ifndef VRAM_BUFFER_H
 #define VRAM_BUFFER_H
@@ -31,19 +34,19 @@ struct vram_growth; /* vram/growth.h */
 
 typedef enum vram_buffer_kind {
     VRAM_BUFFER_DEVICE = 0,  /* the device's memory, from the pool */
-    VRAM_BUFFER_PINNED = 1,  /* page-locked host memory, for copies that run beside other work */
+    VRAM_BUFFER_PINNED = 1,  /* page-locked host memory, for copies that overlap other work */
     VRAM_BUFFER_MANAGED = 2, /* migrates between host and device, at one address */
-    VRAM_BUFFER_MAPPED =
-        3, /* does not migrate, and host and device both reach it at one address: the
-                                device's memory where the host may touch that (VRAM_CAP_HOST_ACCESS),
-                                else page-locked memory that the device reads over the bus */
-    VRAM_BUFFER_FALLBACK = 4 /* the device's memory, or host memory when that is exhausted */
+    /* Does not migrate, and host and device both reach it at one address: the device's memory if
+       the host may access it (VRAM_CAP_HOST_ACCESS), else page-locked memory that the device reads
+       over the bus. */
+    VRAM_BUFFER_MAPPED = 3,
+    VRAM_BUFFER_FALLBACK = 4 /* the device's memory, or host memory if that is exhausted */
 } vram_buffer_kind;
 
-/** "device", "pinned", "managed", "mapped", "fallback"; "unknown" for a number that is none. */
+/** "device", "pinned", "managed", "mapped", "fallback"; "unknown" for any other number. */
 VRAM_API const char *vram_buffer_kind_name(vram_buffer_kind kind);
 
-/** What one element of a buffer is. Precision is a matter of counting: contents are never converted. */
+/** What one element of a buffer is. It is used to count elements; contents are never converted. */
 typedef enum vram_precision {
     VRAM_PRECISION_BYTES = 0, /* no element type: 1 byte */
     VRAM_PRECISION_FP32 = 1,  /* 4 bytes */
@@ -52,15 +55,15 @@ typedef enum vram_precision {
     VRAM_PRECISION_INT8 = 4   /* 1 byte */
 } vram_precision;
 
-/** Bytes of one element; 0 for a number that is no precision. */
+/** Bytes of one element; 0 for an unknown precision. */
 VRAM_API uint32_t vram_precision_bytes(vram_precision precision);
 
-/** "bytes", "fp32", "fp16", "bf16", "int8"; "unknown" for a number that is none. Static storage. */
+/** "bytes", "fp32", "fp16", "bf16", "int8"; "unknown" for any other number. Static storage. */
 VRAM_API const char *vram_precision_name(vram_precision precision);
 
 /**
- * The bytes of `count` elements. VRAM_ERR_OVERFLOW when they do not fit into 64 bits, VRAM_ERR_INVALID for
- * a number that is no precision.
+ * The bytes of `count` elements. VRAM_ERR_OVERFLOW if they do not fit in 64 bits, VRAM_ERR_INVALID
+ * for an unknown precision.
  */
 VRAM_API vram_status vram_precision_size(vram_precision precision, uint64_t count, uint64_t *bytes);
 
@@ -69,18 +72,18 @@ VRAM_API vram_status vram_precision_size(vram_precision precision, uint64_t coun
 enum { VRAM_BUFFER_NAME_MAX = 64 }; /* bytes of a buffer's name, the final 0 included */
 
 typedef enum vram_buffer_flag {
-    VRAM_BUFFER_PAGEABLE = 1 << 0 /* PINNED: ordinary host memory where none can be page-locked; the
-                                     info's `pinned` says which it became */
+    /* PINNED: ordinary host memory if none can be page-locked; `pinned` of its info says which. */
+    VRAM_BUFFER_PAGEABLE = 1 << 0
 } vram_buffer_flag;
 
-/** Why a buffer changed its place. */
+/** Why a buffer moved. */
 typedef enum vram_move_cause {
     VRAM_MOVE_FALLBACK = 0, /* the device was exhausted when it was created or grew */
     VRAM_MOVE_PROMOTE = 1,  /* to the device, by vram_buffer_promote or vram_pool_promote */
     VRAM_MOVE_DEMOTE = 2    /* to host memory, by vram_buffer_demote or vram_pool_demote */
 } vram_move_cause;
 
-/** A buffer changed its place. */
+/** A buffer has moved. */
 typedef struct vram_buffer_event {
     size_t size;         /* sizeof(vram_buffer_event) of the library */
     vram_buffer *buffer; /* borrowed */
@@ -91,8 +94,8 @@ typedef struct vram_buffer_event {
 } vram_buffer_event;
 
 /**
- * Called on the thread whose call moved the buffer, after it has moved and with no lock held: it may call
- * everything but vram_buffer_destroy of this buffer.
+ * Called after the buffer has moved, on the thread whose call moved it. No lock is held: it may
+ * call the library, except vram_buffer_destroy of this buffer.
  */
 typedef void vram_buffer_moved_fn(void *user, const vram_buffer_event *event);
 
@@ -100,43 +103,44 @@ typedef struct vram_buffer_options {
     size_t size; /* sizeof(vram_buffer_options) */
     vram_buffer_kind kind;
     vram_precision precision; /* what `elements` of its info counts */
-    uint32_t flags;           /* of vram_buffer_flag */
-    const char *name;         /* a label for reports; copied. Need not be unique. NULL: "" */
-    const char *tag; /* who it is for, as in vram_alloc_options; copied; NULL, "": nobody */
-    vram_buffer_moved_fn *moved; /* FALLBACK: told when it changes its place; NULL: nobody is */
+    uint32_t flags;           /* bits of vram_buffer_flag */
+    const char *name;         /* a label for reports; copied; need not be unique. NULL: "" */
+    const char *tag; /* who it is for, as in vram_alloc_options; copied; NULL, "": no tag */
+    vram_buffer_moved_fn *moved; /* FALLBACK: called when it has moved; NULL: none */
     void *user;                  /* handed to `moved` */
-    const struct vram_growth
-        *growth; /* how it grows: vram/growth.h; copied. Its capacity is then at least
-                                         the policy's minimum, and `bytes` of it are in use. NULL: exactly
-                                         to what is needed. Not of a batch or of wrapped memory */
+    /* How it grows (vram/growth.h); copied. Its capacity is then at least the policy's minimum, and
+       `bytes` of it are in use. NULL: exactly to what is needed. Not for a batch or for wrapped
+       memory. */
+    const struct vram_growth *growth;
 } vram_buffer_options;
 
 /**
- * A buffer of `bytes` on the pool's device, ready for work submitted to `queue` from now on. `queue` is
- * its home: the buffer counts as used by all that is submitted there until it is destroyed. Without one
- * (NULL) it is ready for any queue, and only vram_buffer_use tells who uses it. Contents are undefined.
- * 0 bytes are allowed: such a buffer has an address that may not be touched.
+ * Creates a buffer of `bytes` on the pool's device, ready for work submitted to `queue` from now
+ * on. `queue` is its home queue: all work that is submitted there until the buffer is destroyed
+ * counts as using it. Without one (NULL) it is ready for any queue, and only vram_buffer_use says
+ * who uses it. Contents are undefined. 0 bytes are allowed: the address of such a buffer may not be
+ * accessed.
  *
- * Memory that is not the device's comes from the driver by itself, in whole pages and no more than that, on
- * the device's NUMA node where the system knows it, and counts in vram_pool_stats.other_bytes. It goes back
- * when it is not used any more, without being kept for later. PINNED buffers that come and go are better off in
- * a pool of page-locked memory (vram_pool_options.kind), whose blocks they are; it has PINNED and MAPPED ones
- * only (VRAM_ERR_UNSUPPORTED).
+ * Memory of other kinds than the device's comes straight from the driver, in whole pages and no
+ * more, on the device's NUMA node if the system knows it. It counts in vram_pool_stats.other_bytes,
+ * and goes back to the driver when it is no longer used: nothing is cached. For PINNED buffers that
+ * are created and destroyed often, use a pool of page-locked memory (vram_pool_options.kind), whose
+ * blocks they are. Such a pool has PINNED and MAPPED buffers only (VRAM_ERR_UNSUPPORTED).
  *
- * A FALLBACK buffer lies in page-locked host memory, or in ordinary memory where that is exhausted too, when
- * the device has no room: vram_pool_stats.fallbacks counts it and `moved` is told. Where the limits say that
- * cpu_fallback is off it fails instead, as a DEVICE buffer does.
+ * If the device has no room, a FALLBACK buffer lies in page-locked host memory, or in ordinary
+ * memory if that is exhausted too. vram_pool_stats.fallbacks counts it, and `moved` is called. If
+ * the limits turn cpu_fallback off, it fails like a DEVICE buffer.
  *
- * VRAM_ERR_INVALID when `bytes` is no whole number of elements of the precision, for a name of more than
- * VRAM_BUFFER_NAME_MAX - 1 bytes, and for a kind, precision or flag that is none; _UNSUPPORTED for a kind that
- * the device lacks. Exhaustion as vram_alloc_with has it.
+ * VRAM_ERR_INVALID if `bytes` is not a whole number of elements, for a name of more than
+ * VRAM_BUFFER_NAME_MAX - 1 bytes, and for an unknown kind, precision or flag; _UNSUPPORTED for a
+ * kind that the device lacks. Exhaustion as for vram_alloc_with.
  */
 VRAM_API vram_status vram_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queue,
                                         const vram_buffer_options *options, vram_buffer **buffer);
 
 /**
- * The same for `count` elements of `precision`, whatever the options say of precision. VRAM_ERR_OVERFLOW
- * when their bytes do not fit into 64 bits.
+ * The same for `count` elements of `precision`; the precision in the options is ignored.
+ * VRAM_ERR_OVERFLOW if the bytes do not fit in 64 bits.
  */
 VRAM_API vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count,
                                                  vram_precision precision, vram_queue *queue,
@@ -144,16 +148,16 @@ VRAM_API vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count
                                                  vram_buffer **buffer);
 
 /**
- * Destroys it, which vram_free of its address does not (VRAM_ERR_INVALID). Its memory is used again when its home queue has come as far as it is now, and every queue
- * that vram_buffer_use told of as far as it was then; nothing waits. NULL is allowed, and a second call is
- * VRAM_ERR_STALE. VRAM_ERR_CORRUPT, from a pool with safety modes that finds damage: the buffer is gone all
- * the same.
+ * Destroys a buffer. (vram_free of its address returns VRAM_ERR_INVALID.) Its memory is reused once
+ * its home queue has completed the work submitted so far, and every other queue the work before its
+ * last vram_buffer_use. Nothing waits. NULL is allowed. A second call returns VRAM_ERR_STALE.
+ * VRAM_ERR_CORRUPT if a pool with safety modes finds damage; the buffer is destroyed all the same.
  */
 VRAM_API vram_status vram_buffer_destroy(vram_buffer *buffer);
 
 /**
- * Says that work on another queue uses the buffer. Call it after submitting that work, each time. Costs a
- * marker on that queue; the home queue needs no such call.
+ * Tells the library that work on another queue uses the buffer. Call it each time, after submitting
+ * that work. It puts a marker on that queue; the home queue needs no such call.
  */
 VRAM_API vram_status vram_buffer_use(vram_buffer *buffer, vram_queue *queue);
 
@@ -162,56 +166,59 @@ VRAM_API vram_status vram_buffer_use(vram_buffer *buffer, vram_queue *queue);
 typedef struct vram_buffer_info {
     size_t size;                     /* in: sizeof(vram_buffer_info) of the caller */
     uint64_t id;                     /* unique in the process, never used again; rises from 1 */
-    char name[VRAM_BUFFER_NAME_MAX]; /* as given, "" for none; may hold any bytes: escape it */
+    char name[VRAM_BUFFER_NAME_MAX]; /* as given; "": none; may hold any bytes: escape it */
     const char *tag;                 /* NULL: none; valid until the context ends */
     vram_buffer_kind kind;
     vram_precision precision;
     vram_memory_kind location; /* where the contents are now */
-    vram_addr addr;            /* first byte; changes when the buffer moves or grows elsewhere */
-    uint64_t capacity_bytes;   /* that fit without growing, as asked for */
+    vram_addr addr;            /* first byte; changes if the buffer moves, or grows elsewhere */
+    uint64_t capacity_bytes;   /* that fit without growing */
     uint64_t used_bytes;       /* in use, at most capacity_bytes */
     uint64_t elements;         /* used_bytes in elements of the precision */
     vram_queue *queue;         /* its home, borrowed; NULL: none */
     vram_pool *pool;           /* borrowed */
     uint64_t created_ns;       /* on the library's monotonic clock */
-    uint64_t accessed_ns; /* when a call last used it: create, use, addr, resize and the like */
-    uint64_t resizes;     /* times that its capacity changed */
-    void *host;           /* for the host to dereference; NULL when it may not */
-    bool pinned;          /* page-locked: by the driver's word where it can be asked */
-    bool wrapped;         /* memory that the program owns */
-    bool mapped;          /* between vram_buffer_map and vram_buffer_unmap */
-    vram_value numa_node; /* of host memory, where the system tells */
+    uint64_t accessed_ns;      /* when a call last used it: create, use, addr, resize and others */
+    uint64_t resizes;          /* times that its capacity changed */
+    void *host;                /* pointer for the host; NULL: it may not access it */
+    bool pinned;               /* page-locked; the driver is asked if it can tell */
+    bool wrapped;              /* the program owns the memory */
+    bool mapped;               /* between vram_buffer_map and vram_buffer_unmap */
+    vram_value numa_node;      /* of host memory, if the system tells */
     uint64_t promotions, demotions; /* moves to the device, and away from it */
 } vram_buffer_info;
 
-/** Takes no lock that a call on another buffer takes. */
+/** Takes no lock that calls on other buffers take. */
 VRAM_API vram_status vram_buffer_info_get(vram_buffer *buffer, vram_buffer_info *info);
 
 /**
- * Its address now, for copies, fills and launches. Good until the buffer is destroyed, moved or grown. The
- * address of host memory (location PINNED or HOST) is that of its first byte for the host.
+ * Its address now, for copies, fills and launches. Valid until the buffer is destroyed, moves or
+ * grows. For host memory (location PINNED or HOST) it is the host's address of the first byte.
  */
 VRAM_API vram_status vram_buffer_addr(vram_buffer *buffer, vram_addr *addr);
 
 /**
- * Its first byte for the host to dereference, as long as vram_buffer_addr is good. The caller has waited for
- * work that writes it. VRAM_ERR_UNSUPPORTED where the host may not touch it: map it.
+ * A pointer to its first byte for the host, valid as long as vram_buffer_addr is. The caller must
+ * have waited for work that writes it. VRAM_ERR_UNSUPPORTED if the host may not access it: map it.
  */
 VRAM_API vram_status vram_buffer_host(vram_buffer *buffer, void **pointer);
 
 /* ---------------------------------------------------------------------- spans */
 
-/** A part of a buffer, plain data: copy it, keep it. It stays right when the buffer moves or grows. */
+/**
+ * A part of a buffer, as plain data that may be copied. It stays valid if the buffer moves or
+ * grows.
+ */
 typedef struct vram_span {
     vram_buffer *buffer;
     uint64_t offset, bytes;
 } vram_span;
 
-/** The span of `bytes` at `offset`. VRAM_ERR_INVALID when it does not lie in the used bytes. */
+/** The span of `bytes` at `offset`. VRAM_ERR_INVALID if it does not lie in the used bytes. */
 VRAM_API vram_status vram_buffer_span(vram_buffer *buffer, uint64_t offset, uint64_t bytes,
                                       vram_span *span);
 
-/** The address of its first byte now, as vram_buffer_addr has it. Checked as vram_buffer_span does. */
+/** The address of its first byte now, as vram_buffer_addr; checked like vram_buffer_span. */
 VRAM_API vram_status vram_span_addr(vram_span span, vram_addr *addr);
 
 /**
@@ -224,24 +231,26 @@ VRAM_API vram_status vram_span_addr(vram_span span, vram_addr *addr);
  */
 VRAM_API vram_status vram_span_upload(vram_queue *queue, vram_span to, const void *from);
 
-/** Copies the span to host memory. The same rules; `to` is right when the queue has come that far. */
+/**
+ * Copies the span to host memory. The same rules; `to` is valid once the queue has completed it.
+ */
 VRAM_API vram_status vram_span_download(vram_queue *queue, void *to, vram_span from);
 
 /* ----------------------------------------------------------- map and unmap */
 
 typedef enum vram_map_flag {
-    VRAM_MAP_READ = 1 << 0, /* the host reads: contents are there */
-    VRAM_MAP_WRITE =
-        1 << 1 /* the host writes: what is there at the unmap becomes the contents. Without
-                               VRAM_MAP_READ every byte must be written, for the rest is undefined */
+    VRAM_MAP_READ = 1 << 0, /* the host reads the contents */
+    /* The host writes: the memory at the unmap becomes the contents. Without VRAM_MAP_READ the host
+       must write every byte, because the others are undefined. */
+    VRAM_MAP_WRITE = 1 << 1
 } vram_map_flag;
 
 /**
- * Gives the host a pointer to `bytes` at `offset`. Waits for all work that uses the buffer, up to the option
- * `wait_timeout` (VRAM_ERR_TIMEOUT, and nothing has changed). Where the host may not touch the memory itself
- * the pointer is to a copy in host memory, made and brought back on `queue` (NULL: the buffer's home). One
- * mapping at a time; until the unmap the buffer neither moves nor grows (VRAM_ERR_BUSY), and work of the device
- * must keep off it.
+ * Gives the host a pointer to `bytes` at `offset`. Waits for all work that uses the buffer, up to
+ * the option `wait_timeout` (VRAM_ERR_TIMEOUT, and nothing has changed). If the host may not access
+ * the memory, the pointer is to a copy in host memory, which is made and written back on `queue`
+ * (NULL: the home queue). There is one mapping at a time. Until the unmap the buffer neither moves
+ * nor grows (VRAM_ERR_BUSY), and the device must not use it.
  */
 VRAM_API vram_status vram_buffer_map(vram_buffer *buffer, uint64_t offset, uint64_t bytes,
                                      uint32_t flags, vram_queue *queue, void **pointer);
@@ -250,7 +259,7 @@ VRAM_API vram_status vram_buffer_map(vram_buffer *buffer, uint64_t offset, uint6
  * Ends the mapping. With VRAM_MAP_WRITE the host copy, if there is one, is written back in the
  * order of the queue; on a queue other than the home the call waits until that is done. After a
  * failure the buffer stays mapped and the call may be repeated; the data may be on the device
- * already. VRAM_ERR_INVALID when the buffer is not mapped. Destroying a mapped buffer drops what
+ * already. VRAM_ERR_INVALID if the buffer is not mapped. Destroying a mapped buffer drops what
  * was written.
  */
 VRAM_API vram_status vram_buffer_unmap(vram_buffer *buffer);
@@ -258,80 +267,86 @@ VRAM_API vram_status vram_buffer_unmap(vram_buffer *buffer);
 /* -------------------------------------------------------------- moving it */
 
 /**
- * Moves a FALLBACK buffer to the device, contents and all, in the order of `queue` (NULL: its home) and behind
- * all work that uses it; the host does not wait. `queue` is its home from then on. Addresses change. Nothing
- * happens when it lies there already. The strong guarantee: on any failure, exhaustion among them, the buffer
- * is where it was, with its contents. VRAM_ERR_INVALID for other kinds and when there is no queue; _BUSY while
- * it is mapped or in another call.
+ * Moves a FALLBACK buffer and its contents to the device, in the order of `queue` (NULL: its home
+ * queue) and after all work that uses it; the host does not wait. `queue` is its home queue from
+ * then on. Its address changes. Nothing happens if it lies there already. On any failure,
+ * exhaustion included, the buffer stays where it was, with its contents. VRAM_ERR_INVALID for other
+ * kinds and without a queue; _BUSY while it is mapped or in another call.
  */
 VRAM_API vram_status vram_buffer_promote(vram_buffer *buffer, vram_queue *queue);
 
-/** The same the other way, to host memory: page-locked, or ordinary where that is exhausted. */
+/** The same to host memory: page-locked, or ordinary if that is exhausted. */
 VRAM_API vram_status vram_buffer_demote(vram_buffer *buffer, vram_queue *queue);
 
 /**
- * Promotes the pool's FALLBACK buffers that lie in host memory, the one used last first, until all are on the
- * device or the next has no room. *bytes, which may be NULL, is what moved. Running out of room is no failure.
+ * Promotes the pool's FALLBACK buffers that lie in host memory, the last used first, until all are
+ * on the device or the next does not fit, which is not a failure. *bytes, which may be NULL, is how
+ * much moved.
  */
 VRAM_API vram_status vram_pool_promote(vram_pool *pool, vram_queue *queue, uint64_t *bytes);
 
 /**
- * Demotes FALLBACK buffers, the one used longest ago first, until `wanted` bytes have left the device or none
- * is left. What is busy or mapped stays. *bytes, which may be NULL, is what moved. Memory that left is `queue`'s
- * at once, and everybody's when that has come so far.
+ * Demotes FALLBACK buffers, the least recently used first, until `wanted` bytes have left the
+ * device or none is left. Busy and mapped ones stay. *bytes, which may be NULL, is how much moved.
+ * `queue` may use the freed memory at once, other queues when it has completed the work submitted
+ * so far.
  */
 VRAM_API vram_status vram_pool_demote(vram_pool *pool, uint64_t wanted, vram_queue *queue,
                                       uint64_t *bytes);
 
 /**
- * Moves `bytes` at `offset` of a MANAGED buffer to the device, or to the host, ahead of their use. A hint:
- * contents stay. VRAM_ERR_INVALID for other kinds.
+ * Moves `bytes` at `offset` of a MANAGED buffer to the device, or to the host, before they are
+ * used. It is a hint: contents stay the same. VRAM_ERR_INVALID for other kinds.
  */
 VRAM_API vram_status vram_buffer_prefetch(vram_buffer *buffer, uint64_t offset, uint64_t bytes,
                                           bool to_host, vram_queue *queue);
 
-/** Says how a MANAGED buffer is going to be used. A hint, as vram_device_advise. */
+/** Says how a MANAGED buffer will be used. It is a hint, like vram_device_advise. */
 VRAM_API vram_status vram_buffer_advise(vram_buffer *buffer, vram_advice advice);
 
 /* ------------------------------------------------------------------- wrapping */
 
-/** What memory of the program's own is known by. */
+/** How the program names memory of its own. */
 typedef enum vram_wrap_kind {
     VRAM_WRAP_HOST = 0,    /* a host pointer */
-    VRAM_WRAP_ADDRESS = 1, /* an address of the device, as its own API has it: a CUdeviceptr */
-    VRAM_WRAP_HANDLE = 2   /* an object of the driver's: cl_mem, VkBuffer, MTLBuffer */
+    VRAM_WRAP_ADDRESS = 1, /* an address of the device's own API: a CUdeviceptr */
+    VRAM_WRAP_HANDLE = 2   /* an object of the driver: cl_mem, VkBuffer, MTLBuffer */
 } vram_wrap_kind;
 
 typedef struct vram_wrap {
     size_t size; /* sizeof(vram_wrap) */
     vram_wrap_kind kind;
-    void *pointer;    /* HOST: the first byte; HANDLE: the object */
-    uint64_t address; /* ADDRESS: the first byte; HANDLE, of Vulkan: that of the VkBuffer as
-                         vkGetBufferDeviceAddress has it, for kernels; 0: none is to use it */
-    uint64_t bytes;   /* of it that the buffer is, at least 1 */
-    uint64_t offset;  /* HANDLE: where in the object they begin */
+    void *pointer; /* HOST: the first byte; HANDLE: the object */
+    /* ADDRESS: the first byte; HANDLE, of Vulkan: the VkBuffer's address
+       (vkGetBufferDeviceAddress), for kernels; 0: no kernel uses it */
+    uint64_t address;
+    uint64_t bytes;  /* size of the buffer, at least 1 */
+    uint64_t offset; /* HANDLE: its first byte in the object */
 } vram_wrap;
 
 /**
- * A buffer over memory that the program owns: it is never freed by the library, nor moved, and must last until
- * the buffer is destroyed. It counts in no statistics. Of the options kind and flags must be 0; the kind of the
- * buffer is what it is made of, DEVICE or, for HOST, PINNED with `pinned` false.
+ * Creates a buffer over memory that the program owns. The library never frees or moves it, and it
+ * must last until the buffer is destroyed. It counts in no statistics. Of the options, kind and
+ * flags must be 0. The buffer's kind is DEVICE or, for HOST, PINNED with `pinned` false.
  *
- * An address is taken by the program's word, on devices with VRAM_CAP_TRUE_ADDRESS; from then on it is as good
- * in copies, fills and launches as memory of the library's own, which may be wrapped too. Two foreign pieces
- * that share a page of 4 KiB cannot be wrapped both at once (VRAM_ERR_INVALID).
+ * The library trusts the program about an address, on devices with VRAM_CAP_TRUE_ADDRESS. From then
+ * on it can be used in copies, fills and launches like memory of the library, which may be wrapped
+ * too. Two foreign pieces that share a page of 4 KiB cannot both be wrapped at once
+ * (VRAM_ERR_INVALID).
  *
- * An object gets an address of the library's own making, as good as any other: vram_native tells the object and
- * the place in it again. VRAM_ERR_INVALID when `bytes` at `offset` do not lie in it.
+ * An object gets an address from the library, which can be used like any other; vram_native gives
+ * the object and the offset in it again. VRAM_ERR_INVALID if `bytes` at `offset` do not lie in it.
  *
- *   cl_mem    of the device's own context, or of the one that was adopted (vram/opencl.h); asked of the driver, as
- *             its size is. It is retained until the buffer is destroyed. Kernels take it from offset 0 on.
- *   VkBuffer  of an adopted device (vram/vulkan.h), bound to memory, made for copies in both directions, and for
- *             all families of its queues. No driver can be asked about it, nor keeps it: all work that uses it is
- *             done before it is destroyed. Its size is checked against the memory that it needs.
+ *   cl_mem    of the device's own context, or of the one that was adopted (vram/opencl.h). The
+ *             driver is asked about that and about its size. It is retained until the buffer is
+ *             destroyed. Kernels take it from offset 0 on.
+ *   VkBuffer  of an adopted device (vram/vulkan.h), bound to memory, made for copies in both
+ *             directions, and for all families of its queues. The driver cannot be asked about it
+ *             and does not keep it: all work that uses it must be complete before it is destroyed.
+ *             Its size is checked against the memory that it needs.
  *
- * VRAM_ERR_UNSUPPORTED, with the reason in the error record, for what the backend cannot adopt: objects of other
- * backends, and of a VkDevice that the library made.
+ * VRAM_ERR_UNSUPPORTED, with the reason in the error record, for what the backend cannot adopt:
+ * objects of other backends, and of a VkDevice that the library made.
  */
 VRAM_API vram_status vram_buffer_wrap(vram_pool *pool, const vram_wrap *wrap, vram_queue *queue,
                                       const vram_buffer_options *options, vram_buffer **buffer);

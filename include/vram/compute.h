@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/compute.h: products of matrices, on the CPU or on a device, with memory from a pool. Includes
- * vram/distance.h and vram/labels.h; link libvram-compute.
+ * vram/compute.h: products of matrices, on the CPU or on a device, with memory from a pool.
+ * Includes vram/distance.h and vram/labels.h; link libvram-compute.
  *
  *   vram_scheduler_create(pool, NULL, &scheduler);
  *   vram_matmul product = {.size = sizeof product, .m = m, .k = k, .n = n, .a = a, .b = b, .c = c};
  *   vram_matmul_run(scheduler, &product);                     c = a * b
  *   vram_matmul_start(scheduler, &product, &async);           the same, without waiting
- *   vram_matmul_batch(scheduler, products, count);            many, with transfers and work overlapped
+ *   vram_matmul_batch(scheduler, products, count);            many, with transfers and work
+ *                                                             overlapped
  *   vram_scheduler_destroy(scheduler);
  *
- * Where a product runs is decided by a rule that can be read, set and asked for (vram_matmul_plan_get, and
- * vram_scheduler_stats.last_reason):
+ * Where a product runs is decided by a rule that can be read, set and asked for
+ * (vram_matmul_plan_get, and vram_scheduler_stats.last_reason):
  *
  *   1. What the program asks for (vram_place) is done, or refused.
  *   2. A device that is no GPU, and one that nothing here computes on, leaves the CPU.
  *   3. Operands that lie on the device (weights, addresses) are used there.
  *   4. m <= 1 runs on the CPU: sending B costs more than using it once.
  *   5. After a calibration: where the measured rates say that it is done sooner.
- *   6. Otherwise on the device from m * k * n >= threshold (262,144 unless set), below it on the CPU.
+ *   6. Otherwise on the device from m * k * n >= threshold (262,144 unless set), below it on the
+ *      CPU.
  *
- * All device memory comes from the pool and goes back in the order of the queues: the second product of a
- * shape finds all of it in the pool's caches. What is larger than the device's memory or limits is done by
- * tiles. When device memory runs out all the same, the tiles become smaller and at last the CPU does it.
+ * All device memory comes from the pool and goes back in the order of the queues: the second
+ * product of a shape finds all of it in the pool's caches. What is larger than the device's memory
+ * or limits is done by tiles. When device memory runs out all the same, the tiles become smaller
+ * and at last the CPU does it.
  *
- * The arithmetic is that of the libraries that are there: OpenBLAS or BLIS, cuBLAS, hipBLAS, CLBlast, each
- * found at run time; without them that of kernels of libvram's own (none for HIP). Sums are of single
- * precision. All calls may be made from any thread.
+ * The arithmetic is that of the libraries that are there: OpenBLAS or BLIS, cuBLAS, hipBLAS,
+ * CLBlast, each found at run time; without them that of kernels of libvram's own (none for HIP).
+ * Sums are of single precision. All calls may be made from any thread.
  */
 #ifndef VRAM_COMPUTE_H
 #define VRAM_COMPUTE_H
@@ -76,8 +79,8 @@ VRAM_API const char *vram_reason_text(vram_reason reason);
 /* ----------------------------------------------------------------- schedulers */
 
 /**
- * What a calibration measures of a machine. Plain data: a program may keep it and give it to its next
- * scheduler. All zero: not measured.
+ * What a calibration measures of a machine. Plain data: a program may keep it and give it to its
+ * next scheduler. All zero: not measured.
  */
 typedef struct vram_calibration {
     size_t size;           /* sizeof(vram_calibration) */
@@ -108,24 +111,26 @@ typedef struct vram_scheduler_options {
 } vram_scheduler_options;
 
 /**
- * A scheduler for the pool's device. It has queues of its own and no memory before it is used. Cheap: but
- * make one for many products, not one for each. It is its pool's, and ends with it at the latest.
+ * A scheduler for the pool's device. It has queues of its own and no memory before it is used.
+ * Cheap: but make one for many products, not one for each. It is its pool's, and ends with it at
+ * the latest.
  */
 VRAM_API vram_status vram_scheduler_create(vram_pool *pool, const vram_scheduler_options *options,
                                            vram_scheduler **scheduler);
 
 /**
- * Ends it with its weights. Products in other threads finish or fail, those that were started and have not
- * begun are VRAM_ERR_SHUTDOWN. NULL is allowed, a second call is VRAM_ERR_STALE.
+ * Ends it with its weights. Products in other threads finish or fail, those that were started and
+ * have not begun are VRAM_ERR_SHUTDOWN. NULL is allowed, a second call is VRAM_ERR_STALE.
  */
 VRAM_API vram_status vram_scheduler_destroy(vram_scheduler *scheduler);
 
 /**
- * Measures the rates of this machine (some 100 ms) and keeps them in a file, so that the next scheduler with the
- * same device, processor, libraries and version of libvram, in this program or another of the user's, finds them
- * there. The option calibration_cache names the folder, or off; without it that is vram in $XDG_CACHE_HOME or
- * ~/.cache. Once for a scheduler: later calls tell what is known. From then on the rule goes by them. VRAM_ERR_UNSUPPORTED for a simulated device, whose time is not the host's,
- * and where nothing computes on the device. calibration may be NULL.
+ * Measures the rates of this machine (some 100 ms) and keeps them in a file, so that the next
+ * scheduler with the same device, processor, libraries and version of libvram, in this program or
+ * another of the user's, finds them there. The option calibration_cache names the folder, or off;
+ * without it that is vram in $XDG_CACHE_HOME or ~/.cache. Once for a scheduler: later calls tell
+ * what is known. From then on the rule goes by them. VRAM_ERR_UNSUPPORTED for a simulated device,
+ * whose time is not the host's, and where nothing computes on the device. calibration may be NULL.
  */
 VRAM_API vram_status vram_scheduler_calibrate(vram_scheduler *scheduler,
                                               vram_calibration *calibration);
@@ -148,9 +153,10 @@ typedef struct vram_weights_options {
 } vram_weights_options;
 
 /**
- * Copies the matrix to the device, where products find it until it is destroyed: the one way to keep an operand
- * there, since host memory may change between two products. It lies in host memory where the scheduler
- * computes on the CPU alone, and where device memory ran out and falling back is allowed.
+ * Copies the matrix to the device, where products find it until it is destroyed: the one way to
+ * keep an operand there, since host memory may change between two products. It lies in host memory
+ * where the scheduler computes on the CPU alone, and where device memory ran out and falling back
+ * is allowed.
  */
 VRAM_API vram_status vram_weights_create(vram_scheduler *scheduler,
                                          const vram_weights_options *options,
@@ -162,9 +168,9 @@ VRAM_API vram_status vram_weights_destroy(vram_weights *weights);
 /* ------------------------------------------------------------------- products */
 
 /**
- * C = A * B, with m x k and k x n elements and m x n results, all row by row without gaps. Each operand is
- * in host memory or at an address of the scheduler's device (then on the device, by `queue`); B may be
- * weights instead.
+ * C = A * B, with m x k and k x n elements and m x n results, all row by row without gaps. Each
+ * operand is in host memory or at an address of the scheduler's device (then on the device, by
+ * `queue`); B may be weights instead.
  */
 typedef struct vram_matmul {
     size_t size; /* sizeof(vram_matmul) */
@@ -178,32 +184,36 @@ typedef struct vram_matmul {
     vram_precision precision;         /* of A and B: FP32 (also for 0), FP16 or BF16 */
     uint32_t flags;                   /* of vram_matmul_flag */
     vram_place place;                 /* for this product; AUTO: as the scheduler says */
-    vram_queue *queue;                /* that operands on the device are used on; NULL: one of
-                                                the scheduler's own, the program has waited for them */
+    /* that operands on the device are used on; NULL: one of the scheduler's own, the program has
+       waited for them */
+    vram_queue *queue;
 } vram_matmul;
 
 /**
- * Computes a product and waits for it. VRAM_ERR_INVALID for shapes of 0, lengths that are not those of the
- * shape (both numbers in the text), operands that are missing or twice there, addresses with less than the
- * matrix behind them (as far as copies look: vram/transfer.h), a C that shares memory with A or B, weights of
- * another shape or scheduler; VRAM_ERR_OVERFLOW for sizes beyond 64 bits. After a failure C holds nothing of use,
- * and no memory is kept. VRAM_ERR_TIMEOUT alone says that the device did not come to an end within the
- * option wait_timeout: it may still read A and B and write C.
+ * Computes a product and waits for it. VRAM_ERR_INVALID for shapes of 0, lengths that are not those
+ * of the shape (both numbers in the text), operands that are missing or twice there, addresses with
+ * less than the matrix behind them (as far as copies look: vram/transfer.h), a C that shares memory
+ * with A or B, weights of another shape or scheduler; VRAM_ERR_OVERFLOW for sizes beyond 64 bits.
+ * After a failure C holds nothing of use, and no memory is kept. VRAM_ERR_TIMEOUT alone says that
+ * the device did not come to an end within the option wait_timeout: it may still read A and B and
+ * write C.
  */
 VRAM_API vram_status vram_matmul_run(vram_scheduler *scheduler, const vram_matmul *product);
 
 /**
- * The same without waiting, on a thread of the scheduler's. Host memory must stay as it is until the handle is
- * ready; what went wrong arrives there. What is wrong with the product itself is told at once.
+ * The same without waiting, on a thread of the scheduler's. Host memory must stay as it is until
+ * the handle is ready; what went wrong arrives there. What is wrong with the product itself is told
+ * at once.
  */
 VRAM_API vram_status vram_matmul_start(vram_scheduler *scheduler, const vram_matmul *product,
                                        vram_async *async);
 
 /**
- * Computes many products and waits for all, in any order. Uploads, products and downloads of different ones
- * overlap over the scheduler's queues. Operands B that are the same memory in consecutive products are sent
- * once; results are those of vram_matmul_run, bit for bit. None may write what another reads. The first
- * failure is the answer, and names the number of its product; the others may be done or not.
+ * Computes many products and waits for all, in any order. Uploads, products and downloads of
+ * different ones overlap over the scheduler's queues. Operands B that are the same memory in
+ * consecutive products are sent once; results are those of vram_matmul_run, bit for bit. None may
+ * write what another reads. The first failure is the answer, and names the number of its product;
+ * the others may be done or not.
  */
 VRAM_API vram_status vram_matmul_batch(vram_scheduler *scheduler, const vram_matmul *products,
                                        size_t count);
@@ -223,8 +233,8 @@ VRAM_API vram_status vram_matmul_plan_get(vram_scheduler *scheduler, const vram_
                                           vram_matmul_plan *plan);
 
 /**
- * Loads the device's library or kernel and computes one product of zeros of that shape, so that the first real one
- * finds code, memory and queues ready.
+ * Loads the device's library or kernel and computes one product of zeros of that shape, so that the
+ * first real one finds code, memory and queues ready.
  */
 VRAM_API vram_status vram_matmul_warm_up(vram_scheduler *scheduler, uint64_t m, uint64_t k,
                                          uint64_t n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/compute.hpp: products, distances and labels as objects of C++. The rules are those of vram/vram.hpp; link
- * libvram-compute.
+ * vram/compute.hpp: products, distances and labels as objects of C++. The rules are those of
+ * vram/vram.hpp; link libvram-compute.
  */
 #ifndef VRAM_COMPUTE_HPP
 #define VRAM_COMPUTE_HPP

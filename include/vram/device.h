@@ -155,17 +155,17 @@ typedef struct vram_select_options {
 } vram_select_options;
 
 /**
- * The index of the first device that has room for `bytes` now. Each device is opened to ask how much is
- * free (up to seconds with a cold driver); one that does not tell is trusted with four fifths of its
- * memory. The option device_limit counts. VRAM_ERR_DEVICE_MEMORY when none has room, and the error text
- * says what each had; _NO_DEVICE when the order names none that is there.
+ * The index of the first device that has room for `bytes` now. Each device is opened to ask how
+ * much is free (up to seconds with a cold driver); one that does not tell is trusted with four
+ * fifths of its memory. The option device_limit counts. VRAM_ERR_DEVICE_MEMORY when none has room,
+ * and the error text says what each had; _NO_DEVICE when the order names none that is there.
  */
 VRAM_API vram_status vram_device_select(vram_context *context, const vram_select_options *options,
                                         uint32_t *index);
 
 /**
- * Whether two descriptions, perhaps of two backends, are of one piece of hardware: its UUID, or the PCI
- * address where one of them has no UUID. False when that cannot be told, and for NULL.
+ * Whether two descriptions, perhaps of two backends, are of one piece of hardware: its UUID, or the
+ * PCI address where one of them has no UUID. False when that cannot be told, and for NULL.
  */
 VRAM_API bool vram_device_same(const vram_device_info *a, const vram_device_info *b);
 
@@ -268,13 +268,13 @@ typedef struct vram_native_info {
 
 /**
  * Looks an address up, interior ones too. VRAM_ERR_INVALID when no live memory of libvram is there,
- * VRAM_ERR_BUSY where a pool sleeps. No lock is taken, except to see what is mapped: in a range of a device
- * with VRAM_CAP_HOST_ACCESS, and in a pool of which a part is asleep.
+ * VRAM_ERR_BUSY where a pool sleeps. No lock is taken, except to see what is mapped: in a range of
+ * a device with VRAM_CAP_HOST_ACCESS, and in a pool of which a part is asleep.
  *
- * With VRAM_CAP_HANDLES the first address of a pool's block gives the handle that a kernel should get:
- * on OpenCL a sub-buffer of exactly that block, made when it is first asked for and good until the block
- * is freed; on others the buffer that the block lies in, with its offset. An address inside a block
- * gives the whole buffer of the pool's segment. Handles are borrowed: release none.
+ * With VRAM_CAP_HANDLES the first address of a pool's block gives the handle that a kernel should
+ * get: on OpenCL a sub-buffer of exactly that block, made when it is first asked for and good until
+ * the block is freed; on others the buffer that the block lies in, with its offset. An address
+ * inside a block gives the whole buffer of the pool's segment. Handles are borrowed: release none.
  */
 VRAM_API vram_status vram_native(vram_addr addr, vram_native_info *info);
 

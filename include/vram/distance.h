@@ -6,10 +6,10 @@
  *                           .query = query, .corpus = corpus, .k = 5, .best = best, .best_at = at};
  *   vram_distance_run(scheduler, &search);        the five nearest of a million, for each of ten
  *
- * Distances are computed as products of matrices by a scheduler of vram/compute.h: on its device or on the CPU,
- * by the same rule, with its pool's memory, whatever the sizes: in tiles, of which only one is in memory
- * at a time. The nearest are found without the whole matrix ever being there. The inputs are looked at by the same
- * rules wherever it runs.
+ * Distances are computed as products of matrices by a scheduler of vram/compute.h: on its device or
+ * on the CPU, by the same rule, with its pool's memory, whatever the sizes: in tiles, of which only
+ * one is in memory at a time. The nearest are found without the whole matrix ever being there. The
+ * inputs are looked at by the same rules wherever it runs.
  *
  *   L2_SQUARED     sum of (q - c)^2, at least 0         nearest: smallest
  *   L2             its root                             nearest: smallest
@@ -17,12 +17,13 @@
  *   COSINE         1 - q * c / (|q| |c|); 1 where one   nearest: smallest
  *                  of the two is all zeros
  *
- * Both forms of L2 are |q|^2 + |c|^2 - 2 q * c, so vectors that are much closer to each other than they are long
- * have a distance of few good digits.
+ * Both forms of L2 are |q|^2 + |c|^2 - 2 q * c, so vectors that are much closer to each other than
+ * they are long have a distance of few good digits.
  *
- * Up to VRAM_NEAREST_DEVICE nearest without the matrix are found on the device itself, by kernels for CUDA, OpenCL
- * and Vulkan: vectors go there once, as they are, and nothing but the nearest comes back. Distances are then of
- * single precision all the way. Otherwise products come back in tiles, and the host turns them into distances.
+ * Up to VRAM_NEAREST_DEVICE nearest without the matrix are found on the device itself, by kernels
+ * for CUDA, OpenCL and Vulkan: vectors go there once, as they are, and nothing but the nearest
+ * comes back. Distances are then of single precision all the way. Otherwise products come back in
+ * tiles, and the host turns them into distances.
  */
 #ifndef VRAM_DISTANCE_H
 #define VRAM_DISTANCE_H
@@ -50,9 +51,9 @@ typedef enum vram_nonfinite {
 } vram_nonfinite;
 
 /**
- * What is to be computed. Vectors are rows of `dim` numbers of single precision in host memory; `precision` says
- * what they are turned into first: FP32 (also for 0), FP16, or INT8: x * 127, rounded, from -128 to 127,
- * for vectors within -1 and 1; results are scaled back.
+ * What is to be computed. Vectors are rows of `dim` numbers of single precision in host memory;
+ * `precision` says what they are turned into first: FP32 (also for 0), FP16, or INT8: x * 127,
+ * rounded, from -128 to 127, for vectors within -1 and 1; results are scaled back.
  */
 typedef struct vram_distance {
     size_t size; /* sizeof(vram_distance) */
@@ -73,23 +74,23 @@ typedef struct vram_distance {
 } vram_distance;
 
 /**
- * Computes them and waits. VRAM_ERR_INVALID for empty or mismatched inputs (both numbers in the text), a `k` above
- * the number of vectors, an unknown metric or precision, and nothing asked for; VRAM_ERR_OVERFLOW. When device
- * memory runs out: cleanup, once more, smaller tiles, then the CPU, as the scheduler allows. After a failure
- * the results hold nothing of use, and no memory is kept.
+ * Computes them and waits. VRAM_ERR_INVALID for empty or mismatched inputs (both numbers in the
+ * text), a `k` above the number of vectors, an unknown metric or precision, and nothing asked for;
+ * VRAM_ERR_OVERFLOW. When device memory runs out: cleanup, once more, smaller tiles, then the CPU,
+ * as the scheduler allows. After a failure the results hold nothing of use, and no memory is kept.
  */
 VRAM_API vram_status vram_distance_run(vram_scheduler *scheduler, const vram_distance *distance);
 
 /**
- * The same on several devices, each with a part of the corpus, at the same time. Schedulers may be of any pools;
- * one may be named twice. At most 16. The first failure is the answer.
+ * The same on several devices, each with a part of the corpus, at the same time. Schedulers may be
+ * of any pools; one may be named twice. At most 16. The first failure is the answer.
  */
 VRAM_API vram_status vram_distance_split(vram_scheduler *const *schedulers, size_t count,
                                          const vram_distance *distance);
 
 /**
- * The same on device `device` of a context, for programs that do it once: opens the device, makes a pool and a
- * scheduler, and lets go of all. VRAM_ERR_NO_DEVICE for an index that no device has.
+ * The same on device `device` of a context, for programs that do it once: opens the device, makes a
+ * pool and a scheduler, and lets go of all. VRAM_ERR_NO_DEVICE for an index that no device has.
  */
 VRAM_API vram_status vram_distance_on(vram_context *context, uint32_t device,
                                       const vram_distance *distance);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/feed.h: host data that keeps coming, brought to the device block by block, beside everything else: the
- * counterpart of vram/readback.h.
+ * vram/feed.h: host data that keeps coming, brought to the device block by block, beside everything
+ * else: the counterpart of vram/readback.h.
  *
  *   vram_feed_create(device, NULL, &feed);
  *   for (;;) {
@@ -11,18 +11,21 @@
  *       vram_queue_launch(queue, step, &launch);              sees the new contents of `data`
  *   }
  *
- * A feed has slots (2 unless asked otherwise: ping and pong) of page-locked host memory and a transfer queue of its
- * own. While the host fills one, another is on its way and the kernels work on what came before. Work that the
- * consumer's queue had before the submit sees the old contents, later work the new ones, never a mixture:
+ * A feed has slots (2 unless asked otherwise: ping and pong) of page-locked host memory and a
+ * transfer queue of its own. While the host fills one, another is on its way and the kernels work
+ * on what came before. Work that the consumer's queue had before the submit sees the old contents,
+ * later work the new ones, never a mixture:
  *
- *   STAGED  the block is uploaded beside the consumer's work, into device memory of the feed's own, and copied to
- *           its place on the consumer's queue, at the speed of device memory. Costs one block of device memory per
- *           slot. Where that is exhausted, the block goes as in DIRECT, and is counted. The default.
- *   DIRECT  the upload waits, on the device, for the work that the consumer has so far, and the consumer's later
- *           work for the upload. No memory; the upload and the consumer's kernels do not overlap.
+ *   STAGED  the block is uploaded beside the consumer's work, into device memory of the feed's own,
+ *           and copied to its place on the consumer's queue, at the speed of device memory. Costs
+ *           one block of device memory per slot. Where that is exhausted, the block goes as in
+ *           DIRECT, and is counted. The default.
+ *   DIRECT  the upload waits, on the device, for the work that the consumer has so far, and the
+ *           consumer's later work for the upload. No memory; the upload and the consumer's kernels
+ *           do not overlap.
  *
- * Ownership: a feed is its device's and ends with it at the latest, blocks included. Threads: any call from
- * any thread; a block is filled by one at a time.
+ * Ownership: a feed is its device's and ends with it at the latest, blocks included. Threads: any
+ * call from any thread; a block is filled by one at a time.
  */
 #ifndef VRAM_FEED_H
 #define VRAM_FEED_H
@@ -77,11 +80,12 @@ VRAM_API vram_status vram_feed_begin(vram_feed *feed, uint64_t bytes, uint64_t t
                                      vram_feed_block *block);
 
 /**
- * Has the first `bytes` of a block copied to `to`, in the order of `consumer` as above; nothing waits on the host.
- * The block is the feed's again. *async, which may be NULL, is ready when the bytes lie there. VRAM_ERR_INVALID, and
- * nothing was submitted, for a number that is no block being filled, for more bytes than it has, for memory or a
- * queue of another device. After any failure the block is still being filled and may be submitted again; where
- * a driver failed half-way, what lies at `to` is not certain.
+ * Has the first `bytes` of a block copied to `to`, in the order of `consumer` as above; nothing
+ * waits on the host. The block is the feed's again. *async, which may be NULL, is ready when the
+ * bytes lie there. VRAM_ERR_INVALID, and nothing was submitted, for a number that is no block being
+ * filled, for more bytes than it has, for memory or a queue of another device. After any failure
+ * the block is still being filled and may be submitted again; where a driver failed half-way, what
+ * lies at `to` is not certain.
  */
 VRAM_API vram_status vram_feed_submit(vram_feed *feed, vram_queue *consumer, vram_addr to,
                                       uint64_t number, uint64_t bytes, vram_async *async);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/foreign.h: memory of a device that somebody else allocated, and that is to be known all the same.
+ * vram/foreign.h: records of device memory that was not allocated through libvram.
  *
- * A library or a framework takes memory past libvram: its workspaces, its own caches. A record of it says
- * how much it is and whose, until it is taken back by its number. A record alone changes nothing: it is
- * there to be asked for. One that counts is treated as if the program had taken the memory through libvram:
- * pools of the device may hold that much less (vram/limits.h: "what else the program holds there"), and it
- * counts for its tag and against its quotas.
+ * A library or a framework takes memory by itself: its workspaces, its own caches. A record says
+ * how much that is and whose, until it is removed by its number. A record alone changes nothing; it
+ * can be looked up. A record that counts is treated as if the program had taken the memory through
+ * libvram: pools of the device may hold that much less (vram/limits.h: "what else the program holds
+ * there"), and it counts for its tag and against its quotas.
  *
- * Records belong to the device, whatever handle on it they were made through, and go with the context.
+ * Records belong to the device, whatever handle on it they were made through, and end with the
+ * context.
  */
 #ifndef VRAM_FOREIGN_H
 #define VRAM_FOREIGN_H
@@ -26,24 +27,24 @@ typedef enum vram_foreign_flag {
 enum { VRAM_FOREIGN_NAME_MAX = 64 }; /* bytes of a record's name, the final 0 included */
 
 typedef struct vram_foreign_options {
-    size_t size;    /* sizeof(vram_foreign_options) */
-    uint32_t flags; /* of vram_foreign_flag */
-    const char
-        *tag; /* whose it is, "cublas/workspace"; vram/limits.h; copied; NULL, "": nobody's */
+    size_t size;      /* sizeof(vram_foreign_options) */
+    uint32_t flags;   /* bits of vram_foreign_flag */
+    const char *tag;  /* "cublas/workspace" (vram/limits.h); copied; NULL, "": none */
     const char *name; /* a label; copied; need not be unique; NULL: "" */
 } vram_foreign_options;
 
 /**
- * Records `bytes` of memory on the device. Numbers are unique in the process, rise from 1 and are never
- * used again. To keep a limit, record first and allocate then: what counts is VRAM_ERR_LIMIT when it would
- * pass the hard limit of the device or a hard quota of its tag, and nothing is recorded. What is there
- * already and too much is recorded without VRAM_FOREIGN_COUNTS.
- * VRAM_ERR_INVALID for 0 bytes, a name of more than 63 bytes, and for what is no tag or flag.
+ * Records `bytes` of memory on the device. Numbers are unique in the process, rise from 1 and are
+ * never reused. To keep a limit, record first and allocate then: a record that counts returns
+ * VRAM_ERR_LIMIT if it would exceed the hard limit of the device or a hard quota of its tag, and
+ * nothing is recorded. Memory that is allocated already and too much can be recorded without
+ * VRAM_FOREIGN_COUNTS. VRAM_ERR_INVALID for 0 bytes, a name of more than 63 bytes, and an invalid
+ * tag or flag.
  */
 VRAM_API vram_status vram_foreign_track(vram_device *device, uint64_t bytes,
                                         const vram_foreign_options *options, uint64_t *id);
 
-/** Takes a record back. VRAM_ERR_INVALID: the device has none of that number, or no longer. */
+/** Removes a record. VRAM_ERR_INVALID if the device has none of that number, or no longer. */
 VRAM_API vram_status vram_foreign_untrack(vram_device *device, uint64_t id);
 
 /** One record. */
@@ -54,17 +55,17 @@ typedef struct vram_foreign_info {
     bool counts;                      /* in budgets, and for its tag */
     const char *tag;                  /* NULL: none; valid until the context ends */
     uint64_t since_ns;                /* when it was recorded, on the library's monotonic clock */
-    char name[VRAM_FOREIGN_NAME_MAX]; /* as given, "" for none; may hold any bytes: escape it */
+    char name[VRAM_FOREIGN_NAME_MAX]; /* as given; "": none; may hold any bytes: escape it */
 } vram_foreign_info;
 
-/** VRAM_ERR_INVALID: the device has no record of that number. */
+/** VRAM_ERR_INVALID if the device has no record of that number. */
 VRAM_API vram_status vram_foreign_info_get(vram_device *device, uint64_t id,
                                            vram_foreign_info *info);
 
 /**
- * The record with the lowest number above `last`, 0 for the first; VRAM_ERR_INVALID behind the last. To
- * look at all of them, go on with the number of the one that was found: what comes and goes meanwhile does
- * no harm.
+ * The record with the lowest number above `last`; 0: the first one. VRAM_ERR_INVALID after the
+ * last. To visit all of them, continue with the number that was found: records may be added and
+ * removed meanwhile.
  */
 VRAM_API vram_status vram_foreign_info_after(vram_device *device, uint64_t last,
                                              vram_foreign_info *info);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/growth.h: buffers that become larger and smaller, by a policy of their own.
+ * vram/growth.h: buffers that grow and shrink, by a policy of their own.
  *
- * A buffer has a capacity and, within it, the bytes in use. vram_buffer_resize says how many are in use;
- * when that is more than the capacity, the policy says how large it becomes. Where the memory behind the
- * buffer can be had it grows in place: the address stays and nothing is copied. Otherwise it gets new
- * memory, and what is in use is copied there on a queue, behind all work that uses the buffer; nothing waits.
+ * A buffer has a capacity and, within it, the bytes in use. vram_buffer_resize sets how many are in
+ * use. If that is more than the capacity, the policy says how large the buffer becomes. If the
+ * memory after the buffer is free, it grows in place: its address stays the same and nothing is
+ * copied. Otherwise it gets new memory, and the bytes in use are copied there on a queue, after all
+ * work that uses the buffer; nothing waits.
  *
- * The strong guarantee: a call that fails has changed nothing. The buffer is where it was, as large as it was, with its
- * contents, and every counter says so. While a copy is under way old and new memory both count, so a limit
- * that has no room for both refuses it.
+ * The strong guarantee: a call that fails changes nothing. The buffer keeps its place, its size,
+ * its contents and its counters. During a copy the old and the new memory both count, so a limit
+ * without room for both refuses it.
  */
 #ifndef VRAM_GROWTH_H
 #define VRAM_GROWTH_H
@@ -23,62 +24,57 @@ extern "C" {
 /* ------------------------------------------------------------------- policies */
 
 typedef enum vram_growth_policy {
-    VRAM_GROWTH_EXACT = 0, /* to what is needed, and no more */
-    VRAM_GROWTH_FACTOR =
-        1,                /* to `factor_ppm` of what it was, or to what is needed if that is more */
-    VRAM_GROWTH_FIXED = 2 /* by whole steps of `step_bytes`; without a step: not at all */
+    VRAM_GROWTH_EXACT = 0, /* to what is needed */
+    /* To `factor_ppm` of its capacity, or to what is needed if that is more. */
+    VRAM_GROWTH_FACTOR = 1,
+    VRAM_GROWTH_FIXED = 2 /* by whole steps of `step_bytes`; 0: it does not grow */
 } vram_growth_policy;
 
 /** How a buffer grows. All zero: exactly to what is needed, without limits. */
 typedef struct vram_growth {
     size_t size; /* sizeof(vram_growth) */
     vram_growth_policy policy;
-    uint32_t factor_ppm; /* FACTOR: parts per million, above 1,000,000; 1,500,000 is 1.5 times */
-    uint64_t step_bytes; /* FIXED */
-    uint64_t min_bytes;  /* what it has when it grows for the first time, at least */
-    uint64_t max_bytes;  /* what it never passes; 0: no limit */
-    uint32_t
-        element_bytes; /* of one element, for vram_buffer_resize_elements; 0: the precision's */
+    uint32_t factor_ppm;    /* FACTOR: parts per million, above 1,000,000; 1,500,000 is 1.5 times */
+    uint64_t step_bytes;    /* FIXED */
+    uint64_t min_bytes;     /* least capacity after its first growth */
+    uint64_t max_bytes;     /* most capacity; 0: no limit */
+    uint32_t element_bytes; /* for vram_buffer_resize_elements; 0: those of the precision */
 } vram_growth;
 
 /**
- * What a buffer of `capacity` bytes becomes when `needed` are to fit. Whole numbers throughout: exact up to
- * 2^64. Not more than max_bytes; what fits already stays. VRAM_ERR_LIMIT when `needed` is above max_bytes, or
- * above a FIXED capacity without steps; VRAM_ERR_INVALID for a policy that makes no sense: a factor of 1 or
- * less, a minimum above the maximum.
+ * The capacity that a buffer of `capacity` bytes grows to if `needed` bytes are to fit. It uses
+ * integers alone, so it is exact up to 2^64. It never returns more than max_bytes, and returns
+ * `capacity` if `needed` fits already. VRAM_ERR_LIMIT if `needed` is above max_bytes, or above a
+ * FIXED capacity without steps. VRAM_ERR_INVALID for an invalid policy: a factor of 1 or less, a
+ * minimum above the maximum.
  */
 VRAM_API vram_status vram_growth_next(const vram_growth *growth, uint64_t capacity, uint64_t needed,
                                       uint64_t *bytes);
 
-/**
- * Policies by name: "default" (1.5 times, 4096 bytes to 1 GiB, elements of 4 bytes), "positions", "velocities"
- * and "forces" (1.3, 4096 to 512 MiB, 12), "edges" (2.0, 8192 to 2 GiB, 32), "grid_cells" (1.5, 2048 to
- * 256 MiB, 8). VRAM_ERR_INVALID for another name.
- */
-VRAM_API vram_status vram_growth_preset(const char *name, vram_growth *growth);
-
-/** Gives a buffer its policy, from the next growth on. NULL: EXACT. Its capacity stays, whatever it says. */
+/** Sets the policy of a buffer, for its next growth. NULL: EXACT. Its capacity stays as it is. */
 VRAM_API vram_status vram_buffer_growth_set(vram_buffer *buffer, const vram_growth *growth);
 
 /* ------------------------------------------------------------------- resizing */
 
 /**
- * Makes room for `bytes` in all, by the buffer's policy; what is in use stays as much as it was. Nothing
- * happens when they fit. The buffer is ready for work submitted to `queue` from now on (NULL: its home), which is its
- * home from then on; where that is another one than before it waits on the device for all work that uses the
- * buffer. What is in use keeps its contents, the rest is undefined. The address may change: ask
- * vram_buffer_addr again.
+ * Makes room for `bytes` in all, by the buffer's policy; the bytes in use stay the same. Nothing
+ * happens if they fit. The buffer is ready for work submitted to `queue` from now on (NULL: its
+ * home queue), which becomes its home queue. If that is another one than before, it waits on the
+ * device for all work that uses the buffer. The bytes in use keep their contents, the others are
+ * undefined. The address may change: call vram_buffer_addr again.
  *
- * VRAM_ERR_LIMIT from the policy; any exhaustion, limits and quotas included, as vram_alloc has it;
- * VRAM_ERR_BUSY while another call moves or resizes the buffer, or it is mapped; VRAM_ERR_CAPTURE when it would have to
- * move and a captured graph uses it; VRAM_ERR_INVALID for memory that the program owns, and when there is something to copy
- * and no queue. VRAM_ERR_CORRUPT, from a pool with safety modes that finds damage in the old memory: done all the same.
+ * VRAM_ERR_LIMIT from the policy. Any exhaustion, by limits and quotas too, as for vram_alloc.
+ * VRAM_ERR_BUSY while another call moves or resizes the buffer, or it is mapped. VRAM_ERR_CAPTURE
+ * if it would have to move and a captured graph uses it. VRAM_ERR_INVALID for memory that the
+ * program owns, and if there is something to copy and no queue. VRAM_ERR_CORRUPT if a pool with
+ * safety modes finds damage in the old memory; the buffer has grown all the same.
  */
 VRAM_API vram_status vram_buffer_reserve(vram_buffer *buffer, uint64_t bytes, vram_queue *queue);
 
 /**
- * `bytes` are in use from now on: vram_buffer_reserve where they do not fit. Fewer than before, 0 among them, keep the
- * capacity: vram_buffer_fit gives it back. VRAM_ERR_INVALID when they are no whole number of elements of the precision.
+ * Sets the bytes in use, after vram_buffer_reserve if they do not fit. Fewer bytes than before, or
+ * 0, keep the capacity: vram_buffer_fit releases it. VRAM_ERR_INVALID if they are not a whole
+ * number of elements of the precision.
  */
 VRAM_API vram_status vram_buffer_resize(vram_buffer *buffer, uint64_t bytes, vram_queue *queue);
 
@@ -87,8 +83,8 @@ VRAM_API vram_status vram_buffer_resize_elements(vram_buffer *buffer, uint64_t c
                                                  vram_queue *queue);
 
 /**
- * Gives back what is not in use, down to the policy's minimum, in the order of `queue` (NULL: its home) and
- * in place: a buffer that cannot be made smaller where it is stays as large as it is.
+ * Releases what is not in use, down to the policy's minimum, in the order of `queue` (NULL: its
+ * home queue) and in place: a buffer that cannot shrink where it is keeps its size.
  * vram_pool_trim with VRAM_TRIM_BUFFERS does so for all idle buffers of a pool.
  */
 VRAM_API vram_status vram_buffer_fit(vram_buffer *buffer, vram_queue *queue);
@@ -100,10 +96,10 @@ typedef struct vram_growth_info {
     vram_growth growth; /* its policy */
     uint64_t capacity_bytes, used_bytes;
     double utilisation;    /* used_bytes / capacity_bytes, 0 to 1; 0 for no capacity */
-    uint64_t in_place;     /* times that the capacity changed where the buffer was, */
+    uint64_t in_place;     /* times that the capacity changed in place, */
     uint64_t copies;       /* and that it got other memory; vram_buffer_info.resizes is the sum */
     uint64_t copied_bytes; /* in all those */
-    uint64_t refusals;     /* calls that failed for want of memory, or at the policy's maximum */
+    uint64_t refusals; /* calls that failed because memory ran out, or at the policy's maximum */
 } vram_growth_info;
 
 VRAM_API vram_status vram_buffer_growth_get(vram_buffer *buffer, vram_growth_info *info);

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/limits.h: how much memory pools may take, and who may have how much of it.
+ * vram/limits.h: how much memory pools may take, and how much of it each tag may have.
  *
- * What a pool may hold in all, its budget, is the smallest of what is configured:
+ * The budget of a pool is the smallest of the limits that are set:
  *
  *     hard_bytes of the pool
- *     hard_bytes of the device, or the option device_limit, less what else the program holds there
- *     fraction x the device's memory, less what else the program holds there
- *     what the program holds there and what is free, less min_free_bytes
+ *     hard_bytes of the device, or the option device_limit, minus what else the program holds there
+ *     fraction x the device's memory, minus what else the program holds there
+ *     what the program holds there plus what is free, minus min_free_bytes
  *
- * The device is asked how much is free on a timer (option memory_sample), never per allocation, and only
- * where a pool needs memory that it does not hold yet. Where a device does not tell its memory, or how
- * much of it is free, that part does not apply: nothing is guessed. A pool on a provider of the program's
- * own has only its hard_bytes. What is allocated past pools (vram_device_alloc, vram_physical_create)
- * counts, and is itself bound by hard_bytes of the device alone.
+ * The library asks the device how much is free on a timer (option memory_sample), never per
+ * allocation, and only if a pool needs memory that it does not hold yet. If a device does not
+ * report its memory, or how much of it is free, that part does not apply: nothing is guessed. A
+ * pool on a provider of the program's own has only its hard_bytes. Memory that is allocated without
+ * a pool (vram_device_alloc, vram_physical_create) counts, and is itself bound by hard_bytes of the
+ * device alone.
  *
- * A GPU that several backends show (vram_device_same) has one account in a context: limits, tags and quotas
- * set through one of its devices hold for all of them, and what one holds the others may not. Statistics
- * stay those of each device.
+ * A GPU that several backends show (vram_device_same) has one account in a context. Limits, tags
+ * and quotas that are set through one of its devices apply to all of them, and what one holds the
+ * others may not. Statistics are kept per device.
  *
- * An allocation that would pass the budget first uses all that the pool holds already, then is
- * VRAM_ERR_LIMIT, and the error record says which limit it was.
+ * An allocation that would exceed the budget first uses all that the pool holds already. If that is
+ * not enough, it returns VRAM_ERR_LIMIT, and the error record names the limit.
  */
 #ifndef VRAM_LIMITS_H
 #define VRAM_LIMITS_H
@@ -33,10 +34,10 @@ extern "C" {
 
 /* ------------------------------------------------------------------- limits */
 
-/** No limit at all, where 0 would mean the default. */
+/** No limit at all, because 0 means the default. */
 #define VRAM_LIMIT_NONE UINT64_MAX
 
-/** A choice that may be left to somebody else. */
+/** A choice that may be left to the default. */
 typedef enum vram_switch {
     VRAM_SWITCH_DEFAULT = 0, /* as the device, the option or the preset says */
     VRAM_SWITCH_ON = 1,
@@ -45,36 +46,45 @@ typedef enum vram_switch {
 
 /**
  * Limits of a pool or of a device. A field that is 0 is not set: a pool takes it from its device,
- * that from the option of the same purpose, and last comes the preset that the option `preset`
- * names. A limit from the environment is a ceiling (min_free_bytes: a floor) that the program
- * cannot raise. It applies to each context separately: contexts do not know of each other's memory.
+ * the device from the option of the same purpose, and last comes the preset that the option
+ * `preset` names. A limit from the environment is a ceiling (min_free_bytes: a floor) that the
+ * program cannot raise. It applies to each context separately: contexts do not know of each other's
+ * memory.
  */
 typedef struct vram_limits {
     size_t size; /* sizeof(vram_limits) */
-    double
-        fraction; /* of the device's memory, 0.1 to 1: what lies outside is moved to the nearer end;
-                                negative numbers and those that are none are refused; 1: no such limit */
-    uint64_t
-        min_free_bytes;  /* to be left free on the device. Set, it is taken as said, also above what
-                                the device has: then nothing can be allocated. Not set, it is at most
-                                1/16 of the device's memory. */
-    uint64_t hard_bytes; /* that may be held in all */
-    uint64_t
-        cached_bytes; /* that a pool keeps for later: held, and in no block. Looked at when memory was
-                              taken, and by maintenance; frees give nothing back by themselves. */
-    uint32_t
-        cached_blocks; /* of one size above 32 KiB that a thread keeps at hand, at most 16; above 64
-                                 KiB it is one */
-    vram_switch
-        tracking; /* of single allocations, for leak reports; in debug builds on by default */
-    vram_switch
-        cpu_fallback; /* whether other memory than the device's may stand in for it: on, buffers of the
-                                 fallback kind may lie there, and raw allocations of pools that allow it
-                                 (vram_ladder_options.fallback), also by the word of an error handler;
-                                 off, nothing does. On in every preset but training. */
+
+    /* Share of the device's memory, 0.1 to 1; 1: no such limit. A value outside of the range is
+       moved to its nearer end. Negative values and NaN are refused. */
+    double fraction;
+
+    /* Bytes to leave free on the device. If it is set, it applies as it is, even if it is more than
+       the device has: then nothing can be allocated. If not, it is at most 1/16 of the device's
+       memory. */
+    uint64_t min_free_bytes;
+
+    uint64_t hard_bytes; /* most that may be held in all */
+
+    /* Most that a pool keeps for later, that is held and in no block. It is checked when memory is
+       taken, and by maintenance; a free does not release anything by itself. */
+    uint64_t cached_bytes;
+
+    /* Most blocks of one size above 32 KiB that a thread caches, at most 16; above 64 KiB it is
+       one. */
+    uint32_t cached_blocks;
+
+    vram_switch tracking; /* of every allocation, for leak reports; default in debug builds: on */
+
+    /* Whether other memory may replace the device's. On: buffers of the fallback kind may lie
+       there, and allocations of pools that allow it (vram_ladder_options.fallback) or whose error
+       handler asks for it. Off: none of these. On in every preset except training. */
+    vram_switch cpu_fallback;
 } vram_limits;
 
-/** Every preset: X(NAME, number, "name", fraction, min_free MiB, cached_blocks, tracking, cpu_fallback). */
+/**
+ * Every preset: X(NAME, number, "name", fraction, min_free MiB, cached_blocks, tracking,
+ * cpu_fallback).
+ */
 #define VRAM_PRESET_MAP(X)                                                                         \
     X(DEFAULT, 0, "default", 0.9, 512, 8, VRAM_SWITCH_DEFAULT, VRAM_SWITCH_ON)                     \
     X(INFERENCE, 1, "inference", 0.95, 256, 4, VRAM_SWITCH_OFF, VRAM_SWITCH_ON)                    \
@@ -89,55 +99,57 @@ typedef enum vram_preset {
 } vram_preset;
 
 /**
- * Fills `limits` with what a preset says, as a start for one's own: whatever is written into the struct
- * afterwards counts. Its `size` is set before the call. hard_bytes and cached_bytes are VRAM_LIMIT_NONE.
+ * Fills `limits` with the values of a preset, which the program may then change. The caller sets
+ * its `size` first. hard_bytes and cached_bytes are VRAM_LIMIT_NONE.
  */
 VRAM_API vram_status vram_preset_get(vram_preset preset, vram_limits *limits);
 
 /**
- * Sets what a pool may hold; all fields, so that one that is 0 is not set any more. Below what it holds
- * now, free memory goes back to the driver at once; what is live stays, and when that is too much the
- * answer is VRAM_ERR_LIMIT although the limits are in force: nothing more is taken until it has shrunk.
+ * Sets all limits of a pool; a field that is 0 is no longer set. If the pool holds more than it may
+ * from now on, free memory goes back to the driver at once, and live blocks stay. If the live
+ * blocks alone are too much, the call returns VRAM_ERR_LIMIT although the limits are in force: the
+ * pool takes nothing more until it has shrunk.
  */
 VRAM_API vram_status vram_pool_limits_set(vram_pool *pool, const vram_limits *limits);
 
-/** The limits as they are in force, each field with a value; VRAM_LIMIT_NONE where there is none. */
+/** The limits that are in force, every field with a value; VRAM_LIMIT_NONE if there is none. */
 VRAM_API vram_status vram_pool_limits_get(vram_pool *pool, vram_limits *limits);
 
 /**
- * The same for all that the program takes from a device, through whatever handle on it, and for what pools
- * there have not set themselves.
+ * The same for all memory that the program takes from a device, through any handle on it. They also
+ * apply to its pools, in every field that a pool has not set itself.
  */
 VRAM_API vram_status vram_device_limits_set(vram_device *device, const vram_limits *limits);
 VRAM_API vram_status vram_device_limits_get(vram_device *device, vram_limits *limits);
 
 /* --------------------------------------------------------------------- tags */
 
-/**
- * A tag says who an allocation is for (vram_alloc_options.tag): "tenant", or a path "tenant/model/layer" of
- * at most 16 parts and 255 bytes. A block counts for its tag and for all tags above it, over all pools of
- * a device. Tags are known from the first time they are named until the context ends; a device knows
- * 65,536 at most. Untagged allocations cost nothing here.
+/*
+ * A tag says who an allocation is for (vram_alloc_options.tag): "tenant", or a path
+ * "tenant/model/layer" of at most 16 parts and 255 bytes. A block counts for its tag and for all
+ * tags above it, over all pools of a device. A tag is known from its first use until the context
+ * ends; a device knows at most 65,536. Allocations without a tag cost nothing here.
  *
- * Quotas are in bytes after rounding, as vram_block_info.held_bytes has them. They may promise more than
- * there is, and children more than their parent: on the way to the first part every quota must be kept, so
- * the smallest counts.
+ * Quotas are in bytes after rounding, like vram_block_info.held_bytes. Their sum may be more than
+ * the memory of the device, and tags may have larger quotas than the tag above them: an allocation
+ * must keep every quota on its path, so the smallest one decides.
  */
 
 /**
- * Sets what blocks of a tag and of all below it may take together. Above `hard_bytes` allocations
- * are VRAM_ERR_LIMIT, and the error record names the tag whose quota it was; above `soft_bytes` the
- * handler is called and it is counted. 0: none. A hard quota below what the tag has now is in force
- * and VRAM_ERR_LIMIT: live blocks stay. The option `quotas`
- * (VRAM_QUOTAS="tenant=4G:6G,tenant/model=2G", soft:hard or hard) sets ceilings that the program
- * cannot raise: after vram_option_set has changed it, those of the environment still apply, and of
- * two for one tag the lower one does. It is read when a device is first used for pools or quotas;
- * an invalid value is VRAM_ERR_INVALID then.
+ * Sets how much the blocks of a tag and of all tags below it may take together. Above `hard_bytes`
+ * an allocation returns VRAM_ERR_LIMIT, and the error record names the tag whose quota it was.
+ * Above `soft_bytes` it is counted, and the handler is called. 0: none. A hard quota below what the
+ * tag has now is in force, live blocks stay, and the call returns VRAM_ERR_LIMIT.
+ *
+ * The option `quotas` (VRAM_QUOTAS="tenant=4G:6G,tenant/model=2G", soft:hard or hard) sets ceilings
+ * that the program cannot raise. If vram_option_set changes the option, the ceilings of the
+ * environment still apply, and of two for one tag the lower one does. It is read when a device is
+ * first used for pools or quotas; an invalid value is VRAM_ERR_INVALID then.
  */
 VRAM_API vram_status vram_tag_quota_set(vram_device *device, const char *tag, uint64_t soft_bytes,
                                         uint64_t hard_bytes);
 
-/** A soft quota was crossed. */
+/** A soft quota was exceeded. */
 typedef struct vram_tag_event {
     size_t size;                     /* sizeof(vram_tag_event) of the library */
     vram_device *device;             /* borrowed */
@@ -147,12 +159,14 @@ typedef struct vram_tag_event {
 } vram_tag_event;
 
 /**
- * Called on the allocating thread after the allocation that crossed has succeeded, with no lock held: it may
- * call everything, and is not called again for what it does itself. The allocation returns after it does.
+ * Called on the allocating thread after the allocation has succeeded, which returns after it. No
+ * lock is held: it may call the library, and is not called again for what it does itself.
  */
 typedef void vram_tag_fn(void *user, const vram_tag_event *event);
 
-/** Whom to tell of a device's quotas; NULL: nobody. A call that is under way may still reach the former. */
+/**
+ * Sets the handler of a device's quotas; NULL: none. A call under way may still reach the old one.
+ */
 VRAM_API vram_status vram_tag_handler_set(vram_device *device, vram_tag_fn *handler, void *user);
 
 typedef struct vram_tag_info {
@@ -160,62 +174,24 @@ typedef struct vram_tag_info {
     const char *name;             /* valid until the context ends */
     uint64_t used_bytes;          /* of live blocks, after rounding, of the tag and all below it */
     uint64_t own_bytes;           /* of these, the tag's own */
-    uint64_t requested_bytes;     /* own_bytes as asked for */
+    uint64_t requested_bytes;     /* own_bytes before rounding */
     uint64_t peak_bytes;          /* most of used_bytes */
     uint64_t live_blocks, allocs; /* its own */
-    uint64_t soft_bytes, hard_bytes; /* its quota as it is in force; 0: none */
-    uint64_t crossings;              /* times that it went above the soft one */
+    uint64_t soft_bytes, hard_bytes; /* its quota that is in force; 0: none */
+    uint64_t crossings;              /* times that it exceeded the soft one */
     uint64_t refusals;               /* allocations that the hard one refused */
 } vram_tag_info;
 
-/** VRAM_ERR_INVALID for a tag that nobody has named on this device. */
+/** VRAM_ERR_INVALID if the tag was never used on this device. */
 VRAM_API vram_status vram_tag_info_get(vram_device *device, const char *tag, vram_tag_info *info);
 
-/** How many tags the device knows; 0 for a stale one. */
+/** The number of tags that the device knows; 0 for a stale handle. */
 VRAM_API uint32_t vram_tag_count(vram_device *device);
 
-/** The tag with the most used_bytes is number 0; equals are in the order of their names. O(n log n). */
+/**
+ * Number 0 is the tag with the most used_bytes; equal ones are in the order of names. O(n log n).
+ */
 VRAM_API vram_status vram_tag_info_at(vram_device *device, uint32_t rank, vram_tag_info *info);
-
-/* --------------------------------------------------------------- statistics */
-
-/**
- * The same counters as vram_pool_stats_get has them, summed over the pools that a device has now, through
- * whatever handle on it, or over all devices of a context. reserved_bytes is all that was taken from the
- * device, what was allocated past pools included. peak_requested_bytes and peak_reserved_bytes are peaks of
- * the sum, of pools that have ended since too (the first may be off by 1 MiB for each pool); peak_allocated_bytes is the sum of the pools' own peaks.
- */
-VRAM_API vram_status vram_device_stats_get(vram_device *device, vram_pool_stats *stats);
-VRAM_API vram_status vram_context_stats_get(vram_context *context, vram_pool_stats *stats);
-
-/** What of that is known of a tag and all below it; the rest is 0. */
-VRAM_API vram_status vram_tag_stats_get(vram_device *device, const char *tag,
-                                        vram_pool_stats *stats);
-
-/** The most that there was since a moment. */
-typedef struct vram_peaks {
-    size_t size;              /* in: sizeof(vram_peaks) of the caller */
-    uint64_t requested_bytes; /* live, as asked for */
-    uint64_t allocated_bytes; /* live or at hand, after rounding; of a pool only, else 0 */
-    uint64_t reserved_bytes;  /* taken from the driver */
-} vram_peaks;
-
-/**
- * Peaks of a part of the program. Begin starts anew with what there is now, end tells the most there was
- * since, and from then on the peaks are again what they would be without the two. They nest, 16 deep
- * (VRAM_ERR_LIMIT); an end without a beginning is VRAM_ERR_INVALID. One stack for all threads.
- */
-VRAM_API vram_status vram_pool_peaks_begin(vram_pool *pool);
-VRAM_API vram_status vram_pool_peaks_end(vram_pool *pool, vram_peaks *peaks);
-VRAM_API vram_status vram_device_peaks_begin(vram_device *device);
-VRAM_API vram_status vram_device_peaks_end(vram_device *device, vram_peaks *peaks);
-VRAM_API vram_status vram_context_peaks_begin(vram_context *context);
-VRAM_API vram_status vram_context_peaks_end(vram_context *context, vram_peaks *peaks);
-
-/** Forgets all peaks: they are what there is now. A device's takes those of its tags with it. */
-VRAM_API vram_status vram_pool_peaks_reset(vram_pool *pool);
-VRAM_API vram_status vram_device_peaks_reset(vram_device *device);
-VRAM_API vram_status vram_context_peaks_reset(vram_context *context);
 
 #ifdef __cplusplus
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/model.h: how much memory a language model takes, before any of it is loaded. Link libvram-model.
+ * vram/model.h: how much memory a language model takes, before any of it is loaded. Link
+ * libvram-model.
  *
  *   vram_inference_shape mistral = {.size = sizeof mistral, .hidden = 4096, .intermediate = 14336,
  *       .layers = 32, .vocabulary = 32000, .heads = 32, .kv_heads = 8, .tokens = 4096,
  *       .element_bytes = 2};
  *   vram_inference_estimate(&mistral, &memory);  memory.total_bytes is 15,020,466,176
  *
- * A model in a file is read by vram_model_read and laid out by vram_estimate_get; `vram estimate` is both.
- * Nothing here allocates device memory. All sums are checked: what does not fit in 64 bits is
- * VRAM_ERR_OVERFLOW, never a small number. All calls may be made from any thread.
+ * A model in a file is read by vram_model_read and laid out by vram_estimate_get; `vram estimate`
+ * is both. Nothing here allocates device memory. All sums are checked: what does not fit in 64 bits
+ * is VRAM_ERR_OVERFLOW, never a small number. All calls may be made from any thread.
  */
 #ifndef VRAM_MODEL_H
 #define VRAM_MODEL_H
@@ -74,9 +75,9 @@ typedef struct vram_inference_memory {
 } vram_inference_memory;
 
 /**
- * Estimates from dimensions alone, by the formula above. VRAM_ERR_INVALID names the dimension that is 0 or
- * does not go with the others; VRAM_ERR_OVERFLOW when a sum does not fit in 64 bits. For models in
- * files there is a truer answer below.
+ * Estimates from dimensions alone, by the formula above. VRAM_ERR_INVALID names the dimension that
+ * is 0 or does not go with the others; VRAM_ERR_OVERFLOW when a sum does not fit in 64 bits. For
+ * models in files there is a truer answer below.
  */
 VRAM_API vram_status vram_inference_estimate(const vram_inference_shape *shape,
                                              vram_inference_memory *memory);
@@ -93,8 +94,9 @@ typedef enum vram_model_format {
 } vram_model_format;
 
 /**
- * One layer: its weights, and what it keeps of the tokens it has seen. Recurrent layers and those with
- * linear attention keep a state of each sequence, in float32, that does not grow with its length.
+ * One layer: its weights, and what it keeps of the tokens it has seen. Recurrent layers and those
+ * with linear attention keep a state of each sequence, in float32, that does not grow with its
+ * length.
  */
 typedef struct vram_model_layer {
     uint64_t weight_bytes;   /* as they lie in the file */
@@ -138,14 +140,14 @@ typedef struct vram_model_read_options {
 } vram_model_read_options;
 
 /**
- * Reads the description of a model: a .gguf file (any part of a split one), a .safetensors file, an index
- * (model.safetensors.index.json), a config.json, or a folder with one of the last three. Tensors themselves are
- * not read: time grows with the headers. The files are not trusted: nothing is allocated by a number in them
- * before it is checked against the bytes that are there, and at most a few hundred MiB for the
- * largest headers that the formats allow.
+ * Reads the description of a model: a .gguf file (any part of a split one), a .safetensors file, an
+ * index (model.safetensors.index.json), a config.json, or a folder with one of the last three.
+ * Tensors themselves are not read: time grows with the headers. The files are not trusted: nothing
+ * is allocated by a number in them before it is checked against the bytes that are there, and at
+ * most a few hundred MiB for the largest headers that the formats allow.
  *
- * VRAM_ERR_IO: a file is missing or cannot be read; VRAM_ERR_INVALID: it is no model, or a folder without
- * one; VRAM_ERR_CORRUPT: it is cut off, or lies about counts, offsets, types or nesting;
+ * VRAM_ERR_IO: a file is missing or cannot be read; VRAM_ERR_INVALID: it is no model, or a folder
+ * without one; VRAM_ERR_CORRUPT: it is cut off, or lies about counts, offsets, types or nesting;
  * VRAM_ERR_UNSUPPORTED: more than VRAM_MODEL_LAYERS_MAX layers, or a type nobody has named yet. The
  * error's text says which file and what.
  */
@@ -179,8 +181,9 @@ typedef enum vram_input_place {
 } vram_input_place;
 
 /**
- * How a model is to be run; the flags are llama.cpp's. `layers` counts from the end of the model: with as many as
- * there are only the output stays on the host, with one more all of it is on devices.
+ * How a model is to be run; the flags are llama.cpp's. `layers` counts from the end of the model:
+ * with as many as there are only the output stays on the host, with one more all of it is on
+ * devices.
  */
 typedef struct vram_estimate_options {
     size_t size;        /* sizeof(vram_estimate_options) */
@@ -210,9 +213,9 @@ typedef struct vram_estimate_part {
 } vram_estimate_part;
 
 /**
- * The answer. Weights are the file's own bytes, and the cache what its types make it; compute is a model of
- * what engines need at once, of hidden h, micro-batch u, activations of a bytes and n tokens that a sequence
- * can look back:
+ * The answer. Weights are the file's own bytes, and the cache what its types make it; compute is a
+ * model of what engines need at once, of hidden h, micro-batch u, activations of a bytes and n
+ * tokens that a sequence can look back:
  *
  *   attention  u a (2 h + queries + keys + values) + mask u n 2; without flash attention
  *              u n 4 heads for the scores and u n 4 for the mask
@@ -220,8 +223,8 @@ typedef struct vram_estimate_part {
  *   output     outputs 4 vocabulary + u a h
  *   compute    the largest of those that the part has
  *
- * A layer with a window keeps window + u tokens of each sequence at most. A tied output that lies elsewhere
- * than the input is a second copy of the embeddings.
+ * A layer with a window keeps window + u tokens of each sequence at most. A tied output that lies
+ * elsewhere than the input is a second copy of the embeddings.
  */
 typedef struct vram_estimate {
     size_t size;                              /* in: sizeof(vram_estimate) of the caller */
@@ -236,17 +239,18 @@ typedef struct vram_estimate {
 } vram_estimate;
 
 /**
- * Lays a model out over devices, layer by layer, and says whether it fits: each device is filled in turn, the
- * last gets what is left. VRAM_ERR_INVALID names what makes no sense: types, more sequences than tokens, too many
- * devices; VRAM_ERR_UNSUPPORTED: kv_known is false; VRAM_ERR_OVERFLOW.
+ * Lays a model out over devices, layer by layer, and says whether it fits: each device is filled in
+ * turn, the last gets what is left. VRAM_ERR_INVALID names what makes no sense: types, more
+ * sequences than tokens, too many devices; VRAM_ERR_UNSUPPORTED: kv_known is false;
+ * VRAM_ERR_OVERFLOW.
  */
 VRAM_API vram_status vram_estimate_get(const vram_model *model,
                                        const vram_estimate_options *options,
                                        vram_estimate *estimate);
 
 /**
- * What would fit. A context is a multiple of 256, or the most that the model was made for (2^24 where it does not
- * tell); layers are counted as in the options.
+ * What would fit. A context is a multiple of 256, or the most that the model was made for (2^24
+ * where it does not tell); layers are counted as in the options.
  */
 typedef struct vram_fit {
     size_t size;       /* in: sizeof(vram_fit) of the caller */
@@ -254,7 +258,10 @@ typedef struct vram_fit {
     vram_value layers; /* most layers with the context that was asked for; unknown: not even none */
 } vram_fit;
 
-/** Solves for the context and for the layers, each with the other as asked for. A few hundred estimates. */
+/**
+ * Solves for the context and for the layers, each with the other as asked for. A few hundred
+ * estimates.
+ */
 VRAM_API vram_status vram_fit_get(const vram_model *model, const vram_estimate_options *options,
                                   vram_fit *fit);
 
@@ -280,8 +287,8 @@ typedef struct vram_model_place {
 
 /**
  * The first backend and device with room for a model or a number of bytes, in the order of the
- * backends: CUDA, HIP, Metal, Vulkan, OpenCL, the host last. As vram_device_select, whose errors these
- * are: VRAM_ERR_DEVICE_MEMORY, "No backend has enough memory", when none has room.
+ * backends: CUDA, HIP, Metal, Vulkan, OpenCL, the host last. As vram_device_select, whose errors
+ * these are: VRAM_ERR_DEVICE_MEMORY, "No backend has enough memory", when none has room.
  */
 VRAM_API vram_status vram_model_select(vram_context *context,
                                        const vram_model_select_options *options,

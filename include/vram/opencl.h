@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/opencl.h: a program's own OpenCL context, given to libvram.
+ * vram/opencl.h: a program's own OpenCL context, adopted by libvram.
  *
- * A program that has a cl_context already can only use memory of that context in its commands. Adopted,
- * the context's device is the only one of the backend `opencl`, and all that libvram makes of it is
- * made in the program's context: memory is buffers or pointers of it (vram_native gives the cl_mem of a
- * block), and queues that the program made in it can be adopted (vram_queue_adopt). Without an adoption
- * every opened device has a context of its own.
+ * A program that has a cl_context can only use memory of that context in its commands. If it is
+ * adopted, its device is the only one of the backend `opencl`, and libvram makes everything in the
+ * program's context: memory consists of its buffers or pointers (vram_native gives the cl_mem of a
+ * block), and queues that the program made in it can be adopted (vram_queue_adopt). Without an
+ * adoption every opened device has a context of its own.
  *
- * No header of OpenCL is needed here: handles are passed as void pointers, which they are.
+ * No header of OpenCL is needed: handles are passed as void pointers, which they are.
  */
 #ifndef VRAM_OPENCL_H
 #define VRAM_OPENCL_H
@@ -20,10 +20,10 @@ extern "C" {
 #endif
 
 /**
- * What vram_context_options.opencl points to. It is copied. The context must come from the loader that
- * libvram uses (libOpenCL.so.1, or the option opencl_library); libvram retains it while one of its
- * devices is open, and the program keeps it at least until vram_context_create has returned. A context of
- * several devices will do, but drivers may move its memory between them.
+ * What vram_context_options.opencl points to. It is copied. The context must come from the loader
+ * that libvram uses (libOpenCL.so.1, or the option opencl_library). libvram retains it while one of
+ * its devices is open, and the program keeps it at least until vram_context_create has returned.
+ * The context may have several devices, but drivers may move its memory between them.
  */
 typedef struct vram_opencl_adoption {
     size_t size;   /* sizeof(vram_opencl_adoption) */

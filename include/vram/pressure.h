@@ -2,16 +2,18 @@
 /**
  * vram/pressure.h: how near memory is to its end, who is told, and what is done about it.
  *
- * Pressure is a number: 0 is empty, 1 is full. Of a pool it is what the pool has reserved over what it may
- * hold at most (its budget: limits, and what the device has); of a device it is 1 - free / total, over all
- * processes. The larger of the two counts for a pool. Where neither is known it is unknown, not guessed.
+ * Pressure is a number: 0 is empty, 1 is full. Of a pool it is what the pool has reserved over what
+ * it may hold at most (its budget: limits, and what the device has); of a device it is 1 - free /
+ * total, over all processes. The larger of the two counts for a pool. Where neither is known it is
+ * unknown, not guessed.
  *
- * It is looked at where memory was taken or given back and by the clock, never on the way of a hit. When
- * it rises a pool gives up cached memory by itself, step by step; live blocks are never touched. Every
- * step is counted in vram_pool_stats and can be switched off.
+ * It is looked at where memory was taken or given back and by the clock, never on the way of a hit.
+ * When it rises a pool gives up cached memory by itself, step by step; live blocks are never
+ * touched. Every step is counted in vram_pool_stats and can be switched off.
  *
- * Callbacks are made with no lock held, on the thread that noticed, and may call anything: allocate,
- * free, end their own watch, destroy the pool. While one runs, what it causes is told after it returns.
+ * Callbacks are made with no lock held, on the thread that noticed, and may call anything:
+ * allocate, free, end their own watch, destroy the pool. While one runs, what it causes is told
+ * after it returns.
  */
 #ifndef VRAM_PRESSURE_H
 #define VRAM_PRESSURE_H
@@ -59,8 +61,9 @@ typedef struct vram_pressure {
 } vram_pressure;
 
 /**
- * How things stand now. Asks the driver for its free memory (microseconds), tells whoever watches, and lets
- * the pool respond, as a miss would: also a way to have pressure looked at where no allocation comes by.
+ * How things stand now. Asks the driver for its free memory (microseconds), tells whoever watches,
+ * and lets the pool respond, as a miss would: also a way to have pressure looked at where no
+ * allocation comes by.
  */
 VRAM_API vram_status vram_pool_pressure_get(vram_pool *pool, vram_pressure *pressure);
 VRAM_API vram_status vram_device_pressure_get(vram_device *device, vram_pressure *pressure);
@@ -99,10 +102,10 @@ typedef struct vram_watch_options {
 } vram_watch_options;
 
 /**
- * Has `call` called when pressure crosses a threshold. Up: when the value is above it. Down: when the
- * value has fallen below the threshold by more than the hysteresis, so that a value which dances around a
- * threshold is told of once. The first look counts as a crossing from below. VRAM_ERR_INVALID for
- * thresholds that are no numbers, not in order or outside of 0 to 1.
+ * Has `call` called when pressure crosses a threshold. Up: when the value is above it. Down: when
+ * the value has fallen below the threshold by more than the hysteresis, so that a value which
+ * dances around a threshold is told of once. The first look counts as a crossing from below.
+ * VRAM_ERR_INVALID for thresholds that are no numbers, not in order or outside of 0 to 1.
  */
 VRAM_API vram_status vram_pool_watch_begin(vram_pool *pool, const vram_watch_options *options,
                                            vram_watch **watch);
@@ -110,29 +113,38 @@ VRAM_API vram_status vram_device_watch_begin(vram_device *device, const vram_wat
                                              vram_watch **watch);
 
 /**
- * Ends a watch; so does the end of its pool or device. When it returns no call is under way, unless it was
- * made by that very call, or with VRAM_ERR_TIMEOUT: one has been running for the option `wait_timeout`,
- * and `user` must last until it returns. NULL is allowed.
+ * Ends a watch; so does the end of its pool or device. When it returns no call is under way, unless
+ * it was made by that very call, or with VRAM_ERR_TIMEOUT: one has been running for the option
+ * `wait_timeout`, and `user` must last until it returns. NULL is allowed.
  */
 VRAM_API vram_status vram_watch_end(vram_watch *watch);
 
 /* ----------------------------------------------------------------- response */
 
+/** What a pool or device does by itself when memory runs low. Acts on cached memory only. */
+typedef enum vram_response_step {
+    VRAM_RESPONSE_HALVE = 0,     /* cached counts were halved */
+    VRAM_RESPONSE_DROP = 1,      /* the least used sizes were let go */
+    VRAM_RESPONSE_EMERGENCY = 2, /* all that is cached on the device was given back */
+    VRAM_RESPONSE_DECAY = 3,     /* what lay idle too long was given back */
+    VRAM_RESPONSE_MAINTAIN = 4   /* maintenance by its interval */
+} vram_response_step;
+
 /**
- * What a pool does by itself, on cached memory only, after an allocation that missed, a trim, or by the
- * monitor:
+ * What a pool does by itself, on cached memory only, after an allocation that missed, a trim, or by
+ * the monitor:
  *
- *   from 0.80      VRAM_RESPONSE_HALVE: half of all cached blocks, of every size, go back to the pool;
- *                  if that was not enough, VRAM_RESPONSE_DROP: so do all of rarely used sizes. What
- *                  became free is given back to the driver.
+ *   from 0.80      VRAM_RESPONSE_HALVE: half of all cached blocks, of every size, go back to the
+ *                  pool; if that was not enough, VRAM_RESPONSE_DROP: so do all of rarely used
+ *                  sizes. What became free is given back to the driver.
  *   above 0.9      VRAM_RESPONSE_EMERGENCY: emergency cleanup of the device (`emergency`)
- *   by the clock   VRAM_RESPONSE_DECAY: half of the cached blocks of sizes that a thread has not used for
- *                  `decay_ns` go back to the pool
+ *   by the clock   VRAM_RESPONSE_DECAY: half of the cached blocks of sizes that a thread has not
+ *                  used for `decay_ns` go back to the pool
  *
- * A step is taken once when its threshold is crossed, again after pressure has been below by more than the
- * hysteresis, and never sooner than `interval_ns` after it was taken last. A deterministic pool does
- * none of it. A size is rarely used when it had less than a quarter of the average of hits; older ones
- * count half at each look.
+ * A step is taken once when its threshold is crossed, again after pressure has been below by more
+ * than the hysteresis, and never sooner than `interval_ns` after it was taken last. A deterministic
+ * pool does none of it. A size is rarely used when it had less than a quarter of the average of
+ * hits; older ones count half at each look.
  */
 typedef struct vram_response_options {
     size_t size;          /* sizeof(vram_response_options) */
@@ -204,8 +216,8 @@ typedef struct vram_health_info {
 } vram_health_info;
 
 /**
- * The health check of a device in one call: looks at pressure, logs a warning above `warn` and an error
- * above `emergency`, and then makes an emergency cleanup. VRAM_OK whatever it finds.
+ * The health check of a device in one call: looks at pressure, logs a warning above `warn` and an
+ * error above `emergency`, and then makes an emergency cleanup. VRAM_OK whatever it finds.
  */
 VRAM_API vram_status vram_health(vram_device *device, const vram_health_options *options,
                                  vram_health_info *health);
@@ -221,14 +233,18 @@ typedef struct vram_monitor_options {
 } vram_monitor_options;
 
 /**
- * A thread that looks at every opened device of the context and at its pools: samples, tells watches, lets
- * pools respond and decay, maintains them. Nothing needs it: without one all of that happens when
- * allocations come by. It ends with its context. Several are allowed. In a forked child there is none.
+ * A thread that looks at every opened device of the context and at its pools: samples, tells
+ * watches, lets pools respond and decay, maintains them. Nothing needs it: without one all of that
+ * happens when allocations come by. It ends with its context. Several are allowed. In a forked
+ * child there is none.
  */
 VRAM_API vram_status vram_monitor_begin(vram_context *context, const vram_monitor_options *options,
                                         vram_monitor **monitor);
 
-/** Ends it and waits for a look that is under way, unless it was called by that look. NULL is allowed. */
+/**
+ * Ends it and waits for a look that is under way, unless it was called by that look. NULL is
+ * allowed.
+ */
 VRAM_API vram_status vram_monitor_end(vram_monitor *monitor);
 
 #ifdef __cplusplus

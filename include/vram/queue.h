@@ -51,7 +51,8 @@ VRAM_API vram_status vram_queue_destroy(vram_queue *queue);
 
 /**
  * Uses a native queue that the program made (a CUstream or cudaStream_t; NULL is CUDA's legacy
- * default stream; a cl_command_queue, a VkQueue of an adopted device, an id<MTLCommandQueue>). It stays the program's own. VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT.
+ * default stream; a cl_command_queue, a VkQueue of an adopted device, an id<MTLCommandQueue>). It
+ * stays the program's own. VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT.
  */
 VRAM_API vram_status vram_queue_adopt(vram_device *device, void *native, vram_queue **queue);
 
@@ -64,20 +65,20 @@ VRAM_API vram_status vram_queue_adopt(vram_device *device, void *native, vram_qu
 VRAM_API vram_status vram_queue_end(vram_queue *queue);
 
 /**
- * Begins a captured region: makes a second queue on the native queue behind `queue`, for what the program
- * captures into graphs there (between cuStreamBeginCapture and cuStreamEndCapture, once or several
- * times). Memory allocated for `captured` and freed to it stays its own: later work of `captured` uses it
- * again, in the order that the graphs keep, and nobody else does until vram_capture_end, however often
- * the graphs are launched. The library puts no marker into it: points on it are VRAM_ERR_CAPTURE.
- * VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT.
+ * Begins a captured region: makes a second queue on the native queue behind `queue`, for what the
+ * program captures into graphs there (between cuStreamBeginCapture and cuStreamEndCapture, once or
+ * several times). Memory allocated for `captured` and freed to it stays its own: later work of
+ * `captured` uses it again, in the order that the graphs keep, and nobody else does until
+ * vram_capture_end, however often the graphs are launched. The library puts no marker into it:
+ * points on it are VRAM_ERR_CAPTURE. VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT.
  */
 VRAM_API vram_status vram_capture_begin(vram_queue *queue, vram_queue **captured);
 
 /**
- * Ends it, when the graphs are gone and before the native queue is: waits as vram_queue_end does, and what
- * was freed to the queue is everybody's again. VRAM_ERR_INVALID for a queue that vram_capture_begin did
- * not make; on VRAM_ERR_TIMEOUT, and on _CAPTURE while a capture is under way, the region goes on.
- * NULL is allowed.
+ * Ends it, when the graphs are gone and before the native queue is: waits as vram_queue_end does,
+ * and what was freed to the queue is everybody's again. VRAM_ERR_INVALID for a queue that
+ * vram_capture_begin did not make; on VRAM_ERR_TIMEOUT, and on _CAPTURE while a capture is under
+ * way, the region goes on. NULL is allowed.
  */
 VRAM_API vram_status vram_capture_end(vram_queue *captured);
 
@@ -88,10 +89,10 @@ VRAM_API vram_status vram_queue_native(vram_queue *queue, void **native);
 VRAM_API vram_status vram_queue_poll(vram_queue *queue);
 
 /**
- * Waits until all work submitted so far is done. VRAM_ERR_TIMEOUT after `timeout` ns. Where the driver, or a lack
- * of host memory, does not let the queue be marked, it waits until the queue is idle instead. A driver that does not
- * say how far the queue is when it is asked is asked again, and believed when it refuses for the 16th time: then
- * work may still be under way.
+ * Waits until all work submitted so far is done. VRAM_ERR_TIMEOUT after `timeout` ns. Where the
+ * driver, or a lack of host memory, does not let the queue be marked, it waits until the queue is
+ * idle instead. A driver that does not say how far the queue is when it is asked is asked again,
+ * and believed when it refuses for the 16th time: then work may still be under way.
  */
 VRAM_API vram_status vram_queue_wait(vram_queue *queue, uint64_t timeout);
 
@@ -122,8 +123,8 @@ VRAM_API vram_status vram_queue_after(vram_queue *queue, vram_point point);
 
 /*
  * All are asynchronous and ordered on the queue. Device ranges are checked against live memory of
- * the device, and what begins with a block of a pool against that block (VRAM_ERR_INVALID, nothing submitted;
- * vram/transfer.h says how far this goes). Host memory must stay as it is until a later
+ * the device, and what begins with a block of a pool against that block (VRAM_ERR_INVALID, nothing
+ * submitted; vram/transfer.h says how far this goes). Host memory must stay as it is until a later
  * point has passed; a driver may copy pageable memory before the call returns. 0 bytes do nothing.
  */
 
@@ -200,17 +201,18 @@ typedef struct vram_launch {
     const void *const *arguments; /* arguments[i] points to the value; copied by the call */
     const size_t *argument_bytes; /* size of each value, at most 4096 together; addresses are
                                         passed as vram_addr, 8 bytes */
-    uint32_t address_mask; /* bit i: argument i is a vram_addr in memory of the queue's device,
-                                     page-locked memory too with VRAM_CAP_TRUE_ADDRESS, which the kernel
-                                     gets as its own kind of pointer. Needed without
-                                     VRAM_CAP_TRUE_ADDRESS; elsewhere it has addresses checked. */
+    /* bit i: argument i is a vram_addr in memory of the queue's device, page-locked memory too with
+       VRAM_CAP_TRUE_ADDRESS, which the kernel gets as its own kind of pointer. Needed without
+       VRAM_CAP_TRUE_ADDRESS; elsewhere it has addresses checked. */
+    uint32_t address_mask;
 } vram_launch;
 
 /**
- * Submits a launch. Argument values are copied before the call returns. VRAM_ERR_INVALID, and nothing
- * is submitted, when an argument of address_mask is no address of the device, or where the device can
- * only hand whole blocks to kernels (OpenCL without shared virtual memory) and it is not the first
- * address of a block or allocation: give the kernel the block, and how far into it as a number.
+ * Submits a launch. Argument values are copied before the call returns. VRAM_ERR_INVALID, and
+ * nothing is submitted, when an argument of address_mask is no address of the device, or where the
+ * device can only hand whole blocks to kernels (OpenCL without shared virtual memory) and it is not
+ * the first address of a block or allocation: give the kernel the block, and how far into it as a
+ * number.
  */
 VRAM_API vram_status vram_queue_launch(vram_queue *queue, vram_kernel *kernel,
                                        const vram_launch *launch);

@@ -1,48 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/readback.h: device data that keeps changing, brought to the host frame by frame, beside everything
- * else.
+ * vram/readback.h: device data that keeps changing, brought to the host frame by frame, beside
+ * everything else.
  *
  *   vram_readback_create(device, NULL, &readback);
  *   for (;;) {
  *       vram_queue_launch(queue, step, &launch);                    changes `data`
  *       vram_readback_start(readback, queue, data, bytes, NULL);    as it is behind that step
- *       if (vram_readback_latest(readback, &frame) == VRAM_OK) {    newest that has arrived; never waits
+ *       if (vram_readback_latest(readback, &frame) == VRAM_OK) {    newest that has arrived; never
+ *                                                                   waits
  *           draw(frame.data, frame.bytes);
  *           vram_readback_release(readback, frame.number);
  *       }
  *   }
  *
- * A readback has slots (2 unless asked otherwise) of page-locked host memory, a transfer queue of its own and
- * one point in time per slot. A start takes a slot and submits a download behind the work that the producer's
- * queue has so far; nothing waits on the host. A frame is whole or it is not there: it shows the source as it
- * was between two pieces of work of the producer, never a mixture, and the slot of a frame that somebody reads
- * is not written.
+ * A readback has slots (2 unless asked otherwise) of page-locked host memory, a transfer queue of
+ * its own and one point in time per slot. A start takes a slot and submits a download behind the
+ * work that the producer's queue has so far; nothing waits on the host. A frame is whole or it is
+ * not there: it shows the source as it was between two pieces of work of the producer, never a
+ * mixture, and the slot of a frame that somebody reads is not written.
  *
  * That the producer may go on changing the source is a matter of the mode:
  *
- *   SNAPSHOT  the source is copied on the device, on the producer's queue, and the copy is downloaded. The
- *             producer goes on after a copy at the speed of device memory; costs one copy in device memory
- *             per slot. Where that is exhausted, the frame is made as in HOLD, and says so. The default.
- *   HOLD      later work of the producer's queue waits, on the device, until the download is done. No memory;
- *             the producer's kernels and the download do not overlap.
- *   STEADY    nobody waits: the program promises to leave the source alone until the frame has arrived, as one
- *             that writes two sources in turn can.
+ *   SNAPSHOT  the source is copied on the device, on the producer's queue, and the copy is
+ *             downloaded. The producer goes on after a copy at the speed of device memory; costs
+ *             one copy in device memory per slot. Where that is exhausted, the frame is made as in
+ *             HOLD, and says so. The default.
+ *   HOLD      later work of the producer's queue waits, on the device, until the download is done.
+ *             No memory; the producer's kernels and the download do not overlap.
+ *   STEADY    nobody waits: the program promises to leave the source alone until the frame has
+ *             arrived, as one that writes two sources in turn can.
  *
  * And what a start means while earlier frames have not been taken is a matter of the policy:
  *
- *   NEWEST    frames may be skipped. A start takes a free slot, or that of the oldest frame that has arrived,
- *             that nobody reads and that is not the newest of those: which is dropped, and counted. So the
- *             newest frame is always there to be read. The default; for displays, monitors, checkpoints.
- *   EVERY     no frame is lost: each is given once by vram_readback_next, in order, and its slot is free when
- *             it has been given back.
+ *   NEWEST    frames may be skipped. A start takes a free slot, or that of the oldest frame that
+ *             has arrived, that nobody reads and that is not the newest of those: which is dropped,
+ *             and counted. So the newest frame is always there to be read. The default; for
+ *             displays, monitors, checkpoints.
+ *   EVERY     no frame is lost: each is given once by vram_readback_next, in order, and its slot is
+ *             free when it has been given back.
  *
- * In both, when every slot is under way or read, the start is VRAM_ERR_BUSY: nothing was submitted, and the
- * producer was not held up. With three slots a NEWEST readback never refuses for one reader's sake.
+ * In both, when every slot is under way or read, the start is VRAM_ERR_BUSY: nothing was submitted,
+ * and the producer was not held up. With three slots a NEWEST readback never refuses for one
+ * reader's sake.
  *
- * Ownership: a readback is its device's and ends with it at the latest, frames included. Threads: any call
- * from any thread. Where two threads start at once, the numbers say who came first. In modes HOLD and STEADY
- * other threads give the producer's queue no work that writes the source while a start is inside.
+ * Ownership: a readback is its device's and ends with it at the latest, frames included. Threads:
+ * any call from any thread. Where two threads start at once, the numbers say who came first. In
+ * modes HOLD and STEADY other threads give the producer's queue no work that writes the source
+ * while a start is inside.
  */
 #ifndef VRAM_READBACK_H
 #define VRAM_READBACK_H
@@ -97,19 +102,20 @@ VRAM_API vram_status vram_readback_destroy(vram_readback *readback);
 /* ------------------------------------------------------------------- starting */
 
 /**
- * Starts a frame of `bytes` at `from`, as they are behind all work that `producer` has so far (NULL: the
- * source is not being written; mode STEADY for this frame). *number, which may be NULL, is the frame's: 1 for
- * the first, one more with every start that succeeds. The source may be another one, and larger, each time:
- * slots grow. VRAM_ERR_BUSY when no slot is to be had, as above; any failure leaves earlier frames alone, but
- * for one that the start has dropped to make room.
+ * Starts a frame of `bytes` at `from`, as they are behind all work that `producer` has so far
+ * (NULL: the source is not being written; mode STEADY for this frame). *number, which may be NULL,
+ * is the frame's: 1 for the first, one more with every start that succeeds. The source may be
+ * another one, and larger, each time: slots grow. VRAM_ERR_BUSY when no slot is to be had, as
+ * above; any failure leaves earlier frames alone, but for one that the start has dropped to make
+ * room.
  */
 VRAM_API vram_status vram_readback_start(vram_readback *readback, vram_queue *producer,
                                          vram_addr from, uint64_t bytes, uint64_t *number);
 
 /**
- * The same from parts of buffers, 1 to VRAM_READBACK_SPANS_MAX of them, which lie one behind the other in
- * the frame and show the same moment. Buffers may grow and move between starts. A part that lies in host memory
- * is waited for and copied before the call returns.
+ * The same from parts of buffers, 1 to VRAM_READBACK_SPANS_MAX of them, which lie one behind the
+ * other in the frame and show the same moment. Buffers may grow and move between starts. A part
+ * that lies in host memory is waited for and copied before the call returns.
  */
 VRAM_API vram_status vram_readback_start_spans(vram_readback *readback, vram_queue *producer,
                                                const vram_span *spans, uint32_t count,
@@ -144,8 +150,8 @@ typedef struct vram_frame {
 } vram_frame;
 
 /**
- * Borrows the newest frame that has arrived; never waits. VRAM_ERR_NOT_READY when there is none. The same frame may be
- * borrowed again, by several readers at once. Each owes a give.
+ * Borrows the newest frame that has arrived; never waits. VRAM_ERR_NOT_READY when there is none.
+ * The same frame may be borrowed again, by several readers at once. Each owes a give.
  */
 VRAM_API vram_status vram_readback_latest(vram_readback *readback, vram_frame *frame);
 

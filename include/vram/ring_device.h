@@ -2,9 +2,9 @@
 /**
  * vram/ring_device.h: the device's end of a ring, for kernels in CUDA C, HIP and C.
  *
- * A kernel includes this file and no other of libvram; vram/ring_layout.h, which comes with it, has the
- * convention that all ends keep. It gets one argument, the address of the
- * control block (vram_ring_info.control), opens its end, and takes and gives messages:
+ * A kernel includes this file and no other of libvram. It brings vram/ring_layout.h, the convention
+ * that all ends keep. The kernel gets one argument, the address of the control block
+ * (vram_ring_info.control). It opens its end, takes messages and publishes others:
  *
  *   __global__ void echo(vram_ring_control *control) {
  *       vram_ring_peer peer;
@@ -24,8 +24,8 @@
  *       vram_ring_peer_end(&peer, VRAM_RING_DONE);
  *   }
  *
- * On the host and on simulated devices the same code is a kernel in C. vram/ring_opencl.h has it for
- * OpenCL C and vram/ring_device.glsl for GLSL.
+ * On the host and on simulated devices the same code is a kernel in C. vram/ring_opencl.h is the
+ * same for OpenCL C, vram/ring_device.glsl for GLSL.
  */
 #ifndef VRAM_RING_DEVICE_H
 #define VRAM_RING_DEVICE_H
@@ -35,9 +35,9 @@
 /* ------------------------------------------------------------ words and fences */
 
 /*
- * A word that the other side writes is loaded with acquire order, one that it reads is stored with release
- * order. VRAM_RING_FLAG_SYSTEM says how far: to the host, or over the device only. peek and poke are without
- * order, for words that a later store publishes or an earlier load has shown.
+ * A word that the other side writes is loaded with acquire order, and one that it reads is stored
+ * with release order. VRAM_RING_FLAG_SYSTEM gives the scope: the host, or the device alone. peek
+ * and poke have no order, for words that a later store publishes or an earlier load has shown.
  */
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define VRAM_RING_FN  static __device__ inline
@@ -74,7 +74,7 @@ VRAM_RING_FN void vram_ring_store_i32_(int32_t *word, int32_t value, uint32_t fl
     vram_ring_fence_(flags);
     *(volatile int32_t *)word = value;
 }
-/* Words that only this device ever changes: an atomic of the device is enough, wherever they lie. */
+/* Words that only this device changes: a device-wide atomic is enough, wherever they lie. */
 VRAM_RING_FN uint64_t vram_ring_cas_(uint64_t *word, uint64_t expected, uint64_t desired) {
     return atomicCAS((unsigned long long *)word, (unsigned long long)expected,
                      (unsigned long long)desired);
@@ -127,7 +127,7 @@ VRAM_RING_FN uint64_t vram_ring_ticks_(void) {
 }
 #endif
 
-/** CRC-32 as gzip has it; `crc` is 0 or what an earlier part gave. */
+/** CRC-32 as in gzip; `crc` is 0 or the result for the part before. */
 VRAM_RING_FAR uint32_t vram_ring_crc(uint32_t crc, const void *data, uint32_t bytes) {
     const unsigned char *at = (const unsigned char *)data;
     crc = ~crc;
@@ -140,7 +140,7 @@ VRAM_RING_FAR uint32_t vram_ring_crc(uint32_t crc, const void *data, uint32_t by
     return ~crc;
 }
 
-/** The number that `reserved[1]` has to be. */
+/** The value that `reserved[1]` must have. */
 VRAM_RING_FAR uint64_t vram_ring_check_of(const vram_ring_control *control) {
     const uint64_t words[9] = {control->input_queue_head_ptr,
                                control->input_queue_tail_ptr,
@@ -163,26 +163,26 @@ VRAM_RING_FAR uint64_t vram_ring_check_of(const vram_ring_control *control) {
 
 /* ------------------------------------------------------------ the device's end */
 
-/** One ring as its device end sees it. */
+/** One ring, seen from the device. */
 typedef struct vram_ring_way {
     vram_ring_line *head, *tail;
     unsigned char *slots;
     uint64_t capacity, stride;
     uint64_t mine;   /* this end's counter */
-    uint64_t theirs; /* the other end's, when it was last looked at */
+    uint64_t theirs; /* the other end's, as last read */
     uint32_t message_bytes;
 } vram_ring_way;
 
 /**
- * The device's end, in the hands of one thread. One thread of the device takes; it, or with
- * VRAM_RING_FLAG_MULTI_OUTPUT any that has opened an end of its own, gives.
+ * The device's end, used by one thread. One thread of the device takes messages. The same thread
+ * publishes them, or with VRAM_RING_FLAG_MULTI_OUTPUT any thread that has opened an end of its own.
  */
 typedef struct vram_ring_peer {
     vram_ring_control *control;
     vram_ring_telemetry *telemetry;
     vram_ring_way input, output;
     uint32_t flags;
-    int32_t error;                            /* the last thing found wrong; 0: none */
+    int32_t error;                            /* the last error found; 0: none */
     uint64_t taken_at;                        /* ticks */
     uint64_t processed, dropped;              /* messages */
     uint64_t total_ns, max_ns, min_ns, at_ns; /* for telemetry */
@@ -207,8 +207,8 @@ VRAM_RING_FN void vram_ring_way_open_(vram_ring_control *control, uint32_t flags
 }
 
 /**
- * Opens the device's end, where an earlier launch left off. Returns 0, or VRAM_RING_ERROR_CONTROL for a block
- * that is none or damaged: the kernel must then end and touch nothing.
+ * Opens the device's end where an earlier launch left off. Returns 0, or VRAM_RING_ERROR_CONTROL if
+ * there is no valid control block: the kernel must then end and write nothing.
  */
 VRAM_RING_FAR int vram_ring_peer_open(vram_ring_control *control, vram_ring_peer *peer) {
     uint32_t flags = (uint32_t)control->reserved[2];
@@ -250,7 +250,7 @@ VRAM_RING_FAR int vram_ring_peer_open(vram_ring_control *control, vram_ring_peer
     return VRAM_RING_ERROR_NONE;
 }
 
-/** Writes down what the host may ask for. done calls it now and then, end at last. */
+/** Writes the telemetry for the host. done calls it now and then, end at last. */
 VRAM_RING_FAR void vram_ring_peer_report(vram_ring_peer *peer) {
     vram_ring_telemetry *telemetry = peer->telemetry;
     vram_ring_poke_((uint64_t *)&peer->control->messages_processed, peer->processed);
@@ -276,9 +276,9 @@ VRAM_RING_FN void vram_ring_peer_fail_(vram_ring_peer *peer, int32_t error) {
 }
 
 /**
- * The oldest input message's payload and size, or 0 when there is none or something is wrong (peer->error).
- * It stays in the ring, and the same call gives it again, until vram_ring_peer_done. A message whose CRC does
- * not fit is dropped and counted.
+ * The payload and size of the oldest input message, or 0 if there is none or something is wrong
+ * (peer->error). The message stays in the ring, and the same call returns it again, until
+ * vram_ring_peer_done. A message whose CRC does not match is dropped and counted.
  */
 VRAM_RING_FN const void *vram_ring_peer_take(vram_ring_peer *peer, uint32_t *bytes) {
     vram_ring_way *way = &peer->input;
@@ -318,7 +318,7 @@ VRAM_RING_FN const void *vram_ring_peer_take(vram_ring_peer *peer, uint32_t *byt
     return slot + 1;
 }
 
-/** The message that take gave is done with: its slot is the host's again. */
+/** Releases the message that take returned: its slot belongs to the host again. */
 VRAM_RING_FN void vram_ring_peer_done(vram_ring_peer *peer) {
     peer->input.mine++;
     peer->processed++;
@@ -360,10 +360,10 @@ VRAM_RING_FN void vram_ring_fill_(vram_ring_peer *peer, uint64_t message, uint32
     slot->bytes = bytes;
     slot->kind = kind;
     slot->crc = peer->flags & VRAM_RING_FLAG_CRC ? vram_ring_crc(0, slot + 1, bytes) : 0;
-    vram_ring_poke_(&slot->sequence, message + 1); /* head, which is stored behind it, shows it */
+    vram_ring_poke_(&slot->sequence, message + 1); /* published by head, which is stored after it */
 }
 
-/** Publishes what was written where vram_ring_peer_room said; `bytes` are at most the message size. */
+/** Publishes the message written at vram_ring_peer_room; `bytes` are at most the message size. */
 VRAM_RING_FN void vram_ring_peer_publish(vram_ring_peer *peer, uint32_t bytes, uint32_t kind) {
     vram_ring_fill_(peer, peer->output.mine, bytes, kind);
     peer->output.mine++;
@@ -371,8 +371,9 @@ VRAM_RING_FN void vram_ring_peer_publish(vram_ring_peer *peer, uint32_t bytes, u
 }
 
 /**
- * Several producers: takes a place for one output message, 0 while the ring is full. The thread that has got a
- * place must publish it; those behind it wait for that, so let one thread of a warp do this.
+ * For several producers: claims a place for one output message; 0 while the ring is full. The
+ * thread that claims a place must publish it. Threads with later places wait for that, so let one
+ * thread of a warp do this.
  */
 VRAM_RING_FN void *vram_ring_peer_claim(vram_ring_peer *peer, uint64_t *message) {
     vram_ring_way *way = &peer->output;
@@ -399,7 +400,7 @@ VRAM_RING_FN void *vram_ring_peer_claim(vram_ring_peer *peer, uint64_t *message)
     }
 }
 
-/** Publishes a claimed place, behind all that were claimed before it. */
+/** Publishes a claimed place, after all that were claimed before it. */
 VRAM_RING_FN void vram_ring_peer_publish_claimed(vram_ring_peer *peer, uint64_t message,
                                                  uint32_t bytes, uint32_t kind) {
     vram_ring_fill_(peer, message, bytes, kind);
@@ -408,8 +409,10 @@ VRAM_RING_FN void vram_ring_peer_publish_claimed(vram_ring_peer *peer, uint64_t 
     vram_ring_store_(&peer->output.head->count, message + 1, peer->flags);
 }
 
-/** Whether the kernel is to end: the host has said so, and no input message is left. Ask when there is nothing else
-    to do: it looks at the host's words each time. */
+/**
+ * Whether the kernel is to end: the host has asked for it, and no input message is left. Call it if
+ * there is nothing else to do, because it reads the host's words each time.
+ */
 VRAM_RING_FN int vram_ring_peer_stopping(vram_ring_peer *peer) {
     if (!vram_ring_load_i32_(&peer->control->should_terminate, peer->flags)) {
         return 0;
@@ -418,7 +421,10 @@ VRAM_RING_FN int vram_ring_peer_stopping(vram_ring_peer *peer) {
            vram_ring_load_(&peer->input.head->count, peer->flags) == peer->input.mine;
 }
 
-/** The last thing that a kernel does: VRAM_RING_DONE, or _RELAUNCHABLE when another launch is to go on. */
+/**
+ * Ends the kernel's part, as its last call: VRAM_RING_DONE, or _RELAUNCHABLE if another launch goes
+ * on.
+ */
 VRAM_RING_FN void vram_ring_peer_end(vram_ring_peer *peer, int32_t how) {
     vram_ring_peer_report(peer);
     vram_ring_store_i32_(&peer->control->has_terminated, how, peer->flags);

@@ -9,16 +9,17 @@
  *  (2) Message n lies in slot n & (capacity - 1); a capacity is a power of two.
  *  (3) A message is there when head has passed it. Its slot's `sequence` is n + 1 by then: what is
  *      something else is damage, and nobody acts on it.
- *  (4) Producers write payload and header, then `sequence`, then `head`, each visible before the next.
- *      The consumer reads head, then the slot, then raises `tail`, and looks at the slot no more.
- *  (5) Each side writes its own words and no others, whole, one by one. Head and tail of a ring lie on
- *      lines of their own, and no line of these is written by both sides.
+ *  (4) Producers write payload and header, then `sequence`, then `head`, each visible before the
+ *      next. The consumer reads head, then the slot, then raises `tail`, and looks at the slot no
+ *      more.
+ *  (5) Each side writes its own words and no others, whole, one by one. Head and tail of a ring lie
+ *      on lines of their own, and no line of these is written by both sides.
  *  (6) The input ring carries messages to the device, the output ring from it.
  *
  * Where everything lies, in one block of memory that begins with the control block:
  *
- *      0  +-----------------------------------------------+
- *         | control block                             128 |  host: 0..7, device: 8..31, then constant
+ *      0  +-----------------------------------------------+ | control block
+ *         128 |  host: 0..7, device: 8..31, then constant
  *    128  +-----------------------------------------------+
  *         | telemetry  64 | nothing                    64 |  device
  *    256  +-----------------------------------------------+
@@ -109,7 +110,10 @@ typedef struct VRAM_CACHE_ALIGNED vram_ring_control {
     uint64_t reserved[4]; /* VRAM_RING_MAGIC; a check of bytes 32..95 and 112..119; flags; 0 */
 } vram_ring_control;
 
-/** What a kernel tells of itself: exactly 64 bytes, on a boundary of 64. The device writes all of it. */
+/**
+ * What a kernel tells of itself: exactly 64 bytes, on a boundary of 64. The device writes all of
+ * it.
+ */
 typedef struct VRAM_ALIGNED(64) vram_ring_telemetry {
     uint64_t messages_processed;
     uint64_t messages_dropped;        /* outputs given up because the ring was full */

@@ -16,7 +16,8 @@
  *   real=on|off   addresses that the host may dereference, and kernels (off)
  *   lose=N[:D]    every device, or only device D, is lost at its n-th call
  *   fault=CALL:N[:CODE[:forever]]  as vram_sim_fault. CALL is a name of VRAM_SIM_CALL_MAP; CODE a
- *                 number, a code of vram_sim_code in small letters (out_of_memory, which is also the
+ *                 number, a code of vram_sim_code in small letters (out_of_memory, which is also
+ *                 the
  *                 default), or the lie null, misaligned or overlap
  *
  * Addresses are synthetic, outside what a process can touch, unless real=on; contents are kept all
@@ -97,7 +98,8 @@ typedef enum vram_sim_code {
 
 /**
  * A result that claims success and is wrong, for the calls that return an address or handle: alloc,
- * pinned_alloc, managed_alloc, reserve and create. Nothing is taken, so there is nothing to give back.
+ * pinned_alloc, managed_alloc, reserve and create. Nothing is taken, so there is nothing to give
+ * back.
  */
 typedef enum vram_sim_lie {
     VRAM_SIM_LIE_NONE = 0,
@@ -145,10 +147,10 @@ VRAM_API vram_status vram_sim_state_get(vram_context *context, vram_sim_state *s
 VRAM_API vram_status vram_sim_clock_advance(vram_context *context, uint64_t ns);
 
 /**
- * Says how much of a simulated device's memory other processes hold from now on, as others=SIZE says it
- * at the start; `device` counts simulated devices from 0. What is held by this process stays: the
- * driver tells 0 free bytes when both together are more than there is. VRAM_ERR_INVALID for more than the
- * device's memory, VRAM_ERR_NO_DEVICE past the last device.
+ * Says how much of a simulated device's memory other processes hold from now on, as others=SIZE
+ * says it at the start; `device` counts simulated devices from 0. What is held by this process
+ * stays: the driver tells 0 free bytes when both together are more than there is. VRAM_ERR_INVALID
+ * for more than the device's memory, VRAM_ERR_NO_DEVICE past the last device.
  */
 VRAM_API vram_status vram_sim_others_set(vram_context *context, uint32_t device, uint64_t bytes);
 

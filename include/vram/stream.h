@@ -9,14 +9,16 @@
  *   vram_stream_set_wait(set, timeout);                      or wait here
  *   vram_stream_set_destroy(set);
  *
- * The streams of a set are ordinary queues: they run beside each other and beside all other queues (on
- * CUDA and HIP they are non-blocking streams, which the default stream does not hold up), and every call
- * that takes a queue takes them. They are the set's: borrow them, and do not destroy them one by one.
+ * The streams of a set are ordinary queues: they run beside each other and beside all other queues
+ * (on CUDA and HIP they are non-blocking streams, which the default stream does not hold up), and
+ * every call that takes a queue takes them. They are the set's: borrow them, and do not destroy
+ * them one by one.
  *
- * Nothing here waits without a deadline, and a failure is never taken for "not ready": a driver that
- * answers with an error, and a device that was lost, end every wait with that error.
+ * Nothing here waits without a deadline, and a failure is never taken for "not ready": a driver
+ * that answers with an error, and a device that was lost, end every wait with that error.
  *
- * Ownership: a set is its device's and ends with it at the latest. Threads: any call from any thread.
+ * Ownership: a set is its device's and ends with it at the latest. Threads: any call from any
+ * thread.
  */
 #ifndef VRAM_STREAM_H
 #define VRAM_STREAM_H
@@ -55,8 +57,8 @@ typedef struct vram_stream_set_options {
 } vram_stream_set_options;
 
 /**
- * Makes a set: all of its queues, or none. VRAM_ERR_INVALID for a name that is given twice, is empty or too
- * long, and for too many streams.
+ * Makes a set: all of its queues, or none. VRAM_ERR_INVALID for a name that is given twice, is
+ * empty or too long, and for too many streams.
  */
 VRAM_API vram_status vram_stream_set_create(vram_device *device,
                                             const vram_stream_set_options *options,
@@ -79,15 +81,16 @@ VRAM_API vram_status vram_stream_set_find(vram_stream_set *set, const char *name
                                           vram_queue **queue);
 
 /**
- * The streams in turn, borrowed: 0, 1, 2, ... and 0 again, each once before any comes twice, whichever
- * threads ask. The transfer queue takes no turn.
+ * The streams in turn, borrowed: 0, 1, 2, ... and 0 again, each once before any comes twice,
+ * whichever threads ask. The transfer queue takes no turn.
  */
 VRAM_API vram_status vram_stream_set_next(vram_stream_set *set, vram_queue **queue);
 
 /**
- * The set's transfer queue, borrowed: one more queue, for copies that are to run beside all streams. It is
- * made by the first call that asks for it, which may therefore fail like vram_queue_create, and is part of
- * the set from then on: marks, waits and polls of the set include it.
+ * The set's transfer queue, borrowed: one more queue, for copies that are to run beside all
+ * streams. It is made by the first call that asks for it, which may therefore fail like
+ * vram_queue_create, and is part of the set from then on: marks, waits and polls of the set include
+ * it.
  */
 VRAM_API vram_status vram_stream_set_transfer(vram_stream_set *set, vram_queue **queue);
 
@@ -108,28 +111,29 @@ VRAM_API vram_status vram_stream_info_get(vram_stream_set *set, uint32_t index,
 /* ------------------------------------------------------------ waiting for all */
 
 /**
- * VRAM_OK when all work of all streams is done, VRAM_ERR_NOT_READY when not, and the first error otherwise,
- * whatever the others say; its text names the stream. Asks the driver.
+ * VRAM_OK when all work of all streams is done, VRAM_ERR_NOT_READY when not, and the first error
+ * otherwise, whatever the others say; its text names the stream. Asks the driver.
  */
 VRAM_API vram_status vram_stream_set_poll(vram_stream_set *set);
 
 /**
- * Waits for all work submitted so far to all streams: one deadline for all of them, `timeout` ns from now
- * (VRAM_ERR_TIMEOUT). A stream that fails ends the wait with its error, and the text names it.
+ * Waits for all work submitted so far to all streams: one deadline for all of them, `timeout` ns
+ * from now (VRAM_ERR_TIMEOUT). A stream that fails ends the wait with its error, and the text names
+ * it.
  */
 VRAM_API vram_status vram_stream_set_wait(vram_stream_set *set, uint64_t timeout);
 
 /**
- * Makes one point behind all work submitted so far to all streams, without waiting: the streams are joined
- * on the device, on a queue of the set's own, which holds none of them up. Poll it, wait for it with a
- * deadline, have other queues wait for it. An error on the way to it, or a lost device, is what polls and
- * waits of the point answer.
+ * Makes one point behind all work submitted so far to all streams, without waiting: the streams are
+ * joined on the device, on a queue of the set's own, which holds none of them up. Poll it, wait for
+ * it with a deadline, have other queues wait for it. An error on the way to it, or a lost device,
+ * is what polls and waits of the point answer.
  */
 VRAM_API vram_status vram_stream_set_mark(vram_stream_set *set, vram_point *point);
 
 /**
- * The same as a handle: synchronises all streams without waiting. Errors on the way arrive in it, with their
- * text, and it may have callbacks.
+ * The same as a handle: synchronises all streams without waiting. Errors on the way arrive in it,
+ * with their text, and it may have callbacks.
  */
 VRAM_API vram_status vram_stream_set_sync(vram_stream_set *set, vram_async *async);
 
@@ -139,12 +143,15 @@ VRAM_API vram_status vram_stream_set_sync(vram_stream_set *set, vram_async *asyn
 VRAM_API vram_status vram_stream_set_order(vram_stream_set *set, uint32_t earlier, uint32_t later);
 
 /**
- * Later work of every stream starts after `point`, which may lie on any queue of the same backend. When a
- * stream refuses, the others wait all the same; the first error is the answer.
+ * Later work of every stream starts after `point`, which may lie on any queue of the same backend.
+ * When a stream refuses, the others wait all the same; the first error is the answer.
  */
 VRAM_API vram_status vram_stream_set_after(vram_stream_set *set, vram_point point);
 
-/** Later work of every stream starts after all work that all streams have so far. The host does not wait. */
+/**
+ * Later work of every stream starts after all work that all streams have so far. The host does not
+ * wait.
+ */
 VRAM_API vram_status vram_stream_set_barrier(vram_stream_set *set);
 
 #ifdef __cplusplus

@@ -16,8 +16,9 @@
  * Ownership is a tree: context > device > queue, pool and memory. Destroying a parent destroys what
  * hangs below it; docs/ownership.md draws it.
  *
- * Two libraries stand on this one, each with a header of its own: libvram-compute, <vram/compute.h> (products of
- * matrices, distances, labels), and libvram-model, <vram/model.h> (how much memory a model takes).
+ * Two libraries stand on this one, each with a header of its own: libvram-compute, <vram/compute.h>
+ * (products of matrices, distances, labels), and libvram-model, <vram/model.h> (how much memory a
+ * model takes).
  */
 #ifndef VRAM_VRAM_H
 #define VRAM_VRAM_H
@@ -30,7 +31,6 @@
 #include <vram/feed.h>
 #include <vram/foreign.h>
 #include <vram/growth.h>
-#include <vram/json.h>
 #include <vram/limits.h>
 #include <vram/metal.h>
 #include <vram/named.h>
@@ -48,7 +48,6 @@
 #include <vram/stream.h>
 #include <vram/trace.h>
 #include <vram/transfer.h>
-#include <vram/transfer_stats.h>
 #include <vram/visibility.h>
 #include <vram/vmm.h>
 #include <vram/vulkan.h>

@@ -25,9 +25,10 @@ typedef void vram_vulkan_lock_fn(void *user); /* locks, or unlocks, a queue of t
 typedef struct vram_vulkan_queue {
     void *queue;     /* VkQueue */
     uint32_t family; /* its queue family index */
-    /* Vulkan forbids two threads to submit to one VkQueue at a time. When the program submits to it,
-       too, libvram calls `lock` before each submission and `unlock` after it; the program holds the same
-       lock around its own. Both NULL: libvram alone uses the queue. They must not call libvram. */
+    /* Vulkan forbids two threads to submit to one VkQueue at a time. When the program submits to
+       it, too, libvram calls `lock` before each submission and `unlock` after it; the program holds
+       the same lock around its own. Both NULL: libvram alone uses the queue. They must not call
+       libvram. */
     vram_vulkan_lock_fn *lock;
     vram_vulkan_lock_fn *unlock;
     void *user;

@@ -123,7 +123,8 @@ typedef vram_status vr_memory_info_fn(struct vr_device *device, vram_value *free
 typedef vram_status vr_memory_alloc_fn(struct vr_device *device, uint64_t bytes, vram_addr *addr);
 /* Bytes of the device's memory that other processes hold. NULL where that cannot be told. */
 typedef vram_status vr_memory_others_fn(struct vr_device *device, vram_value *bytes);
-/* Gives back what alloc gave. The wrapper's caller has waited for the queues that used it. [lost] */
+/* Gives back what alloc gave. The wrapper's caller has waited for the queues that used it.
+   [lost] */
 typedef vram_status vr_memory_free_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
 
 struct vr_device_ops {

@@ -2,7 +2,8 @@
 /*
  * arena.c: memory for metadata that dies together, and memory that stays of one type for ever.
  *
- *   arena:   chunks -> [header | used ... | free ... ] -> [header | full] -> [header | one big] -> NULL
+ *   arena:   chunks -> [header | used ... | free ... ] -> [header | full] -> [header | one big] ->
+ *            NULL
  *   stable:  blocks -> [object | object | ... | fresh ... fresh | link] -> [ ... | link] -> NULL
  */
 #include "base/arena.h"

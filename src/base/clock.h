@@ -9,8 +9,8 @@
 /* Nanoseconds since some start; never falls, even when the source does. */
 uint64_t vr_clock_now(void);
 
-/* The same from a clock that costs next to nothing and moves in steps of some milliseconds. It may fall behind
-   vr_clock_now, never run ahead of it. */
+/* The same from a clock that costs next to nothing and moves in steps of some milliseconds. It may
+   fall behind vr_clock_now, never run ahead of it. */
 uint64_t vr_clock_coarse(void);
 
 /* Sleeps about `ns` (of the replaced clock: its sleep function is called instead). */

@@ -2,16 +2,15 @@
 /*
  * json.c: a JSON writer that keeps no document, only where it is.
  *
- *  (1) While status is VRAM_OK, what was written is the beginning of a valid document.
+ *  (1) While there is no mistake, what was written is the beginning of a valid document.
  *  (2) After the first failure nothing more is written, so what a reader has is cut short, never
  *      wrong in the middle.
  *  (3) Each element passes `element` first, which alone writes commas, line breaks and keys and
  *      alone knows where an element may stand.
  */
-#include "vram/json.h"
+#include "base/json.h"
 
 #include "base/error.h"
-#include "base/os/os.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -26,29 +25,23 @@ enum {
 
 /* -------------------------------------------------------------------- writing */
 
-static void put(vram_json *json, const char *text, size_t bytes) {
-    VR_UNCANCELLED;
-    if (json->status == VRAM_OK && bytes && !json->write(json->user, text, bytes)) {
-        json->status = VRAM_ERR_IO;
-    }
+static void put(struct vr_json *json, const char *text, size_t bytes) {
+    vr_writer_put(json->writer, text, bytes);
 }
 
-static void put_text(vram_json *json, const char *text) {
+static void put_text(struct vr_json *json, const char *text) {
     put(json, text, strlen(text));
 }
 
-static bool misused(vram_json *json, const char *mistake) {
+static bool misused(struct vr_json *json, const char *mistake) {
     json->mistake = mistake;
-    json->status = VRAM_ERR_INVALID;
     return false;
 }
 
-static void put_line(vram_json *json) {
-    if (json->pretty) {
-        put_text(json, "\n");
-        for (uint32_t i = 0; i < json->depth; i++) {
-            put_text(json, "  ");
-        }
+static void put_line(struct vr_json *json) {
+    put_text(json, "\n");
+    for (uint32_t i = 0; i < json->depth; i++) {
+        put_text(json, "  ");
     }
 }
 
@@ -82,7 +75,7 @@ static const char *escape(uint32_t code, char text[8]) {
 }
 
 /* Runs of plain characters go out whole; only what must change is written apart. */
-static void put_string(vram_json *json, const char *text) {
+static void put_string(struct vr_json *json, const char *text) {
     size_t bytes = strlen(text);
     size_t plain = 0; /* start of the run not yet written */
     put_text(json, "\"");
@@ -105,17 +98,17 @@ static void put_string(vram_json *json, const char *text) {
 
 /* ------------------------------------------------------------------ structure */
 
-static uint32_t level_bit(const vram_json *json) {
+static uint32_t level_bit(const struct vr_json *json) {
     return json->depth ? UINT32_C(1) << (json->depth - 1) : 0;
 }
 
-static bool in_object(const vram_json *json) {
+static bool in_object(const struct vr_json *json) {
     return (json->object_bits & level_bit(json)) != 0;
 }
 
 /* Makes way for an element: whether it may stand here, its comma, its line and its key. */
-static bool element(vram_json *json, const char *key) {
-    if (!json || json->status != VRAM_OK) {
+static bool element(struct vr_json *json, const char *key) {
+    if (json->mistake) {
         return false;
     }
     if (json->done) {
@@ -133,27 +126,26 @@ static bool element(vram_json *json, const char *key) {
     }
     if (key) {
         put_string(json, key);
-        put_text(json, json->pretty ? ": " : ":");
+        put_text(json, ": ");
     }
     return true;
 }
 
 /* A value is complete; at the top that is the end of the document. */
-static void complete(vram_json *json) {
+static void complete(struct vr_json *json) {
     json->done = json->depth == 0;
 }
 
-static void scalar(vram_json *json, const char *key, const char *text) {
+static void scalar(struct vr_json *json, const char *key, const char *text) {
     if (element(json, key)) {
         put_text(json, text);
         complete(json);
     }
 }
 
-static void open_level(vram_json *json, const char *key, bool object) {
-    if (json && json->status == VRAM_OK && json->depth == VRAM_JSON_DEPTH_MAX) {
+static void open_level(struct vr_json *json, const char *key, bool object) {
+    if (!json->mistake && json->depth == VR_JSON_LEVELS_MAX) {
         misused(json, "more than 32 levels");
-        return;
     }
     if (!element(json, key)) {
         return;
@@ -165,8 +157,8 @@ static void open_level(vram_json *json, const char *key, bool object) {
     json->object_bits |= object ? level_bit(json) : 0;
 }
 
-static void close_level(vram_json *json, bool object) {
-    if (!json || json->status != VRAM_OK) {
+static void close_level(struct vr_json *json, bool object) {
+    if (json->mistake) {
         return;
     }
     if (json->depth == 0 || in_object(json) != object) {
@@ -182,52 +174,42 @@ static void close_level(vram_json *json, bool object) {
     complete(json);
 }
 
-void vram_json_begin(vram_json *json, vram_json_write_fn *write, void *user, bool pretty) {
-    if (!json) {
-        return;
-    }
-    *json = (vram_json){.write = write, .user = user, .pretty = pretty, .status = VRAM_OK};
-    if (!write) {
-        misused(json, "no function to write with");
-    }
+void vr_json_document_begin(struct vr_json *json, struct vr_writer *writer) {
+    *json = (struct vr_json){.writer = writer};
 }
 
-vram_status vram_json_end(vram_json *json) {
-    const char *operation = "vram_json_end";
-    if (!json) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the writer is NULL");
-    }
-    if (json->status == VRAM_OK && !json->done) {
+vram_status vr_json_document_end(struct vr_json *json, const char *operation) {
+    if (!json->mistake && !json->done) {
         misused(json, json->depth ? "an object or array without its end" : "no value at all");
     }
-    if (json->status == VRAM_ERR_IO) {
-        return vr_fail(VRAM_ERR_IO, operation, "the write callback refused; the text is cut short");
+    put_text(json, json->mistake ? "" : "\n");
+    vram_status status = vr_writer_end(json->writer, operation);
+    if (status == VRAM_OK && json->mistake) {
+        status =
+            vr_fail(VRAM_ERR_INVALID, operation, "the document is incomplete: %s", json->mistake);
     }
-    if (json->status != VRAM_OK) {
-        return vr_fail(json->status, operation, "the document is incomplete: %s", json->mistake);
-    }
-    return VRAM_OK;
+    return status;
 }
 
-void vram_json_object_begin(vram_json *json, const char *key) {
+void vr_json_object_begin(struct vr_json *json, const char *key) {
     open_level(json, key, true);
 }
 
-void vram_json_object_end(vram_json *json) {
+void vr_json_object_end(struct vr_json *json) {
     close_level(json, true);
 }
 
-void vram_json_array_begin(vram_json *json, const char *key) {
+void vr_json_array_begin(struct vr_json *json, const char *key) {
     open_level(json, key, false);
 }
 
-void vram_json_array_end(vram_json *json) {
+void vr_json_array_end(struct vr_json *json) {
     close_level(json, false);
 }
 
 /* --------------------------------------------------------------------- values */
 
-void vram_json_text(vram_json *json, const char *key, const char *text) {
+void vr_json_text(struct vr_json *json, const char *key, const char *text) {
     if (!text) {
         scalar(json, key, "null");
     } else if (element(json, key)) {
@@ -236,15 +218,9 @@ void vram_json_text(vram_json *json, const char *key, const char *text) {
     }
 }
 
-void vram_json_unsigned(vram_json *json, const char *key, uint64_t value) {
+void vr_json_unsigned(struct vr_json *json, const char *key, uint64_t value) {
     char text[NUMBER_BYTES];
     snprintf(text, sizeof text, "%" PRIu64, value);
-    scalar(json, key, text);
-}
-
-void vram_json_signed(vram_json *json, const char *key, int64_t value) {
-    char text[NUMBER_BYTES];
-    snprintf(text, sizeof text, "%" PRId64, value);
     scalar(json, key, text);
 }
 
@@ -270,7 +246,7 @@ static void normalise(char *text) {
     *out = '\0';
 }
 
-void vram_json_number(vram_json *json, const char *key, double value) {
+void vr_json_number(struct vr_json *json, const char *key, double value) {
     char text[NUMBER_BYTES];
     if (!isfinite(value)) {
         scalar(json, key, "null");
@@ -290,18 +266,10 @@ void vram_json_number(vram_json *json, const char *key, double value) {
     scalar(json, key, text);
 }
 
-void vram_json_bool(vram_json *json, const char *key, bool value) {
-    scalar(json, key, value ? "true" : "false");
-}
-
-void vram_json_null(vram_json *json, const char *key) {
-    scalar(json, key, "null");
-}
-
-void vram_json_value(vram_json *json, const char *key, vram_value value) {
+void vr_json_value(struct vr_json *json, const char *key, vram_value value) {
     if (value.known) {
-        vram_json_unsigned(json, key, value.value);
+        vr_json_unsigned(json, key, value.value);
     } else {
-        vram_json_null(json, key);
+        scalar(json, key, "null");
     }
 }

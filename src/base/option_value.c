@@ -49,8 +49,8 @@ static enum verdict read_integer(const char *text, uint64_t *number) {
     return fits ? GOOD : TOO_LARGE;
 }
 
-/* Digits with a point among them and perhaps a per cent sign behind, in millionths; what is finer than
-   that is cut off. */
+/* Digits with a point among them and perhaps a per cent sign behind, in millionths; what is finer
+   than that is cut off. */
 static enum verdict read_fraction(const char *text, uint64_t *number) {
     size_t whole = strspn(text, "0123456789"), fine = 0;
     const char *behind = text + whole;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quiet.h: functions that end what a pointer points to and say nothing, for the cleanup attribute (vram/auto.h).
- * Each tier defines those of its own objects.
+ * quiet.h: functions that end what a pointer points to and say nothing, for the cleanup attribute
+ * (vram/auto.h). Each tier defines those of its own objects.
  */
 #ifndef VR_QUIET_H
 #define VR_QUIET_H

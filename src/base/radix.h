@@ -4,17 +4,17 @@
  *
  * A tree like a CPU's page tables: 64-bit addresses in units of 4 KiB pages, 512 slots a node, six
  * levels (7 + 5 * 9 bits above the page). A slot holds a child node, a record, or nothing; a record
- * that covers the whole of a slot's span sits at that level, as a huge page does, so an 80 GiB range
- * takes a handful of slots, not 20 million.
+ * that covers the whole of a slot's span sits at that level, as a huge page does, so an 80 GiB
+ * range takes a handful of slots, not 20 million.
  *
  * Readers take no lock and follow pointers only into type-stable nodes (vr_stable), which may have
  * been emptied and reused meanwhile but are always nodes. A record found must be checked by the
  * caller: it lies in type-stable memory too, and its own base, size and generation tell whether it
  * is the right one. Writers hold the tree's lock.
  *
- * What was mapped before a fork is the parent's: memory that a child does not inherit leaves addresses
- * free, which the system gives to the child again. So a tree starts anew with the first insertion of a
- * forked child; nodes of the parent's tree are left as they are.
+ * What was mapped before a fork is the parent's: memory that a child does not inherit leaves
+ * addresses free, which the system gives to the child again. So a tree starts anew with the first
+ * insertion of a forked child; nodes of the parent's tree are left as they are.
  */
 #ifndef VR_RADIX_H
 #define VR_RADIX_H

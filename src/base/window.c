@@ -2,8 +2,8 @@
 /*
  * window.c: windows are pages without access, and a radix tree from addresses to them.
  *
- * A record is type-stable, and its sequence number is odd while it stands for no window: a reader that
- * finds the same even number before and after has read one window's values.
+ * A record is type-stable, and its sequence number is odd while it stands for no window: a reader
+ * that finds the same even number before and after has read one window's values.
  */
 #include "base/window.h"
 
@@ -63,7 +63,8 @@ vram_status vr_window_open(uint64_t bytes, uint64_t align, void *object, const c
     return status;
 }
 
-/* Should the system not take the addresses back they stay reserved, which costs nothing but addresses. */
+/* Should the system not take the addresses back they stay reserved, which costs nothing but
+   addresses. */
 void vr_window_close(vram_addr addr, uint64_t bytes) {
     struct window *window = vr_radix_find(&windows, addr);
     vram_error error;

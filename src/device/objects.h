@@ -33,7 +33,6 @@
 #include "base/object.h"
 #include "base/struct_tail.h"
 #include "device/handle_set.h"
-#include "vram/oom.h"
 
 /* ------------------------------------------------------------------ context */
 
@@ -92,9 +91,15 @@ struct vr_error_count {
     uint64_t at_ns;
 };
 
+/*
+ * A function of the program's whose type is the business of core/ladder (vram/oom.h), which casts it
+ * back. A change of that header does not recompile this tier.
+ */
+typedef void vr_program_fn(void);
+
 /* A context's error handler, and what it was told. */
 struct vr_error_handler {
-    vram_error_fn *call; /* NULL: none */
+    vr_program_fn *call; /* a vram_error_fn; NULL: none */
     void *user;
     struct vr_error_count counts[VR_STATUS_COUNT];
 };
@@ -143,8 +148,9 @@ struct vr_watcher {
 };
 
 /* A callback of the program's for pools that are short of memory; core/ladder/ladder_callback.c. */
+enum { VR_OOM_CALLBACKS = 16 }; /* VRAM_OOM_CALLBACKS_MAX */
 struct vr_oom_callback {
-    vram_oom_fn *call; /* NULL: none, or removed */
+    vr_program_fn *call; /* a vram_oom_fn; NULL: none, or removed */
     void *user;
     uint64_t id;     /* of the device's, rising; 0: the place is free */
     uint32_t inside; /* calls under way */
@@ -170,7 +176,7 @@ struct vr_device_object {
     struct vr_list watchers;  /* vr_watcher.link */
     struct vr_handle_set natives; /* the driver's handles of physical memory; ops.c */
     uint64_t watcher_numbers;     /* given out */
-    struct vr_oom_callback callbacks[VRAM_OOM_CALLBACKS_MAX];
+    struct vr_oom_callback callbacks[VR_OOM_CALLBACKS];
     uint64_t callback_ids; /* given out */
     void *late;            /* memory to free when it is closed; each begins with the next */
     uint64_t *peers;       /* handles of devices whose memory it may read */

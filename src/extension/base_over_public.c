@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base_over_public.c: the parts of src/base that exist once in a process, for the shared libraries on top
- * of libvram.
+ * base_over_public.c: the parts of src/base that exist once in a process, for the shared libraries
+ * on top of libvram.
  *
- * libvram-compute and libvram-model each contain their own copy of what keeps no state for the process
- * (text, locks, threads, files, handles). The error record and host memory belong to libvram: here their
- * internal names are built on its public functions. The static libraries need none of this, since
- * libvram.a has the internal functions themselves.
+ * libvram-compute and libvram-model each contain their own copy of what keeps no state for the
+ * process (text, locks, threads, files, handles). The error record and host memory belong to
+ * libvram: here their internal names are built on its public functions. The static libraries need
+ * none of this, since libvram.a has the internal functions themselves.
  */
 #include "base/error.h"
 #include "base/memory.h"

@@ -9,46 +9,7 @@
 #include "mem/growth_state.h"
 #include "mem/mem_calls.h"
 
-#include <string.h>
-
 enum { WHOLE_PPM = 1000000 };
-
-static const struct {
-    const char *name;
-    uint32_t factor_ppm, element_bytes;
-    uint64_t min_bytes, max_bytes;
-} presets[] = {
-    {"default", 1500000, 4, 4096, 1024 * VR_MIB},    {"positions", 1300000, 12, 4096, 512 * VR_MIB},
-    {"velocities", 1300000, 12, 4096, 512 * VR_MIB}, {"forces", 1300000, 12, 4096, 512 * VR_MIB},
-    {"edges", 2000000, 32, 8192, 2048 * VR_MIB},     {"grid_cells", 1500000, 8, 2048, 256 * VR_MIB},
-};
-
-vram_status vr_growth_preset(const char *name, vram_growth *growth) {
-    static const char operation[] = "vram_growth_preset";
-    if (!name || !growth) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the %s is NULL",
-                       name ? "place for the policy" : "name");
-    }
-    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
-        if (strcmp(name, presets[i].name) == 0) {
-            *growth = (struct vram_growth){.size = sizeof *growth,
-                                           .policy = VRAM_GROWTH_FACTOR,
-                                           .factor_ppm = presets[i].factor_ppm,
-                                           .min_bytes = presets[i].min_bytes,
-                                           .max_bytes = presets[i].max_bytes,
-                                           .element_bytes = presets[i].element_bytes};
-            return VRAM_OK;
-        }
-    }
-    return vr_fail(VRAM_ERR_INVALID, operation,
-                   "no policy is called \"%.32s\"; there are default, positions, velocities, "
-                   "forces, edges and grid_cells",
-                   name);
-}
-
-vram_status vram_growth_preset(const char *name, vram_growth *growth) {
-    return vr_growth_preset(name, growth);
-}
 
 static vram_status check(const struct vram_growth *growth, const char *operation) {
     if ((unsigned)growth->policy > VRAM_GROWTH_FIXED) {

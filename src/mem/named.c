@@ -148,15 +148,6 @@ static vram_status check_type(const char *name, const struct vram_named_config *
                          vr_precision_name(wanted->precision), (int)wanted->kind);
 }
 
-vram_status vram_named_config_preset(const char *preset, vram_named_config *config) {
-    static const char operation[] = "vram_named_config_preset";
-    struct vram_named_config full = {.size = sizeof full, .precision = VRAM_PRECISION_FP32};
-    full.growth.size = sizeof full.growth;
-    vram_status status = vr_growth_preset(preset, &full.growth);
-    return status == VRAM_OK ? vr_info_give(config, &full, sizeof full, sizeof full, operation)
-                             : status;
-}
-
 /* Writes a config down; the buffer that is there in *buffer. */
 static vram_status keep_config(struct vr_named *named, const char *name,
                                const struct vram_named_config *config, const char *operation,

@@ -7,8 +7,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/size_text.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
 #include "mem/mem_calls.h"
@@ -312,43 +314,92 @@ vram_status vram_named_stats_get(vram_named *handle, vram_named_stats *stats) {
     return status;
 }
 
-/* The user's writer is called without a lock. */
-vram_status vram_named_json(vram_named *handle, vram_json *json, const char *key) {
-    static const char operation[] = "vram_named_json";
-    struct vram_named_stats stats;
+/* --------------------------------------------------------------------- report */
+
+static void buffer_json(struct vr_json *json, const struct vram_named_info *info) {
+    vr_json_object_begin(json, NULL);
+    vr_json_text(json, "name", info->name);
+    vr_json_text(json, "precision", vr_precision_name(info->precision));
+    vr_json_unsigned(json, "capacity_bytes", info->capacity_bytes);
+    vr_json_unsigned(json, "used_bytes", info->used_bytes);
+    vr_json_number(json, "utilisation", info->utilisation);
+    vr_json_unsigned(json, "resizes", info->resizes);
+    vr_json_object_end(json);
+}
+
+static void buffer_text(struct vr_writer *writer, const struct vram_named_info *info) {
+    char used[VRAM_SIZE_TEXT_MAX], capacity[VRAM_SIZE_TEXT_MAX];
+    vr_writer_line(writer, "  \"%s\" (%s): %s of %s in use (%.0f %%), resized %llu times",
+                   info->name, vr_precision_name(info->precision),
+                   vr_size_format(info->used_bytes, used),
+                   vr_size_format(info->capacity_bytes, capacity), info->utilisation * 100,
+                   (unsigned long long)info->resizes);
+}
+
+/* Writes each buffer; `json` NULL: as text. */
+static void write_buffers(struct vr_named *named, struct vr_writer *writer, struct vr_json *json) {
     struct vr_named_entry *entry;
     uint64_t buffer;
-    void *named;
-    if (!json) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the writer is NULL");
+    for (size_t i = 0; (entry = entry_at(named, i, &buffer)); i++) {
+        struct vram_named_info info;
+        if (!buffer || !describe(entry, buffer, &info)) {
+            continue;
+        }
+        if (json) {
+            buffer_json(json, &info);
+        } else {
+            buffer_text(writer, &info);
+        }
     }
-    vram_status status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+}
+
+static vram_status write_json(struct vr_named *named, const struct vram_named_stats *stats,
+                              struct vr_writer *writer, const char *operation) {
+    struct vr_json json;
+    vr_json_document_begin(&json, writer);
+    vr_json_object_begin(&json, NULL);
+    vr_json_text(&json, "schema", "vram.named/1");
+    vr_json_value(&json, "limit_bytes",
+                  (vram_value){.value = stats->limit_bytes, .known = stats->limit_bytes != 0});
+    vr_json_unsigned(&json, "total_bytes", stats->total_bytes);
+    vr_json_unsigned(&json, "used_bytes", stats->used_bytes);
+    vr_json_unsigned(&json, "peak_bytes", stats->peak_bytes);
+    vr_json_array_begin(&json, "buffers");
+    write_buffers(named, writer, &json);
+    vr_json_array_end(&json);
+    vr_json_object_end(&json);
+    return vr_json_document_end(&json, operation);
+}
+
+static vram_status write_text(struct vr_named *named, const struct vram_named_stats *stats,
+                              struct vr_writer *writer, const char *operation) {
+    char used[VRAM_SIZE_TEXT_MAX], total[VRAM_SIZE_TEXT_MAX], peak[VRAM_SIZE_TEXT_MAX];
+    char limit[VRAM_SIZE_TEXT_MAX];
+    vr_writer_line(writer, "named buffers: %u, %s of %s in use, peak %s, limit %s", stats->buffers,
+                   vr_size_format(stats->used_bytes, used),
+                   vr_size_format(stats->total_bytes, total),
+                   vr_size_format(stats->peak_bytes, peak),
+                   stats->limit_bytes ? vr_size_format(stats->limit_bytes, limit) : "none");
+    write_buffers(named, writer, NULL);
+    return vr_writer_end(writer, operation);
+}
+
+vram_status vram_named_write(vram_named *handle, vram_report_format format, vram_write_fn *write,
+                             void *user) {
+    static const char operation[] = "vram_named_write";
+    struct vram_named_stats stats;
+    struct vr_writer writer;
+    void *named;
+    vram_status status = vr_writer_begin(&writer, format, write, user, operation);
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    }
     if (status != VRAM_OK) {
         return status;
     }
     sum_up(named, &stats);
-    vram_json_object_begin(json, key);
-    vram_json_value(json, "limit_bytes",
-                    (vram_value){.value = stats.limit_bytes, .known = stats.limit_bytes != 0});
-    vram_json_unsigned(json, "total_bytes", stats.total_bytes);
-    vram_json_unsigned(json, "used_bytes", stats.used_bytes);
-    vram_json_unsigned(json, "peak_bytes", stats.peak_bytes);
-    vram_json_array_begin(json, "buffers");
-    for (size_t i = 0; (entry = entry_at(named, i, &buffer)); i++) {
-        struct vram_named_info info;
-        if (buffer && describe(entry, buffer, &info)) {
-            vram_json_object_begin(json, NULL);
-            vram_json_text(json, "name", info.name);
-            vram_json_text(json, "precision", vr_precision_name(info.precision));
-            vram_json_unsigned(json, "capacity_bytes", info.capacity_bytes);
-            vram_json_unsigned(json, "used_bytes", info.used_bytes);
-            vram_json_number(json, "utilisation", info.utilisation);
-            vram_json_unsigned(json, "resizes", info.resizes);
-            vram_json_object_end(json);
-        }
-    }
-    vram_json_array_end(json);
-    vram_json_object_end(json);
+    status = format == VRAM_REPORT_JSON ? write_json(named, &stats, &writer, operation)
+                                        : write_text(named, &stats, &writer, operation);
     vr_leave(named);
-    return json->status;
+    return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crc32.c: see crc32.h. Eight bytes a step by eight tables, which are made at the first use: a chunk of a
- * trace is 64 KiB, and who writes its last record waits for this.
+ * crc32.c: see crc32.h. Eight bytes a step by eight tables, which are made at the first use: a
+ * chunk of a trace is 64 KiB, and who writes its last record waits for this.
  */
 #include "track/crc32.h"
 

@@ -35,8 +35,8 @@ void vr_event_tell(struct vr_event *event) {
     vr_fetch_sub(&receiver.inside, 1, VR_SEQ_CST);
 }
 
-/* Keeps (3): who comes inside from now on finds that nobody is wanted. In a child calls of the parent's
-   threads never end, and are none of its business. */
+/* Keeps (3): who comes inside from now on finds that nobody is wanted. In a child calls of the
+   parent's threads never end, and are none of its business. */
 static void silence(void) {
     vr_store(&vr_events_wanted_flag, false, VR_SEQ_CST);
     for (unsigned round = 0;

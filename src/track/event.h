@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event.h: what pools and transfers tell, one event at a time, for whoever writes it down (a trace).
+ * event.h: what pools and transfers tell, one event at a time, for whoever writes it down (a
+ * trace).
  *
- *  (1) The receiver is called on the thread that allocates or frees, with no lock of the library held and
- *      outside its caches: it may wait and write files. It must not call pools.
- *  (2) Events of one address are told in their order: an allocation before the program has the address, a
- *      free before anybody can have it again.
+ *  (1) The receiver is called on the thread that allocates or frees, with no lock of the library
+ *      held and outside its caches: it may wait and write files. It must not call pools.
+ *  (2) Events of one address are told in their order: an allocation before the program has the
+ *      address, a free before anybody can have it again.
  *  (3) Who ends the telling knows that no call is under way when vr_events_to returns.
  *  (4) Only pools that are tracked tell, and a pool is tracked from its beginning or not at all
  *      (core/witness/witness.h). While somebody listens all new pools are.
@@ -53,7 +54,8 @@ struct vr_event {
 
 typedef void vr_event_fn(void *user, const struct vr_event *event);
 
-/* From now on tells `take`; NULL: nobody. VRAM_ERR_BUSY: there is another one already. No lock held. */
+/* From now on tells `take`; NULL: nobody. VRAM_ERR_BUSY: there is another one already. No lock
+   held. */
 vram_status vr_events_to(vr_event_fn *take, void *user);
 
 /* Whether vr_events_to would find another one. */

@@ -5,12 +5,10 @@
 #include "track/leak.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/memory.h"
-#include "base/text.h"
 #include "track/stack.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,9 +29,7 @@ struct report {
     struct group *groups;
     uint64_t group_count;
     struct vram_leak_summary summary;
-    vram_json_write_fn *write;
-    void *user;
-    bool refused; /* `write` has */
+    struct vr_writer *writer;
     uint64_t now_ns;
 };
 
@@ -70,7 +66,8 @@ static uint64_t key_of(const struct vr_track_view *view) {
     return (mixed ^ mixed >> 32) | 1;
 }
 
-/* Brings blocks of one key together; those that went meanwhile have key 0 and come first. How many groups. */
+/* Brings blocks of one key together; those that went meanwhile have key 0 and come first. How many
+   groups. */
 static uint64_t sort_refs(struct report *report) {
     struct vr_track_view view;
     uint64_t groups = 0;
@@ -124,23 +121,6 @@ static bool make_groups(struct report *report) {
 
 /* --------------------------------------------------------------------- text */
 
-static void add(struct report *report, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* Names and tags are cleaned when they are printed; a line is never longer than this. */
-static void add(struct report *report, const char *format, ...) {
-    char line[768];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vr_text_format_list(line, sizeof line - 1, format, arguments);
-    va_end(arguments);
-    size_t bytes = strlen(line);
-    line[bytes] = '\n';
-    if (!report->refused && !report->write(report->user, line, bytes + 1)) {
-        report->refused = true;
-    }
-}
-
 static const char *several(uint64_t count) {
     return count == 1 ? "" : "s";
 }
@@ -151,23 +131,25 @@ static void block_text(struct report *report, const struct vr_live_ref *ref) {
         return;
     }
     uint64_t age = report->now_ns > view.time_ns ? report->now_ns - view.time_ns : 0;
-    add(report, "    #%llu at 0x%llx: %llu bytes (%llu held)%s%s%s, %llu ms old, thread %llu",
-        (unsigned long long)view.id, (unsigned long long)view.addr,
-        (unsigned long long)view.requested, (unsigned long long)view.held,
-        view.name[0] ? " \"" : "", view.name, view.name[0] ? "\"" : "",
-        (unsigned long long)(age / 1000000), (unsigned long long)view.thread);
+    vr_writer_line(report->writer,
+                   "    #%llu at 0x%llx: %llu bytes (%llu held)%s%s%s, %llu ms old, thread %llu",
+                   (unsigned long long)view.id, (unsigned long long)view.addr,
+                   (unsigned long long)view.requested, (unsigned long long)view.held,
+                   view.name[0] ? " \"" : "", view.name, view.name[0] ? "\"" : "",
+                   (unsigned long long)(age / 1000000), (unsigned long long)view.thread);
 }
 
 static void group_text(struct report *report, const struct group *group) {
     uint64_t frames[VR_STACK_DEPTH];
-    add(report, "  %llu bytes in %llu block%s, tag %s%s%s", (unsigned long long)group->bytes,
-        (unsigned long long)group->count, several(group->count), group->tag ? "\"" : "",
-        group->tag ? group->tag : "none", group->tag ? "\"" : "");
+    vr_writer_line(report->writer, "  %llu bytes in %llu block%s, tag %s%s%s",
+                   (unsigned long long)group->bytes, (unsigned long long)group->count,
+                   several(group->count), group->tag ? "\"" : "", group->tag ? group->tag : "none",
+                   group->tag ? "\"" : "");
     uint32_t depth = vr_stack_frames(group->stack, frames);
     for (uint32_t i = 0; i < depth; i++) {
         char text[VR_FRAME_TEXT];
         vr_frame_text(frames[i], text);
-        add(report, "    at %s", text);
+        vr_writer_line(report->writer, "    at %s", text);
     }
     for (uint64_t i = 0; i < group->count; i++) {
         block_text(report, &report->refs[group->first + i]);
@@ -176,111 +158,107 @@ static void group_text(struct report *report, const struct group *group) {
 
 static vram_status write_text(struct report *report) {
     const struct vram_leak_summary *sum = &report->summary;
-    add(report, "libvram: %s: %llu bytes in %llu block%s never freed", report->title,
-        (unsigned long long)sum->bytes, (unsigned long long)sum->blocks,
-        sum->blocks == 1 ? " was" : "s were");
+    vr_writer_line(report->writer, "libvram: %s: %llu bytes in %llu block%s never freed",
+                   report->title, (unsigned long long)sum->bytes, (unsigned long long)sum->blocks,
+                   sum->blocks == 1 ? " was" : "s were");
     for (uint64_t i = 0; i < report->group_count; i++) {
         if (!report->groups[i].suppressed) {
             group_text(report, &report->groups[i]);
         }
     }
     if (sum->suppressed_blocks) {
-        add(report, "  suppressed: %llu bytes in %llu block%s",
-            (unsigned long long)sum->suppressed_bytes, (unsigned long long)sum->suppressed_blocks,
-            several(sum->suppressed_blocks));
+        vr_writer_line(report->writer, "  suppressed: %llu bytes in %llu block%s",
+                       (unsigned long long)sum->suppressed_bytes,
+                       (unsigned long long)sum->suppressed_blocks, several(sum->suppressed_blocks));
     }
     if (sum->lost_records) {
-        add(report, "  %llu records were lost for want of memory: blocks may be missing here",
-            (unsigned long long)sum->lost_records);
+        vr_writer_line(report->writer,
+                       "  %llu records were lost for want of memory: blocks may be missing here",
+                       (unsigned long long)sum->lost_records);
     }
-    return report->refused ? VRAM_ERR_IO : VRAM_OK;
+    return vr_writer_end(report->writer, "vram_leaks_write");
 }
 
 /* --------------------------------------------------------------------- JSON */
 
 static const char *const kind_names[] = {"device", "pinned", "managed", "host"};
 
-static void block_json(struct report *report, vram_json *json, const struct vr_live_ref *ref) {
+static void block_json(struct report *report, struct vr_json *json, const struct vr_live_ref *ref) {
     struct vr_track_view view;
     if (!vr_live_look(report->tracks, ref, &view)) {
         return;
     }
     const struct vr_track_config *about = vr_track_about(report->tracks->all[ref->track]);
-    vram_json_object_begin(json, NULL);
-    vram_json_unsigned(json, "id", view.id);
-    vram_json_text(json, "pool", about->name);
-    vram_json_unsigned(json, "address", view.addr);
-    vram_json_unsigned(json, "requested_bytes", view.requested);
-    vram_json_unsigned(json, "held_bytes", view.held);
-    vram_json_unsigned(json, "elements", view.elements);
-    vram_json_text(json, "name", view.name[0] ? view.name : NULL);
-    vram_json_text(json, "kind", kind_names[view.memory & 3]);
-    vram_json_unsigned(json, "thread", view.thread);
-    vram_json_unsigned(json, "age_ns",
-                       report->now_ns > view.time_ns ? report->now_ns - view.time_ns : 0);
-    vram_json_object_end(json);
+    vr_json_object_begin(json, NULL);
+    vr_json_unsigned(json, "id", view.id);
+    vr_json_text(json, "pool", about->name);
+    vr_json_unsigned(json, "address", view.addr);
+    vr_json_unsigned(json, "requested_bytes", view.requested);
+    vr_json_unsigned(json, "held_bytes", view.held);
+    vr_json_unsigned(json, "elements", view.elements);
+    vr_json_text(json, "name", view.name[0] ? view.name : NULL);
+    vr_json_text(json, "kind", kind_names[view.memory & 3]);
+    vr_json_unsigned(json, "thread", view.thread);
+    vr_json_unsigned(json, "age_ns",
+                     report->now_ns > view.time_ns ? report->now_ns - view.time_ns : 0);
+    vr_json_object_end(json);
 }
 
-static void group_json(struct report *report, vram_json *json, const struct group *group) {
+static void group_json(struct report *report, struct vr_json *json, const struct group *group) {
     uint64_t frames[VR_STACK_DEPTH];
-    vram_json_object_begin(json, NULL);
-    vram_json_text(json, "tag", group->tag);
-    vram_json_unsigned(json, "bytes", group->bytes);
-    vram_json_unsigned(json, "blocks", group->count);
-    vram_json_array_begin(json, "stack");
+    vr_json_object_begin(json, NULL);
+    vr_json_text(json, "tag", group->tag);
+    vr_json_unsigned(json, "bytes", group->bytes);
+    vr_json_unsigned(json, "blocks", group->count);
+    vr_json_array_begin(json, "stack");
     uint32_t depth = vr_stack_frames(group->stack, frames);
     for (uint32_t i = 0; i < depth; i++) {
         char text[VR_FRAME_TEXT];
         vr_frame_text(frames[i], text);
-        vram_json_text(json, NULL, text);
+        vr_json_text(json, NULL, text);
     }
-    vram_json_array_end(json);
-    vram_json_array_begin(json, "live");
+    vr_json_array_end(json);
+    vr_json_array_begin(json, "live");
     for (uint64_t i = 0; i < group->count; i++) {
         block_json(report, json, &report->refs[group->first + i]);
     }
-    vram_json_array_end(json);
-    vram_json_object_end(json);
+    vr_json_array_end(json);
+    vr_json_object_end(json);
 }
 
 static vram_status write_json(struct report *report) {
     const struct vram_leak_summary *sum = &report->summary;
-    vram_json json;
-    vram_json_begin(&json, report->write, report->user, true);
-    vram_json_object_begin(&json, NULL);
-    vram_json_text(&json, "schema", "vram.leaks/1");
-    vram_json_text(&json, "of", report->title);
-    vram_json_unsigned(&json, "bytes", sum->bytes);
-    vram_json_unsigned(&json, "blocks", sum->blocks);
-    vram_json_unsigned(&json, "suppressed_bytes", sum->suppressed_bytes);
-    vram_json_unsigned(&json, "suppressed_blocks", sum->suppressed_blocks);
-    vram_json_unsigned(&json, "lost_records", sum->lost_records);
-    vram_json_array_begin(&json, "groups");
+    struct vr_json json;
+    vr_json_document_begin(&json, report->writer);
+    vr_json_object_begin(&json, NULL);
+    vr_json_text(&json, "schema", "vram.leaks/1");
+    vr_json_text(&json, "of", report->title);
+    vr_json_unsigned(&json, "bytes", sum->bytes);
+    vr_json_unsigned(&json, "blocks", sum->blocks);
+    vr_json_unsigned(&json, "suppressed_bytes", sum->suppressed_bytes);
+    vr_json_unsigned(&json, "suppressed_blocks", sum->suppressed_blocks);
+    vr_json_unsigned(&json, "lost_records", sum->lost_records);
+    vr_json_array_begin(&json, "groups");
     for (uint64_t i = 0; i < report->group_count; i++) {
         if (!report->groups[i].suppressed) {
             group_json(report, &json, &report->groups[i]);
         }
     }
-    vram_json_array_end(&json);
-    vram_json_object_end(&json);
-    vram_status status = vram_json_end(&json);
-    if (status == VRAM_OK && !report->write(report->user, "\n", 1)) {
-        status = VRAM_ERR_IO;
-    }
-    return status;
+    vr_json_array_end(&json);
+    vr_json_object_end(&json);
+    return vr_json_document_end(&json, "vram_leaks_write");
 }
 
 /* ----------------------------------------------------------------------- all */
 
 vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
                             const struct vr_suppressions *but, const char *title,
-                            vram_leak_format format, vram_json_write_fn *write, void *user,
+                            vram_report_format format, struct vr_writer *writer,
                             struct vram_leak_summary *summary) {
     struct report report = {.tracks = tracks,
                             .but = but,
                             .title = title,
-                            .write = write,
-                            .user = user,
+                            .writer = writer,
                             .summary.size = sizeof report.summary,
                             .now_ns = vr_clock_coarse()};
     vram_status status = VRAM_ERR_HOST_MEMORY;
@@ -291,9 +269,9 @@ vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live
     }
     if (vr_live_gather(tracks, filter, &report.refs, &report.ref_count, "vram_leaks_write") &&
         make_groups(&report)) {
-        status = !write                     ? VRAM_OK
-                 : format == VRAM_LEAK_JSON ? write_json(&report)
-                                            : write_text(&report);
+        status = !writer                      ? VRAM_OK
+                 : format == VRAM_REPORT_JSON ? write_json(&report)
+                                              : write_text(&report);
     }
     if (status == VRAM_OK) {
         *summary = report.summary;

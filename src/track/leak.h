@@ -2,20 +2,22 @@
 /*
  * leak.h: blocks written down as a report of leaks, for people or for programs.
  *
- * Blocks are grouped by tag and stack, the group with the most bytes first; in a group they are in the order of
- * their ids. Whoever asks has no lock: `write` may be the program's.
+ * Blocks are grouped by tag and stack, the group with the most bytes first; in a group they are in
+ * the order of their ids. Whoever asks has no lock: the writer may be the program's.
  */
 #ifndef VR_LEAK_H
 #define VR_LEAK_H
 
+#include "base/writer.h"
 #include "track/suppress.h"
 #include "track/tracks.h"
 #include "vram/stats.h"
 
-/* The report. `title`: what it is about, one line. VRAM_ERR_IO: `write` refused; VRAM_ERR_HOST_MEMORY. */
+/* The report. `title`: what it is about, one line. `writer` NULL: the summary alone. VRAM_ERR_IO:
+   the writer refused; VRAM_ERR_HOST_MEMORY. */
 vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
                             const struct vr_suppressions *but, const char *title,
-                            vram_leak_format format, vram_json_write_fn *write, void *user,
+                            vram_report_format format, struct vr_writer *writer,
                             struct vram_leak_summary *summary);
 
 #endif

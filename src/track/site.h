@@ -2,8 +2,9 @@
 /*
  * site.h: the table of sites of one track, found by key. See track.h (4) and (5).
  *
- * Places are numbers from 1 to `room` and stay while a block has them. A table that is full is replaced by
- * one that the track's user makes outside and fills inside; a place keeps its number then.
+ * Places are numbers from 1 to `room` and stay while a block has them. A table that is full is
+ * replaced by one that the track's user makes outside and fills inside; a place keeps its number
+ * then.
  */
 #ifndef VR_SITE_H
 #define VR_SITE_H
@@ -34,8 +35,8 @@ static inline bool vr_site_is(const struct vr_sites *sites, uint32_t place,
            vr_site_same(&sites->all[place].key, key);
 }
 
-/* How many places the next table should have: as many, if half of them may be used for others by now, keeps
-   track.h (5). Inside. */
+/* How many places the next table should have: as many, if half of them may be used for others by
+   now, keeps track.h (5). Inside. */
 uint32_t vr_sites_wanted(const struct vr_sites *sites, uint64_t epoch);
 /* An empty table; false: no memory. Outside. */
 bool vr_sites_make(struct vr_sites *sites, uint32_t room);

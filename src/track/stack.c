@@ -2,8 +2,9 @@
 /*
  * stack.c: the table of stacks. See stack.h.
  *
- * Stacks are found by hash under one lock, which who takes a stack can afford. A stack is never changed
- * once it has a number, and the tables that are outgrown stay until the end, so reading takes no lock.
+ * Stacks are found by hash under one lock, which who takes a stack can afford. A stack is never
+ * changed once it has a number, and the tables that are outgrown stay until the end, so reading
+ * takes no lock.
  */
 #include "track/stack.h"
 
@@ -94,7 +95,8 @@ uint32_t vr_stack_sample(uint32_t every) {
     return every && turn++ % every == 0 ? vr_stack_take() : 0;
 }
 
-/* Whether a frame is of the library: by its module or, where that is the program too, by its name. */
+/* Whether a frame is of the library: by its module or, where that is the program too, by its
+   name. */
 static bool is_ours(uint64_t frame) {
     struct vr_code symbol;
     vr_os_code_at(frame, &symbol);

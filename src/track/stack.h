@@ -2,8 +2,8 @@
 /*
  * stack.h: call stacks, each kept once and called by a number.
  *
- *  (1) A number is good until the process ends; 0 is no stack. There are at most VR_STACKS_MOST: after that,
- *      and without memory, new ones are 0.
+ *  (1) A number is good until the process ends; 0 is no stack. There are at most VR_STACKS_MOST:
+ *      after that, and without memory, new ones are 0.
  *  (2) Only addresses are kept. What they are called is looked up when somebody prints them.
  */
 #ifndef VR_STACK_H

@@ -14,8 +14,8 @@
 
 enum { FILE_MOST = 1 << 20 };
 
-/* Whether the text begins with the pattern, or with `whole` is it: what stands behind the last '*' is tried
-   again one byte further whenever it does not fit. */
+/* Whether the text begins with the pattern, or with `whole` is it: what stands behind the last '*'
+   is tried again one byte further whenever it does not fit. */
 static bool begins(const char *pattern, size_t bytes, const char *text, bool whole) {
     size_t at = 0, star = SIZE_MAX;
     const char *again = NULL;

@@ -2,8 +2,8 @@
 /*
  * suppress.h: what a report of leaks leaves out, by lines "leak:PATTERN" as LeakSanitizer has them.
  *
- * Blank lines and those that start with '#' say nothing. A pattern is a part of the text it is held against;
- * '*' in it stands for anything, '^' at its start and '$' at its end for the ends.
+ * Blank lines and those that start with '#' say nothing. A pattern is a part of the text it is held
+ * against; '*' in it stands for anything, '^' at its start and '$' at its end for the ends.
  */
 #ifndef VR_SUPPRESS_H
 #define VR_SUPPRESS_H

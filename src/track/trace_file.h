@@ -13,8 +13,8 @@
  *  (3) Disk blocks are allocated before they are written. If there are none, the file was
  *      truncated, or any other call fails, the file is stopped for good: later events are lost and
  *      counted.
- *  (4) Its functions are called by one thread at a time: the writer's lock sees to that. No function
- *      touches the thread's error record but vr_trace_file_open.
+ *  (4) Its functions are called by one thread at a time: the writer's lock sees to that. No
+ *      function touches the thread's error record but vr_trace_file_open.
  */
 #ifndef VR_TRACE_FILE_H
 #define VR_TRACE_FILE_H
@@ -38,12 +38,12 @@ struct vr_trace_file {
     vram_status stopped;              /* why nothing more is written; VRAM_OK: it is not */
 };
 
-/* Makes the file. ring_bytes 0: it grows; else it keeps about that many, the last ones. On failure there is
-   nothing to close. */
+/* Makes the file. ring_bytes 0: it grows; else it keeps about that many, the last ones. On failure
+   there is nothing to close. */
 vram_status vr_trace_file_open(struct vr_trace_file *file, const char *path, uint64_t ring_bytes);
 
-/* Room for `bytes` bytes, at most VR_TRACE_ROOM_MAX, in a chunk. *fresh: it is a new chunk, in which nothing
-   is defined. NULL: the file is stopped. */
+/* Room for `bytes` bytes, at most VR_TRACE_ROOM_MAX, in a chunk. *fresh: it is a new chunk, in
+   which nothing is defined. NULL: the file is stopped. */
 #define VR_TRACE_ROOM_MAX (VR_TRACE_CHUNK_BYTES - VR_TRACE_CHUNK_HEAD)
 uint8_t *vr_trace_file_room(struct vr_trace_file *file, uint32_t bytes, bool *fresh);
 
@@ -54,8 +54,8 @@ void vr_trace_file_commit(struct vr_trace_file *file, uint8_t kind, uint32_t byt
    stopped. */
 bool vr_trace_file_flush(struct vr_trace_file *file);
 
-/* Seals, writes the end into the header, cuts off what was not used, and closes. Fine for one that was never
-   opened. */
+/* Seals, writes the end into the header, cuts off what was not used, and closes. Fine for one that
+   was never opened. */
 void vr_trace_file_close(struct vr_trace_file *file);
 
 /* Closes without writing: the file belongs to the parent process. */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_format.h: the numbers of a trace file, version 1. docs/trace-format.md is the contract; this is
- * what the writer makes of it. Whoever reads such files goes by the document.
+ * trace_format.h: the numbers of a trace file, version 1. docs/trace-format.md is the contract;
+ * this is what the writer makes of it. Whoever reads such files goes by the document.
  *
  *      0            header_bytes     + chunk_bytes    + 2 chunk_bytes
  *      +------------+----------------+----------------+------ ... --+
  *      |   header   |    chunk 0     |    chunk 1     |             |
  *      +------------+----------------+----------------+------ ... --+
  *
- *      chunk:  | magic | 0 | seal | sequence | time | live blocks | live bytes | records ... 0 0 0 |
+ *      chunk:  | magic | 0 | seal | sequence | time | live blocks | live bytes | records ... 0 0 0
+ *              |
  *               0       4   8      16         24     32            40           48
  *
- * All numbers are little-endian. A ring has a fixed number of chunks, and chunk n lies in slot n modulo
- * that number.
+ * All numbers are little-endian. A ring has a fixed number of chunks, and chunk n lies in slot n
+ * modulo that number.
  */
 #ifndef VR_TRACE_FORMAT_H
 #define VR_TRACE_FORMAT_H
@@ -67,10 +68,10 @@ enum {
 #define VR_TRACE_VOID_SEAL    UINT64_MAX           /* a ring's chunk on its way to be used again */
 
 /*
- * Records: a kind, then numbers in LEB128. `time` is what has passed since the record before; `id` and
- * `addr` are differences from the last ones of the chunk, which begins with 0 of both, in zigzag. Kinds
- * from 0x40 on are followed by the number of their bytes, so that a reader can pass over those it
- * does not know.
+ * Records: a kind, then numbers in LEB128. `time` is what has passed since the record before; `id`
+ * and `addr` are differences from the last ones of the chunk, which begins with 0 of both, in
+ * zigzag. Kinds from 0x40 on are followed by the number of their bytes, so that a reader can pass
+ * over those it does not know.
  */
 enum vr_trace_record {
     VR_RECORD_NONE = 0x00, /* no more records in this chunk */

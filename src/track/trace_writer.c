@@ -2,9 +2,9 @@
 /*
  * trace_writer.c: see trace_writer.h, and trace_format.h for what is written.
  *
- * An event is written in three steps: what it speaks of gets entries in the table; room is made for the
- * event and for as much of that as the chunk does not define yet; then come the definitions and, last,
- * the event. Room in a fresh chunk always suffices: all texts and stacks are bounded.
+ * An event is written in three steps: what it speaks of gets entries in the table; room is made for
+ * the event and for as much of that as the chunk does not define yet; then come the definitions
+ * and, last, the event. Room in a fresh chunk always suffices: all texts and stacks are bounded.
  */
 #include "track/trace_writer.h"
 
@@ -187,7 +187,8 @@ static void define(struct vr_trace_writer *writer, uint32_t number) {
     entry->chunk = writer->file.sequence;
 }
 
-/* The next frame of a stack, whose body is at *at; 0 behind the last. The body is our own, and right. */
+/* The next frame of a stack, whose body is at *at; 0 behind the last. The body is our own, and
+   right. */
 static uint64_t next_number(const uint8_t **at) {
     uint64_t value = 0;
     for (unsigned shift = 0;; shift += 7) {
@@ -223,7 +224,8 @@ static uint32_t stack_cost(struct vr_trace_writer *writer, uint32_t stack) {
 
 /* ------------------------------------------------------------------- writing */
 
-/* Where the event's record goes, behind its first byte and with its time written; NULL: it is lost. */
+/* Where the event's record goes, behind its first byte and with its time written; NULL: it is
+   lost. */
 static uint8_t *begin(struct vr_trace_writer *writer, const struct spoken *spoken, uint64_t time_ns,
                       uint8_t **record) {
     struct vr_trace_file *file = &writer->file;
@@ -364,8 +366,8 @@ static void write_event(struct vr_trace_writer *writer, const struct vr_event *e
 }
 
 /*
- * A reader may pass over it, so it defines nothing, is no event that is counted, and its time is from the record
- * before without moving it on.
+ * A reader may pass over it, so it defines nothing, is no event that is counted, and its time is
+ * from the record before without moving it on.
  */
 static void write_transfer(struct vr_trace_writer *writer, const struct vr_event *event) {
     struct vr_trace_file *file = &writer->file;

@@ -2,12 +2,12 @@
 /*
  * trace_writer.h: events of pools as records of a trace file.
  *
- *  (1) Any thread may write at any time; one lock of the writer puts the records in one order, which for
- *      every block is the order of what happened to it. It is held for the encoding of one event, and
- *      now and then for the calls that a new chunk takes.
+ *  (1) Any thread may write at any time; one lock of the writer puts the records in one order,
+ *      which for every block is the order of what happened to it. It is held for the encoding of
+ *      one event, and now and then for the calls that a new chunk takes.
  *  (2) Nothing here fails for the caller: an event that cannot be written is counted as lost.
- *  (3) Texts of frames are made without the lock: that asks the program's loader, which may be inside an
- *      allocation of another thread.
+ *  (3) Texts of frames are made without the lock: that asks the program's loader, which may be
+ *      inside an allocation of another thread.
  *  (4) A forked child writes nothing: the file is its parent's.
  */
 #ifndef VR_TRACE_WRITER_H

@@ -9,13 +9,15 @@
  *      | sites    |-> who asks: tag, queue and stack, and what all blocks of one such
  *      +----------+   site sum up to, now and at the peak
  *
- *  (1) `turn` (turn.h) guards records, sites' sums and totals. It is held for some tens of instructions, never
- *      across a call, so a thread may take it inside its caches (core/cache/thread.h). A signal handler that
- *      interrupts its holder does not get it and goes away: its record is lost.
- *  (2) Room is made outside, by vr_track_prepare, under `room`: memory is never asked for inside (1).
+ *  (1) `turn` (turn.h) guards records, sites' sums and totals. It is held for some tens of
+ *      instructions, never across a call, so a thread may take it inside its caches
+ *      (core/cache/thread.h). A signal handler that interrupts its holder does not get it and goes
+ *      away: its record is lost.
+ *  (2) Room is made outside, by vr_track_prepare, under `room`: memory is never asked for inside
+ *      (1).
  *  (3) A record that gets no memory is lost and counted; the allocation it is about goes on.
- *  (4) What was live at the peak is known without a copy: each new peak raises `epoch`, and a site keeps
- *      what it had then when it is changed for the first time after it.
+ *  (4) What was live at the peak is known without a copy: each new peak raises `epoch`, and a site
+ *      keeps what it had then when it is changed for the first time after it.
  *  (5) A site without live blocks whose sums at the peak are 0 may be used for another one.
  *  (6) A prepared record has an id and counts for nothing until it is committed.
  */
@@ -89,23 +91,25 @@ struct vr_track_config {
 
 /* NULL with the error set when memory is out. */
 struct vr_track *vr_track_make(const struct vr_track_config *config, const char *operation);
-/* Drops a reference: the maker's, or that of a list (tracks.h). The last one frees it. NULL is allowed. */
+/* Drops a reference: the maker's, or that of a list (tracks.h). The last one frees it. NULL is
+   allowed. */
 void vr_track_free(struct vr_track *track);
 /* The pool has ended: nobody finds it any more. */
 void vr_track_end(struct vr_track *track);
 
-/* Room for one more record of that site: its number, or 0 with the record counted as lost. `label` NULL:
-   none; one that gets no memory is left out. Not inside caches. Its owner commits or drops it. */
+/* Room for one more record of that site: its number, or 0 with the record counted as lost. `label`
+   NULL: none; one that gets no memory is left out. Not inside caches. Its owner commits or drops
+   it. */
 uint32_t vr_track_prepare(struct vr_track *track, const struct vr_site_key *key,
                           const struct vr_track_label *label);
 void vr_track_drop(struct vr_track *track, uint32_t number);
 
-/* The prepared record is that of a block from now on; its id. Number 0, here and below, is that of a block
-   whose record was lost: it counts in the totals, and no more. */
+/* The prepared record is that of a block from now on; its id. Number 0, here and below, is that of
+   a block whose record was lost: it counts in the totals, and no more. */
 uint64_t vr_track_commit(struct vr_track *track, uint32_t number, uint64_t addr, uint64_t requested,
                          uint64_t held, uint32_t memory);
-/* Both at once for memory of the device, if there is room and the site is known: else 0, and nothing has happened. *site is a guess,
-   and becomes a better one. */
+/* Both at once for memory of the device, if there is room and the site is known: else 0, and
+   nothing has happened. *site is a guess, and becomes a better one. */
 uint32_t vr_track_quick(struct vr_track *track, const struct vr_site_key *key, uint32_t *site,
                         uint64_t addr, uint64_t requested, uint64_t held, uint64_t *id);
 /* What listeners want to know of a record; all 0 where there is none. */
@@ -122,7 +126,8 @@ struct vr_track_size {
 };
 void vr_track_resize(struct vr_track *track, uint32_t number, struct vr_track_size before,
                      struct vr_track_size after, struct vr_track_brief *brief);
-/* The live records from number *at on, up to `room` of them, and where to go on; 0 behind the last. */
+/* The live records from number *at on, up to `room` of them, and where to go on; 0 behind the
+   last. */
 uint32_t vr_track_list(struct vr_track *track, uint32_t *at, struct vr_track_view *views,
                        uint32_t room);
 /* The record of that number; false: it is none of a live block. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * track_room.c: memory for records, labels and sites, which is asked for outside; the beginning and the end
- * of a track. See track.h.
+ * track_room.c: memory for records, labels and sites, which is asked for outside; the beginning and
+ * the end of a track. See track.h.
  */
 #include "track/track_table.h"
 

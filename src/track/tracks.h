@@ -18,7 +18,8 @@ struct vr_tracks {
     uint32_t count;
 };
 
-/* Only those of this process, not of the one it was forked from. False: no memory, with the error set. */
+/* Only those of this process, not of the one it was forked from. False: no memory, with the error
+   set. */
 bool vr_tracks_find(const struct vr_tracks_filter *filter, struct vr_tracks *tracks,
                     const char *operation);
 void vr_tracks_let_go(struct vr_tracks *tracks);
@@ -39,7 +40,8 @@ struct vr_live_filter {
 
 bool vr_live_is(const struct vr_live_filter *filter, const struct vr_track_view *view);
 
-/* All blocks of the list that pass, in no order; NULL with *count 0 when there are none. False: no memory. */
+/* All blocks of the list that pass, in no order; NULL with *count 0 when there are none. False: no
+   memory. */
 bool vr_live_gather(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
                     struct vr_live_ref **refs, uint64_t *count, const char *operation);
 

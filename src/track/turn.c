@@ -27,8 +27,9 @@ static void rest(unsigned round) {
     }
 }
 
-/* Ends the owner's way: keeps (2). A system that refuses the barrier later gets time instead: an owner who goes
-   inside by the old rule at this very moment has its store out long before the sleep is over. */
+/* Ends the owner's way: keeps (2). A system that refuses the barrier later gets time instead: an
+   owner who goes inside by the old rule at this very moment has its store out long before the sleep
+   is over. */
 static void share(struct vr_turn *turn) {
     vr_store(&turn->alone, 0, VR_SEQ_CST);
     if (vr_load(&vr_turn_biased, VR_RELAXED) && !vr_os_barrier()) {
@@ -57,7 +58,8 @@ bool vr_turn_take_slow(struct vr_turn *turn, uint64_t self) {
     return true;
 }
 
-/* The owner is inside by both ways for a moment, so that a signal handler keeps out: keeps (3) and (4). */
+/* The owner is inside by both ways for a moment, so that a signal handler keeps out: keeps (3) and
+   (4). */
 static void begin_alone(struct vr_turn *turn, uint64_t self) {
     vr_store(&turn->owner, self, VR_RELAXED);
     vr_store(&turn->inside, 1, VR_SEQ_CST);

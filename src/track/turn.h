@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * turn.h: whose turn it is: a lock for some tens of instructions, which costs its most regular user no locked
- * instruction.
+ * turn.h: whose turn it is: a lock for some tens of instructions, which costs its most regular user
+ * no locked instruction.
  *
  *  (1) Whoever moves `holder` from 0 to its own number by compare-and-swap has the turn.
- *  (2) One thread is the owner, for good: the first that came often enough in a row. While `alone` is set it
- *      has the turn by a plain store. The two sides meet like this, B being a barrier or, on the owner's
- *      side, its promise (vr_os_barrier):
+ *  (2) One thread is the owner, for good: the first that came often enough in a row. While `alone`
+ *      is set it has the turn by a plain store. The two sides meet like this, B being a barrier or,
+ *      on the owner's side, its promise (vr_os_barrier):
  *          owner:   inside = 1;        B;  if (!alone) inside = 0, and the way of (1)
  *          others:  (1), then alone = 0; B;  while (inside) rest
  *      Whatever the order, at least one of them sees the other.
- *  (3) Only the owner sets `alone`, while it has the turn by (1), when it came often enough in a row again;
- *      each time that others end it, more is needed, so that threads who take turns pay little for it.
- *  (4) A thread that has the turn may be interrupted by a signal handler that wants it too: that one finds
- *      its own number in `holder`, or `inside` set by itself, and goes away.
+ *  (3) Only the owner sets `alone`, while it has the turn by (1), when it came often enough in a
+ *      row again; each time that others end it, more is needed, so that threads who take turns pay
+ *      little for it.
+ *  (4) A thread that has the turn may be interrupted by a signal handler that wants it too: that
+ *      one finds its own number in `holder`, or `inside` set by itself, and goes away.
  *
- * Without such a barrier, and under ThreadSanitizer, which does not know it, both sides use sequentially
- * consistent stores and loads, and it is as dear as (1).
+ * Without such a barrier, and under ThreadSanitizer, which does not know it, both sides use
+ * sequentially consistent stores and loads, and it is as dear as (1).
  */
 #ifndef VR_TURN_H
 #define VR_TURN_H

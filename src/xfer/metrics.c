@@ -23,8 +23,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/size_text.h"
 #include "track/event.h"
 #include "xfer/xfer_calls.h"
 
@@ -273,11 +275,8 @@ vram_status vram_transfer_stats_get(vram_device *handle, vram_transfer_direction
     return status;
 }
 
-uint64_t vram_transfer_stats_percentile(const vram_transfer_stats *stats, uint32_t percent) {
+static uint64_t percentile(const struct vram_transfer_stats *stats, uint32_t percent) {
     uint64_t total = 0, below = 0;
-    if (!stats || stats->size < sizeof *stats) {
-        return 0;
-    }
     for (int i = 0; i < VRAM_TRANSFER_BUCKETS; i++) {
         total += stats->histogram[i];
     }
@@ -292,66 +291,118 @@ uint64_t vram_transfer_stats_percentile(const vram_transfer_stats *stats, uint32
     return stats->max_latency_ns;
 }
 
-/* ----------------------------------------------------------------------- JSON */
-
-static void write_cell(vram_json *json, uint32_t direction, uint32_t route,
-                       const struct vram_transfer_stats *stats) {
-    vram_json_object_begin(json, NULL);
-    vram_json_text(json, "direction",
-                   vr_transfer_direction_name((vram_transfer_direction)direction));
-    vram_json_text(json, "route", vr_transfer_route_name((vram_transfer_route)route));
-    vram_json_unsigned(json, "started", stats->started);
-    vram_json_unsigned(json, "operations", stats->operations);
-    vram_json_unsigned(json, "failures", stats->failures);
-    vram_json_unsigned(json, "bytes", stats->bytes);
-    vram_json_unsigned(json, "busy_ns", stats->busy_ns);
-    vram_json_unsigned(json, "waited_ns", stats->waited_ns);
-    vram_json_unsigned(json, "stalls", stats->stalls);
-    vram_json_unsigned(json, "stall_ns", stats->stall_ns);
-    vram_json_unsigned(json, "latency_ns", stats->latency_ns);
-    vram_json_unsigned(json, "min_latency_ns", stats->min_latency_ns);
-    vram_json_unsigned(json, "max_latency_ns", stats->max_latency_ns);
-    vram_json_number(json, "bytes_per_second", stats->bytes_per_second);
-    vram_json_number(json, "overlap", stats->overlap);
-    vram_json_array_begin(json, "histogram");
-    for (int i = 0; i < VRAM_TRANSFER_BUCKETS; i++) {
-        if (stats->histogram[i]) {
-            vram_json_object_begin(json, NULL);
-            vram_json_value(json, "below_ns",
-                            (vram_value){UINT64_C(2) << i, i < VRAM_TRANSFER_BUCKETS - 1});
-            vram_json_unsigned(json, "operations", stats->histogram[i]);
-            vram_json_object_end(json);
-        }
-    }
-    vram_json_array_end(json);
-    vram_json_object_end(json);
+uint64_t vram_transfer_stats_percentile(const vram_transfer_stats *stats, uint32_t percent) {
+    return stats && stats->size >= sizeof *stats ? percentile(stats, percent) : 0;
 }
 
-vram_status vram_transfer_stats_json(vram_device *handle, vram_json *json, const char *key) {
-    static const char operation[] = "vram_transfer_stats_json";
-    void *entered;
-    if (!json) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the writer is NULL");
+/* --------------------------------------------------------------------- report */
+
+static void cell_json(struct vr_json *json, uint32_t direction, uint32_t route,
+                      const struct vram_transfer_stats *stats) {
+    vr_json_object_begin(json, NULL);
+    vr_json_text(json, "direction", vr_transfer_direction_name((vram_transfer_direction)direction));
+    vr_json_text(json, "route", vr_transfer_route_name((vram_transfer_route)route));
+    vr_json_unsigned(json, "started", stats->started);
+    vr_json_unsigned(json, "operations", stats->operations);
+    vr_json_unsigned(json, "failures", stats->failures);
+    vr_json_unsigned(json, "bytes", stats->bytes);
+    vr_json_unsigned(json, "busy_ns", stats->busy_ns);
+    vr_json_unsigned(json, "waited_ns", stats->waited_ns);
+    vr_json_unsigned(json, "stalls", stats->stalls);
+    vr_json_unsigned(json, "stall_ns", stats->stall_ns);
+    vr_json_unsigned(json, "latency_ns", stats->latency_ns);
+    vr_json_unsigned(json, "min_latency_ns", stats->min_latency_ns);
+    vr_json_unsigned(json, "max_latency_ns", stats->max_latency_ns);
+    vr_json_number(json, "bytes_per_second", stats->bytes_per_second);
+    vr_json_number(json, "overlap", stats->overlap);
+    vr_json_array_begin(json, "histogram");
+    for (int i = 0; i < VRAM_TRANSFER_BUCKETS; i++) {
+        if (stats->histogram[i]) {
+            vr_json_object_begin(json, NULL);
+            vr_json_value(json, "below_ns",
+                          (vram_value){UINT64_C(2) << i, i < VRAM_TRANSFER_BUCKETS - 1});
+            vr_json_unsigned(json, "operations", stats->histogram[i]);
+            vr_json_object_end(json);
+        }
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vr_json_array_end(json);
+    vr_json_object_end(json);
+}
+
+static void cell_text(struct vr_writer *writer, uint32_t direction, uint32_t route,
+                      const struct vram_transfer_stats *stats) {
+    char size[VRAM_SIZE_TEXT_MAX];
+    vr_writer_line(
+        writer,
+        "  %-9s  %-11s  %llu of %llu ended, %llu failed; %s at %.3g GB/s, overlap "
+        "%.0f %%; %llu ns at 50 %%, %llu ns at 99 %%, %llu ns at most; %llu stalls",
+        vr_transfer_direction_name((vram_transfer_direction)direction),
+        vr_transfer_route_name((vram_transfer_route)route), (unsigned long long)stats->operations,
+        (unsigned long long)stats->started, (unsigned long long)stats->failures,
+        vr_size_format(stats->bytes, size), stats->bytes_per_second / 1e9, stats->overlap * 100,
+        (unsigned long long)percentile(stats, 50), (unsigned long long)percentile(stats, 99),
+        (unsigned long long)stats->max_latency_ns, (unsigned long long)stats->stalls);
+}
+
+/* Writes each cell that has counted something; `json` NULL: as text. How many there are. */
+static uint32_t write_cells(struct vr_metrics *metrics, struct vr_writer *writer,
+                            struct vr_json *json) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; metrics && i < DIRECTIONS * ROUTES; i++) {
+        struct vram_transfer_stats stats = {.size = sizeof stats};
+        read_cell(metrics, &metrics->cells[i / ROUTES][i % ROUTES], &stats);
+        if (stats.started || stats.stalls || stats.waited_ns) {
+            count++;
+            if (json) {
+                cell_json(json, i / ROUTES, i % ROUTES, &stats);
+            } else {
+                cell_text(writer, i / ROUTES, i % ROUTES, &stats);
+            }
+        }
+    }
+    return count;
+}
+
+static vram_status write_json(struct vr_metrics *metrics, struct vr_writer *writer,
+                              const char *operation) {
+    struct vr_json json;
+    vr_json_document_begin(&json, writer);
+    vr_json_object_begin(&json, NULL);
+    vr_json_text(&json, "schema", "vram.transfers/1");
+    vr_json_array_begin(&json, "transfers");
+    write_cells(metrics, writer, &json);
+    vr_json_array_end(&json);
+    vr_json_object_end(&json);
+    return vr_json_document_end(&json, operation);
+}
+
+static vram_status write_text(struct vr_metrics *metrics, struct vr_writer *writer,
+                              const char *operation) {
+    vr_writer_line(writer, "transfers by direction and route:");
+    if (!write_cells(metrics, writer, NULL)) {
+        vr_writer_line(writer, "  none");
+    }
+    return vr_writer_end(writer, operation);
+}
+
+vram_status vram_transfer_stats_write(vram_device *handle, vram_report_format format,
+                                      vram_write_fn *write, void *user) {
+    static const char operation[] = "vram_transfer_stats_write";
+    struct vr_writer writer;
+    void *entered;
+    vram_status status = vr_writer_begin(&writer, format, write, user, operation);
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    }
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_device_object *device = entered;
     struct vr_metrics *metrics = metrics_of(device, false);
-    vram_json_object_begin(json, key);
-    vram_json_array_begin(json, "transfers");
-    for (uint32_t i = 0; metrics && i < DIRECTIONS * ROUTES; i++) {
-        struct vram_transfer_stats stats = {.size = sizeof stats};
-        read_cell(metrics, &metrics->cells[i / ROUTES][i % ROUTES], &stats);
-        if (stats.started || stats.stalls || stats.waited_ns) {
-            write_cell(json, i / ROUTES, i % ROUTES, &stats);
-        }
-    }
-    vram_json_array_end(json);
-    vram_json_object_end(json);
+    status = format == VRAM_REPORT_JSON ? write_json(metrics, &writer, operation)
+                                        : write_text(metrics, &writer, operation);
     vr_leave(device);
-    return VRAM_OK;
+    return status;
 }
 
 /* ---------------------------------------------------------------------- names */

@@ -14,7 +14,7 @@
 #define VR_METRICS_H
 
 #include "device/objects.h"
-#include "vram/transfer_stats.h"
+#include "vram/transfer.h"
 
 struct vr_metrics;
 

@@ -12,7 +12,7 @@
 #include "vram/pinned.h"
 #include "vram/readback.h"
 #include "vram/stream.h"
-#include "vram/transfer_stats.h"
+#include "vram/transfer.h"
 
 vram_status vr_async_of_point(vram_point point, const char *operation, vram_async *async);
 vram_status vr_async_close(vram_async *async); /* vram_async_end; async.c */

@@ -22,6 +22,7 @@
  * tests/unit/test_unchanged*.c prove.
  */
 #include "check/suite.h"
+#include "json_out.h"
 
 #include "base/handle.h"
 #include "base/memory.h"
@@ -417,37 +418,31 @@ static void run_case(const struct plan *plan, const struct check_case *which,
     }
 }
 
-static bool write_stdout(void *user, const char *text, size_t bytes) {
-    (void)user;
-    return fwrite(text, 1, bytes, stdout) == bytes;
-}
-
 static void report(const struct plan *plan, const struct totals *totals) {
-    vram_json json;
+    struct json_out json;
     if (!plan->json) {
         printf("%s: %" PRIu64 " cases, %" PRIu64 " runs, %" PRIu64 " faults injected\n",
                plan->backend, totals->cases, totals->runs, totals->faults);
         printf("%" PRIu64 " failures, %" PRIu64 " leaks\n", totals->failures, totals->leaks);
         return;
     }
-    vram_json_begin(&json, write_stdout, NULL, true);
-    vram_json_object_begin(&json, NULL);
-    vram_json_text(&json, "schema", "vram.faults/1");
-    vram_json_text(&json, "backend", plan->backend);
-    vram_json_text(&json, "sim", plan->sim);
-    vram_json_unsigned(&json, "cases", totals->cases);
-    vram_json_unsigned(&json, "runs", totals->runs);
-    vram_json_unsigned(&json, "faults_injected", totals->faults);
-    vram_json_object_begin(&json, "faults_by_source");
+    json_begin(&json, stdout);
+    json_object_begin(&json, NULL);
+    json_text(&json, "schema", "vram.faults/1");
+    json_text(&json, "backend", plan->backend);
+    json_text(&json, "sim", plan->sim);
+    json_unsigned(&json, "cases", totals->cases);
+    json_unsigned(&json, "runs", totals->runs);
+    json_unsigned(&json, "faults_injected", totals->faults);
+    json_object_begin(&json, "faults_by_source");
     for (int i = 0; i < SOURCE_COUNT; i++) {
-        vram_json_unsigned(&json, source_names[i], totals->by_source[i]);
+        json_unsigned(&json, source_names[i], totals->by_source[i]);
     }
-    vram_json_object_end(&json);
-    vram_json_unsigned(&json, "failures", totals->failures);
-    vram_json_unsigned(&json, "leaks", totals->leaks);
-    vram_json_object_end(&json);
-    vram_json_end(&json);
-    putchar('\n');
+    json_object_end(&json);
+    json_unsigned(&json, "failures", totals->failures);
+    json_unsigned(&json, "leaks", totals->leaks);
+    json_object_end(&json);
+    json_end(&json);
 }
 
 static int usage(void) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stranger's program on libvram-compute: products end with their pool, and failures are in libvram's error record. */
+/* A stranger's program on libvram-compute: products end with their pool, and failures are in
+   libvram's error record. */
 #include <vram/auto.h>
 #include <vram/compute.h>
 #include <vram/vram.h>

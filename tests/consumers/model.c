@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stranger's program on libvram-model. Its failures are in libvram's error record, and its memory comes from
-   libvram's allocator. */
+/* A stranger's program on libvram-model. Its failures are in libvram's error record, and its memory
+   comes from libvram's allocator. */
 #include <vram/model.h>
 #include <vram/vram.h>
 

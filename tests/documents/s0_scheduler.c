@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s0_scheduler.c: the code of document S0: buffers that products take from a pool, and results that arrive later.
+ * s0_scheduler.c: the code of document S0: buffers that products take from a pool, and results that
+ * arrive later.
  */
 #include "sample.h"
 
@@ -220,7 +221,8 @@ static void reuse_buffers(struct sample_world *world) {
     hold(scheduler_stats(scheduler).misses == misses);
     must(vram_scheduler_destroy(scheduler));
 
-    /* Avoid: a scheduler for each. It works; the memory is the pool's, and it is reused all the same. */
+    /* Avoid: a scheduler for each. It works; the memory is the pool's, and it is reused all the
+       same. */
     uint64_t reserved = sample_stats(world->pool).reserved_bytes;
     for (uint32_t batch = 0; batch < BATCHES; batch++) {
         scheduler = scheduler_new(world);

@@ -7,6 +7,7 @@
 #include "sample.h"
 
 #include <pthread.h>
+#include <vram/compat.h>
 
 static bool append(void *user, const char *text, size_t bytes) {
     char *report = user;
@@ -57,10 +58,10 @@ static void memory_tracking(struct sample_world *world) {
         must(vram_buffer_create(pool, 4096, world->queue, NULL, &managed));
     }
     must(vram_buffer_create(pool, 1 * MIB, world->queue, &named, &forgotten));
-    must(vram_leaks_write(&all, VRAM_LEAK_TEXT, append, report, &leaks));
+    must(vram_leaks_write(&all, VRAM_REPORT_TEXT, append, report, &leaks));
     hold(leaks.blocks == 1 && leaks.bytes == 1 * MIB && strstr(report, "node_positions"));
     must(vram_buffer_destroy(forgotten));
-    must(vram_leaks_write(&all, VRAM_LEAK_TEXT, append, report, &leaks));
+    must(vram_leaks_write(&all, VRAM_REPORT_TEXT, append, report, &leaks));
     hold(leaks.blocks == 0);
 
     /* MultiStreamManager: three non-blocking streams, in turn. */
@@ -286,10 +287,10 @@ static void comparison(struct sample_world *world) {
 
     static char report[4096];
     report[0] = '\0';
-    must(vram_leaks_write(&all, VRAM_LEAK_TEXT, append, report, &leaks)); /* leak detection */
+    must(vram_leaks_write(&all, VRAM_REPORT_TEXT, append, report, &leaks)); /* leak detection */
     hold(leaks.blocks == 1 && strstr(report, "nodes"));
     must(vram_named_destroy(manager));
-    must(vram_leaks_write(&all, VRAM_LEAK_TEXT, append, report, &leaks));
+    must(vram_leaks_write(&all, VRAM_REPORT_TEXT, append, report, &leaks));
     hold(leaks.blocks == 0);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * samples BACKEND [PART]: every block of code of the five documents, as a program of today writes it, one after the other,
- * each on a device of its own; with PART only those whose features or title it is a part of. README.md here says which
- * block is which. Exit code 1 at the first that does not hold, or that leaves anything behind.
+ * samples BACKEND [PART]: every block of code of the five documents, as a program of today writes
+ * it, one after the other, each on a device of its own; with PART only those whose features or
+ * title it is a part of. README.md here says which block is which. Exit code 1 at the first that
+ * does not hold, or that leaves anything behind.
  */
 #include "sample.h"
 
@@ -15,7 +16,8 @@ _Noreturn void sample_failed(const char *file, int line, const char *what) {
     exit(1);
 }
 
-/* The usual start of a program. Work of the simulated devices is late, so that nobody relies on its being done. */
+/* The usual start of a program. Work of the simulated devices is late, so that nobody relies on its
+   being done. */
 static struct sample_world sample_begin(const char *backend) {
     struct sample_world world = {.simulated = strcmp(backend, "sim") == 0};
     vram_context_options options = {.size = sizeof options,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * example_faults: an example, built into this program, with one call after the other failing: of the host's memory,
- * and of the simulated driver, which it is given in the place of the host and which
- * answers some calls with a success that cannot be. Whichever way it ends, by itself
- * or by exit(), nothing is left: no object, no byte. An example that succeeds has the exit code 0, one that
- * fails 1.
+ * example_faults: an example, built into this program, with one call after the other failing: of
+ * the host's memory, and of the simulated driver, which it is given in the place of the host and
+ * which answers some calls with a success that cannot be. Whichever way it ends, by itself or by
+ * exit(), nothing is left: no object, no byte. An example that succeeds has the exit code 0, one
+ * that fails 1.
  */
 #include "base/error.h"
 #include "base/handle.h"
@@ -64,7 +64,8 @@ static bool is_clean_on_sim(const char *fault, unsigned nth, int *code) {
     return clean;
 }
 
-/* The first calls one by one, which make the objects; later ones, which are much alike, with gaps. */
+/* The first calls one by one, which make the objects; later ones, which are much alike, with
+   gaps. */
 static unsigned next_call(unsigned nth) {
     return nth + 1 + nth / 12;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_blas.h: cuBLAS, hipBLAS, CLBlast and a CBLAS for tests: real shared objects that compute what the real ones
- * do, in the order of their streams, by the tests' own drivers.
+ * fake_blas.h: cuBLAS, hipBLAS, CLBlast and a CBLAS for tests: real shared objects that compute
+ * what the real ones do, in the order of their streams, by the tests' own drivers.
  *
- * Each keeps to the documented rules of its library and counts what breaks them: a product without a stream, in
- * another context or on another device than the handle's, a handle in two calls at once, one workspace for two
- * streams, leading dimensions that are too small.
+ * Each keeps to the documented rules of its library and counts what breaks them: a product without
+ * a stream, in another context or on another device than the handle's, a handle in two calls at
+ * once, one workspace for two streams, leading dimensions that are too small.
  *
  * A test takes the control table: dlopen the same path, dlsym fake_blas_control.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_blas_plan.h: what the libraries of fake_blas.h share: the plan of failing calls, and the control table. */
+/* fake_blas_plan.h: what the libraries of fake_blas.h share: the plan of failing calls, and the
+   control table. */
 #ifndef FAKE_BLAS_PLAN_H
 #define FAKE_BLAS_PLAN_H
 

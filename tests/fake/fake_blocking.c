@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_blocking.c: CUDA's copies that end before they return. The library never calls them; `vram bench copy`
- * does, as the measure of its own.
+ * fake_blocking.c: CUDA's copies that end before they return. The library never calls them; `vram
+ * bench copy` does, as the measure of its own.
  */
 #include "fake/fake_state.h"
 

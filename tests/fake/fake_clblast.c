@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_clblast.c: CLBlast over the tests' own OpenCL driver: operands are read in the order of the queue, and the
- * result is written there. Rows of which a part belongs to somebody else are left as they are.
+ * fake_clblast.c: CLBlast over the tests' own OpenCL driver: operands are read in the order of the
+ * queue, and the result is written there. Rows of which a part belongs to somebody else are left as
+ * they are.
  */
 #include "fake/fake_blas_plan.h"
 

@@ -3,11 +3,11 @@
  * fake_cuda.h: a CUDA driver and a HIP runtime for tests, real shared objects over host memory.
  *
  * libvram loads them like any driver (the option cuda_library, or VRAM_CUDA_LIBRARY). Both are made
- * of the same sources; which symbols they export says the table, see tools/driver-table. Device memory
- * is addresses without access, backed by a file in memory that only the fake's engine thread reads
- * and writes, so a device pointer followed by the host faults as it would with a GPU. Streams run
- * beside each other and behind the caller; contexts, captures and sticky errors behave as NVIDIA
- * documents them.
+ * of the same sources; which symbols they export says the table, see tools/driver-table. Device
+ * memory is addresses without access, backed by a file in memory that only the fake's engine thread
+ * reads and writes, so a device pointer followed by the host faults as it would with a GPU. Streams
+ * run beside each other and behind the caller; contexts, captures and sticky errors behave as
+ * NVIDIA documents them.
  *
  * Environment, read at the first call; FAKE_HIP_ for HIP:
  *   FAKE_CUDA_DEVICES=N     devices (1; 0 makes cuInit answer "no device")
@@ -83,11 +83,11 @@ struct fake_cuda_control {
     void (*host_functions)(bool are_called);
     /* Small pinned blocks start that many bytes inside a page, as behind somebody else's. */
     void (*pinned_offset)(unsigned bytes);
-    /* Giving page-locked memory back takes a millisecond, and waits for the kernels of all devices, as drivers do:
-       that it had to is a violation. */
+    /* Giving page-locked memory back takes a millisecond, and waits for the kernels of all devices,
+       as drivers do: that it had to is a violation. */
     void (*free_waits)(bool waits);
-    /* Page-locked memory that is given back is held up until this is called with false, as behind a stream of the
-       program's own that waits for something. */
+    /* Page-locked memory that is given back is held up until this is called with false, as behind a
+       stream of the program's own that waits for something. */
     void (*free_held)(bool held);
 
     /* The calling thread's context stack: NULL when empty. push_other pushes the program's own. */

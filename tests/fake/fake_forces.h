@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_forces.h: the kernel of examples/forces for drivers that know kernels by name: its own text, compiled as
- * C. Arguments: positions, velocities, forces, offsets, edges, cells, result, count, bits, stage.
+ * fake_forces.h: the kernel of examples/forces for drivers that know kernels by name: its own text,
+ * compiled as C. Arguments: positions, velocities, forces, offsets, edges, cells, result, count,
+ * bits, stage.
  */
 #ifndef FAKE_FORCES_H
 #define FAKE_FORCES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_gpu_blas.c: cuBLAS, or with FAKE_BLAS_HIP hipBLAS, over the tests' own driver: a product is a launch of the
- * kernel vram_matmul, which the driver knows by name.
+ * fake_gpu_blas.c: cuBLAS, or with FAKE_BLAS_HIP hipBLAS, over the tests' own driver: a product is
+ * a launch of the kernel vram_matmul, which the driver knows by name.
  */
 #include "fake/fake_blas_plan.h"
 #include "fake/fake_cuda.h"
@@ -64,7 +64,8 @@ static bool find(void *library, const char *name, void *function) {
     return found != NULL;
 }
 
-/* Handles are made by several threads at once; what is there is written once, and read without a lock. */
+/* Handles are made by several threads at once; what is there is written once, and read without a
+   lock. */
 static bool find_driver(void) {
     void *library = dlopen(DRIVER, RTLD_NOW | RTLD_NOLOAD);
     struct driver now;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_kernel.c: modules, which are texts with entries in them, and kernels, which the fake knows by
- * name: nobody here can run a GPU's code.
+ * fake_kernel.c: modules, which are texts with entries in them, and kernels, which the fake knows
+ * by name: nobody here can run a GPU's code.
  */
 #include "fake/fake_engine.h"
 #include "fake/fake_forces.h"
@@ -51,7 +51,8 @@ static bool scale(struct fake_device *device, const struct fake_launch *launch) 
     return true;
 }
 
-/* Waits until the word is not 0, or its time is over; (word, ns). The engine looks again and again. */
+/* Waits until the word is not 0, or its time is over; (word, ns). The engine looks again and
+   again. */
 static bool gate_is_open(const struct fake_launch *launch) {
     const uint32_t *word = (const uint32_t *)(uintptr_t)launch->values[0];
     return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0 ||
@@ -103,8 +104,9 @@ static bool scatter(struct fake_device *device, const struct fake_launch *launch
     return true;
 }
 
-/* Gives back what it takes, as cli/bench/ring_code.cu has it; (control, ns, unused). The ring lies in memory of the
-   host. The engine looks again and again, and each time all that is there is worked off. */
+/* Gives back what it takes, as cli/bench/ring_code.cu has it; (control, ns, unused). The ring lies
+   in memory of the host. The engine looks again and again, and each time all that is there is
+   worked off. */
 static bool ring_may_end(const struct fake_launch *launch) {
     vram_ring_peer peer;
     if (vram_ring_peer_open((vram_ring_control *)(uintptr_t)launch->values[0], &peer) != 0) {
@@ -120,8 +122,8 @@ static bool ring_may_end(const struct fake_launch *launch) {
 }
 
 /*
- * examples/forces: what a stage reads is taken out of device memory, and what it writes is put back, so that a
- * stray address is found as it is for the others.
+ * examples/forces: what a stage reads is taken out of device memory, and what it writes is put
+ * back, so that a stray address is found as it is for the others.
  */
 static bool forces(struct fake_device *device, const struct fake_launch *launch) {
     enum { READS = 0, WRITES = 1, POINTERS = 7 };

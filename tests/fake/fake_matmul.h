@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_matmul.h: the kernel of src/compute for drivers that know kernels by name, as matmul.cu and matmul_opencl.h
- * have it. Arguments: a, b, c, then the eleven numbers of enum fake_matmul_number.
+ * fake_matmul.h: the kernel of src/compute for drivers that know kernels by name, as matmul.cu and
+ * matmul_opencl.h have it. Arguments: a, b, c, then the eleven numbers of enum fake_matmul_number.
  */
 #ifndef FAKE_MATMUL_H
 #define FAKE_MATMUL_H

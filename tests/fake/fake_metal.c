@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_metal.c: the runtime: classes, selectors, the way of a message, autorelease pools, the fault plan. */
+/* fake_metal.c: the runtime: classes, selectors, the way of a message, autorelease pools, the fault
+   plan. */
 #include "fake/fake_metal.h"
 #include "fake/strike.h"
 
@@ -44,8 +45,8 @@ static struct strike plan = {.names = names, .count = NAME_COUNT, .last = ""};
 static uint64_t violations;
 static const char *first_violation = "";
 static long live;
-/* Static storage of threads: what a library that was loaded late has otherwise is freed behind the back of
-   checkers of races. */
+/* Static storage of threads: what a library that was loaded late has otherwise is freed behind the
+   back of checkers of races. */
 #define THREAD _Thread_local __attribute__((tls_model("initial-exec")))
 
 static THREAD int commit_code;
@@ -172,7 +173,8 @@ bool fake_metal_is(const void *pointer, enum fake_kind kind) {
 
 /* ------------------------------------------------------------------ messages */
 
-/* What nobody receives, or was struck, gives nothing: 0 in both registers that a result may be in. */
+/* What nobody receives, or was struck, gives nothing: 0 in both registers that a result may be
+   in. */
 static struct vr_mtl_size_and_align nothing(void) {
     return (struct vr_mtl_size_and_align){0, 0};
 }
@@ -187,8 +189,8 @@ void (*fake_metal_lookup(void *receiver, const char *const *selector))(void) {
     return functions[message];
 }
 
-/* The registers of all arguments are kept, so that the function finds them, and what lies on the stack stays
-   where it is. */
+/* The registers of all arguments are kept, so that the function finds them, and what lies on the
+   stack stays where it is. */
 #if defined(__x86_64__)
 __asm__(".text\n.globl objc_msgSend\n.type objc_msgSend, @function\nobjc_msgSend:\n"
         "  endbr64\n"

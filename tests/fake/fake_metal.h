@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_metal.h: Metal and an Objective-C runtime over host memory, as one shared library, written from
- * Apple's documentation. Objects have kinds and are counted; a message to the wrong kind of object, to one
- * that is gone, or against the rules that Apple states (whole words for the copying engine, one encoder at
- * a time, nothing behind a commit) is a violation. Command buffers run on a thread for each queue, and a
- * thread of its own tells of their end, in order or not.
+ * fake_metal.h: Metal and an Objective-C runtime over host memory, as one shared library, written
+ * from Apple's documentation. Objects have kinds and are counted; a message to the wrong kind of
+ * object, to one that is gone, or against the rules that Apple states (whole words for the copying
+ * engine, one encoder at a time, nothing behind a commit) is a violation. Command buffers run on a
+ * thread for each queue, and a thread of its own tells of their end, in order or not.
  *
- *   FAKE_METAL_DEVICES=N  how many (1)        FAKE_METAL_MEMORY=BYTES  recommended working set (4 GiB)
+ *   FAKE_METAL_DEVICES=N  how many (1)        FAKE_METAL_MEMORY=BYTES  recommended working set (4
+ *                         GiB)
  *   FAKE_METAL_DELAY=US   of each buffer (0)  FAKE_METAL_UNORDERED=1   ends are told newest first
  *   FAKE_METAL_OLD=1      buffers tell no address
- *   FAKE_METAL_FAIL=NAME:N:CODE[:forever]     the n-th message or function NAME (as metal_api.h names it; any)
+ *   FAKE_METAL_FAIL=NAME:N:CODE[:forever]     the n-th message or function NAME (as metal_api.h
+ *                                             names it; any)
  *                         gives nothing; a commit ends with that code
  *
- *   fake_metal.c         the runtime: classes, selectors, the way of a message, autorelease pools, the plan
+ *   fake_metal.c         the runtime: classes, selectors, the way of a message, autorelease pools,
+ *                        the plan
  *   fake_metal_object.c  devices, heaps, buffers, strings, errors
  *   fake_metal_work.c    queues, command buffers and events
  *   fake_metal_encode.c  encoders

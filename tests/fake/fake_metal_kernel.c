@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_metal_kernel.c: libraries, functions and pipelines, and the kernels that the tests know, in C. */
+/* fake_metal_kernel.c: libraries, functions and pipelines, and the kernels that the tests know, in
+   C. */
 #include "fake/fake_forces.h"
 #include "fake/fake_metal_work.h"
 
@@ -20,7 +21,8 @@ void fake_metal_run_kernel(const struct op *op) {
     } else if (strcmp(op->pipeline->name, "vram_fill_bytes") == 0) {
         uint32_t what[2];
         memcpy(what, op->arguments[1].data, sizeof what);
-        /* The part that is filled doubles: byte by byte it is half of a suite's time under sanitizers. */
+        /* The part that is filled doubles: byte by byte it is half of a suite's time under
+           sanitizers. */
         uint64_t count = number_of(op, 2);
         for (uint64_t done = 0, next; done < count; done += next) {
             next = done ? done : what[1];

@@ -2,8 +2,8 @@
 /*
  * fake_metal_work.c: queues, command buffers and events.
  *
- * A queue's thread runs its command buffers in the order of their commits; a thread of the process tells of
- * their ends. What a command buffer names it keeps until then.
+ * A queue's thread runs its command buffers in the order of their commits; a thread of the process
+ * tells of their ends. What a command buffer names it keeps until then.
  */
 #include "fake/fake_metal_work.h"
 

@@ -2,8 +2,8 @@
 /*
  * fake_nvml.c: NVIDIA's management library for tests.
  *
- *   FAKE_NVML_PROCESSES=PID:BYTES,...  what its one device runs; "self" for the calling process, and
- *                                      "?" for bytes that are not available
+ *   FAKE_NVML_PROCESSES=PID:BYTES,...  what its one device runs; "self" for the calling process,
+ *                                      and "?" for bytes that are not available
  *   FAKE_NVML_FAIL=NAME                the call that answers "unknown error"
  */
 #include <stdio.h>

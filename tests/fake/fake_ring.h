@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_ring.h: vram_ring_echo for drivers that know kernels by name, as cli/bench/ring_kernel.h has it. */
+/* fake_ring.h: vram_ring_echo for drivers that know kernels by name, as cli/bench/ring_kernel.h has
+   it. */
 #ifndef FAKE_RING_H
 #define FAKE_RING_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_shortlist.h: the kernels of a search for drivers that know kernels by name, as shortlist.cu and
- * shortlist_opencl.h have them. Arguments: four addresses, then the numbers of the enums here.
+ * fake_shortlist.h: the kernels of a search for drivers that know kernels by name, as shortlist.cu
+ * and shortlist_opencl.h have them. Arguments: four addresses, then the numbers of the enums here.
  */
 #ifndef FAKE_SHORTLIST_H
 #define FAKE_SHORTLIST_H

@@ -97,7 +97,8 @@ vr_cu_result fake_cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_cont
     return fake_peer_copy(to, from_context->device, from, bytes, stream);
 }
 
-/* Pages are where they are; what is checked is that the call is a right one, and that it is ordered. */
+/* Pages are where they are; what is checked is that the call is a right one, and that it is
+   ordered. */
 vr_cu_result fake_prefetch(vr_cu_addr addr, size_t bytes, struct vr_cu_stream *stream) {
     struct fake_op op = {.kind = NOTHING, .to = addr, .bytes = bytes};
     return fake_is_managed(addr, bytes) ? fake_submit(stream, &op, false)

@@ -23,8 +23,8 @@
 
 struct shim_control {
     void (*refuse)(const char *name, uint64_t nth, vr_cu_result code, bool for_ever);
-    /* Beside the plan: every call of `name` answers `code` too, for four names at most; NULL ends all
-       that. Not counted as struck. */
+    /* Beside the plan: every call of `name` answers `code` too, for four names at most; NULL ends
+       all that. Not counted as struck. */
     void (*always)(const char *name, vr_cu_result code);
     uint64_t (*struck)(void);
     const char *(*last_call)(void);

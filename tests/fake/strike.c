@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The process that called first, and whether it is past the handlers of its exit that came later. */
+/* The process that called first, and whether it is past the handlers of its exit that came
+   later. */
 static pid_t process;
 static bool exiting;
 

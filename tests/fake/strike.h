@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * strike.h: a plan of failing calls, for the tests' drivers and for the shim in front of a real one.
- * Callers lock.
+ * strike.h: a plan of failing calls, for the tests' drivers and for the shim in front of a real
+ * one. Callers lock.
  */
 #ifndef FAKE_STRIKE_H
 #define FAKE_STRIKE_H
@@ -33,8 +33,8 @@ void strike_set(struct strike *strike, const char *name, uint64_t nth, int code,
                 bool for_ever);
 /* The same from NAME:N:CODE[:forever], where an environment variable says so; whether it did. */
 bool strike_set_text(struct strike *strike, const char *text);
-/* With STRIKE_TRAP in the environment: ends the process when a driver is called at its exit, or in a forked
-   child of the process that used it. Before any lock. */
+/* With STRIKE_TRAP in the environment: ends the process when a driver is called at its exit, or in
+   a forked child of the process that used it. Before any lock. */
 void strike_guard(void);
 /* Counts a call; whether it is to be struck. */
 bool strike_now(struct strike *strike, unsigned call);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz.h: what a fuzz target is. fuzz_driver.c feeds one with mutated inputs in every build; with clang
- * tools/fuzz has libFuzzer do it, which sees the code it reaches.
+ * fuzz.h: what a fuzz target is. fuzz_driver.c feeds one with mutated inputs in every build; with
+ * clang tools/fuzz has libFuzzer do it, which sees the code it reaches.
  *
  * A target takes any bytes, and ends the process (FUZZ_EXPECT) when something does not hold.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_conf.c: whatever text VRAM_CONF, VRAM_SIM, an option's value or a list of backends is, it is read
- * or refused, entries lie inside the text, and a simulation that is accepted can be made.
+ * fuzz_conf.c: whatever text VRAM_CONF, VRAM_SIM, an option's value or a list of backends is, it is
+ * read or refused, entries lie inside the text, and a simulation that is accepted can be made.
  */
 #include "fuzz.h"
 

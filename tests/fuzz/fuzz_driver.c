@@ -4,8 +4,9 @@
  *
  *   fuzz_NAME [--runs N] [--seed S] [--only K] FILE...
  *
- * Every file goes in as it is, then N inputs that are mutations of these. An input depends on the seed
- * and its number alone, so that --seed S --only K shows again what ended a run; both are printed then.
+ * Every file goes in as it is, then N inputs that are mutations of these. An input depends on the
+ * seed and its number alone, so that --seed S --only K shows again what ended a run; both are
+ * printed then.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_gguf.c: whatever is called a GGUF file is refused with a reason, or is a model whose weights are no more than
- * the bytes of the file. Nothing is allocated for it.
+ * fuzz_gguf.c: whatever is called a GGUF file is refused with a reason, or is a model whose weights
+ * are no more than the bytes of the file. Nothing is allocated for it.
  */
 #include "model_expect.h"
 

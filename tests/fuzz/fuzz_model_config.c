@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_model_config.c: whatever is called a config.json is refused with a reason, or describes a model whose parts add
- * up; and the reader of JSON stays inside its text, token by token.
+ * fuzz_model_config.c: whatever is called a config.json is refused with a reason, or describes a
+ * model whose parts add up; and the reader of JSON stays inside its text, token by token.
  */
 #include "model_expect.h"
 

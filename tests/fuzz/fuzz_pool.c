@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_pool.c: any order of calls on pools, each a few bytes of the input, on a simulated device whose
- * calls fail as the input says. Live blocks never meet and are what the pool says they are, mistakes are
- * refused, the driver sees no breach of its protocol, and once faults are over everything goes.
+ * fuzz_pool.c: any order of calls on pools, each a few bytes of the input, on a simulated device
+ * whose calls fail as the input says. Live blocks never meet and are what the pool says they are,
+ * mistakes are refused, the driver sees no breach of its protocol, and once faults are over
+ * everything goes.
  */
 #include "fuzz.h"
 #include "trims.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_recording.c: whatever is called a trace of libvram's is refused with an offset inside of it, or read to
- * its end in time that never falls. Most mutations end at a CRC, so each input is read a second time with
- * the CRCs of its header and of its first chunk made right, which leads into the records.
+ * fuzz_recording.c: whatever is called a trace of libvram's is refused with an offset inside of it,
+ * or read to its end in time that never falls. Most mutations end at a CRC, so each input is read a
+ * second time with the CRCs of its header and of its first chunk made right, which leads into the
+ * records.
  */
 #include "fuzz.h"
 

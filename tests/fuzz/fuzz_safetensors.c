@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_safetensors.c: whatever is called a safetensors file, or an index of several, is refused with a reason, or has
- * tensors that are exactly its data. Only the header is copied.
+ * fuzz_safetensors.c: whatever is called a safetensors file, or an index of several, is refused
+ * with a reason, or has tensors that are exactly its data. Only the header is copied.
  */
 #include "model_expect.h"
 

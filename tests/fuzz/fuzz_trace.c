@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fuzz_trace.c: whatever file vram replay is given, plain or gzip'd, it is refused with a line that
- * says where and why, or is a trace: then writing and reading it again gives the same, and every policy
- * can play it on a small simulated device, which sees no breach of its protocol.
+ * says where and why, or is a trace: then writing and reading it again gives the same, and every
+ * policy can play it on a small simulated device, which sees no breach of its protocol.
  */
 #include "trace_expect.h"
 

@@ -2,8 +2,8 @@
 /*
  * opencl_abi.c: our declarations of OpenCL against Khronos's own, by the compiler.
  *
- * Compiling this file is the test; there is nothing to run. The build does so where it finds CL/cl.h of
- * OpenCL 3.0; elsewhere the test is skipped, with that reason.
+ * Compiling this file is the test; there is nothing to run. The build does so where it finds
+ * CL/cl.h of OpenCL 3.0; elsewhere the test is skipped, with that reason.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -75,8 +75,8 @@ SAME(offsetof(struct vr_cl_pci, function), offsetof(cl_device_pci_bus_info_khr, 
 
 /* --------------------------------------------------------------- prototypes */
 
-/* The list is expanded once more with Khronos's types in the place of ours: each row must then have the
-   very type of the function that cl.h declares under that name. */
+/* The list is expanded once more with Khronos's types in the place of ours: each row must then have
+   the very type of the function that cl.h declares under that name. */
 #define vr_cl_int      cl_int
 #define vr_cl_uint     cl_uint
 #define vr_cl_bits     cl_bitfield

@@ -3,7 +3,8 @@
  * vulkan_abi.c: our declarations of Vulkan against Khronos's own, by the compiler.
  *
  * Compiling this file is the test; there is nothing to run. The build does so where it finds
- * vulkan/vulkan.h of 1.3 or newer. Where that is not installed the test is skipped, with that reason.
+ * vulkan/vulkan.h of 1.3 or newer. Where that is not installed the test is skipped, with that
+ * reason.
  */
 #include <vulkan/vulkan.h>
 
@@ -309,8 +310,8 @@ FIELD(vr_vk_compute_info, base_index, VkComputePipelineCreateInfo, basePipelineI
 /* --------------------------------------------------------------- prototypes */
 
 /* The list is expanded once more with Khronos's types in the place of ours: each row must then have
-   the very type of the function that vulkan.h declares under that name. Enums without negative values
-   are 32-bit numbers. */
+   the very type of the function that vulkan.h declares under that name. Enums without negative
+   values are 32-bit numbers. */
 #define vr_vk_result              VkResult
 #define vr_vk_function            PFN_vkVoidFunction
 #define vr_vk_instance            VkInstance_T

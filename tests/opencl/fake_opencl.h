@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_opencl.h: an OpenCL driver without a device: a real shared object over host memory, that a test
- * can make to be many kinds of device, to fail (opencl_entries.h) and to wait, and that counts what was
- * left behind and what broke OpenCL's rules.
+ * fake_opencl.h: an OpenCL driver without a device: a real shared object over host memory, that a
+ * test can make to be many kinds of device, to fail (opencl_entries.h) and to wait, and that counts
+ * what was left behind and what broke OpenCL's rules.
  *
  * Commands are run by a thread of the fake's own, those of an out-of-order queue last come first
  * served. Kernels are C functions of these names: gate, saxpy, store,
@@ -13,7 +13,8 @@
 
 #include "opencl/opencl_entries.h"
 
-/* What the devices are. Found and set by a test, or by the environment: FAKE_OPENCL="gpu=1,svm=3". */
+/* What the devices are. Found and set by a test, or by the environment:
+   FAKE_OPENCL="gpu=1,svm=3". */
 struct fake_opencl_settings {
     int platforms;      /* 1 */
     int devices;        /* of each platform; 1 */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_opencl_kernel.c: programs and kernels. The text of a program is not compiled: it has the kernels
- * whose names are in it, and fails to build when it says so ("#error") or does not end with a brace.
+ * fake_opencl_kernel.c: programs and kernels. The text of a program is not compiled: it has the
+ * kernels whose names are in it, and fails to build when it says so ("#error") or does not end with
+ * a brace.
  */
 #include "opencl/fake_opencl.h"
 
@@ -132,8 +133,9 @@ static void shortlist(const struct fake_argument *arguments, const size_t items[
     }
 }
 
-/* (control, patience, unused): it stays, as cli/bench/ring_opencl_code.h has it, in a ring that is live. A turn is
-   50 us here, and after ten seconds without a message it leaves whatever its patience. */
+/* (control, patience, unused): it stays, as cli/bench/ring_opencl_code.h has it, in a ring that is
+   live. A turn is 50 us here, and after ten seconds without a message it leaves whatever its
+   patience. */
 static void ring_echo(const struct fake_argument *arguments, const size_t items[3],
                       const size_t group[3]) {
     vram_ring_peer peer;

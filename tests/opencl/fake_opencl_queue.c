@@ -2,9 +2,9 @@
 /*
  * fake_opencl_queue.c: queues, events, and the thread that runs commands.
  *
- * A command is done when it is first in its queue and what it waits for has happened. In a queue without
- * order the last command is taken that no barrier or marker holds back: whoever relies on order there
- * finds out at once.
+ * A command is done when it is first in its queue and what it waits for has happened. In a queue
+ * without order the last command is taken that no barrier or marker holds back: whoever relies on
+ * order there finds out at once.
  */
 #include "opencl/fake_opencl.h"
 
@@ -134,8 +134,8 @@ static vr_cl_int set_callback(struct vr_cl_event *event, vr_cl_int status, vr_cl
 
 /* ------------------------------------------------------------------- engine */
 
-/* A single byte is read to see that there is memory, in no order with other queues, by a device: which no
-   checker of threads would see. */
+/* A single byte is read to see that there is memory, in no order with other queues, by a device:
+   which no checker of threads would see. */
 __attribute__((no_sanitize("thread"))) static void read_byte(volatile unsigned char *to,
                                                              const volatile unsigned char *from) {
     *to = *from;
@@ -153,7 +153,8 @@ static void perform(const struct fake_command *command) {
                    command->bytes);
         }
     }
-    /* The part that is filled doubles: pattern by pattern TSan would take seconds for what a case waits for. */
+    /* The part that is filled doubles: pattern by pattern TSan would take seconds for what a case
+       waits for. */
     for (size_t done = 0, next; command->pattern_bytes && done < command->bytes; done += next) {
         next = done ? done : command->pattern_bytes;
         next = next < command->bytes - done ? next : command->bytes - done;
@@ -223,7 +224,8 @@ static void queue_drop(struct vr_cl_queue *queue) {
     fake_gone(queue);
 }
 
-/* Runs one command of the queue; false when there is none to run. With the lock, which it lets go. */
+/* Runs one command of the queue; false when there is none to run. With the lock, which it lets
+   go. */
 static bool step(struct vr_cl_queue *queue) {
     struct fake_command **at = held ? NULL : choose(queue);
     struct fake_callback *callbacks = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_opencl_rows.c: the tests' OpenCL driver's commands for rows of buffers, with the checks of OpenCL's text. */
+/* fake_opencl_rows.c: the tests' OpenCL driver's commands for rows of buffers, with the checks of
+   OpenCL's text. */
 #include "opencl/fake_opencl.h"
 
 /* The first byte of a side, and how many there are from it to the last one. */

@@ -39,7 +39,8 @@ bool opencl_strike(enum opencl_call call, vr_cl_int *code) {
 
 /* ------------------------------------------------------------------ symbols */
 
-/* A driver that lacks an optional symbol is asked for it all the same; it then has no such thing. */
+/* A driver that lacks an optional symbol is asked for it all the same; it then has no such
+   thing. */
 #define CALL(name, need, parameters, arguments)                                                    \
     OPENCL_API vr_cl_int name parameters;                                                          \
     OPENCL_API vr_cl_int name parameters {                                                         \

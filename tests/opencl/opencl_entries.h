@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * opencl_entries.h: what the tests' OpenCL driver and the shim in front of a real one share: the exported
- * symbols, each of which may be made to fail, and the table by which a test does that.
+ * opencl_entries.h: what the tests' OpenCL driver and the shim in front of a real one share: the
+ * exported symbols, each of which may be made to fail, and the table by which a test does that.
  */
 #ifndef TEST_OPENCL_ENTRIES_H
 #define TEST_OPENCL_ENTRIES_H
@@ -35,8 +35,8 @@ enum opencl_call {
 
 /* Found by dlsym("opencl_control"). */
 struct opencl_control {
-    /* The n-th call of `name` ("any": of all) from now answers `code`, and with for_ever all behind it;
-       a NULL name ends the plan. */
+    /* The n-th call of `name` ("any": of all) from now answers `code`, and with for_ever all behind
+       it; a NULL name ends the plan. */
     void (*refuse)(const char *name, uint64_t nth, int code, bool for_ever);
     uint64_t (*struck)(void);
     const char *(*last_call)(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * opencl_shim.c: a libOpenCL between the library and a real one, which makes calls fail and hands on the
- * rest. SHIM_DRIVER is the real one's path, else libOpenCL.so.1; SHIM_FAIL plans a failure. What fails
- * never reaches the driver, so nothing on the machine is harmed.
+ * opencl_shim.c: a libOpenCL between the library and a real one, which makes calls fail and hands
+ * on the rest. SHIM_DRIVER is the real one's path, else libOpenCL.so.1; SHIM_FAIL plans a failure.
+ * What fails never reaches the driver, so nothing on the machine is harmed.
  */
 #include "opencl/opencl_entries.h"
 

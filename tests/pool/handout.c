@@ -4,20 +4,21 @@
  *
  *   handout [--ops N] [--seed S] [--lag L] [--careless] [--json]
  *
- * Several queues of a simulated device run late and out of order. Every queue counts its own work in a
- * word of a ledger on the device, by fills that run in the order of the queue: when the word has come
- * to n, all work up to n is done. The simulation's memory is real, so the host reads the ledger
- * without a call, and nothing is hurried along by looking.
+ * Several queues of a simulated device run late and out of order. Every queue counts its own work
+ * in a word of a ledger on the device, by fills that run in the order of the queue: when the word
+ * has come to n, all work up to n is done. The simulation's memory is real, so the host reads the
+ * ledger without a call, and nothing is hurried along by looking.
  *
  * The ghosts are the freed blocks whose users have not finished. A block that is handed out over a
- * ghost is judged on the device: its queue copies the ledger before any other work, and the copy, when
- * it has arrived, must show that the ghost's users were done. So a pool may hand memory out early if it
- * makes the queue wait, and not otherwise.
+ * ghost is judged on the device: its queue copies the ledger before any other work, and the copy,
+ * when it has arrived, must show that the ghost's users were done. So a pool may hand memory out
+ * early if it makes the queue wait, and not otherwise.
  *
- * --careless leaves out the vram_use calls that a program owes. The test must then find early reuse,
- * and fails when it does not: that proves that it can.
+ * --careless leaves out the vram_use calls that a program owes. The test must then find early
+ * reuse, and fails when it does not: that proves that it can.
  */
 #include "../byte_units.h"
+#include "json_out.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -366,11 +367,6 @@ static void end(void) {
     vram_context_destroy(test.context);
 }
 
-static bool write_out(void *user, const char *text, size_t bytes) {
-    (void)user;
-    return fwrite(text, 1, bytes, stdout) == bytes;
-}
-
 static void report(double seconds) {
     const struct {
         const char *key;
@@ -390,16 +386,15 @@ static void report(double seconds) {
     if (!test.options.json) {
         return;
     }
-    vram_json json;
-    vram_json_begin(&json, write_out, NULL, true);
-    vram_json_object_begin(&json, NULL);
+    struct json_out json;
+    json_begin(&json, stdout);
+    json_object_begin(&json, NULL);
     for (size_t i = 0; i < count; i++) {
-        vram_json_unsigned(&json, rows[i].key, rows[i].value);
+        json_unsigned(&json, rows[i].key, rows[i].value);
     }
-    vram_json_number(&json, "seconds", seconds);
-    vram_json_object_end(&json);
-    vram_json_end(&json);
-    putchar('\n');
+    json_number(&json, "seconds", seconds);
+    json_object_end(&json);
+    json_end(&json);
 }
 
 static bool parse(int count, char **words) {

@@ -4,10 +4,11 @@
  *
  *     build/tests/model --ops N --mode vmm|segments --seed S [--check K] [--json]
  *
- * Several queues allocate, resize and free; stamps pass at random; several plans are open at once, their steps
- * executed one by one between other operations, failing at random, undone with failures of their own;
- * host memory runs out now and then; memory is trimmed. Every block handed out and every step is judged
- * by the model, and the engine's own validator runs every K operations. Exit 0: nothing was wrong.
+ * Several queues allocate, resize and free; stamps pass at random; several plans are open at once,
+ * their steps executed one by one between other operations, failing at random, undone with failures
+ * of their own; host memory runs out now and then; memory is trimmed. Every block handed out and
+ * every step is judged by the model, and the engine's own validator runs every K operations. Exit
+ * 0: nothing was wrong.
  */
 #include "world.h"
 

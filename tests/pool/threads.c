@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * threads.c: a thousand short-lived threads, each with a queue of its own, come and go on one pool and
- * leave nothing behind.
+ * threads.c: a thousand short-lived threads, each with a queue of its own, come and go on one pool
+ * and leave nothing behind.
  *
  *   threads [--count N] [--at-once N] [--backend B] [--seed S] [--json]
  *
- * A thread allocates blocks, works on them, frees some, puts others on a table for whoever comes, and
- * takes and frees what it finds there: memory of threads and queues that have ended long ago. At the
- * end everything is freed and the pool trimmed. Blocks that are still live, or memory that the pool
- * cannot give back because it is stuck with a thread or a queue that is gone, are failures.
+ * A thread allocates blocks, works on them, frees some, puts others on a table for whoever comes,
+ * and takes and frees what it finds there: memory of threads and queues that have ended long ago.
+ * At the end everything is freed and the pool trimmed. Blocks that are still live, or memory that
+ * the pool cannot give back because it is stuck with a thread or a queue that is gone, are
+ * failures.
  */
+#include "json_out.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -154,32 +157,26 @@ static vram_pool_stats look(void) {
     return stats;
 }
 
-static bool write_out(void *user, const char *text, size_t bytes) {
-    (void)user;
-    return fwrite(text, 1, bytes, stdout) == bytes;
-}
-
 static void report(const vram_pool_stats *before, const vram_pool_stats *after) {
     int64_t delta = (int64_t)(after->reserved_bytes - before->reserved_bytes);
-    vram_json json;
+    struct json_out json;
     if (!options.json) {
         printf("%" PRIu64 " threads, %" PRIu64 " allocations, peak reserved %" PRIu64
                " bytes\nreserved_delta_bytes %" PRId64 "\nlive_blocks %" PRIu64 "\n",
                options.count, after->allocs, after->peak_reserved_bytes, delta, after->live_blocks);
         return;
     }
-    vram_json_begin(&json, write_out, NULL, true);
-    vram_json_object_begin(&json, NULL);
-    vram_json_unsigned(&json, "count", options.count);
-    vram_json_unsigned(&json, "allocs", after->allocs);
-    vram_json_unsigned(&json, "frees", after->frees);
-    vram_json_unsigned(&json, "peak_reserved_bytes", after->peak_reserved_bytes);
-    vram_json_signed(&json, "reserved_delta_bytes", delta);
-    vram_json_unsigned(&json, "live_blocks", after->live_blocks);
-    vram_json_unsigned(&json, "cached_bytes", after->cached_bytes);
-    vram_json_object_end(&json);
-    vram_json_end(&json);
-    putchar('\n');
+    json_begin(&json, stdout);
+    json_object_begin(&json, NULL);
+    json_unsigned(&json, "count", options.count);
+    json_unsigned(&json, "allocs", after->allocs);
+    json_unsigned(&json, "frees", after->frees);
+    json_unsigned(&json, "peak_reserved_bytes", after->peak_reserved_bytes);
+    json_signed(&json, "reserved_delta_bytes", delta);
+    json_unsigned(&json, "live_blocks", after->live_blocks);
+    json_unsigned(&json, "cached_bytes", after->cached_bytes);
+    json_object_end(&json);
+    json_end(&json);
 }
 
 static bool parse(int count, char **words) {

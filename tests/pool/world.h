@@ -2,9 +2,10 @@
 /*
  * world.h: a naive model of what the block engine works on, for model.c.
  *
- * Memory is an array of units of 512 bytes. Each unit knows who owns it, what is mapped under it, and
- * which frees it has seen that may still be followed by work. Every rule of the engine's contract is
- * looked at unit by unit, with no cleverness that could share a mistake with the engine.
+ * Memory is an array of units of 512 bytes. Each unit knows who owns it, what is mapped under it,
+ * and which frees it has seen that may still be followed by work. Every rule of the engine's
+ * contract is looked at unit by unit, with no cleverness that could share a mistake with the
+ * engine.
  */
 #ifndef VR_WORLD_H
 #define VR_WORLD_H

@@ -361,10 +361,6 @@ ROW(vram_named_stats_get, NAMED, 0) {
     LOOK(vram_named_stats, vram_named_stats_get(w->named, &info));
 }
 
-ROW(vram_named_json, NAMED, 0) {
-    vram_json json;
-    vram_json_begin(&json, race_ignore_text, NULL, false);
-    vram_status status = vram_named_json(w->named, &json, NULL);
-    vram_json_end(&json);
-    return status;
+ROW(vram_named_write, NAMED, 0) {
+    return vram_named_write(w->named, VRAM_REPORT_JSON, race_ignore_text, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_rows_extension.c: what libraries on top of libvram call, beside the ends of what they use. */
+/* race_rows_extension.c: what libraries on top of libvram call, beside the ends of what they
+   use. */
 #include "race/race_table.h"
 
 ROW(vram_pool_attach, POOL, 0) {

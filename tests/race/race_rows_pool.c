@@ -388,7 +388,7 @@ ROW(vram_live_groups, POOL, ROW_USES_QUEUE) {
 
 ROW(vram_leaks_write, CONTEXT, ROW_WALKS) {
     vram_live_query query = {.size = sizeof query, .context = w->context};
-    return vram_leaks_write(&query, VRAM_LEAK_TEXT, race_ignore_text, NULL, NULL);
+    return vram_leaks_write(&query, VRAM_REPORT_TEXT, race_ignore_text, NULL, NULL);
 }
 
 ROW(vram_trace_begin, CONTEXT, ROW_WALKS) {

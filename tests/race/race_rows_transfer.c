@@ -98,12 +98,8 @@ ROW(vram_transfer_stats_get, DEVICE, 0) {
          vram_transfer_stats_get(w->device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &info));
 }
 
-ROW(vram_transfer_stats_json, DEVICE, 0) {
-    vram_json json;
-    vram_json_begin(&json, race_ignore_text, NULL, false);
-    vram_status status = vram_transfer_stats_json(w->device, &json, NULL);
-    vram_json_end(&json);
-    return status;
+ROW(vram_transfer_stats_write, DEVICE, 0) {
+    return vram_transfer_stats_write(w->device, VRAM_REPORT_JSON, race_ignore_text, NULL);
 }
 
 /* ----------------------------------------------------------------- async handles */

@@ -24,7 +24,6 @@
 #include "vram/stats.h"
 #include "vram/trace.h"
 #include "vram/transfer.h"
-#include "vram/transfer_stats.h"
 #include "vram/visibility.h"
 #include "vram/vmm.h"
 #include "vram/vram.h"

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * explore.c: the ring's protocol, model-checked. Every interleaving of two producers and one consumer on a small
- * ring is walked through, with memory that is weaker than x86's:
+ * explore.c: the ring's protocol, model-checked. Every interleaving of two producers and one
+ * consumer on a small ring is walked through, with memory that is weaker than x86's:
  *
- *  - Each thread has a buffer of stores that others do not see yet. At any moment any of them may reach memory,
- *    in order for the same word and in any order for different words; a store with release order only when all
- *    stores before it have. That is PSO: it shows every place that needs a release.
- *  - A load sees the thread's own newest store to the word, else memory. A read-modify-write waits until the buffer
- *    is empty and is one step. A sequentially consistent store lets the thread go on when its buffer is empty,
- *    which is what such stores compile to.
- *  - Loads are made in order, as acquire has it. A consumer that looks at the payload before it looks at the head
- *    is a program of its own, among the faults.
+ *  - Each thread has a buffer of stores that others do not see yet. At any moment any of them may
+ *    reach memory, in order for the same word and in any order for different words; a store with
+ *    release order only when all stores before it have. That is PSO: it shows every place that
+ *    needs a release.
+ *  - A load sees the thread's own newest store to the word, else memory. A read-modify-write waits
+ *    until the buffer is empty and is one step. A sequentially consistent store lets the thread go
+ *    on when its buffer is empty, which is what such stores compile to.
+ *  - Loads are made in order, as acquire has it. A consumer that looks at the payload before it
+ *    looks at the head is a program of its own, among the faults.
  *
- * The programs are those of src/ring/channel.c (one producer; several, of whom any raises the head) and of
- * vram/ring_device.h (several, each of whom waits for its turn), one step for each access to shared memory.
+ * The programs are those of src/ring/channel.c (one producer; several, of whom any raises the head)
+ * and of vram/ring_device.h (several, each of whom waits for its turn), one step for each access to
+ * shared memory.
  *
- * What must hold: a message that is read is whole and the next of its producer; a slot below the head has its
- * sequence; at the end all counters are the number of messages; and from every state an end can be reached, so no
- * message stays behind for ever. Each planted fault must be found, or the explorer itself is wrong.
+ * What must hold: a message that is read is whole and the next of its producer; a slot below the
+ * head has its sequence; at the end all counters are the number of messages; and from every state
+ * an end can be reached, so no message stays behind for ever. Each planted fault must be found, or
+ * the explorer itself is wrong.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -439,8 +442,8 @@ static bool leads_on(uint64_t index, const unsigned char *marked, const struct w
     return false;
 }
 
-/* Marks ends, and what leads to marked states, until nothing changes; whether that is all. Those found late lie
-   near the ends, so one pass from the back does nearly everything. */
+/* Marks ends, and what leads to marked states, until nothing changes; whether that is all. Those
+   found late lie near the ends, so one pass from the back does nearly everything. */
 static bool all_lead_to_an_end(const struct world *world) {
     unsigned char *marked = must(calloc(state_count, 1));
     uint64_t left = state_count, before = 0;

@@ -6,8 +6,8 @@
  * optional group. It is the skeleton to begin a backend with: docs/backend-guide.md, step by step.
  * `vram check` passes on it, which proves that the rest is really optional.
  *
- * Work done inside the call is in order, so a signal writes its word at once, and whatever a queue is
- * told to wait for has happened already.
+ * Work done inside the call is in order, so a signal writes its word at once, and whatever a queue
+ * is told to wait for has happened already.
  */
 #include "smallest.h"
 

@@ -21,8 +21,8 @@
 /* Only a coverage build has this function. */
 void __gcov_init(void *information) __attribute__((weak));
 
-/* A child leaves at once, so that nothing of its parent's is done twice; but a coverage build writes
-   its counts at a regular exit alone. */
+/* A child leaves at once, so that nothing of its parent's is done twice; but a coverage build
+   writes its counts at a regular exit alone. */
 static inline void child_leave(int code) {
     if (__gcov_init) {
         exit(code);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compute_world.h: what the tests of products and distances share: matrices of made-up numbers, and the product in
- * double precision that results are held against by their norm.
+ * compute_world.h: what the tests of products and distances share: matrices of made-up numbers, and
+ * the product in double precision that results are held against by their norm.
  */
 #ifndef TEST_COMPUTE_WORLD_H
 #define TEST_COMPUTE_WORLD_H
@@ -84,7 +84,8 @@ static inline double error_of_all(const vram_matmul *product) {
     return all > 0 ? off / all : off;
 }
 
-/* The same of C * x and A * (B * x), for a made-up x: large products would take minutes otherwise. */
+/* The same of C * x and A * (B * x), for a made-up x: large products would take minutes
+   otherwise. */
 static inline double error_of_probe(const vram_matmul *product, uint64_t seed) {
     double *b = calloc(product->k, sizeof *b), off = 0, all = 0;
     assert_non_null(b);

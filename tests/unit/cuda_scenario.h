@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuda_scenario.h: one scenario that uses all of a backend of CUDA's kind, for tests in which its
- * driver fails. It stops at the first step that fails, notes what that answered, and gives back what
- * it got: what the driver refuses to take stays held for another try.
+ * driver fails. It stops at the first step that fails, notes what that answered, and gives back
+ * what it got: what the driver refuses to take stays held for another try.
  */
 #ifndef TEST_CUDA_SCENARIO_H
 #define TEST_CUDA_SCENARIO_H

@@ -243,7 +243,8 @@ static inline void give_memory(struct vr_device *device, vram_addr addr, uint64_
 
 /* ---------------------------------------------------------------- failing calls */
 
-/* Ends a plan that had one call fail; whether it did. A failure that nobody planned is none to be told of. */
+/* Ends a plan that had one call fail; whether it did. A failure that nobody planned is none to be
+   told of. */
 static inline bool plan_over(vram_status status, uint64_t *failures) {
     bool struck = fake->struck() > 0;
     fake->refuse(NULL, 0, VR_CU_SUCCESS, false);

@@ -2,10 +2,10 @@
 /*
  * device_world.h: what the tests of bad moments and bad drivers share.
  *
- * A rig is a context with opened devices. A hook stands in the place of some operations of a device's
- * tables: it runs what a second thread could do meanwhile, or answers what a driver could answer. The
- * simulated driver is the judge: a breach of its protocol that it logs fails the test, as does
- * whatever is left at the end.
+ * A rig is a context with opened devices. A hook stands in the place of some operations of a
+ * device's tables: it runs what a second thread could do meanwhile, or answers what a driver could
+ * answer. The simulated driver is the judge: a breach of its protocol that it logs fails the test,
+ * as does whatever is left at the end.
  */
 #ifndef TEST_DEVICE_WORLD_H
 #define TEST_DEVICE_WORLD_H
@@ -245,12 +245,6 @@ static inline void hook_set(vram_device *handle) {
         device->base.peer = &hook.peer_copy;
     }
     vr_leave(device);
-}
-
-static inline vram_block_info block_info_of(vram_addr addr) {
-    vram_block_info info = {.size = sizeof info};
-    assert_ok(vram_block_info_get(addr, &info));
-    return info;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gate_world.h: what the tests of work under way share: a kernel on the host that holds its queue up until
- * the test opens it, so that what is behind it is pending for as long as the test likes.
+ * gate_world.h: what the tests of work under way share: a kernel on the host that holds its queue
+ * up until the test opens it, so that what is behind it is pending for as long as the test likes.
  */
 #ifndef TEST_GATE_WORLD_H
 #define TEST_GATE_WORLD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ladder_world.h: what the tests of the ladder and of its report share: a simulated device of 64 MiB that is
- * nearly full, with pools on it.
+ * ladder_world.h: what the tests of the ladder and of its report share: a simulated device of 64
+ * MiB that is nearly full, with pools on it.
  */
 #ifndef TEST_LADDER_WORLD_H
 #define TEST_LADDER_WORLD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nothing_left.h: the end of a test whose library held nothing before it. Planned faults, options and the log
- * callback are taken back; memory or a handle that is left fails the test.
+ * nothing_left.h: the end of a test whose library held nothing before it. Planned faults, options
+ * and the log callback are taken back; memory or a handle that is left fails the test.
  */
 #ifndef TEST_NOTHING_LEFT_H
 #define TEST_NOTHING_LEFT_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * opencl_world.h: what the tests of the OpenCL backend share. Its tables are driven directly, with
- * objects made by hand as src/device makes them, over the driver of tests/opencl. Every test ends with
- * nothing left: no block of bookkeeping, no object of the driver's, no breach of OpenCL's rules.
+ * objects made by hand as src/device makes them, over the driver of tests/opencl. Every test ends
+ * with nothing left: no block of bookkeeping, no object of the driver's, no breach of OpenCL's
+ * rules.
  */
 #ifndef TEST_OPENCL_WORLD_H
 #define TEST_OPENCL_WORLD_H

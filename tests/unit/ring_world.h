@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_world.h: what the tests of rings share: a ring with a kernel in C at its other end. On the host the kernel
- * runs all the while, on a queue of its own; elsewhere it is launched again and again on the ring's.
+ * ring_world.h: what the tests of rings share: a ring with a kernel in C at its other end. On the
+ * host the kernel runs all the while, on a queue of its own; elsewhere it is launched again and
+ * again on the ring's.
  */
 #ifndef TEST_RING_WORLD_H
 #define TEST_RING_WORLD_H
@@ -41,8 +42,8 @@ static struct {
 } seen;
 
 struct kernel_order {
-    uint64_t
-        count; /* source: notes to give in all; echo, sink: messages after which it dies; 0: never */
+    /* source: notes to give in all; echo, sink: messages after which it dies; 0: never */
+    uint64_t count;
     uint64_t resident; /* works until it is stopped; else until there is nothing to do */
 };
 

@@ -2,9 +2,9 @@
 /*
  * shortcut_world.h: what the tests of the short way of a miss (shortcut.c) share.
  *
- * The linker puts __wrap_vr_pool_alloc_shortcut between vram_alloc and the short way. It counts who asks there
- * and who is served, and keeps one pool off. It puts __wrap_vr_pool_reap into the one moment at which a block
- * has left the space and is nobody's yet.
+ * The linker puts __wrap_vr_pool_alloc_shortcut between vram_alloc and the short way. It counts who
+ * asks there and who is served, and keeps one pool off. It puts __wrap_vr_pool_reap into the one
+ * moment at which a block has left the space and is nobody's yet.
  */
 #ifndef TEST_SHORTCUT_WORLD_H
 #define TEST_SHORTCUT_WORLD_H

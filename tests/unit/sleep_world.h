@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep_world.h: what the tests of sleeping pools share: a simulated device, and a pool on it with blocks whose
- * contents are known.
+ * sleep_world.h: what the tests of sleeping pools share: a simulated device, and a pool on it with
+ * blocks whose contents are known.
  */
 #ifndef TEST_SLEEP_WORLD_H
 #define TEST_SLEEP_WORLD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * storm_world.h: what the storm of test_storm.c plays with: the shared tables, the verdicts on every
- * call, and the order that a program owes the library between pieces of work.
+ * storm_world.h: what the storm of test_storm.c plays with: the shared tables, the verdicts on
+ * every call, and the order that a program owes the library between pieces of work.
  */
 #ifndef TEST_STORM_WORLD_H
 #define TEST_STORM_WORLD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_account.c: one GPU behind several backends is one account. The tests' drivers for CUDA and HIP name
- * the same GPUs, and the one for OpenCL does so when told.
+ * test_account.c: one GPU behind several backends is one account. The tests' drivers for CUDA and
+ * HIP name the same GPUs, and the one for OpenCL does so when told.
  */
 #include "base/memory.h"
 #include "base/option.h"
@@ -148,7 +148,8 @@ static void limits_are_set_through_any_device(void **state) {
     vram_context_destroy(gpu.context);
 }
 
-/* Memory that a pool of another backend keeps for later is given back before a request is refused. */
+/* Memory that a pool of another backend keeps for later is given back before a request is
+   refused. */
 static void a_pool_yields_to_another_backends(void **state) {
     static const int others[] = {HIP, OPENCL};
     (void)state;

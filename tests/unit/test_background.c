@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_background.c: products that nobody waits for: pending, ready, in error, many at once, and ended under their
- * hands. Items 2 and 5 of the acceptance list, for products.
+ * test_background.c: products that nobody waits for: pending, ready, in error, many at once, and
+ * ended under their hands. Items 2 and 5 of the acceptance list, for products.
  */
 #include "unit/compute_world.h"
 
@@ -25,7 +25,8 @@ static void acceptance_2_pending_then_ready(void **state) {
         vram_matmul product = product_of(600, 600, 600, 0);
         vram_async async;
         product.place = (vram_place)place;
-        /* On a busy machine this thread may sleep until the product is made; not a hundred times. */
+        /* On a busy machine this thread may sleep until the product is made; not a hundred
+           times. */
         assert_ok(vram_matmul_start(scheduler, &product, &async));
         vram_status begun = vram_async_poll(&async);
         for (int i = 0; i < 100 && begun != VRAM_ERR_NOT_READY; i++) {
@@ -108,7 +109,8 @@ static void ends_it(void *user, vram_status status) {
     assert_ok(vram_scheduler_destroy(user));
 }
 
-/* The scheduler ends: what has begun is finished, the rest is told. A callback may be who ends it. */
+/* The scheduler ends: what has begun is finished, the rest is told. A callback may be who ends
+   it. */
 static void ended_under_their_hands(void **state) {
     vram_matmul products[MANY];
     vram_async asyncs[MANY];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_blas.c: products by cuBLAS and hipBLAS, over libraries and drivers of our own (tests/fake): right results,
- * one handle for each lane that is told its stream, workspaces of the pool, every symbol missing, every call
- * failing with any code.
+ * test_blas.c: products by cuBLAS and hipBLAS, over libraries and drivers of our own (tests/fake):
+ * right results, one handle for each lane that is told its stream, workspaces of the pool, every
+ * symbol missing, every call failing with any code.
  */
 #include "compute/scheduler_object.h"
 #include "fake/fake_blas.h"
@@ -112,7 +112,8 @@ static void right_results(void **state) {
     }
 }
 
-/* Small and large operands, in tiles and batches, with more under way than is kept there at once. */
+/* Small and large operands, in tiles and batches, with more under way than is kept there at
+   once. */
 static void batches_and_tiles(void **state) {
     enum { COUNT = 40 };
     static const uint64_t sides[] = {20, 400}; /* 400: 640,000 bytes, which are no parcel */
@@ -182,7 +183,8 @@ static void more_than_is_under_way(void **state) {
     end_clean(&rig);
 }
 
-/* The program's own queue and the lanes' in turn: each call has its stream, and no two streams one workspace. */
+/* The program's own queue and the lanes' in turn: each call has its stream, and no two streams one
+   workspace. */
 static void streams_in_turn(void **state) {
     (void)state;
     for (int i = 0; i < KINDS; i++) {
@@ -243,7 +245,8 @@ static void threads_share_handles(void **state) {
     }
 }
 
-/* A pool that has no memory for scratch: cuBLAS uses its own, and the products are done all the same. */
+/* A pool that has no memory for scratch: cuBLAS uses its own, and the products are done all the
+   same. */
 static void a_pool_without_room(void **state) {
     (void)state;
     struct rig rig = begin_with(&kinds[0], kinds[0].library);
@@ -291,7 +294,8 @@ static void make_variant(const char *from, const char *name, char path[256]) {
     close(to);
 }
 
-/* Without the library: by a kernel of our own, or not at all and then on the CPU where the rule may choose. */
+/* Without the library: by a kernel of our own, or not at all and then on the CPU where the rule may
+   choose. */
 static void expect_passed_over(const struct kind *kind, struct rig *rig) {
     vram_scheduler_options any = {.size = sizeof any, .threshold = 1};
     vram_scheduler *scheduler;
@@ -349,8 +353,8 @@ static void an_old_library(void **state) {
     unlink(path);
 }
 
-/* A cuBLAS that is found, not named, is not even loaded beside a driver that is not NVIDIA's; nor is one beside
-   another driver than it would find. */
+/* A cuBLAS that is found, not named, is not even loaded beside a driver that is not NVIDIA's; nor
+   is one beside another driver than it would find. */
 static void only_beside_its_driver(void **state) {
     (void)state;
     struct rig rig = begin_with(&kinds[0], NULL);
@@ -454,7 +458,8 @@ static void any_call_of_the_driver(void **state) {
     assert_true(all > 15);
 }
 
-/* No memory for the library itself: the CPU's turn where the rule decides, else an error; the next product asks again. */
+/* No memory for the library itself: the CPU's turn where the rule decides, else an error; the next
+   product asks again. */
 static void no_memory_to_begin_with(void **state) {
     static const int codes[KINDS] = {3, 2}; /* allocation failed, in their words */
     (void)state;

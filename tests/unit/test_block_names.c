@@ -4,6 +4,7 @@
  */
 #include "unit/mem_world.h"
 #include "vram/growth.h"
+#include "vram/limits.h"
 #include "vram/stats.h"
 
 static vram_pool *tracked_pool(vram_device *device) {

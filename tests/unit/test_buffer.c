@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_buffer.c: buffers in device memory: making, describing, counting in elements, using on several queues
- * and ending them, under faults too.
+ * test_buffer.c: buffers in device memory: making, describing, counting in elements, using on
+ * several queues and ending them, under faults too.
  */
 #include "byte_units.h"
 #include "mem/buffer_object.h"
@@ -78,8 +78,8 @@ static void a_buffer_says_what_it_is(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Acceptance item 23: the same number of elements of three precisions is three sizes, and bytes are told
-   apart from elements. */
+/* Acceptance item 23: the same number of elements of three precisions is three sizes, and bytes are
+   told apart from elements. */
 static void acceptance_23_precisions_count_in_elements(void **state) {
     static const struct {
         vram_precision precision;
@@ -206,8 +206,8 @@ static void bad_input_is_refused(void **state) {
 
 /* ----------------------------------------------------------------- queue order */
 
-/* Memory of a destroyed buffer is the same queue's at once, and another's only when the home queue, and
-   those that vram_buffer_use told of, have come that far. */
+/* Memory of a destroyed buffer is the same queue's at once, and another's only when the home queue,
+   and those that vram_buffer_use told of, have come that far. */
 static void memory_goes_back_in_queue_order(void **state) {
     (void)state;
     SKIP_UNDER(TEST_POOL_GUARDS | VRAM_POOL_DETERMINISTIC, false,
@@ -326,8 +326,8 @@ static void a_buffer_ends_with_its_pool(void **state) {
     }
 }
 
-/* What is inside when the buffer is destroyed keeps its memory until it leaves: (5). And a pool may end
-   meanwhile: (6). */
+/* What is inside when the buffer is destroyed keeps its memory until it leaves: (5). And a pool may
+   end meanwhile: (6). */
 static void who_is_inside_keeps_the_memory(void **state) {
     (void)state;
     for (int how = 0; how < 3; how++) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_calibration.c: rates that were measured once are found again, in the folder that is said; and what lies there
- * instead of them is measured anew: cut off, changed, somebody else's, or no file at all.
+ * test_calibration.c: rates that were measured once are found again, in the folder that is said;
+ * and what lies there instead of them is measured anew: cut off, changed, somebody else's, or no
+ * file at all.
  */
 #include "compute/calibration_cache.h"
 #include "unit/compute_world.h"
-#include "vram/transfer_stats.h"
+#include "vram/transfer.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -117,8 +118,8 @@ static uint64_t copied(vram_device *device, vram_transfer_direction direction) {
     return stats.bytes;
 }
 
-/* The rates are those of the copies that products make, which know more ways than one, and all that these depend on is
-   in the key. */
+/* The rates are those of the copies that products make, which know more ways than one, and all that
+   these depend on is in the key. */
 static void measured_as_it_is_copied(void **state) {
     char path[512];
     struct rig rig = rig_make("host", NULL);

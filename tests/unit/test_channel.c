@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_channel.c: the host's end of a ring on plain memory: order, contents, wrap, full, damage, threads. */
+/* test_channel.c: the host's end of a ring on plain memory: order, contents, wrap, full, damage,
+   threads. */
 #include "ring/channel.h"
 #include "unit/assert_ok.h"
 

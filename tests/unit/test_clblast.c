@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_clblast.c: products by CLBlast, over a library and a driver of our own (tests/fake, tests/opencl): right
- * results where memory lies behind buffers, our own kernel for what it is not for, its symbol missing, and any
- * code.
+ * test_clblast.c: products by CLBlast, over a library and a driver of our own (tests/fake,
+ * tests/opencl): right results where memory lies behind buffers, our own kernel for what it is not
+ * for, its symbol missing, and any code.
  */
 #include "fake/fake_blas.h"
 #include "opencl/fake_opencl.h"
@@ -92,7 +92,8 @@ static void weights_and_batches(void **state) {
     end_clean(&rig);
 }
 
-/* Shared virtual memory, a library that is not there, lacks the symbol, or is not wanted: our own kernel. */
+/* Shared virtual memory, a library that is not there, lacks the symbol, or is not wanted: our own
+   kernel. */
 static void by_our_own_kernel(void **state) {
     static const char *const others[] = {"/nowhere/libclblast.so", "libm.so.6", "none"};
     (void)state;

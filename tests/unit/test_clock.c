@@ -131,7 +131,8 @@ static void threads_agree(void **state) {
     assert_int_equal(vr_load(&fallen, VR_RELAXED), 0);
 }
 
-/* A clock that is cheap by not being read each time neither runs ahead nor stays behind, and it moves. */
+/* A clock that is cheap by not being read each time neither runs ahead nor stays behind, and it
+   moves. */
 static void a_recent_time_is_recent(void **state) {
     (void)state;
     uint64_t first = vr_os_now_recent(), last = first, late = 0;

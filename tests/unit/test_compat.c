@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_compat.c: the deprecated names over the pool, from many threads. Items 14 and 28 of the acceptance
- * list; that a compiler warns of them is tests/consumers/wrappers.sh's to see.
+ * test_compat.c: the deprecated names over the pool, from many threads. Items 14 and 28 of the
+ * acceptance list; that a compiler warns of them is tests/consumers/wrappers.sh's to see.
  */
 #include "unit/mem_world.h"
 
@@ -18,7 +18,8 @@ struct crowd {
     atomic_int failed;
 };
 
-/* Each thread writes its own mark into what it has: two owners of one block would see each other's. */
+/* Each thread writes its own mark into what it has: two owners of one block would see each
+   other's. */
 static void *acquire_and_release(void *argument) {
     struct crowd *crowd = argument;
     vram_addr kept[KEPT] = {0};
@@ -66,7 +67,8 @@ static void on_warning(void *user, vram_log_level level, const char *text) {
     snprintf(told + strlen(told), sizeof told - strlen(told), "%s\n", text);
 }
 
-/* What is live when its pool ends is told, to the byte; a pool with nothing outstanding is silent. */
+/* What is live when its pool ends is told, to the byte; a pool with nothing outstanding is
+   silent. */
 static void acceptance_14_outstanding_blocks_are_reported(void **state) {
     (void)state;
     assert_ok(vram_option_set("tracking", "on"));

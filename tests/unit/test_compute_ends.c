@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_compute_ends.c: what products do with memory that work may still use: when a wait took too long, and when
- * the pool could not be told who uses a block.
+ * test_compute_ends.c: what products do with memory that work may still use: when a wait took too
+ * long, and when the pool could not be told who uses a block.
  */
 #include "compute/scheduler_object.h"
 #include "unit/compute_world.h"
@@ -63,7 +63,8 @@ static void *open_soon(void *argument) {
     return NULL;
 }
 
-/* The product of the second lane comes to stand behind a gate, and the pool cannot be told that it uses B. */
+/* The product of the second lane comes to stand behind a gate, and the pool cannot be told that it
+   uses B. */
 static vram_status submit_held(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
                                const struct vr_device_gemm *gemm) {
     pthread_t thread;

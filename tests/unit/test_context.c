@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_context.c: backends that fail while a context is made. The registry of this program is its own:
- * the host, and before it a backend that is the host thrice over and fails as a test says. It is taken
- * out with a reason, and the host serves; or the call fails, and nothing is left running.
+ * test_context.c: backends that fail while a context is made. The registry of this program is its
+ * own: the host, and before it a backend that is the host thrice over and fails as a test says. It
+ * is taken out with a reason, and the host serves; or the call fails, and nothing is left running.
  */
 #include "backend/registry.h"
 #include "base/error.h"
@@ -110,7 +110,8 @@ static int end(void **state) {
     return odd.started == 0 && vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
 }
 
-/* The odd backend is out, its reason has `text` in it, and the host serves as if it had never been. */
+/* The odd backend is out, its reason has `text` in it, and the host serves as if it had never
+   been. */
 static void expect_absent(const char *text) {
     vram_backend_info info = {.size = sizeof info};
     vram_device_info device = {.size = sizeof device};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_cuda_copy.c: transfers on CUDA, over the fake driver: small downloads of ordinary memory, which the driver would
- * keep their caller for; and ordinary memory beside pages that are locked.
+ * test_cuda_copy.c: transfers on CUDA, over the fake driver: small downloads of ordinary memory,
+ * which the driver would keep their caller for; and ordinary memory beside pages that are locked.
  */
 #include "byte_units.h"
 #include "unit/assert_ok.h"
@@ -98,7 +98,8 @@ static void idle_queues_are_read_in_the_call(void **state) {
     stage_close(stage);
 }
 
-/* Work is in front of it: the caller goes on, however small the copy is, and a worker sees to it. */
+/* Work is in front of it: the caller goes on, however small the copy is, and a worker sees to
+   it. */
 static void busy_queues_leave_the_caller_alone(void **state) {
     struct stage *stage = *state;
     stage_open(stage);
@@ -119,7 +120,8 @@ static void busy_queues_leave_the_caller_alone(void **state) {
     stage_close(stage);
 }
 
-/* Every call of the driver may fail: the copy is right, or its failure is told, and nothing is left. */
+/* Every call of the driver may fail: the copy is right, or its failure is told, and nothing is
+   left. */
 static void every_call_may_fail(void **state) {
     struct stage *stage = *state;
     uint64_t failures = 0;

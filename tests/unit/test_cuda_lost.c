@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_cuda_lost.c: the device is lost before each operation in turn. The operation says so, with the
- * driver's own code, writes no output, and what is held is then given up without a call of the driver.
+ * test_cuda_lost.c: the device is lost before each operation in turn. The operation says so, with
+ * the driver's own code, writes no output, and what is held is then given up without a call of the
+ * driver.
  */
 #include "unit/cuda_scenario.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cuda_others.c: what other processes hold of a device, as NVIDIA's management library tells. */
+/* test_cuda_others.c: what other processes hold of a device, as NVIDIA's management library
+   tells. */
 #include "byte_units.h"
 #include "unit/cuda_world.h"
+#include "unit/report_text.h"
 #include "unit/whole_device.h"
 #include "vram/oom.h"
 
@@ -122,12 +124,14 @@ static vram_oom_report run_out(const char *processes) {
 }
 
 static void reports_tell_of_other_processes(void **state) {
-    static char text[VRAM_OOM_TEXT_MAX];
+    static struct report_text text;
     (void)state;
     vram_oom_report report = run_out("self:5,12:1048576,13:2097152");
     assert_true(report.processes_bytes.known);
     assert_int_equal(report.processes_bytes.value, 3 * MIB);
-    assert_true(vram_oom_report_text(&report, text, sizeof text) > 0);
+    assert_int_equal(vram_oom_report_write(&report, VRAM_REPORT_TEXT, report_text_take, &text),
+                     VRAM_OK);
+    assert_true(text.bytes > 0);
     report = run_out("12:1000"); /* the library does not see this process: it cannot be trusted */
     assert_false(report.processes_bytes.known);
     assert_int_equal(setenv("FAKE_NVML_FAIL", "init", 1), 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_cuda_pool.c: pools on CUDA's streams, over the fake driver: streams that are captured into graphs,
- * the default stream that every thread has under one name, handles that come back for other streams, and
- * threads on which another device is current. The driver counts what no correct caller does.
+ * test_cuda_pool.c: pools on CUDA's streams, over the fake driver: streams that are captured into
+ * graphs, the default stream that every thread has under one name, handles that come back for other
+ * streams, and threads on which another device is current. The driver counts what no correct caller
+ * does.
  */
 #include "byte_units.h"
 #include "unit/assert_ok.h"
@@ -66,8 +67,8 @@ static void adoption_end(vram_queue *queue, struct vr_cu_stream *stream) {
 
 /* --------------------------------------------------------------------- captures */
 
-/* Allocating, freeing, using, trimming and asking while a stream is captured: the capture goes on, and no
-   marker goes into it. */
+/* Allocating, freeing, using, trimming and asking while a stream is captured: the capture goes on,
+   and no marker goes into it. */
 static void captures_go_on(void **state) {
     static const int versions[] = {12000, 13000};
     struct stage *stage = *state;
@@ -328,8 +329,8 @@ static void forgotten_streams_strand_nothing(void **state) {
 
 /* ------------------------------------------------------------------ other devices */
 
-/* Whatever context is current on the calling thread: it stays so, and the work of the pool's own device is
-   what counts before memory is unmapped. */
+/* Whatever context is current on the calling thread: it stays so, and the work of the pool's own
+   device is what counts before memory is unmapped. */
 static void other_devices_may_be_current(void **state) {
     struct stage *stage = *state;
     vram_addr addrs[8], large;
@@ -366,8 +367,8 @@ static bool overlap(vram_addr a, uint64_t a_bytes, vram_addr b, uint64_t b_bytes
     return a < b + b_bytes && b < a + a_bytes;
 }
 
-/* Nobody else is given what a region holds: not after the capture, not after waiting, not when the pool
-   is trimmed. */
+/* Nobody else is given what a region holds: not after the capture, not after waiting, not when the
+   pool is trimmed. */
 static void assert_kept(struct stage *stage, vram_addr kept, uint64_t bytes) {
     vram_addr found[24];
     assert_ok(vram_queue_wait(stage->queue, FOR_EVER));

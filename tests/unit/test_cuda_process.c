@@ -147,8 +147,8 @@ static void late_calls_are_in_the_journal(void **state) {
 
 /* --------------------------------------------------------------------- fork */
 
-/* At its exit the checker of leaks stops all threads of a process, which a forked one that never started
-   any of them does not live through. It asks this first. */
+/* At its exit the checker of leaks stops all threads of a process, which a forked one that never
+   started any of them does not live through. It asks this first. */
 static bool is_forked;
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) {
@@ -177,7 +177,8 @@ static int fork_with_everything_alive(void *argument) {
         return 1;
     }
 #if defined(__SANITIZE_ADDRESS__)
-    /* Its allocator has locks that nobody lets go of in a child when the driver's thread had one. */
+    /* Its allocator has locks that nobody lets go of in a child when the driver's thread had
+       one. */
     if (vram_point_wait(alive.point, VRAM_TIMEOUT_DEFAULT) != VRAM_OK) {
         return 1;
     }
@@ -268,7 +269,8 @@ typedef vram_status create_fn(const vram_context_options *, vram_context **);
 typedef void destroy_fn(vram_context *);
 typedef uint32_t count_fn(vram_context *);
 
-/* Loads the library, uses the driver, unloads it; again and again, with the driver loaded or not. */
+/* Loads the library, uses the driver, unloads it; again and again, with the driver loaded or
+   not. */
 static int load_and_unload(void *argument) {
     (void)argument;
     const vram_context_options options = {.size = sizeof options, .backends = NAME ",host"};

@@ -361,8 +361,8 @@ static void release_later(void *argument) {
     fake->hold(false);
 }
 
-/* Ending a queue finishes its work, the copies behind the last signal included; also when the driver
-   refuses to wait at first, because memory that the work is at goes back next. */
+/* Ending a queue finishes its work, the copies behind the last signal included; also when the
+   driver refuses to wait at first, because memory that the work is at goes back next. */
 static void ending_finishes_the_work(void **state) {
     struct world *world = *state;
     struct vr_device *device = &world->device;
@@ -516,7 +516,8 @@ static void many_threads_share_a_device(void **state) {
     end_queue(&shared);
 }
 
-/* Neither words nor functions: each signal is an event, and the word rises when the queue is polled. */
+/* Neither words nor functions: each signal is an event, and the word rises when the queue is
+   polled. */
 static void events_stand_for_signals(void **state) {
     struct world *world = *state;
     const struct vr_queue_ops *ops = world->device.queue_ops;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_cuda_rows.c: rectangles on CUDA and HIP, over the fake drivers: one call of the driver's for all rows, whichever
- * way they go, and the rows one by one where it has no such call, refuses their pitch, or does not support it.
+ * test_cuda_rows.c: rectangles on CUDA and HIP, over the fake drivers: one call of the driver's for
+ * all rows, whichever way they go, and the rows one by one where it has no such call, refuses their
+ * pitch, or does not support it.
  */
 #include "unit/assert_ok.h"
 #include "unit/cuda_world.h"
@@ -189,7 +190,8 @@ static void all_rows_are_one_call(void **state) {
     stage_close(stage);
 }
 
-/* Many small rows are the library's own to move, where it has a kernel that reaches them or reads what was gathered. */
+/* Many small rows are the library's own to move, where it has a kernel that reaches them or reads
+   what was gathered. */
 static void small_rows_are_scattered(void **state) {
     struct stage *stage = *state;
     stage_open(stage);
@@ -221,7 +223,8 @@ static void rows_without_gaps_are_a_plain_copy(void **state) {
     stage_close(stage);
 }
 
-/* What the driver says of the call becomes the caller's failure, or the rows go one by one; nothing is half done. */
+/* What the driver says of the call becomes the caller's failure, or the rows go one by one; nothing
+   is half done. */
 static void every_code_is_told_or_gone_around(void **state) {
     static const int bogus[] = {-1, 12345, INT_MIN, VR_CU_NOT_SUPPORTED};
     const struct driver_entry *entry = NULL;
@@ -281,7 +284,8 @@ static void rows_too_far_apart_go_one_by_one(void **state) {
     stage_close(stage);
 }
 
-/* Every call of the driver may fail: the rows are right, or the failure is told, and nothing is left. */
+/* Every call of the driver may fail: the rows are right, or the failure is told, and nothing is
+   left. */
 static void every_call_may_fail(void **state) {
     struct stage *stage = *state;
     uint64_t failures = 0;

@@ -53,7 +53,8 @@ static void make_variant(const char *first, const char *second, char *path, size
     close(file);
 }
 
-/* Every second letter of the text at `addr`, as rows of one: by the driver, or refused for want of a call. */
+/* Every second letter of the text at `addr`, as rows of one: by the driver, or refused for want of
+   a call. */
 static void copy_letters(struct vr_queue *queue, vram_addr addr, bool by_driver) {
     char letters[4] = "";
     const struct vr_rectangle rectangle = {.to = (uintptr_t)letters,
@@ -93,7 +94,8 @@ static void smoke(struct vr_backend *backend, bool rows) {
     device.ops->close(&device);
 }
 
-/* What a device can still do and tell without an optional symbol: the table says what is missing. */
+/* What a device can still do and tell without an optional symbol: the table says what is
+   missing. */
 static void assert_without(const struct vram_device_info *info, const struct driver_entry *entry) {
     bool of_vmm = strcmp(entry->without, "vmm") == 0;
     assert_int_equal(!(info->caps & VRAM_CAP_VMM), of_vmm);

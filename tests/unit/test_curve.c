@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_curve.c: what `vram replay --picture` draws: no peak is lost, however short, and a pass that failed ends where
- * it failed.
+ * test_curve.c: what `vram replay --picture` draws: no peak is lost, however short, and a pass that
+ * failed ends where it failed.
  */
 #include "replay/generator.h"
 #include "replay/player.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_device_faults.c: one life of a device, from context to end, while host memory, the system or the
- * driver fails at call 1, 2, 3 ... until none is left. Whatever failed has a record and gave nothing;
- * what was given can be given back; nothing is left at the end.
+ * test_device_faults.c: one life of a device, from context to end, while host memory, the system or
+ * the driver fails at call 1, 2, 3 ... until none is left. Whatever failed has a record and gave
+ * nothing; what was given can be given back; nothing is left at the end.
  */
 #include "base/handle.h"
 #include "base/memory.h"
@@ -195,8 +195,8 @@ static void no_host_memory(void **state) {
     try_all("host", plans, 2);
 }
 
-/* First, and for ever first: the records of memory and the nodes of the address map lie in pages that
-   are kept once the system gave them, and here each is asked for while there is none. */
+/* First, and for ever first: the records of memory and the nodes of the address map lie in pages
+   that are kept once the system gave them, and here each is asked for while there is none. */
 static void no_system(void **state) {
     static const struct plan plans[] = {
         {.source = SYSTEM, .code = ENOMEM, .for_ever = true},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_distance.c: distances against double precision, by every metric and precision, as a matrix and as the
- * nearest, in tiles, on several devices, and what is refused. Item 27 of the acceptance list.
+ * test_distance.c: distances against double precision, by every metric and precision, as a matrix
+ * and as the nearest, in tiles, on several devices, and what is refused. Item 27 of the acceptance
+ * list.
  */
 #include "unit/compute_world.h"
 #include "vram/distance.h"
@@ -96,7 +97,8 @@ static void expect_close(double is, double should) {
     }
 }
 
-/* The matrix is right (every `stride`-th result of it), and the nearest are the best of the matrix, in order. */
+/* The matrix is right (every `stride`-th result of it), and the nearest are the best of the matrix,
+   in order. */
 static void expect_right(const vram_distance *d, uint64_t stride) {
     bool largest = d->metric == VRAM_METRIC_INNER_PRODUCT;
     for (uint64_t at = 0; at < d->queries * d->vectors; at += stride) {
@@ -175,7 +177,8 @@ static void acceptance_27_squared(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* Far more vectors than a group has threads, more than one tile of both, and equal ones among them. */
+/* Far more vectors than a group has threads, more than one tile of both, and equal ones among
+   them. */
 static void acceptance_27_many_vectors(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);

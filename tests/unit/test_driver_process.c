@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_driver_process.c: a driver and the life of the process: exit with work outstanding, and a fork with
- * an open context, whose child is told so without a call of the driver and whose parent goes on. The same
- * program is built for several backends. The tests' own drivers end a process that calls them when it must
- * not (STRIKE_TRAP).
+ * test_driver_process.c: a driver and the life of the process: exit with work outstanding, and a
+ * fork with an open context, whose child is told so without a call of the driver and whose parent
+ * goes on. The same program is built for several backends. The tests' own drivers end a process
+ * that calls them when it must not (STRIKE_TRAP).
  *
  * This program itself never loads the driver: its children do, each in a fresh state.
  */

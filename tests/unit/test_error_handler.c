@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_error_handler.c: a context's error handler is told of each failure of an allocation, what it answers is
- * done within bounds, and what it was told counts less as time passes.
+ * test_error_handler.c: a context's error handler is told of each failure of an allocation, what it
+ * answers is done within bounds, and what it was told counts less as time passes.
  */
 #include "unit/ladder_world.h"
 
@@ -82,7 +82,8 @@ static void each_error_is_told(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A handler that always says retry is heard so often and no more; nothing else is retried at all. */
+/* A handler that always says retry is heard so often and no more; nothing else is retried at
+   all. */
 static void retries_are_bounded(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);
@@ -189,7 +190,8 @@ static bool is_near(double value, double wanted) {
     return value > wanted - 0.001 && value < wanted + 0.001;
 }
 
-/* An error counts half after a half-life; errors of each status by themselves; totals do not decay. */
+/* An error counts half after a half-life; errors of each status by themselves; totals do not
+   decay. */
 static void counts_decay(void **state) {
     (void)state;
     struct vr_clock_source source = {.now = read_time, .sleep = no_sleep};
@@ -220,8 +222,8 @@ static void counts_decay(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Quotas refuse like all else: the handler is told, may have it tried again, and other memory is no way past
-   them. */
+/* Quotas refuse like all else: the handler is told, may have it tried again, and other memory is no
+   way past them. */
 static void quotas_are_told(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);

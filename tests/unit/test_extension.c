@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_extension.c: what libraries on top of libvram stand on: attachments to pools, work that others submit, async
- * handles of their own, checks of memory, and host memory that goes with the device.
+ * test_extension.c: what libraries on top of libvram stand on: attachments to pools, work that
+ * others submit, async handles of their own, checks of memory, and host memory that goes with the
+ * device.
  */
 #include "base/lock.h"
 #include "base/memory.h"

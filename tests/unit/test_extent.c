@@ -5,6 +5,7 @@
  */
 #include "byte_units.h"
 #include "device/address.h"
+#include "unit/block_info_of.h"
 #include "unit/device_world.h"
 #include "vram/vram.h"
 

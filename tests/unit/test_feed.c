@@ -6,7 +6,7 @@
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
 #include "vram/feed.h"
-#include "vram/transfer_stats.h"
+#include "vram/transfer.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_foreign.c: memory that somebody else allocated, by number, for its tag, and in budgets when asked.
+ * test_foreign.c: memory that somebody else allocated, by number, for its tag, and in budgets when
+ * asked.
  */
 #include "unit/mem_world.h"
 #include "vram/foreign.h"
 #include "vram/limits.h"
+#include "vram/stats.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_gemm.c: products on the CPU against double precision: every layout, type and edge of the blocks, with each
- * of our own kernels that this machine runs, on several threads, without memory, and with the BLAS of this machine.
+ * test_gemm.c: products on the CPU against double precision: every layout, type and edge of the
+ * blocks, with each of our own kernels that this machine runs, on several threads, without memory,
+ * and with the BLAS of this machine.
  */
 #include "compute/gemm.h"
 #include "unit/compute_world.h"

@@ -8,6 +8,7 @@
 #include "unit/device_world.h"
 #include "unit/pool_flags.h"
 #include "unit/stats_of.h"
+#include "vram/compat.h"
 #include "vram/growth.h"
 #include "vram/limits.h"
 

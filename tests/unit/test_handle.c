@@ -93,7 +93,8 @@ static void numbers_are_never_used_again(void **state) {
     }
 }
 
-/* A child keeps its parent; the parent goes when the last child does, from inside its destructor. */
+/* A child keeps its parent; the parent goes when the last child does, from inside its
+   destructor. */
 struct family {
     struct object parent;
     uint64_t child;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_history.c: what `vram report` adds up is what a second, slower book says; and each rule of its advice
- * speaks when it should, and only then.
+ * test_history.c: what `vram report` adds up is what a second, slower book says; and each rule of
+ * its advice speaks when it should, and only then.
  */
 #include "byte_units.h"
 #include "report/advice.h"
@@ -223,7 +223,8 @@ static void a_pool_takes_unknown_blocks_with_it(void **state) {
     history_free(&history);
 }
 
-/* Transfers are summed by direction and route, those of later versions apart, and move nothing on. */
+/* Transfers are summed by direction and route, those of later versions apart, and move nothing
+   on. */
 static void transfers_are_added_up(void **state) {
     struct history history;
     (void)state;

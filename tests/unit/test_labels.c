@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_labels.c: mappings of labels, found again, bounded in number and bytes, and asked for by many threads.
- * Item 22 of the acceptance list.
+ * test_labels.c: mappings of labels, found again, bounded in number and bytes, and asked for by
+ * many threads. Item 22 of the acceptance list.
  */
 #include "base/lock.h"
 #include "unit/mem_world.h"

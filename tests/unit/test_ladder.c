@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_ladder.c: what a pool does when memory is short, step by step: each step alone gets a request through
- * that fails without it, the order is the declared one, and what is no shortage is tried once.
+ * test_ladder.c: what a pool does when memory is short, step by step: each step alone gets a
+ * request through that fails without it, the order is the declared one, and what is no shortage is
+ * tried once.
  */
 #include "unit/ladder_world.h"
 
@@ -121,7 +122,8 @@ static void others_serve_alone(void **state) {
     others_serve(state, "others", VRAM_LADDER_OTHERS, true);
 }
 
-/* Under a limit that all pools share, what others keep at hand is no reason to give a request up. */
+/* Under a limit that all pools share, what others keep at hand is no reason to give a request
+   up. */
 static void others_serve_under_a_fraction(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);
@@ -162,7 +164,8 @@ static void finished_serves(void **state) {
 
 /* ------------------------------------------------------------------- trying again */
 
-/* Acceptance item 25: the retry is one attempt and no more, and what is no exhaustion is not retried. */
+/* Acceptance item 25: the retry is one attempt and no more, and what is no exhaustion is not
+   retried. */
 static void acceptance_25_retry_once_and_nothing_else(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);
@@ -255,14 +258,15 @@ static void deterministic_pools_climb_less(void **state) {
 
 /* ------------------------------------------------------------------ host memory */
 
-/* The next request of that size finds nothing at hand, and needs host memory for its bookkeeping. */
+/* The next request of that size finds nothing at hand, and needs host memory for its
+   bookkeeping. */
 static void spoil(vram_pool *pool) {
     climb_by(pool, NULL, 0);
     assert_ok(vram_pool_trim(pool, NULL, NULL));
 }
 
-/* Item 25: when the library's own memory runs out, all devices are cleaned up, and the request is tried once
-   more. */
+/* Item 25: when the library's own memory runs out, all devices are cleaned up, and the request is
+   tried once more. */
 static void acceptance_25_host_memory_cleans_all_devices(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM ",devices=2");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_ladder_callback.c: callbacks of programs that let go of something when memory is short, and of those
- * that do what they should not: allocate, remove themselves, destroy the pool, stay away for long.
+ * test_ladder_callback.c: callbacks of programs that let go of something when memory is short, and
+ * of those that do what they should not: allocate, remove themselves, destroy the pool, stay away
+ * for long.
  */
 #include "unit/ladder_world.h"
 
@@ -217,8 +218,8 @@ static void *ask(void *user) {
     return NULL;
 }
 
-/* No other thread waits for a callback that does not return: not one that allocates, frees, trims or adds
-   another; only who removes it does, up to the deadline. */
+/* No other thread waits for a callback that does not return: not one that allocates, frees, trims
+   or adds another; only who removes it does, up to the deadline. */
 static void a_long_callback_delays_its_own_thread(void **state) {
     (void)state;
     assert_ok(vram_option_set("wait_timeout", "20ms"));

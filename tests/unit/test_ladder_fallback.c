@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_ladder_fallback.c: pools that may hand out other memory than the device's: it is only done when
- * allowed and when nothing else is left, it can be seen, and it goes back where it came from.
+ * test_ladder_fallback.c: pools that may hand out other memory than the device's: it is only done
+ * when allowed and when nothing else is left, it can be seen, and it goes back where it came from.
  */
+#include "unit/block_info_of.h"
 #include "unit/ladder_world.h"
 
 static const struct {
@@ -112,7 +113,8 @@ static void kinds_are_tried_in_order(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Freed memory of that kind serves nobody else: the next request gets the device's when there is some. */
+/* Freed memory of that kind serves nobody else: the next request gets the device's when there is
+   some. */
 static void device_memory_comes_back_first(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);
@@ -131,7 +133,8 @@ static void device_memory_comes_back_first(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Work that uses it keeps it, whatever is drained meanwhile; so do pins and uses of other queues. */
+/* Work that uses it keeps it, whatever is drained meanwhile; so do pins and uses of other
+   queues. */
 static void work_keeps_it(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM ",profile=h200");

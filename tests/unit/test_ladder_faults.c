@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_ladder_faults.c: a life in which every step of the ladder is taken, with each call of the driver and each
- * allocation of the library's failing in turn. Whatever fails, a request succeeds or has an error, nothing
- * is lost, and the driver's protocol is kept.
+ * test_ladder_faults.c: a life in which every step of the ladder is taken, with each call of the
+ * driver and each allocation of the library's failing in turn. Whatever fails, a request succeeds
+ * or has an error, nothing is lost, and the driver's protocol is kept.
  */
 #include "unit/fault_step.h"
 #include "unit/ladder_world.h"

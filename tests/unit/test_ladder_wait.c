@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_ladder_wait.c: a thread that is short of memory waits for others to free some, up to a deadline, and
- * never for nobody: when all wait, one of them finds out at once.
+ * test_ladder_wait.c: a thread that is short of memory waits for others to free some, up to a
+ * deadline, and never for nobody: when all wait, one of them finds out at once.
  */
 #include "unit/ladder_world.h"
 
@@ -107,8 +107,8 @@ static void nobody_is_not_waited_for(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Two threads hold half each and want another half: one of them fails at once and frees what it has, which
-   is what the other has waited for. */
+/* Two threads hold half each and want another half: one of them fails at once and frees what it
+   has, which is what the other has waited for. */
 static void all_wait_and_one_finds_out(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);

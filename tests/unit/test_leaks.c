@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_leaks.c: reports of what was never freed: every leak with its tag and site, nothing else, and nothing at
- * all unless somebody asks.
+ * test_leaks.c: reports of what was never freed: every leak with its tag and site, nothing else,
+ * and nothing at all unless somebody asks.
  */
 #include "core/witness/witness.h"
 #include "track/suppress.h"
 #include "unit/child.h"
 #include "unit/json_check.h"
+#include "unit/report_text.h"
 #include "unit/track_world.h"
 
 #include <stdio.h>
@@ -125,7 +126,7 @@ static void every_planted_leak_is_named(void **state) {
     vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_leak_summary summary = {.size = sizeof summary};
     struct sheet sheet = {0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.blocks, LEAKS);
     assert_int_equal(summary.bytes, LEAKS * (LEAKS + 1) / 2);
     assert_int_equal(summary.groups, 10);
@@ -139,16 +140,17 @@ static void every_planted_leak_is_named(void **state) {
     find_planted(sheet.text, planted);
     free(sheet.text);
     sheet = (struct sheet){0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_JSON, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_JSON, put, &sheet, &summary));
     assert_true(json_check(sheet.text, strlen(sheet.text)));
     assert_int_equal(times(sheet.text, "\"planted "), LEAKS);
     assert_non_null(strstr(sheet.text, "\"schema\": \"vram.leaks/1\""));
+    report_text_give("leaks", sheet.text);
     free(sheet.text);
     for (int i = 0; i < LEAKS; i++) {
         assert_ok(vram_free(planted[i], rig.queue));
     }
     sheet = (struct sheet){0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.blocks, 0);
     assert_int_equal(times(sheet.text, "\n"), 1);
     free(sheet.text);
@@ -166,7 +168,7 @@ static void a_resize_leaves_no_phantom(void **state) {
     vram_addr addr = take(pool, MIB, "t", NULL, rig.queue);
     assert_ok(vram_resize(addr, 3 * MIB + 7, rig.queue));
     assert_ok(vram_resize(addr, 2 * MIB + 5, rig.queue));
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.blocks, 1);
     assert_int_equal(summary.bytes, 2 * MIB + 5);
     vram_live_stats stats = {.size = sizeof stats};
@@ -189,12 +191,12 @@ static void names_are_cleaned_where_they_are_printed(void **state) {
     vram_live_query query = {.size = sizeof query, .pool = pool};
     struct sheet sheet = {0};
     vram_addr addr = take(pool, 10, NULL, "a\n\x1b[31mb\xff\"", rig.queue);
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, NULL));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, NULL));
     assert_null(strchr(sheet.text, '\x1b'));
     assert_non_null(strstr(sheet.text, "a??[31mb?"));
     free(sheet.text);
     sheet = (struct sheet){0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_JSON, put, &sheet, NULL));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_JSON, put, &sheet, NULL));
     assert_true(json_check(sheet.text, strlen(sheet.text)));
     free(sheet.text);
     assert_ok(vram_free(addr, rig.queue));
@@ -235,7 +237,7 @@ static void suppressed_leaks_are_counted_apart(void **state) {
     vram_live_query query = {.size = sizeof query, .device = rig.device};
     vram_leak_summary summary = {.size = sizeof summary};
     struct sheet sheet = {0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.blocks, 1);
     assert_int_equal(summary.bytes, 200);
     assert_int_equal(summary.suppressed_blocks, 1);
@@ -245,7 +247,8 @@ static void suppressed_leaks_are_counted_apart(void **state) {
     free(sheet.text);
     sheet = (struct sheet){0};
     assert_ok(vram_option_set("leak_suppressions", "/nonexistent/file"));
-    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary), VRAM_ERR_IO);
+    assert_int_equal(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary),
+                     VRAM_ERR_IO);
     free(sheet.text);
     assert_ok(vram_option_set("leak_suppressions", ""));
     vram_context_destroy(rig.context);
@@ -263,7 +266,7 @@ static void functions_suppress_too(void **state) {
     vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_leak_summary summary = {.size = sizeof summary};
     struct sheet sheet = {0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.suppressed_blocks, 1);
     assert_int_equal(summary.blocks, 0);
     free(sheet.text);
@@ -381,8 +384,8 @@ static void ends_without_memory_are_ends(void **state) {
     }
 }
 
-/* Runs behind the library's own handlers, which come later. Nothing is left to the child's other ones: they
-   are its parent's. */
+/* Runs behind the library's own handlers, which come later. Nothing is left to the child's other
+   ones: they are its parent's. */
 static void leave_now(void) {
     _exit(7);
 }
@@ -426,14 +429,15 @@ static void bad_reports_are_refused(void **state) {
     vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_leak_summary small = {.size = 1};
     struct sheet sheet = {0};
-    assert_int_equal(vram_leaks_write(NULL, VRAM_LEAK_TEXT, put, &sheet, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, NULL, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_leaks_write(&query, (vram_leak_format)5, put, &sheet, NULL),
+    assert_int_equal(vram_leaks_write(NULL, VRAM_REPORT_TEXT, put, &sheet, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_leaks_write(&query, VRAM_REPORT_TEXT, NULL, NULL, NULL),
                      VRAM_ERR_INVALID);
-    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &small),
+    assert_int_equal(vram_leaks_write(&query, (vram_report_format)5, put, &sheet, NULL),
                      VRAM_ERR_INVALID);
-    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, refuse, NULL, NULL), VRAM_ERR_IO);
-    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_JSON, refuse, NULL, NULL), VRAM_ERR_IO);
+    assert_int_equal(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &small),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_leaks_write(&query, VRAM_REPORT_TEXT, refuse, NULL, NULL), VRAM_ERR_IO);
+    assert_int_equal(vram_leaks_write(&query, VRAM_REPORT_JSON, refuse, NULL, NULL), VRAM_ERR_IO);
     assert_null(sheet.text);
     rig_end_clean(&rig);
 }

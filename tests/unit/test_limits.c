@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_limits.c: what pools may hold: presets, fractions, what is left free, hard limits, limits that are
- * lowered, and the environment's word.
+ * test_limits.c: what pools may hold: presets, fractions, what is left free, hard limits, limits
+ * that are lowered, and the environment's word.
  */
 #include "byte_units.h"
 #include "unit/device_world.h"
@@ -61,7 +61,8 @@ static int clean_environment(void **state) {
 
 /* ----------------------------------------------------------------------- presets */
 
-/* The numbers of the presets, and those of a pool and a device that nobody has said anything about. */
+/* The numbers of the presets, and those of a pool and a device that nobody has said anything
+   about. */
 static void acceptance_07_defaults_and_presets(void **state) {
     static const struct {
         vram_preset preset;
@@ -100,7 +101,8 @@ static void acceptance_07_defaults_and_presets(void **state) {
     rig_end_clean(&rig);
 }
 
-/* What is set after a preset counts, whatever the order; what lies outside is moved to the nearer end. */
+/* What is set after a preset counts, whatever the order; what lies outside is moved to the nearer
+   end. */
 static void acceptance_07_clamp_and_order(void **state) {
     static const double given[] = {0.5, 1e-9, 0.05, 0.1, 1.0, 1.5, 1e300};
     static const double kept[] = {0.5, 0.1, 0.1, 0.1, 1.0, 1.0, 1.0};
@@ -239,7 +241,8 @@ static void presets_come_from_the_environment_too(void **state) {
 
 /* --------------------------------------------------- fraction, and what stays free */
 
-/* All that may be held is, and not a byte more; segments come whole, and some of their ends are no use. */
+/* All that may be held is, and not a byte more; segments come whole, and some of their ends are no
+   use. */
 static void expect_filled(vram_pool *pool, uint64_t filled, uint64_t most) {
     vram_pool_stats stats = stats_of(pool);
     assert_true(stats.peak_reserved_bytes <= most);
@@ -286,7 +289,8 @@ static void acceptance_10_min_free_is_enforced(void **state) {
     }
 }
 
-/* On a small device the default leaves 1/16 free, not all of 512 MiB; what is said is taken as said. */
+/* On a small device the default leaves 1/16 free, not all of 512 MiB; what is said is taken as
+   said. */
 static void by_default_a_sixteenth_stays_free(void **state) {
     vram_status status;
     (void)state;
@@ -460,7 +464,8 @@ static void hard_limits_of_devices(void **state) {
 
 /* ---------------------------------------------------------------------- lowering */
 
-/* Free memory goes back at once, live memory stays, and nothing more is given until it fits again. */
+/* Free memory goes back at once, live memory stays, and nothing more is given until it fits
+   again. */
 static void lowering_trims_and_keeps_what_is_live(void **state) {
     static const char *const sims[] = {"memory=1G", "memory=1G,vmm=off"};
     (void)state;
@@ -670,7 +675,8 @@ static void bad_limits_are_refused_and_change_nothing(void **state) {
     rig_end_clean(&rig);
 }
 
-/* 0 is what was not set, of a pool, a device and in the environment: it takes no limit away and sets none. */
+/* 0 is what was not set, of a pool, a device and in the environment: it takes no limit away and
+   sets none. */
 static void limits_of_0_are_not_set(void **state) {
     (void)state;
     set_environment("VRAM_POOL_LIMIT", "0");
@@ -691,7 +697,8 @@ static void limits_of_0_are_not_set(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Host memory runs out at every place in turn: a pool or a device's limits are made whole or not at all. */
+/* Host memory runs out at every place in turn: a pool or a device's limits are made whole or not at
+   all. */
 static void without_host_memory_nothing_is_half_made(void **state) {
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 64 * MIB};
     (void)state;

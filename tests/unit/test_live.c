@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_live.c: questions about live blocks (vram/stats.h): which there are, how old, how large, whose, and
- * what was live at the peak.
+ * test_live.c: questions about live blocks (vram/stats.h): which there are, how old, how large,
+ * whose, and what was live at the peak.
  */
 #include "base/clock.h"
 #include "core/witness/witness.h"
@@ -310,7 +310,8 @@ static bool sum_up(void *user, const vram_live_block *block) {
     return true;
 }
 
-/* 100,000 allocations and frees over 16 threads: totals are exact, and no block is forgotten or made up. */
+/* 100,000 allocations and frees over 16 threads: totals are exact, and no block is forgotten or
+   made up. */
 static void totals_are_exact_over_threads(void **state) {
     (void)state;
     vr_clock_set(NULL);

@@ -337,7 +337,8 @@ static void a_child_finds_locks_free_and_data_whole(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-/* A mutex that is locked for the first time while a fork waits for another is found all the same. */
+/* A mutex that is locked for the first time while a fork waits for another is found all the
+   same. */
 static struct vr_mutex latest = VR_MUTEX_INIT(VR_RANK_STABLE);
 static vr_atomic_bool held_up, let_go;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_meminfo.c: what is read of /proc/meminfo and control groups, from trees made for the test. */
+/* test_meminfo.c: what is read of /proc/meminfo and control groups, from trees made for the
+   test. */
 #include "base/os/platform.h"
 #include "base/size.h"
 

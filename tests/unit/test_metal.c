@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_metal.c: the Metal backend on the tests' driver: what it does not find, what it refuses, kernels,
- * ends of work that come in any order, every code of a failed command buffer, and every message that may
- * give nothing, at every place where it is sent.
+ * test_metal.c: the Metal backend on the tests' driver: what it does not find, what it refuses,
+ * kernels, ends of work that come in any order, every code of a failed command buffer, and every
+ * message that may give nothing, at every place where it is sent.
  */
 #include "base/option.h"
 #include "fake/fake_metal.h"
@@ -52,7 +52,8 @@ static void assert_nothing_left(void) {
     const char *text = "";
     for (int i = 0; i < 2000 && (control->live() || vram_host_bytes()); i++) {
         usleep(
-            1000); /* its threads let go of queues on their own time, and we of what they used then */
+            /* its threads let go of queues on their own time, and we of what they used then */
+            1000);
     }
     assert_int_equal(vram_host_bytes(), 0);
     assert_int_equal(control->live(), 0);
@@ -176,7 +177,8 @@ static vram_status rig_launch(struct rig *rig, vram_addr y, vram_addr x, float a
 
 enum { COUNT = 200 };
 
-/* Everything once: odd copies and fills, pinned memory both ways, two queues, a kernel on a block. */
+/* Everything once: odd copies and fills, pinned memory both ways, two queues, a kernel on a
+   block. */
 static vram_status rig_work(struct rig *rig, float result[COUNT], char odd[8]) {
     float x[COUNT], *pinned = (float *)(uintptr_t)rig->pinned;
     vram_point point;
@@ -232,7 +234,8 @@ static void test_a_whole_life(void **state) {
 
 /* ------------------------------------------------------------------- faults */
 
-/* The n-th message that may give nothing does, for every n: a status, nothing lost, nothing left. */
+/* The n-th message that may give nothing does, for every n: a status, nothing lost, nothing
+   left. */
 static void test_every_message_may_give_nothing(void **state) {
     (void)state;
     uint64_t places = 0;

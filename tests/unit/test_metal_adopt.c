@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_metal_adopt.c: a program's own MTLDevice and MTLCommandQueue, used by libvram through the public API, and memory
- * of libvram used in the program's own command buffers. Over the tests' driver: no hardware was there.
+ * test_metal_adopt.c: a program's own MTLDevice and MTLCommandQueue, used by libvram through the
+ * public API, and memory of libvram used in the program's own command buffers. Over the tests'
+ * driver: no hardware was there.
  */
 #include "base/option.h"
 #include "fake/fake_metal.h"
@@ -210,7 +211,8 @@ static void work_of_both_is_in_order(void **state) {
     rig_end(&rig);
 }
 
-/* What the program committed is not done before it is, though libvram has given the queue nothing. */
+/* What the program committed is not done before it is, though libvram has given the queue
+   nothing. */
 static void the_programs_work_counts(void **state) {
     struct rig rig = {.context = NULL};
     (void)state;

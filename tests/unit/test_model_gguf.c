@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_model_gguf.c: GGUF files that a generator made: weights to the byte, every type of tensor, split
- * files; and files that lie.
+ * test_model_gguf.c: GGUF files that a generator made: weights to the byte, every type of tensor,
+ * split files; and files that lie.
  */
 #include "base/memory.h"
 #include "base/os/os.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_model_safetensors.c: safetensors files that a generator made, one or many with an index, with and
- * without config.json beside them; and files that lie.
+ * test_model_safetensors.c: safetensors files that a generator made, one or many with an index,
+ * with and without config.json beside them; and files that lie.
  */
 #include "base/memory.h"
 #include "model/model_file.h"
@@ -59,7 +59,8 @@ static void refused(const char *header, size_t data, vram_status status, const c
     }
 }
 
-/* 64 wide, 2 layers: embeddings 10 x 64 bf16, keys and values 32 rows, an output layer, a vision tower. */
+/* 64 wide, 2 layers: embeddings 10 x 64 bf16, keys and values 32 rows, an output layer, a vision
+   tower. */
 static const char header[] =
     "{\"__metadata__\":{\"format\":\"pt\"},"
     "\"model.embed_tokens.weight\":{\"dtype\":\"BF16\",\"shape\":[10,64],\"data_offsets\":[0,1280]}"

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_named.c: buffers by name: what a second one of a name is, what grows and what stays, the limit of all
- * together, names of any bytes. Item 18 of the acceptance list.
+ * test_named.c: buffers by name: what a second one of a name is, what grows and what stays, the
+ * limit of all together, names of any bytes. Item 18 of the acceptance list.
  */
 #include "base/clock.h"
 #include "byte_units.h"
 #include "unit/json_check.h"
 #include "unit/mem_world.h"
+#include "unit/report_text.h"
+#include "vram/compat.h"
 #include "vram/limits.h"
 #include "vram/named.h"
 
@@ -143,28 +145,11 @@ static void listed_in_order(void **state) {
     rig_end_clean(&rig);
 }
 
-struct page {
-    char text[4096];
-    size_t bytes;
-};
-
-static bool write_page(void *user, const char *text, size_t bytes) {
-    struct page *page = user;
-    if (bytes > sizeof page->text - 1 - page->bytes) {
-        return false;
-    }
-    memcpy(page->text + page->bytes, text, bytes);
-    page->bytes += bytes;
-    page->text[page->bytes] = 0;
-    return true;
-}
-
 /* Control characters reach nobody's terminal, quotes end no string. */
 static void names_of_any_bytes(void **state) {
     static const char name[] = "a\n\x1b[31m\"b\\\x7f";
-    static struct page page;
+    static struct report_text page;
     vram_buffer *buffer;
-    vram_json json;
     (void)state;
     memset(&page, 0, sizeof page);
     struct rig rig = rig_make("sim", "memory=1G");
@@ -176,17 +161,29 @@ static void names_of_any_bytes(void **state) {
         assert_true((unsigned char)*c >= 0x20 && *c != 0x7f);
     }
     assert_string_equal(info_of(named, name).name, name); /* as given */
-    vram_json_begin(&json, write_page, &page, false);
-    assert_ok(vram_named_json(named, &json, NULL));
-    assert_ok(vram_json_end(&json));
+    assert_ok(vram_named_write(named, VRAM_REPORT_JSON, report_text_take, &page));
     for (size_t i = 0; i < page.bytes; i++) {
-        assert_true((unsigned char)page.text[i] >= 0x20);
+        assert_true((unsigned char)page.text[i] >= 0x20 || page.text[i] == '\n');
     }
     assert_true(json_check(page.text, page.bytes));
+    report_text_give("named", page.text);
     assert_non_null(strstr(page.text, "\"a\\n\\u001b[31m\\\"b\\\\"));
-    assert_non_null(strstr(page.text, "\"capacity_bytes\":10"));
-    assert_non_null(strstr(page.text, "\"limit_bytes\":null"));
-    assert_int_equal(vram_named_json(named, NULL, NULL), VRAM_ERR_INVALID);
+    assert_non_null(strstr(page.text, "\"capacity_bytes\": 10"));
+    assert_non_null(strstr(page.text, "\"limit_bytes\": null"));
+    page.bytes = 0;
+    assert_ok(vram_named_write(named, VRAM_REPORT_TEXT, report_text_take, &page));
+    assert_string_equal(page.text, "named buffers: 1, 10 B of 10 B in use, peak 10 B, limit none\n"
+                                   "  \"a??[31m\"b\\?\" (bytes): 10 B of 10 B in use (100 %), "
+                                   "resized 0 times\n");
+    page.room = 20;
+    page.bytes = 0;
+    assert_int_equal(vram_named_write(named, VRAM_REPORT_TEXT, report_text_take, &page),
+                     VRAM_ERR_IO);
+    assert_int_equal(vram_named_write(named, VRAM_REPORT_JSON, report_text_take, &page),
+                     VRAM_ERR_IO);
+    assert_int_equal(vram_named_write(named, VRAM_REPORT_TEXT, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_write(named, (vram_report_format)2, report_text_take, &page),
+                     VRAM_ERR_INVALID);
     rig_end_clean(&rig);
 }
 

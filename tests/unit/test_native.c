@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_native.c: what a backend with handles is asked, and what becomes of its answers, in vram_native
- * and in launches. The smallest backend gets the two tables that it lacks.
+ * test_native.c: what a backend with handles is asked, and what becomes of its answers, in
+ * vram_native and in launches. The smallest backend gets the two tables that it lacks.
  */
 #include "base/error.h"
 #include "base/handle.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_opencl.c: the backend is found, or absent with a reason; devices are described; each symbol of the
- * driver is missing in turn.
+ * test_opencl.c: the backend is found, or absent with a reason; devices are described; each symbol
+ * of the driver is missing in turn.
  */
 #include "unit/opencl_world.h"
 #include "vram/pool.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_opencl_faults.c: every entry point of the driver fails with every code of OpenCL and with three
- * that there are not, in each way of having memory; then every call in turn, however often it is made;
- * then every allocation. Each is one run of a scenario that uses everything. Whatever fails, the status is
- * what the one table says, the record names the call and its code, outputs are untouched, and nothing is
- * left behind that the driver was not asked to take. The sum is printed.
+ * test_opencl_faults.c: every entry point of the driver fails with every code of OpenCL and with
+ * three that there are not, in each way of having memory; then every call in turn, however often it
+ * is made; then every allocation. Each is one run of a scenario that uses everything. Whatever
+ * fails, the status is what the one table says, the record names the call and its code, outputs are
+ * untouched, and nothing is left behind that the driver was not asked to take. The sum is printed.
  */
 #include "unit/opencl_world.h"
 #include "vram/buffer.h"

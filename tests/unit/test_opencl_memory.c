@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_opencl_memory.c: buffers behind windows and their sub-buffers, pointers, and want of memory. */
+/* test_opencl_memory.c: buffers behind windows and their sub-buffers, pointers, and want of
+   memory. */
 #include "unit/opencl_world.h"
 
 static struct vr_native native_of(struct vr_device *device, vram_addr addr, uint64_t bytes) {
@@ -79,8 +80,8 @@ static void old_sub_buffers_go(void **state) {
         uint64_t now = fake->live() - before;
         most = now > most ? now : most;
     }
-    /* 512 blocks of 512 bytes are the most that live at a time; without sweeping it would be 3 times
-       the 512-byte places of the whole, each with the last block that began there. */
+    /* 512 blocks of 512 bytes are the most that live at a time; without sweeping it would be 3
+       times the 512-byte places of the whole, each with the last block that began there. */
     assert_in_range(most, 512, 2 * 512 + 64);
     void *live = native_of(&world.device, addr, 512).handle;
     for (uint64_t at = 512; at < BYTES / 4; at += 512) { /* and a live one is never swept */

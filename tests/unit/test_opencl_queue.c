@@ -33,7 +33,8 @@ static void the_word_rises_when_work_is_done(void **state) {
     end(&world);
 }
 
-/* Callbacks that come late, and in the other order, neither hold a wait up nor set the word back. */
+/* Callbacks that come late, and in the other order, neither hold a wait up nor set the word
+   back. */
 static void late_callbacks_do_no_harm(void **state) {
     struct world world;
     struct vr_queue queue;
@@ -207,7 +208,8 @@ static void priorities_are_asked_for_where_there_are_any(void **state) {
 
 /* --------------------------------------------------------------- lost devices */
 
-/* Work that ends abnormally leaves the word alone; the device is lost, and who waits elsewhere goes on. */
+/* Work that ends abnormally leaves the word alone; the device is lost, and who waits elsewhere goes
+   on. */
 static void failed_work_loses_the_device(void **state) {
     struct world world;
     struct vr_device other;

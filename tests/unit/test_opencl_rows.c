@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_opencl_rows.c: rectangles on OpenCL, over the tests' driver: one command for all rows of buffers, whichever way
- * they go, and the rows one by one where memory is pointers, or the driver has no such command or refuses it.
+ * test_opencl_rows.c: rectangles on OpenCL, over the tests' driver: one command for all rows of
+ * buffers, whichever way they go, and the rows one by one where memory is pointers, or the driver
+ * has no such command or refuses it.
  */
 #include "unit/assert_ok.h"
 #include "unit/opencl_world.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_operands.c: memory that is too short for its matrix, and results that would lie on what they are made of:
- * refused before anything is computed, on the device as on the CPU.
+ * test_operands.c: memory that is too short for its matrix, and results that would lie on what they
+ * are made of: refused before anything is computed, on the device as on the CPU.
  */
 #include "unit/compute_world.h"
 #include "vram/distance.h"
@@ -29,7 +29,8 @@ static int begin(void **state) {
         assert_int_equal(vram_matmul_batch(scheduler, product, 1), VRAM_ERR_INVALID);              \
     } while (0)
 
-/* Each operand in turn, in the driver's memory and in a pool's block, on the device and on the CPU. */
+/* Each operand in turn, in the driver's memory and in a pool's block, on the device and on the
+   CPU. */
 static void addresses_with_too_little_behind_them(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G,real=on");
@@ -131,8 +132,9 @@ static void results_on_operands_by_another_name(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* A product that is refused for its addresses lets go of its weights: they can be destroyed, and serve on. Elements,
-   transposed operands and shapes at the end of 64 bits are looked at as they are. */
+/* A product that is refused for its addresses lets go of its weights: they can be destroyed, and
+   serve on. Elements, transposed operands and shapes at the end of 64 bits are looked at as they
+   are. */
 static void weights_and_shapes_of_refused_products(void **state) {
     (void)state;
     float numbers[12] = {0}, results[16];

@@ -291,7 +291,8 @@ static void the_plan_fails_each_call_once(void **state) {
     vr_os_fail_at(0, false, 0);
 }
 
-/* What valgrind answers to more addresses than it has is a shortage, and not a mistake: pools then ask for fewer. */
+/* What valgrind answers to more addresses than it has is a shortage, and not a mistake: pools then
+   ask for fewer. */
 static void an_invalid_length_is_a_shortage(void **state) {
     (void)state;
     void *range = NULL;

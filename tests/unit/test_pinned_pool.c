@@ -3,6 +3,7 @@
  * test_pinned_pool.c: pools of page-locked memory: what they give, what they cost, what they refuse, and what
  * becomes of them when the system locks no more.
  */
+#include "unit/block_info_of.h"
 #include "unit/mem_world.h"
 #include "vram/vram.h"
 

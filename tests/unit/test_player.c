@@ -245,7 +245,8 @@ static vram_status hasty_free(void *state, struct replay_block *block, uint32_t 
     return policy_caching.free(state, &known, queue);
 }
 
-/* Queue 1 has much to do before it writes block 2, which is freed and its memory taken meanwhile. */
+/* Queue 1 has much to do before it writes block 2, which is freed and its memory taken
+   meanwhile. */
 static void finds_early_reuse(void **state) {
     (void)state;
     static const char text[] = TRACE_HEADER "\na,1,80000000,1,0\na,2,1000000,0,1\n"

@@ -116,8 +116,8 @@ static void the_last_write_is_always_the_highest(void **state) {
     }
 }
 
-/* Claim (1) of point.c: a write of v stands behind the work of every number up to v, which is so when
-   all of them were taken before it reached the driver. */
+/* Claim (1) of point.c: a write of v stands behind the work of every number up to v, which is so
+   when all of them were taken before it reached the driver. */
 static void a_word_never_claims_too_much(void **state) {
     uint64_t value;
     (void)state;
@@ -171,7 +171,8 @@ static void a_deadline_ends_every_wait(void **state) {
     assert_string_equal(vram_error_get()->operation, "test");
 }
 
-/* The first sleep of a wait: when it came, what the driver had been asked by then, and how the point passes. */
+/* The first sleep of a wait: when it came, what the driver had been asked by then, and how the
+   point passes. */
 static struct {
     uint64_t at; /* vr_os_now; 0: not yet */
     unsigned polls;
@@ -187,7 +188,8 @@ static void sleep_and_pass(void *user, uint64_t ns) {
     vr_store(&word, 1, VR_RELEASE);
 }
 
-/* A sleep takes longer than a short wait does. Where there is one processor it may be needed by others. */
+/* A sleep takes longer than a short wait does. Where there is one processor it may be needed by
+   others. */
 static void a_short_wait_does_not_sleep(void **state) {
     (void)state;
     const struct vr_clock_source source = {NULL, sleep_and_pass, NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool.c: what a pool promises its users: distinct and aligned blocks, mistakes found out, memory
- * reused in the time of queues, nothing left at the end.
+ * test_pool.c: what a pool promises its users: distinct and aligned blocks, mistakes found out,
+ * memory reused in the time of queues, nothing left at the end.
  */
 #include "base/handle.h"
 #include "base/memory.h"
@@ -95,7 +95,8 @@ static void blocks_are_distinct_and_aligned(void **state) {
     rig_end(&rig);
 }
 
-/* Small and large blocks have a space each; neither starves while the other holds memory for nothing. */
+/* Small and large blocks have a space each; neither starves while the other holds memory for
+   nothing. */
 static void free_memory_of_one_size_serves_another(void **state) {
     enum { COUNT = 1000 };
     static vram_addr addrs[COUNT];
@@ -288,8 +289,8 @@ static void another_queue_waits_for_the_work(void **state) {
     rig_end(&rig);
 }
 
-/* A queue gets back at once what it freed, with work of its own still in it. Freed again on another queue
-   or on none, before anybody has used it, that is not theirs yet. */
+/* A queue gets back at once what it freed, with work of its own still in it. Freed again on another
+   queue or on none, before anybody has used it, that is not theirs yet. */
 static void memory_is_not_laundered_between_queues(void **state) {
     (void)state;
     static const uint64_t sizes[] = {512, MIB};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_direct.c: pools with pooling switched off (option pool). Same calls, same statuses, and the
- * driver sees every allocation and every free, the latter never under unfinished work.
+ * test_pool_direct.c: pools with pooling switched off (option pool). Same calls, same statuses, and
+ * the driver sees every allocation and every free, the latter never under unfinished work.
  */
 #include "base/handle.h"
 #include "base/memory.h"

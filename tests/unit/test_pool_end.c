@@ -211,8 +211,9 @@ static void providers_get_nothing_back_early(void **state) {
 
 /* ------------------------------------------------------------ work that never ends */
 
-/* The device closes under a pool, destroyed or not, and under work that never ends: nothing is given
-   back, the handle is dead, and the record says why. What is left is left to the end of the child. */
+/* The device closes under a pool, destroyed or not, and under work that never ends: nothing is
+   given back, the handle is dead, and the record says why. What is left is left to the end of the
+   child. */
 static int close_over_work(void *argument) {
     bool destroyed = *(bool *)argument;
     assert_ok(vram_option_set("device_limit", "1G"));
@@ -249,8 +250,8 @@ static void endless_work_keeps_pools(void **state) {
     }
 }
 
-/* What threads keep at hand for a queue is not handed out on it once it is destroyed, whatever its work
-   does. */
+/* What threads keep at hand for a queue is not handed out on it once it is destroyed, whatever its
+   work does. */
 static void destroyed_queues_have_no_hits(void **state) {
     (void)state;
     struct scene scene = scene_make(SLOW, 0, NULL);

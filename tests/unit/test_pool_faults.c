@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_faults.c: pools when host memory, the driver or a provider fails them. Every call fails in
- * turn, in every kind of pool; then the scenes that such loops meet only by chance, each by itself.
+ * test_pool_faults.c: pools when host memory, the driver or a provider fails them. Every call fails
+ * in turn, in every kind of pool; then the scenes that such loops meet only by chance, each by
+ * itself.
  */
 #include "base/handle.h"
 #include "base/memory.h"
@@ -115,8 +116,8 @@ static bool got(vram_status status, vram_addr addr) {
     return status == VRAM_OK;
 }
 
-/* Uses every step there is: growth, caches, other queues, moving, pins, trimming. What was given can be
-   given back, whatever fails. */
+/* Uses every step there is: growth, caches, other queues, moving, pins, trimming. What was given
+   can be given back, whatever fails. */
 static void live(const struct rig *rig) {
     enum { COUNT = 10 };
     vram_addr addrs[COUNT] = {0}, last = 0;
@@ -228,8 +229,8 @@ static void no_failing_call_is_too_much(void **state) {
 
 /* ------------------------------------------------------------- frees that have no memory */
 
-/* A queue that the pool has never seen, and no host memory to note it down: the free succeeds, and the
-   block is nobody else's before that queue's work is over. */
+/* A queue that the pool has never seen, and no host memory to note it down: the free succeeds, and
+   the block is nobody else's before that queue's work is over. */
 static void a_free_needs_no_memory(void **state) {
     vram_addr addr, again = 0;
     uint8_t found[64];
@@ -305,9 +306,9 @@ static void no_queue_waits_for_memory(void **state) {
     rig_end(&rig, true);
 }
 
-/* Free memory and memory that the driver still has are enough together, once the work is over: for a
-   block of the same queue or another, of the other space, on mapped memory or segments, which are given
-   back whole. */
+/* Free memory and memory that the driver still has are enough together, once the work is over: for
+   a block of the same queue or another, of the other space, on mapped memory or segments, which are
+   given back whole. */
 static void all_memory_is_found(void **state) {
     static const char *const sims[] = {"memory=64M,lag=1000,seed=5",
                                        "memory=64M,lag=1000,seed=5,alias=off",

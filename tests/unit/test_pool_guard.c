@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_guard.c: safety modes of pools. Zeros where they are promised, and every byte that a program
- * writes outside its blocks or after a free is found, with its block named.
+ * test_pool_guard.c: safety modes of pools. Zeros where they are promised, and every byte that a
+ * program writes outside its blocks or after a free is found, with its block named.
  */
 #include "base/handle.h"
 #include "base/memory.h"
@@ -319,7 +319,8 @@ static void quarantine_gives_way(void **state) {
     rig_end(&rig, true);
 }
 
-/* A block that another queue was said to use is poisoned behind that use, and pinned ones are left alone. */
+/* A block that another queue was said to use is poisoned behind that use, and pinned ones are left
+   alone. */
 static void other_users_are_waited_for(void **state) {
     (void)state;
     for (uint32_t seed = 1; seed < 12; seed++) {

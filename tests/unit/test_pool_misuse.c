@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_pool_misuse.c: what programs do wrong with pools, and what devices cannot do: late frees of
- * blocks whose records stand for others, calls in a forked child, ranges that no device has, devices
- * with next to no memory. A status each time, and nothing else.
+ * blocks whose records stand for others, calls in a forked child, ranges that no device has,
+ * devices with next to no memory. A status each time, and nothing else.
  */
 #include "byte_units.h"
 #include "unit/child.h"
@@ -42,7 +42,8 @@ static void *steal(void *argument) {
     return NULL;
 }
 
-/* Whether the thief has freed that address: the same one, handed out again, cannot be told apart. */
+/* Whether the thief has freed that address: the same one, handed out again, cannot be told
+   apart. */
 static bool was_stolen(struct thief *thief, vram_addr addr) {
     for (int i = 0; i < 1000 && atomic_load(&thief->won) != addr; i++) {
         vr_os_sleep(1000000);
@@ -50,8 +51,8 @@ static bool was_stolen(struct thief *thief, vram_addr addr) {
     return atomic_load(&thief->won) == addr;
 }
 
-/* Another thread frees every block a second time, at any moment. It may win the race for a block that is
-   being freed; it must never get one at another address. */
+/* Another thread frees every block a second time, at any moment. It may win the race for a block
+   that is being freed; it must never get one at another address. */
 static void second_frees_hit_no_other_block(void **state) {
     enum { ROUNDS = 20000 };
     (void)state;
@@ -262,7 +263,8 @@ static void children_have_no_pools(void **state) {
 
 /* --------------------------------------------------------------- odd devices */
 
-/* Devices of one granule or two, and of less than one: what is there can be had, to the last one. */
+/* Devices of one granule or two, and of less than one: what is there can be had, to the last
+   one. */
 static void tiny_devices_give_what_they_have(void **state) {
     static const struct {
         const char *sim;

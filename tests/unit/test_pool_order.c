@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_order.c: in deterministic pools addresses follow from the order of the program's calls alone:
- * not from how fast a device is, which numbers its queues have, or which threads ask.
+ * test_pool_order.c: in deterministic pools addresses follow from the order of the program's calls
+ * alone: not from how fast a device is, which numbers its queues have, or which threads ask.
  */
 #include "unit/buffer_world.h"
 
@@ -26,7 +26,8 @@ static unsigned chance(struct run *run, unsigned below) {
     return (run->seed >> 8) % below;
 }
 
-/* Sizes come in runs, as in programs, so that the engine makes use of what it has learnt of a queue. */
+/* Sizes come in runs, as in programs, so that the engine makes use of what it has learnt of a
+   queue. */
 static uint64_t next_size(struct run *run, unsigned step) {
     static const uint64_t sizes[] = {700, 40 * KIB, 300 * KIB, MIB, 5 * MIB};
     return step % 16 < 12 ? sizes[step / 16 % 5] : 1 + chance(run, 3 * MIB);

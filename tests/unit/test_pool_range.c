@@ -7,6 +7,7 @@
 #include "device/address.h"
 
 #include "unit/device_world.h"
+#include "unit/report_text.h"
 #include "unit/whole_device.h"
 #include "vram/limits.h"
 #include "vram/oom.h"
@@ -43,12 +44,12 @@ static void take(struct program *program, uint64_t bytes) {
     vram_addr addr = 0;
     vram_status status = vram_alloc(program->pool, bytes, program->rig.queue, &addr);
     if (status != VRAM_OK) {
-        static char text[VRAM_OOM_TEXT_MAX];
+        static struct report_text text;
         vram_oom_report report = {.size = sizeof report};
         assert_ok(vram_oom_report_get(program->pool, &report));
-        vram_oom_report_text(&report, text, sizeof text);
+        assert_ok(vram_oom_report_write(&report, VRAM_REPORT_TEXT, report_text_take, &text));
         fail_msg("%llu live, %llu asked: %s", (unsigned long long)program->live,
-                 (unsigned long long)bytes, text);
+                 (unsigned long long)bytes, text.text);
     }
     program->addrs[program->count] = addr;
     program->bytes[program->count++] = bytes;

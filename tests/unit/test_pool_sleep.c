@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_sleep.c: pools that give their memory back and keep their addresses. Contents are compared
- * through the simulated device; then every step of falling asleep and of waking fails in turn.
+ * test_pool_sleep.c: pools that give their memory back and keep their addresses. Contents are
+ * compared through the simulated device; then every step of falling asleep and of waking fails in
+ * turn.
  */
 #include "unit/fault_step.h"
 #include "unit/sleep_world.h"
@@ -91,7 +92,8 @@ static void blocks_are_freed_in_their_sleep(void **state) {
     rig_end(&rig, true);
 }
 
-/* Caches of threads are no hiding place: what they keep goes with the rest, and comes back as memory. */
+/* Caches of threads are no hiding place: what they keep goes with the rest, and comes back as
+   memory. */
 static void caches_sleep_too(void **state) {
     vram_addr addrs[20], addr;
     (void)state;
@@ -191,7 +193,8 @@ static void a_tag_sleeps_alone(void **state) {
     rig_end(&rig, true);
 }
 
-/* Everything sleeps, and one tag after the other wakes: as when weights are needed before the cache. */
+/* Everything sleeps, and one tag after the other wakes: as when weights are needed before the
+   cache. */
 static void tags_wake_one_by_one(void **state) {
     vram_addr weights, cache, addr;
     vram_alloc_options wish = {.size = sizeof wish, .tag = "weights"};
@@ -273,8 +276,8 @@ static void segments_do_not_sleep(void **state) {
     rig_end(&rig, true);
 }
 
-/* A copy under way is waited for, whatever queue it is on; one that does not end in time is not pulled the
-   memory from under. */
+/* A copy under way is waited for, whatever queue it is on; one that does not end in time is not
+   pulled the memory from under. */
 static void copies_are_not_cut_short(void **state) {
     uint8_t data[64];
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_stats.c: what a pool says of itself, while other threads hold caches, after they and their
- * queues have ended, and at its peaks.
+ * test_pool_stats.c: what a pool says of itself, while other threads hold caches, after they and
+ * their queues have ended, and at its peaks.
  */
 #include "byte_units.h"
 #include "unit/device_world.h"
@@ -192,7 +192,8 @@ struct peers {
     pthread_barrier_t meet;
 };
 
-/* Caches are full of small blocks. Then, in each turn, all threads have all their blocks at the same moment. */
+/* Caches are full of small blocks. Then, in each turn, all threads have all their blocks at the
+   same moment. */
 static void *hold_at_once(void *argument) {
     struct peers *peers = argument;
     vram_addr small[SMALL], large[LARGE];
@@ -217,8 +218,8 @@ static void *hold_at_once(void *argument) {
     return NULL;
 }
 
-/* Without a tracker it may be off by what caches can hold, as vram_pool_stats says, and by no more; with one it
-   is exact. */
+/* Without a tracker it may be off by what caches can hold, as vram_pool_stats says, and by no more;
+   with one it is exact. */
 static void the_peak_of_several_threads_is_bounded(void **state) {
     const uint64_t most = PEERS * (SMALL * 4 * KIB + LARGE * 3 * MIB);
     (void)state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_storm.c: pools in a storm. Threads allocate, free, use, pin, trim and look at each other's
- * blocks while others destroy and make anew the queues, pools and devices these stand on. Every answer
- * must be one of those that the headers name, no two live blocks of a pool may meet, and nothing may be
- * left at the end. Sanitizers see the rest.
+ * test_pool_storm.c: pools in a storm. Threads allocate, free, use, pin, trim and look at each
+ * other's blocks while others destroy and make anew the queues, pools and devices these stand on.
+ * Every answer must be one of those that the headers name, no two live blocks of a pool may meet,
+ * and nothing may be left at the end. Sanitizers see the rest.
  *
  * Blocks outlive their pools here, and another pool may have memory at such an address by then. So
  * frees name the pool (vr_free), as objects of the library do; a program frees no block of a pool
@@ -171,7 +171,8 @@ static void give(struct sailor *self, struct block block) {
     vram_queue *queue = block.worked || draw(self, 4) ? block.queue : ANY(self, storm.queues);
     forget(block.pool, block.addr);
     vram_status status = TRY(vr_free(block.pool, block.addr, queue));
-    /* Of the queue, perhaps: then the block is still there, and its pool's if there was work on it. */
+    /* Of the queue, perhaps: then the block is still there, and its pool's if there was work on
+       it. */
     if (status == VRAM_ERR_STALE && !block.worked) {
         TRY(vr_free(block.pool, block.addr, NULL));
     }
@@ -218,8 +219,8 @@ static void release(struct sailor *self) {
     give(self, exchange(self, (struct block){NULL, NULL, 0, 0, false}));
 }
 
-/* Whether the block is there still: its pool may have ended, and another one have its addresses now. No
-   pool ends under the lock. */
+/* Whether the block is there still: its pool may have ended, and another one have its addresses
+   now. No pool ends under the lock. */
 static bool is_there(struct block block) {
     vram_block_info info = {.size = sizeof info};
     return TRY(vram_block_info_get(block.addr, &info)) == VRAM_OK && info.pool == block.pool;
@@ -311,7 +312,8 @@ static void renew_queue(struct sailor *self) {
 }
 
 static void renew_pool(struct sailor *self) {
-    /* Who tells of its blocks goes other ways than who does not, and a debug build would always tell. */
+    /* Who tells of its blocks goes other ways than who does not, and a debug build would always
+       tell. */
     vram_limits limits = {.size = sizeof limits,
                           .tracking = draw(self, 2) ? VRAM_SWITCH_ON : VRAM_SWITCH_OFF};
     vram_pool_options options = {

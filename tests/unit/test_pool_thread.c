@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_thread.c: what pools keep for each thread, in bad moments: a queue ends while a thread makes
- * its cache for it, threads of high priority need what one of low priority is inside of, processes fork.
+ * test_pool_thread.c: what pools keep for each thread, in bad moments: a queue ends while a thread
+ * makes its cache for it, threads of high priority need what one of low priority is inside of,
+ * processes fork.
  */
 #include "base/handle.h"
 #include "base/memory.h"
@@ -132,8 +133,8 @@ static uint64_t worked_ns(void) {
 }
 
 /* Looks into the other thread's caches, which it never leaves by itself while this one is running.
-   How long that takes depends on who else is there; how long this thread keeps the processor from the
-   other does not. */
+   How long that takes depends on who else is there; how long this thread keeps the processor from
+   the other does not. */
 static void *look_urgently(void *argument) {
     uint64_t *longest = argument;
     for (int i = 0; i < 40; i++) {
@@ -146,7 +147,8 @@ static void *look_urgently(void *argument) {
     return NULL;
 }
 
-/* A system that leaves nothing to ordinary threads for a second at a time would do this in minutes. */
+/* A system that leaves nothing to ordinary threads for a second at a time would do this in
+   minutes. */
 static void urgent_threads_wait_for_others(void **state) {
     (void)state;
     pthread_t ordinary, urgent;
@@ -198,7 +200,8 @@ static bool forbid_barriers(void) {
 
 enum { FORBIDDEN = 77 };
 
-/* Programs lock themselves in when they have started, and the library's barrier may be locked out. */
+/* Programs lock themselves in when they have started, and the library's barrier may be locked
+   out. */
 static int without_barriers(void *argument) {
     (void)argument;
     vram_addr addr;

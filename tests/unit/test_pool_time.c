@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_time.c: pools and the time of queues, on the host, where gates hold work up for as long as a
- * test wants: one queue that does not come on keeps no other's memory from being found, waited for and
- * reused, and whatever the moment, nobody gets memory that is at work.
+ * test_pool_time.c: pools and the time of queues, on the host, where gates hold work up for as long
+ * as a test wants: one queue that does not come on keeps no other's memory from being found, waited
+ * for and reused, and whatever the moment, nobody gets memory that is at work.
  */
 #include "byte_units.h"
 #include "unit/device_world.h"
@@ -55,7 +55,8 @@ static void *open_later(void *argument) {
 
 /* ------------------------------------------------------------------------ scenes */
 
-/* A host device that may hold `limit`, a queue that stands before a closed gate, and two that do not. */
+/* A host device that may hold `limit`, a queue that stands before a closed gate, and two that do
+   not. */
 struct scene {
     struct rig rig;
     struct gate stuck_gate, gate;
@@ -166,7 +167,8 @@ static void recorded_is_not_passed(void **state) {
     scene_end(&scene);
 }
 
-/* A free is marked where it is made when much is freed: what the queue is given later is not waited for. */
+/* A free is marked where it is made when much is freed: what the queue is given later is not waited
+   for. */
 static void later_work_is_not_waited_for(void **state) {
     struct scene scene;
     vram_addr freed, next;
@@ -217,7 +219,8 @@ static void all_users_count(void **state) {
     scene_end(&scene);
 }
 
-/* Two threads tell of uses on one queue: the later point counts, whoever comes to write it down first. */
+/* Two threads tell of uses on one queue: the later point counts, whoever comes to write it down
+   first. */
 static void use_again(void *argument) {
     struct scene *scene = argument;
     vram_addr *addr = (vram_addr *)&scene->granule; /* lent for the purpose */

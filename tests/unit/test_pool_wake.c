@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_wake.c: pools that wake when memory is short: what is tried before they sleep on, and what is
- * left of it.
+ * test_pool_wake.c: pools that wake when memory is short: what is tried before they sleep on, and
+ * what is left of it.
  */
 #include "unit/sleep_world.h"
 
@@ -230,8 +230,8 @@ static void waking_asks_the_handler(void **state) {
     }
 }
 
-/* Each call of the driver, or each allocation of the library's, fails in a wake that climbs; what was not
-   woken wakes the next time, and has its contents. */
+/* Each call of the driver, or each allocation of the library's, fails in a wake that climbs; what
+   was not woken wakes the next time, and has its contents. */
 static bool wake_with_fault(const vram_sim_fault *fault, uint64_t nth) {
     struct rig rig = rig_make("memory=2M,granule=64K", 0);
     struct sitter sitter = {.rig = &rig, .pool = second_pool(&rig), .does = FREES};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_process.c: fork and exit. Each scene plays in a child process, whose exit code is the verdict:
- * 0, or the line of the first expectation that did not hold.
+ * test_process.c: fork and exit. Each scene plays in a child process, whose exit code is the
+ * verdict: 0, or the line of the first expectation that did not hold.
  */
 #include "base/atomic.h"
 #include "vram/vram.h"
@@ -115,9 +115,9 @@ static void refused_in_child(void) {
     vram_context_destroy(context);
 }
 
-/* What the child may start. The stack of its first thread is that of a thread which its parent had, and
-   ThreadSanitizer, whose table still has that one, ends the process ("dup thread with used id"). The
-   simulation has no threads. */
+/* What the child may start. The stack of its first thread is that of a thread which its parent had,
+   and ThreadSanitizer, whose table still has that one, ends the process ("dup thread with used
+   id"). The simulation has no threads. */
 #ifdef __SANITIZE_THREAD__
 #define FRESH "sim"
 #else
@@ -207,8 +207,8 @@ static void begin_waiting(void) {
     } while (now.driver_calls < before.driver_calls + own + 5);
 }
 
-/* Registered before the library knows of any driver, so it runs after the library's own handler: the
-   place where static destructors of programs stand. */
+/* Registered before the library knows of any driver, so it runs after the library's own handler:
+   the place where static destructors of programs stand. */
 static void late_destructor(void) {
     vram_addr more = 0;
     vram_context *another;

@@ -59,8 +59,8 @@ static void destroy_context(struct rig *rig) {
 
 static unsigned char host[4096];
 
-/* An upload is on its way to the driver when its queue, device or context is ended by another thread:
-   it belongs to what is waited for. */
+/* An upload is on its way to the driver when its queue, device or context is ended by another
+   thread: it belongs to what is waited for. */
 static void submit_beside(void (*end)(struct rig *rig)) {
     vram_addr addr;
     struct rig rig = rig_make("sim", "memory=1G,lag=40");
@@ -146,8 +146,8 @@ static void mark_meanwhile(void *queue) {
     assert_ok(vram_queue_mark(queue, &overtaker));
 }
 
-/* Two marks reach the driver in the wrong order, and it refuses to write the higher number again. The
-   word then stays below a point that was given out: no device may be left waiting for it. */
+/* Two marks reach the driver in the wrong order, and it refuses to write the higher number again.
+   The word then stays below a point that was given out: no device may be left waiting for it. */
 static void a_refused_repeat_blocks_no_queue(void **state) {
     vram_queue *waiting;
     vram_point point;
@@ -175,8 +175,9 @@ static void a_refused_repeat_blocks_no_queue(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Marks of one queue overtake each other while two queues wait for each other's points in turn. The word
-   falls for a moment then, and what would lift it again must not come to lie behind such a wait. */
+/* Marks of one queue overtake each other while two queues wait for each other's points in turn. The
+   word falls for a moment then, and what would lift it again must not come to lie behind such a
+   wait. */
 enum { CROSSINGS = 20000 };
 
 struct marker {
@@ -360,8 +361,8 @@ static void unmapping_never_takes_a_neighbour(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A list of two handles with a page's end between them. The second page cannot be read at first, and
-   who tries waits in a signal handler until another thread has come between. */
+/* A list of two handles with a page's end between them. The second page cannot be read at first,
+   and who tries waits in a signal handler until another thread has come between. */
 static struct {
     char *pages;
     size_t page;
@@ -428,8 +429,8 @@ static void a_destroyed_handle_is_not_mapped(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A call is mapping when the device begins to close, and is done before the queue is. What it leaves is
-   taken down with all the rest, after the work that uses the rest. */
+/* A call is mapping when the device begins to close, and is done before the queue is. What it
+   leaves is taken down with all the rest, after the work that uses the rest. */
 struct late_map {
     vram_device *device;
     vram_addr at;
@@ -526,8 +527,8 @@ static void *free_what_was(void *argument) {
     return NULL;
 }
 
-/* A program that frees twice meets the next allocation at the same address, perhaps before that call
-   has returned. It loses its memory, but the library keeps its books. */
+/* A program that frees twice meets the next allocation at the same address, perhaps before that
+   call has returned. It loses its memory, but the library keeps its books. */
 static void a_double_free_beside_an_allocation(void **state) {
     static struct guess guess;
     pthread_t thread;

@@ -354,7 +354,8 @@ static bool has_looked(const struct reader *reader) {
     return vr_load(&reader->looks, VR_RELAXED) >= LOOKS && vr_load(&reader->hits, VR_RELAXED) > 0;
 }
 
-/* Writes at least `steps` times, and until both readers have looked often enough and seen something. */
+/* Writes at least `steps` times, and until both readers have looked often enough and seen
+   something. */
 static void write_all_the_time(uint64_t steps, struct reader readers[2]) {
     uint64_t seed = 99;
     bool mapped[WRITER_RANGES] = {false};

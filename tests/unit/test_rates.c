@@ -52,8 +52,8 @@ static void what_changes_is_noticed(void **state) {
     assert_true(staged_of(false, VR_MIB, 500, 100000, 30000) <= 20);
 }
 
-/* What a machine with a fast bus was seen to do: the first staged copies make slots of page-locked memory, which
-   takes twenty times as long as a copy, and must not be held against the others. */
+/* What a machine with a fast bus was seen to do: the first staged copies make slots of page-locked
+   memory, which takes twenty times as long as a copy, and must not be held against the others. */
 static void slots_in_the_making_are_no_rate(void **state) {
     unsigned staged = 0;
     (void)state;

@@ -9,7 +9,7 @@
 #include "unit/pool_flags.h"
 #include "vram/growth.h"
 #include "vram/readback.h"
-#include "vram/transfer_stats.h"
+#include "vram/transfer.h"
 #include "xfer/readback_object.h"
 
 #include <pthread.h>

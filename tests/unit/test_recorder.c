@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_recorder.c: traces of real pools: what is in the file is what the program did, whoever asked for the
- * trace, and nothing that goes wrong with it is felt by an allocation.
+ * test_recorder.c: traces of real pools: what is in the file is what the program did, whoever asked
+ * for the trace, and nothing that goes wrong with it is felt by an allocation.
  */
 #include "base/option.h"
 #include "replay/trace_reader.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_registration.c: memory of the program's own, page-locked where it lies: found again, bounded, given up when
- * told to, and never under a copy. The simulated driver takes what is registered twice for a breach.
+ * test_registration.c: memory of the program's own, page-locked where it lies: found again,
+ * bounded, given up when told to, and never under a copy. The simulated driver takes what is
+ * registered twice for a breach.
  */
 #include "trims.h"
 #include "unit/mem_world.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_release.c: giving back: trim, shrink, clear, emergency cleanup of one device and of all, maintenance,
- * fragmentation, health, and the monitor that does it from time to time.
+ * test_release.c: giving back: trim, shrink, clear, emergency cleanup of one device and of all,
+ * maintenance, fragmentation, health, and the monitor that does it from time to time.
  */
 #include "trims.h"
 #include "unit/child.h"
@@ -258,7 +258,8 @@ static void acceptance_26_one_off_sizes_go_and_hot_ones_stay(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Memory that was needed once and never again goes back, not at the first maintenance but at the next. */
+/* Memory that was needed once and never again goes back, not at the first maintenance but at the
+   next. */
 static void unneeded_memory_goes_back(void **state) {
     uint64_t released;
     vram_addr live;

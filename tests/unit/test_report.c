@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_report.c: what is said when memory has run out. One planted exhaustion for each cause, whose text is
- * compared with the file of that name in tests/golden/oom (OOM_UPDATE=1 writes them anew).
+ * test_report.c: what is said when memory has run out. One planted exhaustion for each cause, whose
+ * text is compared with the file of that name in tests/golden/oom (OOM_UPDATE=1 writes them anew).
  */
 #include "unit/json_check.h"
 #include "unit/ladder_world.h"
+#include "unit/report_text.h"
 
 #include "base/clock.h"
 #include "vram/foreign.h"
 
 #include <stdlib.h>
 
-/* What is another number in another process or build becomes a question mark: handles, "0x800000203", and the
-   sizes of the library's own structs. */
+/* What is another number in another process or build becomes a question mark: handles,
+   "0x800000203", and the sizes of the library's own structs. */
 static void hide_numbers(char *text) {
     static const char *const before[] = {"0x", "failure of "};
     char *to = text;
@@ -37,7 +38,7 @@ static void hide_numbers(char *text) {
 }
 
 static void expect_file(const char *name, const char *text) {
-    char path[512], wanted[2 * VRAM_OOM_TEXT_MAX] = "";
+    char path[512], wanted[REPORT_TEXT_MAX] = "";
     snprintf(path, sizeof path, "%s/%s.txt", OOM_TEXTS, name);
     FILE *file = fopen(path, getenv("OOM_UPDATE") ? "w" : "r");
     assert_non_null(file);
@@ -69,34 +70,28 @@ static vram_oom_report report_of(vram_pool *pool) {
     return report;
 }
 
-static bool collect(void *user, const char *text, size_t bytes) {
-    char *to = user;
-    size_t used = strlen(to);
-    assert_true(used + bytes < 4 * VRAM_OOM_TEXT_MAX);
-    memcpy(to + used, text, bytes);
-    to[used + bytes] = '\0';
-    return true;
+static struct report_text written;
+
+/* The report in that format, whole: its text is `written.text`. */
+static const char *write_report(const vram_oom_report *report, vram_report_format format) {
+    memset(&written, 0, sizeof written);
+    assert_ok(vram_oom_report_write(report, format, report_text_take, &written));
+    return written.text;
 }
 
 /* The report of a planted exhaustion names its cause first, and its text is the one in the file. */
 static void expect_report(vram_pool *pool, vram_oom_cause cause) {
-    char text[VRAM_OOM_TEXT_MAX], first[64];
-    static char document[4 * VRAM_OOM_TEXT_MAX];
+    char first[64];
     vram_oom_report report = report_of(pool), last = report_of(NULL);
     assert_string_equal(vram_oom_cause_name(report.cause), vram_oom_cause_name(cause));
     assert_memory_equal(&report, &last, sizeof report);
     assert_true(vram_status_is_exhausted(report.status));
-    size_t bytes = vram_oom_report_text(&report, text, sizeof text);
-    assert_int_equal(bytes, strlen(text));
+    const char *text = write_report(&report, VRAM_REPORT_TEXT);
     snprintf(first, sizeof first, "out of memory (%s): ", vram_oom_cause_name(cause));
     assert_int_equal(strncmp(text, first, strlen(first)), 0);
-    hide_numbers(text);
+    hide_numbers(written.text);
     expect_file(vram_oom_cause_name(cause), text);
-    vram_json json;
-    document[0] = '\0';
-    vram_json_begin(&json, collect, document, true);
-    vram_oom_report_json(&report, &json, NULL);
-    assert_ok(vram_json_end(&json));
+    const char *document = write_report(&report, VRAM_REPORT_JSON);
     assert_true(json_check(document, strlen(document)));
     give_document(vram_oom_cause_name(cause), document);
     snprintf(first, sizeof first, "\"cause\": \"%s\"", vram_oom_cause_name(cause));
@@ -413,8 +408,8 @@ static void expect_holder(const vram_oom_report *report, const char *tag, uint64
     assert_int_equal(holder->blocks, blocks);
 }
 
-/* A tag counts all below it, in every pool of the device and through every handle; what has nothing of its
-   own beside one below it is left out. */
+/* A tag counts all below it, in every pool of the device and through every handle; what has nothing
+   of its own beside one below it is left out. */
 static void holders_nest(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);
@@ -489,7 +484,8 @@ static void holders_count_every_block(void **state) {
     rig_end_clean(&rig);
 }
 
-/* What the driver says of other processes is asked now and then, and counts more than what is left over. */
+/* What the driver says of other processes is asked now and then, and counts more than what is left
+   over. */
 static void other_processes_are_told_apart(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM ",others=44M");
@@ -534,32 +530,53 @@ static void there_may_be_none(void **state) {
     assert_int_equal(vram_oom_report_get(pool, NULL), VRAM_ERR_INVALID);
     report.size = 8;
     assert_int_equal(vram_oom_report_get(pool, &report), VRAM_ERR_INVALID);
-    char text[8] = "before";
-    assert_int_equal(vram_oom_report_text(NULL, text, sizeof text), 0);
-    assert_string_equal(text, "");
-    report = (vram_oom_report){.size = sizeof report};
-    assert_int_equal(vram_oom_report_text(&report, text, sizeof text), 0);
+    report = report_of(pool);
+    memset(&written, 0, sizeof written);
+    for (int format = VRAM_REPORT_TEXT; format <= VRAM_REPORT_JSON; format++) {
+        vram_oom_report none = {.size = sizeof none}, small = report;
+        small.size = sizeof small - 1;
+        assert_int_equal(
+            vram_oom_report_write(NULL, (vram_report_format)format, report_text_take, &written),
+            VRAM_ERR_INVALID);
+        assert_int_equal(
+            vram_oom_report_write(&none, (vram_report_format)format, report_text_take, &written),
+            VRAM_ERR_INVALID);
+        assert_int_equal(
+            vram_oom_report_write(&small, (vram_report_format)format, report_text_take, &written),
+            VRAM_ERR_INVALID);
+        assert_int_equal(vram_oom_report_write(&report, (vram_report_format)format, NULL, NULL),
+                         VRAM_ERR_INVALID);
+    }
+    assert_int_equal(
+        vram_oom_report_write(&report, (vram_report_format)2, report_text_take, &written),
+        VRAM_ERR_INVALID);
+    assert_int_equal(
+        vram_oom_report_write(&report, (vram_report_format)-1, report_text_take, &written),
+        VRAM_ERR_INVALID);
+    assert_int_equal(written.bytes, 0);
     assert_string_equal(vram_oom_cause_name((vram_oom_cause)99), "unknown");
     rig_end_clean(&rig);
 }
 
-/* A text that does not fit is cut, and its whole length told. */
-static void texts_are_cut(void **state) {
+/* A callback that refuses, at every byte in turn, is not called again. */
+static void refusals_end_it(void **state) {
+    static struct report_text part;
     (void)state;
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "model", 0);
     refused(pool, 80 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
     vram_oom_report report = report_of(pool);
-    char whole[VRAM_OOM_TEXT_MAX], part[VRAM_OOM_TEXT_MAX];
-    size_t bytes = vram_oom_report_text(&report, whole, sizeof whole);
-    assert_int_equal(vram_oom_report_text(&report, NULL, 0), bytes);
-    assert_int_equal(vram_oom_report_text(&report, NULL, 100), bytes);
-    for (size_t room = 1; room <= bytes + 1; room++) {
-        memset(part, 'x', sizeof part);
-        assert_int_equal(vram_oom_report_text(&report, part, room), bytes);
-        assert_int_equal(strlen(part), room - 1);
-        assert_int_equal(strncmp(part, whole, room - 1), 0);
-        assert_int_equal(part[room], 'x');
+    for (int format = VRAM_REPORT_TEXT; format <= VRAM_REPORT_JSON; format++) {
+        write_report(&report, (vram_report_format)format);
+        assert_int_equal(written.text[written.bytes - 1], '\n');
+        for (size_t room = 1; room < written.bytes; room++) {
+            part = (struct report_text){.room = room};
+            assert_int_equal(
+                vram_oom_report_write(&report, (vram_report_format)format, report_text_take, &part),
+                VRAM_ERR_IO);
+            assert_int_equal(part.calls_after_refusal, 0);
+            assert_memory_equal(part.text, written.text, part.bytes);
+        }
     }
     rig_end_clean(&rig);
 }
@@ -569,11 +586,10 @@ static void fill_text(char *text, size_t bytes) {
     text[bytes - 1] = '\0';
 }
 
-/* The most that a report can say fits into the size that programs are told. */
+/* The most that a report can say is written whole. */
 static void any_text_fits(void **state) {
     (void)state;
     static vram_oom_report report;
-    static char text[2 * VRAM_OOM_TEXT_MAX];
     const uint64_t most = UINT64_C(1023) << 50;
     memset(&report, 0, sizeof report);
     report.size = sizeof report;
@@ -607,9 +623,14 @@ static void any_text_fits(void **state) {
     for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
         report.steps[i] = (vram_oom_step){(vram_ladder_step)i, 9, most, 9};
     }
-    size_t bytes = vram_oom_report_text(&report, text, sizeof text);
-    assert_int_equal(bytes, strlen(text));
-    assert_in_range(bytes, VRAM_OOM_TEXT_MAX / 4, VRAM_OOM_TEXT_MAX - 1);
+    const char *text = write_report(&report, VRAM_REPORT_TEXT);
+    assert_in_range(strlen(text), 4096, 8191);
+    for (size_t line = 0; *text; text += line + 1) {
+        line = strcspn(text, "\n");
+        assert_int_equal(text[line], '\n');
+    }
+    const char *document = write_report(&report, VRAM_REPORT_JSON);
+    assert_true(json_check(document, strlen(document)));
 }
 
 /* Names come from programs, and may be anything. */
@@ -629,9 +650,7 @@ static void names_are_made_clean(void **state) {
     assert_int_equal(report.holder_count, VRAM_OOM_LIST_MAX);
     assert_int_equal(report.holders[0].blocks, 10);
     assert_int_equal(strlen(report.holders[0].tag), VRAM_OOM_NAME_MAX - 1);
-    char text[VRAM_OOM_TEXT_MAX];
-    assert_true(vram_oom_report_text(&report, text, sizeof text) < sizeof text);
-    for (const char *at = text; *at; at++) {
+    for (const char *at = write_report(&report, VRAM_REPORT_TEXT); *at; at++) {
         assert_true(*at == '\n' || (unsigned char)*at >= 0x20);
     }
     rig_end_clean(&rig);
@@ -717,7 +736,7 @@ int main(void) {
         TEST(other_processes_are_told_apart),
         TEST(nobody_knows_of_other_processes),
         TEST(there_may_be_none),
-        TEST(texts_are_cut),
+        TEST(refusals_end_it),
         TEST(any_text_fits),
         TEST(names_are_made_clean),
         TEST(threads_have_their_own),

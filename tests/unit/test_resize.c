@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_resize.c: blocks that grow and shrink where they are, in every kind of pool; what they count for;
- * what is in their way; and every call of the driver and of the host's memory failing in turn.
+ * test_resize.c: blocks that grow and shrink where they are, in every kind of pool; what they count
+ * for; what is in their way; and every call of the driver and of the host's memory failing in turn.
  */
 #include "byte_units.h"
 #include "unit/device_world.h"
@@ -56,8 +56,8 @@ static void expect_all(struct rig *rig, vram_addr addr, uint64_t bytes, int seed
 
 /* -------------------------------------------------------------------- plainly */
 
-/* Larger by mapping memory behind it, smaller by giving the tail back, and larger again from what that left:
-   without the driver. Numbers follow at each step. */
+/* Larger by mapping memory behind it, smaller by giving the tail back, and larger again from what
+   that left: without the driver. Numbers follow at each step. */
 static void growing_and_shrinking_in_place(void **state) {
     vram_addr addr;
     (void)state;
@@ -103,7 +103,8 @@ static void growing_and_shrinking_in_place(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Within what rounding gives it only the number changes; the block is freed and found by its size again. */
+/* Within what rounding gives it only the number changes; the block is freed and found by its size
+   again. */
 static void rounding_has_room(void **state) {
     vram_addr addr, again;
     (void)state;
@@ -123,8 +124,8 @@ static void rounding_has_room(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Over the border between small and large blocks and back: it stays in its space, and so does what it
-   leaves. */
+/* Over the border between small and large blocks and back: it stays in its space, and so does what
+   it leaves. */
 static void sizes_cross_the_border_of_spaces(void **state) {
     static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC};
     (void)state;
@@ -163,7 +164,8 @@ static uint64_t clock_of(const struct rig *rig) {
     return state.clock_ns;
 }
 
-/* A block of 16 MiB behind `bytes` that are free: of an ordinary block, or of one that had grown by them. */
+/* A block of 16 MiB behind `bytes` that are free: of an ordinary block, or of one that had grown by
+   them. */
 static vram_addr block_beside(struct rig *rig, vram_pool *pool, uint64_t bytes, bool grown) {
     vram_addr addr, between, far;
     assert_ok(vram_alloc(pool, grown ? 8 * MIB : bytes, NULL, &far));
@@ -176,8 +178,8 @@ static vram_addr block_beside(struct rig *rig, vram_pool *pool, uint64_t bytes, 
     return addr;
 }
 
-/* One handle stands for all that a block grows by; another block that grows has it in the time of one
-   mapping, and the place that it left is unmapped later. */
+/* One handle stands for all that a block grows by; another block that grows has it in the time of
+   one mapping, and the place that it left is unmapped later. */
 static void large_handles_go_from_block_to_block(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=4G,profile=h200");
@@ -201,8 +203,8 @@ static void large_handles_go_from_block_to_block(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Many small handles would take longer than a copy: the block grows by new memory, and what the pool holds
-   too much for that goes back when there is time for it. */
+/* Many small handles would take longer than a copy: the block grows by new memory, and what the
+   pool holds too much for that goes back when there is time for it. */
 static void small_handles_stay_and_go_back_later(void **state) {
     vram_addr addr;
     (void)state;
@@ -225,8 +227,8 @@ static void small_handles_stay_and_go_back_later(void **state) {
     rig_end_clean(&rig);
 }
 
-/* However many handles a block was made of, and however many places they were mapped at before: a trim gives
-   all of them back. */
+/* However many handles a block was made of, and however many places they were mapped at before: a
+   trim gives all of them back. */
 static void all_old_places_go_with_a_trim(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=40G,profile=h200");
@@ -243,8 +245,8 @@ static void all_old_places_go_with_a_trim(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Where the pool may not hold more all that is free comes, whatever it takes; and where the driver turns out to
-   have no handle of that size smaller ones will do. */
+/* Where the pool may not hold more all that is free comes, whatever it takes; and where the driver
+   turns out to have no handle of that size smaller ones will do. */
 static void a_limit_makes_all_handles_worth_it(void **state) {
     vram_addr addr;
     (void)state;
@@ -270,8 +272,8 @@ static void a_limit_makes_all_handles_worth_it(void **state) {
 
 /* ------------------------------------------------------------------------ room */
 
-/* Many blocks side by side, each with room: all of them grow in place, again and again, and what is between
-   two growths is nobody else's. */
+/* Many blocks side by side, each with room: all of them grow in place, again and again, and what is
+   between two growths is nobody else's. */
 static void blocks_with_room_grow_side_by_side(void **state) {
     static const uint32_t flags[] = {0, VRAM_POOL_DETERMINISTIC};
     vram_alloc_options wishes = {.size = sizeof wishes, .room_bytes = 61 * MIB, .tag = "t"};
@@ -306,8 +308,8 @@ static void blocks_with_room_grow_side_by_side(void **state) {
     }
 }
 
-/* A room is a wish: it is not there where the device cannot map memory or the pool does not let it, and goes
-   when somebody else needs the addresses. */
+/* A room is a wish: it is not there where the device cannot map memory or the pool does not let it,
+   and goes when somebody else needs the addresses. */
 static void rooms_are_a_wish(void **state) {
     vram_alloc_options wishes = {.size = sizeof wishes, .room_bytes = 1};
     vram_addr addr, other;
@@ -407,7 +409,8 @@ static void what_lies_behind_is_in_the_way(void **state) {
     }
 }
 
-/* Memory behind the block that another queue may still use is not taken; when that has come on it is. */
+/* Memory behind the block that another queue may still use is not taken; when that has come on it
+   is. */
 static void work_of_others_is_in_the_way(void **state) {
     vram_addr low, high;
     vram_queue *other;
@@ -455,8 +458,8 @@ static void held_blocks_keep_their_memory(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A tail is free in the time of the queue it was given back on, and behind the block's home: nobody gets it
-   while work may touch it. The simulated driver would see it unmapped under work. */
+/* A tail is free in the time of the queue it was given back on, and behind the block's home: nobody
+   gets it while work may touch it. The simulated driver would see it unmapped under work. */
 static void tails_wait_for_their_queue(void **state) {
     (void)state;
     for (int ordered = 0; ordered < 2; ordered++) {
@@ -481,7 +484,8 @@ static void tails_wait_for_their_queue(void **state) {
 
 /* --------------------------------------------------------------- kinds of pools */
 
-/* In a segment a block grows into what is free behind it, and with pooling off into its own granule. */
+/* In a segment a block grows into what is free behind it, and with pooling off into its own
+   granule. */
 static void segments_have_what_they_have(void **state) {
     (void)state;
     for (int direct = 0; direct < 2; direct++) {
@@ -622,8 +626,8 @@ static void quotas_hold_at_every_level(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Sleep and growth at once: each thread does its own, over and over; nothing is lost, and what is awake in the
-   end has its contents. */
+/* Sleep and growth at once: each thread does its own, over and over; nothing is lost, and what is
+   awake in the end has its contents. */
 struct sleeper {
     vram_pool *pool;
     atomic_bool over;
@@ -685,7 +689,8 @@ static void resize_and_free(void *argument) {
     scene->freed = vram_free(scene->addr, scene->queue);
 }
 
-/* A block that is freed while memory is mapped behind it is freed; what was mapped goes back to the pool. */
+/* A block that is freed while memory is mapped behind it is freed; what was mapped goes back to the
+   pool. */
 static void a_free_meanwhile_wins(void **state) {
     (void)state;
     for (int tagged = 0; tagged < 2; tagged++) {
@@ -806,8 +811,8 @@ static void order_decides_in_deterministic_pools(void **state) {
 
 /* ---------------------------------------------------------------------- faults */
 
-/* What one run does under a fault: grows, shrinks and grows again; whatever fails, the block is there with
-   its contents, and counts add up. */
+/* What one run does under a fault: grows, shrinks and grows again; whatever fails, the block is
+   there with its contents, and counts add up. */
 static void faulty_run(struct rig *rig, uint32_t flags) {
     vram_pool_options options = {.size = sizeof options, .flags = flags};
     vram_pool *pool = NULL;

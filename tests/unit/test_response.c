@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_response.c: what a pool does about pressure by itself, and all of it at once from many threads.
+ * test_response.c: what a pool does about pressure by itself, and all of it at once from many
+ * threads.
  */
 #include "trims.h"
 #include "unit/pressure_world.h"
@@ -132,7 +133,8 @@ static void deterministic_pools_do_not_respond(void **state) {
     rig_end_clean(&rig);
 }
 
-/* What a thread has not used for a while goes, by halves; what it uses stays. No thread is needed. */
+/* What a thread has not used for a while goes, by halves; what it uses stays. No thread is
+   needed. */
 static void idle_caches_decay(void **state) {
     vram_addr addr;
     (void)state;
@@ -235,7 +237,8 @@ static void *watch_and_end(void *argument) {
     return NULL;
 }
 
-/* Threads allocate around the thresholds while others watch, look, maintain and change the rules. */
+/* Threads allocate around the thresholds while others watch, look, maintain and change the
+   rules. */
 static void all_at_once(void **state) {
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 8 * MIB};
     vram_pool_options options = {.size = sizeof options, .limits = &limits};

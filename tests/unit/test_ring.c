@@ -7,7 +7,7 @@
 #include "unit/ring_world.h"
 
 #include "vram/sim.h"
-#include "vram/transfer_stats.h"
+#include "vram/transfer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_scatter.c: lists of small copies that are no neighbours: one launch copies them all, from ordinary and
- * from page-locked memory, to it, and within the device; and what happens where it cannot be launched.
+ * test_scatter.c: lists of small copies that are no neighbours: one launch copies them all, from
+ * ordinary and from page-locked memory, to it, and within the device; and what happens where it
+ * cannot be launched.
  */
 #include "unit/transfer_world.h"
 
@@ -35,7 +36,8 @@ static void scene_end(struct scene *scene) {
     rig_end_clean(&scene->rig);
 }
 
-/* A list from a side to the device, all over the place and with gaps; the model has what it must do. */
+/* A list from a side to the device, all over the place and with gaps; the model has what it must
+   do. */
 static void list_make(struct scene *scene, enum side side, vram_copy *list) {
     for (uint64_t i = 0; i < N; i++) {
         uint64_t to = i * 37 % N * (EACH + GAP), from = i * 53 % N * (EACH + GAP);
@@ -103,7 +105,8 @@ static void one_launch_for_a_rectangle(void **state) {
     scene_end(&scene);
 }
 
-/* Code that is not taken, a launch that is refused, no page-locked memory: the copies go one by one. */
+/* Code that is not taken, a launch that is refused, no page-locked memory: the copies go one by
+   one. */
 static void without_a_launch_it_goes_all_the_same(void **state) {
     static const vram_sim_call calls[] = {VRAM_SIM_KERNEL_LOAD, VRAM_SIM_LAUNCH,
                                           VRAM_SIM_PINNED_ALLOC};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_scheduler.c: where products run and why, what they take from the pool, tiles, batches, weights, and what
- * happens when something fails. Items 1, 3, 4 and 5 of the acceptance list.
+ * test_scheduler.c: where products run and why, what they take from the pool, tiles, batches,
+ * weights, and what happens when something fails. Items 1, 3, 4 and 5 of the acceptance list.
  */
 #include "base/clock.h"
 #include "unit/compute_world.h"
@@ -581,8 +581,8 @@ static void bad_input(void **state) {
 
 /* ----------------------------------------------------------------------- faults */
 
-/* One product with weights, one in tiles, a batch; memory or driver may fail at any call. Results of a call that
-   says it is done are there, whichever of its transfers were tried twice. */
+/* One product with weights, one in tiles, a batch; memory or driver may fail at any call. Results
+   of a call that says it is done are there, whichever of its transfers were tried twice. */
 static vram_status much(struct rig *rig, vram_pool *pool) {
     static float a[70 * 20], b[20 * 90], c[3][70 * 90];
     vram_scheduler_options options = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_scope.c: what a scope has goes with it, in reverse and in queue order, whichever way it ends.
+ * test_scope.c: what a scope has goes with it, in reverse and in queue order, whichever way it
+ * ends.
  */
 #include "base/clock.h"
 #include "unit/mem_world.h"
@@ -66,7 +67,8 @@ static void newest_first(void **state) {
         assert_ok(vram_scope_alloc(scope, 4096, rig.queue, &addrs[i]));
     }
     assert_ok(vram_scope_end(scope));
-    /* A thread's bin is a stack: the block that was freed last, the scope's first, comes back first. */
+    /* A thread's bin is a stack: the block that was freed last, the scope's first, comes back
+       first. */
     for (int i = 0; i < 8; i++) {
         assert_ok(vram_alloc(pool, 4096, rig.queue, &again));
         assert_int_equal(again, addrs[i]);
@@ -281,7 +283,8 @@ static void ended_twice(void **state) {
     rig_end_clean(&rig);
 }
 
-/* The wrong call frees nothing that a scope, a batch or a buffer has, from whatever thread and queue. */
+/* The wrong call frees nothing that a scope, a batch or a buffer has, from whatever thread and
+   queue. */
 static void freed_by_the_wrong_call(void **state) {
     static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC,
                                      VRAM_POOL_RED_ZONES};
@@ -575,7 +578,8 @@ static void ended_under_others(void **state) {
 
 /* --------------------------------------------------------------------- faults */
 
-/* A part of a program, as it is written: the one end lets go of everything, however far it has come. */
+/* A part of a program, as it is written: the one end lets go of everything, however far it has
+   come. */
 static vram_status part(struct rig *rig, vram_pool *pool) {
     vram_scope *scope = NULL, *inner;
     vram_buffer *buffer;

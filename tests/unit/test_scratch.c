@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_scratch.c: host memory that copies of products go through is not freed before they are known to have ended: also
- * when the driver does not say how far a queue is. The simulated driver's work is thousands of calls late and refuses
- * every question about it; a copy into memory that was freed would show under AddressSanitizer, and in the numbers.
+ * test_scratch.c: host memory that copies of products go through is not freed before they are known
+ * to have ended: also when the driver does not say how far a queue is. The simulated driver's work
+ * is thousands of calls late and refuses every question about it; a copy into memory that was freed
+ * would show under AddressSanitizer, and in the numbers.
  */
 #include "base/memory.h"
 #include "unit/compute_world.h"

@@ -144,7 +144,8 @@ static void bins_rise_with_sizes(void **state) {
     }
 }
 
-/* What a queue lacks in the bin of the size it asks for it may have in a later one, behind others' spans. */
+/* What a queue lacks in the bin of the size it asks for it may have in a later one, behind others'
+   spans. */
 static void others_do_not_hide_a_queue(void **state) {
     (void)state;
     add(0, 7, 4096);

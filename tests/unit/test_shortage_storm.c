@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_shortage_storm.c: everything at once on a device that is too small: threads that allocate for tags with
- * quotas, a pool that sleeps and wakes under them, limits that change, cleanups, reports, callbacks and
- * watches that come and go. Nothing may hang or break, what is live keeps its contents, and all of it is given
- * back.
+ * test_shortage_storm.c: everything at once on a device that is too small: threads that allocate
+ * for tags with quotas, a pool that sleeps and wakes under them, limits that change, cleanups,
+ * reports, callbacks and watches that come and go. Nothing may hang or break, what is live keeps
+ * its contents, and all of it is given back.
  */
 #include "trims.h"
 #include "unit/ladder_world.h"
+#include "unit/report_text.h"
 
 #include "base/atomic.h"
 #include "vram/foreign.h"
 #include "vram/limits.h"
 #include "vram/pressure.h"
+#include "vram/stats.h"
 
 #include <stdlib.h>
 
@@ -54,7 +56,8 @@ static void *allocate(void *user) {
         vram_pool *pool;
         vram_addr addr;
     } held[HELD] = {{NULL, 0}};
-    /* However late the last thread starts: limits are set, and nothing is over before they change. */
+    /* However late the last thread starts: limits are set, and nothing is over before they
+       change. */
     while (!vr_load(&storm->sleeping, VR_RELAXED) || !vr_load(&storm->meddling, VR_RELAXED)) {
         vr_os_yield();
     }
@@ -135,13 +138,14 @@ static void change_limits(struct storm *storm, uint32_t *seed) {
 }
 
 static void look(struct storm *storm, uint32_t *seed) {
-    static _Thread_local char text[VRAM_OOM_TEXT_MAX];
+    static _Thread_local struct report_text text;
     vram_oom_report report = {.size = sizeof report};
     vram_pool_stats stats = {.size = sizeof stats};
     vram_health_info health = {.size = sizeof health};
     uint64_t released;
     if (vram_oom_report_get(storm->pools[next(seed) % POOLS], &report) == VRAM_OK) {
-        assert_true(vram_oom_report_text(&report, text, sizeof text) < sizeof text);
+        text.bytes = 0;
+        assert_ok(vram_oom_report_write(&report, VRAM_REPORT_TEXT, report_text_take, &text));
     }
     assert_ok(vram_context_stats_get(storm->rig.context, &stats));
     assert_ok(vram_health(storm->rig.device, NULL, &health));

@@ -313,7 +313,8 @@ static void host_memory_may_be_out(void **state) {
     }
 }
 
-/* A free on a queue that the pool could not note is made up for first, and the long way does that. */
+/* A free on a queue that the pool could not note is made up for first, and the long way does
+   that. */
 static void what_is_owed_comes_first(void **state) {
     struct place place = place_make(0);
     vram_queue *queue;
@@ -355,7 +356,8 @@ static void fall_asleep(void *argument) {
     assert_ok(vram_pool_sleep(place->pool, NULL));
 }
 
-/* A block on its way is the program's whatever happens to the queue and the caches of the thread. */
+/* A block on its way is the program's whatever happens to the queue and the caches of the
+   thread. */
 static void blocks_on_their_way_arrive(void **state) {
     static void (*const moments[])(void *) = {end_queue, trim_pool, sleep_and_wake, fall_asleep};
     (void)state;
@@ -424,7 +426,8 @@ static void limits_are_kept(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A program that misses by the short way alone does so in time that passes: sizes it no longer uses decay. */
+/* A program that misses by the short way alone does so in time that passes: sizes it no longer uses
+   decay. */
 static void time_passes_on_the_short_way(void **state) {
     enum { MISSES = 200 };
     struct place place = place_make(0);

@@ -487,7 +487,8 @@ static void calls_after_stop(void **state) {
     assert_int_equal(vr_mem_live_blocks(), world.blocks_before);
 }
 
-/* What another process holds is missing: the driver says so and refuses what does not fit beside it. */
+/* What another process holds is missing: the driver says so and refuses what does not fit beside
+   it. */
 static void memory_of_others(void **state) {
     (void)state;
     struct world world;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_sim_fault.c: the simulated driver when things go wrong: planned faults, lies, lost devices,
- * and a host without memory. One scenario uses every entry point the way src/device would; it is run
- * with call 1, 2, 3 ... failing until none is left to fail.
+ * and a host without memory. One scenario uses every entry point the way src/device would; it is
+ * run with call 1, 2, 3 ... failing until none is left to fail.
  */
 #include "sim_world.h"
 
@@ -141,7 +141,8 @@ static void submit_work(struct run *run) {
     }
 }
 
-/* Waits as src/device does: by signal and word, by polls alone when there is no signal to be had. */
+/* Waits as src/device does: by signal and word, by polls alone when there is no signal to be
+   had. */
 static void end_queue(struct run *run, struct vr_queue *queue) {
     struct vr_device *device = queue->device;
     const struct vr_queue_ops *ops = device->queue_ops;
@@ -186,7 +187,8 @@ static void close_devices(struct run *run) {
     }
 }
 
-/* Runs it all; how it ended. Whatever fails, nothing is live at the end and nothing was breached. */
+/* Runs it all; how it ended. Whatever fails, nothing is live at the end and nothing was
+   breached. */
 static vram_status scenario(struct run *run, const char *text) {
     *run = (struct run){0};
     vram_status status = start_world(&run->world, text);

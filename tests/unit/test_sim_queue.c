@@ -332,8 +332,8 @@ static void destroyed_with_work(void **state) {
     close_world(&world, 1);
 }
 
-/* A late signal has lowered the word, and the higher number is not written again: a queue that waits for
-   it waits for ever. Nobody who ends something may be held up by that. */
+/* A late signal has lowered the word, and the higher number is not written again: a queue that
+   waits for it waits for ever. Nobody who ends something may be held up by that. */
 static void late_signals_hold_up_nobody(void **state) {
     (void)state;
     for (unsigned ending = 0; ending < 3; ending++) {

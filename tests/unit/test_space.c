@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_space.c: the block engine: blocks found, planned, freed, merged; memory moved and limited. */
+/* test_space.c: the block engine: blocks found, planned, freed, merged; memory moved and
+   limited. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_space_check.c: the checker of the block engine's invariants can fail. Each is broken by hand in a
- * space that is sound, must be found and named, and is mended again. In a debug build the space finds such
- * damage by itself (VR_SPACE_CHECKS): a child process must die of it.
+ * test_space_check.c: the checker of the block engine's invariants can fail. Each is broken by hand
+ * in a space that is sound, must be found and named, and is mended again. In a debug build the
+ * space finds such damage by itself (VR_SPACE_CHECKS): a child process must die of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -262,7 +262,8 @@ static void meet_at_an_abort(struct fixture *fixture) {
     }
 }
 
-/* Level 1: as many operations later as the space has spans and eighths of granules, and the least. */
+/* Level 1: as many operations later as the space has spans and eighths of granules, and the
+   least. */
 static void meet_in_time(struct fixture *fixture) {
     struct vr_want want = {.bytes = 512, .queue = 1, .now_ns = 1};
     for (int i = 0; i < 200; i++) {

@@ -53,7 +53,8 @@ static void test_topmost(void **state) {
     fixture_put(fixture, wall);
 }
 
-/* A large block with nothing to build on leaves void in front of it; the next one grows into that. */
+/* A large block with nothing to build on leaves void in front of it; the next one grows into
+   that. */
 static void test_guard(void **state) {
     struct fixture *fixture = *state;
     fixture_get(fixture, VR_MIB);

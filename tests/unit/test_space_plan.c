@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_space_plan.c: plans that fail. Every step of a plan fails in turn, then every step of its undo;
- * what the driver holds and what the space says it holds must agree afterwards.
+ * test_space_plan.c: plans that fail. Every step of a plan fails in turn, then every step of its
+ * undo; what the driver holds and what the space says it holds must agree afterwards.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,8 +80,8 @@ static struct vr_block *get(struct fixture *fixture, uint64_t bytes) {
     return answer.plan ? execute_all(fixture, answer.plan) : answer.block;
 }
 
-/* Holes of 24 and 6 MiB between blocks, and a limit: what is asked for next needs moving, releasing and
-   creating. */
+/* Holes of 24 and 6 MiB between blocks, and a limit: what is asked for next needs moving, releasing
+   and creating. */
 static int begin(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     assert_non_null(fixture);

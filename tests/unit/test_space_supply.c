@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_space_supply.c: the block engine: whose memory is taken, when, and how large handles are made. */
+/* test_space_supply.c: the block engine: whose memory is taken, when, and how large handles are
+   made. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +47,8 @@ static void test_bare_end(void **state) {
     fixture_put(fixture, low);
 }
 
-/* A small hole beside bare addresses goes before an older one between blocks, a large one does not. */
+/* A small hole beside bare addresses goes before an older one between blocks, a large one does
+   not. */
 static void test_islands_first(void **state) {
     struct fixture *fixture = *state;
     for (int large = 0; large < 2; large++) {
@@ -72,7 +74,8 @@ static void two_holes(struct fixture *fixture) {
     fixture_put(fixture, blocks[2]);
 }
 
-/* With an empty purse a block that is much to the pool moves memory, and one that is little grows it. */
+/* With an empty purse a block that is much to the pool moves memory, and one that is little grows
+   it. */
 static void test_giants(void **state) {
     struct fixture *fixture = *state;
     fixture->config.share_ppm = 0;
@@ -137,8 +140,8 @@ static void test_graded(void **state) {
     driver_commit(&fixture->driver, fixture->space, answer.plan, false);
 }
 
-/* The largest handle of those that are made for a block when `first` bytes are out already; where they lie
-   says the plan. */
+/* The largest handle of those that are made for a block when `first` bytes are out already; where
+   they lie says the plan. */
 static uint64_t largest_made(struct fixture *fixture, uint64_t first, uint64_t bytes) {
     struct vr_want want = {.bytes = bytes, .queue = 1};
     struct vr_answer answer;
@@ -160,7 +163,8 @@ static uint64_t largest_made(struct fixture *fixture, uint64_t first, uint64_t b
     return largest;
 }
 
-/* What a block is made of that is half of all memory is coarse inside from the start; others are not. */
+/* What a block is made of that is half of all memory is coarse inside from the start; others are
+   not. */
 static void test_vast(void **state) {
     struct fixture *fixture = *state;
     assert_int_equal(largest_made(fixture, 64 * VR_MIB, 512 * VR_MIB), 8 * VR_MIB);

@@ -246,7 +246,8 @@ static struct vr_plan *sweep_of(struct fixture *fixture) {
     return plan;
 }
 
-/* The queue's own unfinished memory is mapped where it is needed; the old places go after the work. */
+/* The queue's own unfinished memory is mapped where it is needed; the old places go after the
+   work. */
 static void test_moved_under_work(void **state) {
     struct fixture *fixture = *state;
     uint64_t wish = 64 * VR_MIB;
@@ -345,8 +346,8 @@ static void test_ghosts_hold(void **state) {
     put(fixture, get(fixture, 512, 1), 0, 0); /* a hole that changes is looked at again */
 }
 
-/* A window whose last granules no piece under work is small enough for becomes longer, so that a larger one
-   fits, and the pool does not grow; if the driver fails it is as long as it was. */
+/* A window whose last granules no piece under work is small enough for becomes longer, so that a
+   larger one fits, and the pool does not grow; if the driver fails it is as long as it was. */
 static void test_reaches_further(void **state) {
     struct fixture *fixture = *state;
     leave_two_holes(fixture, 64 * VR_MIB);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_space_wear.c: the block engine: what a space does otherwise that is used over and over (wear.h). */
+/* test_space_wear.c: the block engine: what a space does otherwise that is used over and over
+   (wear.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,8 +45,8 @@ static uint64_t made_next(struct fixture *fixture, uint64_t bytes) {
     return largest;
 }
 
-/* Half of what was needed is out, and the rest is free in pieces that a block touches each: 12 MiB more are no new
-   need, and yet the space has to grow. The purse has what `now_ns` earned. */
+/* Half of what was needed is out, and the rest is free in pieces that a block touches each: 12 MiB
+   more are no new need, and yet the space has to grow. The purse has what `now_ns` earned. */
 static void grow_for_nothing_new(struct fixture *fixture, uint64_t now_ns) {
     struct vr_block *blocks[32];
     fixture_restart(fixture);
@@ -61,8 +62,8 @@ static void grow_for_nothing_new(struct fixture *fixture, uint64_t now_ns) {
     assert_int_equal(stats_of(fixture).peak_need_bytes, need);
 }
 
-/* A space that grows for nothing new with time in hand is worn, and makes finer handles from then on; one that has no
-   time for moving, still climbs, or must not look at the clock is not. */
+/* A space that grows for nothing new with time in hand is worn, and makes finer handles from then
+   on; one that has no time for moving, still climbs, or must not look at the clock is not. */
 static void test_creep(void **state) {
     struct fixture *fixture = *state;
     grow_for_nothing_new(fixture, 10 * second);
@@ -77,7 +78,8 @@ static void test_creep(void **state) {
     assert_int_equal(fixture->space->wear, 0);
 }
 
-/* So is one to which nearly all blocks have come back, but not one that has few blocks or little left in other ways. */
+/* So is one to which nearly all blocks have come back, but not one that has few blocks or little
+   left in other ways. */
 static void test_again(void **state) {
     struct fixture *fixture = *state;
     static const struct {
@@ -109,8 +111,8 @@ static void test_again(void **state) {
     }
 }
 
-/* An island of 28 MiB, and a hole of 64 between two blocks. In a space that is worn a block stays off the island,
-   unless next to nothing would be left of it or there is nowhere else. */
+/* An island of 28 MiB, and a hole of 64 between two blocks. In a space that is worn a block stays
+   off the island, unless next to nothing would be left of it or there is nowhere else. */
 static void test_off_islands(void **state) {
     struct fixture *fixture = *state;
     static const struct {
@@ -166,8 +168,8 @@ static void test_low(void **state) {
     }
 }
 
-/* [4 MiB][one piece of 64 MiB][2 MiB][80 MiB in pieces of 4 MiB][out_mib]: the first, third and fifth are blocks, the
-   others are free. */
+/* [4 MiB][one piece of 64 MiB][2 MiB][80 MiB in pieces of 4 MiB][out_mib]: the first, third and
+   fifth are blocks, the others are free. */
 static void make_coarse(struct fixture *fixture, uint64_t out_mib, uint64_t *coarse,
                         uint64_t *fine) {
     fixture_restart(fixture);
@@ -188,8 +190,8 @@ static void make_coarse(struct fixture *fixture, uint64_t out_mib, uint64_t *coa
     fixture->space->owed_bytes = 0;
 }
 
-/* When the space is worn blocks do not go where they would hold most of a coarse piece, as long as there is another
-   hole. */
+/* When the space is worn blocks do not go where they would hold most of a coarse piece, as long as
+   there is another hole. */
 static void test_off_coarse(void **state) {
     struct fixture *fixture = *state;
     uint64_t coarse, fine;

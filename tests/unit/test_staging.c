@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_staging.c: copies of pageable memory through slots of page-locked memory: contents, order, bounds, what is
- * given back, and every bad moment there is.
+ * test_staging.c: copies of pageable memory through slots of page-locked memory: contents, order,
+ * bounds, what is given back, and every bad moment there is.
  *
- * The simulated driver reads and writes a slot when its clock says that the copy is done, long after the call:
- * a slot that is used again too early shows in the contents.
+ * The simulated driver reads and writes a slot when its clock says that the copy is done, long
+ * after the call: a slot that is used again too early shows in the contents.
  */
 #include "unit/child.h"
 #include "unit/gate_world.h"
@@ -87,8 +87,8 @@ static void round_trip(struct rig *rig, uint64_t bytes, unsigned number) {
 
 /* --------------------------------------------------------------------- contents */
 
-/* No slot is the upload's any more when the download looks for one. On a busy machine it would wait for its 5 ms in
-   vain and go the driver's way, as it should. */
+/* No slot is the upload's any more when the download looks for one. On a busy machine it would wait
+   for its 5 ms in vain and go the driver's way, as it should. */
 static void every_size_arrives(void **state) {
     static const uint64_t sizes[] = {1,      63,     4096,   65535, 65536,   65537,
                                      524288, 524289, 700001, MIB,   3000017, 4 * MIB + 1};
@@ -233,8 +233,8 @@ static void idle_slots_go_back_without_workers(void **state) {
     assert_ok(vram_option_set("staging_idle", NULL));
 }
 
-/* A driver waits for all work when page-locked memory is given back, and a kernel may be one that does not end by
-   itself: as long as a queue has work they stay. */
+/* A driver waits for all work when page-locked memory is given back, and a kernel may be one that
+   does not end by itself: as long as a queue has work they stay. */
 static void idle_slots_wait_for_the_device(void **state) {
     static struct gate gate;
     vram_pinned_info info = {.size = sizeof info};
@@ -481,7 +481,8 @@ static void ended_under_way(void **state) {
     ended_by_another_thread("host", true);
 }
 
-/* Work that does not end keeps the slots it uses, and the transfer that needs them gives up in time. */
+/* Work that does not end keeps the slots it uses, and the transfer that needs them gives up in
+   time. */
 static void late_work_is_not_waited_for_for_ever(void **state) {
     (void)state;
     options("128K", "2", "1"); /* the hook is no thread's but this one's */
@@ -554,7 +555,8 @@ static bool begin_download(struct rig *rig, vram_queue *queue, void *to, vram_ad
     return begun;
 }
 
-/* The call returns while the device is busy, and the host has its time; what comes behind sees the order. */
+/* The call returns while the device is busy, and the host has its time; what comes behind sees the
+   order. */
 static void downloads_do_without_their_caller(void **state) {
     enum { BYTES = 900001 };
     struct gate gate;
@@ -701,7 +703,8 @@ static vram_status download_part(struct rig *rig, vram_pool *unused) {
     return status;
 }
 
-/* The device is lost at its call 1, 2, 3 ...: the handle is over each time, with that or without. */
+/* The device is lost at its call 1, 2, 3 ...: the handle is over each time, with that or
+   without. */
 static void downloads_of_lost_devices_end(void **state) {
     (void)state;
     options("64K", "8", "2");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_stats_sum.c: counters of devices, contexts and tags, peaks of parts of a program, and what rounding
- * and full caches do to the books.
+ * test_stats_sum.c: counters of devices, contexts and tags, peaks of parts of a program, and what
+ * rounding and full caches do to the books.
  */
 #include "byte_units.h"
 #include "unit/device_world.h"
 #include "vram/limits.h"
+#include "vram/stats.h"
 
 #include <pthread.h>
 

@@ -3,18 +3,19 @@
  * test_storm.c: many threads make random calls of the public API on shared tables of handles, and
  * destroy contexts, devices and queues under each other's feet.
  *
- * What must hold: no crash and no report of a sanitizer; every failure is in the error record and no
- * success is; statuses that mean a broken driver or library never come; the simulated driver logs no
- * breach of its protocol; and at the end nothing is left, neither in the library nor in the driver.
+ * What must hold: no crash and no report of a sanitizer; every failure is in the error record and
+ * no success is; statuses that mean a broken driver or library never come; the simulated driver
+ * logs no breach of its protocol; and at the end nothing is left, neither in the library nor in the
+ * driver.
  *
- * A program owes the library two things, and so does the storm: memory is not freed or unmapped under
- * work that uses it, and two pieces of work do not touch the same memory without an order. So memory
- * that work touches is locked by whoever deals with it and remembers the last point that used it.
- * That a queue was destroyed meanwhile is no excuse: its points then count as passed, and must have.
- * Memory goes with its device, and its address may then be another device's: so it is used through
- * queues of its own device alone, but where addresses are not used again.
- * Everything else is wild: stale handles, double frees, maps and unmaps of the same place at once.
- * Wild memory lives on devices of its own, so that a double free cannot meet memory that is in use.
+ * A program owes the library two things, and so does the storm: memory is not freed or unmapped
+ * under work that uses it, and two pieces of work do not touch the same memory without an order. So
+ * memory that work touches is locked by whoever deals with it and remembers the last point that
+ * used it. That a queue was destroyed meanwhile is no excuse: its points then count as passed, and
+ * must have. Memory goes with its device, and its address may then be another device's: so it is
+ * used through queues of its own device alone, but where addresses are not used again. Everything
+ * else is wild: stale handles, double frees, maps and unmaps of the same place at once. Wild memory
+ * lives on devices of its own, so that a double free cannot meet memory that is in use.
  *
  * `test_storm SEED` plays one storm again, as far as the system's scheduling allows.
  */

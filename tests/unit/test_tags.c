@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_tags.c: who has how much of a device, and quotas: nested, soft and hard, by call and by environment.
+ * test_tags.c: who has how much of a device, and quotas: nested, soft and hard, by call and by
+ * environment.
  */
 #include "byte_units.h"
 #include "core/limit/tag.h"
@@ -38,8 +39,8 @@ static int clean_environment(void **state) {
 
 /* --------------------------------------------------------------------------- use */
 
-/* A block counts for its tag and for those above it, over all pools of the device, until it is freed: by
-   this thread from its cache, on another queue, or with its pool. */
+/* A block counts for its tag and for those above it, over all pools of the device, until it is
+   freed: by this thread from its cache, on another queue, or with its pool. */
 static void use_is_counted_at_every_level(void **state) {
     static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC};
     (void)state;
@@ -89,8 +90,8 @@ static void use_is_counted_at_every_level(void **state) {
     }
 }
 
-/* A hit with a tag counts for the tag that its name says now, tracked or not, and a quota that comes later stands
-   in its way. */
+/* A hit with a tag counts for the tag that its name says now, tracked or not, and a quota that
+   comes later stands in its way. */
 static void hits_count_for_their_tags(void **state) {
     (void)state;
     for (int tracked = 0; tracked < 2; tracked++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_trace_file.c: what a trace survives: the end of its program at any moment, a full disk, a system
- * that refuses anything, two programs that mean the same file, a fork; and rings that go round.
+ * test_trace_file.c: what a trace survives: the end of its program at any moment, a full disk, a
+ * system that refuses anything, two programs that mean the same file, a fork; and rings that go
+ * round.
  */
 #include "unit/child.h"
 #include "unit/fault_step.h"
@@ -99,7 +100,8 @@ static void a_killed_ring_has_its_last_events(void **state) {
     assert_int_equal(found.end, RECORDING_CUT);
 }
 
-/* At every moment of its life a file can be read: it is read while it is written, between two events. */
+/* At every moment of its life a file can be read: it is read while it is written, between two
+   events. */
 static void the_file_can_be_read_at_any_time(void **state) {
     (void)state;
     struct vr_trace_writer *writer = open_writer(4 * VR_TRACE_CHUNK_BYTES);

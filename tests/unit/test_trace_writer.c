@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_trace_writer.c: what is written is what is read, and whatever is done to a file, a reader gives a
- * right answer or says where it is wrong.
+ * test_trace_writer.c: what is written is what is read, and whatever is done to a file, a reader
+ * gives a right answer or says where it is wrong.
  */
 #include "replay/trace_reader.h"
 #include "track/crc32.h"
 #include "unit/trace_world.h"
 
-#include <vram/transfer_stats.h>
+#include <vram/transfer.h>
 
 #include <pthread.h>
 
@@ -380,7 +380,8 @@ static void check_transfer(const struct recording *recording, const struct recor
     }
 }
 
-/* It is none of the events, its time is not part of the next one's, and what lies behind its numbers is left. */
+/* It is none of the events, its time is not part of the next one's, and what lies behind its
+   numbers is left. */
 static void a_transfer_is_read_between_events(void **state) {
     static const char text[] =
         "\x17\x05\x00\x40\x0b\x07\x01\x02\x03\x04\x80\x01\x06\x09zz\x17\x01\x00";
@@ -420,7 +421,8 @@ static void *write_beside(void *argument) {
     return argument;
 }
 
-/* To find the name of a function may take as long as reading a file does: whoever writes meanwhile does not wait. */
+/* To find the name of a function may take as long as reading a file does: whoever writes meanwhile
+   does not wait. */
 static void names_are_found_without_the_lock(void **state) {
     const struct vr_trace_stacks stacks = {frames_of, describe_slowly};
     struct vr_event alloc = event_of(VR_EVENT_ALLOC, 1, 1000);

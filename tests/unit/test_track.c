@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_track.c: the table of live blocks by itself, and what pools tell of their blocks: to it, and to who
- * listens.
+ * test_track.c: the table of live blocks by itself, and what pools tell of their blocks: to it, and
+ * to who listens.
  */
 #include "byte_units.h"
 #include "core/witness/witness.h"
@@ -183,7 +183,8 @@ static void a_resize_is_the_same_block(void **state) {
     vr_track_free(track);
 }
 
-/* Sites of queues that are gone make place for others; those that had something at the peak stay. */
+/* Sites of queues that are gone make place for others; those that had something at the peak
+   stay. */
 static void sites_are_used_again(void **state) {
     (void)state;
     struct vr_track *track = track_make();
@@ -272,7 +273,8 @@ static void tracked_pools_count_as_others_do(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* Who decides: the pool, the device, the option, the preset, the build; the environment before all. */
+/* Who decides: the pool, the device, the option, the preset, the build; the environment before
+   all. */
 static void tracking_is_a_choice(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");

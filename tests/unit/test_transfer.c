@@ -7,7 +7,7 @@
 #include "unit/pool_flags.h"
 #include "unit/transfer_stats_of.h"
 #include "unit/transfer_world.h"
-#include "vram/transfer_stats.h"
+#include "vram/transfer.h"
 
 static const vram_transfer_strategy copying[] = {VRAM_TRANSFER_AUTO, VRAM_TRANSFER_SYNC,
                                                  VRAM_TRANSFER_ASYNC, VRAM_TRANSFER_DMA_POLLING};

@@ -8,7 +8,7 @@
 #include "unit/mem_world.h"
 #include "unit/transfer_world.h"
 #include "vram/pinned.h"
-#include "vram/transfer_stats.h"
+#include "vram/transfer.h"
 
 enum { N = 24, EACH = 512 };
 

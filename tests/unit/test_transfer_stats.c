@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_transfer_stats.c: what transfers are counted as: by direction and route, under a clock of the test's
- * own, by many threads at once, and where there is no memory to count in.
+ * test_transfer_stats.c: what transfers are counted as: by direction and route, under a clock of
+ * the test's own, by many threads at once, and where there is no memory to count in.
  */
 #include "base/clock.h"
 #include "unit/device_world.h"
 #include "unit/json_check.h"
+#include "unit/report_text.h"
 #include "unit/transfer_stats_of.h"
 #include "vram/vram.h"
 #include "xfer/metrics.h"
@@ -104,7 +105,8 @@ static void failures_and_second_ends(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Of 1000 ns under way a quarter was waited for; more waiting than work is no overlap, not a negative one. */
+/* Of 1000 ns under way a quarter was waited for; more waiting than work is no overlap, not a
+   negative one. */
 static void overlap_and_stalls(void **state) {
     struct vr_transfer_count count;
     (void)state;
@@ -233,7 +235,8 @@ static uint64_t operations_of(vram_device *device, vram_transfer_direction direc
     return transfer_stats_of(device, direction, route).operations;
 }
 
-/* Copies of every strategy are counted where they belong, with or without a handle, and none twice. */
+/* Copies of every strategy are counted where they belong, with or without a handle, and none
+   twice. */
 static void public_copies_are_counted(void **state) {
     enum { BYTES = 4096 };
     static unsigned char bytes[BYTES];
@@ -281,7 +284,8 @@ static void public_copies_are_counted(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* What the driver refuses, and what a lost device leaves behind, ends as a failure, exactly once. */
+/* What the driver refuses, and what a lost device leaves behind, ends as a failure, exactly
+   once. */
 static void failing_copies_are_counted(void **state) {
     static unsigned char bytes[64];
     (void)state;
@@ -400,7 +404,11 @@ static void bad_input(void **state) {
                      VRAM_ERR_INVALID);
     assert_int_equal(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &small),
                      VRAM_ERR_INVALID);
-    assert_int_equal(vram_transfer_stats_json(rig.device, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_transfer_stats_write(rig.device, VRAM_REPORT_JSON, NULL, NULL),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(
+        vram_transfer_stats_write(rig.device, (vram_report_format)2, report_text_take, NULL),
+        VRAM_ERR_INVALID);
     assert_string_equal(vram_transfer_direction_name(VRAM_TRANSFER_TO_HOST), "to_host");
     assert_string_equal(vram_transfer_direction_name((vram_transfer_direction)77), "unknown");
     assert_string_equal(vram_transfer_route_name(VRAM_ROUTE_ANY), "any");
@@ -409,39 +417,37 @@ static void bad_input(void **state) {
     rig_end_clean(&rig);
 }
 
-struct text {
-    char bytes[1 << 14];
-    size_t used;
-};
-
-static bool keep_text(void *user, const char *bytes, size_t count) {
-    struct text *text = user;
-    if (text->used + count >= sizeof text->bytes) {
-        return false;
-    }
-    memcpy(text->bytes + text->used, bytes, count);
-    text->used += count;
-    return true;
-}
-
-static void as_json(void **state) {
-    static struct text text;
+static void as_report(void **state) {
+    static struct report_text page;
     struct vr_transfer_count count;
-    vram_json json;
     (void)state;
     struct rig rig = rig_make("sim", "");
     struct vr_device_object *device = enter(rig.device);
+    memset(&page, 0, sizeof page);
+    assert_ok(vram_transfer_stats_write(rig.device, VRAM_REPORT_TEXT, report_text_take, &page));
+    assert_string_equal(page.text, "transfers by direction and route:\n  none\n");
     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &count);
     vr_transfer_end(&count, 10, VRAM_OK);
-    text.used = 0;
-    vram_json_begin(&json, keep_text, &text, false);
-    assert_ok(vram_transfer_stats_json(rig.device, &json, NULL));
-    assert_ok(vram_json_end(&json));
-    text.bytes[text.used] = 0;
-    assert_true(json_check(text.bytes, text.used));
-    assert_non_null(strstr(text.bytes, "\"direction\":\"to_host\",\"route\":\"dma_polling\""));
-    assert_non_null(strstr(text.bytes, "\"direction\":\"any\",\"route\":\"any\""));
-    assert_null(strstr(text.bytes, "to_device"));
+    page.bytes = 0;
+    assert_ok(vram_transfer_stats_write(rig.device, VRAM_REPORT_JSON, report_text_take, &page));
+    assert_true(json_check(page.text, page.bytes));
+    report_text_give("transfers", page.text);
+    assert_non_null(strstr(page.text, "\"schema\": \"vram.transfers/1\""));
+    assert_non_null(strstr(page.text, "\"direction\": \"to_host\",\n      "
+                                      "\"route\": \"dma_polling\""));
+    assert_non_null(strstr(page.text, "\"direction\": \"any\",\n      \"route\": \"any\""));
+    assert_null(strstr(page.text, "to_device"));
+    page.bytes = 0;
+    assert_ok(vram_transfer_stats_write(rig.device, VRAM_REPORT_TEXT, report_text_take, &page));
+    assert_non_null(
+        strstr(page.text, "  to_host    dma_polling  1 of 1 ended, 0 failed; 10 B at "));
+    assert_non_null(strstr(page.text, "  any        any          1 of 1 ended"));
+    assert_null(strstr(page.text, "to_device"));
+    page.room = page.bytes - 1;
+    page.bytes = 0;
+    assert_int_equal(
+        vram_transfer_stats_write(rig.device, VRAM_REPORT_TEXT, report_text_take, &page),
+        VRAM_ERR_IO);
     vr_leave(device);
     rig_end_clean(&rig);
 }
@@ -459,7 +465,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(traces_have_them, start, nothing_left),
         cmocka_unit_test_setup_teardown(percentiles, start, nothing_left),
         cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
-        cmocka_unit_test_setup_teardown(as_json, start, nothing_left),
+        cmocka_unit_test_setup_teardown(as_report, start, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_transfer_storm.c: many threads that transfer, wait, poll, call back and give up at once, on queues that
- * are destroyed under them. Every callback comes exactly once, every byte of a finished copy is right, and
- * nothing is left.
+ * test_transfer_storm.c: many threads that transfer, wait, poll, call back and give up at once, on
+ * queues that are destroyed under them. Every callback comes exactly once, every byte of a finished
+ * copy is right, and nothing is left.
  */
 #include "unit/gate_world.h"
 #include "unit/transfer_world.h"
@@ -83,7 +83,8 @@ static void *work(void *argument) {
         for (uint64_t i = 0; i < PIECES; i++) {
             assert_memory_equal(back + i * EACH, from + (listed ? i * 5 % PIECES : i) * EACH, EACH);
         }
-        /* On the shared queue, which goes at some time: it takes the copy, or says that it is gone. */
+        /* On the shared queue, which goes at some time: it takes the copy, or says that it is
+           gone. */
         vram_status status = vram_transfer_fill(worker->shared, mine, 1, 1, 64, NULL, &async);
         assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
         if (status == VRAM_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_turn.c: turns (track/turn.h): one thread at a time, whichever way it came, and no signal handler on top
- * of the thread that it interrupted.
+ * test_turn.c: turns (track/turn.h): one thread at a time, whichever way it came, and no signal
+ * handler on top of the thread that it interrupted.
  */
 #include "track/turn.h"
 
@@ -52,7 +52,8 @@ static void let_another_have_one(void) {
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* Who comes often enough in a row is alone until somebody else comes, and again after twice as many turns. */
+/* Who comes often enough in a row is alone until somebody else comes, and again after twice as many
+   turns. */
 static void an_owner_is_alone_until_another_comes(void **state) {
     (void)state;
     have_turns(VR_TURN_ROW);
@@ -91,7 +92,8 @@ static void an_owner_may_end(void **state) {
     assert_int_equal(count, 11 * VR_TURN_ROW + 1);
 }
 
-/* Number 0 is the regular one; the others come in between, so that it is alone and not alone all the time. */
+/* Number 0 is the regular one; the others come in between, so that it is alone and not alone all
+   the time. */
 static void *storm(void *number) {
     bool regular = *(const int *)number == 0;
     for (uint32_t i = 0; i < TURNS; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_twins.c: nothing tells afterwards by which way of a miss a block has come. Two processes live the same
- * life, one of them off the short way (shortcut.c).
+ * test_twins.c: nothing tells afterwards by which way of a miss a block has come. Two processes
+ * live the same life, one of them off the short way (shortcut.c).
  */
 #include "trims.h"
 #include "unit/shortcut_world.h"
@@ -137,8 +137,8 @@ static int live(void *argument) {
     return 0;
 }
 
-/* Same answers, same placement, same counters, same calls of the driver at the same virtual time, at every
-   step. */
+/* Same answers, same placement, same counters, same calls of the driver at the same virtual time,
+   at every step. */
 static void live_both_ways(struct life life) {
     struct life other = life;
     life.told = mmap(NULL, 2 * sizeof *life.told, PROT_READ | PROT_WRITE,

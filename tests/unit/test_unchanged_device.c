@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_unchanged_device.c: a call of contexts, devices, queues, coarse memory, ranges and kernels that fails has
- * changed nothing. Every call below it fails in turn; trial_world.h says what holds after each.
+ * test_unchanged_device.c: a call of contexts, devices, queues, coarse memory, ranges and kernels
+ * that fails has changed nothing. Every call below it fails in turn; trial_world.h says what holds
+ * after each.
  */
 #include "unit/trial_world.h"
 #include "vram/vmm.h"
@@ -271,7 +272,8 @@ static void look_range(struct scene *scene, struct object_state *state) {
     }
     vram_error_clear();
 }
-/* Unmaps what is mapped from the first such piece on, as a program does that goes on behind a failure. */
+/* Unmaps what is mapped from the first such piece on, as a program does that goes on behind a
+   failure. */
 static vram_status call_unmap(struct scene *scene) {
     vram_status status = VRAM_OK;
     for (int i = 0; i < PIECES && status == VRAM_OK; i++) {

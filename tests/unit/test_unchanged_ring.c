@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_unchanged_ring.c: a call of a ring that fails has changed nothing but how far messages are on their way: none
- * is lost, doubled or out of order, in either direction. Every call below it fails in turn; trial_world.h says what
- * holds after each.
+ * test_unchanged_ring.c: a call of a ring that fails has changed nothing but how far messages are
+ * on their way: none is lost, doubled or out of order, in either direction. Every call below it
+ * fails in turn; trial_world.h says what holds after each.
  *
  * The test is the kernel: the simulated device's memory is one that the host may touch.
  */
@@ -74,7 +74,8 @@ static void ring_make(struct scene *scene, vram_ring_strategy strategy) {
     assert_int_equal(
         vram_ring_peer_open((vram_ring_control *)(uintptr_t)info.control, &kernel.peer), 0);
 }
-/* The kernel has taken two messages and given two, which the host does not know yet: the input seems full. */
+/* The kernel has taken two messages and given two, which the host does not know yet: the input
+   seems full. */
 static void fill_ring(struct scene *scene, vram_ring_strategy strategy) {
     ring_make(scene, strategy);
     assert_ok(note_send(scene, 0, 0));
@@ -134,7 +135,8 @@ static void look_stop(struct scene *scene, struct object_state *state) {
     state_number(state, "~ring.stopped", stats_of(scene).stopped);
 }
 
-/* All that was sent arrives and all that was given is received, once and in order; then there is nothing more. */
+/* All that was sent arrives and all that was given is received, once and in order; then there is
+   nothing more. */
 static void end_ring(struct scene *scene) {
     vram_ring_stats stats = stats_of(scene);
     unsigned char note[MESSAGE];

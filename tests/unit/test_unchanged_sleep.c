@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_unchanged_sleep.c: a pool that could not fall asleep is awake with its contents, and one that could not wake is
- * asleep with them. Every call below fails in turn; trial_world.h says what holds after each.
+ * test_unchanged_sleep.c: a pool that could not fall asleep is awake with its contents, and one
+ * that could not wake is asleep with them. Every call below fails in turn; trial_world.h says what
+ * holds after each.
  */
 #include "unit/trial_world.h"
 
@@ -87,7 +88,8 @@ static void end_dropped(struct scene *scene) {
     sleeper_ends(scene, true);
 }
 
-/* What a driver has unmapped and refuses to map again stays asleep with its contents, until it is woken: pool.h. */
+/* What a driver has unmapped and refuses to map again stays asleep with its contents, until it is
+   woken: pool.h. */
 static vram_status fall_asleep(struct scene *scene, vram_sleep_contents contents, const char *tag) {
     vram_sleep_options options = {.size = sizeof options, .contents = contents, .tag = tag};
     vram_status status = vram_pool_sleep(scene->object, &options);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_visibility.c: item 15 and its table: what host and device see of each other, by platform and device. */
+/* test_visibility.c: item 15 and its table: what host and device see of each other, by platform and
+   device. */
 #include "ring/visibility_table.h"
 
 #include "unit/device_world.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_vulkan.c: what the conformance suite cannot see of the Vulkan backend: drivers and devices that
- * are too old or too small, limits, budgets, the edges of fills, long copies, words whose upper half
- * changes, and devices that are shared and lost.
+ * test_vulkan.c: what the conformance suite cannot see of the Vulkan backend: drivers and devices
+ * that are too old or too small, limits, budgets, the edges of fills, long copies, words whose
+ * upper half changes, and devices that are shared and lost.
  */
 #include "unit/vulkan_world.h"
 
@@ -300,8 +300,8 @@ static void many_small_uploads_keep_their_contents(void **state) {
 
 /* --------------------------------------------------------------------- time */
 
-/* What the device writes is right where the upper half of the word changes, and so is what comes back
-   down: numbers may arrive out of order. */
+/* What the device writes is right where the upper half of the word changes, and so is what comes
+   back down: numbers may arrive out of order. */
 static void words_cross_their_halves(void **state) {
     static const uint64_t values[] = {5, 0xFFFFFFFF, 0x100000000, 0x100000003, 0x500000001};
     (void)state;
@@ -340,8 +340,8 @@ static void clocks_are_used_again(void **state) {
     ops->destroy(&second);
 }
 
-/* Memory goes back behind a queue's end: a wait that was refused once is repeated. Who did not wait would
-   keep the word. */
+/* Memory goes back behind a queue's end: a wait that was refused once is repeated. Who did not wait
+   would keep the word. */
 static void a_queue_ends_behind_its_work(void **state) {
     const struct vr_queue_ops *ops = world.device.queue_ops;
     struct vr_queue second;

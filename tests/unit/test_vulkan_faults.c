@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_vulkan_faults.c: every call of Vulkan fails, with every documented code and with three that are
- * none; every function is missing in turn; every allocation of bookkeeping and every system call fails.
- * One scenario uses all of the backend; it is run once per failure. Whatever fails, the status is the
- * right one, the record names the call and its code, and nothing is left behind.
+ * test_vulkan_faults.c: every call of Vulkan fails, with every documented code and with three that
+ * are none; every function is missing in turn; every allocation of bookkeeping and every system
+ * call fails. One scenario uses all of the backend; it is run once per failure. Whatever fails, the
+ * status is the right one, the record names the call and its code, and nothing is left behind.
  */
 #include "unit/vulkan_world.h"
 
@@ -63,7 +63,8 @@ static vram_status poll_once(struct vr_queue *queue) {
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
-/* Waits by the word and polls, each of which must succeed, even if the word has passed meanwhile. */
+/* Waits by the word and polls, each of which must succeed, even if the word has passed
+   meanwhile. */
 static vram_status poll_until(struct vr_queue *queue, uint64_t value) {
     uint64_t end = vr_os_now() + FOR_EVER;
     vram_status status = VRAM_OK;
@@ -177,8 +178,9 @@ static const struct {
 
 enum { CODES = sizeof codes / sizeof codes[0] };
 
-/* Whether the answer to a code is right. Memory for the host that the device takes from its own heap is
-   the host's; a wait that timed out, and lists that are longer than was asked for, are told apart. */
+/* Whether the answer to a code is right. Memory for the host that the device takes from its own
+   heap is the host's; a wait that timed out, and lists that are longer than was asked for, are told
+   apart. */
 static bool right_answer(const struct holdings *held, int code) {
     const char *call = held->error.operation;
     if (strcmp(held->step, "start") == 0) {
@@ -297,7 +299,8 @@ static void every_call_fails_for_ever(void **state) {
     assert_true(faults > 120);
 }
 
-/* A driver without one of the functions is absent, or its device does not open, and the text says why. */
+/* A driver without one of the functions is absent, or its device does not open, and the text says
+   why. */
 static void every_function_is_missing_in_turn(void **state) {
     static const char *const names[] = {
 #define NAME(returns, name, level, parameters, names) #name,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * track_world.h: tracked pools, and blocks with all that can be said of them, for the tests of questions and
- * reports.
+ * track_world.h: tracked pools, and blocks with all that can be said of them, for the tests of
+ * questions and reports.
  */
 #ifndef TEST_TRACK_WORLD_H
 #define TEST_TRACK_WORLD_H

@@ -4,7 +4,7 @@
 #define TEST_TRANSFER_STATS_OF_H
 
 #include "unit/assert_ok.h"
-#include "vram/transfer_stats.h"
+#include "vram/transfer.h"
 
 static inline vram_transfer_stats transfer_stats_of(vram_device *device,
                                                     vram_transfer_direction direction,

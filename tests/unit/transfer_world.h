@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer_world.h: what the tests of transfers share: patterns, and contents read back the plain way. */
+/* transfer_world.h: what the tests of transfers share: patterns, and contents read back the plain
+   way. */
 #ifndef TEST_TRANSFER_WORLD_H
 #define TEST_TRANSFER_WORLD_H
 

@@ -172,8 +172,8 @@ static inline bool trial_disarm(struct scene *scene) {
     return scene->struck;
 }
 
-/* For calls that make scene->object. What the device has given out tells whether it was given back, unless the driver
-   refuses that; how much it is the call may choose. */
+/* For calls that make scene->object. What the device has given out tells whether it was given back,
+   unless the driver refuses that; how much it is the call may choose. */
 static inline void look_made(struct scene *scene, struct object_state *state) {
     vram_memory_info info = {.size = sizeof info};
     assert_ok(vram_memory_info_get(scene->rig.device, &info));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * vulkan_world.h: what the tests of the Vulkan backend share. Its tables are driven directly, with
- * objects made by hand as src/device makes them, over lavapipe behind the shim of tests/vulkan. Every
- * test ends with nothing left: no block of bookkeeping, no object of the driver's.
+ * objects made by hand as src/device makes them, over lavapipe behind the shim of tests/vulkan.
+ * Every test ends with nothing left: no block of bookkeeping, no object of the driver's.
  */
 #ifndef TEST_VULKAN_WORLD_H
 #define TEST_VULKAN_WORLD_H

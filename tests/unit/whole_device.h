@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* whole_device.h: for tests that fill small devices to the last byte: by default pools leave some. */
+/* whole_device.h: for tests that fill small devices to the last byte: by default pools leave
+   some. */
 #ifndef WHOLE_DEVICE_H
 #define WHOLE_DEVICE_H
 

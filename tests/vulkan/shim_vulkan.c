@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shim_vulkan.c: see shim_vulkan.h. The list of the backend's own header makes a wrapper per function. */
+/* shim_vulkan.c: see shim_vulkan.h. The list of the backend's own header makes a wrapper per
+   function. */
 #include "shim_vulkan.h"
 
 #include "backend/vulkan/vulkan_api.h"
@@ -43,7 +44,8 @@ enum { LIE = 1 };
 
 /* -------------------------------------------------------------------- plans */
 
-/* Whether the call is not to reach the driver. Functions without a result are struck by lies alone. */
+/* Whether the call is not to reach the driver. Functions without a result are struck by lies
+   alone. */
 static bool struck(enum row row, vr_vk_result *answer) {
     pthread_mutex_lock(&lock);
     bool now;
@@ -61,8 +63,9 @@ static bool struck(enum row row, vr_vk_result *answer) {
 
 /* ------------------------------------------------------------------ objects */
 
-/* What was made and not ended. A device that the backend holds for lost is left to the driver with all
-   that hangs on it; the driver behind the shim is as well as ever, and control_reset ends it there. */
+/* What was made and not ended. A device that the backend holds for lost is left to the driver with
+   all that hangs on it; the driver behind the shim is as well as ever, and control_reset ends it
+   there. */
 enum { OBJECTS_MAX = 1 << 12 };
 static struct object {
     enum row row; /* that made it */
@@ -403,8 +406,8 @@ static vr_vk_function find(const char *name) {
     return wrappers[row];
 }
 
-/* An instance that nobody uses keeps the driver loaded: its compiler leaves a little behind each time
-   that it is unloaded, and takes a while to be loaded again. */
+/* An instance that nobody uses keeps the driver loaded: its compiler leaves a little behind each
+   time that it is unloaded, and takes a while to be loaded again. */
 static struct vr_vk_instance *anchor;
 
 static void keep_loaded(void) {

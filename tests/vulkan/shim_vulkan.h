@@ -3,9 +3,9 @@
  * shim_vulkan.h: how tests steer the shim between the Vulkan backend and the real loader.
  *
  * The shim is a shared library that exports vkGetInstanceProcAddr and passes every call of
- * VR_VULKAN_FUNCTIONS on to libvulkan.so.1. Any call can be made to fail with any code, without reaching
- * the driver; to succeed without having done anything; or not to be there at all. What the driver says
- * about its device can be changed. It counts the objects that are made and ended.
+ * VR_VULKAN_FUNCTIONS on to libvulkan.so.1. Any call can be made to fail with any code, without
+ * reaching the driver; to succeed without having done anything; or not to be there at all. What the
+ * driver says about its device can be changed. It counts the objects that are made and ended.
  */
 #ifndef SHIM_VULKAN_H
 #define SHIM_VULKAN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/hpp/owner.hpp: what the objects of vram/vram.hpp stand on: failures as exceptions, and handles that have one
- * owner.
+ * vram/hpp/owner.hpp: what the objects of vram/vram.hpp stand on: failures as exceptions, and
+ * handles that have one owner.
  */
 #ifndef VRAM_HPP_OWNER_HPP
 #define VRAM_HPP_OWNER_HPP
@@ -90,7 +90,10 @@ template <typename Struct> Struct sized() noexcept {
     return made;
 }
 
-/** Whether the work of a call is done: false for VRAM_ERR_NOT_READY, an exception for what went wrong. */
+/**
+ * Whether the work of a call is done: false for VRAM_ERR_NOT_READY, an exception for what went
+ * wrong.
+ */
 inline bool done(vram_status status) {
     if (status != VRAM_ERR_NOT_READY) {
         check(status);

@@ -137,7 +137,8 @@ struct vr_cuda_words {
 
 struct vr_cuda_mapping;
 
-/* Who else uses a device's memory, and which of its mappings are to be opened to them; cuda_peer.c. */
+/* Who else uses a device's memory, and which of its mappings are to be opened to them;
+   cuda_peer.c. */
 struct vr_cuda_peers {
     bool possible;                    /* the rest is not kept otherwise */
     struct vr_mutex lock;             /* guards what follows, never a driver call */

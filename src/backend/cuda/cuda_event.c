@@ -2,10 +2,10 @@
 /*
  * cuda_event.c: markers as events, where a stream neither writes a word nor calls a function.
  *
- * Each signal is an event behind the work so far. Nobody writes the word by himself then: whoever polls
- * the queue asks for the oldest event first and writes the value of each that was reached. Events of a
- * stream are reached in order, so the list is one too. The word so tells the truth, and late; waits
- * poll, so they end.
+ * Each signal is an event behind the work so far. Nobody writes the word by himself then: whoever
+ * polls the queue asks for the oldest event first and writes the value of each that was reached.
+ * Events of a stream are reached in order, so the list is one too. The word so tells the truth, and
+ * late; waits poll, so they end.
  */
 #include "backend/cuda/cuda_backend.h"
 

@@ -3,8 +3,8 @@
  * cuda_managed.c: memory that migrates between host and device, with hints where it is wanted.
  *
  * Only offered where host and device may use it at the same time: elsewhere the host must not touch
- * any of it while any kernel runs, which no caller could keep to. Hints are hints: a driver that does
- * not know the call, or that does not support it after all, has taken them.
+ * any of it while any kernel runs, which no caller could keep to. Hints are hints: a driver that
+ * does not know the call, or that does not support it after all, has taken them.
  */
 #include "backend/cuda/cuda_backend.h"
 
@@ -50,7 +50,8 @@ static vram_status managed_prefetch(struct vr_queue *queue, vram_addr addr, uint
     return status;
 }
 
-/* Advice is a state with two sides, what it is for and where it is to be; the one call sets both. */
+/* Advice is a state with two sides, what it is for and where it is to be; the one call sets
+   both. */
 static vram_status managed_advise(struct vr_device *device, vram_addr addr, uint64_t bytes,
                                   vram_advice advice) {
     const struct vr_cuda_device *cuda = device->impl;

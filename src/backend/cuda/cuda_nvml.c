@@ -4,8 +4,8 @@
  * installed.
  *
  * The driver itself tells free and total bytes and no more. The library is loaded when it is first
- * asked, since a program that never runs out of memory should be spared one that has been seen to hang
- * on failing machines; it then stays loaded, as drivers do.
+ * asked, since a program that never runs out of memory should be spared one that has been seen to
+ * hang on failing machines; it then stays loaded, as drivers do.
  *
  * It tells processes by numbers that may be those of another namespace. So the answer is only known
  * when the list has this process in it, and no process without a size.

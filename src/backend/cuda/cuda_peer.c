@@ -2,14 +2,15 @@
 /*
  * cuda_peer.c: devices that use each other's memory.
  *
- * Enabling a peer opens all that it allocates to a device, now and later, but not what it maps: that
- * is opened mapping by mapping. So a device keeps who reads it and which mappings are in use:
+ * Enabling a peer opens all that it allocates to a device, now and later, but not what it maps:
+ * that is opened mapping by mapping. So a device keeps who reads it and which mappings are in use:
  *
  *  (1) Whoever makes a mapping usable first lists it and then looks who reads the device.
  *  (2) Whoever begins to read a device first says so and then looks which mappings there are.
  *
- * Each mapping is so opened to each reader by one of the two, or by both, which does no harm. The lock
- * is never held across a driver call: a mapping that is gone by the time it is opened is passed over.
+ * Each mapping is so opened to each reader by one of the two, or by both, which does no harm. The
+ * lock is never held across a driver call: a mapping that is gone by the time it is opened is
+ * passed over.
  */
 #include "backend/cuda/cuda_backend.h"
 

@@ -59,9 +59,9 @@ struct vr_cu_stream *vr_cuda_stream(const struct vr_queue *queue) {
     return impl->stream;
 }
 
-/* The stream to ask whether the work of a queue is done. Here the handle of another thread's default
-   stream would mean our own. The legacy stream comes behind the work of all default streams, and of
-   other blocking ones, so it answers later at worst. */
+/* The stream to ask whether the work of a queue is done. Here the handle of another thread's
+   default stream would mean our own. The legacy stream comes behind the work of all default
+   streams, and of other blocking ones, so it answers later at worst. */
 static struct vr_cu_stream *asked_stream(const struct vr_cuda_queue *impl) {
     return foreign_thread(impl) ? (struct vr_cu_stream *)(uintptr_t)VR_CU_STREAM_LEGACY
                                 : impl->stream;
@@ -197,8 +197,9 @@ static vram_status queue_copy(struct vr_queue *queue, vram_addr to, vram_addr fr
     return status;
 }
 
-/* A pitch that is none for this device, be it too wide or not one of the driver's own making, is an invalid value to
-   it, as much else would be: what is wrong with more than the pitch the single rows will tell. */
+/* A pitch that is none for this device, be it too wide or not one of the driver's own making, is an
+   invalid value to it, as much else would be: what is wrong with more than the pitch the single
+   rows will tell. */
 static vram_status queue_copy_rows(struct vr_queue *queue, const struct vr_rectangle *rectangle) {
     const struct vr_cuda_device *cuda = cuda_of(queue);
     const struct vr_cuda_dialect *dialect = cuda->api->dialect;
@@ -441,8 +442,8 @@ static bool signals_done(const struct vr_queue *queue) {
     return vr_load(queue->word, VR_ACQUIRE) >= vr_load(&impl->signalled, VR_ACQUIRE);
 }
 
-/* The memory under its work goes back next: a driver that refuses to wait is asked more than once. One
-   that lost the device, or says that the stream is captured, has given its answer. */
+/* The memory under its work goes back next: a driver that refuses to wait is asked more than once.
+   One that lost the device, or says that the stream is captured, has given its answer. */
 static bool stream_finish(const struct vr_cuda_device *cuda, struct vr_cu_stream *stream) {
     vram_status status = VR_CUDA(cuda, cuStreamSynchronize, stream);
     for (int i = 0; i < FINISHES && status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST &&

@@ -17,10 +17,10 @@
  *
  * A stream writes by a memory operation of its own where the device has 64-bit ones. Elsewhere (a
  * device attribute, a missing symbol, or a driver that answers "not supported" after all) the
- * driver calls a function of ours behind the stream's work. Where it does not do that either an event
- * stands for each signal (cuda_event.c): the last choice, since the word then rises only when polled.
- * The function is never called once the device is lost; what it was to write is then abandoned in
- * type-stable memory, where a call that is already under way finds it whole.
+ * driver calls a function of ours behind the stream's work. Where it does not do that either an
+ * event stands for each signal (cuda_event.c): the last choice, since the word then rises only when
+ * polled. The function is never called once the device is lost; what it was to write is then
+ * abandoned in type-stable memory, where a call that is already under way finds it whole.
  */
 #include "backend/cuda/cuda_backend.h"
 

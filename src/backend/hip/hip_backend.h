@@ -3,7 +3,8 @@
  * hip_backend.h: what the files of the HIP backend share.
  *
  *   hip_driver.c  AMD's dialect of what backend/cuda does: its library, its devices, its codes
- *   hip_trial.c   tries, when a device is opened, what its drivers have been found to promise wrongly
+ *   hip_trial.c   tries, when a device is opened, what its drivers have been found to promise
+ *                 wrongly
  *
  * It has not been run on hardware: only on the tests' runtime without a GPU.
  */

@@ -11,9 +11,9 @@
  *   mapped and unmapped by itself
  *   one handle at two addresses             the device has no VRAM_CAP_ALIAS
  *
- * Want of memory is no answer: what cannot be tried for that is believed. A device that is lost in a
- * trial, or has no way at all to tell how far a queue has come, is not opened. What work that does not
- * end may still use, queue and memory, is left to the driver.
+ * Want of memory is no answer: what cannot be tried for that is believed. A device that is lost in
+ * a trial, or has no way at all to tell how far a queue has come, is not opened. What work that
+ * does not end may still use, queue and memory, is left to the driver.
  */
 #include "backend/hip/hip_backend.h"
 

@@ -49,7 +49,8 @@ extern const struct vr_queue_ops vr_host_queue;
 extern const struct vr_kernel_ops vr_host_kernel;
 
 /* Turns the error record that a failed call of base/os left into one of this backend and returns
-   its status. `exhausted` is what "out of memory" means to the caller, `doing` what it was about. */
+   its status. `exhausted` is what "out of memory" means to the caller, `doing` what it was
+   about. */
 vram_status vr_host_error(vram_status exhausted, const char *doing);
 
 /* ------------------------------------------------------------------- memory */
@@ -64,8 +65,8 @@ static inline void *vr_host_pointer(vram_addr addr) {
 
 /* ---------------------------------------------------------------------- vmm */
 
-/* That of today's GPUs, so that programs tried here meet the rounding they will meet there. It costs
-   nothing: pages of a piece that nobody touches take no memory. */
+/* That of today's GPUs, so that programs tried here meet the rounding they will meet there. It
+   costs nothing: pages of a piece that nobody touches take no memory. */
 #define VR_HOST_VMM_GRANULE (UINT64_C(2) << 20)
 
 /* Makes host->file. Closing is for a host with or without it. */

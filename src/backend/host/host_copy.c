@@ -23,8 +23,8 @@ struct fill {
     uint64_t bytes;         /* a multiple of pattern_bytes, as is `to` */
 };
 
-/* One word goes as one word, after all that was copied before it: a kernel of another queue, which runs
-   meanwhile, may be waiting for it. A GPU's copy engines do the same; rings rely on it. */
+/* One word goes as one word, after all that was copied before it: a kernel of another queue, which
+   runs meanwhile, may be waiting for it. A GPU's copy engines do the same; rings rely on it. */
 static void copy_word(void *to, const void *from) {
     uint64_t value = vr_load((const vr_atomic_u64 *)from, VR_ACQUIRE);
     vr_store((vr_atomic_u64 *)to, value, VR_RELEASE);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metal_api.h: the part of Metal and of the Objective-C runtime that the backend uses, in our own words.
+ * metal_api.h: the part of Metal and of the Objective-C runtime that the backend uses, in our own
+ * words.
  *
- * Metal speaks Objective-C, which is C underneath: an object is a pointer whose first word is its class, and
- * a message is a call of objc_msgSend with the receiver and the selector in front of the arguments, through
- * a pointer of the right type. So no second language is needed, and what the backend asks of Metal is a
- * table like any other driver's: FUNCTIONS are symbols, MESSAGES are selectors. Loader, calls, the tests'
- * driver and its fault plan are all made from these two lists.
+ * Metal speaks Objective-C, which is C underneath: an object is a pointer whose first word is its
+ * class, and a message is a call of objc_msgSend with the receiver and the selector in front of the
+ * arguments, through a pointer of the right type. So no second language is needed, and what the
+ * backend asks of Metal is a table like any other driver's: FUNCTIONS are symbols, MESSAGES are
+ * selectors. Loader, calls, the tests' driver and its fault plan are all made from these two lists.
  */
 #ifndef VR_METAL_API_H
 #define VR_METAL_API_H
@@ -162,7 +163,8 @@ enum vr_mtl_code {
  * A block is how Objective-C hands a function with its data around:
  *
  *     +-----+-------+----------+--------+------------+------+
- *     | isa | flags | reserved | invoke | descriptor | data |     the receiver copies `size` bytes of it
+ *     | isa | flags | reserved | invoke | descriptor | data |     the receiver copies `size` bytes
+ *                                                                 of it
  *     +-----+-------+----------+--------+------------+------+
  */
 struct vr_mtl_block_descriptor {

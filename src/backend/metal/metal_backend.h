@@ -9,12 +9,13 @@
  *   metal_copy.c    copies and fills
  *   metal_kernel.c  kernels from text in Metal's shading language, ours and the program's
  *
- * Not run on hardware: what is known of it is what the tests' driver (tests/fake) does, which was written
- * from Apple's documentation.
+ * Not run on hardware: what is known of it is what the tests' driver (tests/fake) does, which was
+ * written from Apple's documentation.
  *
- * An allocation is a placement heap in private storage with one buffer over the whole of it, behind a window
- * of addresses. Heaps are made with hazard tracking, so that the command buffers of one queue stay in order
- * whatever they touch. Pinned memory is a buffer in shared storage, and its address is the host's.
+ * An allocation is a placement heap in private storage with one buffer over the whole of it, behind
+ * a window of addresses. Heaps are made with hazard tracking, so that the command buffers of one
+ * queue stay in order whatever they touch. Pinned memory is a buffer in shared storage, and its
+ * address is the host's.
  */
 #ifndef VR_METAL_BACKEND_H
 #define VR_METAL_BACKEND_H
@@ -99,7 +100,8 @@ vr_mtl_id vr_metal_device_at(const struct vr_metal *metal, uint32_t index);
 
 /* ------------------------------------------------------------------- memory */
 
-/* Where an address of the device's memory, or of its pinned memory, lies. Lock-free for the former. */
+/* Where an address of the device's memory, or of its pinned memory, lies. Lock-free for the
+   former. */
 bool vr_metal_find(struct vr_metal_device *device, vram_addr addr, struct vr_metal_span *span);
 /* A buffer that the host can read and write; retained. */
 vram_status vr_metal_shared(struct vr_metal_device *device, uint64_t bytes, const char *operation,
@@ -107,14 +109,14 @@ vram_status vr_metal_shared(struct vr_metal_device *device, uint64_t bytes, cons
 
 /* ------------------------------------------------------------------- queues */
 
-/* Starts a command buffer; the caller owes one of the next two on VRAM_OK. Others wait that long: command
-   buffers are committed in the order of their entries. */
+/* Starts a command buffer; the caller owes one of the next two on VRAM_OK. Others wait that long:
+   command buffers are committed in the order of their entries. */
 vram_status vr_metal_begin(struct vr_queue *queue, const char *operation,
                            struct vr_metal_work *work);
 void vr_metal_commit(struct vr_metal_work *work);
 void vr_metal_abandon(struct vr_metal_work *work);
-/* When the work is done, `bytes` are copied `to` the host's memory `from` there (NULL: none), and `staging`
-   is released. */
+/* When the work is done, `bytes` are copied `to` the host's memory `from` there (NULL: none), and
+   `staging` is released. */
 void vr_metal_when_done(struct vr_metal_work *work, void *to, const void *from, uint64_t bytes,
                         vr_mtl_id staging);
 

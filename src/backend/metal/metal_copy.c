@@ -2,11 +2,13 @@
 /*
  * metal_copy.c: copies and fills.
  *
- * On Macs the copying engine takes whole words only: offset and size are multiples of 4. What is not goes
- * through a kernel of the backend's own, and so do patterns that are more than one byte repeated.
+ * On Macs the copying engine takes whole words only: offset and size are multiples of 4. What is
+ * not goes through a kernel of the backend's own, and so do patterns that are more than one byte
+ * repeated.
  *
- * Host memory that Metal knows (pinned) is copied from and to directly. Other memory goes through a shared
- * buffer: before the call returns on the way in, when the command buffer has ended on the way out.
+ * Host memory that Metal knows (pinned) is copied from and to directly. Other memory goes through a
+ * shared buffer: before the call returns on the way in, when the command buffer has ended on the
+ * way out.
  */
 #include "backend/metal/metal_backend.h"
 
@@ -51,8 +53,8 @@ static vram_status encode_copy(const struct vr_metal_work *work, struct vr_metal
     return VRAM_OK;
 }
 
-/* One command buffer with one copy. `staging`, if any, is the work's from here on, with what is to be done
-   when it has ended. */
+/* One command buffer with one copy. `staging`, if any, is the work's from here on, with what is to
+   be done when it has ended. */
 static vram_status submit_copy(struct vr_queue *queue, struct vr_metal_span to,
                                struct vr_metal_span from, uint64_t bytes, void *host,
                                const void *contents, vr_mtl_id staging, const char *operation) {

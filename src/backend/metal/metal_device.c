@@ -2,10 +2,11 @@
 /*
  * metal_device.c: heaps and what lies in them, pinned memory, and the working set.
  *
- *  (1) Metal gives memory beyond what the device can keep resident, and work that uses it fails later. So an
- *      allocation that would pass the recommended working set is refused here, where it can be told.
- *  (2) A record of memory is given back after its window has closed, and is type-stable: who looks an
- *      address up meanwhile finds an old buffer or none, and never anything else.
+ *  (1) Metal gives memory beyond what the device can keep resident, and work that uses it fails
+ *      later. So an allocation that would pass the recommended working set is refused here, where
+ *      it can be told.
+ *  (2) A record of memory is given back after its window has closed, and is type-stable: who looks
+ *      an address up meanwhile finds an old buffer or none, and never anything else.
  */
 #include "backend/metal/metal_backend.h"
 
@@ -31,7 +32,8 @@ static void release(const struct vr_metal_api *api, vr_mtl_id object) {
 
 /* -------------------------------------------------------------- working set */
 
-/* Several threads may pass here at once and each find room: the recommendation is one, not a limit. */
+/* Several threads may pass here at once and each find room: the recommendation is one, not a
+   limit. */
 static uint64_t room(const struct vr_metal_device *metal) {
     uint64_t all = VR_TELL(metal->api, working_set, metal->device);
     uint64_t used = VR_TELL(metal->api, allocated_size, metal->device);
@@ -267,8 +269,8 @@ bool vr_metal_find(struct vr_metal_device *metal, vram_addr addr, struct vr_meta
 
 /* ---------------------------------------------------------- opening, closing */
 
-/* Objects are given back on a lost device too: that is bookkeeping of this process, and no call of the
-   device's. */
+/* Objects are given back on a lost device too: that is bookkeeping of this process, and no call of
+   the device's. */
 static void device_close(struct vr_device *device) {
     struct vr_metal_device *metal = device->impl;
     void *pool = metal->api->objc_autoreleasePoolPush();

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metal_kernel.c: kernels from text in Metal's shading language, the program's and the backend's own.
+ * metal_kernel.c: kernels from text in Metal's shading language, the program's and the backend's
+ * own.
  *
- * Argument i of a launch is buffer i of the kernel: an address becomes the buffer that it lies in with its
- * offset (`device T *x [[buffer(0)]]`), a value is copied (`constant T &n [[buffer(1)]]`).
+ * Argument i of a launch is buffer i of the kernel: an address becomes the buffer that it lies in
+ * with its offset (`device T *x [[buffer(0)]]`), a value is copied (`constant T &n [[buffer(1)]]`).
  */
 #include "backend/metal/metal_backend.h"
 

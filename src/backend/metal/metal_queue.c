@@ -2,21 +2,22 @@
 /*
  * metal_queue.c: command buffers from submission to completion, and the time they tell.
  *
- *  (1) Each submission is one command buffer and one entry. Entries stand in the order of their commits.
- *  (2) Metal tells of the end of a command buffer on a thread of its own, perhaps not in order. The word is
- *      raised, and downloads are copied to their places, entry by entry in their order: so neither runs ahead
- *      of the truth.
- *  (3) The queue's shared event gets each value that the word gets, on the device, for queues that wait
- *      there. Values that come too late to raise it are left out: an event must not fall.
- *  (4) A command buffer that failed spoils its queue: the word stays, polls answer with the reason, and
- *      nothing more is taken.
- *  (5) An entry keeps the queue's record. On a device that is lost Metal may never call back; then record and
- *      entry stay, rather than be written to later.
- *  (6) The program commits to an adopted queue behind our back, and nothing tells how far that is: whether the
- *      queue is idle only a command buffer of ours at its end can tell.
+ *  (1) Each submission is one command buffer and one entry. Entries stand in the order of their
+ *      commits.
+ *  (2) Metal tells of the end of a command buffer on a thread of its own, perhaps not in order. The
+ *      word is raised, and downloads are copied to their places, entry by entry in their order: so
+ *      neither runs ahead of the truth.
+ *  (3) The queue's shared event gets each value that the word gets, on the device, for queues that
+ *      wait there. Values that come too late to raise it are left out: an event must not fall.
+ *  (4) A command buffer that failed spoils its queue: the word stays, polls answer with the reason,
+ *      and nothing more is taken.
+ *  (5) An entry keeps the queue's record. On a device that is lost Metal may never call back; then
+ *      record and entry stay, rather than be written to later.
+ *  (6) The program commits to an adopted queue behind our back, and nothing tells how far that is:
+ *      whether the queue is idle only a command buffer of ours at its end can tell.
  *
- * Concurrency: `submission` orders commits and is held while a command buffer is made, which waits for
- * nobody; `lock` guards the entries and is held across no call of Metal's.
+ * Concurrency: `submission` orders commits and is held while a command buffer is made, which waits
+ * for nobody; `lock` guards the entries and is held across no call of Metal's.
  */
 #include "backend/metal/metal_backend.h"
 
@@ -87,8 +88,8 @@ static void finish(const struct vr_metal_api *api, const struct vr_metal_entry *
     }
 }
 
-/* Takes the ended entries off the front, one after the other and one thread at a time: keeps (2), (4). With
-   the lock held, which is open in between. */
+/* Takes the ended entries off the front, one after the other and one thread at a time: keeps (2),
+   (4). With the lock held, which is open in between. */
 static void advance(struct vr_metal_queue *queue) {
     struct vr_link *link;
     queue->advancing = true;
@@ -223,8 +224,8 @@ static vram_status refuse_queue(const char *why) {
     return vr_error_set(VRAM_ERR_INVALID, "metal", "vram_queue_adopt", 0, "%s", why);
 }
 
-/* The program's queue, retained. One of another GPU could not use this device's memory; of one GPU there may be
-   several device objects. */
+/* The program's queue, retained. One of another GPU could not use this device's memory; of one GPU
+   there may be several device objects. */
 static vram_status retain_queue(struct vr_metal_queue *impl, vr_mtl_id native) {
     const struct vr_metal_api *api = impl->device->api;
     if (!native) {
@@ -316,8 +317,8 @@ static vram_status queue_adopt(struct vr_queue *queue) {
     return queue_make(queue);
 }
 
-/* Waits for what is under way, unless the device is lost: keeps (5). Of an adopted queue that is what we gave
-   it. */
+/* Waits for what is under way, unless the device is lost: keeps (5). Of an adopted queue that is
+   what we gave it. */
 static void queue_destroy(struct vr_queue *queue) {
     struct vr_metal_queue *impl = queue->impl;
     const struct vr_metal_api *api = impl->device->api;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * opencl_api.h: the part of OpenCL's interface that the backend uses, in our own words, so that neither
- * building nor running needs anybody's SDK.
+ * opencl_api.h: the part of OpenCL's interface that the backend uses, in our own words, so that
+ * neither building nor running needs anybody's SDK.
  *
- * Names of types begin with vr_cl_ so that this header can stand beside the real CL/cl.h: where that is
- * found, tests/lint/opencl_abi.c includes both and has the compiler compare every size, value and
- * prototype. Values and layouts are Khronos's ABI and do not change.
+ * Names of types begin with vr_cl_ so that this header can stand beside the real CL/cl.h: where
+ * that is found, tests/lint/opencl_abi.c includes both and has the compiler compare every size,
+ * value and prototype. Values and layouts are Khronos's ABI and do not change.
  *
- * VR_OPENCL_FUNCTIONS is the one list of entry points. The table of pointers, the loader's rows, the
- * tests' driver and the shim that makes calls fail all come from it.
+ * VR_OPENCL_FUNCTIONS is the one list of entry points. The table of pointers, the loader's rows,
+ * the tests' driver and the shim that makes calls fail all come from it.
  */
 #ifndef VR_OPENCL_API_H
 #define VR_OPENCL_API_H
@@ -46,8 +46,8 @@ typedef void vr_cl_fault_fn(const char *text, const void *data, size_t bytes, vo
 
 /* ------------------------------------------------------------------- values */
 
-/* Every result code of OpenCL 3.0 that its core and loader know: X(NAME, value). opencl_error.c says
-   what each becomes. */
+/* Every result code of OpenCL 3.0 that its core and loader know: X(NAME, value). opencl_error.c
+   says what each becomes. */
 #define VR_CL_CODES(X)                                                                             \
     X(SUCCESS, 0)                                                                                  \
     X(DEVICE_NOT_FOUND, -1)                                                                        \
@@ -184,12 +184,11 @@ enum {
 #define VR_CL_OPTIONAL true
 
 /*
- * CALL(name, need, (parameters), (arguments)): returns a vr_cl_int.
- * MAKE(name, need, type, (parameters), (arguments)): returns a type *, or NULL with *code.
- * GIVE(name, need, (parameters), (arguments)): returns a void * and no code.
- * TAKE(name, need, (parameters), (arguments)): returns nothing.
- * What OpenCL 1.2 has is required; what came later is not. (clang-format would take the parameters for
- * products.)
+ * CALL(name, need, (parameters), (arguments)): returns a vr_cl_int. MAKE(name, need, type,
+ * (parameters), (arguments)): returns a type *, or NULL with *code. GIVE(name, need, (parameters),
+ * (arguments)): returns a void * and no code. TAKE(name, need, (parameters), (arguments)): returns
+ * nothing. What OpenCL 1.2 has is required; what came later is not. (clang-format would take the
+ * parameters for products.)
  */
 /* clang-format off */
 #define VR_OPENCL_FUNCTIONS(CALL, MAKE, GIVE, TAKE)                                                \

@@ -276,7 +276,8 @@ static vram_status refuse_adoption(const char *why) {
                         "vram_context_options.opencl: %s", why);
 }
 
-/* Whether the context is one of that device. A driver that does not say makes the backend absent. */
+/* Whether the context is one of that device. A driver that does not say makes the backend
+   absent. */
 static vram_status check_context(const struct vr_opencl_api *api, struct vr_cl_context *context,
                                  const struct vr_cl_device *device) {
     struct vr_cl_device *devices[DEVICES_MAX];

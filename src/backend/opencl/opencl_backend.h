@@ -5,7 +5,8 @@
  *   opencl_backend.c  loads the driver, says why it is absent, finds and describes devices
  *   opencl_error.c    driver codes become statuses and one line for people
  *   opencl_device.c   a device's context, opening and closing
- *   opencl_memory.c   device, pinned and managed memory: buffers behind windows of addresses, or pointers
+ *   opencl_memory.c   device, pinned and managed memory: buffers behind windows of addresses, or
+ *                     pointers
  *   opencl_object.c   buffers that the program made, used where they are
  *   opencl_view.c     the sub-buffers that stand for a pool's blocks
  *   opencl_queue.c    command queues: copies, fills, prefetches
@@ -13,7 +14,8 @@
  *   opencl_kernel.c   programs from OpenCL C, and launches
  *
  * Memory comes in one of three ways, best first (enum vr_opencl_way). With unified shared memory
- * (cl_intel_unified_shared_memory) and shared virtual memory (OpenCL 2.0) a vram_addr is a pointer that
+ * (cl_intel_unified_shared_memory) and shared virtual memory (OpenCL 2.0) a vram_addr is a pointer
+ *                                  that
  * kernels take as it is. Elsewhere memory is behind cl_mem objects, and addresses are windows
  * (base/window.h).
  */
@@ -137,8 +139,8 @@ vr_memory_native_fn vr_opencl_native;
 /* The buffer whose window `addr` lies in; NULL: it is a pointer. */
 struct vr_opencl_memory *vr_opencl_buffer_at(vram_addr addr, uint64_t *offset);
 
-/* The sub-buffer for the block of `bytes` at `addr`, which is `offset` into the buffer, made when it is
-   first asked for. */
+/* The sub-buffer for the block of `bytes` at `addr`, which is `offset` into the buffer, made when
+   it is first asked for. */
 vram_status vr_opencl_view(struct vr_opencl_memory *memory, vram_addr addr, uint64_t offset,
                            uint64_t bytes, struct vr_cl_memory **handle);
 /* Forgets all sub-buffers; without driver calls when the device is lost. */
@@ -148,8 +150,8 @@ void vr_opencl_views_end(struct vr_opencl_memory *memory, bool lost);
 
 extern const struct vr_queue_ops vr_opencl_queue_ops;
 
-/* Around every command that is given to a queue: keeps out-of-order queues in order, and has the driver
-   begin with it. */
+/* Around every command that is given to a queue: keeps out-of-order queues in order, and has the
+   driver begin with it. */
 vram_status vr_opencl_submit_begin(const struct vr_queue *queue);
 vr_queue_copy_rows_fn vr_opencl_copy_rows;
 vram_status vr_opencl_submit_end(const struct vr_queue *queue, const char *operation,
@@ -159,8 +161,8 @@ vram_status vr_opencl_submit_end(const struct vr_queue *queue, const char *opera
 
 /* A line for a new queue; its value goes on from where an older one stopped. */
 struct vr_opencl_line *vr_opencl_line_take(const struct vr_opencl_api *api);
-/* The queue has ended. Markers that the driver still owes us keep the line until they come. With `lost`
-   they never will, and those who wait elsewhere are let go. */
+/* The queue has ended. Markers that the driver still owes us keep the line until they come. With
+   `lost` they never will, and those who wait elsewhere are let go. */
 void vr_opencl_line_leave(struct vr_opencl_line *line, bool lost);
 vr_atomic_u64 *vr_opencl_line_word(struct vr_opencl_line *line);
 /* A command was given to the queue. */

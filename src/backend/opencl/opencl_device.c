@@ -2,10 +2,10 @@
 /*
  * opencl_device.c: a device's context, from opening to closing.
  *
- * Every handle on a device has a context of its own, of that one device: memory then has one place to
- * be, and no driver moves it behind our back. A program that wants to use memory of ours in its own
- * commands makes its queues in this context, which any queue of ours names (CL_QUEUE_CONTEXT), or has given
- * us its own (vram/opencl.h), which is then retained by every handle.
+ * Every handle on a device has a context of its own, of that one device: memory then has one place
+ * to be, and no driver moves it behind our back. A program that wants to use memory of ours in its
+ * own commands makes its queues in this context, which any queue of ours names (CL_QUEUE_CONTEXT),
+ * or has given us its own (vram/opencl.h), which is then retained by every handle.
  */
 #include "backend/opencl/opencl_backend.h"
 

@@ -2,8 +2,8 @@
 /*
  * opencl_error.c: the one table from OpenCL's codes to statuses, contract (4) of backend.h.
  *
- * Codes that say what the caller did wrong are VRAM_ERR_INVALID, since they are most of OpenCL's codes
- * and carry the driver's own name in the record. A code without a row is VRAM_ERR_BACKEND.
+ * Codes that say what the caller did wrong are VRAM_ERR_INVALID, since they are most of OpenCL's
+ * codes and carry the driver's own name in the record. A code without a row is VRAM_ERR_BACKEND.
  */
 #include "backend/opencl/opencl_backend.h"
 

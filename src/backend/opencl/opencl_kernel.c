@@ -2,12 +2,14 @@
 /*
  * opencl_kernel.c: programs from OpenCL C, and launches.
  *
- * How a kernel gets an address depends on what memory is here. A pointer (shared virtual memory, unified
- * shared memory) is set as one. A buffer is set as the cl_mem of the block, its first address being all
- * that a kernel can be given. Which arguments are pointers the program's compiler knows, and is asked to
- * remember (-cl-kernel-arg-info); where it does not, the launch's address_mask is believed.
+ * How a kernel gets an address depends on what memory is here. A pointer (shared virtual memory,
+ * unified shared memory) is set as one. A buffer is set as the cl_mem of the block, its first
+ * address being all that a kernel can be given. Which arguments are pointers the program's compiler
+ * knows, and is asked to remember (-cl-kernel-arg-info); where it does not, the launch's
+ * address_mask is believed.
  *
- * Arguments are a property of the kernel object, which is why one launch at a time sets and submits.
+ * Arguments are a property of the kernel object, which is why one launch at a time sets and
+ * submits.
  */
 #include "backend/opencl/opencl_backend.h"
 

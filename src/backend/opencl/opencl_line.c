@@ -2,10 +2,11 @@
 /*
  * opencl_line.c: how far a queue has come.
  *
- * A signal is a marker command with an event, and the driver calls us when it is complete: that call
- * writes the queue's word. A write by the device itself would need memory that host and device share at
- * the grain of a word, which few drivers have. Callbacks may be late, or come in another order than their
- * markers; so the word is only ever raised, and who waits for it asks the newest marker's event as well.
+ * A signal is a marker command with an event, and the driver calls us when it is complete: that
+ * call writes the queue's word. A write by the device itself would need memory that host and device
+ * share at the grain of a word, which few drivers have. Callbacks may be late, or come in another
+ * order than their markers; so the word is only ever raised, and who waits for it asks the newest
+ * marker's event as well.
  *
  *      line    word | markers outstanding | the last question that was not answered yes
  *                |            |
@@ -16,10 +17,10 @@
  *      type-stable, so that a callback which comes after the device is closed finds what it needs.
  *  (2) The word is raised before the marker leaves the list: who finds neither has a failed queue.
  *  (3) The event of a marker lives as long as somebody holds the marker.
- *  (4) A marker that ended abnormally leaves the word alone and makes the line failed: work before it
- *      did not finish, and on no driver does anything after it.
- *  (5) A queue is idle when a marker that was submitted after the question is complete. OpenCL has no
- *      other way to ask, and the program may have given the queue work of its own.
+ *  (4) A marker that ended abnormally leaves the word alone and makes the line failed: work before
+ *      it did not finish, and on no driver does anything after it.
+ *  (5) A queue is idle when a marker that was submitted after the question is complete. OpenCL has
+ *      no other way to ask, and the program may have given the queue work of its own.
  *  (6) Whoever waits in another context is let go when the line fails, or ends with a lost device.
  */
 #include "backend/opencl/opencl_backend.h"
@@ -47,7 +48,8 @@ struct marker {
     vr_cl_int (*release)(struct vr_cl_event *event);
 };
 
-/* Lets work in another context begin. It is the callback's that the driver owes us, which gives it back. */
+/* Lets work in another context begin. It is the callback's that the driver owes us, which gives it
+   back. */
 struct relay {
     void *free_link; /* vr_stable's */
     struct vr_opencl_line *line;
@@ -276,8 +278,8 @@ static struct marker *marker_hold(struct vr_opencl_line *line, uint64_t value) {
     return found;
 }
 
-/* Whoever takes it off the line opens it: the callback, or the line's failure. A gate that stays shut
-   would hold its queue up for ever, so the driver is asked more than once. */
+/* Whoever takes it off the line opens it: the callback, or the line's failure. A gate that stays
+   shut would hold its queue up for ever, so the driver is asked more than once. */
 static void relay_open(struct relay *relay) {
     vr_cl_int code = VR_CL_OUT_OF_RESOURCES;
     for (int i = 0; i < REPEATS && code != VR_CL_SUCCESS; i++) {

@@ -6,13 +6,15 @@
  *      pointers   [ memory at its own address        ]  ->  record  ->  what the driver gave
  *
  * Invariants
- *  (1) A record is in exactly one of two maps while its memory is live: the windows (base/window.h) for
- *      buffers, `pointers` here for the rest.
- *  (2) A buffer is used once before anybody gets it. Drivers allocate when memory is first needed, and
- *      the failure would otherwise meet whoever submits work, long after an allocation that succeeded.
- *  (3) One thread at a time asks a device's driver for memory or gives it back: NVIDIA's fails, or crashes,
- *      when several do, whatever the specification says of threads.
- *  (4) What was taken is counted against the device's memory: some drivers promise more than there is.
+ *  (1) A record is in exactly one of two maps while its memory is live: the windows (base/window.h)
+ *      for buffers, `pointers` here for the rest.
+ *  (2) A buffer is used once before anybody gets it. Drivers allocate when memory is first needed,
+ *      and the failure would otherwise meet whoever submits work, long after an allocation that
+ *      succeeded.
+ *  (3) One thread at a time asks a device's driver for memory or gives it back: NVIDIA's fails, or
+ *      crashes, when several do, whatever the specification says of threads.
+ *  (4) What was taken is counted against the device's memory: some drivers promise more than there
+ *      is.
  *
  * OpenCL aligns shared virtual memory to the size of its largest type, 128 bytes, and no more; the
  * library needs pages. So a granule more is taken where the driver's own pointer is not aligned.
@@ -105,8 +107,8 @@ static void buffer_end(struct vr_opencl_device *device, struct vr_cl_memory *buf
     vr_opencl_shrug("clReleaseMemObject", code);
 }
 
-/* keeps (2). A read changes nothing, so it may come as late as it likes; that there is memory to read is
-   known when it was taken. */
+/* keeps (2). A read changes nothing, so it may come as late as it likes; that there is memory to
+   read is known when it was taken. */
 static vram_status touch(struct vr_opencl_device *device, struct vr_cl_memory *buffer) {
     vr_mutex_lock(&device->memory);
     vram_status status = VR_OPENCL(device, clEnqueueMigrateMemObjects, device->service, 1, &buffer,
@@ -374,7 +376,8 @@ vram_status vr_opencl_alloc(struct vr_device *device, uint64_t bytes, vram_addr 
     return status;
 }
 
-/* Sub-buffers go first. Should the driver then not take the buffer, they are made again when asked for. */
+/* Sub-buffers go first. Should the driver then not take the buffer, they are made again when asked
+   for. */
 static vram_status buffer_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_opencl_device *opencl = device->impl;
     uint64_t offset;
@@ -410,7 +413,8 @@ vram_status vr_opencl_free(struct vr_device *device, vram_addr addr, uint64_t by
     return status;
 }
 
-/* Between two looks, so that what was read belongs together: the record may be another buffer's meanwhile. */
+/* Between two looks, so that what was read belongs together: the record may be another buffer's
+   meanwhile. */
 vram_status vr_opencl_native(struct vr_device *device, vram_addr addr, uint64_t bytes,
                              struct vr_native *found) {
     uint64_t offset = 0, again = 0;

@@ -2,14 +2,17 @@
 /*
  * opencl_object.c: buffers that the program made, used where they are.
  *
- *      window   [ 0 ... offset )[ offset ... offset + bytes )   ->  record  ->  the program's cl_mem
+ *      window   [ 0 ... offset )[ offset ... offset + bytes )   ->  record  ->  the program's
+ *               cl_mem
  *                                ^ what is given out
  *
- *  (1) The window begins where the object does, so that an address's place in the window is its place in the
- *      object, as it is for buffers of ours. What lies in front of the part that was asked for has addresses, but
- *      the address map (src/device) does not know them.
- *  (2) The object is retained while it has a window: a program that lets go of it too early loses nothing.
- *  (3) The driver is asked what the object is, as far as it can tell; what is no object at all it cannot.
+ *  (1) The window begins where the object does, so that an address's place in the window is its
+ *      place in the object, as it is for buffers of ours. What lies in front of the part that was
+ *      asked for has addresses, but the address map (src/device) does not know them.
+ *  (2) The object is retained while it has a window: a program that lets go of it too early loses
+ *      nothing.
+ *  (3) The driver is asked what the object is, as far as it can tell; what is no object at all it
+ *      cannot.
  */
 #include "backend/opencl/opencl_backend.h"
 #include "vram/buffer.h"

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * opencl_queue.c: command queues, the library's own and the program's; copies, fills and prefetches.
+ * opencl_queue.c: command queues, the library's own and the program's; copies, fills and
+ * prefetches.
  *
- * Queues of the library's own are in order. One that the program made may be out of order: then every
- * command of ours stands between two barriers, so that it is in order with all that the program gives
- * the queue, and markers and waits mean what they mean elsewhere.
+ * Queues of the library's own are in order. One that the program made may be out of order: then
+ * every command of ours stands between two barriers, so that it is in order with all that the
+ * program gives the queue, and markers and waits mean what they mean elsewhere.
  *
- * Copies between buffers use the buffer of the whole segment, with offsets. Its context has one device,
- * so there is one copy of the memory, and what runs at the same time touches other parts of it.
+ * Copies between buffers use the buffer of the whole segment, with offsets. Its context has one
+ * device, so there is one copy of the memory, and what runs at the same time touches other parts of
+ * it.
  */
 #include "backend/opencl/opencl_backend.h"
 
@@ -46,8 +48,8 @@ vram_status vr_opencl_submit_begin(const struct vr_queue *queue) {
     return barrier(queue);
 }
 
-/* The command is submitted, whatever becomes of what comes behind it; the driver sees to it at the next
-   flush if not at this one. */
+/* The command is submitted, whatever becomes of what comes behind it; the driver sees to it at the
+   next flush if not at this one. */
 vram_status vr_opencl_submit_end(const struct vr_queue *queue, const char *operation,
                                  vr_cl_int code) {
     const struct vr_opencl_queue *impl = queue->impl;
@@ -80,8 +82,8 @@ static const char *pointer_copy_name(const struct vr_queue *queue) {
                                                         : "clEnqueueSVMMemcpy";
 }
 
-/* Memory of the program's provider need not be ours, and buffers are found by their windows only. Where memory is
-   pointers, those that the program made are buffers all the same. */
+/* Memory of the program's provider need not be ours, and buffers are found by their windows only.
+   Where memory is pointers, those that the program made are buffers all the same. */
 static bool is_buffer(const struct vr_queue *queue, vram_addr addr,
                       struct vr_opencl_memory **memory, uint64_t *offset) {
     *memory = vr_opencl_buffer_at(addr, offset);
@@ -104,7 +106,8 @@ static vram_status read_buffer(struct vr_queue *queue, const struct vr_opencl_me
     return vr_opencl_submit_end(queue, "clEnqueueReadBuffer", code);
 }
 
-/* Pointers need calls that a driver with nothing but buffers lacks; managed memory has them there. */
+/* Pointers need calls that a driver with nothing but buffers lacks; managed memory has them
+   there. */
 static vram_status copy_pointers(struct vr_queue *queue, void *to, const void *from,
                                  uint64_t bytes) {
     const struct vr_opencl_unit *unit = opencl_of(queue)->unit;
@@ -310,7 +313,8 @@ static vram_status queue_adopt(struct vr_queue *queue) {
     return queue_make(queue, 0);
 }
 
-/* The memory under its work goes back next: a driver that refuses to wait is asked more than once. */
+/* The memory under its work goes back next: a driver that refuses to wait is asked more than
+   once. */
 static void queue_finish(const struct vr_opencl_device *opencl, struct vr_cl_queue *queue) {
     vr_cl_int code = opencl->api->clFinish(queue);
     for (int i = 0; i < FINISHES && code != VR_CL_SUCCESS; i++) {

@@ -2,8 +2,9 @@
 /*
  * opencl_rows.c: rows of buffers, copied by one command.
  *
- * OpenCL has such commands for buffers only: rows of shared virtual memory go one by one, and so do those that it
- * refuses. Within one buffer, which holds many blocks of a pool, it copies rows of one pitch only.
+ * OpenCL has such commands for buffers only: rows of shared virtual memory go one by one, and so do
+ * those that it refuses. Within one buffer, which holds many blocks of a pool, it copies rows of
+ * one pitch only.
  */
 #include "backend/opencl/opencl_backend.h"
 
@@ -30,7 +31,8 @@ static struct side side_of(const struct vr_queue *queue, uint64_t place, uint64_
     return side;
 }
 
-/* Pitches that it does not take, and rows that lie between each other, are refused by these two codes. */
+/* Pitches that it does not take, and rows that lie between each other, are refused by these two
+   codes. */
 static vram_status rows_end(const struct vr_queue *queue, const char *operation, vr_cl_int code) {
     if (code == VR_CL_INVALID_VALUE || code == VR_CL_MEM_COPY_OVERLAP) {
         return vr_error_set(VRAM_ERR_UNSUPPORTED, "opencl", operation, code,

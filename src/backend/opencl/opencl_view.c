@@ -2,19 +2,19 @@
 /*
  * opencl_view.c: the sub-buffers that stand for a pool's blocks.
  *
- * A kernel gets a cl_mem, not an address, and giving it the buffer that a whole segment is while other
- * kernels have parts of it is undefined. So each block has a sub-buffer of exactly its extent, made when
- * it is first asked for and found by its address from then on.
+ * A kernel gets a cl_mem, not an address, and giving it the buffer that a whole segment is while
+ * other kernels have parts of it is undefined. So each block has a sub-buffer of exactly its
+ * extent, made when it is first asked for and found by its address from then on.
  *
- *  (1) One table for the process: open addressing by address over pointers to views. Readers take no
- *      lock. Views are type-stable and say by an odd sequence number that they stand for nothing; tables
- *      are replaced when they fill up and, being few, never given back.
- *  (2) Nobody tells when a block is gone. It is known to be when another one is asked for that begins at
- *      the same address with another size, or overlaps it. The first kind is replaced at once; the
- *      second is swept when a buffer has twice as many views as after the last sweep.
- *  (3) Each look-up notes on its view how many views had been made in the process by then. Of two that
- *      overlap only one can be a live block's, and it was asked for after the other block had died: so
- *      the one with the lower note may go. Equal notes tell nothing, and both stay.
+ *  (1) One table for the process: open addressing by address over pointers to views. Readers take
+ *      no lock. Views are type-stable and say by an odd sequence number that they stand for
+ *      nothing; tables are replaced when they fill up and, being few, never given back.
+ *  (2) Nobody tells when a block is gone. It is known to be when another one is asked for that
+ *      begins at the same address with another size, or overlaps it. The first kind is replaced at
+ *      once; the second is swept when a buffer has twice as many views as after the last sweep.
+ *  (3) Each look-up notes on its view how many views had been made in the process by then. Of two
+ *      that overlap only one can be a live block's, and it was asked for after the other block had
+ *      died: so the one with the lower note may go. Equal notes tell nothing, and both stay.
  */
 #include "backend/opencl/opencl_backend.h"
 
@@ -262,8 +262,8 @@ static vram_status sub_buffer(const struct vr_opencl_memory *memory, uint64_t of
     return status;
 }
 
-/* Puts a new view in its place. One that another thread has made meanwhile stays instead: *handle is
-   then that one's, and the new view is among those that go. */
+/* Puts a new view in its place. One that another thread has made meanwhile stays instead: *handle
+   is then that one's, and the new view is among those that go. */
 static vram_status enter(struct vr_opencl_memory *memory, struct view *fresh,
                          struct vr_cl_memory **handle, struct vr_list *gone) {
     struct vr_cl_memory *other;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_call.c: the door of the simulated driver. Every operation enters by vr_sim_begin and leaves by
- * vr_sim_end, whatever it does in between.
+ * sim_call.c: the door of the simulated driver. Every operation enters by vr_sim_begin and leaves
+ * by vr_sim_end, whatever it does in between.
  *
  * The order inside the door is fixed, since results must repeat:
  *  (1) the call is counted and written into the journal;

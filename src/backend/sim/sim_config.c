@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_config.c: reads "devices=2,memory=80G,profile=h200". Nothing is ignored: a key nobody knows, a
- * key given twice and a value out of range each name what would be accepted.
+ * sim_config.c: reads "devices=2,memory=80G,profile=h200". Nothing is ignored: a key nobody knows,
+ * a key given twice and a value out of range each name what would be accepted.
  */
 #include "backend/sim/sim_config.h"
 

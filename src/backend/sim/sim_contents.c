@@ -62,8 +62,8 @@ vram_status vr_sim_file_reach(struct vr_sim *sim, uint64_t offset, uint64_t byte
     return status;
 }
 
-/* The first write makes the file long enough for the whole block, so that later reads never meet its
-   end, wherever in the block they begin. */
+/* The first write makes the file long enough for the whole block, so that later reads never meet
+   its end, wherever in the block they begin. */
 static vram_status write_span(struct vr_sim *sim, const struct vr_sim_span *span,
                               const void *from) {
     struct vr_sim_block *block = memory_of(span);
@@ -125,7 +125,8 @@ vram_status vr_sim_read(struct vr_sim *sim, void *to, uint64_t addr, uint64_t by
     return status;
 }
 
-/* From blank to blank there is nothing to move; all else goes through the bounce, piece by piece. */
+/* From blank to blank there is nothing to move; all else goes through the bounce, piece by
+   piece. */
 vram_status vr_sim_copy(struct vr_sim *sim, uint64_t to, uint64_t from, uint64_t bytes) {
     struct vr_sim_span target, source;
     vram_status status = VRAM_OK;

@@ -2,9 +2,10 @@
 /*
  * sim_engine.c: how submitted work gets done, without a thread of its own.
  *
- *  (1) Only the first work of a stream can be done, so a stream keeps its order. It is done when the
- *      virtual clock has reached its start plus its price, and as many calls have passed as its lag
- *      says. It starts when it was submitted or when the work before it was done, whichever is later.
+ *  (1) Only the first work of a stream can be done, so a stream keeps its order. It is done when
+ *      the virtual clock has reached its start plus its price, and as many calls have passed as its
+ *      lag says. It starts when it was submitted or when the work before it was done, whichever is
+ *      later.
  *  (2) Work takes effect at that moment and not before: an upload reads the host's memory then, a
  *      download writes it then. Host memory that goes too early is found out.
  *  (3) Work is never done inside the call that submitted it: its tick lies in the future.

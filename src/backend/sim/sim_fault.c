@@ -2,9 +2,9 @@
 /*
  * sim_fault.c: planned faults and lies, lost devices, and what the simulation tells about itself.
  *
- * There is one plan at a time. A code strikes before the call does anything; a lie strikes calls that
- * answer with an address, which then do nothing either: what they claim to have given was never
- * taken, so a library that notices the lie has nothing to give back.
+ * There is one plan at a time. A code strikes before the call does anything; a lie strikes calls
+ * that answer with an address, which then do nothing either: what they claim to have given was
+ * never taken, so a library that notices the lie has nothing to give back.
  */
 #include "backend/sim/sim_machine.h"
 
@@ -97,8 +97,8 @@ static bool lie(struct vr_sim_call *call, vram_sim_lie kind) {
 
 /* ---------------------------------------------------------------------- striking */
 
-/* Whether a call is one of those that the plan counts. A lie counts only calls that can lie, so that
-   "the third of any" is the third that could strike. */
+/* Whether a call is one of those that the plan counts. A lie counts only calls that can lie, so
+   that "the third of any" is the third that could strike. */
 static bool plan_means(const struct vram_sim_fault *plan, vram_sim_call call) {
     if (plan->lie && !vr_sim_call_can_lie(call)) {
         return false;

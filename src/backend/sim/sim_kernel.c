@@ -2,8 +2,8 @@
 /*
  * sim_kernel.c: kernels in C, on machines whose memory is real.
  *
- * A kernel's arguments are bytes, but one of 8 bytes whose value is an address of device memory is an
- * address: the block it points into counts as used until the launch is done. A guess, and a safe
+ * A kernel's arguments are bytes, but one of 8 bytes whose value is an address of device memory is
+ * an address: the block it points into counts as used until the launch is done. A guess, and a safe
  * one: it can only miss what a kernel reaches by other ways.
  */
 #include "backend/sim/sim_machine.h"

@@ -12,11 +12,11 @@
  *          +- vr_sim_kernel
  *
  * Rules
- *  (1) vr_sim.lock guards everything. It is the driver's own lock: src/device never holds it, and it
- *      is let go while a user's kernel or log callback runs.
- *  (2) Every operation is a call: vr_sim_begin takes the lock, counts, charges, lets work finish and
- *      decides whether the call fails; vr_sim_end writes down the answer and lets go. Nothing else
- *      touches the machine, so no fault, loss or breach can be missed.
+ *  (1) vr_sim.lock guards everything. It is the driver's own lock: src/device never holds it, and
+ *      it is let go while a user's kernel or log callback runs.
+ *  (2) Every operation is a call: vr_sim_begin takes the lock, counts, charges, lets work finish
+ *      and decides whether the call fails; vr_sim_end writes down the answer and lets go. Nothing
+ *      else touches the machine, so no fault, loss or breach can be missed.
  *  (3) A block that submitted work touches has busy > 0 and is neither unmapped nor given back: the
  *      driver refuses. So work finds its memory where it was when it was submitted.
  *  (4) Breaches of the protocol are written down and refused, never met with an abort.
@@ -281,8 +281,8 @@ void vr_sim_ticket_give(struct vr_sim *sim, uint64_t ticket);
    addresses. NULL, the call failing, when it is not to be had. */
 struct vr_sim_block *vr_sim_block_make(struct vr_sim_call *call, enum vr_sim_kind kind,
                                        uint64_t bytes, uint64_t align);
-/* Ends it and all it holds. Nothing is mapped of it, or in it. VRAM_OK, or the system's failure with
-   the block as it was. */
+/* Ends it and all it holds. Nothing is mapped of it, or in it. VRAM_OK, or the system's failure
+   with the block as it was. */
 vram_status vr_sim_block_end(struct vr_sim_block *block);
 /* The block that has an address of its own and contains `addr`; NULL when there is none. */
 struct vr_sim_block *vr_sim_range_at(struct vr_sim *sim, uint64_t addr);

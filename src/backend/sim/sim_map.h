@@ -3,9 +3,9 @@
  * sim_map.h: an ordered map from addresses to what lies there.
  *
  * Shelves of sorted keys, in order; a shelf that is full is split in two. Both searches, for the
- * shelf and on it, are binary and run over keys that lie side by side, so that a lookup among tens of
- * thousands of addresses meets few cache lines. Taking out never needs memory, so that giving memory
- * back cannot fail for want of it.
+ * shelf and on it, are binary and run over keys that lie side by side, so that a lookup among tens
+ * of thousands of addresses meets few cache lines. Taking out never needs memory, so that giving
+ * memory back cannot fail for want of it.
  *
  *   rows    [ low | shelf ] [ low | shelf ] [ low | shelf ]      low <= first key of the shelf
  *                     |               |

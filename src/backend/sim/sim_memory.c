@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_memory.c: allocating and freeing of device, pinned and managed memory. The three differ in the
- * kind of block and in nothing else.
+ * sim_memory.c: allocating and freeing of device, pinned and managed memory. The three differ in
+ * the kind of block and in nothing else.
  */
 #include "backend/sim/sim_machine.h"
 

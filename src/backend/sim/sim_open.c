@@ -98,8 +98,8 @@ static void sweep_mappings(struct vr_sim_open *open) {
     }
 }
 
-/* Ends all blocks that the library left. A leak is a breach, unless a planned fault kept the library
-   from giving it back. */
+/* Ends all blocks that the library left. A leak is a breach, unless a planned fault kept the
+   library from giving it back. */
 static void sweep_blocks(struct vr_sim_call *call) {
     struct vr_list *blocks = &call->open->blocks;
     struct vr_link *link = vr_list_first(blocks);

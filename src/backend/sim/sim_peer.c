@@ -18,8 +18,8 @@ static vram_status peer_enable(struct vr_device *device, struct vr_device *peer)
     return vr_sim_end(&call);
 }
 
-/* The source is busy like the target: freeing it on its own device while this copy is under way is the
-   classic mistake with peers. */
+/* The source is busy like the target: freeing it on its own device while this copy is under way is
+   the classic mistake with peers. */
 static vram_status peer_copy(struct vr_queue *queue, vram_addr to, struct vr_device *peer,
                              vram_addr from, uint64_t bytes) {
     struct vr_sim_call call;

@@ -65,8 +65,8 @@ static const struct vr_sim_profile profiles[] = {
              [VRAM_SIM_MANAGED_FREE] = {29000, 275, 0},  /* assumed */
              [VRAM_SIM_RESERVE] = {21000, 0, 0},
              [VRAM_SIM_UNRESERVE] = {21000, 0, 0}, /* assumed: as reserve */
-             /* The same up to 64 MiB; 32 us for 1 GiB on the idle GPU where 2 MiB take 7, and under load
-                0.47 ms to release it. (2.8 ms, as once measured, were not seen again.) */
+             /* The same up to 64 MiB; 32 us for 1 GiB on the idle GPU where 2 MiB take 7, and under
+                load 0.47 ms to release it. (2.8 ms, as once measured, were not seen again.) */
              [VRAM_SIM_CREATE] = {15000, 50, 64},
              [VRAM_SIM_RELEASE] = {15000, 474, 64},
              [VRAM_SIM_MAP] = {1000, 0, 0},

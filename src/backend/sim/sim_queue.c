@@ -276,8 +276,8 @@ vram_status vr_sim_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t byt
 
 /* ------------------------------------------------------------- points in time */
 
-/* Several threads may mark one queue at once, so values may come out of order; src/device sees to it
-   that the highest comes last. The word takes each as it comes. */
+/* Several threads may mark one queue at once, so values may come out of order; src/device sees to
+   it that the highest comes last. The word takes each as it comes. */
 static vram_status queue_signal(struct vr_queue *queue, uint64_t value) {
     struct vr_sim_queue *own = queue->impl;
     struct vr_sim_call call;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_register.c: memory of the program's own that is page-locked where it lies. The simulated driver locks
- * nothing and knows who did: what is registered twice, never registered or left behind is a breach.
+ * sim_register.c: memory of the program's own that is page-locked where it lies. The simulated
+ * driver locks nothing and knows who did: what is registered twice, never registered or left behind
+ * is a breach.
  */
 #include "backend/sim/sim_machine.h"
 

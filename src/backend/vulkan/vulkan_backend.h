@@ -15,10 +15,10 @@
  *   vulkan_copy.c      copies and fills
  *   vulkan_kernel.c    compute shaders in SPIR-V
  *
- * A vram_addr of device memory lies in a window (base/window.h): Vulkan's device addresses belong to
- * one logical device and may be those of other memory of the process. vram_native tells them. Managed
- * memory, peers and virtual memory management are known to be absent: the first two Vulkan has not,
- * the last (sparse binding) it has in the order of queues only, which the pool cannot use.
+ * A vram_addr of device memory lies in a window (base/window.h): Vulkan's device addresses belong
+ * to one logical device and may be those of other memory of the process. vram_native tells them.
+ * Managed memory, peers and virtual memory management are known to be absent: the first two Vulkan
+ * has not, the last (sparse binding) it has in the order of queues only, which the pool cannot use.
  */
 #ifndef VR_VULKAN_BACKEND_H
 #define VR_VULKAN_BACKEND_H
@@ -42,7 +42,8 @@ enum {
 
 struct vr_vulkan_device;
 
-/* A physical device that will do: Vulkan 1.2, timeline semaphores, a queue for compute or copies. */
+/* A physical device that will do: Vulkan 1.2, timeline semaphores, a queue for compute or
+   copies. */
 struct vr_vulkan_physical {
     struct vr_vk_physical *handle;
     struct vr_vk_properties properties;
@@ -117,8 +118,8 @@ struct vr_vulkan_place {
     uint64_t address; /* of the place, for kernels; 0: none */
 };
 
-/* How far a queue has come: its word for the host, its semaphore for devices. Both outlive the queue,
-   and the next one that is given them goes on counting. */
+/* How far a queue has come: its word for the host, its semaphore for devices. Both outlive the
+   queue, and the next one that is given them goes on counting. */
 struct vr_vulkan_clock {
     struct vr_vulkan_clock *next;
     vr_atomic_u64 *word;
@@ -198,7 +199,8 @@ vram_status vr_vulkan_lied(const char *operation, uint64_t result);
 
 /* ----------------------------------------------------------------- starting */
 
-/* Finds the physical devices that will do. VRAM_ERR_NO_DEVICE with the reasons of those that do not. */
+/* Finds the physical devices that will do. VRAM_ERR_NO_DEVICE with the reasons of those that do
+   not. */
 vram_status vr_vulkan_physicals_find(struct vr_vulkan *vulkan);
 /* Fills the device rows of device->api. */
 vram_status vr_vulkan_find_device_rows(struct vr_vulkan_device *device);
@@ -267,19 +269,19 @@ vram_status vr_vulkan_clock_wait(struct vr_vulkan_device *device,
 struct vr_vulkan_watch;
 vram_status vr_vulkan_watch_make(struct vr_vulkan_device *device, struct vr_vulkan_clock *clock,
                                  struct vr_vulkan_watch **watch);
-/* Ends it. When all that was submitted is `finished` the word becomes what it was told to be, else it
-   stays as it is. NULL is fine. */
+/* Ends it. When all that was submitted is `finished` the word becomes what it was told to be, else
+   it stays as it is. NULL is fine. */
 void vr_vulkan_watch_end(struct vr_vulkan_watch *watch, bool finished);
-/* A mark is taken before the submission that it is for, and set behind it: the word becomes `word` when
-   the clock reaches `value`. NULL when host memory is out. */
+/* A mark is taken before the submission that it is for, and set behind it: the word becomes `word`
+   when the clock reaches `value`. NULL when host memory is out. */
 void *vr_vulkan_mark_take(void);
 void vr_vulkan_mark_give(void *mark);
 void vr_vulkan_mark_set(struct vr_vulkan_watch *watch, void *mark, uint64_t word, uint64_t value);
 
 /* ------------------------------------------------------------------ batches */
 
-/* A command buffer that is being written, and what it must wait for. The line is locked from begin to
-   submit or cancel. */
+/* A command buffer that is being written, and what it must wait for. The line is locked from begin
+   to submit or cancel. */
 struct vr_vulkan_recording {
     struct vr_vulkan_queue *queue;
     struct vr_vulkan_batch *batch;
@@ -297,16 +299,18 @@ vram_status vr_vulkan_chunk_cut(struct vr_vulkan_recording *recording, uint64_t 
                                 struct vr_vk_buffer **buffer, uint64_t *offset, char **pointer);
 /* Orders and makes visible all that was submitted or recorded before, for devices and the host. */
 void vr_vulkan_order(const struct vr_vulkan_recording *recording);
-/* Submits; *value, if not NULL, is what the clock reaches behind it. `staging`, if not NULL, is a block
-   that the work uses: it is given back in time, or at once when this fails. */
+/* Submits; *value, if not NULL, is what the clock reaches behind it. `staging`, if not NULL, is a
+   block that the work uses: it is given back in time, or at once when this fails. */
 vram_status vr_vulkan_submit(struct vr_vulkan_recording *recording, struct vr_vulkan_block *staging,
                              uint64_t *value);
 void vr_vulkan_cancel(struct vr_vulkan_recording *recording);
-/* Submits no work but a wait for another clock; NULL: none. The line is not locked by the caller. */
+/* Submits no work but a wait for another clock; NULL: none. The line is not locked by the
+   caller. */
 vram_status vr_vulkan_submit_wait(struct vr_vulkan_queue *queue,
                                   const struct vr_vulkan_clock *other, uint64_t other_value,
                                   uint64_t *value);
-/* Frees all batches and staging of a queue whose work is done; without driver calls when it is lost. */
+/* Frees all batches and staging of a queue whose work is done; without driver calls when it is
+   lost. */
 void vr_vulkan_batches_end(struct vr_vulkan_queue *queue, bool lost);
 
 void vr_vulkan_line_lock(struct vr_vulkan_line *line);

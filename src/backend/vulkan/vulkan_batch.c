@@ -5,14 +5,15 @@
  * Invariants
  *  (1) Submissions of one queue count its clock up by one each, in order. So a command buffer or a
  *      block of staging that carries value v is free once the clock has reached v.
- *  (2) Every batch begins by waiting, on the device, for all that went to the native queue before it,
- *      and sees what that wrote. Vulkan starts submissions in order but lets them overlap; a queue of
- *      libvram is in order. Queues that share a native one wait for each other, which is slow but right.
+ *  (2) Every batch begins by waiting, on the device, for all that went to the native queue before
+ *      it, and sees what that wrote. Vulkan starts submissions in order but lets them overlap; a
+ *      queue of libvram is in order. Queues that share a native one wait for each other, which is
+ *      slow but right.
  *  (3) A submission that the driver refuses has not happened: the clock is not counted up, and the
  *      batch is used again.
  *
- * The line is locked while a batch is written, since Vulkan wants the pool of command buffers to one
- * thread. What comes back free meanwhile is given away after the lock.
+ * The line is locked while a batch is written, since Vulkan wants the pool of command buffers to
+ * one thread. What comes back free meanwhile is given away after the lock.
  */
 #include "backend/vulkan/vulkan_backend.h"
 

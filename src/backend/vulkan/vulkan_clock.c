@@ -7,13 +7,13 @@
  *     | word 0 | word 1 | word 2 |  ...  | word 63|     64 bytes each, one cache line
  *     +--------+--------+--------+-     -+--------+
  *
- * The host reads a word, which the device writes by a command behind the work (on the CPU a thread of
- * ours does, vulkan_watch.c). The driver need not be asked then, which a semaphore alone would need. The
- * semaphore counts submissions; other queues wait
- * for it on the device, and the backend learns from it which command buffers and staging are free.
+ * The host reads a word, which the device writes by a command behind the work (on the CPU a thread
+ * of ours does, vulkan_watch.c). The driver need not be asked then, which a semaphore alone would
+ * need. The semaphore counts submissions; other queues wait for it on the device, and the backend
+ * learns from it which command buffers and staging are free.
  *
- * Both live until the device is closed, so that whoever still looks or waits finds them. The next queue
- * that takes them goes on counting: neither is ever set back.
+ * Both live until the device is closed, so that whoever still looks or waits finds them. The next
+ * queue that takes them goes on counting: neither is ever set back.
  */
 #include "backend/vulkan/vulkan_backend.h"
 

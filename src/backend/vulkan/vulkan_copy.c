@@ -2,10 +2,11 @@
 /*
  * vulkan_copy.c: copies and fills.
  *
- * Between device memory and pinned memory the device copies by itself. Other host memory goes through
- * staging: an upload is copied there before the call returns, and a download is waited for, as drivers
- * with pageable memory do it; only pinned memory makes downloads asynchronous. Long copies go in pieces.
- * An upload keeps at most so much staging under way, and waits for its own pieces beyond that.
+ * Between device memory and pinned memory the device copies by itself. Other host memory goes
+ * through staging: an upload is copied there before the call returns, and a download is waited for,
+ * as drivers with pageable memory do it; only pinned memory makes downloads asynchronous. Long
+ * copies go in pieces. An upload keeps at most so much staging under way, and waits for its own
+ * pieces beyond that.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
@@ -239,9 +240,9 @@ static vram_status fill_edge(struct vr_vulkan_recording *recording, struct vr_vk
     return status;
 }
 
-/* The device fills whole groups of four bytes; what is left at either end is copied. The pattern, four
-   bytes long, begins at a multiple of four: shorter ones are repeated in it, and begin at multiples of
-   their own length. */
+/* The device fills whole groups of four bytes; what is left at either end is copied. The pattern,
+   four bytes long, begins at a multiple of four: shorter ones are repeated in it, and begin at
+   multiples of their own length. */
 vram_status vr_vulkan_fill(struct vr_queue *queue, vram_addr to, uint32_t pattern,
                            uint32_t pattern_bytes, uint64_t bytes) {
     struct vr_vulkan_queue *impl = queue->impl;

@@ -2,13 +2,13 @@
 /*
  * vulkan_device.c: logical devices and their native queues.
  *
- * All handles that a context has on one physical device share one logical device: semaphores, and with
- * them waits of one queue for another, end at its border. A lost one is left to those who have it; the
- * next handle gets a new one.
+ * All handles that a context has on one physical device share one logical device: semaphores, and
+ * with them waits of one queue for another, end at its border. A lost one is left to those who have
+ * it; the next handle gets a new one.
  *
- * Own devices have native queues of one family only, so that their buffers belong to that family and
- * need not be shared between several: dedicated to compute where there is such a one, since drawing
- * programs leave it alone. Buffers of an adopted device may be used on all of its families.
+ * Own devices have native queues of one family only, so that their buffers belong to that family
+ * and need not be shared between several: dedicated to compute where there is such a one, since
+ * drawing programs leave it alone. Buffers of an adopted device may be used on all of its families.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
@@ -32,7 +32,8 @@ static void line_init(struct vr_vulkan_device *device, struct vr_vk_queue *handl
     vr_mutex_init(&line->lock, VR_RANK_QUEUE);
 }
 
-/* The program's lock comes first: its owner may hold it, if it can be taken twice, when it calls. */
+/* The program's lock comes first: its owner may hold it, if it can be taken twice, when it
+   calls. */
 void vr_vulkan_line_lock(struct vr_vulkan_line *line) {
     if (line->user_lock) {
         line->user_lock(line->user);
@@ -119,8 +120,8 @@ static vram_status adopt_native(struct vr_vulkan_device *device) {
     return status;
 }
 
-/* No call is made on a lost device, so the driver keeps it, and what it hangs on; likewise one that has
-   no function to end it. */
+/* No call is made on a lost device, so the driver keeps it, and what it hangs on; likewise one that
+   has no function to end it. */
 static void device_end(struct vr_vulkan_device *device, bool lost) {
     bool own = device->handle && !device->backend->adopted.device;
     if (own && !lost &&

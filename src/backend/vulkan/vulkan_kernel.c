@@ -4,13 +4,15 @@
  *
  * How arguments travel: all values lie one behind the other in the push constants, each at the next
  * multiple of the largest power of two, at most 16, that divides its size; that is what GLSL's
- * `layout(push_constant, scalar)`, and std430 for scalars and vectors of two and four, make of a block
- * with these members. An argument of vram_launch.address_mask is the 64-bit device address of the
- * memory, for `buffer_reference` types. There are no descriptors: a shader reaches memory by address.
+ * `layout(push_constant, scalar)`, and std430 for scalars and vectors of two and four, make of a
+ * block with these members. An argument of vram_launch.address_mask is the 64-bit device address of
+ * the memory, for `buffer_reference` types. There are no descriptors: a shader reaches memory by
+ * address.
  *
  * How large a group is: shaders are written with `local_size_x_id = 0, local_size_y_id = 1,
- * local_size_z_id = 2`, and the launch's group_size becomes these constants; the driver compiles the
- * shader once for each size that is asked for. A shader with a fixed size takes launches of that size.
+ * local_size_z_id = 2`, and the launch's group_size becomes these constants; the driver compiles
+ * the shader once for each size that is asked for. A shader with a fixed size takes launches of
+ * that size.
  *
  * The code is looked through before the driver gets it: drivers trust it, and crash.
  */

@@ -3,13 +3,14 @@
  * vulkan_memory.c: blocks, which are buffers bound whole to memory of their own; device and pinned
  * memory, which are blocks; and how much of it is free.
  *
- * Memory types are tried in an order of preference. The device's own memory is taken from types that
- * the host does not see first, since those that it does see may be a small window (a PCI BAR); never
- * from the host's heaps: a device that is full says so. Pinned memory is coherent, so that nothing has
- * to be flushed, and cached where there is such a type, since the host reads it.
+ * Memory types are tried in an order of preference. The device's own memory is taken from types
+ * that the host does not see first, since those that it does see may be a small window (a PCI BAR);
+ * never from the host's heaps: a device that is full says so. Pinned memory is coherent, so that
+ * nothing has to be flushed, and cached where there is such a type, since the host reads it.
  *
- * A driver may give out more than a heap has, and then fail or swap at a bad moment: what this backend
- * holds of each heap is counted against its size. Vulkan also bounds the number of allocations.
+ * A driver may give out more than a heap has, and then fail or swap at a bad moment: what this
+ * backend holds of each heap is counted against its size. Vulkan also bounds the number of
+ * allocations.
  */
 #include "backend/vulkan/vulkan_backend.h"
 

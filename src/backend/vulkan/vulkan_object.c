@@ -3,7 +3,8 @@
  * vulkan_object.c: buffers that the program made, used where they are. Only of a device that the
  * program gave us: of one of ours it has no way to make any.
  *
- *      window   [ 0 ... offset )[ offset ... offset + bytes )   ->  block  ->  the program's VkBuffer
+ *      window   [ 0 ... offset )[ offset ... offset + bytes )   ->  block  ->  the program's
+ *               VkBuffer
  *                                ^ what is given out
  *
  * The window begins where the buffer does, so that an address's place in the window is its place in

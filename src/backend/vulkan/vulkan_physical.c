@@ -2,8 +2,8 @@
 /*
  * vulkan_physical.c: what each physical device is and can do, read once at the start.
  *
- * Own devices are made with the features that kernels commonly need and that cost nothing where they
- * are not used; nothing that makes every access slower (robust access) is asked for.
+ * Own devices are made with the features that kernels commonly need and that cost nothing where
+ * they are not used; nothing that makes every access slower (robust access) is asked for.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
@@ -80,7 +80,8 @@ static void read_features(const struct vr_vulkan_api *api, struct vr_vulkan_phys
     keep(physical->features.truths, VR_VK_FEATURE_COUNT, wanted, sizeof wanted / 4);
     keep(physical->features_11.truths, VR_VK_FEATURE_11_COUNT, wanted_11, sizeof wanted_11 / 4);
     keep(physical->features_12.truths, VR_VK_FEATURE_12_COUNT, wanted_12, sizeof wanted_12 / 4);
-    /* With the memory model, and without its device scope, a plain atomicAdd of a shader is not allowed. */
+    /* With the memory model, and without its device scope, a plain atomicAdd of a shader is not
+       allowed. */
     if (!physical->features_12.truths[VR_VK_FEATURE_12_MODEL_DEVICE_SCOPE]) {
         physical->features_12.truths[VR_VK_FEATURE_12_MEMORY_MODEL] = 0;
     }

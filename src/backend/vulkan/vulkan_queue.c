@@ -5,11 +5,11 @@
  * A queue is a clock, a pool of command buffers and a place on a native queue, which it shares with
  * others when there are more queues than the driver has: new ones go to the line with the fewest.
  *
- * A signal is a batch that writes the word, or, on the CPU, one that a thread waits for which writes it
- * (vulkan_watch.c). 64 bits are not promised to be written at once, so the host might see one half of
- * the old value and one of the new; that matters only where the upper half changes, once in four
- * thousand million signals, and there the word is written in three steps, each of which leaves a value
- * that is true: see write_word.
+ * A signal is a batch that writes the word, or, on the CPU, one that a thread waits for which
+ * writes it (vulkan_watch.c). 64 bits are not promised to be written at once, so the host might see
+ * one half of the old value and one of the new; that matters only where the upper half changes,
+ * once in four thousand million signals, and there the word is written in three steps, each of
+ * which leaves a value that is true: see write_word.
  *
  * The program submits to an adopted queue behind our back. Whether it is idle only a submission can
  * tell: a poll sends an empty one, and when the one before has passed gives this one a moment.
@@ -67,8 +67,8 @@ static vram_status queue_signal(struct vr_queue *queue, uint64_t value) {
     return status;
 }
 
-/* The clock's value behind which the word is at least `word`: that of the oldest signal that is known
-   to be high enough, else all that was submitted, which includes it. */
+/* The clock's value behind which the word is at least `word`: that of the oldest signal that is
+   known to be high enough, else all that was submitted, which includes it. */
 static uint64_t value_behind(struct vr_vulkan_queue *queue, uint64_t word) {
     vr_vulkan_line_lock(queue->line);
     uint64_t value = vr_load(&queue->clock->submitted, VR_RELAXED);
@@ -243,8 +243,8 @@ static vram_status queue_adopt(struct vr_queue *queue) {
     return queue_make(queue, line);
 }
 
-/* The memory under its work goes back next: a driver that refuses to wait is asked more than once. One
-   that lost the device, or that has had its time, has given its answer. */
+/* The memory under its work goes back next: a driver that refuses to wait is asked more than once.
+   One that lost the device, or that has had its time, has given its answer. */
 static bool queue_finish(const struct vr_vulkan_queue *impl) {
     uint64_t submitted = vr_load(&impl->clock->submitted, VR_ACQUIRE);
     vram_status status = VRAM_OK;

@@ -2,9 +2,9 @@
 /*
  * vulkan_staging.c: host memory that copies from and to pageable memory go through.
  *
- * A device reads and writes memory that Vulkan knows. Other memory is copied by the host into a block
- * of staging, or out of one. Blocks have a few sizes, powers of four, so that the next copy finds one
- * that fits; so many bytes of them are kept for it, the rest goes back to the driver.
+ * A device reads and writes memory that Vulkan knows. Other memory is copied by the host into a
+ * block of staging, or out of one. Blocks have a few sizes, powers of four, so that the next copy
+ * finds one that fits; so many bytes of them are kept for it, the rest goes back to the driver.
  */
 #include "backend/vulkan/vulkan_backend.h"
 

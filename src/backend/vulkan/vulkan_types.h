@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vulkan_types.h: types and values of the part of Vulkan 1.2 that the backend uses, in our own words,
- * so that neither building nor running needs an SDK. vulkan_api.h has the functions.
+ * vulkan_types.h: types and values of the part of Vulkan 1.2 that the backend uses, in our own
+ * words, so that neither building nor running needs an SDK. vulkan_api.h has the functions.
  *
- * Names begin with vr_vk_ so that this header can stand beside the real vulkan.h: where one is found,
- * tests/lint/vulkan_abi.c includes both and has the compiler compare every size, offset, value and
- * prototype. Values and layouts are Khronos's ABI and do not change. Handles are pointers, which they
- * are on every 64-bit system.
+ * Names begin with vr_vk_ so that this header can stand beside the real vulkan.h: where one is
+ * found, tests/lint/vulkan_abi.c includes both and has the compiler compare every size, offset,
+ * value and prototype. Values and layouts are Khronos's ABI and do not change. Handles are
+ * pointers, which they are on every 64-bit system.
  */
 #ifndef VR_VULKAN_TYPES_H
 #define VR_VULKAN_TYPES_H

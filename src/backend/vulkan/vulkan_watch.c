@@ -2,9 +2,9 @@
 /*
  * vulkan_watch.c: words that the host writes, for devices that are the CPU.
  *
- * A GPU's write into coherent memory is seen whole and in order. A driver that runs on the CPU copies
- * as any program does, which another thread must not look at meanwhile. There a queue has a thread that
- * waits for its semaphore, in the order of the signals, and writes the word itself.
+ * A GPU's write into coherent memory is seen whole and in order. A driver that runs on the CPU
+ * copies as any program does, which another thread must not look at meanwhile. There a queue has a
+ * thread that waits for its semaphore, in the order of the signals, and writes the word itself.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
@@ -65,8 +65,8 @@ static struct mark *next_mark(struct vr_vulkan_watch *watch) {
     return link ? VR_CONTAINER(link, struct mark, link) : NULL;
 }
 
-/* Whether the value was reached. A driver that cannot tell is asked again after a while; the queue's end
-   knows without it. Not when the device is lost, or the queue ended unfinished. */
+/* Whether the value was reached. A driver that cannot tell is asked again after a while; the
+   queue's end knows without it. Not when the device is lost, or the queue ended unfinished. */
 static bool reached(struct vr_vulkan_watch *watch, uint64_t value) {
     for (;;) {
         uint32_t end = vr_load(&watch->end, VR_ACQUIRE);

@@ -3,9 +3,9 @@
  * callers.c: who called, as addresses of code, and what these addresses are called.
  *
  * Frame pointers are followed where they are there; else libunwind is asked, or the unwinder of the
- * compiler's runtime, whichever can be loaded. Code without frame pointers uses their register for other
- * things, so the first stack is taken both ways: only if they agree are frame pointers believed. Following
- * them never leaves the thread's own stack, whatever lies in it.
+ * compiler's runtime, whichever can be loaded. Code without frame pointers uses their register for
+ * other things, so the first stack is taken both ways: only if they agree are frame pointers
+ * believed. Following them never leaves the thread's own stack, whatever lies in it.
  */
 #include "base/lock.h"
 #include "base/os/platform.h"
@@ -110,7 +110,8 @@ static uint32_t place_of(uint64_t pc, const uint64_t *frames, uint32_t count) {
     return i;
 }
 
-/* The callers of the present function are the same both ways, from the first one on that both have. */
+/* The callers of the present function are the same both ways, from the first one on that both
+   have. */
 static bool agree(const uint64_t *walked, uint32_t walked_count, const uint64_t *told,
                   uint32_t told_count) {
     uint32_t first = 1; /* the return into vr_os_callers lies elsewhere in each */

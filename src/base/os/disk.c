@@ -281,16 +281,16 @@ static int step(int result) {
     return error ? error : result != 0 ? errno : 0;
 }
 
-/* Whether the open file still has this name: its last writer may have moved it to its place, where nobody touches it
-   any more. */
+/* Whether the open file still has this name: its last writer may have moved it to its place, where
+   nobody touches it any more. */
 static bool is_named(int fd, const char *path) {
     struct stat about, named;
     return fstat(fd, &about) == 0 && lstat(path, &named) == 0 && S_ISREG(about.st_mode) &&
            about.st_nlink == 1 && about.st_dev == named.st_dev && about.st_ino == named.st_ino;
 }
 
-/* Removes what nobody is writing and nobody can take over: what is no plain file, has other names too, or may not be
-   written by this user. */
+/* Removes what nobody is writing and nobody can take over: what is no plain file, has other names
+   too, or may not be written by this user. */
 static bool clear_way(const char *path, int error) {
     struct stat about;
     if (lstat(path, &about) != 0) {
@@ -301,9 +301,9 @@ static bool clear_way(const char *path, int error) {
 }
 
 /*
- * A file of this name, which nobody else writes: it is locked. A process that ended in the middle has left one
- * without a lock, and that is taken over. Where a file system has no locks two may write at once, and leave a
- * mixture of both.
+ * A file of this name, which nobody else writes: it is locked. A process that ended in the middle
+ * has left one without a lock, and that is taken over. Where a file system has no locks two may
+ * write at once, and leave a mixture of both.
  */
 static int open_beside(const char *path, int *error) {
     for (int tries = 0; tries < 8; tries++) {

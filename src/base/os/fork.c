@@ -2,11 +2,11 @@
 /*
  * fork.c: how the library learns that it runs in a forked child, and what it does at a fork.
  *
- * (1) The generation lives in a word that the kernel wipes in the child, whether fork was called, or
- *     clone behind the C library's back. A wiped word is replaced by a number from `last`, which is
- *     ordinary memory and so copied: whatever a child draws is above all that its parent drew.
- * (2) Where there is no such word, number and process id share one word of ordinary memory, and each
- *     question asks for the process id. The fork handler helps where an id comes round again.
+ * (1) The generation lives in a word that the kernel wipes in the child, whether fork was called,
+ *     or clone behind the C library's back. A wiped word is replaced by a number from `last`, which
+ *     is ordinary memory and so copied: whatever a child draws is above all that its parent drew.
+ * (2) Where there is no such word, number and process id share one word of ordinary memory, and
+ *     each question asks for the process id. The fork handler helps where an id comes round again.
  * (3) A row of the handler table is written once, then marked ready, and never changes. Which rows
  *     a forking thread has prepared is its own knowledge (thread-local): a row that becomes ready
  *     between prepare and the end of the fork is left out of both, and forks of several threads at

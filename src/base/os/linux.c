@@ -87,8 +87,8 @@ vr_atomic_u64 *vr_os_fork_word(void) {
     if (page == MAP_FAILED) {
         return NULL;
     }
-    /* Some emulators accept whatever advice they are given and follow none: who takes one that does not
-       exist cannot be believed about the one that does. */
+    /* Some emulators accept whatever advice they are given and follow none: who takes one that does
+       not exist cannot be believed about the one that does. */
     if (madvise(page, bytes, -1) == 0 || madvise(page, bytes, MADV_WIPEONFORK) != 0) {
         (void)munmap(page, bytes);
         return NULL;
@@ -148,7 +148,8 @@ static uint64_t read_counter(uint64_t *half) {
 }
 #endif
 
-/* A counter that was set back, by another processor or another machine, makes a large difference. */
+/* A counter that was set back, by another processor or another machine, makes a large
+   difference. */
 uint64_t vr_os_now_recent(void) {
     static _Thread_local struct {
         uint64_t counter, now;
@@ -161,8 +162,8 @@ uint64_t vr_os_now_recent(void) {
     return last.now;
 }
 
-/* Linux has a clock that the timer's interrupt moves, and reading it is reading memory. Others that run its
-   programs take the fine one for it, which shows in its resolution. */
+/* Linux has a clock that the timer's interrupt moves, and reading it is reading memory. Others that
+   run its programs take the fine one for it, which shows in its resolution. */
 static bool coarse_is_coarse(void) {
     static vr_atomic_u32 known; /* 1: it is not, 2: it is */
     uint32_t answer = vr_load(&known, VR_RELAXED);

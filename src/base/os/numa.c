@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * numa.c: which memory is near a device, on Linux. /sys tells the node that a device is attached to, and the
- * policy of a thread says where its new pages come from: preferred, not bound, so that a full node is no
- * failure. The calls are made without libnuma; where the system refuses them, pages lie where they come to
- * lie.
+ * numa.c: which memory is near a device, on Linux. /sys tells the node that a device is attached
+ * to, and the policy of a thread says where its new pages come from: preferred, not bound, so that
+ * a full node is no failure. The calls are made without libnuma; where the system refuses them,
+ * pages lie where they come to lie.
  */
 #include "base/error.h"
 #include "base/os/platform.h"

@@ -182,8 +182,9 @@ void vr_os_thread_end_set(void *value);
 /* Makes vr_os_barrier work for this process; false where the system has no such thing, and under
    ThreadSanitizer, which would not know it. */
 bool vr_os_barrier_start(void);
-/* Every other thread of the process passes a full memory barrier before this returns: the far side
-   of an ordering whose near side is plain stores and loads. False: the system refuses it meanwhile. */
+/* Every other thread of the process passes a full memory barrier before this returns: the far
+   side of an ordering whose near side is plain stores and loads. False: the system refuses it
+   meanwhile. */
 bool vr_os_barrier(void);
 
 /* --------------------------------------------------------------------- time */

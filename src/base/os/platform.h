@@ -20,15 +20,15 @@ vr_atomic_u64 *vr_os_fork_word(void);
 /* Keeps pages from a forked child, which would otherwise write into the parent's shared memory. */
 void vr_os_pages_keep(void *pages, uint64_t bytes);
 
-/* Sees to it that [offset, offset + bytes) of a file has room on its disk, as zeros where it is new; an
-   errno. */
+/* Sees to it that [offset, offset + bytes) of a file has room on its disk, as zeros where it is
+   new; an errno. */
 int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes);
 
 /* The calling thread's stack; both 0 when that cannot be known. */
 void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high);
 
-/* The function that `pc` lies in, by the file that is mapped there; false: not known. `module` tells modules apart
-   that were loaded at the same place one after the other. */
+/* The function that `pc` lies in, by the file that is mapped there; false: not known. `module`
+   tells modules apart that were loaded at the same place one after the other. */
 bool vr_os_function_at(uint64_t pc, uint64_t module, struct vr_function *function);
 
 /* Names the calling thread. */
@@ -56,7 +56,8 @@ vram_status vr_os_error_as(vram_status status, int error, const char *call, uint
 /* Whether a file may end there: one that grows past the process's limit brings SIGXFSZ. */
 bool vr_os_within_file_limit(uint64_t end);
 
-/* symtab.c, on Linux: the function at `place`, an offset in the file; 0 for any inode. For tests of the reading. */
+/* symtab.c, on Linux: the function at `place`, an offset in the file; 0 for any inode. For tests of
+   the reading. */
 bool vr_os_function_in(const char *path, uint64_t inode, uint64_t place,
                        struct vr_function *function);
 

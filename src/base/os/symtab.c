@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * symtab.c: names of functions that the loader does not know, from the symbol table of their file, on Linux.
+ * symtab.c: names of functions that the loader does not know, from the symbol table of their file,
+ * on Linux.
  *
- * The loader knows what a module exports. Static functions, and all of a program that was not linked with -rdynamic,
- * are in the file's .symtab alone, if it was not stripped. A look goes
+ * The loader knows what a module exports. Static functions, and all of a program that was not
+ * linked with -rdynamic, are in the file's .symtab alone, if it was not stripped. A look goes
  *
- *      pc  ->  /proc/self/maps: file, place in it  ->  program headers: address  ->  .symtab: function  ->  .strtab
+ *      pc  ->  /proc/self/maps: file, place in it  ->  program headers: address  ->  .symtab:
+ *          function  ->  .strtab
  *
- *  (1) It is made only when a stack is printed, and remembered: the same functions call again and again.
- *  (2) A file is data like any other: every number in it is checked against the file's size before it is used, no
- *      more than SYMBOL_BYTES of a table are read, and nothing is allocated.
- *  (3) It is the file that is mapped, not another that has its name by now: the inodes are compared.
+ *  (1) It is made only when a stack is printed, and remembered: the same functions call again and
+ *      again.
+ *  (2) A file is data like any other: every number in it is checked against the file's size before
+ *      it is used, no more than SYMBOL_BYTES of a table are read, and nothing is allocated.
+ *  (3) It is the file that is mapped, not another that has its name by now: the inodes are
+ *      compared.
  */
 #include "base/lock.h"
 #include "base/os/platform.h"
@@ -167,7 +171,8 @@ bool vr_os_function_in(const char *path, uint64_t inode, uint64_t place,
 
 /* ------------------------------------------------------------------------- maps */
 
-/* The line of one mapping, "first-end rwxp offset device inode   path": where `pc` is in the file. */
+/* The line of one mapping, "first-end rwxp offset device inode   path": where `pc` is in the
+   file. */
 static bool read_line(const char *line, uint64_t pc, uint64_t *place, uint64_t *inode,
                       const char **path) {
     uint64_t first, end, offset;
@@ -217,7 +222,8 @@ static bool find_mapping(uint64_t pc, struct vr_function *function) {
 
 /* ------------------------------------------------------------------- remembering */
 
-/* A module that was unloaded may have had another function there: `module` is part of the question. */
+/* A module that was unloaded may have had another function there: `module` is part of the
+   question. */
 static struct {
     struct vr_mutex lock;
     struct {

@@ -21,7 +21,8 @@ vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step);
    undoing of failed ones. Under the lock; executor.c. */
 void vr_pool_note_peak(struct vr_pool *pool);
 
-/* Unmaps what no work can reach any more, as far as the driver lets it; executor.c. No lock held. */
+/* Unmaps what no work can reach any more, as far as the driver lets it; executor.c. No lock
+   held. */
 void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space);
 
 /* Gives free memory of a space back to the driver until it holds at most keep_bytes; executor.c. No

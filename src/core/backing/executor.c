@@ -3,10 +3,10 @@
  * executor.c: carries plans out with the driver or the program's provider. No lock of the pool is
  * held.
  *
- *  (1) Steps run in order; the first that fails ends the plan, and what the space wants taken back is
- *      done as far as the driver allows.
- *  (2) Physical memory is charged to the limits of pool and device before the driver is asked, and uncharged after
- *      it was given back, so that the limit holds at every moment.
+ *  (1) Steps run in order; the first that fails ends the plan, and what the space wants taken back
+ *      is done as far as the driver allows.
+ *  (2) Physical memory is charged to the limits of pool and device before the driver is asked, and
+ *      uncharged after it was given back, so that the limit holds at every moment.
  *  (3) A segment is in the address map for as long as it exists, whoever gave it; its record is the
  *      piece's native name.
  */
@@ -31,7 +31,8 @@ static void count(struct vr_pool *pool, enum vr_pool_call call) {
 
 /* ----------------------------------------------------------------- segments */
 
-/* A provider may answer with any number: what is no status of ours must not become a call's answer. */
+/* A provider may answer with any number: what is no status of ours must not become a call's
+   answer. */
 static vram_status provided(vram_status status) {
     switch (status) {
 #define STATUS(name, value, text) case VRAM_##name:
@@ -277,7 +278,8 @@ static bool has_failed(const struct vr_plan *plan, uint32_t at) {
     return false;
 }
 
-/* Takes back what cannot stay, as far as the driver lets it: what is still mapped is not released. */
+/* Takes back what cannot stay, as far as the driver lets it: what is still mapped is not
+   released. */
 static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan) {
     bool any = false;
     for (uint32_t i = 0; i < plan->count; i++) {

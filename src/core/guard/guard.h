@@ -5,15 +5,17 @@
  *     block of the space   | front zone |   the program's bytes   | rear zone |
  *                          ^ addr       ^ what the program has    ^ addr + zone + size
  *
- *  (1) A pool with a mode keeps nothing at hand for threads, so that every call comes through here and
- *      normal pools pay nothing.
- *  (2) Zones are there with red zones alone. The front one is as long as the block's alignment, at least
- *      512 bytes; of both only what is nearest to the program's bytes is written and looked at.
- *  (3) Zeros are in the order of the queue. To see what was written where it should not, a free waits for
- *      its queue; from there on no work of it can touch the block.
- *  (4) A block in quarantine is nobody's: freed, poisoned and in no cache. It leaves, oldest first, when
- *      there is too much of it or memory is short, and is looked through then.
- *  (5) What is pinned or asleep when it is freed, and what is no memory of the device's, is left alone.
+ *  (1) A pool with a mode keeps nothing at hand for threads, so that every call comes through here
+ *      and normal pools pay nothing.
+ *  (2) Zones are there with red zones alone. The front one is as long as the block's alignment, at
+ *      least 512 bytes; of both only what is nearest to the program's bytes is written and looked
+ *      at.
+ *  (3) Zeros are in the order of the queue. To see what was written where it should not, a free
+ *      waits for its queue; from there on no work of it can touch the block.
+ *  (4) A block in quarantine is nobody's: freed, poisoned and in no cache. It leaves, oldest first,
+ *      when there is too much of it or memory is short, and is looked through then.
+ *  (5) What is pinned or asleep when it is freed, and what is no memory of the device's, is left
+ *      alone.
  *  (6) A free succeeds whatever the driver returns: a block that could not be checked or
  *      overwritten is logged, and every block that was not checked, those of (5) included, is
  *      counted. A check allocates no host memory, since the pool has a buffer. With zero_free, once
@@ -68,9 +70,9 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
  * (6). No lock held.
  */
 
-/* Looks at the zones of a block that is being freed, and writes zeros or poison. `*queue`, entered by the
-   caller or NULL, becomes the queue in whose time the block is free; *own is then to be left, unless NULL.
-   *poisoned: it may go into quarantine. */
+/* Looks at the zones of a block that is being freed, and writes zeros or poison. `*queue`, entered
+   by the caller or NULL, becomes the queue in whose order the block is free; *own is then to be
+   left, unless NULL. *poisoned: it may go into quarantine. */
 bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
                       struct vr_queue_object **own, struct vr_block *block, bool *poisoned);
 /* Takes a freed and poisoned block into quarantine. *kept: false when it does not belong there.

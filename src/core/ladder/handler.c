@@ -3,7 +3,8 @@
  * handler.c: see handler.h.
  *
  *  (1) The handler is called with no lock held; what it was told is counted under the context's.
- *  (2) A thread inside a handler is not asked again: what it does there fails as if there were none.
+ *  (2) A thread inside a handler is not asked again: what it does there fails as if there were
+ *      none.
  */
 #include "core/ladder/handler.h"
 #include "core/object/request.h"
@@ -51,7 +52,7 @@ static vram_error_answer ask(struct vr_pool *pool, struct vram_error_event *even
                              vram_status status) {
     struct vr_context *context = pool->device->context;
     vr_mutex_lock(&context->lock);
-    vram_error_fn *call = context->handler.call;
+    vram_error_fn *call = (vram_error_fn *)context->handler.call;
     void *user = context->handler.user;
     if (call) {
         count(&context->handler.counts[place_of(status)], event);
@@ -96,7 +97,7 @@ vram_status vram_error_handler_set(vram_context *handle, vram_error_fn *handler,
     if (status == VRAM_OK) {
         struct vr_context *context = entered;
         vr_mutex_lock(&context->lock);
-        context->handler.call = handler;
+        context->handler.call = (vr_program_fn *)handler;
         context->handler.user = user;
         vr_mutex_unlock(&context->lock);
         vr_leave(context);

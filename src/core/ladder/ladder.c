@@ -19,8 +19,9 @@ enum {
     ALL = VR_FOR_ALLOC | VR_FOR_WAKE | VR_FOR_HOST
 };
 
-/* One row a step, by its number. `own`: what the pool does with its own memory, again whenever work
-   that holds some has ended. `ordered`: what a deterministic pool may do. `serves`: of vr_purpose. */
+/* One row a step, by its number. `own`: what the pool does with its own memory, again whenever
+   work that holds some has ended. `ordered`: what a deterministic pool may do. `serves`: of
+   vr_purpose. */
 static const struct {
     const char *name;
     bool own, ordered;

@@ -15,8 +15,8 @@
  *   report.h          what is said when nothing helped
  *
  *  (1) No lock is held by a step when it calls a driver or the program.
- *  (2) A step that makes an attempt leaves its answer in `tried`; the climb ends as soon as that is no
- *      shortage, be it success or another error.
+ *  (2) A step that makes an attempt leaves its answer in `tried`; the climb ends as soon as that is
+ *      no shortage, be it success or another error.
  *  (3) What a step gives back is measured, not guessed; only callbacks are believed.
  */
 #ifndef VR_LADDER_H

@@ -2,8 +2,8 @@
 /*
  * ladder_callback.c: the program's callbacks; see ladder.h.
  *
- *  (1) A callback is called with no lock held. `inside` counts the calls under way, so that who removes
- *      it can wait for them, those of the removing thread itself apart.
+ *  (1) A callback is called with no lock held. `inside` counts the calls under way, so that who
+ *      removes it can wait for them, those of the removing thread itself apart.
  *  (2) A place is used again only when nobody is inside any more.
  */
 #include "core/ladder/ladder.h"
@@ -11,6 +11,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/os/os.h"
+
+#include <assert.h>
+
+static_assert((int)VR_OOM_CALLBACKS == (int)VRAM_OOM_CALLBACKS_MAX, "the places of a device");
 
 enum { REMOVE_NS = 100000 }; /* between two looks whether a call has returned */
 
@@ -61,7 +65,7 @@ static void call_one(struct vr_climb *climb, struct vr_oom_callback *place,
                                    .nesting = nest.depth + 1};
     nest.calls[nest.depth++] = place;
     uint64_t held = vr_load(&pool->device->held_bytes, VR_RELAXED);
-    uint64_t bytes = copy->call(copy->user, &event);
+    uint64_t bytes = ((vram_oom_fn *)copy->call)(copy->user, &event);
     nest.depth--;
     callback_leave(pool->device, place);
     if (vr_handle_was(VR_KIND_POOL, handle)) {
@@ -98,7 +102,8 @@ static vram_status add(struct vr_device_object *device, vram_oom_fn *call, void 
     for (int i = 0; i < VRAM_OOM_CALLBACKS_MAX && status != VRAM_OK; i++) {
         if (!device->callbacks[i].id) {
             *id = ++device->callback_ids;
-            device->callbacks[i] = (struct vr_oom_callback){.call = call, .user = user, .id = *id};
+            device->callbacks[i] =
+                (struct vr_oom_callback){.call = (vr_program_fn *)call, .user = user, .id = *id};
             status = VRAM_OK;
         }
     }

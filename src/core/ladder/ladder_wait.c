@@ -2,12 +2,12 @@
 /*
  * ladder_wait.c: waiting, for queues and for other threads; see ladder.h.
  *
- *  (1) A thread says which pool it waits for before it looks whether anybody is left who does not wait.
- *      Both that look and the end of its wait are made under one lock, so that of threads which all wait
- *      exactly one finds out, and the others then wait for that one.
+ *  (1) A thread says which pool it waits for before it looks whether anybody is left who does not
+ *      wait. Both that look and the end of its wait are made under one lock, so that of threads
+ *      which all wait exactly one finds out, and the others then wait for that one.
  *  (2) A free tells nobody, since a hit must cost nothing: who waits looks again, at first often.
- *  (3) Who finds nobody left looks once more: the last of the others may have freed what it had, and gone,
- *      since the look before.
+ *  (3) Who finds nobody left looks once more: the last of the others may have freed what it had,
+ *      and gone, since the look before.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"

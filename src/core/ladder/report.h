@@ -7,9 +7,10 @@
  *   report_cause.c   finds the cause, and the knob that would help
  *   report_text.c    for people and for programs
  *
- *  (1) Nothing here needs memory, and nothing fails: a report is written when memory is what ran out. What a
- *      driver does not tell, for want of memory or otherwise, is unknown.
- *  (2) The calling thread's error record is left as it was, and no lock is held across a driver call.
+ *  (1) Nothing here needs memory, and nothing fails: a report is written when memory is what ran
+ *      out. What a driver does not tell, for want of memory or otherwise, is unknown.
+ *  (2) The calling thread's error record is left as it was, and no lock is held across a driver
+ *      call.
  *  (3) A request that succeeds pays nothing for any of it.
  */
 #ifndef VR_REPORT_H

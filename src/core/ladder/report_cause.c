@@ -59,7 +59,8 @@ static bool is_refused(const struct vram_oom_report *report, const struct vr_poo
            report->free_bytes.value >= granules;
 }
 
-/* What other programs hold: by the word of who knows or, where nobody does, all that is not ours. */
+/* What other programs hold: by the word of who knows or, where nobody does, all that is not
+   ours. */
 static uint64_t others_of(const struct vram_oom_report *report) {
     return report->processes_bytes.known ? report->processes_bytes.value
                                          : report->others_bytes.value;

@@ -2,9 +2,9 @@
 /*
  * report_holder.c: who holds memory of the device, by the tags' own account; see report.h.
  *
- * A tag counts what those below it have, so "tenant" comes before "tenant/model". A tag that has nothing
- * but what one below it has says nothing new and is left out. Blocks without a tag are one holder: what
- * is live in pools and no tag's.
+ * A tag counts what those below it have, so "tenant" comes before "tenant/model". A tag that has
+ * nothing but what one below it has says nothing new and is left out. Blocks without a tag are one
+ * holder: what is live in pools and no tag's.
  */
 #include "core/ladder/report.h"
 
@@ -15,7 +15,8 @@
 
 enum { TAGS = 64 }; /* with the most bytes, of which the list is made */
 
-/* Whether a tag among those behind `tag`, which have as much or less, lies below it and has as much. */
+/* Whether a tag among those behind `tag`, which have as much or less, lies below it and has as
+   much. */
 static bool is_echo(const struct vram_tag_info *tag, const struct vram_tag_info *end) {
     size_t bytes = strlen(tag->name);
     for (const struct vram_tag_info *other = tag + 1;

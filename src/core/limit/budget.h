@@ -2,13 +2,13 @@
 /*
  * budget.h: what a pool may hold in all, now.
  *
- * The budget is looked up before every plan and handed to the space as its limit, so that the engine
- * itself moves memory rather than pass it. Two plans at once may each be within the budget and not both
- * together: what is taken from the driver is charged, and the charge is the last word.
+ * The budget is looked up before every plan and handed to the space as its limit, so that the
+ * engine itself moves memory rather than pass it. Two plans at once may each be within the budget
+ * and not both together: what is taken from the driver is charged, and the charge is the last word.
  *
- * How much is free is asked on a timer. Between two samples what the program itself takes and gives back
- * is known, so what counts is `room`, the sum of what it held and what was free: only other programs
- * change that.
+ * How much is free is asked on a timer. Between two samples what the program itself takes and gives
+ * back is known, so what counts is `room`, the sum of what it held and what was free: only other
+ * programs change that.
  */
 #ifndef VR_BUDGET_H
 #define VR_BUDGET_H
@@ -30,8 +30,8 @@ struct vr_budget {
     enum vr_bound bound;
 };
 
-/* Asks the driver how much is free, if its time has come or with `now`; what was known before stays when it
-   does not say. The device has a ledger. No lock held. */
+/* Asks the driver how much is free, if its time has come or with `now`; what was known before stays
+   when it does not say. The device has a ledger. No lock held. */
 void vr_sample_refresh(struct vr_device_object *device, bool now);
 /* What it said last; false: nothing yet. The same. */
 bool vr_sample_get(struct vr_device_object *device, struct vr_sample *sample);

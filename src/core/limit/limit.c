@@ -15,7 +15,7 @@
 #include <float.h>
 
 #define FRACTION_LEAST 0.1
-#define FREE_PART      16 /* of the device's memory: what stays free at most unless somebody says more */
+#define FREE_PART      16 /* 1/16 of the device: the most that stays free unless it is set */
 
 /* ------------------------------------------------------------------- presets */
 

@@ -3,17 +3,18 @@
  * limit.h: limits as they were set, what is in force of them, and the ledger that a device has for
  * all its pools.
  *
- *      vr_account (device tier) -> vr_ledger  one per device of a context, for all handles on it, of
- *                                             whatever backend: a GPU that several show has one
+ *      vr_account (device tier) -> vr_ledger  one per device of a context, for all handles on it,
+ *                                             of whatever backend: a GPU that several show has one
  *                                   limits    as vram_device_limits_set has them, 0 where not set
- *                                   sample    how much memory was free when the device was last asked
+ *                                   sample    how much memory was free when the device was last
+ *                                             asked
  *                                   tags      who has how much: tag.h
  *                                   foreigns  what others have allocated: foreign_record.h
  *      vr_pool                      limits    as its options or vram_pool_limits_set have them
  *                                   caps      what follows for it: budget.h
  *
- *  (1) limits of pools and devices are read and written under the ledger's lock; caps are atomics that
- *      whoever finds them out of date derives anew.
+ *  (1) limits of pools and devices are read and written under the ledger's lock; caps are atomics
+ *      that whoever finds them out of date derives anew.
  *  (2) A ledger is made when it is first asked for and ends with the context, after all devices.
  */
 #ifndef VR_LIMIT_H

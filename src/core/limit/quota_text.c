@@ -89,7 +89,8 @@ vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const cha
         status = read_quota(ledger, text, bytes, operation);
         text += bytes + (text[bytes] == ',');
     }
-    /* What `recent` holds is the address of a buffer that is gone: only a guess, but a useless one. */
+    /* What `recent` holds is the address of a buffer that is gone: only a guess, but a useless
+       one. */
     for (size_t i = 0; i < VR_TAG_RECENT; i++) {
         vr_store(&ledger->tags.recent[i], NULL, VR_RELAXED);
     }

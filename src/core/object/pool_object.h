@@ -41,6 +41,7 @@
 #include "device/address.h"
 #include "device/objects.h"
 #include "vram/limits.h"
+#include "vram/oom.h"
 
 #include <assert.h>
 

@@ -5,14 +5,14 @@
  * Falling asleep, each step undone by going back through those before it:
  *
  *   1. threads keep nothing at hand any more, and a pool that sleeps as a whole hands nothing out;
- *   2. all work is waited for, what is free goes back to the driver, plans under way end, and their blocks
- *      have left the space: one that leaves it is not asleep;
+ *   2. all work is waited for, what is free goes back to the driver, plans under way end, and their
+ *      blocks have left the space: one that leaves it is not asleep;
  *   3. pieces get naps: from here on no copy is let in (sleep.h (1));
  *   4. work that was let in before is waited for;
  *   5. contents are copied to the host;
- *   6. pieces are unmapped, all of them, then given back. As long as none was given back the way back is
- *      to map them again, since a handle keeps its contents; from then on it goes forward alone, and what
- *      the driver does not take stays held.
+ *   6. pieces are unmapped, all of them, then given back. As long as none was given back the way
+ *      back is to map them again, since a handle keeps its contents; from then on it goes forward
+ *      alone, and what the driver does not take stays held.
  *
  * Waking: handles are made, all of them, mapped, made accessible, and filled. The contents on the
  * host go when all is done.

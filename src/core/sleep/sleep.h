@@ -6,14 +6,16 @@
  * that nobody finds them:
  *
  *     awake    | BLOCK | HOLE | BLOCK |     piece: mapped, a handle of the driver's
- *     asleep   | BLOCK | CLAIM| BLOCK |     piece->nap: not mapped, gone, contents in nap->host or dropped
+ *     asleep   | BLOCK | CLAIM| BLOCK |     piece->nap: not mapped, gone, contents in nap->host or
+ *              dropped
  *
  *  (1) A piece with a nap is covered by nobody's claim to memory: vr_space_covers says no.
- *  (2) A block over such a piece is `asleep`: when it is freed it waits in `deferred` until all of its
- *      pieces are awake. It is in no cache and in no depot.
+ *  (2) A block over such a piece is `asleep`: when it is freed it waits in `deferred` until all of
+ *      its pieces are awake. It is in no cache and in no depot.
  *  (3) One thread at a time changes naps: who has set `turning`. What it does to the driver it does
  *      without the lock.
- *  (4) Whatever fails, each piece is awake with its contents, or has a nap that knows what is left of it.
+ *  (4) Whatever fails, each piece is awake with its contents, or has a nap that knows what is left
+ *      of it.
  */
 #ifndef VR_SLEEP_H
 #define VR_SLEEP_H

@@ -61,7 +61,8 @@ static void forget_seen(struct vr_space *space) {
     }
 }
 
-/* Notes on every piece what lies over it. VRAM_ERR_BUSY: a block that would fall asleep is pinned. */
+/* Notes on every piece what lies over it. VRAM_ERR_BUSY: a block that would fall asleep is
+   pinned. */
 static vram_status see_all(struct vr_space *space, const char *tag, bool *seen) {
     forget_seen(space);
     for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {

@@ -9,25 +9,28 @@
  *           |                          +------+-----------<-- hit -----------+
  *           +------ drained <---- depot <------ overflow ---------------------+
  *
- *  (1) Whoever moves `state` from LIVE to CACHED by compare-and-swap owns the block: of two frees of
- *      one address one wins, from whatever threads they come.
- *  (2) pool, addr and bytes change only while the block is FREE, under the pool's lock; bytes of a live one
- *      also while resize.c has made it CACHED under that lock, and then it has another turn. A reader without
- *      a lock may look at any block at any time (type-stable memory, for all pools) and must check pool,
- *      addr and state.
+ *  (1) Whoever moves `state` from LIVE to CACHED by compare-and-swap owns the block: of two frees
+ *      of one address one wins, from whatever threads they come.
+ *  (2) pool, addr and bytes change only while the block is FREE, under the pool's lock; bytes of a
+ *      live one also while resize.c has made it CACHED under that lock, and then it has another
+ *      turn. A reader without a lock may look at any block at any time (type-stable memory, for all
+ *      pools) and must check pool, addr and state.
  *  (3) stamp tells when the memory is free of work, in the words of its space; freed does so while
  *      the block is in none. It is written by the owner before the block goes to a place where
  *      others find it.
- *  (4) Every time a block leaves the space it has another turn, which is part of its state. So who has
- *      seen it LIVE, then looked at pool and address, and moves it from exactly that state by (1), has
- *      the block that was looked at, and not what a record used again stands for meanwhile.
- *  (5) A queue gets memory back at once that work of its own may still touch. `home` names that queue for
- *      as long as this may be: a block that is then freed on another queue, or on none, is not free
- *      before both have come that far.
- *  (6) A live block that has a tag says so in its home, which then is no queue's: the quick way of a free
- *      passes it by without a look at the tag. Whoever frees it takes that away before anything else.
- *  (7) A live block that an object of the library has (a buffer, a scope, a batch) says so in its pool, which
- *      then is no pool's: a free by the program does not find it. The object takes that away before it frees.
+ *  (4) Every time a block leaves the space it has another turn, which is part of its state. So who
+ *      has seen it LIVE, then looked at pool and address, and moves it from exactly that state by
+ *      (1), has the block that was looked at, and not what a record used again stands for
+ *      meanwhile.
+ *  (5) A queue gets memory back at once that work of its own may still touch. `home` names that
+ *      queue for as long as this may be: a block that is then freed on another queue, or on none,
+ *      is not free before both have come that far.
+ *  (6) A live block that has a tag says so in its home, which then is no queue's: the quick way of
+ *      a free passes it by without a look at the tag. Whoever frees it takes that away before
+ *      anything else.
+ *  (7) A live block that an object of the library has (a buffer, a scope, a batch) says so in its
+ *      pool, which then is no pool's: a free by the program does not find it. The object takes that
+ *      away before it frees.
  */
 #ifndef VR_BLOCK_H
 #define VR_BLOCK_H

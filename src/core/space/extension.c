@@ -7,15 +7,16 @@
  * what the device would need to copy the block. So free memory is weighed by the piece, and the
  * largest come first:
  *
- *  (1) A piece is worth moving when that takes no longer than a copy of as many bytes on a fast device, or about as long as
- *      new memory for them. A block that grows by hundreds of MiB is then quicker than one that is copied; a small one may
- *      take longer than its copy, and keeps its address.
+ *  (1) A piece is worth moving when that takes no longer than a copy of as many bytes on a fast
+ *      device, or about as long as new memory for them. A block that grows by hundreds of MiB is
+ *      then quicker than one that is copied; a small one may take longer than its copy, and keeps
+ *      its address.
  *  (2) Where all that is free must be had, since the driver may have no more, nothing is weighed.
- *  (3) Where a handle can be mapped twice, the old place is not unmapped now but becomes a ghost, which is swept before
- *      the next plan: nobody waits for it.
- *  (4) So a block may grow by new memory beside free memory, once: what the pool holds past its aim for that is owed. It
- *      is given back bit by bit, before later plans, as there is time in the purse; until then other blocks that
- *      grow move memory as every request does.
+ *  (3) Where a handle can be mapped twice, the old place is not unmapped now but becomes a ghost,
+ *      which is swept before the next plan: nobody waits for it.
+ *  (4) So a block may grow by new memory beside free memory, once: what the pool holds past its aim
+ *      for that is owed. It is given back bit by bit, before later plans, as there is time in the
+ *      purse; until then other blocks that grow move memory as every request does.
  */
 #include "core/space/plan.h"
 

@@ -225,7 +225,8 @@ static uint64_t missing(const struct vr_space *space, const struct vr_block *spa
     return UINT64_MAX;
 }
 
-/* Takes the window at `addr` if it misses less than the best so far. `span` lies at or above addr. */
+/* Takes the window at `addr` if it misses less than the best so far. `span` lies at or above
+   addr. */
 static void consider(const struct vr_space *space, struct vr_window *best, struct vr_block *span,
                      uint64_t addr, uint64_t bytes, uint64_t queue) {
     for (int left = STEPS; vr_span_addr(span) > addr; left--) {

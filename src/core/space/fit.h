@@ -31,8 +31,8 @@ struct vr_place vr_fit_held(struct vr_space *space, const struct vr_want *want);
 /* A hole that another queue may still use. */
 struct vr_place vr_fit_after(struct vr_space *space, const struct vr_want *want);
 
-/* Right behind want->behind: a hole or a window on VRAM_OK. VRAM_ERR_NOT_READY: only work that has not ended
-   is in the way; VRAM_ERR_BUSY: something else is. */
+/* Right behind want->behind: a hole or a window on VRAM_OK. VRAM_ERR_NOT_READY: only work that has
+   not ended is in the way; VRAM_ERR_BUSY: something else is. */
 vram_status vr_fit_behind(const struct vr_space *space, const struct vr_want *want,
                           struct vr_place *place);
 

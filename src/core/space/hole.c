@@ -171,7 +171,8 @@ struct vr_block *vr_hole_cut(struct vr_space *space, struct vr_block *span, uint
                              uint64_t bytes) {
     assert(vr_span_addr(span) <= addr && addr + bytes <= vr_span_end(span));
     assert(vr_span_is_free(span) && bytes > 0);
-    /* What is left takes the place of the whole in the list: cutting a hole does not make it young. */
+    /* What is left takes the place of the whole in the list: cutting a hole does not make it
+       young. */
     struct vr_list *list = list_of(space, span);
     struct vr_link *older = span->span.age.prev;
     index_remove(space, span);

@@ -2,12 +2,12 @@
 /*
  * plan.c: the life of a plan once it is known which pieces go where (supply.c).
  *
- *  (1) While a plan is open nothing of the space but its claims says so: pieces stay where the tables
- *      have them until the plan ends.
+ *  (1) While a plan is open nothing of the space but its claims says so: pieces stay where the
+ *      tables have them until the plan ends.
  *  (2) How a plan ends is a function of what was done for each item; a commit is the case in which
  *      everything was.
- *  (3) Ending allocates nothing: what a window was cut into is what it is put together from, and the
- *      two records for the edges of the block were put aside.
+ *  (3) Ending allocates nothing: what a window was cut into is what it is put together from, and
+ *      the two records for the edges of the block were put aside.
  *  (4) One ACCESS step serves one void of the window, so a void as a whole becomes usable or not.
  */
 #include "core/space/plan.h"

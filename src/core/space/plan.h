@@ -6,10 +6,12 @@
  * taken from. Each item is one piece and its way:
  *
  *     source --UNMAP--> --MAP--> target        moved
- *     source          --MAP--> target          moved under work of its queue: source becomes a ghost
+ *     source          --MAP--> target          moved under work of its queue: source becomes a
+ *                     ghost
  *     spare           --MAP--> target          a spare used
  *     CREATE          --MAP--> target          grown
- *     source --UNMAP--> RELEASE                given back, to trim or to make room for a better size
+ *     source --UNMAP--> RELEASE                given back, to trim or to make room for a better
+ *                                              size
  *     ghost  --UNMAP-->                        swept
  */
 #ifndef VR_PLAN_H
@@ -51,7 +53,8 @@ vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_
 /* Plans to unmap ghosts; see vr_space_sweep. */
 vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **plan);
 
-/* Plans to give back what was free when a block grew past the aim all the same; see vr_space_tidy. */
+/* Plans to give back what was free when a block grew past the aim all the same; see
+   vr_space_tidy. */
 vram_status vr_plan_tidy(struct vr_space *space, struct vr_plan **plan);
 
 /* Plans to give coarse pieces back; see vr_space_refine. */

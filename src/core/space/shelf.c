@@ -2,8 +2,8 @@
 /*
  * shelf.c: see shelf.h.
  *
- *  (1) A bin's sizes are all below the next bin's: the first bin that has anything of a queue, upwards or
- *      downwards, has the answer.
+ *  (1) A bin's sizes are all below the next bin's: the first bin that has anything of a queue,
+ *      upwards or downwards, has the answer.
  *  (2) Bit b of `filled` is set exactly if bin b has a root.
  *  (3) A treap's priorities need no storage: they are a hash of the record's own address.
  */

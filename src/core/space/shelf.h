@@ -2,10 +2,11 @@
 /*
  * shelf.h: free spans, found by queue and size. See hole.h for what the queues mean.
  *
- * A shelf has a bin for each class of sizes, eight to a power of two, and in each bin a treap by (queue,
- * bytes, address). A program's holes lie scattered over many bins, so that a search takes far fewer steps
- * than in one tree of all, each of them a line of memory that nobody may have touched for long; and however
- * many holes have one size, a bin takes no more steps than that tree would.
+ * A shelf has a bin for each class of sizes, eight to a power of two, and in each bin a treap by
+ * (queue, bytes, address). A program's holes lie scattered over many bins, so that a search takes
+ * far fewer steps than in one tree of all, each of them a line of memory that nobody may have
+ * touched for long; and however many holes have one size, a bin takes no more steps than that tree
+ * would.
  *
  *     filled  0 0 1 0 1 1 ...            one bit a bin
  *     bins    . . | . | | ...
@@ -41,7 +42,8 @@ struct vr_block *vr_shelf_least(const struct vr_shelf *shelf, uint64_t queue, ui
 struct vr_block *vr_shelf_smaller(const struct vr_shelf *shelf, uint64_t queue,
                                   const struct vr_block *span);
 
-/* The lowest queue above `queue` that has anything; `none` where there is none. Looks into every bin. */
+/* The lowest queue above `queue` that has anything; `none` where there is none. Looks into every
+   bin. */
 uint64_t vr_shelf_queue_next(const struct vr_shelf *shelf, uint64_t queue, uint64_t none);
 
 /* Bytes of the largest span of all queues; 0: there is none. */

@@ -10,7 +10,8 @@
  *          |
  *          +---------PLAN---> pool runs the steps --all done--> vr_space_commit --> block
  *                                   |
- *                                   +--step k failed--> vr_space_undo (the steps that take back what
+ *                                   +--step k failed--> vr_space_undo (the steps that take back
+ *                                   what
  *                                                       cannot stay), run them, vr_space_abort
  *
  * Two modes. VMM: reserved ranges of addresses; physical memory comes in handles of one or more
@@ -18,21 +19,23 @@
  * SEGMENTS: the provider gives whole segments; best fit, coalescing, empty segments returned.
  *
  * Rules for the caller:
- *  (1) Every call is made under the pool's lock; nothing here locks, waits, or calls a driver. While
- *      the steps of a plan run, the lock is open and other calls may be made: all that an open plan
- *      touches is claimed and invisible to them. Any number of plans may be open.
- *  (2) The steps of a plan and the fields of a piece that they use may be read without the lock while
- *      the plan is open; the pool writes `native` of a piece in a CREATE step, and `ns` of each step.
+ *  (1) Every call is made under the pool's lock; nothing here locks, waits, or calls a driver.
+ *      While the steps of a plan run, the lock is open and other calls may be made: all that an
+ *      open plan touches is claimed and invisible to them. Any number of plans may be open.
+ *  (2) The steps of a plan and the fields of a piece that they use may be read without the lock
+ *      while the plan is open; the pool writes `native` of a piece in a CREATE step, and `ns` of
+ *      each step.
  *  (3) vr_space_free, _commit, _undo and _abort never fail and never allocate. vr_space_alloc and
  *      vr_space_trim that return an error have changed nothing that can be seen from outside.
  *  (4) A piece is unmapped or returned only when the stamps of all frees over it have passed. With
- *      `alias` a piece whose work is unfinished may be mapped at a second place for a block of the same
- *      queue, whose order keeps the two apart; the first place is unmapped by vr_space_sweep when that
- *      work has ended. Pieces under live blocks are never touched, so a pin of one needs no call here.
- *  (5) `passed` is called under the lock, must be quick, and once true for a stamp must stay true. It
- *      is never called in deterministic mode, where the space does not move memory and a queue finds
- *      only what was freed on that queue, or on one that was forgotten since, so that addresses follow
- *      from the order of calls alone.
+ *      `alias` a piece whose work is unfinished may be mapped at a second place for a block of the
+ *      same queue, whose order keeps the two apart; the first place is unmapped by vr_space_sweep
+ *      when that work has ended. Pieces under live blocks are never touched, so a pin of one needs
+ *      no call here.
+ *  (5) `passed` is called under the lock, must be quick, and once true for a stamp must stay true.
+ *      It is never called in deterministic mode, where the space does not move memory and a queue
+ *      finds only what was freed on that queue, or on one that was forgotten since, so that
+ *      addresses follow from the order of calls alone.
  */
 #ifndef VR_SPACE_H
 #define VR_SPACE_H
@@ -216,8 +219,8 @@ vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr
    Commit returns NULL for it. */
 vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
 
-/* Plans to give back some of what was free, in pieces too small to move, when a block grew by new memory:
-   *plan is NULL when nothing is owed or there is no time for it. Commit returns NULL for it. */
+/* Plans to give back some of what was free, in pieces too small to move, when a block grew by new
+   memory: *plan is NULL when nothing is owed or there is no time for it. Commit returns NULL. */
 vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan);
 
 /* Plans to give back free pieces that are too coarse for memory as tight as it is: *plan is NULL

@@ -12,21 +12,21 @@
  * reaches from one into another.
  *
  *  (1) Holes are mapped and accessible throughout; voids are whole granules with nothing mapped.
- *  (2) Two neighbouring holes differ in their queues, and neither is settled, except in deterministic
- *      mode; no two voids are neighbours.
+ *  (2) Two neighbouring holes differ in their queues, and neither is settled, except in
+ *      deterministic mode; no two voids are neighbours.
  *  (3) A hole with stamp.queue 0 is settled: no work can touch it. Settled holes that may
  *      hold a whole piece are in the list `idle`, longest idle first; those not settled are in
  *      `pending`, oldest first.
  *  (4) Free spans, and only they, are on shelves, by queue, size and address; voids under
  *      VR_QUEUE_VOID.
  *  (5) A claim belongs to one open plan, hides what sleeps (sleep.h), or is lost for ever.
- *  (6) A ghost is one place of one piece that is in use elsewhere: work that its queue was given before
- *      its stamp may still reach it. It is unmapped, and a void, when that has passed.
- *  (7) The record of the lowest span of a chain stays the same as long as the chain: merging keeps the
- *      lower record, cutting leaves it to the lower part.
- *  (8) A room is whole granules of addresses with nothing mapped, on no shelf, right behind its block or behind
- *      the claims of a plan that makes or grows it. It is a void again when the block is freed, or when
- *      addresses run out.
+ *  (6) A ghost is one place of one piece that is in use elsewhere: work that its queue was given
+ *      before its stamp may still reach it. It is unmapped, and a void, when that has passed.
+ *  (7) The record of the lowest span of a chain stays the same as long as the chain: merging keeps
+ *      the lower record, cutting leaves it to the lower part.
+ *  (8) A room is whole granules of addresses with nothing mapped, on no shelf, right behind its
+ *      block or behind the claims of a plan that makes or grows it. It is a void again when the
+ *      block is freed, or when addresses run out.
  */
 #ifndef VR_SPAN_H
 #define VR_SPAN_H
@@ -184,7 +184,8 @@ void vr_span_stock_free(struct vr_space *space);
 
 /* ------------------------------------------------------- neither is indexed */
 
-/* Cuts the span in two at `addr`, strictly inside; returns the upper part. One record from stock. */
+/* Cuts the span in two at `addr`, strictly inside; returns the upper part. One record from
+   stock. */
 struct vr_block *vr_span_cut(struct vr_space *space, struct vr_block *span, uint64_t addr);
 
 /* The span behind `span` becomes part of it. */

@@ -179,7 +179,8 @@ static struct vr_piece *highest_piece(const struct vr_space *space, const struct
     return NULL;
 }
 
-/* Whether a piece lies wholly inside the hole, one that has ghosts now and may be taken later too. */
+/* Whether a piece lies wholly inside the hole, one that has ghosts now and may be taken later
+   too. */
 static bool holds_piece(const struct vr_space *space, const struct vr_block *hole) {
     uint64_t addr = vr_granule_up(space, vr_span_addr(hole));
     while (addr < vr_span_end(hole)) {
@@ -279,8 +280,8 @@ static int64_t move_price(const struct vr_space *space) {
     return (int64_t)(prices[VR_STEP_UNMAP] + prices[VR_STEP_MAP] + prices[VR_STEP_ACCESS]);
 }
 
-/* Takes pieces until *need bytes are together, none is left, or the purse is empty (NULL: it never is);
-   *need is what is still missing. */
+/* Takes pieces until *need bytes are together, none is left, or the purse is empty (NULL: it never
+   is); *need is what is still missing. */
 static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns) {
     supply->seen = NULL; /* what was too large for less may do now */
     while (*need && (!purse_ns || *purse_ns > 0)) {
@@ -440,7 +441,8 @@ static bool suits(const struct supply *supply, const struct vr_piece *piece, uin
            (!supply->space->wear || piece->bytes <= made * 2);
 }
 
-/* Finds memory for one void of the window. Pieces of about the right size are moved, others melted. */
+/* Finds memory for one void of the window. Pieces of about the right size are moved, others
+   melted. */
 static vram_status fill(struct supply *supply, struct vr_block *target) {
     uint64_t at = vr_span_addr(target), end = vr_span_end(target);
     uint32_t first = supply->plan->item_count;

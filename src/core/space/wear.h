@@ -2,11 +2,12 @@
 /*
  * wear.h: what a space does otherwise that is used over and over.
  *
- * A program that goes through its work again and again leaves the space a little more cut up each time: long-lived blocks
- * come to lie on more and more islands, and what is free beside them in the handles they touch is stuck. A space wears
+ * A program that goes through its work again and again leaves the space a little more cut up each
+ * time: long-lived blocks come to lie on more and more islands, and what is free beside them in the
+ * handles they touch is stuck. A space wears
  *
- *  (1) each time that it grows past its aim although nothing more is needed than ever before, and not for want of time:
- *      all that is free is stuck then;
+ *  (1) each time that it grows past its aim although nothing more is needed than ever before, and
+ *      not for want of time: all that is free is stuck then;
  *  (2) when nearly all blocks have come back: the program starts over;
  *  (3) permanently, once the program needs three quarters of the memory: a later block may then
  *      lack what is held in pieces too coarse.

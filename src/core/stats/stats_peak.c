@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "vram/stats.h"
 
 #include <assert.h>
 

@@ -6,6 +6,7 @@
 #include "core/stats/pool_stats.h"
 
 #include "base/error.h"
+#include "vram/stats.h"
 
 #include <stddef.h>
 

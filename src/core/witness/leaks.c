@@ -2,8 +2,8 @@
 /*
  * leaks.c: reports of leaks when pools and processes end. See leaks.h.
  *
- * Reports go where the user has asked for them, and nowhere else. What goes wrong with writing one is
- * logged, and changes no call's answer.
+ * Reports go where the user has asked for them, and nowhere else. What goes wrong with writing one
+ * is logged, and changes no call's answer.
  */
 #include "core/witness/leaks.h"
 
@@ -50,7 +50,8 @@ static void hand_in(const struct sheet *sheet) {
     }
 }
 
-/* What is not reported, by the file that the option names. One that cannot be read suppresses nothing. */
+/* What is not reported, by the file that the option names. One that cannot be read suppresses
+   nothing. */
 static struct vr_suppressions read_suppressions(void) {
     struct vr_suppressions but;
     char path[VR_OPTION_TEXT_MAX];
@@ -83,10 +84,11 @@ static void report(const struct vr_tracks *tracks, const char *title) {
     struct vram_leak_summary summary = {0};
     struct vram_error error;
     struct sheet sheet = {0};
+    struct vr_writer writer = {.write = put, .user = &sheet};
     vr_error_save(&error);
     vram_status status =
-        vr_leaks_report(tracks, &all, &but, title, asked == 2 ? VRAM_LEAK_JSON : VRAM_LEAK_TEXT,
-                        asked ? put : NULL, &sheet, &summary);
+        vr_leaks_report(tracks, &all, &but, title, asked == 2 ? VRAM_REPORT_JSON : VRAM_REPORT_TEXT,
+                        asked ? &writer : NULL, &summary);
     if (status != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "%s: there is no memory for a report of leaks", title);
     } else if (summary.blocks) {

@@ -7,8 +7,8 @@
 
 #include "core/witness/witness.h"
 
-/* A pool with a track has ended: what is live now is lost. Warns, and writes what the option `leaks` asks
-   for. No lock held; never fails. */
+/* A pool with a track has ended: what is live now is lost. Warns, and writes what the option
+   `leaks` asks for. No lock held; never fails. */
 void vr_leaks_of_pool(struct vr_pool *pool);
 
 /* Sees to it that the exit of the process is reported where the option leak_exit asks for it. */

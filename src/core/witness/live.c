@@ -2,8 +2,8 @@
 /*
  * live.c: the public questions about live blocks (vram/stats.h).
  *
- * A question keeps the object it names, so that its context and with it all tags stay; the tracks of pools
- * that end meanwhile stay until it is answered (track/tracks.h).
+ * A question keeps the object it names, so that its context and with it all tags stay; the tracks
+ * of pools that end meanwhile stay until it is answered (track/tracks.h).
  */
 #include "core/witness/witness.h"
 
@@ -377,19 +377,18 @@ size_t vram_stack_text(uint32_t stack, char *text, size_t text_bytes) {
     return used;
 }
 
-vram_status vram_leaks_write(const vram_live_query *query, vram_leak_format format,
-                             vram_json_write_fn *write, void *user, vram_leak_summary *summary) {
+vram_status vram_leaks_write(const vram_live_query *query, vram_report_format format,
+                             vram_write_fn *write, void *user, vram_leak_summary *summary) {
     static const char operation[] = "vram_leaks_write";
     struct vram_leak_summary full = {.size = sizeof full};
     struct vr_suppressions but;
     struct question question;
+    struct vr_writer writer;
     char path[VR_OPTION_TEXT_MAX];
-    if (!write || (unsigned)format > VRAM_LEAK_JSON) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s",
-                       write ? "there is no such format" : "the function to write with is NULL");
+    vram_status status = vr_writer_begin(&writer, format, write, user, operation);
+    if (status == VRAM_OK && summary) {
+        status = vr_info_give(summary, &full, sizeof full, sizeof full, operation);
     }
-    vram_status status =
-        summary ? vr_info_give(summary, &full, sizeof full, sizeof full, operation) : VRAM_OK;
     if (status == VRAM_OK) {
         status = ask(&question, query, operation);
     }
@@ -400,10 +399,7 @@ vram_status vram_leaks_write(const vram_live_query *query, vram_leak_format form
     status = vr_suppressions_read(path, &but, operation);
     if (status == VRAM_OK) {
         status = vr_leaks_report(&question.tracks, &question.filter, &but, "live blocks", format,
-                                 write, user, &full);
-        if (status == VRAM_ERR_IO) {
-            status = vr_fail(status, operation, "what is to take the report refused it");
-        }
+                                 &writer, &full);
         vr_suppressions_free(&but);
     }
     answered(&question);

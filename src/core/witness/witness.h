@@ -3,13 +3,13 @@
  * witness.h: the one door through which a pool tells of its blocks: to the tracker (track/track.h),
  * and through it to whoever listens to events (track/event.h).
  *
- *  (1) A pool tells from its creation on or never: `track` is there or NULL. The hit path of a pool that does
- *      not tell is what it would be without all this: caches of pools that do are never a thread's
- *      recent cache, so only the ways behind the hit path ever look (pool.c).
- *  (2) A record is prepared before the request looks for a block (vr_witness_ask), outside caches, where memory
- *      can be asked for. Its block gets it while it is the caller's and not live yet; a free takes it away
- *      between the claim and the moment others can have the block. So a block that is live has one record,
- *      whatever threads free it, and however often.
+ *  (1) A pool tells from its creation on or never: `track` is there or NULL. The hit path of a pool
+ *      that does not tell is what it would be without all this: caches of pools that do are never a
+ *      thread's recent cache, so only the ways behind the hit path ever look (pool.c).
+ *  (2) A record is prepared before the request looks for a block (vr_witness_ask), outside caches,
+ *      where memory can be asked for. Its block gets it while it is the caller's and not live yet;
+ *      a free takes it away between the claim and the moment others can have the block. So a block
+ *      that is live has one record, whatever threads free it, and however often.
  *  (3) Nothing here fails a call: what gets no memory is counted as lost.
  */
 #ifndef VR_WITNESS_H
@@ -20,7 +20,8 @@
 #include "track/event.h"
 #include "track/track.h"
 
-/* A new pool: decides whether it tells, by its limits' `tracking` and by whether somebody listens. */
+/* A new pool: decides whether it tells, by its limits' `tracking` and by whether somebody
+   listens. */
 void vr_witness_begin(struct vr_pool *pool);
 /* Its end, once: what is live then is lost to the program. No lock held. */
 void vr_witness_end(struct vr_pool *pool);

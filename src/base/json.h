@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * json.h: the JSON writer of the library's reports.
+ *
+ * Allocates nothing, escapes everything (invalid UTF-8 becomes U+FFFD), and cannot produce
+ * malformed JSON. A mistake of ours (a value without a key inside an object, more than 32 levels,
+ * an unbalanced end) stops the output, and the document's end reports it.
+ *
+ * src/model/json_reader.h reads JSON; the command has a writer of its own, cli/json_out.h.
+ */
+#ifndef VR_JSON_H
+#define VR_JSON_H
+
+#include "base/writer.h"
+
+#define VR_JSON_LEVELS_MAX 32
+
+struct vr_json {
+    struct vr_writer *writer;
+    uint32_t depth;       /* open objects and arrays */
+    uint32_t object_bits; /* bit d: level d is an object */
+    uint32_t filled_bits; /* bit d: level d has an element already */
+    bool done;            /* the one top value is complete */
+    const char *mistake;  /* the first one, for the error's text; NULL: none */
+};
+
+/* Line breaks and two spaces a level. */
+void vr_json_document_begin(struct vr_json *json, struct vr_writer *writer);
+
+/* The line break behind it. VRAM_ERR_IO if the callback refused, VRAM_ERR_INVALID after a
+   mistake. */
+vram_status vr_json_document_end(struct vr_json *json, const char *operation);
+
+/* Elements. `key` is the name inside an object, and NULL inside an array and at the top. */
+void vr_json_object_begin(struct vr_json *json, const char *key);
+void vr_json_object_end(struct vr_json *json);
+void vr_json_array_begin(struct vr_json *json, const char *key);
+void vr_json_array_end(struct vr_json *json);
+
+/* A string; NULL writes null. */
+void vr_json_text(struct vr_json *json, const char *key, const char *text);
+void vr_json_unsigned(struct vr_json *json, const char *key, uint64_t value);
+/* The shortest text that reads back the same; null if it is not finite. */
+void vr_json_number(struct vr_json *json, const char *key, double value);
+/* The number if it is known, else null. */
+void vr_json_value(struct vr_json *json, const char *key, vram_value value);
+
+#endif

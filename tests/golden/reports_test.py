@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""reports_test.py TEST...: the JSON reports that unit tests write are valid by docs/schema.
+
+Each test writes its reports into the folder that REPORT_JSON names. Each report is also spoilt in every object, and the
+schema must notice. Exit code 77 (skipped) without jsonschema.
+"""
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import schema_test
+
+EXPECTED = {"vram.leaks/1", "vram.named/1", "vram.transfers/1"}
+
+
+def check(path):
+    with open(path, encoding="utf-8") as stream:
+        document = json.load(stream, object_pairs_hook=schema_test.no_repeats)
+    validator = schema_test.schema_of(document["schema"])
+    validator.validate(document)
+    for what, wrong in schema_test.spoilt(document):
+        assert not validator.is_valid(wrong), f"{document['schema']}: the schema accepts {what}"
+    return document["schema"]
+
+
+def main(tests):
+    with tempfile.TemporaryDirectory() as folder:
+        for test in tests:
+            done = subprocess.run([test], env=dict(os.environ, REPORT_JSON=folder), capture_output=True, text=True,
+                                  timeout=120, check=False)
+            assert done.returncode == 0, done.stdout
+        found = {check(path) for path in glob.glob(os.path.join(folder, "*.json"))}
+    assert found == EXPECTED, f"reports of {sorted(found)} alone"
+    print(f"{len(found)} reports")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
