@@ -76,7 +76,7 @@ void *vr_arena_alloc(struct vr_arena *arena, size_t bytes, size_t align, const c
     }
     uint64_t most; /* wherever the chunk lies, an aligned object fits into this */
     if (!vr_add(bytes, align + sizeof(struct vr_arena_chunk), &most)) {
-        vr_fail(VRAM_ERR_OVERFLOW, operation, "no size for %zu bytes of bookkeeping", bytes);
+        vr_fail_in(VRAM_ERR_OVERFLOW, operation, "no size for %zu bytes of bookkeeping", bytes);
         return NULL;
     }
     most -= sizeof(struct vr_arena_chunk);

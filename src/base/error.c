@@ -14,6 +14,8 @@ static const vram_error no_error = {VRAM_OK, "", "", 0, ""};
 
 static _Thread_local vram_error record = {VRAM_OK, "", "", 0, ""};
 
+_Thread_local const char *vr_operation_inside __attribute__((tls_model("initial-exec"))) = "";
+
 const vram_error *vr_error_get(void) {
     return &record;
 }

@@ -112,8 +112,8 @@ static vram_status chunk_ensure(void) {
     uint64_t bytes = 0;
     void *pages = NULL;
     if (slots_used >= slot_limit) {
-        return vr_fail(VRAM_ERR_LIMIT, "vr_handle_publish", "all %u handles are in use",
-                       (unsigned)slot_limit);
+        return vr_fail_in(VRAM_ERR_LIMIT, "vr_handle_publish", "all %u handles are in use",
+                          (unsigned)slot_limit);
     }
     if (slot_at(slots_used)) {
         return VRAM_OK;
@@ -280,22 +280,22 @@ bool vr_handle_was(enum vr_kind kind, const void *handle) {
     return word != 0 && (WORD_ISSUED(word) != number_generation(number) || !(word & WORD_LIVE));
 }
 
-vram_status vr_handle_error(enum vr_kind kind, const void *handle, const char *operation) {
+vram_status vr_handle_error(enum vr_kind kind, const void *handle) {
     assert(kind > 0 && kind < VR_KIND_COUNT);
     uint64_t number = (uintptr_t)handle;
     const char *name = kind_names[kind];
     if (number == 0) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s: the %s is NULL", operation, name);
+        return vr_fail(VRAM_ERR_INVALID, "%s: the %s is NULL", vr_operation(), name);
     }
     if (vr_handle_was(kind, handle)) {
-        return vr_fail(VRAM_ERR_STALE, operation, "%s: the %s was destroyed", operation, name);
+        return vr_fail(VRAM_ERR_STALE, "%s: the %s was destroyed", vr_operation(), name);
     }
     unsigned other = number_kind(number);
     if (other != (unsigned)kind && word_if_issued(number)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s: a %s was given where a %s belongs",
-                       operation, kind_names[other], name);
+        return vr_fail(VRAM_ERR_INVALID, "%s: a %s was given where a %s belongs", vr_operation(),
+                       kind_names[other], name);
     }
-    return vr_fail(VRAM_ERR_INVALID, operation, "%s: what was given is no %s", operation, name);
+    return vr_fail(VRAM_ERR_INVALID, "%s: what was given is no %s", vr_operation(), name);
 }
 
 uint64_t vr_handle_live(unsigned kind) {

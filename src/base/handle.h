@@ -106,7 +106,7 @@ bool vr_handle_was(enum vr_kind kind, const void *handle);
 
 /* Records why a pin failed: VRAM_ERR_INVALID for NULL and what never was a handle of this kind,
    VRAM_ERR_STALE for what was. */
-vram_status vr_handle_error(enum vr_kind kind, const void *handle, const char *operation);
+vram_status vr_handle_error(enum vr_kind kind, const void *handle);
 
 /* Live handles of a kind, those published and not retired; 0: of all kinds. */
 uint64_t vr_handle_live(unsigned kind);

@@ -185,8 +185,8 @@ vram_status vr_json_document_end(struct vr_json *json, const char *operation) {
     put_text(json, json->mistake ? "" : "\n");
     vram_status status = vr_writer_end(json->writer, operation);
     if (status == VRAM_OK && json->mistake) {
-        status =
-            vr_fail(VRAM_ERR_INVALID, operation, "the document is incomplete: %s", json->mistake);
+        status = vr_fail_in(VRAM_ERR_INVALID, operation, "the document is incomplete: %s",
+                            json->mistake);
     }
     return status;
 }

@@ -86,9 +86,9 @@ static void leave(void) {
 }
 
 vram_status vram_host_allocator_set(const vram_host_allocator *replacement) {
-    const char *operation = "vram_host_allocator_set";
+    VR_CALL;
     if (replacement && (!replacement->alloc || !replacement->resize || !replacement->free)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the allocator lacks a function: set alloc, resize and free");
     }
     uint64_t none = 0;
@@ -100,7 +100,7 @@ vram_status vram_host_allocator_set(const vram_host_allocator *replacement) {
     }
     vr_mutex_unlock(&replacing);
     if (!idle) {
-        return vr_fail(VRAM_ERR_BUSY, operation,
+        return vr_fail(VRAM_ERR_BUSY,
                        "the library holds memory; set the allocator before the first context or "
                        "after the last");
     }
@@ -167,20 +167,20 @@ static bool block_bytes(size_t count, size_t bytes, size_t *block) {
 static bool admitted(size_t count, size_t bytes, const char *operation, size_t *block) {
     bool fails = planned_failure();
     if (!block_bytes(count, bytes, block)) {
-        vr_fail(VRAM_ERR_HOST_MEMORY, operation, "%zu times %zu bytes are more than memory can be",
-                count, bytes);
+        vr_fail_in(VRAM_ERR_HOST_MEMORY, operation,
+                   "%zu times %zu bytes are more than memory can be", count, bytes);
         return false;
     }
     if (fails) {
-        vr_fail(VRAM_ERR_HOST_MEMORY, operation, "a planned failure of %zu bytes of host memory",
-                *block);
+        vr_fail_in(VRAM_ERR_HOST_MEMORY, operation, "a planned failure of %zu bytes of host memory",
+                   *block);
         return false;
     }
     return true;
 }
 
 static void *refused(size_t block, const char *operation) {
-    vr_fail(VRAM_ERR_HOST_MEMORY, operation, "cannot get %zu bytes of host memory", block);
+    vr_fail_in(VRAM_ERR_HOST_MEMORY, operation, "cannot get %zu bytes of host memory", block);
     return NULL;
 }
 

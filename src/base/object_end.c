@@ -10,15 +10,14 @@
 
 #include "base/error.h"
 
-vram_status vr_end_enter(enum vr_kind kind, const void *handle, const char *operation,
-                         void **object) {
+vram_status vr_end_enter(enum vr_kind kind, const void *handle, void **object) {
     *object = NULL;
     if (!handle || vr_exiting()) {
         return VRAM_OK;
     }
     struct vr_object *found = vr_handle_pin(kind, handle);
     if (!found) {
-        return vr_handle_error(kind, handle, operation);
+        return vr_handle_error(kind, handle);
     }
     if (vr_forked(found)) {
         vr_handle_retire(
@@ -38,16 +37,16 @@ bool vr_object_end(struct vr_object *object, vr_end_fn *end, vram_status *status
     return true;
 }
 
-vram_status vr_object_destroy(enum vr_kind kind, const void *handle, const char *operation,
-                              vr_end_fn *end, const char *already) {
+vram_status vr_object_destroy(enum vr_kind kind, const void *handle, vr_end_fn *end,
+                              const char *already) {
     void *object;
-    vram_status status = vr_end_enter(kind, handle, operation, &object);
+    vram_status status = vr_end_enter(kind, handle, &object);
     if (!object) {
         return status;
     }
     if (!vr_object_end(object, end, &status)) {
-        status = already ? vr_fail(VRAM_ERR_STALE, operation, "%s already", already)
-                         : vr_handle_error(kind, handle, operation);
+        status = already ? vr_fail(VRAM_ERR_STALE, "%s already", already)
+                         : vr_handle_error(kind, handle);
     }
     vr_leave(object);
     return status;

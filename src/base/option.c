@@ -361,14 +361,14 @@ const vram_option_info *vram_option_at(size_t index) {
 /* The option, or VR_OPTION_COUNT with VRAM_ERR_INVALID and a suggestion recorded. */
 static enum vr_option find_named(const char *name, const char *operation) {
     if (!name) {
-        vr_fail(VRAM_ERR_INVALID, operation, "the name is NULL");
+        vr_fail_in(VRAM_ERR_INVALID, operation, "the name is NULL");
         return VR_OPTION_COUNT;
     }
     enum vr_option option = find(name, strlen(name));
     if (option == VR_OPTION_COUNT) {
         char mend[WHY_BYTES];
         suggest(name, strlen(name), mend, sizeof mend);
-        vr_fail(VRAM_ERR_INVALID, operation, "no option is called \"%.40s\"; %s", name, mend);
+        vr_fail_in(VRAM_ERR_INVALID, operation, "no option is called \"%.40s\"; %s", name, mend);
     }
     return option;
 }
@@ -381,8 +381,8 @@ static bool above_ceiling(enum vr_option option, uint64_t number) {
 }
 
 vram_status vram_option_set(const char *name, const char *text) {
-    const char *operation = "vram_option_set";
-    enum vr_option option = find_named(name, operation);
+    VR_CALL;
+    enum vr_option option = find_named(name, vr_operation());
     vram_status status = VRAM_OK;
     uint64_t number = 0;
     char why[WHY_BYTES];
@@ -391,7 +391,7 @@ vram_status vram_option_set(const char *name, const char *text) {
     }
     if (text &&
         !vr_option_value_read(&rows[option], choices_of[option], text, &number, why, sizeof why)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s: %s", name, why);
+        return vr_fail(VRAM_ERR_INVALID, "%s: %s", name, why);
     }
     open_table();
     if (!text) {
@@ -399,7 +399,7 @@ vram_status vram_option_set(const char *name, const char *text) {
     } else if (!above_ceiling(option, number)) {
         put(&table.api[option], number, text);
     } else {
-        status = vr_fail(VRAM_ERR_LIMIT, operation,
+        status = vr_fail(VRAM_ERR_LIMIT,
                          "%s: \"%.40s\" is above the environment's limit; at most %s is accepted",
                          name, text, table.environment[option].text);
     }

@@ -35,31 +35,29 @@ bool vr_forked(const struct vr_object *object) {
     return object->process != vr_os_process_generation();
 }
 
-vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operation, void **object) {
+vram_status vr_enter(enum vr_kind kind, const void *handle, void **object) {
     if (vr_exiting()) {
-        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the process is exiting");
+        return vr_fail(VRAM_ERR_SHUTDOWN, "the process is exiting");
     }
     struct vr_object *found = vr_handle_pin(kind, handle);
     if (!found) {
-        return vr_handle_error(kind, handle, operation);
+        return vr_handle_error(kind, handle);
     }
     if (vr_forked(found)) {
         /* A live handle has its owner's reference, which nobody drops in the child: no destructor
            of the parent's ever runs here. */
         vr_leave(found);
-        return vr_fail(VRAM_ERR_FORKED, operation,
+        return vr_fail(VRAM_ERR_FORKED,
                        "the context belongs to the parent process; create one in this process");
     }
     *object = found;
     return VRAM_OK;
 }
 
-vram_status vr_stale_if_ended(enum vr_kind kind, uint64_t handle, vram_status status,
-                              const char *operation) {
+vram_status vr_stale_if_ended(enum vr_kind kind, uint64_t handle, vram_status status) {
     const void *number = (const void *)(uintptr_t)handle;
-    return status == VRAM_ERR_INVALID && vr_handle_was(kind, number)
-               ? vr_handle_error(kind, number, operation)
-               : status;
+    return status == VRAM_ERR_INVALID && vr_handle_was(kind, number) ? vr_handle_error(kind, number)
+                                                                     : status;
 }
 
 void vr_leave(void *object) {

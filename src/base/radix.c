@@ -206,7 +206,7 @@ static vram_status insert_locked(struct vr_radix *radix, struct span span, void 
     struct vr_radix_node *spares = NULL;
     unsigned needed = root ? 0 : 1;
     if (!span_is_free(root, 0, span, &needed)) {
-        return vr_fail(VRAM_ERR_BUSY, "vr_radix_insert", "a part of 0x%llx..0x%llx is mapped",
+        return vr_fail(VRAM_ERR_BUSY, "a part of 0x%llx..0x%llx is mapped",
                        (unsigned long long)span.first, (unsigned long long)span.last);
     }
     if (!spares_take(needed, &spares)) {
@@ -269,9 +269,8 @@ static vram_status remove_locked(struct vr_radix *radix, struct span span, const
     bool more = (span.first != 0 && vr_radix_find(radix, span.first - 1) == record) ||
                 (span.last != UINT64_MAX && vr_radix_find(radix, span.last + 1) == record);
     if (!root || more || !span_holds(root, 0, span, record_slot(record))) {
-        return vr_fail(VRAM_ERR_INVALID, "vr_radix_remove",
-                       "0x%llx..0x%llx was not mapped as one range", (unsigned long long)span.first,
-                       (unsigned long long)span.last);
+        return vr_fail(VRAM_ERR_INVALID, "0x%llx..0x%llx was not mapped as one range",
+                       (unsigned long long)span.first, (unsigned long long)span.last);
     }
     span_clear(root, 0, span);
     return VRAM_OK;
@@ -285,9 +284,10 @@ static bool span_make(uint64_t base, uint64_t bytes, struct span *span) {
 }
 
 vram_status vr_radix_insert(struct vr_radix *radix, uint64_t base, uint64_t bytes, void *record) {
+    VR_CALL;
     struct span span;
     if (!record || is_record(record) || !span_make(base, bytes, &span)) {
-        return vr_fail(VRAM_ERR_INVALID, "vr_radix_insert", "%llu bytes at 0x%llx are no range",
+        return vr_fail(VRAM_ERR_INVALID, "%llu bytes at 0x%llx are no range",
                        (unsigned long long)bytes, (unsigned long long)base);
     }
     vr_mutex_lock(&radix->lock);
@@ -298,9 +298,10 @@ vram_status vr_radix_insert(struct vr_radix *radix, uint64_t base, uint64_t byte
 
 vram_status vr_radix_remove(struct vr_radix *radix, uint64_t base, uint64_t bytes,
                             const void *record) {
+    VR_CALL;
     struct span span;
     if (!record || !span_make(base, bytes, &span)) {
-        return vr_fail(VRAM_ERR_INVALID, "vr_radix_remove", "%llu bytes at 0x%llx are no range",
+        return vr_fail(VRAM_ERR_INVALID, "%llu bytes at 0x%llx are no range",
                        (unsigned long long)bytes, (unsigned long long)base);
     }
     vr_mutex_lock(&radix->lock);

@@ -140,18 +140,17 @@ vram_status vr_size_read(const char *text, uint64_t *bytes) {
 }
 
 vram_status vram_size_parse(const char *text, uint64_t *bytes) {
-    const char *operation = "vram_size_parse";
+    VR_CALL;
     if (!text || !bytes) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s is NULL", text ? "bytes" : "text");
+        return vr_fail(VRAM_ERR_INVALID, "%s is NULL", text ? "bytes" : "text");
     }
     vram_status status = vr_size_read(text, bytes);
     if (status == VRAM_ERR_OVERFLOW) {
-        return vr_fail(status, operation, "\"%.40s\" does not fit in 64 bits", text);
+        return vr_fail(status, "\"%.40s\" does not fit in 64 bits", text);
     }
     if (status != VRAM_OK) {
-        return vr_fail(status, operation,
-                       "\"%.40s\" is no size; write bytes, or a unit as in 64K, 1.5GiB, 2 MB",
-                       text);
+        return vr_fail(
+            status, "\"%.40s\" is no size; write bytes, or a unit as in 64K, 1.5GiB, 2 MB", text);
     }
     return VRAM_OK;
 }

@@ -4,15 +4,14 @@
 
 #include "base/error.h"
 
-vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest,
-                         const char *operation) {
+vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest) {
     size_t size;
     if (!to) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the struct to fill is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the struct to fill is NULL");
     }
     memcpy(&size, to, sizeof size);
     if (size < oldest || size > (1u << 16)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the struct's size field is %zu; set it to sizeof the struct (%zu)", size,
                        bytes);
     }
@@ -24,7 +23,7 @@ vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest
     return VRAM_OK;
 }
 
-vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation) {
+vram_status vr_options_take(void *to, size_t bytes, const void *from) {
     memset(to, 0, bytes);
     if (!from) {
         return VRAM_OK;
@@ -32,12 +31,12 @@ vram_status vr_options_take(void *to, size_t bytes, const void *from, const char
     size_t size;
     memcpy(&size, from, sizeof size);
     if (size < sizeof size || size > (1u << 16)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the options' size field is %zu; set it to sizeof the struct (%zu)", size,
                        bytes);
     }
     if (!vr_tail_is_zero(from, bytes)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the options have %zu bytes, of which this version knows %zu, and what lies "
                        "behind these is not 0: it asks for something that is not known here",
                        size, bytes);

@@ -26,11 +26,10 @@ static inline bool vr_tail_is_zero(const void *from, size_t bytes) {
 
 /* Copies min(size) bytes of an info struct that the caller's header may know shorter or longer.
    VRAM_ERR_INVALID for NULL and for sizes no version had. */
-vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest,
-                         const char *operation);
+vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest);
 /* Reads an option struct of any version into `to`, which is zeroed first. VRAM_ERR_INVALID for a
    size that no version had, and for a longer struct with a non-zero byte behind the known
    fields. */
-vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation);
+vram_status vr_options_take(void *to, size_t bytes, const void *from);
 
 #endif

@@ -13,18 +13,18 @@
 vram_status vr_writer_begin(struct vr_writer *writer, vram_report_format format,
                             vram_write_fn *write, void *user, const char *operation) {
     if (!write) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the function to write with is NULL");
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "the function to write with is NULL");
     }
     if ((unsigned)format > VRAM_REPORT_JSON) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there is no report format %d", (int)format);
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "there is no report format %d", (int)format);
     }
     *writer = (struct vr_writer){.write = write, .user = user};
     return VRAM_OK;
 }
 
 vram_status vr_writer_end(const struct vr_writer *writer, const char *operation) {
-    return writer->refused ? vr_fail(VRAM_ERR_IO, operation,
-                                     "the write callback refused; the report is cut short")
+    return writer->refused ? vr_fail_in(VRAM_ERR_IO, operation,
+                                        "the write callback refused; the report is cut short")
                            : VRAM_OK;
 }
 

@@ -62,6 +62,7 @@ static struct job *next(struct vr_scheduler *scheduler, bool *stopping) {
 }
 
 static void serve(void *argument) {
+    VR_OPERATION("vram_matmul_start");
     struct vr_scheduler *scheduler = argument;
     struct vr_background *background = scheduler->background;
     uint64_t handle = scheduler->object.handle;
@@ -73,9 +74,9 @@ static void serve(void *argument) {
     while ((job = next(scheduler, &stopping))) {
         vram_status status;
         if (stopping) {
-            status = vr_fail(VRAM_ERR_SHUTDOWN, "vram_matmul_start", "the scheduler has ended");
+            status = vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended");
         } else {
-            status = vr_products_run(scheduler, &job->product, 1, "vram_matmul_start");
+            status = vr_products_run(scheduler, &job->product, 1);
         }
         finish(scheduler, job, status);
     }
@@ -86,17 +87,17 @@ static void serve(void *argument) {
 
 /* Makes the list if there is none. A scheduler that has ended gets none, since nothing would stop
    its threads. */
-static vram_status prepare(struct vr_scheduler *scheduler, const char *operation) {
+static vram_status prepare(struct vr_scheduler *scheduler) {
     vr_mutex_lock(&scheduler->lock);
     bool made = scheduler->background != NULL, ended = scheduler->ended;
     vr_mutex_unlock(&scheduler->lock);
     if (ended) {
-        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the scheduler has ended");
+        return vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended");
     }
     if (made) {
         return VRAM_OK;
     }
-    struct vr_background *background = vr_mem_alloc(1, sizeof *background, operation);
+    struct vr_background *background = vr_mem_alloc(1, sizeof *background, vr_operation());
     if (!background) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -117,7 +118,7 @@ static vram_status prepare(struct vr_scheduler *scheduler, const char *operation
         vr_cond_destroy(&background->changed);
         vr_mem_free(background);
     }
-    return ended ? vr_fail(VRAM_ERR_SHUTDOWN, operation, "the scheduler has ended") : VRAM_OK;
+    return ended ? vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended") : VRAM_OK;
 }
 
 /* Starts a thread unless one is idle or all are running. The lock is held during the system call,
@@ -157,38 +158,36 @@ static bool add(struct vr_scheduler *scheduler, struct job *job) {
     return open;
 }
 
-static vram_status begin(struct vr_scheduler *scheduler, struct job *job, const char *operation,
-                         vram_async *async) {
-    vram_status status = prepare(scheduler, operation);
+static vram_status begin(struct vr_scheduler *scheduler, struct job *job, vram_async *async) {
+    vram_status status = prepare(scheduler);
     if (status == VRAM_OK) {
         status = see_to_threads(scheduler);
     }
     if (status == VRAM_OK) {
         status = vr_in_operation(
-            vram_async_begin(scheduler->device, operation, async, &job->record), operation);
+            vram_async_begin(scheduler->device, vr_operation(), async, &job->record));
     }
     return status;
 }
 
 vram_status vram_matmul_start(vram_scheduler *handle, const vram_matmul *product,
                               vram_async *async) {
-    static const char operation[] = "vram_matmul_start";
+    VR_CALL;
     struct vr_scheduler *scheduler;
     vram_async made;
     void *entered;
     if (!async) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the handle is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     scheduler = entered;
-    struct job *job = vr_mem_alloc(1, sizeof *job, operation);
-    status =
-        job ? vr_product_take(scheduler, product, operation, &job->product) : VRAM_ERR_HOST_MEMORY;
+    struct job *job = vr_mem_alloc(1, sizeof *job, vr_operation());
+    status = job ? vr_product_take(scheduler, product, &job->product) : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
-        status = begin(scheduler, job, operation, &made);
+        status = begin(scheduler, job, &made);
     }
     if (status != VRAM_OK) {
         if (job) {
@@ -198,8 +197,7 @@ vram_status vram_matmul_start(vram_scheduler *handle, const vram_matmul *product
     } else {
         vr_tally(&scheduler->tally.pending, 1);
         if (!add(scheduler, job)) {
-            finish(scheduler, job,
-                   vr_fail(VRAM_ERR_SHUTDOWN, operation, "the scheduler has ended"));
+            finish(scheduler, job, vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended"));
         }
         *async = made;
     }

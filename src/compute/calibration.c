@@ -26,7 +26,6 @@ struct trial {
     struct vr_scheduler *scheduler;
     float *host; /* COPY_BYTES of zeros */
     uint64_t device_side;
-    const char *operation;
 };
 
 /* Seconds of one product of zeros with sides of `side`. */
@@ -50,7 +49,7 @@ static vram_status product_time(const struct trial *trial, uint64_t side, vram_p
     *seconds = 0;
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t begin = vr_clock_now();
-        vram_status status = vr_products_run(trial->scheduler, &product, 1, trial->operation);
+        vram_status status = vr_products_run(trial->scheduler, &product, 1);
         if (status != VRAM_OK) {
             return status;
         }
@@ -111,14 +110,13 @@ static vram_status measure(const struct trial *trial, vram_addr addr,
     return status;
 }
 
-static vram_status calibrate(struct vr_scheduler *scheduler, const char *operation,
-                             struct vram_calibration *rates) {
-    struct trial trial = {.scheduler = scheduler, .operation = operation, .device_side = 1024};
+static vram_status calibrate(struct vr_scheduler *scheduler, struct vram_calibration *rates) {
+    struct trial trial = {.scheduler = scheduler, .device_side = 1024};
     vram_addr addr;
     if (scheduler->info.kind == VRAM_DEVICE_CPU) {
         trial.device_side = CPU_SIDE;
     }
-    trial.host = vr_scratch_alloc(1, COPY_BYTES, operation);
+    trial.host = vr_scratch_alloc(1, COPY_BYTES);
     if (!trial.host) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -132,12 +130,11 @@ static vram_status calibrate(struct vr_scheduler *scheduler, const char *operati
 }
 
 /* What was measured before, or now. */
-static vram_status find_rates(struct vr_scheduler *scheduler, const char *operation,
-                              struct vram_calibration *rates) {
+static vram_status find_rates(struct vr_scheduler *scheduler, struct vram_calibration *rates) {
     struct vr_arithmetic *arithmetic;
     struct vr_calibration_place place;
     if (scheduler->info.kind == VRAM_DEVICE_SIMULATED) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "a simulated device has a time of its own");
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "a simulated device has a time of its own");
     }
     vram_status status = vr_scheduler_arithmetic(scheduler, &arithmetic);
     if (status != VRAM_OK) {
@@ -147,7 +144,7 @@ static vram_status find_rates(struct vr_scheduler *scheduler, const char *operat
     if (kept && vr_calibration_read(&place, rates)) {
         return VRAM_OK;
     }
-    status = calibrate(scheduler, operation, rates);
+    status = calibrate(scheduler, rates);
     if (status == VRAM_OK) {
         vr_calibration_round(rates);
         if (kept) {
@@ -158,9 +155,9 @@ static vram_status find_rates(struct vr_scheduler *scheduler, const char *operat
 }
 
 vram_status vram_scheduler_calibrate(vram_scheduler *handle, vram_calibration *calibration) {
-    static const char operation[] = "vram_scheduler_calibrate";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -169,10 +166,10 @@ vram_status vram_scheduler_calibrate(vram_scheduler *handle, vram_calibration *c
     struct vram_calibration rates = scheduler->rates;
     vr_mutex_unlock(&scheduler->lock);
     if (!rates.size) {
-        status = vr_scheduler_stale(scheduler, find_rates(scheduler, operation, &rates), operation);
+        status = vr_scheduler_stale(scheduler, find_rates(scheduler, &rates));
     }
     if (status == VRAM_OK && calibration) {
-        status = vr_info_give(calibration, &rates, sizeof rates, sizeof rates, operation);
+        status = vr_info_give(calibration, &rates, sizeof rates, sizeof rates);
     }
     if (status == VRAM_OK) {
         vr_mutex_lock(&scheduler->lock);

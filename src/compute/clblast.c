@@ -93,19 +93,20 @@ static void close_library(struct vr_arithmetic *arithmetic) {
 }
 
 static vram_status open_clblast(struct vr_arithmetic *arithmetic) {
+    VR_OPERATION("CLBlastSgemm");
     static const char *const names[] = {"libclblast.so.1", NULL};
     char path[VR_SETTING_MAX];
     const char *const chosen[] = {path, NULL};
     vr_setting_text("clblast_library", path);
     if (strcmp(path, "none") == 0 || !(arithmetic->info.caps & VRAM_CAP_HANDLES) ||
         (!*path && arithmetic->info.kind != VRAM_DEVICE_GPU)) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen", "CLBlast is not for this device");
+        return vr_fail_in(VRAM_ERR_UNSUPPORTED, "dlopen", "CLBlast is not for this device");
     }
     vram_status status = vr_kernel_open(arithmetic);
     if (status != VRAM_OK) {
         return status;
     }
-    struct clblast *clblast = vr_mem_alloc(1, sizeof *clblast, "CLBlastSgemm");
+    struct clblast *clblast = vr_mem_alloc(1, sizeof *clblast, vr_operation());
     if (!clblast) {
         return VRAM_ERR_HOST_MEMORY;
     }

@@ -252,10 +252,10 @@ static vram_status same_driver(const struct cublas *cublas) {
                                          sizeof driver_symbols / sizeof driver_symbols[0], &unused);
     bool same = status == VRAM_OK && found.native == cublas->driver.native;
     vr_library_close(&found);
-    return same || status != VRAM_OK
-               ? status
-               : vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen", "cuBLAS works with %s, the device with %s",
-                         DRIVER, cublas->driver.name);
+    return same || status != VRAM_OK ? status
+                                     : vr_fail_in(VRAM_ERR_UNSUPPORTED, "dlopen",
+                                                  "cuBLAS works with %s, the device with %s",
+                                                  DRIVER, cublas->driver.name);
 }
 
 static vram_status open_libraries(struct cublas *cublas, const char *path) {
@@ -269,8 +269,8 @@ static vram_status open_libraries(struct cublas *cublas, const char *path) {
         vr_library_open(&cublas->driver, "cuda", of_driver, driver_symbols,
                         sizeof driver_symbols / sizeof driver_symbols[0], &cublas->cuda);
     if (status == VRAM_OK && !*path && !cublas->cuda.export_table) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen",
-                       "%s is not the driver that cuBLAS works with", cublas->driver.name);
+        return vr_fail_in(VRAM_ERR_UNSUPPORTED, "dlopen",
+                          "%s is not the driver that cuBLAS works with", cublas->driver.name);
     }
     if (status == VRAM_OK) {
         status = same_driver(cublas);
@@ -283,12 +283,13 @@ static vram_status open_libraries(struct cublas *cublas, const char *path) {
 }
 
 static vram_status open_cublas(struct vr_arithmetic *arithmetic) {
+    VR_OPERATION("cublasCreate");
     char path[VR_SETTING_MAX];
     vr_setting_text("cublas_library", path);
     if (strcmp(path, "none") == 0) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen", "cublas_library is none");
+        return vr_fail_in(VRAM_ERR_UNSUPPORTED, "dlopen", "cublas_library is none");
     }
-    struct cublas *cublas = vr_mem_alloc(1, sizeof *cublas, "cublasCreate");
+    struct cublas *cublas = vr_mem_alloc(1, sizeof *cublas, vr_operation());
     if (!cublas) {
         return VRAM_ERR_HOST_MEMORY;
     }

@@ -31,7 +31,8 @@ const char *vram_reason_text(vram_reason reason) {
 /* ----------------------------------------------------------- who computes there */
 
 static vram_status open_arithmetic(struct vr_scheduler *scheduler, struct vr_arithmetic **out) {
-    struct vr_arithmetic *made = vr_mem_alloc(1, sizeof *made, "vram_scheduler");
+    VR_OPERATION("vram_scheduler");
+    struct vr_arithmetic *made = vr_mem_alloc(1, sizeof *made, vr_operation());
     if (!made) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -236,7 +237,7 @@ static vram_status look_there(struct vr_scheduler *scheduler, const struct vr_pr
 
 vram_status vr_decide(struct vr_scheduler *scheduler, const struct vr_product *product,
                       struct vram_matmul_plan *plan) {
-    static const char operation[] = "vram_matmul_run";
+    VR_OPERATION("vram_matmul_run");
     bool asked = product->place == VRAM_PLACE_DEVICE, can;
     vram_reason reason = VRAM_REASON_ASKED;
     if (product->place == VRAM_PLACE_CPU) {
@@ -267,7 +268,7 @@ vram_status vr_decide(struct vr_scheduler *scheduler, const struct vr_product *p
     }
     if (asked) {
         struct vr_arithmetic *arithmetic = vr_load(&scheduler->arithmetic, VR_ACQUIRE);
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "nothing here computes such a product on %s device %u: %s",
                        scheduler->info.backend, scheduler->info.backend_index,
                        arithmetic->provider ? "type or size" : arithmetic->name);

@@ -17,18 +17,16 @@ enum { PARTS_MAX = 16 };
 
 /* --------------------------------------------------------------------- checking */
 
-static vram_status mismatch(const char *what, uint64_t given, uint64_t rows, uint64_t columns,
-                            const char *operation) {
-    return vr_fail(VRAM_ERR_INVALID, operation,
-                   "%s %llu numbers, and a shape of %llu x %llu needs %llu", what,
+static vram_status mismatch(const char *what, uint64_t given, uint64_t rows, uint64_t columns) {
+    return vr_fail(VRAM_ERR_INVALID, "%s %llu numbers, and a shape of %llu x %llu needs %llu", what,
                    (unsigned long long)given, (unsigned long long)rows, (unsigned long long)columns,
                    (unsigned long long)(rows * columns));
 }
 
-static vram_status check_sizes(const struct vram_distance *distance, const char *operation) {
+static vram_status check_sizes(const struct vram_distance *distance) {
     uint64_t q, c, all;
     if (!distance->queries || !distance->vectors || !distance->dim) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "%llu queries and %llu vectors of %llu numbers: none may be 0",
                        (unsigned long long)distance->queries, (unsigned long long)distance->vectors,
                        (unsigned long long)distance->dim);
@@ -37,57 +35,55 @@ static vram_status check_sizes(const struct vram_distance *distance, const char 
         !vr_mul(distance->vectors, distance->dim, &c) ||
         !vr_mul(distance->queries, distance->vectors, &all) || q > SIZE_MAX / 16 ||
         c > SIZE_MAX / 16 || all > SIZE_MAX / 16) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation,
+        return vr_fail(VRAM_ERR_OVERFLOW,
                        "%llu queries and %llu vectors of %llu numbers do not fit into 64 bits",
                        (unsigned long long)distance->queries, (unsigned long long)distance->vectors,
                        (unsigned long long)distance->dim);
     }
     if (!distance->query || !distance->corpus) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the queries or the corpus are NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the queries or the corpus are NULL");
     }
     if (distance->query_elements && distance->query_elements != q) {
         return mismatch("the queries have", distance->query_elements, distance->queries,
-                        distance->dim, operation);
+                        distance->dim);
     }
     if (distance->corpus_elements && distance->corpus_elements != c) {
         return mismatch("the corpus has", distance->corpus_elements, distance->vectors,
-                        distance->dim, operation);
+                        distance->dim);
     }
     if (distance->distances && distance->distance_elements && distance->distance_elements != all) {
         return mismatch("there is room for", distance->distance_elements, distance->queries,
-                        distance->vectors, operation);
+                        distance->vectors);
     }
     return VRAM_OK;
 }
 
-static vram_status check(const struct vram_distance *distance, const char *operation) {
+static vram_status check(const struct vram_distance *distance) {
     vram_precision precision = distance->precision;
     if (precision != VRAM_PRECISION_BYTES && precision != VRAM_PRECISION_FP32 &&
         precision != VRAM_PRECISION_FP16 && precision != VRAM_PRECISION_INT8) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "distances are of fp32, fp16 or int8, not of %s (%d)",
+        return vr_fail(VRAM_ERR_INVALID, "distances are of fp32, fp16 or int8, not of %s (%d)",
                        vram_precision_name(precision), (int)precision);
     }
     if ((unsigned)distance->metric > VRAM_METRIC_COSINE ||
         (unsigned)distance->nonfinite > VRAM_NONFINITE_ZERO ||
         (unsigned)distance->place > VRAM_PLACE_DEVICE) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "metric %d, rule %d for what is not finite, or place %d is none",
                        (int)distance->metric, (int)distance->nonfinite, (int)distance->place);
     }
-    vram_status status = check_sizes(distance, operation);
+    vram_status status = check_sizes(distance);
     if (status != VRAM_OK) {
         return status;
     }
     if (distance->k > distance->vectors) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "the %llu nearest of %llu vectors are more than there are",
+        return vr_fail(VRAM_ERR_INVALID, "the %llu nearest of %llu vectors are more than there are",
                        (unsigned long long)distance->k, (unsigned long long)distance->vectors);
     }
     if (!distance->k == (distance->best || distance->best_at) ||
         (distance->k && (!distance->best || !distance->best_at)) ||
         (!distance->k && !distance->distances)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "nothing is asked for, or `k` and its two results do not come together");
     }
     return VRAM_OK;
@@ -116,8 +112,8 @@ static void part_run(void *argument) {
 }
 
 /* A heap for each query: in the caller's results where there is one part, else in memory of its own. */
-static vram_status part_nearest(struct part *part, const struct vram_distance *distance, bool alone,
-                                const char *operation) {
+static vram_status part_nearest(struct part *part, const struct vram_distance *distance,
+                                bool alone) {
     uint64_t room = distance->k < part->search.count ? distance->k : part->search.count;
     float *values = distance->best;
     uint64_t *places = distance->best_at, bytes;
@@ -125,14 +121,14 @@ static vram_status part_nearest(struct part *part, const struct vram_distance *d
         return VRAM_OK;
     }
     if (!vr_mul(distance->queries, distance->k, &bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "so many results do not fit into 64 bits");
+        return vr_fail(VRAM_ERR_OVERFLOW, "so many results do not fit into 64 bits");
     }
-    part->nearest = vr_mem_alloc((size_t)distance->queries, sizeof *part->nearest, operation);
+    part->nearest = vr_mem_alloc((size_t)distance->queries, sizeof *part->nearest, vr_operation());
     if (part->nearest && !alone) {
         values = part->values =
-            vr_mem_alloc((size_t)(distance->queries * room), sizeof(float), operation);
+            vr_mem_alloc((size_t)(distance->queries * room), sizeof(float), vr_operation());
         places = part->places =
-            vr_mem_alloc((size_t)(distance->queries * room), sizeof(uint64_t), operation);
+            vr_mem_alloc((size_t)(distance->queries * room), sizeof(uint64_t), vr_operation());
     }
     if (!part->nearest || !values || !places) {
         return VRAM_ERR_HOST_MEMORY;
@@ -155,8 +151,8 @@ static void part_end(struct part *part) {
 }
 
 /* Equal parts, what is left over to the last. */
-static vram_status share_out(struct part *parts, size_t count, const struct vram_distance *distance,
-                             const char *operation) {
+static vram_status share_out(struct part *parts, size_t count,
+                             const struct vram_distance *distance) {
     uint64_t each = distance->vectors / count;
     vram_status status = VRAM_OK;
     for (size_t i = 0; status == VRAM_OK && i < count; i++) {
@@ -164,9 +160,8 @@ static vram_status share_out(struct part *parts, size_t count, const struct vram
             .distance = distance,
             .precision = distance->precision ? distance->precision : VRAM_PRECISION_FP32,
             .first = i * each,
-            .count = i + 1 < count ? each : distance->vectors - i * each,
-            .operation = operation};
-        status = part_nearest(&parts[i], distance, count == 1, operation);
+            .count = i + 1 < count ? each : distance->vectors - i * each};
+        status = part_nearest(&parts[i], distance, count == 1);
     }
     return status;
 }
@@ -215,9 +210,8 @@ static void merge(const struct part *parts, size_t count, const struct vram_dist
     }
 }
 
-static vram_status run(struct part *parts, size_t count, const struct vram_distance *distance,
-                       const char *operation) {
-    vram_status status = share_out(parts, count, distance, operation);
+static vram_status run(struct part *parts, size_t count, const struct vram_distance *distance) {
+    vram_status status = share_out(parts, count, distance);
     if (status == VRAM_OK) {
         status = run_all(parts, count);
     }
@@ -232,17 +226,16 @@ static vram_status run(struct part *parts, size_t count, const struct vram_dista
 
 /* ------------------------------------------------------------------------ calls */
 
-static vram_status take(const vram_distance *from, struct vram_distance *taken,
-                        const char *operation) {
+static vram_status take(const vram_distance *from, struct vram_distance *taken) {
     if (!from) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "what is to be computed is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "what is to be computed is NULL");
     }
-    vram_status status = vr_options_take(taken, sizeof *taken, from, operation);
-    return status == VRAM_OK ? check(taken, operation) : status;
+    vram_status status = vr_options_take(taken, sizeof *taken, from);
+    return status == VRAM_OK ? check(taken) : status;
 }
 
-static vram_status split(vram_scheduler *const *schedulers, size_t count, const vram_distance *from,
-                         const char *operation) {
+static vram_status split(vram_scheduler *const *schedulers, size_t count,
+                         const vram_distance *from) {
     struct part parts[PARTS_MAX];
     struct vram_distance distance;
     size_t entered = 0;
@@ -250,18 +243,18 @@ static vram_status split(vram_scheduler *const *schedulers, size_t count, const 
     vram_status status = VRAM_OK;
     for (; status == VRAM_OK && entered < count; entered++) {
         void *scheduler;
-        status = vr_enter(VR_KIND_SCHEDULER, schedulers[entered], operation, &scheduler);
+        status = vr_enter(VR_KIND_SCHEDULER, schedulers[entered], &scheduler);
         if (status != VRAM_OK) {
             break;
         }
         parts[entered].scheduler = scheduler;
     }
     if (status == VRAM_OK) {
-        status = take(from, &distance, operation);
+        status = take(from, &distance);
     }
     if (status == VRAM_OK) { /* no more parts than vectors */
         size_t used = distance.vectors < count ? (size_t)distance.vectors : count;
-        status = run(parts, used, &distance, operation);
+        status = run(parts, used, &distance);
     }
     for (size_t i = 0; i < entered; i++) {
         vr_leave(parts[i].scheduler);
@@ -270,30 +263,30 @@ static vram_status split(vram_scheduler *const *schedulers, size_t count, const 
 }
 
 vram_status vram_distance_run(vram_scheduler *scheduler, const vram_distance *distance) {
-    return split(&scheduler, 1, distance, "vram_distance_run");
+    VR_CALL;
+    return split(&scheduler, 1, distance);
 }
 
 vram_status vram_distance_split(vram_scheduler *const *schedulers, size_t count,
                                 const vram_distance *distance) {
-    static const char operation[] = "vram_distance_split";
+    VR_CALL;
     if (!schedulers) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the schedulers are NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the schedulers are NULL");
     }
     if (!count || count > PARTS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%zu schedulers are not from 1 to %d", count,
-                       PARTS_MAX);
+        return vr_fail(VRAM_ERR_INVALID, "%zu schedulers are not from 1 to %d", count, PARTS_MAX);
     }
-    return split(schedulers, count, distance, operation);
+    return split(schedulers, count, distance);
 }
 
 vram_status vram_distance_on(vram_context *context, uint32_t index, const vram_distance *from) {
-    static const char operation[] = "vram_distance_on";
+    VR_CALL;
     struct vram_distance distance;
     struct vram_error error;
     vram_device *device = NULL;
     vram_pool *pool;
     vram_scheduler *scheduler;
-    vram_status status = take(from, &distance, operation);
+    vram_status status = take(from, &distance);
     if (status == VRAM_OK) {
         status = vram_device_open(context, index, &device);
     }
@@ -305,7 +298,7 @@ vram_status vram_distance_on(vram_context *context, uint32_t index, const vram_d
         status = vram_scheduler_create(pool, NULL, &scheduler);
     }
     if (status == VRAM_OK) {
-        status = split(&scheduler, 1, &distance, operation);
+        status = split(&scheduler, 1, &distance);
     }
     vr_error_save(&error);
     vram_device_close(device);

@@ -141,9 +141,9 @@ static vram_status same_runtime(const struct hipblas *hipblas) {
     void *ours = vr_os_library_symbol(hipblas->runtime.native, "hipSetDevice");
     return !own || own == ours
                ? VRAM_OK
-               : vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen",
-                         "hipBLAS works with a runtime of its own, the device with %s",
-                         hipblas->runtime.name);
+               : vr_fail_in(VRAM_ERR_UNSUPPORTED, "dlopen",
+                            "hipBLAS works with a runtime of its own, the device with %s",
+                            hipblas->runtime.name);
 }
 
 static vram_status open_libraries(struct hipblas *hipblas, const char *path) {
@@ -168,13 +168,14 @@ static vram_status open_libraries(struct hipblas *hipblas, const char *path) {
 }
 
 static vram_status open_hipblas(struct vr_arithmetic *arithmetic) {
+    VR_OPERATION("hipblasCreate");
     char path[VR_SETTING_MAX];
     int before;
     vr_setting_text("hipblas_library", path);
     if (strcmp(path, "none") == 0) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen", "hipblas_library is none");
+        return vr_fail_in(VRAM_ERR_UNSUPPORTED, "dlopen", "hipblas_library is none");
     }
-    struct hipblas *hipblas = vr_mem_alloc(1, sizeof *hipblas, "hipblasCreate");
+    struct hipblas *hipblas = vr_mem_alloc(1, sizeof *hipblas, vr_operation());
     if (!hipblas) {
         return VRAM_ERR_HOST_MEMORY;
     }

@@ -131,7 +131,7 @@ static struct entry **spread(struct vr_labels *cache, struct entry **chains, siz
 }
 
 /* Keeps chains short. A table that cannot grow is slower, not wrong. */
-static void grow(struct vr_labels *cache, const char *operation) {
+static void grow(struct vr_labels *cache) {
     struct vram_error error;
     vr_mutex_lock(&cache->lock);
     size_t had = cache->chain_count;
@@ -141,7 +141,7 @@ static void grow(struct vr_labels *cache, const char *operation) {
         return;
     }
     vr_error_save(&error);
-    struct entry **chains = vr_mem_alloc(had * 2, sizeof(struct entry *), operation);
+    struct entry **chains = vr_mem_alloc(had * 2, sizeof(struct entry *), vr_operation());
     if (chains) {
         vr_mutex_lock(&cache->lock);
         if (cache->chain_count == had) {
@@ -161,7 +161,6 @@ struct question {
     uint64_t hash;
     int32_t *mapping;
     size_t room;
-    const char *operation;
 };
 
 /* Looks for a mapping and gives it; *found says whether there is one. */
@@ -183,9 +182,8 @@ static vram_status give(struct vr_labels *cache, const struct question *question
     }
     vr_mutex_unlock(&cache->lock);
     if (needs > question->room) {
-        return vr_fail(VRAM_ERR_LIMIT, question->operation,
-                       "the mapping has %zu numbers, and there is room for %zu", needs,
-                       question->room);
+        return vr_fail(VRAM_ERR_LIMIT, "the mapping has %zu numbers, and there is room for %zu",
+                       needs, question->room);
     }
     if (*found) {
         *mapped = needs;
@@ -211,7 +209,7 @@ static struct entry *copy(struct vr_labels *cache, const struct question *questi
         return NULL;
     }
     vr_error_save(&error);
-    struct entry *entry = vr_mem_alloc(1, (size_t)bytes, question->operation);
+    struct entry *entry = vr_mem_alloc(1, (size_t)bytes, vr_operation());
     vr_error_restore(&error);
     if (entry) {
         entry->hash = question->hash;
@@ -246,7 +244,7 @@ static void keep(struct vr_labels *cache, const struct question *question, size_
     }
     vr_mutex_unlock(&cache->lock);
     let_go(gone);
-    grow(cache, question->operation);
+    grow(cache);
 }
 
 static vram_status compute_it(struct vr_labels *cache, const struct question *question,
@@ -256,11 +254,10 @@ static vram_status compute_it(struct vr_labels *cache, const struct question *qu
     vram_status status = compute(user, question->labels, question->count, question->mapping,
                                  question->room, &written);
     if (status != VRAM_OK) {
-        return vr_fail(status, question->operation, "the program's function said %s",
-                       vram_status_name(status));
+        return vr_fail(status, "the program's function said %s", vram_status_name(status));
     }
     if (written > question->room) {
-        return vr_fail(VRAM_ERR_CORRUPT, question->operation,
+        return vr_fail(VRAM_ERR_CORRUPT,
                        "the program's function wrote %zu numbers, and there was room for %zu",
                        written, question->room);
     }
@@ -272,17 +269,17 @@ static vram_status compute_it(struct vr_labels *cache, const struct question *qu
 vram_status vram_labels_get(vram_labels *handle, const int32_t *labels, size_t count,
                             vram_labels_fn *compute, void *user, int32_t *mapping, size_t room,
                             size_t *mapped) {
-    static const char operation[] = "vram_labels_get";
+    VR_CALL;
     bool found;
     void *cache;
     if ((count && !labels) || !compute || (room && !mapping) || !mapped) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s is NULL",
+        return vr_fail(VRAM_ERR_INVALID, "%s is NULL",
                        !compute           ? "the function that computes mappings"
                        : count && !labels ? "the pointer to the labels"
                        : !mapped          ? "the place for the number of the mapping"
                                           : "the place for the mapping");
     }
-    vram_status status = vr_enter(VR_KIND_LABELS, handle, operation, &cache);
+    vram_status status = vr_enter(VR_KIND_LABELS, handle, &cache);
     if (status != VRAM_OK) {
         return status;
     }
@@ -290,8 +287,7 @@ vram_status vram_labels_get(vram_labels *handle, const int32_t *labels, size_t c
                                 .count = count,
                                 .hash = hash_of(labels, count),
                                 .mapping = mapping,
-                                .room = room,
-                                .operation = operation};
+                                .room = room};
     status = give(cache, &question, mapped, &found);
     if (status == VRAM_OK && !found) {
         status = compute_it(cache, &question, compute, user, mapped);
@@ -316,9 +312,10 @@ static struct entry *take_all(struct vr_labels *cache) {
 }
 
 vram_status vram_labels_clear(vram_labels *handle, uint64_t *bytes) {
+    VR_CALL;
     struct vr_labels *cache;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_LABELS, handle, "vram_labels_clear", &entered);
+    vram_status status = vr_enter(VR_KIND_LABELS, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -336,9 +333,9 @@ vram_status vram_labels_clear(vram_labels *handle, uint64_t *bytes) {
 }
 
 vram_status vram_labels_info_get(vram_labels *handle, vram_labels_info *info) {
-    static const char operation[] = "vram_labels_info_get";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_LABELS, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_LABELS, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -358,7 +355,7 @@ vram_status vram_labels_info_get(vram_labels *handle, vram_labels_info *info) {
         .bytes_max = cache->max_bytes,
     };
     vr_mutex_unlock(&cache->lock);
-    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(info, &full, sizeof full, sizeof full);
     vr_leave(entered);
     return status;
 }
@@ -374,13 +371,14 @@ static void labels_free(void *memory) {
 }
 
 vram_status vram_labels_create(const vram_labels_options *options, vram_labels **out) {
-    static const char operation[] = "vram_labels_create";
+    VR_CALL;
     struct vram_labels_options taken;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the cache is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the cache is NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
-    struct vr_labels *cache = status == VRAM_OK ? vr_mem_alloc(1, sizeof *cache, operation) : NULL;
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
+    struct vr_labels *cache =
+        status == VRAM_OK ? vr_mem_alloc(1, sizeof *cache, vr_operation()) : NULL;
     if (!cache) {
         return status == VRAM_OK ? VRAM_ERR_HOST_MEMORY : status;
     }
@@ -390,7 +388,7 @@ vram_status vram_labels_create(const vram_labels_options *options, vram_labels *
     cache->max_entries = taken.entries ? taken.entries : ENTRIES_DEFAULT;
     cache->max_bytes = taken.max_bytes ? taken.max_bytes : BYTES_DEFAULT;
     cache->chain_count = CHAINS_FIRST;
-    cache->chains = vr_mem_alloc(CHAINS_FIRST, sizeof(struct entry *), operation);
+    cache->chains = vr_mem_alloc(CHAINS_FIRST, sizeof(struct entry *), vr_operation());
     status = cache->chains
                  ? vr_handle_publish(VR_KIND_LABELS, cache, labels_free, &cache->object.handle)
                  : VRAM_ERR_HOST_MEMORY;
@@ -403,6 +401,6 @@ vram_status vram_labels_create(const vram_labels_options *options, vram_labels *
 }
 
 vram_status vram_labels_destroy(vram_labels *handle) {
-    return vr_object_destroy(VR_KIND_LABELS, handle, "vram_labels_destroy", NULL,
-                             "the cache is being destroyed");
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_LABELS, handle, NULL, "the cache is being destroyed");
 }

@@ -8,8 +8,7 @@
 
 vram_status vr_search_reject(const struct vr_search *search, const char *whose, uint64_t vector,
                              uint64_t at, float value) {
-    return vr_fail(VRAM_ERR_INVALID, search->operation,
-                   "number %llu of %s %llu is %g, which is not finite in %s",
+    return vr_fail(VRAM_ERR_INVALID, "number %llu of %s %llu is %g, which is not finite in %s",
                    (unsigned long long)at, whose, (unsigned long long)vector, (double)value,
                    vram_precision_name(search->precision));
 }

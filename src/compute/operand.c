@@ -16,21 +16,19 @@ uint64_t vr_product_work(const struct vr_product *product) {
                                                                                     : UINT64_MAX;
 }
 
-static vram_status check_precision(vram_precision precision, const char *operation) {
+static vram_status check_precision(vram_precision precision) {
     if (precision == VRAM_PRECISION_FP32 || precision == VRAM_PRECISION_FP16 ||
         precision == VRAM_PRECISION_BF16) {
         return VRAM_OK;
     }
-    return vr_fail(VRAM_ERR_INVALID, operation,
-                   "products are of fp32, fp16 or bf16, not of %s (%d)",
+    return vr_fail(VRAM_ERR_INVALID, "products are of fp32, fp16 or bf16, not of %s (%d)",
                    vram_precision_name(precision), (int)precision);
 }
 
-static vram_status check_shape(const struct vr_product *product, const char *operation) {
+static vram_status check_shape(const struct vr_product *product) {
     uint64_t bytes;
     if (!product->m || !product->k || !product->n) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "m, k and n are at least 1, not %llu, %llu and %llu",
+        return vr_fail(VRAM_ERR_INVALID, "m, k and n are at least 1, not %llu, %llu and %llu",
                        (unsigned long long)product->m, (unsigned long long)product->k,
                        (unsigned long long)product->n);
     }
@@ -38,7 +36,7 @@ static vram_status check_shape(const struct vr_product *product, const char *ope
         !vr_mul(product->k, product->n, &bytes) || !vr_mul(bytes, product->each, &bytes) ||
         !vr_mul(product->m, product->n, &bytes) || !vr_mul(bytes, sizeof(float), &bytes) ||
         bytes > SIZE_MAX / 4) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation,
+        return vr_fail(VRAM_ERR_OVERFLOW,
                        "matrices of %llu x %llu and %llu x %llu do not fit into 64 bits",
                        (unsigned long long)product->m, (unsigned long long)product->k,
                        (unsigned long long)product->k, (unsigned long long)product->n);
@@ -48,14 +46,14 @@ static vram_status check_shape(const struct vr_product *product, const char *ope
 
 /* An operand is in one place, and as long as its shape says. */
 static vram_status check_operand(char name, const void *host, vram_addr addr, uint64_t given,
-                                 uint64_t rows, uint64_t columns, const char *operation) {
+                                 uint64_t rows, uint64_t columns) {
     if (!host == !addr) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        host ? "%c is both in host memory and at an address" : "%c is missing",
                        name);
     }
     if (given && given != rows * columns) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "%c has %llu elements, and a shape of %llu x %llu needs %llu", name,
                        (unsigned long long)given, (unsigned long long)rows,
                        (unsigned long long)columns, (unsigned long long)(rows * columns));
@@ -65,25 +63,25 @@ static vram_status check_operand(char name, const void *host, vram_addr addr, ui
 
 /* The weights take the place of B. */
 static vram_status take_weights(struct vr_scheduler *scheduler, const vram_matmul *from,
-                                const char *operation, struct vr_product *product) {
+                                struct vr_product *product) {
     void *entered;
     if (from->b || from->b_addr) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "B is given twice: as weights too");
+        return vr_fail(VRAM_ERR_INVALID, "B is given twice: as weights too");
     }
-    vram_status status = vr_enter(VR_KIND_WEIGHTS, from->weights, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_WEIGHTS, from->weights, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_weights *weights = entered;
     if (weights->scheduler != scheduler->object.handle) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the weights are another scheduler's");
+        status = vr_fail(VRAM_ERR_INVALID, "the weights are another scheduler's");
     } else if (weights->k != product->k || weights->n != product->n) {
-        status = vr_fail(VRAM_ERR_INVALID, operation,
+        status = vr_fail(VRAM_ERR_INVALID,
                          "the weights are %llu x %llu, and the product needs %llu x %llu",
                          (unsigned long long)weights->k, (unsigned long long)weights->n,
                          (unsigned long long)product->k, (unsigned long long)product->n);
     } else if (weights->precision != product->precision) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the weights are %s, and the product is %s",
+        status = vr_fail(VRAM_ERR_INVALID, "the weights are %s, and the product is %s",
                          vram_precision_name(weights->precision),
                          vram_precision_name(product->precision));
     }
@@ -98,38 +96,36 @@ static vram_status take_weights(struct vr_scheduler *scheduler, const vram_matmu
     return VRAM_OK;
 }
 
-static vram_status check(const vram_matmul *from, const struct vr_product *product,
-                         const char *operation) {
+static vram_status check(const vram_matmul *from, const struct vr_product *product) {
     if (from->flags & ~(uint32_t)KNOWN_FLAGS) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "0x%x has flags that no product has",
-                       from->flags);
+        return vr_fail(VRAM_ERR_INVALID, "0x%x has flags that no product has", from->flags);
     }
     if ((unsigned)from->place > VRAM_PLACE_DEVICE) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no place", (int)from->place);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no place", (int)from->place);
     }
-    vram_status status = check_precision(product->precision, operation);
+    vram_status status = check_precision(product->precision);
     if (status == VRAM_OK) {
-        status = check_shape(product, operation);
-    }
-    if (status == VRAM_OK) {
-        status = check_operand('A', from->a, from->a_addr, from->a_elements, product->m, product->k,
-                               operation);
+        status = check_shape(product);
     }
     if (status == VRAM_OK) {
-        status = check_operand('C', from->c, from->c_addr, from->c_elements, product->m, product->n,
-                               operation);
+        status =
+            check_operand('A', from->a, from->a_addr, from->a_elements, product->m, product->k);
+    }
+    if (status == VRAM_OK) {
+        status =
+            check_operand('C', from->c, from->c_addr, from->c_elements, product->m, product->n);
     }
     if (status == VRAM_OK && !from->weights) {
-        status = check_operand('B', from->b, from->b_addr, from->b_elements, product->k, product->n,
-                               operation);
+        status =
+            check_operand('B', from->b, from->b_addr, from->b_elements, product->k, product->n);
     }
     return status;
 }
 
 /* What it is multiplied by is checked by nobody else: libraries take a bare address. */
 static vram_status check_address(const struct vr_scheduler *scheduler, vram_addr addr,
-                                 uint64_t bytes, const char *operation) {
-    return vr_in_operation(vram_memory_check(scheduler->device, addr, bytes), operation);
+                                 uint64_t bytes) {
+    return vr_in_operation(vram_memory_check(scheduler->device, addr, bytes));
 }
 
 /* Addresses are unique in the process: one that is a host pointer's number is the same memory by another name. */
@@ -143,44 +139,42 @@ static bool lies_on(const struct vr_product *product, const void *host, vram_add
 
 /* Addresses reach far enough, and C is apart from what it is made of. */
 static vram_status check_places(const struct vr_scheduler *scheduler,
-                                const struct vr_product *product, const char *operation) {
+                                const struct vr_product *product) {
     const uint64_t a_bytes = product->m * product->k * product->each;
     const uint64_t b_bytes = product->k * product->n * product->each;
     vram_status status = VRAM_OK;
     bool on_a = lies_on(product, product->a, product->a_addr, a_bytes);
     if (on_a || lies_on(product, product->b, product->b_addr, b_bytes)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "C lies on %c, which it is made of",
-                       on_a ? 'A' : 'B');
+        return vr_fail(VRAM_ERR_INVALID, "C lies on %c, which it is made of", on_a ? 'A' : 'B');
     }
     if (!product->resident) {
         return VRAM_OK;
     }
     if (product->a_addr) {
-        status = check_address(scheduler, product->a_addr, a_bytes, operation);
+        status = check_address(scheduler, product->a_addr, a_bytes);
     }
     if (status == VRAM_OK && product->b_addr && !product->weights) {
-        status = check_address(scheduler, product->b_addr, b_bytes, operation);
+        status = check_address(scheduler, product->b_addr, b_bytes);
     }
     if (status == VRAM_OK && product->c_addr) {
-        status = check_address(scheduler, product->c_addr, product->m * product->n * sizeof(float),
-                               operation);
+        status = check_address(scheduler, product->c_addr, product->m * product->n * sizeof(float));
     }
     return status;
 }
 
 vram_status vr_product_take(struct vr_scheduler *scheduler, const vram_matmul *from,
-                            const char *operation, struct vr_product *product) {
-    vram_status status = vr_product_shape(scheduler, from, operation, product);
-    return status == VRAM_OK ? check_places(scheduler, product, operation) : status;
+                            struct vr_product *product) {
+    vram_status status = vr_product_shape(scheduler, from, product);
+    return status == VRAM_OK ? check_places(scheduler, product) : status;
 }
 
 vram_status vr_product_shape(struct vr_scheduler *scheduler, const vram_matmul *from,
-                             const char *operation, struct vr_product *product) {
+                             struct vr_product *product) {
     vram_matmul taken;
     if (!from) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the product is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the product is NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, from, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, from);
     if (status != VRAM_OK) {
         return status;
     }
@@ -202,9 +196,9 @@ vram_status vr_product_shape(struct vr_scheduler *scheduler, const vram_matmul *
         .place = taken.place ? taken.place : scheduler->place,
         .queue = taken.queue,
     };
-    status = check(&taken, product, operation);
+    status = check(&taken, product);
     if (status == VRAM_OK && taken.weights) {
-        status = take_weights(scheduler, &taken, operation, product);
+        status = take_weights(scheduler, &taken, product);
     }
     product->resident = product->a_addr || product->b_addr || product->c_addr;
     return status;

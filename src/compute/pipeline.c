@@ -33,6 +33,7 @@
 #define PACK_BYTES (UINT64_C(4) << 20) /* of rows that are gathered before they are sent */
 
 vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue) {
+    VR_OPERATION("vram_queue_wait");
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
@@ -42,7 +43,7 @@ vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue)
         vram_status waited =
             vram_attachment_wait(scheduler->attachment, queue, VRAM_TIMEOUT_DEFAULT);
         if (waited == VRAM_ERR_DEVICE_LOST) {
-            return vr_in_operation(waited, "vram_queue_wait");
+            return vr_in_operation(waited);
         }
         status = waited == VRAM_OK ? VRAM_OK : status;
         vr_error_restore(waited == VRAM_OK ? &error : &stale);
@@ -66,10 +67,11 @@ static void count_down(struct vr_pipeline *pipeline, uint64_t bytes) {
    scattered. */
 static vram_status by_pieces(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
                              char *host, const struct vr_part *part, bool up) {
+    VR_OPERATION("vram_matmul_run");
     vram_queue *queue = vr_pipeline_queue(pipeline, lane);
     uint64_t fit = PACK_BYTES / part->row_bytes ? PACK_BYTES / part->row_bytes : 1;
     uint64_t rows = fit < part->rows ? fit : part->rows;
-    char *piece = vr_scratch_alloc(rows, part->row_bytes, "vram_matmul_run");
+    char *piece = vr_scratch_alloc(rows, part->row_bytes);
     vram_status status = piece ? VRAM_OK : VRAM_ERR_HOST_MEMORY, waited = VRAM_OK;
     for (uint64_t row = 0; status == VRAM_OK && row < part->rows; row += rows) {
         uint64_t here = part->rows - row < rows ? part->rows - row : rows;

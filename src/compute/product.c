@@ -30,7 +30,7 @@ struct fetched {
 /* Brings an operand from the device. */
 static vram_status fetch(struct vr_scheduler *scheduler, vram_queue *queue, vram_addr addr,
                          uint64_t bytes, void **host, vram_status *waited) {
-    *host = vr_scratch_alloc(1, bytes, "vram_matmul_run");
+    *host = vr_scratch_alloc(1, bytes);
     if (!*host) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -41,6 +41,7 @@ static vram_status fetch(struct vr_scheduler *scheduler, vram_queue *queue, vram
 
 static vram_status fetch_all(struct vr_scheduler *scheduler, const struct vr_product *product,
                              vram_queue *queue, struct fetched *fetched) {
+    VR_OPERATION("vram_matmul_run");
     vram_status status = VRAM_OK;
     if (!product->a) {
         status = fetch(scheduler, queue, product->a_addr, product->m * product->k * product->each,
@@ -51,7 +52,7 @@ static vram_status fetch_all(struct vr_scheduler *scheduler, const struct vr_pro
                        &fetched->b, &fetched->waited);
     }
     if (status == VRAM_OK && !product->c) {
-        fetched->c = vr_scratch_alloc(product->m * product->n, sizeof(float), "vram_matmul_run");
+        fetched->c = vr_scratch_alloc(product->m * product->n, sizeof(float));
         status = fetched->c ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     }
     return status;
@@ -231,16 +232,15 @@ static vram_status run(struct vr_scheduler *scheduler, struct vr_product *produc
 }
 
 vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *products,
-                            size_t count, const char *operation) {
+                            size_t count) {
     struct vram_matmul_plan one, *plans = &one;
     if (count > 1) {
-        plans = vr_mem_alloc(count, sizeof *plans, operation);
+        plans = vr_mem_alloc(count, sizeof *plans, vr_operation());
         if (!plans) {
             return VRAM_ERR_HOST_MEMORY;
         }
     }
-    vram_status status =
-        vr_scheduler_stale(scheduler, run(scheduler, products, plans, count), operation);
+    vram_status status = vr_scheduler_stale(scheduler, run(scheduler, products, plans, count));
     if (status != VRAM_OK) {
         vr_tally(&scheduler->tally.failures, 1);
     }
@@ -253,16 +253,16 @@ vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *p
 /* ------------------------------------------------------------------------- calls */
 
 vram_status vram_matmul_run(vram_scheduler *handle, const vram_matmul *from) {
-    static const char operation[] = "vram_matmul_run";
+    VR_CALL;
     struct vr_product product = {0};
     void *scheduler;
-    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &scheduler);
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &scheduler);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_product_take(scheduler, from, operation, &product);
+    status = vr_product_take(scheduler, from, &product);
     if (status == VRAM_OK) {
-        status = vr_products_run(scheduler, &product, 1, operation);
+        status = vr_products_run(scheduler, &product, 1);
     }
     vr_product_drop(&product);
     vr_leave(scheduler);
@@ -278,28 +278,28 @@ static vram_status of_batch(vram_status status, size_t number) {
 }
 
 vram_status vram_matmul_batch(vram_scheduler *handle, const vram_matmul *from, size_t count) {
-    static const char operation[] = "vram_matmul_batch";
+    VR_CALL;
     void *scheduler;
     if (!from && count) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the products are NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the products are NULL");
     }
-    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &scheduler);
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &scheduler);
     if (status != VRAM_OK || !count) {
         if (status == VRAM_OK) {
             vr_leave(scheduler);
         }
         return status;
     }
-    struct vr_product *products = vr_mem_alloc(count, sizeof *products, operation);
+    struct vr_product *products = vr_mem_alloc(count, sizeof *products, vr_operation());
     status = products ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     for (size_t i = 0; status == VRAM_OK && i < count; i++) {
-        status = vr_product_take(scheduler, &from[i], operation, &products[i]);
+        status = vr_product_take(scheduler, &from[i], &products[i]);
         if (status != VRAM_OK) {
             status = of_batch(status, i);
         }
     }
     if (status == VRAM_OK) {
-        status = vr_products_run(scheduler, products, count, operation);
+        status = vr_products_run(scheduler, products, count);
     }
     for (size_t i = 0; products && i < count; i++) {
         vr_product_drop(&products[i]);
@@ -311,20 +311,20 @@ vram_status vram_matmul_batch(vram_scheduler *handle, const vram_matmul *from, s
 
 vram_status vram_matmul_plan_get(vram_scheduler *handle, const vram_matmul *from,
                                  vram_matmul_plan *plan) {
-    static const char operation[] = "vram_matmul_plan_get";
+    VR_CALL;
     struct vr_product product = {0};
     struct vram_matmul_plan full;
     void *scheduler;
-    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &scheduler);
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &scheduler);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_product_shape(scheduler, from, operation, &product);
+    status = vr_product_shape(scheduler, from, &product);
     if (status == VRAM_OK) {
         status = vr_decide(scheduler, &product, &full);
     }
     if (status == VRAM_OK) {
-        status = vr_info_give(plan, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(plan, &full, sizeof full, sizeof full);
     }
     vr_product_drop(&product);
     vr_leave(scheduler);
@@ -332,11 +332,11 @@ vram_status vram_matmul_plan_get(vram_scheduler *handle, const vram_matmul *from
 }
 
 vram_status vram_matmul_warm_up(vram_scheduler *handle, uint64_t m, uint64_t k, uint64_t n) {
-    static const char operation[] = "vram_matmul_warm_up";
+    VR_CALL;
     struct vr_product product = {0};
     vram_addr none = 1; /* for the check alone */
     void *scheduler;
-    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &scheduler);
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &scheduler);
     if (status != VRAM_OK) {
         return status;
     }
@@ -347,9 +347,9 @@ vram_status vram_matmul_warm_up(vram_scheduler *handle, uint64_t m, uint64_t k, 
                          .a_addr = none,
                          .b_addr = none,
                          .c_addr = none};
-    status = vr_product_shape(scheduler, &shape, operation, &product);
+    status = vr_product_shape(scheduler, &shape, &product);
     if (status == VRAM_OK) {
-        float *zeros = vr_scratch_alloc(m * k + k * n + m * n, sizeof(float), operation);
+        float *zeros = vr_scratch_alloc(m * k + k * n + m * n, sizeof(float));
         status = zeros ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
         if (zeros) {
             product.a = zeros;
@@ -357,7 +357,7 @@ vram_status vram_matmul_warm_up(vram_scheduler *handle, uint64_t m, uint64_t k, 
             product.c = zeros + m * k + k * n;
             product.a_addr = product.b_addr = product.c_addr = 0;
             product.resident = false;
-            status = vr_products_run(scheduler, &product, 1, operation);
+            status = vr_products_run(scheduler, &product, 1);
         }
         vr_scratch_free(scheduler, zeros, NULL, status);
     }

@@ -67,31 +67,30 @@ static void pool_ended(void *handle) {
 }
 
 vram_status vram_scheduler_destroy(vram_scheduler *handle) {
-    return vr_object_destroy(VR_KIND_SCHEDULER, handle, "vram_scheduler_destroy", stop_threads,
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_SCHEDULER, handle, stop_threads,
                              "the scheduler is being destroyed");
 }
 
 /* ------------------------------------------------------------------- creating */
 
-static vram_status check(const struct vram_scheduler_options *options, const char *operation) {
+static vram_status check(const struct vram_scheduler_options *options) {
     if ((unsigned)options->place > VRAM_PLACE_DEVICE) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no place", (int)options->place);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no place", (int)options->place);
     }
     if (options->flags & ~(uint32_t)(VRAM_SCHEDULER_NO_FALLBACK | VRAM_SCHEDULER_ANY_DEVICE)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "0x%x has flags that no scheduler has",
-                       options->flags);
+        return vr_fail(VRAM_ERR_INVALID, "0x%x has flags that no scheduler has", options->flags);
     }
     if (options->queues > VR_LANES_MAX || options->cpu_threads > CPU_THREADS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "%u queues and %u threads are more than %d and %d", options->queues,
-                       options->cpu_threads, VR_LANES_MAX, CPU_THREADS_MAX);
+        return vr_fail(VRAM_ERR_INVALID, "%u queues and %u threads are more than %d and %d",
+                       options->queues, options->cpu_threads, VR_LANES_MAX, CPU_THREADS_MAX);
     }
     const struct vram_calibration *rates = options->calibration;
     if (rates &&
         (rates->size < sizeof *rates || !vr_tail_is_zero(rates, sizeof *rates) ||
          !(rates->cpu_rate > 0) || !(rates->device_rate > 0) || !(rates->upload_rate > 0) ||
          !(rates->download_rate > 0) || !(rates->device_seconds >= 0))) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the rates of a calibration are above 0");
+        return vr_fail(VRAM_ERR_INVALID, "the rates of a calibration are above 0");
     }
     return VRAM_OK;
 }
@@ -117,9 +116,8 @@ static vram_status make_lanes(struct vr_scheduler *scheduler, uint32_t count) {
     return status;
 }
 
-static struct vr_scheduler *prepare(vram_pool *pool, const struct vram_scheduler_options *options,
-                                    const char *operation) {
-    struct vr_scheduler *scheduler = vr_mem_alloc(1, sizeof *scheduler, operation);
+static struct vr_scheduler *prepare(vram_pool *pool, const struct vram_scheduler_options *options) {
+    struct vr_scheduler *scheduler = vr_mem_alloc(1, sizeof *scheduler, vr_operation());
     if (!scheduler) {
         return NULL;
     }
@@ -141,21 +139,21 @@ static struct vr_scheduler *prepare(vram_pool *pool, const struct vram_scheduler
 }
 
 static vram_status create(vram_pool *pool, const struct vram_scheduler_options *options,
-                          const char *operation, vram_scheduler **out) {
-    struct vr_scheduler *scheduler = prepare(pool, options, operation);
+                          vram_scheduler **out) {
+    struct vr_scheduler *scheduler = prepare(pool, options);
     if (!scheduler) {
         return VRAM_ERR_HOST_MEMORY;
     }
     uint64_t handle;
     vram_status status =
         vr_publish_attached(pool, VR_KIND_SCHEDULER, &scheduler->object, scheduler_end, pool_ended,
-                            &scheduler->device, &scheduler->attachment, operation);
+                            &scheduler->device, &scheduler->attachment);
     if (status != VRAM_OK) {
         return status;
     }
     handle = scheduler->object.handle;
     scheduler->info.size = sizeof scheduler->info;
-    status = vr_in_operation(vram_device_describe(scheduler->device, &scheduler->info), operation);
+    status = vr_in_operation(vram_device_describe(scheduler->device, &scheduler->info));
     scheduler->parcels = vr_parcels_are_useful(scheduler->info.caps);
     if (status == VRAM_OK) {
         status = make_lanes(scheduler, lanes_of(scheduler, options));
@@ -171,19 +169,19 @@ static vram_status create(vram_pool *pool, const struct vram_scheduler_options *
 
 vram_status vram_scheduler_create(vram_pool *pool, const vram_scheduler_options *options,
                                   vram_scheduler **scheduler) {
-    static const char operation[] = "vram_scheduler_create";
+    VR_CALL;
     struct vram_scheduler_options taken;
     if (!scheduler) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the scheduler is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the scheduler is NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = check(&taken, operation);
+        status = check(&taken);
     }
     if (status == VRAM_OK) {
         status = vr_process_watch(0); /* this library's own copy of the flag */
     }
-    return status == VRAM_OK ? create(pool, &taken, operation, scheduler) : status;
+    return status == VRAM_OK ? create(pool, &taken, scheduler) : status;
 }
 
 /* ---------------------------------------------------------------- information */
@@ -234,18 +232,18 @@ static void fill(struct vr_scheduler *scheduler, const struct vram_pool_stats *p
 }
 
 vram_status vram_scheduler_stats_get(vram_scheduler *handle, vram_scheduler_stats *stats) {
-    static const char operation[] = "vram_scheduler_stats_get";
+    VR_CALL;
     struct vram_pool_stats pool = {.size = sizeof pool};
     struct vram_scheduler_stats full;
     void *scheduler;
-    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &scheduler);
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &scheduler);
     if (status != VRAM_OK) {
         return status;
     }
     status = vram_pool_stats_get(((struct vr_scheduler *)scheduler)->pool, &pool);
     if (status == VRAM_OK) {
         fill(scheduler, &pool, &full);
-        status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(stats, &full, sizeof full, sizeof full);
     }
     vr_leave(scheduler);
     return status;

@@ -101,10 +101,10 @@ struct vr_product {
 
 /* Checks a product and pins its weights; the caller owes a drop, after a failure too. operand.c */
 vram_status vr_product_take(struct vr_scheduler *scheduler, const vram_matmul *from,
-                            const char *operation, struct vr_product *product);
+                            struct vr_product *product);
 /* The same without a look at where the operands lie. */
 vram_status vr_product_shape(struct vr_scheduler *scheduler, const vram_matmul *from,
-                             const char *operation, struct vr_product *product);
+                             struct vr_product *product);
 void vr_product_drop(struct vr_product *product);
 /* m * k * n, UINT64_MAX where that does not fit. */
 uint64_t vr_product_work(const struct vr_product *product);
@@ -119,7 +119,7 @@ vram_status vr_scheduler_arithmetic(struct vr_scheduler *scheduler, struct vr_ar
 
 /* Products, and their answer with the error recorded; product.c. */
 vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *products,
-                            size_t count, const char *operation);
+                            size_t count);
 
 /* ------------------------------------------------------------------ tiles; pipeline.c */
 
@@ -166,19 +166,17 @@ struct vr_pipeline {
 };
 
 /* Names the operation in the record of a failure; attached.c. */
-vram_status vr_in_operation(vram_status status, const char *operation);
+vram_status vr_in_operation(vram_status status);
 
 /* Gives a new object its handle and attaches it to the pool: `ended` gets the handle. The caller has a
    reference, too; what cannot be is freed, by `destroy`; attached.c. */
 vram_status vr_publish_attached(vram_pool *pool, enum vr_kind kind, struct vr_object *object,
                                 void (*destroy)(void *object), vram_pool_ended_fn *ended,
-                                vram_device **device, vram_attachment **attachment,
-                                const char *operation);
+                                vram_device **device, vram_attachment **attachment);
 
 /* The status of a call of a scheduler whose pool may have ended during it. What the call then did not
    find is not the caller's mistake, so VRAM_ERR_INVALID becomes VRAM_ERR_STALE; attached.c. */
-vram_status vr_scheduler_stale(const struct vr_scheduler *scheduler, vram_status status,
-                               const char *operation);
+vram_status vr_scheduler_stale(const struct vr_scheduler *scheduler, vram_status status);
 
 /* Whether a wait for a queue that was answered so leaves work that may go on using memory. A lost
    device runs nothing any more. */
@@ -228,7 +226,7 @@ void vr_parcel_pool_end(struct vr_scheduler *scheduler);
 /* ---------------------------------------------------------------- scratch.c */
 
 /* Host memory for copies, zeroed; NULL with VRAM_ERR_HOST_MEMORY recorded. */
-void *vr_scratch_alloc(uint64_t count, uint64_t bytes, const char *operation);
+void *vr_scratch_alloc(uint64_t count, uint64_t bytes);
 /* Frees it, at once when `waited`, which is what the wait for the queue behind its copies answered,
    is VRAM_OK, or else when they are known to have ended. NULL for the queue: any of the scheduler's
    own. NULL for the memory is allowed. */

@@ -32,12 +32,12 @@ struct vr_scratch {
 
 _Static_assert(sizeof(struct vr_scratch) <= HEAD, "the head of scratch memory has room");
 
-void *vr_scratch_alloc(uint64_t count, uint64_t bytes, const char *operation) {
+void *vr_scratch_alloc(uint64_t count, uint64_t bytes) {
     uint64_t all;
     if (!vr_mul(count, bytes, &all) || !vr_add(all, HEAD, &all) || all > SIZE_MAX) {
         all = SIZE_MAX; /* refused like any other size that is not to be had */
     }
-    char *memory = vr_mem_alloc(1, (size_t)all, operation);
+    char *memory = vr_mem_alloc(1, (size_t)all, vr_operation());
     return memory ? memory + HEAD : NULL;
 }
 
@@ -132,12 +132,13 @@ void vr_scratch_free(struct vr_scheduler *scheduler, void *memory, vram_queue *q
 }
 
 void vr_scratch_keep_block(struct vr_scheduler *scheduler, vram_addr block, vram_queue *queue) {
+    VR_OPERATION("vram_free");
     struct vram_error error;
     if (!block) {
         return;
     }
     vr_error_save(&error);
-    struct vr_scratch *scratch = vr_mem_alloc(1, sizeof *scratch, "vram_free");
+    struct vr_scratch *scratch = vr_mem_alloc(1, sizeof *scratch, vr_operation());
     vr_error_restore(&error);
     if (scratch) {
         scratch->queue = queue;

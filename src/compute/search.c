@@ -13,6 +13,7 @@
  */
 #include "compute/search.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "compute/half.h"
 #include "compute/metric.h"
@@ -47,9 +48,8 @@ struct tiles {
 static vram_status reserve(const struct tiles *tiles, struct vectors *vectors) {
     if (vectors->room_count < vectors->count) {
         vr_scratch_free(tiles->scheduler, vectors->room, NULL, VRAM_OK);
-        vectors->room =
-            vr_scratch_alloc(vectors->count * tiles->search->distance->dim,
-                             vram_precision_bytes(tiles->stored), tiles->search->operation);
+        vectors->room = vr_scratch_alloc(vectors->count * tiles->search->distance->dim,
+                                         vram_precision_bytes(tiles->stored));
         vectors->room_count = vectors->room ? vectors->count : 0;
     }
     return vectors->room ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
@@ -168,7 +168,7 @@ static vram_status against(struct tiles *tiles, uint64_t first) {
             products[count] = product_of(tiles, q, all - q < tile ? all - q : tile,
                                          tiles->results + count * tile * columns);
         }
-        status = vr_products_run(tiles->scheduler, products, count, tiles->search->operation);
+        status = vr_products_run(tiles->scheduler, products, count);
         for (size_t i = 0; status == VRAM_OK && i < count; i++) {
             for (uint64_t row = 0; row < products[i].m; row++) {
                 give_row(tiles, begin + i * tile + row, first, products[i].c + row * columns);
@@ -180,7 +180,6 @@ static vram_status against(struct tiles *tiles, uint64_t first) {
 
 static vram_status prepare(struct tiles *tiles) {
     const struct vram_distance *distance = tiles->search->distance;
-    const char *operation = tiles->search->operation;
     uint64_t each = vram_precision_bytes(tiles->stored);
     uint64_t fit = OPERAND_BYTES / each / distance->dim;
     uint64_t least = fit ? fit : 1;
@@ -190,9 +189,11 @@ static vram_status prepare(struct tiles *tiles) {
     tiles->query_tile = distance->queries < QUERY_TILE ? distance->queries : QUERY_TILE;
     uint64_t rows = distance->queries < BATCH * tiles->query_tile ? distance->queries
                                                                   : BATCH * tiles->query_tile;
-    tiles->queries.lengths = vr_mem_alloc((size_t)distance->queries, sizeof(double), operation);
-    tiles->corpus.lengths = vr_mem_alloc((size_t)tiles->corpus_tile, sizeof(double), operation);
-    tiles->results = vr_scratch_alloc(rows * tiles->corpus_tile, sizeof(float), operation);
+    tiles->queries.lengths =
+        vr_mem_alloc((size_t)distance->queries, sizeof(double), vr_operation());
+    tiles->corpus.lengths =
+        vr_mem_alloc((size_t)tiles->corpus_tile, sizeof(double), vr_operation());
+    tiles->results = vr_scratch_alloc(rows * tiles->corpus_tile, sizeof(float));
     return tiles->queries.lengths && tiles->corpus.lengths && tiles->results ? VRAM_OK
                                                                              : VRAM_ERR_HOST_MEMORY;
 }

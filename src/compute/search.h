@@ -21,7 +21,6 @@ struct vr_search {
     vram_precision precision;             /* FP32, FP16 or INT8 */
     uint64_t first, count;
     struct vr_nearest *nearest; /* one for each query; NULL: not asked for */
-    const char *operation;
 };
 
 vram_status vr_search_run(struct vr_scheduler *scheduler, const struct vr_search *search);

@@ -367,7 +367,7 @@ static void unpack(const struct shortlist *list, const struct vectors *queries,
 static vram_status fetch_lists(struct shortlist *list) {
     uint32_t lanes = list->pipeline.lane_count, lane = 0;
     uint64_t count = list->blocks[0].queries.count * list->k; /* no block is larger */
-    uint64_t *places = vr_scratch_alloc(count, sizeof *places, list->search->operation);
+    uint64_t *places = vr_scratch_alloc(count, sizeof *places);
     vram_status status = places ? VRAM_OK : VRAM_ERR_HOST_MEMORY, waited = VRAM_OK;
     for (uint32_t i = 0; status == VRAM_OK && i < lanes; i++) {
         lane = i;
@@ -523,8 +523,7 @@ vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_sea
         return vram_status_is_exhausted(status) ? VRAM_OK : status;
     }
     list.kernels = kernels;
-    status =
-        vr_scheduler_stale(scheduler, run(&list, scheduler, arithmetic, done), search->operation);
+    status = vr_scheduler_stale(scheduler, run(&list, scheduler, arithmetic, done));
     if (*done) {
         vr_tally(&scheduler->tally.device_products, list.tiles);
         vr_tally(&scheduler->tally.tiles, list.tiles);

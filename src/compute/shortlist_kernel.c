@@ -132,7 +132,7 @@ static vram_status load_one(const struct vr_scheduler *scheduler, bool vectors,
     if (strcmp(backend, "host") == 0 || strcmp(backend, "sim") == 0) {
         return load_c(scheduler->device, vectors ? vectors_c : shortlist_c, entry, kernel);
     }
-    return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_distance_run", "no kernels for %s", backend);
+    return vr_fail(VRAM_ERR_UNSUPPORTED, "no kernels for %s", backend);
 }
 
 void vr_shortlist_close(struct vr_shortlist_kernels *kernels) {
@@ -150,8 +150,9 @@ static bool refused(vram_status status) {
 }
 
 static vram_status make(struct vr_scheduler *scheduler, struct vr_shortlist_kernels **out) {
+    VR_OPERATION("vram_distance_run");
     struct vram_error error;
-    struct vr_shortlist_kernels *made = vr_mem_alloc(1, sizeof *made, "vram_distance_run");
+    struct vr_shortlist_kernels *made = vr_mem_alloc(1, sizeof *made, vr_operation());
     if (!made) {
         return VRAM_ERR_HOST_MEMORY;
     }

@@ -44,8 +44,8 @@ static void pool_ended(void *handle) {
 }
 
 vram_status vram_weights_destroy(vram_weights *handle) {
-    return vr_object_destroy(VR_KIND_WEIGHTS, handle, "vram_weights_destroy", NULL,
-                             "the weights are being destroyed");
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_WEIGHTS, handle, NULL, "the weights are being destroyed");
 }
 
 /* ------------------------------------------------------------------- creating */
@@ -88,8 +88,8 @@ static vram_status to_device(struct vr_scheduler *scheduler, struct vr_weights *
     return status;
 }
 
-static vram_status to_host(struct vr_weights *weights, const void *from, const char *operation) {
-    weights->host = vr_mem_alloc(1, (size_t)weights->bytes, operation);
+static vram_status to_host(struct vr_weights *weights, const void *from) {
+    weights->host = vr_mem_alloc(1, (size_t)weights->bytes, vr_operation());
     if (!weights->host) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -98,23 +98,23 @@ static vram_status to_host(struct vr_weights *weights, const void *from, const c
 }
 
 static vram_status fill(struct vr_scheduler *scheduler, struct vr_weights *weights,
-                        const void *from, const char *operation) {
+                        const void *from) {
     bool there;
     vram_status status = belongs_there(scheduler, weights, &there);
     if (status != VRAM_OK || !there) {
-        return status == VRAM_OK ? to_host(weights, from, operation) : status;
+        return status == VRAM_OK ? to_host(weights, from) : status;
     }
     status = to_device(scheduler, weights, from);
     if (vram_status_is_exhausted(status) && scheduler->place != VRAM_PLACE_DEVICE &&
         !(scheduler->flags & VRAM_SCHEDULER_NO_FALLBACK)) {
-        status = to_host(weights, from, operation);
+        status = to_host(weights, from);
     }
     return status;
 }
 
 static vram_status make(struct vr_scheduler *scheduler, const struct vram_weights_options *options,
-                        uint64_t bytes, const char *operation, vram_weights **out) {
-    struct vr_weights *weights = vr_mem_alloc(1, sizeof *weights, operation);
+                        uint64_t bytes, vram_weights **out) {
+    struct vr_weights *weights = vr_mem_alloc(1, sizeof *weights, vr_operation());
     if (!weights) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -126,8 +126,7 @@ static vram_status make(struct vr_scheduler *scheduler, const struct vram_weight
     weights->bytes = bytes;
     weights->precision = options->precision ? options->precision : VRAM_PRECISION_FP32;
     weights->transposed = (options->flags & VRAM_MATMUL_TRANSPOSED_B) != 0;
-    vram_status status =
-        vr_scheduler_stale(scheduler, fill(scheduler, weights, options->b, operation), operation);
+    vram_status status = vr_scheduler_stale(scheduler, fill(scheduler, weights, options->b));
     if (status != VRAM_OK) {
         vr_mem_free(weights->host);
         vr_mem_free(weights);
@@ -137,7 +136,7 @@ static vram_status make(struct vr_scheduler *scheduler, const struct vram_weight
     vr_tally(&scheduler->tally.weights, 1);
     vr_tally(&scheduler->tally.weight_bytes, bytes);
     status = vr_publish_attached(weights->pool, VR_KIND_WEIGHTS, &weights->object, weights_free,
-                                 pool_ended, NULL, &weights->attachment, operation);
+                                 pool_ended, NULL, &weights->attachment);
     if (status == VRAM_OK) {
         *out = (vram_weights *)(uintptr_t)weights->object.handle;
         vr_leave(weights);
@@ -145,30 +144,27 @@ static vram_status make(struct vr_scheduler *scheduler, const struct vram_weight
     return status;
 }
 
-static vram_status check(const struct vram_weights_options *options, uint64_t *bytes,
-                         const char *operation) {
+static vram_status check(const struct vram_weights_options *options, uint64_t *bytes) {
     vram_precision precision = options->precision ? options->precision : VRAM_PRECISION_FP32;
     if (precision != VRAM_PRECISION_FP32 && precision != VRAM_PRECISION_FP16 &&
         precision != VRAM_PRECISION_BF16) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "weights are fp32, fp16 or bf16, not %s (%d)",
+        return vr_fail(VRAM_ERR_INVALID, "weights are fp32, fp16 or bf16, not %s (%d)",
                        vram_precision_name(precision), (int)precision);
     }
     if (!options->k || !options->n || !options->b) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "weights need a matrix, and k and n of at least 1");
+        return vr_fail(VRAM_ERR_INVALID, "weights need a matrix, and k and n of at least 1");
     }
     if (options->flags & ~(uint32_t)VRAM_MATMUL_TRANSPOSED_B) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "0x%x has flags that weights do not have",
-                       options->flags);
+        return vr_fail(VRAM_ERR_INVALID, "0x%x has flags that weights do not have", options->flags);
     }
     uint64_t elements;
     if (!vr_mul(options->k, options->n, &elements) ||
         !vr_mul(elements, vram_precision_bytes(precision), bytes) || *bytes > SIZE_MAX / 2) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu x %llu do not fit into 64 bits",
+        return vr_fail(VRAM_ERR_OVERFLOW, "%llu x %llu do not fit into 64 bits",
                        (unsigned long long)options->k, (unsigned long long)options->n);
     }
     if (options->b_elements && options->b_elements != elements) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "B has %llu elements, and a shape of %llu x %llu needs %llu",
                        (unsigned long long)options->b_elements, (unsigned long long)options->k,
                        (unsigned long long)options->n, (unsigned long long)elements);
@@ -178,25 +174,24 @@ static vram_status check(const struct vram_weights_options *options, uint64_t *b
 
 vram_status vram_weights_create(vram_scheduler *handle, const vram_weights_options *options,
                                 vram_weights **weights) {
-    static const char operation[] = "vram_weights_create";
+    VR_CALL;
     struct vram_weights_options taken;
     uint64_t bytes = 0;
     void *entered;
     if (!options || !weights) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "the options or the place for the weights are NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the options or the place for the weights are NULL");
     }
-    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_scheduler *scheduler = entered;
-    status = vr_options_take(&taken, sizeof taken, options, operation);
+    status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = check(&taken, &bytes, operation);
+        status = check(&taken, &bytes);
     }
     if (status == VRAM_OK) {
-        status = make(scheduler, &taken, bytes, operation, weights);
+        status = make(scheduler, &taken, bytes, weights);
     }
     vr_leave(scheduler);
     return status;

@@ -26,8 +26,8 @@ static struct vr_radix passed_map = VR_RADIX_INIT; /* provided to pools out of t
 static struct vr_stable record_memory = VR_STABLE_INIT(struct vr_record);
 static vr_atomic_u64 range_bytes; /* of all ranges in the map */
 
-struct vr_record *vr_record_take(const char *operation) {
-    struct vr_record *record = vr_stable_take(&record_memory, operation);
+struct vr_record *vr_record_take(void) {
+    struct vr_record *record = vr_stable_take(&record_memory, vr_operation());
     if (!record) {
         return NULL;
     }
@@ -67,8 +67,7 @@ static uint64_t page_bytes(uint64_t base, uint64_t bytes) {
 }
 
 vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t bytes,
-                              uint64_t device, vram_memory_kind kind, bool is_range,
-                              const char *operation) {
+                              uint64_t device, vram_memory_kind kind, bool is_range) {
     vr_store(&record->base, base, VR_RELEASE);
     vr_store(&record->bytes, bytes, VR_RELEASE);
     vr_store(&record->device, device, VR_RELEASE);
@@ -81,9 +80,9 @@ vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t
         vr_fetch_add(&record->sequence, 1, VR_ACQ_REL);
     }
     if (status == VRAM_ERR_BUSY) {
-        status = vr_fail(VRAM_ERR_CORRUPT, operation,
-                         "the driver gave address 0x%llx, which is in use already",
-                         (unsigned long long)base);
+        status =
+            vr_fail(VRAM_ERR_CORRUPT, "the driver gave address 0x%llx, which is in use already",
+                    (unsigned long long)base);
     }
     vr_fetch_add(&range_bytes, status == VRAM_OK && is_range ? bytes : 0, VR_RELAXED);
     return status;
@@ -95,8 +94,7 @@ vram_status vr_record_publish_provided(struct vr_record *record, vram_addr base,
     record->passed_on = vr_address_find(base, &place) && place.device == device && !place.pool &&
                         place.kind == VRAM_MEMORY_DEVICE &&
                         vr_inside(base, bytes, place.base, place.bytes);
-    return vr_record_publish(record, base, bytes, device, VRAM_MEMORY_DEVICE, false,
-                             "vram_provider.alloc");
+    return vr_record_publish(record, base, bytes, device, VRAM_MEMORY_DEVICE, false);
 }
 
 void vr_record_withdraw(struct vr_record *record) {

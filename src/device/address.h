@@ -64,14 +64,13 @@ struct vr_place {
 };
 
 /* A record in no map, zeroed but for its sequence; NULL with the error set. */
-struct vr_record *vr_record_take(const char *operation);
+struct vr_record *vr_record_take(void);
 void vr_record_give(struct vr_record *record);
 
 /* Puts it in the map. VRAM_ERR_CORRUPT when a part of it is live already: a driver gave the same
    address twice. */
 vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t bytes,
-                              uint64_t device, vram_memory_kind kind, bool is_range,
-                              const char *operation);
+                              uint64_t device, vram_memory_kind kind, bool is_range);
 /* The same for memory that a pool's provider gave, record->pool being set. It may be memory of that
    device that is in the map already: then only vr_address_pool finds the new record. */
 vram_status vr_record_publish_provided(struct vr_record *record, vram_addr base, uint64_t bytes,

@@ -29,42 +29,38 @@ bool vr_place_covers(struct vr_device_object *device, const struct vr_place *pla
 /* Of a range that begins inside a block nobody knows where that ends without a search under the
    pool's lock. What a program passed on to a pool is still its own (address.h): it may copy all of
    that at once. */
-vram_status vr_block_check(const struct vr_place *place, vram_addr addr, uint64_t bytes,
-                           const char *operation) {
+vram_status vr_block_check(const struct vr_place *place, vram_addr addr, uint64_t bytes) {
     bool asks = place->extent && addr % LEAST_BLOCK == 0 && bytes > LEAST_BLOCK;
     uint64_t extent = asks ? place->extent(place->pool, addr) : 0;
     return bytes <= extent || extent == 0
                ? VRAM_OK
-               : vr_fail(VRAM_ERR_INVALID, operation,
+               : vr_fail(VRAM_ERR_INVALID,
                          "0x%llx + %llu bytes reaches past the end of its block of %llu bytes",
                          (unsigned long long)addr, (unsigned long long)bytes,
                          (unsigned long long)extent);
 }
 
-vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
-                          const char *operation) {
+vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes) {
     struct vr_place place;
     bool good = vr_address_find(addr, &place) && place.device == device->object.handle &&
                 place.kind != VRAM_MEMORY_PINNED && place.kind != VRAM_MEMORY_HOST &&
                 vr_inside(addr, bytes, place.base, place.bytes) &&
                 vr_place_covers(device, &place, addr, bytes);
     if (!good) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "0x%llx + %llu bytes is not live memory of this device",
+        return vr_fail(VRAM_ERR_INVALID, "0x%llx + %llu bytes is not live memory of this device",
                        (unsigned long long)addr, (unsigned long long)bytes);
     }
-    return vr_block_check(&place, addr, bytes, operation);
+    return vr_block_check(&place, addr, bytes);
 }
 
-vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place *place,
-                          struct vr_device_object **owner) {
+vram_status vr_span_owner(vram_addr addr, struct vr_place *place, struct vr_device_object **owner) {
     void *device;
     vram_status status = VRAM_ERR_STALE;
     if (vr_address_find(addr, place)) {
-        status = vr_enter(VR_KIND_DEVICE, (void *)(uintptr_t)place->device, operation, &device);
+        status = vr_enter(VR_KIND_DEVICE, (void *)(uintptr_t)place->device, &device);
     }
     if (status == VRAM_ERR_STALE) { /* the device is closing: its memory is as good as gone */
-        return vr_fail(VRAM_ERR_INVALID, operation, "no live memory of libvram is at 0x%llx",
+        return vr_fail(VRAM_ERR_INVALID, "no live memory of libvram is at 0x%llx",
                        (unsigned long long)addr);
     }
     if (status == VRAM_OK) {

@@ -47,14 +47,14 @@ struct vr_queue_object *vr_queue_behind(struct vr_device_object *device, uint64_
 /* ------------------------------------------------------------------ listing */
 
 vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
-                                 struct vr_link *link, const char *operation) {
+                                 struct vr_link *link) {
     vr_mutex_lock(&device->lock);
     bool closing = device->closing;
     if (!closing) {
         vr_list_append(list, link);
     }
     vr_mutex_unlock(&device->lock);
-    return closing ? vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed") : VRAM_OK;
+    return closing ? vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed") : VRAM_OK;
 }
 
 void vr_queue_unlist(struct vr_queue_object *queue) {

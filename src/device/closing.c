@@ -84,13 +84,14 @@ static bool is_lost(const struct vr_device_object *device) {
 
 /* Waits for all work of a device's queues; they stay as they are. */
 static bool settle_queues(struct vr_device_object *device, uint64_t deadline) {
+    VR_OPERATION("vram_device_close");
     bool settled = true;
     uint64_t last = 0;
     for (struct vr_queue_object *queue; (queue = vr_queue_behind(device, last));) {
         vram_status status = VRAM_OK;
         last = queue->object.handle;
         if (vr_queue_hold(queue)) {
-            status = vr_queue_settle(queue, deadline, "vram_device_close");
+            status = vr_queue_settle(queue, deadline);
             vr_queue_release(queue);
         }
         /* On a lost device nothing runs any more. */
@@ -165,8 +166,7 @@ static void report_kept(struct vr_device_object *device) {
            (unsigned long long)vr_load(&device->held_bytes, VR_RELAXED));
 }
 
-vram_status vr_device_finish(struct vr_device_object *device, uint64_t deadline,
-                             const char *operation) {
+vram_status vr_device_finish(struct vr_device_object *device, uint64_t deadline) {
     struct vram_error error;
     vr_error_save(&error); /* the one failure of ending is work that goes on */
     vr_device_quiet(device, deadline);
@@ -184,7 +184,7 @@ vram_status vr_device_finish(struct vr_device_object *device, uint64_t deadline,
     unlist_device(device);
     vr_error_restore(&error);
     if (!finished) {
-        return vr_fail(VRAM_ERR_TIMEOUT, operation,
+        return vr_fail(VRAM_ERR_TIMEOUT,
                        "work that uses %s device %u never finished; its memory is kept",
                        device->base.info.backend, device->base.index);
     }

@@ -31,7 +31,7 @@ uint64_t vr_charge_limit(const struct vr_device_object *device) {
 }
 
 vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, uint64_t most,
-                             const char *why, const char *operation) {
+                             const char *why) {
     vr_atomic_u64 *charged = &device->slot->account->charged_bytes;
     uint64_t before = vr_load(charged, VR_RELAXED);
     /* What is refused is never added: it must not stand in the way of others for a moment. */
@@ -42,17 +42,16 @@ vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, ui
             return VRAM_OK;
         }
     }
-    return vr_fail(VRAM_ERR_LIMIT, operation,
+    return vr_fail(VRAM_ERR_LIMIT,
                    "%llu bytes more would pass the limit of %llu bytes for this device (%s); %llu "
                    "are held",
                    (unsigned long long)bytes, (unsigned long long)most, why,
                    (unsigned long long)before);
 }
 
-vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation) {
+vram_status vr_charge(struct vr_device_object *device, uint64_t bytes) {
     uint64_t limit = vr_charge_limit(device);
-    return vr_charge_within(device, bytes, limit ? limit : UINT64_MAX, "option device_limit",
-                            operation);
+    return vr_charge_within(device, bytes, limit ? limit : UINT64_MAX, "option device_limit");
 }
 
 void vr_uncharge(struct vr_device_object *device, uint64_t bytes) {
@@ -98,26 +97,25 @@ enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 /* Rounds the request up and checks it against what the device can give at all. */
 static vram_status shape(const struct vr_device_object *device, uint64_t bytes,
                          vram_memory_kind kind, uint64_t *rounded) {
-    static const char operation[] = "vram_device_alloc";
     const struct vram_device_info *info = &device->base.info;
     if ((unsigned)kind >= KIND_COUNT) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no kind of memory", (int)kind);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no kind of memory", (int)kind);
     }
     if (kinds[kind].cap & ~info->caps) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "%s device %u has no %s memory",
-                       info->backend, info->backend_index, kinds[kind].name);
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no %s memory", info->backend,
+                       info->backend_index, kinds[kind].name);
     }
     if (bytes == 0) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "0 bytes were asked for");
+        return vr_fail(VRAM_ERR_INVALID, "0 bytes were asked for");
     }
     uint64_t granule =
         kind == VRAM_MEMORY_DEVICE ? info->alloc_granule.value : (uint64_t)vr_os_page_bytes();
     if (!vr_round_up(bytes, granule, rounded)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up to %llu",
+        return vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes cannot be rounded up to %llu",
                        (unsigned long long)bytes, (unsigned long long)granule);
     }
     if (info->alloc_max.known && *rounded > info->alloc_max.value) {
-        return vr_fail(VRAM_ERR_LIMIT, operation,
+        return vr_fail(VRAM_ERR_LIMIT,
                        "%llu bytes are more than the device's largest allocation, %llu",
                        (unsigned long long)*rounded, (unsigned long long)info->alloc_max.value);
     }
@@ -127,14 +125,14 @@ static vram_status shape(const struct vr_device_object *device, uint64_t bytes,
 /* A driver that says success must mean it. What it gave cannot be trusted to be ours to give back,
    so it is left alone. */
 static vram_status check_answer(const struct vr_device_object *device, vram_addr addr,
-                                uint64_t bytes, uint64_t granule, const char *operation) {
+                                uint64_t bytes, uint64_t granule) {
     uint64_t end;
     if (addr && addr % granule == 0 && vr_add(addr, bytes, &end)) {
         return VRAM_OK;
     }
     vr_log(VRAM_LOG_ERROR, "%s answered %s with the impossible address 0x%llx",
-           device->base.info.backend, operation, (unsigned long long)addr);
-    return vr_error_set(VRAM_ERR_CORRUPT, device->base.info.backend, operation, 0,
+           device->base.info.backend, vr_operation(), (unsigned long long)addr);
+    return vr_error_set(VRAM_ERR_CORRUPT, device->base.info.backend, vr_operation(), 0,
                         "the driver reported success with the impossible address 0x%llx",
                         (unsigned long long)addr);
 }
@@ -142,7 +140,6 @@ static vram_status check_answer(const struct vr_device_object *device, vram_addr
 /* Takes the memory, checks it, and puts it in the map; keeps (2) and (4). */
 static vram_status obtain(struct vr_device_object *device, uint64_t bytes, vram_memory_kind kind,
                           struct vr_record *record, vram_addr *addr) {
-    static const char operation[] = "vram_device_alloc";
     uint64_t granule = kind == VRAM_MEMORY_DEVICE ? device->base.info.alloc_granule.value
                                                   : (uint64_t)vr_os_page_bytes();
     vram_addr given = 0;
@@ -150,13 +147,13 @@ static vram_status obtain(struct vr_device_object *device, uint64_t bytes, vram_
     if (status != VRAM_OK) {
         return status;
     }
-    status = check_answer(device, given, bytes, granule, operation);
+    status = check_answer(device, given, bytes, granule);
     if (status != VRAM_OK) {
         return status;
     }
     vr_record_list(device, record);
     uint64_t held = vr_held_add(device, bytes);
-    status = vr_record_publish(record, given, bytes, device->object.handle, kind, false, operation);
+    status = vr_record_publish(record, given, bytes, device->object.handle, kind, false);
     if (status == VRAM_OK) {
         vr_held_peak(device, held);
         *addr = given;
@@ -175,18 +172,17 @@ static vram_status obtain(struct vr_device_object *device, uint64_t bytes, vram_
 
 static vram_status allocate(struct vr_device_object *device, uint64_t bytes, vram_memory_kind kind,
                             vram_addr *addr) {
-    static const char operation[] = "vram_device_alloc";
     uint64_t rounded = 0;
     vram_status status = shape(device, bytes, kind, &rounded);
     if (status != VRAM_OK) {
         return status;
     }
     uint64_t charge = kinds[kind].on_device ? rounded : 0;
-    struct vr_record *record = vr_record_take(operation);
+    struct vr_record *record = vr_record_take();
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    status = vr_charge(device, charge, operation);
+    status = vr_charge(device, charge);
     if (status != VRAM_OK) {
         goto fail_record;
     }
@@ -205,13 +201,13 @@ fail_record:
 
 vram_status vr_device_alloc(vram_device *handle, uint64_t bytes, vram_memory_kind kind,
                             vram_addr *addr) {
-    static const char operation[] = "vram_device_alloc";
+    VR_OPERATION("vram_device_alloc");
     void *device;
     vram_addr given;
     if (!addr) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
         status = allocate(device, bytes, kind, &given);
         vr_leave(device);
@@ -267,8 +263,7 @@ static void restore(struct vr_device_object *device, struct vr_record *record) {
     vr_error_save(&error);
     vram_status status = vr_record_publish(
         record, vr_load(&record->base, VR_RELAXED), vr_load(&record->bytes, VR_RELAXED),
-        device->object.handle, (vram_memory_kind)vr_load(&record->kind, VR_RELAXED), false,
-        "vram_device_free");
+        device->object.handle, (vram_memory_kind)vr_load(&record->kind, VR_RELAXED), false);
     vr_mutex_lock(&device->lock);
     record->freeing = status != VRAM_OK;
     vr_mutex_unlock(&device->lock);
@@ -276,12 +271,12 @@ static void restore(struct vr_device_object *device, struct vr_record *record) {
 }
 
 vram_status vr_device_free(vram_device *handle, vram_addr addr) {
-    static const char operation[] = "vram_device_free";
+    VR_OPERATION("vram_device_free");
     void *device;
     if (vr_exiting()) {
         return VRAM_OK; /* the system takes everything back in a moment */
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
@@ -292,9 +287,9 @@ vram_status vr_device_free(vram_device *handle, vram_addr addr) {
             restore(device, record);
         }
     } else if (addr) {
-        status = vr_fail(VRAM_ERR_INVALID, operation,
-                         "0x%llx is not the start of a live allocation of this device",
-                         (unsigned long long)addr);
+        status =
+            vr_fail(VRAM_ERR_INVALID, "0x%llx is not the start of a live allocation of this device",
+                    (unsigned long long)addr);
     }
     vr_leave(device);
     return status;
@@ -362,16 +357,16 @@ static bool is_asleep(struct vr_device_object *device, const struct vr_place *pl
 }
 
 vram_status vr_native_get(vram_addr addr, vram_native_info *info) {
-    static const char operation[] = "vram_native";
+    VR_OPERATION("vram_native");
     struct vr_place place;
     struct vr_device_object *device;
-    vram_status status = vr_span_owner(addr, operation, &place, &device);
+    vram_status status = vr_span_owner(addr, &place, &device);
     if (status != VRAM_OK) {
         return status;
     }
     if (is_asleep(device, &place, addr)) {
         vr_leave(device);
-        return vr_fail(VRAM_ERR_BUSY, operation, "0x%llx is asleep; vram_pool_wake comes first",
+        return vr_fail(VRAM_ERR_BUSY, "0x%llx is asleep; vram_pool_wake comes first",
                        (unsigned long long)addr);
     }
     uint32_t caps = device->base.info.caps;
@@ -394,7 +389,7 @@ vram_status vr_native_get(vram_addr addr, vram_native_info *info) {
         status = name_native(device, &place, addr, &full);
     }
     if (status == VRAM_OK) {
-        status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(info, &full, sizeof full, sizeof full);
     }
     vr_leave(device);
     return status;

@@ -41,7 +41,7 @@ static vram_status check_list(const char *list) {
     for (const char *at = list; *at;) {
         size_t length = strcspn(at, ",");
         if (!vr_registry_find(at, length)) {
-            return vr_fail(VRAM_ERR_INVALID, "vram_context_create",
+            return vr_fail(VRAM_ERR_INVALID,
                            "no backend is called \"%.*s\"; there are cuda, hip, metal, vulkan, "
                            "opencl, sim and host",
                            (int)(length < 32 ? length : 32), at);
@@ -160,9 +160,9 @@ static void share_accounts(struct vr_context *context) {
 
 static vram_status start_all(struct vr_context *context, const char *list,
                              const struct vram_context_options *options) {
-    static const char operation[] = "vram_context_create";
     uint32_t total = 0;
-    context->backends = vr_mem_alloc(vr_registry_count(), sizeof *context->backends, operation);
+    context->backends =
+        vr_mem_alloc(vr_registry_count(), sizeof *context->backends, vr_operation());
     if (!context->backends) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -175,7 +175,7 @@ static vram_status start_all(struct vr_context *context, const char *list,
         }
         total += context->backends[i].device_count;
     }
-    context->slots = vr_mem_alloc(total ? total : 1, sizeof *context->slots, operation);
+    context->slots = vr_mem_alloc(total ? total : 1, sizeof *context->slots, vr_operation());
     if (!context->slots) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -225,18 +225,18 @@ static void context_free(void *memory) {
 /* ------------------------------------------------------------------- public */
 
 vram_status vram_context_create(const vram_context_options *options, vram_context **out) {
-    static const char operation[] = "vram_context_create";
+    VR_CALL;
     struct vram_context_options taken;
     struct vram_error error;
     char list[VR_OPTION_TEXT_MAX], sim[VR_OPTION_TEXT_MAX];
     struct vr_context *context = NULL;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the context is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the context is NULL");
     }
     if (vr_exiting()) {
-        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the process is exiting");
+        return vr_fail(VRAM_ERR_SHUTDOWN, "the process is exiting");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status != VRAM_OK) {
         return status;
     }
@@ -249,7 +249,7 @@ vram_status vram_context_create(const vram_context_options *options, vram_contex
     if ((status = check_list(wanted)) != VRAM_OK) {
         return status;
     }
-    context = vr_mem_alloc(1, sizeof *context, operation);
+    context = vr_mem_alloc(1, sizeof *context, vr_operation());
     if (!context) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -316,7 +316,7 @@ static struct vr_device_object *take_device(struct vr_context *context, bool to_
 
 /* Queues may use memory of other devices, pinned or a peer's: all of them come before any memory.
    VRAM_ERR_TIMEOUT when a device has work that goes on. */
-static vram_status end_devices(struct vr_context *context, const char *operation) {
+static vram_status end_devices(struct vr_context *context) {
     vram_status status = VRAM_OK;
     uint64_t deadline = vr_deadline_in(context->wait_ns);
     for (struct vr_device_object *device; (device = take_device(context, false));) {
@@ -325,7 +325,7 @@ static vram_status end_devices(struct vr_context *context, const char *operation
     }
     for (struct vr_device_object *device; (device = take_device(context, true));) {
         if (vr_handle_retire(device->object.handle)) { /* else another thread closes it */
-            vram_status ended = vr_device_finish(device, deadline, operation);
+            vram_status ended = vr_device_finish(device, deadline);
             status = ended != VRAM_OK ? ended : status;
         }
         vr_leave(device);
@@ -334,13 +334,15 @@ static vram_status end_devices(struct vr_context *context, const char *operation
 }
 
 static vram_status context_end(void *object) {
+    VR_OPERATION("vram_context_destroy");
     struct vr_context *context = object;
     tell_watchers(context);
-    return end_devices(context, "vram_context_destroy");
+    return end_devices(context);
 }
 
 vram_status vr_context_destroy(vram_context *handle) {
-    return vr_object_destroy(VR_KIND_CONTEXT, handle, "vram_context_destroy", context_end, NULL);
+    VR_OPERATION("vram_context_destroy");
+    return vr_object_destroy(VR_KIND_CONTEXT, handle, context_end, NULL);
 }
 
 vram_status vram_context_destroy(vram_context *handle) {
@@ -348,8 +350,9 @@ vram_status vram_context_destroy(vram_context *handle) {
 }
 
 uint32_t vram_backend_count(vram_context *handle) {
+    VR_CALL;
     void *context;
-    if (vr_enter(VR_KIND_CONTEXT, handle, "vram_backend_count", &context) != VRAM_OK) {
+    if (vr_enter(VR_KIND_CONTEXT, handle, &context) != VRAM_OK) {
         return 0;
     }
     uint32_t count = ((struct vr_context *)context)->backend_count;
@@ -358,15 +361,15 @@ uint32_t vram_backend_count(vram_context *handle) {
 }
 
 vram_status vram_backend_info_get(vram_context *handle, uint32_t index, vram_backend_info *info) {
-    static const char operation[] = "vram_backend_info_get";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_context *context = entered;
     if (index >= context->backend_count) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "there are %u backends, no number %u",
+        status = vr_fail(VRAM_ERR_INVALID, "there are %u backends, no number %u",
                          context->backend_count, index);
     } else {
         const struct vr_backend_state *state = &context->backends[index];
@@ -376,7 +379,7 @@ vram_status vram_backend_info_get(vram_context *handle, uint32_t index, vram_bac
                                          .device_count = state->device_count};
         memcpy(full.version, state->base.version, sizeof full.version);
         memcpy(full.reason, state->reason, sizeof full.reason);
-        status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(info, &full, sizeof full, sizeof full);
     }
     vr_leave(context);
     return status;

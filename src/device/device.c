@@ -14,8 +14,9 @@
 /* ------------------------------------------------------- describing, choosing */
 
 uint32_t vram_device_count(vram_context *handle) {
+    VR_CALL;
     void *context;
-    if (vr_enter(VR_KIND_CONTEXT, handle, "vram_device_count", &context) != VRAM_OK) {
+    if (vr_enter(VR_KIND_CONTEXT, handle, &context) != VRAM_OK) {
         return 0;
     }
     uint32_t count = ((struct vr_context *)context)->slot_count;
@@ -23,27 +24,26 @@ uint32_t vram_device_count(vram_context *handle) {
     return count;
 }
 
-static vram_status check_index(const struct vr_context *context, uint32_t index,
-                               const char *operation) {
+static vram_status check_index(const struct vr_context *context, uint32_t index) {
     if (index >= context->slot_count) {
-        return vr_fail(VRAM_ERR_NO_DEVICE, operation, "there are %u devices, no number %u",
+        return vr_fail(VRAM_ERR_NO_DEVICE, "there are %u devices, no number %u",
                        context->slot_count, index);
     }
     return VRAM_OK;
 }
 
 vram_status vram_device_info_get(vram_context *handle, uint32_t index, vram_device_info *info) {
-    static const char operation[] = "vram_device_info_get";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_context *context = entered;
-    status = check_index(context, index, operation);
+    status = check_index(context, index);
     if (status == VRAM_OK) {
         const struct vram_device_info *full = &context->slots[index].info;
-        status = vr_info_give(info, full, sizeof *full, sizeof *full, operation);
+        status = vr_info_give(info, full, sizeof *full, sizeof *full);
     }
     vr_leave(context);
     return status;
@@ -63,9 +63,9 @@ static uint32_t first_of(const struct vr_context *context, vram_device_kind kind
 }
 
 vram_status vram_device_best(vram_context *handle, uint32_t *index) {
-    static const char operation[] = "vram_device_best";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -81,10 +81,9 @@ vram_status vram_device_best(vram_context *handle, uint32_t *index) {
         best = first_of(context, order[i]);
     }
     if (!index) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the place for the index is NULL");
+        status = vr_fail(VRAM_ERR_INVALID, "the place for the index is NULL");
     } else if (best == context->slot_count) {
-        status = vr_fail(VRAM_ERR_NO_DEVICE, operation,
-                         "no backend shows a device; `vram info` tells why");
+        status = vr_fail(VRAM_ERR_NO_DEVICE, "no backend shows a device; `vram info` tells why");
     } else {
         *index = best;
     }
@@ -135,7 +134,7 @@ static void device_free(void *memory) {
 }
 
 static struct vr_device_object *device_make(struct vr_context *context, uint32_t index) {
-    struct vr_device_object *device = vr_mem_alloc(1, sizeof *device, "vram_device_open");
+    struct vr_device_object *device = vr_mem_alloc(1, sizeof *device, vr_operation());
     if (device) {
         device->object.process = vr_os_process_generation();
         device->context = context;
@@ -163,9 +162,7 @@ static vram_status device_list(struct vr_context *context, struct vr_device_obje
         vr_list_append(&context->devices, &device->link);
     }
     vr_mutex_unlock(&context->lock);
-    return closing
-               ? vr_fail(VRAM_ERR_SHUTDOWN, "vram_device_open", "the context is being destroyed")
-               : VRAM_OK;
+    return closing ? vr_fail(VRAM_ERR_SHUTDOWN, "the context is being destroyed") : VRAM_OK;
 }
 
 static vram_status device_open(struct vr_context *context, uint32_t index, uint64_t *handle) {
@@ -193,7 +190,7 @@ static vram_status device_open(struct vr_context *context, uint32_t index, uint6
     status = device_list(context, device);
     if (status != VRAM_OK) {
         if (vr_handle_retire(published)) {
-            (void)vr_device_finish(device, vr_deadline_in(context->wait_ns), "vram_device_open");
+            (void)vr_device_finish(device, vr_deadline_in(context->wait_ns));
         }
         return status;
     }
@@ -202,17 +199,17 @@ static vram_status device_open(struct vr_context *context, uint32_t index, uint6
 }
 
 vram_status vr_device_make(vram_context *handle, uint32_t index, vram_device **out) {
-    static const char operation[] = "vram_device_open";
+    VR_OPERATION("vram_device_open");
     void *entered;
     uint64_t device;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the device is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the device is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
-    status = check_index(entered, index, operation);
+    status = check_index(entered, index);
     if (status == VRAM_OK) {
         status = device_open(entered, index, &device);
     }
@@ -228,16 +225,16 @@ vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device *
 }
 
 vram_status vr_device_end(vram_device *handle) {
-    static const char operation[] = "vram_device_close";
+    VR_OPERATION("vram_device_close");
     void *entered;
-    vram_status status = vr_end_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_end_enter(VR_KIND_DEVICE, handle, &entered);
     struct vr_device_object *device = entered;
     if (!device) {
         return status;
     }
     status = vr_handle_retire(device->object.handle)
-                 ? vr_device_finish(device, vr_deadline_in(device->context->wait_ns), operation)
-                 : vr_handle_error(VR_KIND_DEVICE, handle, operation);
+                 ? vr_device_finish(device, vr_deadline_in(device->context->wait_ns))
+                 : vr_handle_error(VR_KIND_DEVICE, handle);
     vr_leave(device);
     return status;
 }
@@ -249,22 +246,22 @@ vram_status vram_device_close(vram_device *handle) {
 /* ---------------------------------------------------------------- asking it */
 
 vram_status vram_device_describe(vram_device *handle, vram_device_info *info) {
-    static const char operation[] = "vram_device_describe";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     const struct vram_device_info *full = &((struct vr_device_object *)entered)->base.info;
-    status = vr_info_give(info, full, sizeof *full, sizeof *full, operation);
+    status = vr_info_give(info, full, sizeof *full, sizeof *full);
     vr_leave(entered);
     return status;
 }
 
 vram_status vr_memory_info_get(vram_device *handle, vram_memory_info *info) {
-    static const char operation[] = "vram_memory_info_get";
+    VR_OPERATION("vram_memory_info_get");
     void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -285,7 +282,7 @@ vram_status vr_memory_info_get(vram_device *handle, vram_memory_info *info) {
         full.held_peak_bytes = vr_load(&device->held_peak_bytes, VR_RELAXED);
         full.held_count = vr_load(&device->held_count, VR_RELAXED);
         full.driver_calls = vr_load(&device->driver_calls, VR_RELAXED);
-        status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(info, &full, sizeof full, sizeof full);
     }
     vr_leave(device);
     return status;

@@ -30,22 +30,18 @@ static void kernel_free(void *memory) {
 }
 
 static vram_status check_source(const struct vram_kernel_source *source) {
-    static const char operation[] = "vram_kernel_create";
     if ((unsigned)source->format > VRAM_KERNEL_METAL) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no format of kernels",
-                       (int)source->format);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no format of kernels", (int)source->format);
     }
     if (!source->code || !source->entry || !*source->entry) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "a kernel needs code and the name of its entry");
+        return vr_fail(VRAM_ERR_INVALID, "a kernel needs code and the name of its entry");
     }
     return VRAM_OK;
 }
 
 static vram_status kernel_make(struct vr_device_object *device,
                                const struct vram_kernel_source *source, vram_kernel **out) {
-    static const char operation[] = "vram_kernel_create";
-    struct vr_kernel *kernel = vr_mem_alloc(1, sizeof *kernel, operation);
+    struct vr_kernel *kernel = vr_mem_alloc(1, sizeof *kernel, vr_operation());
     if (!kernel) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -61,7 +57,7 @@ static vram_status kernel_make(struct vr_device_object *device,
         return status;
     }
     uint64_t handle = kernel->object.handle;
-    status = vr_device_list_child(device, &device->kernels, &kernel->link, operation);
+    status = vr_device_list_child(device, &device->kernels, &kernel->link);
     if (status != VRAM_OK) {
         if (vr_handle_retire(handle)) {
             vr_handle_unpin(handle);
@@ -74,22 +70,21 @@ static vram_status kernel_make(struct vr_device_object *device,
 
 vram_status vr_kernel_create(vram_device *handle, const vram_kernel_source *source,
                              vram_kernel **out) {
-    static const char operation[] = "vram_kernel_create";
+    VR_OPERATION("vram_kernel_create");
     struct vram_kernel_source taken;
     void *entered;
     if (!out || !source) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "the source or the place for the kernel is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the source or the place for the kernel is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_device_object *device = entered;
     if (!device->base.kernel) {
-        status = vr_fail(VRAM_ERR_UNSUPPORTED, operation, "%s device %u launches no kernels",
+        status = vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u launches no kernels",
                          device->base.info.backend, device->base.index);
-    } else if ((status = vr_options_take(&taken, sizeof taken, source, operation)) == VRAM_OK &&
+    } else if ((status = vr_options_take(&taken, sizeof taken, source)) == VRAM_OK &&
                (status = check_source(&taken)) == VRAM_OK) {
         status = kernel_make(device, &taken, out);
     }
@@ -112,7 +107,8 @@ static vram_status kernel_end(void *object) {
 }
 
 vram_status vr_kernel_destroy(vram_kernel *handle) {
-    return vr_object_destroy(VR_KIND_KERNEL, handle, "vram_kernel_destroy", kernel_end, NULL);
+    VR_OPERATION("vram_kernel_destroy");
+    return vr_object_destroy(VR_KIND_KERNEL, handle, kernel_end, NULL);
 }
 
 vram_status vram_kernel_destroy(vram_kernel *handle) {
@@ -122,24 +118,23 @@ vram_status vram_kernel_destroy(vram_kernel *handle) {
 /* ----------------------------------------------------------------- launching */
 
 static vram_status check_launch(const struct vram_launch *launch) {
-    static const char operation[] = "vram_queue_launch";
     size_t total = 0;
     for (int axis = 0; axis < 3; axis++) {
         if (launch->groups[axis] == 0 || launch->group_size[axis] == 0) {
-            return vr_fail(VRAM_ERR_INVALID, operation, "groups and group sizes are at least 1");
+            return vr_fail(VRAM_ERR_INVALID, "groups and group sizes are at least 1");
         }
     }
     if (launch->argument_count > ARGUMENTS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%u arguments are more than %d",
-                       launch->argument_count, ARGUMENTS_MAX);
+        return vr_fail(VRAM_ERR_INVALID, "%u arguments are more than %d", launch->argument_count,
+                       ARGUMENTS_MAX);
     }
     if (launch->argument_count && (!launch->arguments || !launch->argument_bytes)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the arguments or their sizes are NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the arguments or their sizes are NULL");
     }
     for (uint32_t i = 0; i < launch->argument_count; i++) {
         size_t bytes = launch->argument_bytes[i];
         if (!launch->arguments[i] || bytes == 0 || bytes > ARGUMENT_BYTES_MAX - total) {
-            return vr_fail(VRAM_ERR_INVALID, operation,
+            return vr_fail(VRAM_ERR_INVALID,
                            "argument %u is NULL, empty, or passes %d bytes with the others", i,
                            ARGUMENT_BYTES_MAX);
         }
@@ -148,7 +143,7 @@ static vram_status check_launch(const struct vram_launch *launch) {
     for (uint32_t i = 0; i < 32; i++) {
         if (launch->address_mask >> i & 1 &&
             (i >= launch->argument_count || launch->argument_bytes[i] != sizeof(vram_addr))) {
-            return vr_fail(VRAM_ERR_INVALID, operation,
+            return vr_fail(VRAM_ERR_INVALID,
                            "address_mask names argument %u, which is not of 8 bytes", i);
         }
     }
@@ -161,7 +156,7 @@ static vram_status check_address(struct vr_device_object *device, vram_addr addr
     struct vr_place place;
     bool pinned = device->base.info.caps & VRAM_CAP_TRUE_ADDRESS && vr_address_find(addr, &place) &&
                   place.device == device->object.handle && place.kind == VRAM_MEMORY_PINNED;
-    return pinned ? VRAM_OK : vr_span_check(device, addr, 1, "vram_queue_launch");
+    return pinned ? VRAM_OK : vr_span_check(device, addr, 1);
 }
 
 /* What the driver calls the address, where it has another name for it. Memory that is the host's too
@@ -208,25 +203,25 @@ static vram_status launch_named(struct vr_queue_object *queue, void *kernel,
 
 vram_status vr_submit_launch(vram_queue *queue_handle, vram_kernel *kernel_handle,
                              const vram_launch *launch) {
-    static const char operation[] = "vram_queue_launch";
+    VR_OPERATION("vram_queue_launch");
     struct vram_launch taken;
     void *queue_entered, *kernel_entered;
     if (!launch) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the launch is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the launch is NULL");
     }
-    vram_status status = vr_submit_enter(queue_handle, operation, &queue_entered);
+    vram_status status = vr_submit_enter(queue_handle, &queue_entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_queue_object *queue = queue_entered;
     vr_still_await(queue->device);
-    status = vr_enter(VR_KIND_KERNEL, kernel_handle, operation, &kernel_entered);
+    status = vr_enter(VR_KIND_KERNEL, kernel_handle, &kernel_entered);
     if (status == VRAM_OK) {
         struct vr_kernel *kernel = kernel_entered;
         if (kernel->device != queue->device) {
-            status = vr_fail(VRAM_ERR_INVALID, operation,
+            status = vr_fail(VRAM_ERR_INVALID,
                              "the kernel was loaded on another device than the queue's");
-        } else if ((status = vr_options_take(&taken, sizeof taken, launch, operation)) == VRAM_OK &&
+        } else if ((status = vr_options_take(&taken, sizeof taken, launch)) == VRAM_OK &&
                    (status = check_launch(&taken)) == VRAM_OK) {
             status = taken.address_mask ? launch_named(queue, kernel->impl, &taken)
                                         : vr_queue_launch(&queue->base, kernel->impl, &taken);

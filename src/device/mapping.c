@@ -67,17 +67,16 @@ static uint32_t count_whole(const struct vr_record *range, vram_addr addr, uint6
 }
 
 static vram_status make_room(struct vr_record *range, uint32_t count) {
-    static const char operation[] = "vram_range_map";
     uint64_t need = (uint64_t)range->mapping_count + count;
     uint64_t room = need + need / 2 + 8;
     if (need <= range->mapping_room) {
         return VRAM_OK;
     }
     if (room > UINT32_MAX) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "too many handles in one range");
+        return vr_fail(VRAM_ERR_OVERFLOW, "too many handles in one range");
     }
     struct vr_mapping *larger =
-        vr_mem_resize(range->mappings, (size_t)room, sizeof *larger, operation);
+        vr_mem_resize(range->mappings, (size_t)room, sizeof *larger, vr_operation());
     if (!larger) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -115,12 +114,11 @@ static void end_claim(struct vr_device_object *device, struct vr_record *range, 
 /* Whether a handle that the caller has pinned may be mapped. It may have been destroyed since: then
    it goes with the pin, and must not be in a table. Under the lock. */
 static vram_status check_handle(const struct vr_physical *physical) {
-    static const char operation[] = "vram_range_map";
     if (physical->mapped) {
-        return vr_fail(VRAM_ERR_BUSY, operation, "a handle is mapped already, or given twice");
+        return vr_fail(VRAM_ERR_BUSY, "a handle is mapped already, or given twice");
     }
     if (physical->leaving || !vr_link_linked(&physical->link)) {
-        return vr_fail(VRAM_ERR_STALE, operation, "a handle was destroyed meanwhile");
+        return vr_fail(VRAM_ERR_STALE, "a handle was destroyed meanwhile");
     }
     return VRAM_OK;
 }
@@ -143,18 +141,17 @@ static vram_status mark_mapped(struct vr_physical **list, uint32_t count) {
 static vram_status claim_place(struct vr_device_object *device, vram_addr addr,
                                struct vr_physical **list, uint32_t count, uint64_t bytes,
                                struct vr_record **claimed) {
-    static const char operation[] = "vram_range_map";
     struct vr_record *range = vr_range_at(device, addr);
     if (!range || addr % device->base.info.vmm_granule.value ||
         !vr_inside(addr, bytes, vr_load(&range->base, VR_RELAXED),
                    vr_load(&range->bytes, VR_RELAXED))) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "0x%llx + %llu bytes is not inside one range of this device on its granule",
                        (unsigned long long)addr, (unsigned long long)bytes);
     }
     uint32_t at = mapping_index(range, addr);
     if (at < range->mapping_count && range->mappings[at].addr < addr + bytes) {
-        return vr_fail(VRAM_ERR_BUSY, operation, "something is mapped at 0x%llx already",
+        return vr_fail(VRAM_ERR_BUSY, "something is mapped at 0x%llx already",
                        (unsigned long long)range->mappings[at].addr);
     }
     vram_status status = make_room(range, count);
@@ -210,16 +207,15 @@ static vram_status map_all(struct vr_device_object *device, vram_addr addr,
 
 static vram_status map_handles(struct vr_device_object *device, vram_addr addr,
                                struct vr_physical **list, uint32_t count) {
-    static const char operation[] = "vram_range_map";
     uint64_t bytes = 0;
     uint32_t left = 0;
     struct vr_record *range = NULL;
     for (uint32_t i = 0; i < count; i++) {
         if (list[i]->device != device) {
-            return vr_fail(VRAM_ERR_INVALID, operation, "a handle belongs to another device");
+            return vr_fail(VRAM_ERR_INVALID, "a handle belongs to another device");
         }
         if (!vr_add(bytes, list[i]->bytes, &bytes)) {
-            return vr_fail(VRAM_ERR_OVERFLOW, operation, "the handles' sizes overflow");
+            return vr_fail(VRAM_ERR_OVERFLOW, "the handles' sizes overflow");
         }
     }
     vr_mutex_lock(&device->lock);
@@ -239,24 +235,24 @@ static vram_status map_handles(struct vr_device_object *device, vram_addr addr,
 
 vram_status vram_range_map(vram_device *handle, vram_addr addr, vram_physical *const *handles,
                            uint32_t count) {
-    static const char operation[] = "vram_range_map";
+    VR_CALL;
     void *device;
     uint32_t pinned = 0;
     if (!handles || count == 0) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "no handles were given");
+        return vr_fail(VRAM_ERR_INVALID, "no handles were given");
     }
-    vram_status status = vr_vmm_enter(handle, operation, &device);
+    vram_status status = vr_vmm_enter(handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_physical **list = vr_mem_alloc(count, sizeof *list, operation);
+    struct vr_physical **list = vr_mem_alloc(count, sizeof *list, vr_operation());
     if (!list) {
         vr_leave(device);
         return VRAM_ERR_HOST_MEMORY;
     }
     while (pinned < count && status == VRAM_OK) {
         void *physical;
-        status = vr_enter(VR_KIND_PHYSICAL, handles[pinned], operation, &physical);
+        status = vr_enter(VR_KIND_PHYSICAL, handles[pinned], &physical);
         if (status == VRAM_OK) {
             list[pinned++] = physical;
         }
@@ -310,11 +306,11 @@ static vram_status unmap_entry(struct vr_device_object *device, struct vr_record
 }
 
 vram_status vram_range_unmap(vram_device *handle, vram_addr addr, uint64_t bytes) {
-    static const char operation[] = "vram_range_unmap";
+    VR_CALL;
     struct vr_mapping entry = {0};
     void *entered;
     uint64_t end = 0;
-    vram_status status = vr_vmm_enter(handle, operation, &entered);
+    vram_status status = vr_vmm_enter(handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -325,7 +321,7 @@ vram_status vram_range_unmap(vram_device *handle, vram_addr addr, uint64_t bytes
         range && bytes && vr_add(addr, bytes, &end) ? count_whole(range, addr, bytes) : 0;
     vr_mutex_unlock(&device->lock);
     if (count == 0) {
-        status = vr_fail(VRAM_ERR_INVALID, operation,
+        status = vr_fail(VRAM_ERR_INVALID,
                          "0x%llx + %llu bytes is not made of whole mapped handles of one range",
                          (unsigned long long)addr, (unsigned long long)bytes);
     }
@@ -335,7 +331,7 @@ vram_status vram_range_unmap(vram_device *handle, vram_addr addr, uint64_t bytes
         bool ours = range && claim_entry(range, at, end - at, &entry);
         vr_mutex_unlock(&device->lock);
         status = ours ? unmap_entry(device, range, &entry, false)
-                      : vr_fail(VRAM_ERR_BUSY, operation, "another thread unmaps the same range");
+                      : vr_fail(VRAM_ERR_BUSY, "another thread unmaps the same range");
     }
     vr_leave(device);
     return status;

@@ -7,10 +7,9 @@
 #include "device/objects.h"
 
 /* vr_enter for a device that must have virtual memory management; range.c. */
-vram_status vr_vmm_enter(vram_device *handle, const char *operation, void **device);
+vram_status vr_vmm_enter(vram_device *handle, void **device);
 /* Rounds up to the device's granule; refuses 0 and overflow; range.c. */
-vram_status vr_vmm_round(const struct vr_device_object *device, uint64_t bytes,
-                         const char *operation, uint64_t *rounded);
+vram_status vr_vmm_round(const struct vr_device_object *device, uint64_t bytes, uint64_t *rounded);
 /* The range that `addr` lies in; NULL when there is none. Under the device's lock; range.c. */
 struct vr_record *vr_range_at(struct vr_device_object *device, vram_addr addr);
 /* Whether usable mappings cover the span without a hole. Under the device's lock; mapping.c. */

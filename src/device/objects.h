@@ -243,7 +243,7 @@ struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t l
 struct vr_queue_object *vr_queue_behind(struct vr_device_object *device, uint64_t last);
 /* Lists a child, or says VRAM_ERR_SHUTDOWN when the device is closing. */
 vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
-                                 struct vr_link *link, const char *operation);
+                                 struct vr_link *link);
 void vr_queue_unlist(struct vr_queue_object *queue);
 /* Puts a record in its device's list, also when that is closing, and takes it off. */
 struct vr_record;
@@ -254,8 +254,7 @@ void vr_record_unlist(struct vr_device_object *device, struct vr_record *record)
 
 /* Lists a watcher, or says VRAM_ERR_SHUTDOWN when the device is closing. The second is for callers
    that hold the device's lock and have seen that it is not. */
-vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_watcher *watcher,
-                                   const char *operation);
+vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_watcher *watcher);
 void vr_device_append_watcher(struct vr_device_object *device, struct vr_watcher *watcher);
 /* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all
    work of the one or the other is finished. */
@@ -283,10 +282,10 @@ bool vr_device_reads(struct vr_device_object *device, uint64_t peer);
 
 /* ---------------------------------------- limits and accounting; coarse.c */
 
-vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation);
+vram_status vr_charge(struct vr_device_object *device, uint64_t bytes);
 /* The same with a bound of the caller's own to all that is charged; `why` names it. */
 vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, uint64_t most,
-                             const char *why, const char *operation);
+                             const char *why);
 /* The hard limit for the device, the option's or the program's, whichever is less; 0: none. */
 uint64_t vr_charge_limit(const struct vr_device_object *device);
 void vr_uncharge(struct vr_device_object *device, uint64_t bytes);
@@ -304,15 +303,12 @@ bool vr_place_covers(struct vr_device_object *device, const struct vr_place *pla
                      uint64_t bytes);
 /* Whether a range that begins where a live block of a pool does ends in that block; VRAM_OK for all
    that begins elsewhere. `place` is what vr_address_find has found there. Under no lock. */
-vram_status vr_block_check(const struct vr_place *place, vram_addr addr, uint64_t bytes,
-                           const char *operation);
+vram_status vr_block_check(const struct vr_place *place, vram_addr addr, uint64_t bytes);
 /* Whether [addr, addr + bytes) is live memory of `device` that its queues may touch, and stays in
    its block as vr_block_check has it. */
-vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
-                          const char *operation);
+vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes);
 /* The live memory at `addr` on any device of this process; *owner is pinned on success. */
-vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place *place,
-                          struct vr_device_object **owner);
+vram_status vr_span_owner(vram_addr addr, struct vr_place *place, struct vr_device_object **owner);
 
 /* ---------------------------------- calls inside a queue; queue_entry.c */
 
@@ -320,13 +316,13 @@ vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place
 bool vr_queue_is_open(const struct vr_queue_object *queue);
 /* vr_enter for a queue; VRAM_ERR_STALE once it is ending, unless the calling thread is already
    inside a call that submits work to it. */
-vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered);
+vram_status vr_queue_enter(const vram_queue *handle, void **entered);
 /* The same for a call that may give the queue work or a signal. The queue does not end before that
    call has left, or has said that it submits nothing more: then it owes a vr_leave only. A call of
    several steps, such as a copy and the note that it uses a buffer, enters around all of them: each
    step may enter again, and finds the queue open until the outermost leaves. In the same thread,
    and no callback of the program's inside. */
-vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered);
+vram_status vr_submit_enter(const vram_queue *handle, void **entered);
 void vr_submit_leave(void *queue);
 /* For who has a reference already; false: the queue has ended. */
 bool vr_submit_begin(struct vr_queue_object *queue);
@@ -358,16 +354,14 @@ vram_status vr_queue_submit_after(struct vr_queue_object *queue, vram_point poin
 void vr_queue_look(struct vr_queue_object *queue, uint64_t value);
 /* When a call that was given `timeout` gives up: VRAM_TIMEOUT_DEFAULT is the context's option. */
 uint64_t vr_wait_deadline(const struct vr_context *context, uint64_t timeout);
-vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
-                                const char *operation);
+vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout);
 /* Whether a wait for a queue that was answered so leaves work that may go on using memory: it is
    not known to have ended when the driver does not say. A lost device runs nothing any more. */
 static inline bool vr_work_goes_on(vram_status waited) {
     return waited != VRAM_OK && waited != VRAM_ERR_DEVICE_LOST;
 }
 /* Waits until all work that the queue was given is done, whether or not it can be marked. */
-vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
-                            const char *operation);
+vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline);
 /* The same by handle, and also for a queue that is ending, which public waits refuse: for a call
    that has failed and must not leave its work behind. Waits up to the context's option
    wait_timeout. Whether the work has ended, as that of a lost device has; no error is recorded. */
@@ -378,8 +372,7 @@ bool vr_queue_drained(const vram_queue *handle);
 /* Ends a queue of a closing device; false: it is left alone, since it did not finish; queue.c. */
 bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline);
 /* vram_queue_destroy with a deadline of the caller's, who has entered the queue; queue.c. */
-vram_status vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline,
-                                const char *operation);
+vram_status vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline);
 /* Unmaps what is mapped in any range of the device; mapping.c. */
 void vr_ranges_unmap(struct vr_device_object *device);
 /* Gives every allocation and range of a device back that nobody else refers to; coarse.c. */
@@ -396,7 +389,6 @@ bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline);
 /* Ends a device whose handle the caller has retired and holds a reference to, its children first.
    Work is waited for until the deadline: VRAM_ERR_TIMEOUT when it goes on, and its memory is kept;
    closing.c. */
-vram_status vr_device_finish(struct vr_device_object *device, uint64_t deadline,
-                             const char *operation);
+vram_status vr_device_finish(struct vr_device_object *device, uint64_t deadline);
 
 #endif

@@ -20,7 +20,6 @@ bool vr_device_reads(struct vr_device_object *device, uint64_t peer) {
 
 /* Remembers the peer's handle, in the place of one that is gone where there is such. */
 static vram_status remember_peer(struct vr_device_object *device, uint64_t peer) {
-    static const char operation[] = "vram_device_peer_enable";
     vram_status status = VRAM_OK;
     uint32_t at = 0;
     vr_mutex_lock(&device->lock);
@@ -30,7 +29,7 @@ static vram_status remember_peer(struct vr_device_object *device, uint64_t peer)
     }
     if (at == device->peer_count) {
         uint64_t *larger =
-            vr_mem_resize(device->peers, at + UINT64_C(1), sizeof *larger, operation);
+            vr_mem_resize(device->peers, at + UINT64_C(1), sizeof *larger, vr_operation());
         status = larger ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
         device->peers = larger ? larger : device->peers;
         device->peer_count += larger ? 1 : 0;
@@ -43,14 +42,13 @@ static vram_status remember_peer(struct vr_device_object *device, uint64_t peer)
 }
 
 static vram_status peer_enable(struct vr_device_object *device, struct vr_device_object *peer) {
-    static const char operation[] = "vram_device_peer_enable";
-    vram_status status = vr_check_lost(&device->base, operation);
-    if (status != VRAM_OK || (status = vr_check_lost(&peer->base, operation)) != VRAM_OK) {
+    vram_status status = vr_check_lost(&device->base, vr_operation());
+    if (status != VRAM_OK || (status = vr_check_lost(&peer->base, vr_operation())) != VRAM_OK) {
         return status;
     }
     if (device->base.backend != peer->base.backend || !device->base.peer ||
         !vr_peer_reachable(&device->base, &peer->base)) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "there is no direct path from %s device %u to %s device %u",
                        peer->base.info.backend, peer->base.index, device->base.info.backend,
                        device->base.index);
@@ -60,17 +58,16 @@ static vram_status peer_enable(struct vr_device_object *device, struct vr_device
 }
 
 vram_status vram_device_peer_enable(vram_device *handle, vram_device *peer_handle) {
-    static const char operation[] = "vram_device_peer_enable";
+    VR_CALL;
     void *device, *peer;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_enter(VR_KIND_DEVICE, peer_handle, operation, &peer);
+    status = vr_enter(VR_KIND_DEVICE, peer_handle, &peer);
     if (status == VRAM_OK) {
-        status = device == peer
-                     ? vr_fail(VRAM_ERR_INVALID, operation, "a device is no peer of itself")
-                     : peer_enable(device, peer);
+        status = device == peer ? vr_fail(VRAM_ERR_INVALID, "a device is no peer of itself")
+                                : peer_enable(device, peer);
         vr_leave(peer);
     }
     vr_leave(device);

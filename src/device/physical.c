@@ -33,8 +33,7 @@ static void physical_free(void *memory) {
 
 static vram_status physical_make(struct vr_device_object *device, uint64_t bytes,
                                  vram_physical **out) {
-    static const char operation[] = "vram_physical_create";
-    struct vr_physical *physical = vr_mem_alloc(1, sizeof *physical, operation);
+    struct vr_physical *physical = vr_mem_alloc(1, sizeof *physical, vr_operation());
     if (!physical) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -42,7 +41,7 @@ static vram_status physical_make(struct vr_device_object *device, uint64_t bytes
     physical->device = device;
     physical->bytes = bytes;
     vr_handle_ref(device->object.handle);
-    vram_status status = vr_charge(device, bytes, operation);
+    vram_status status = vr_charge(device, bytes);
     if (status != VRAM_OK) {
         goto fail;
     }
@@ -57,7 +56,7 @@ static vram_status physical_make(struct vr_device_object *device, uint64_t bytes
         goto fail;
     }
     uint64_t handle = physical->object.handle;
-    status = vr_device_list_child(device, &device->physicals, &physical->link, operation);
+    status = vr_device_list_child(device, &device->physicals, &physical->link);
     if (status != VRAM_OK) {
         if (vr_handle_retire(handle)) {
             vr_handle_unpin(handle);
@@ -77,17 +76,17 @@ fail : {
 }
 
 vram_status vram_physical_create(vram_device *handle, uint64_t bytes, vram_physical **physical) {
-    static const char operation[] = "vram_physical_create";
+    VR_CALL;
     void *device;
     uint64_t rounded;
     if (!physical) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the handle is NULL");
     }
-    vram_status status = vr_vmm_enter(handle, operation, &device);
+    vram_status status = vr_vmm_enter(handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_vmm_round(device, bytes, operation, &rounded);
+    status = vr_vmm_round(device, bytes, &rounded);
     if (status == VRAM_OK) {
         status = physical_make(device, rounded, physical);
     }
@@ -97,13 +96,12 @@ vram_status vram_physical_create(vram_device *handle, uint64_t bytes, vram_physi
 
 /* Keeps everybody else from mapping the handle or giving it back. */
 static vram_status claim(struct vr_physical *physical) {
-    static const char operation[] = "vram_physical_destroy";
     vram_status status = VRAM_OK;
     vr_mutex_lock(&physical->device->lock);
     if (physical->mapped) {
-        status = vr_fail(VRAM_ERR_BUSY, operation, "the memory is mapped; unmap it first");
+        status = vr_fail(VRAM_ERR_BUSY, "the memory is mapped; unmap it first");
     } else if (physical->leaving || !vr_link_linked(&physical->link)) {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the handle was destroyed meanwhile");
+        status = vr_fail(VRAM_ERR_STALE, "the handle was destroyed meanwhile");
     } else {
         physical->leaving = true;
     }
@@ -130,12 +128,12 @@ static vram_status give_back(struct vr_physical *physical) {
 }
 
 vram_status vram_physical_destroy(vram_physical *handle) {
-    static const char operation[] = "vram_physical_destroy";
+    VR_CALL;
     void *entered;
     if (!handle || vr_exiting()) {
         return VRAM_OK;
     }
-    vram_status status = vr_enter(VR_KIND_PHYSICAL, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_PHYSICAL, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -152,8 +150,9 @@ vram_status vram_physical_destroy(vram_physical *handle) {
 }
 
 uint64_t vram_physical_bytes(vram_physical *handle) {
+    VR_CALL;
     void *physical;
-    if (vr_enter(VR_KIND_PHYSICAL, handle, "vram_physical_bytes", &physical) != VRAM_OK) {
+    if (vr_enter(VR_KIND_PHYSICAL, handle, &physical) != VRAM_OK) {
         return 0;
     }
     uint64_t bytes = ((struct vr_physical *)physical)->bytes;

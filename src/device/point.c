@@ -110,11 +110,11 @@ static vram_status repeat(struct vr_queue_object *queue, uint64_t value) {
 }
 
 /* keeps (6) */
-static vram_status refuse_region(const struct vr_queue_object *queue, const char *operation) {
+static vram_status refuse_region(const struct vr_queue_object *queue) {
     if (!vr_load(&queue->captured, VR_ACQUIRE)) {
         return VRAM_OK;
     }
-    return vr_fail(VRAM_ERR_CAPTURE, operation,
+    return vr_fail(VRAM_ERR_CAPTURE,
                    "the queue is that of a captured region; vram_capture_end comes first");
 }
 
@@ -197,7 +197,8 @@ static vram_status mark(struct vr_queue_object *queue, uint64_t *value) {
 }
 
 vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
-    if (refuse_region(queue, "vram_queue_mark") != VRAM_OK) {
+    VR_OPERATION("vram_queue_mark");
+    if (refuse_region(queue) != VRAM_OK) {
         return VRAM_ERR_CAPTURE;
     }
     vr_atomic_u32 *bucket = mark_begin(queue);
@@ -240,20 +241,19 @@ static vram_status look(struct vr_queue_object *queue, uint64_t value, struct pa
     return VRAM_ERR_NOT_READY;
 }
 
-static vram_status too_late(const struct patience *patience, const char *operation) {
+static vram_status too_late(const struct patience *patience) {
     if (patience->refusals) {
         vr_error_restore(&patience->refusal);
         return patience->status;
     }
-    return vr_fail(VRAM_ERR_TIMEOUT, operation, "the point had not passed when the deadline did");
+    return vr_fail(VRAM_ERR_TIMEOUT, "the point had not passed when the deadline did");
 }
 
 uint64_t vr_wait_deadline(const struct vr_context *context, uint64_t timeout) {
     return vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? context->wait_ns : timeout);
 }
 
-vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
-                                const char *operation) {
+vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout) {
     if (vr_queue_passed(queue, value)) {
         return VRAM_OK;
     }
@@ -270,10 +270,10 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
             return VRAM_OK;
         }
         if (vr_exiting()) {
-            return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the process is exiting");
+            return vr_fail(VRAM_ERR_SHUTDOWN, "the process is exiting");
         }
         if (vr_deadline_passed(deadline)) {
-            return too_late(&patience, operation);
+            return too_late(&patience);
         }
     }
 }
@@ -293,16 +293,15 @@ static vram_status number_behind(struct vr_queue_object *queue, uint64_t *value)
     return VRAM_OK;
 }
 
-vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
-                            const char *operation) {
+vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline) {
     uint64_t value;
     vram_status status = number_behind(queue, &value);
-    return status == VRAM_OK
-               ? vr_queue_wait_value(queue, value, vr_deadline_left(deadline), operation)
-               : status;
+    return status == VRAM_OK ? vr_queue_wait_value(queue, value, vr_deadline_left(deadline))
+                             : status;
 }
 
 bool vr_queue_drained(const vram_queue *handle) {
+    VR_OPERATION("vram_queue_wait");
     struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, handle);
     vram_status status = VRAM_OK;
     struct vram_error error;
@@ -312,7 +311,7 @@ bool vr_queue_drained(const vram_queue *handle) {
     vr_error_save(&error);
     if (!vr_load(&queue->finished, VR_ACQUIRE) && vr_queue_hold(queue)) {
         uint64_t deadline = vr_deadline_in(queue->device->context->wait_ns);
-        status = vr_queue_settle(queue, deadline, "vram_queue_wait");
+        status = vr_queue_settle(queue, deadline);
         vr_queue_release(queue);
     }
     vr_error_restore(&error);
@@ -322,8 +321,7 @@ bool vr_queue_drained(const vram_queue *handle) {
 
 /* The queue of a point: VRAM_OK with *queue NULL when the point has passed because its queue is
    gone, or never was. */
-static vram_status point_enter(vram_point point, const char *operation,
-                               struct vr_queue_object **queue) {
+static vram_status point_enter(vram_point point, struct vr_queue_object **queue) {
     struct vram_error error;
     void *entered;
     *queue = NULL;
@@ -334,7 +332,7 @@ static vram_status point_enter(vram_point point, const char *operation,
         return VRAM_OK;
     }
     vr_error_save(&error);
-    vram_status status = vr_enter(VR_KIND_QUEUE, point.queue, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_QUEUE, point.queue, &entered);
     if (status == VRAM_ERR_STALE) {
         vr_error_restore(&error);
         return VRAM_OK; /* destroyed between the two looks */
@@ -345,7 +343,7 @@ static vram_status point_enter(vram_point point, const char *operation,
     struct vr_queue_object *found = entered;
     if (point.value > vr_load(&found->signalled, VR_RELAXED)) {
         vr_leave(found);
-        return vr_fail(VRAM_ERR_INVALID, operation, "the queue has not made such a point yet");
+        return vr_fail(VRAM_ERR_INVALID, "the queue has not made such a point yet");
     }
     *queue = found;
     return VRAM_OK;
@@ -354,9 +352,10 @@ static vram_status point_enter(vram_point point, const char *operation,
 /* ---------------------------------------------------------------- by handle */
 
 vram_status vr_queue_submit_mark(struct vr_queue_object *queue, vram_point *point) {
+    VR_OPERATION("vram_queue_mark");
     uint64_t value;
     if (!vr_submit_begin(queue)) {
-        return vr_fail(VRAM_ERR_STALE, "vram_queue_mark", "the queue was destroyed");
+        return vr_fail(VRAM_ERR_STALE, "the queue was destroyed");
     }
     vram_status status = vr_queue_mark(queue, &value);
     vr_submit_end(queue);
@@ -367,12 +366,12 @@ vram_status vr_queue_submit_mark(struct vr_queue_object *queue, vram_point *poin
 }
 
 vram_status vr_submit_mark(vram_queue *handle, vram_point *point) {
-    static const char operation[] = "vram_queue_mark";
+    VR_OPERATION("vram_queue_mark");
     void *queue;
     if (!point) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the point is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, &queue);
+    vram_status status = vr_enter(VR_KIND_QUEUE, handle, &queue);
     if (status == VRAM_OK) {
         status = vr_queue_submit_mark(queue, point);
         vr_leave(queue);
@@ -385,8 +384,9 @@ vram_status vram_queue_mark(vram_queue *handle, vram_point *point) {
 }
 
 vram_status vr_point_poll(vram_point point) {
+    VR_OPERATION("vram_point_poll");
     struct vr_queue_object *queue;
-    vram_status status = point_enter(point, "vram_point_poll", &queue);
+    vram_status status = point_enter(point, &queue);
     if (status != VRAM_OK || !queue) {
         return status;
     }
@@ -409,10 +409,11 @@ vram_status vram_point_poll(vram_point point) {
 }
 
 vram_status vr_point_wait(vram_point point, uint64_t timeout) {
+    VR_OPERATION("vram_point_wait");
     struct vr_queue_object *queue;
-    vram_status status = point_enter(point, "vram_point_wait", &queue);
+    vram_status status = point_enter(point, &queue);
     if (status == VRAM_OK && queue) {
-        status = vr_queue_wait_value(queue, point.value, timeout, "vram_point_wait");
+        status = vr_queue_wait_value(queue, point.value, timeout);
         vr_leave(queue);
     }
     return status;
@@ -423,17 +424,17 @@ vram_status vram_point_wait(vram_point point, uint64_t timeout) {
 }
 
 vram_status vr_queue_wait(vram_queue *handle, uint64_t timeout) {
-    static const char operation[] = "vram_queue_wait";
+    VR_OPERATION("vram_queue_wait");
     void *queue;
     uint64_t value;
-    vram_status status = vr_submit_enter(handle, operation, &queue);
+    vram_status status = vr_submit_enter(handle, &queue);
     if (status != VRAM_OK) {
         return status;
     }
     status = number_behind(queue, &value);
     vr_submit_end(queue); /* the queue may end under a wait for it */
     if (status == VRAM_OK) {
-        status = vr_queue_wait_value(queue, value, timeout, operation);
+        status = vr_queue_wait_value(queue, value, timeout);
     }
     vr_leave(queue);
     return status;
@@ -444,8 +445,9 @@ vram_status vram_queue_wait(vram_queue *handle, uint64_t timeout) {
 }
 
 vram_status vr_queue_done(vram_queue *handle) {
+    VR_OPERATION("vram_queue_poll");
     void *queue;
-    vram_status status = vr_submit_enter(handle, "vram_queue_poll", &queue);
+    vram_status status = vr_submit_enter(handle, &queue);
     if (status == VRAM_OK) {
         status = vr_queue_poll(&((struct vr_queue_object *)queue)->base);
         vr_submit_leave(queue);
@@ -467,8 +469,8 @@ static vram_status follow(struct vr_queue_object *queue, struct vr_device_object
             return VRAM_OK;
         }
     }
-    struct vr_device_object **larger = vr_mem_resize(queue->followed, queue->followed_count + 1,
-                                                     sizeof *larger, "vram_queue_after");
+    struct vr_device_object **larger =
+        vr_mem_resize(queue->followed, queue->followed_count + 1, sizeof *larger, vr_operation());
     if (larger) {
         queue->followed = larger;
         larger[queue->followed_count++] = device;
@@ -480,22 +482,21 @@ static vram_status follow(struct vr_queue_object *queue, struct vr_device_object
 
 static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *other,
                          uint64_t value) {
-    static const char operation[] = "vram_queue_after";
     vram_status status = VRAM_OK;
     if (queue == other || vr_queue_passed(other, value)) {
         return VRAM_OK; /* a queue is in order with itself */
     }
-    if (refuse_region(queue, operation) != VRAM_OK) {
+    if (refuse_region(queue) != VRAM_OK) {
         return VRAM_ERR_CAPTURE;
     }
     if (queue->base.device->backend != other->base.device->backend) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "a %s queue cannot wait for a %s queue; wait on the host",
                        queue->base.device->info.backend, other->base.device->info.backend);
     }
     if (queue->device != other->device) {
         /* Nothing may be told to wait for what a lost device will never write. */
-        status = vr_check_lost(other->base.device, operation);
+        status = vr_check_lost(other->base.device, vr_operation());
         status = status == VRAM_OK ? follow(queue, other->device) : status;
     }
     if (status == VRAM_OK && vr_queue_hold(other)) {
@@ -512,12 +513,12 @@ static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *
 }
 
 vram_status vr_queue_submit_after(struct vr_queue_object *queue, vram_point point) {
-    static const char operation[] = "vram_queue_after";
+    VR_OPERATION("vram_queue_after");
     struct vr_queue_object *other;
     if (!vr_submit_begin(queue)) {
-        return vr_fail(VRAM_ERR_STALE, operation, "the queue was destroyed");
+        return vr_fail(VRAM_ERR_STALE, "the queue was destroyed");
     }
-    vram_status status = point_enter(point, operation, &other);
+    vram_status status = point_enter(point, &other);
     if (status == VRAM_OK && other) {
         status = after(queue, other, point.value);
         vr_leave(other);
@@ -527,8 +528,9 @@ vram_status vr_queue_submit_after(struct vr_queue_object *queue, vram_point poin
 }
 
 vram_status vr_submit_after(vram_queue *handle, vram_point point) {
+    VR_OPERATION("vram_queue_after");
     void *queue;
-    vram_status status = vr_enter(VR_KIND_QUEUE, handle, "vram_queue_after", &queue);
+    vram_status status = vr_enter(VR_KIND_QUEUE, handle, &queue);
     if (status == VRAM_OK) {
         status = vr_queue_submit_after(queue, point);
         vr_leave(queue);

@@ -38,10 +38,11 @@ static uint64_t deadline_of(const struct vr_queue_object *queue) {
    a mark, and the first of these to arrive lets all of them go: the others' signals may still be on
    their way, with nothing before them. */
 static vram_status wait_for_signals(struct vr_queue_object *queue, uint64_t deadline) {
+    VR_OPERATION("vram_queue_destroy");
     vram_status status;
     while ((status = vr_queue_poll(&queue->base)) == VRAM_ERR_NOT_READY) {
         if (vr_deadline_passed(deadline)) {
-            return vr_fail(VRAM_ERR_TIMEOUT, "vram_queue_destroy", "the last signal did not come");
+            return vr_fail(VRAM_ERR_TIMEOUT, "the last signal did not come");
         }
         vr_clock_sleep(20000);
     }
@@ -67,8 +68,8 @@ static void queue_free(void *memory) {
     vr_handle_unpin(device);
 }
 
-static struct vr_queue_object *queue_make(struct vr_device_object *device, const char *operation) {
-    struct vr_queue_object *queue = vr_mem_alloc(1, sizeof *queue, operation);
+static struct vr_queue_object *queue_make(struct vr_device_object *device) {
+    struct vr_queue_object *queue = vr_mem_alloc(1, sizeof *queue, vr_operation());
     if (queue) {
         queue->object.process = vr_os_process_generation();
         queue->device = device;
@@ -79,8 +80,7 @@ static struct vr_queue_object *queue_make(struct vr_device_object *device, const
 }
 
 /* Gives a started queue its handle and its place; undoes it when that fails. */
-static vram_status queue_publish(struct vr_queue_object *queue, const char *operation,
-                                 vram_queue **out) {
+static vram_status queue_publish(struct vr_queue_object *queue, vram_queue **out) {
     uint64_t word = vr_load(queue->base.word, VR_ACQUIRE);
     vr_store(&queue->issued, word, VR_RELAXED);
     vr_store(&queue->signalled, word, VR_RELAXED);
@@ -91,7 +91,7 @@ static vram_status queue_publish(struct vr_queue_object *queue, const char *oper
         return status;
     }
     uint64_t handle = queue->object.handle;
-    status = vr_device_list_child(queue->device, &queue->device->queues, &queue->link, operation);
+    status = vr_device_list_child(queue->device, &queue->device->queues, &queue->link);
     if (status != VRAM_OK) {
         vr_queue_retire(queue, vr_deadline_in(queue->device->context->wait_ns));
         return status;
@@ -102,22 +102,22 @@ static vram_status queue_publish(struct vr_queue_object *queue, const char *oper
 
 vram_status vr_queue_make(vram_device *handle, const vram_queue_options *options,
                           vram_queue **out) {
-    static const char operation[] = "vram_queue_create";
+    VR_OPERATION("vram_queue_create");
     struct vram_queue_options taken;
     void *device;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the queue is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the queue is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_options_take(&taken, sizeof taken, options, operation);
-    struct vr_queue_object *queue = status == VRAM_OK ? queue_make(device, operation) : NULL;
+    status = vr_options_take(&taken, sizeof taken, options);
+    struct vr_queue_object *queue = status == VRAM_OK ? queue_make(device) : NULL;
     if (queue) {
         status = vr_queue_create(&queue->base, &taken);
         if (status == VRAM_OK) {
-            status = queue_publish(queue, operation, out);
+            status = queue_publish(queue, out);
         } else {
             queue->base.word = NULL;
             queue_free(queue);
@@ -136,12 +136,12 @@ vram_status vram_queue_create(vram_device *handle, const vram_queue_options *opt
 
 /* Makes a queue around a native one, for ordinary work or for a captured region. */
 static vram_status adopt(struct vr_device_object *device, void *native, bool region,
-                         const char *operation, vram_queue **out) {
+                         vram_queue **out) {
     if (!(device->base.info.caps & VRAM_CAP_ADOPT)) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "%s has no native queues to adopt",
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "%s has no native queues to adopt",
                        device->base.info.backend);
     }
-    struct vr_queue_object *queue = queue_make(device, operation);
+    struct vr_queue_object *queue = queue_make(device);
     if (!queue) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -155,33 +155,33 @@ static vram_status adopt(struct vr_device_object *device, void *native, bool reg
         queue_free(queue);
         return status;
     }
-    return queue_publish(queue, operation, out);
+    return queue_publish(queue, out);
 }
 
 vram_status vram_queue_adopt(vram_device *handle, void *native, vram_queue **out) {
-    static const char operation[] = "vram_queue_adopt";
+    VR_CALL;
     void *device;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the queue is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the queue is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
-        status = adopt(device, native, false, operation, out);
+        status = adopt(device, native, false, out);
         vr_leave(device);
     }
     return status;
 }
 
 vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
-    static const char operation[] = "vram_capture_begin";
+    VR_CALL;
     void *entered;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the queue is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the queue is NULL");
     }
-    vram_status status = vr_queue_enter(handle, operation, &entered);
+    vram_status status = vr_queue_enter(handle, &entered);
     if (status == VRAM_OK) {
         struct vr_queue_object *queue = entered;
-        status = adopt(queue->device, queue->base.native, true, operation, out);
+        status = adopt(queue->device, queue->base.native, true, out);
         vr_leave(queue);
     }
     return status;
@@ -193,12 +193,13 @@ vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
    tell, because the marker and the question both fail, is taken at its word too: backend.h has
    destroy finish what is left. */
 static vram_status drain(struct vr_queue_object *queue, uint64_t deadline) {
+    VR_OPERATION("vram_queue_destroy");
     if (!vr_queue_hold(queue)) {
         return VRAM_OK;
     }
     vram_status status = vr_calls_wait(queue, &queue->submitting, deadline);
     if (status == VRAM_OK) {
-        status = vr_queue_settle(queue, deadline, "vram_queue_destroy");
+        status = vr_queue_settle(queue, deadline);
     }
     if (status != VRAM_ERR_TIMEOUT && status != VRAM_ERR_CAPTURE && status != VRAM_ERR_SHUTDOWN) {
         vr_store(&queue->finished, true, VR_RELEASE);
@@ -234,11 +235,10 @@ bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline) {
     return true;
 }
 
-vram_status vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline,
-                                const char *operation) {
+vram_status vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline) {
     struct vram_error error;
     if (!vr_entry_close(&queue->submitting)) {
-        return vr_fail(VRAM_ERR_STALE, operation, "the queue is being destroyed already");
+        return vr_fail(VRAM_ERR_STALE, "the queue is being destroyed already");
     }
     vr_error_save(&error);
     vram_status status = drain(queue, deadline);
@@ -250,23 +250,23 @@ vram_status vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline
     vr_device_tell(queue->device, queue->object.handle, false);
     vr_log(VRAM_LOG_WARN, "a queue was destroyed with unfinished work; it is kept aside "
                           "until its device is closed");
-    return vr_fail(status, operation,
+    return vr_fail(status,
                    "work of the queue is unfinished: %s; it is kept aside until its device is "
                    "closed",
                    vr_status_text(status));
 }
 
 vram_status vr_queue_end(vram_queue *handle) {
-    static const char operation[] = "vram_queue_destroy";
+    VR_OPERATION("vram_queue_destroy");
     void *entered;
-    vram_status status = vr_end_enter(VR_KIND_QUEUE, handle, operation, &entered);
+    vram_status status = vr_end_enter(VR_KIND_QUEUE, handle, &entered);
     struct vr_queue_object *queue = entered;
     if (!queue) {
         return status;
     }
-    status = queue->base.adopted ? vr_fail(VRAM_ERR_INVALID, operation,
-                                           "the queue was adopted; vram_queue_end ends it")
-                                 : vr_queue_destroy_by(queue, deadline_of(queue), operation);
+    status = queue->base.adopted
+                 ? vr_fail(VRAM_ERR_INVALID, "the queue was adopted; vram_queue_end ends it")
+                 : vr_queue_destroy_by(queue, deadline_of(queue));
     vr_leave(queue);
     return status;
 }
@@ -299,21 +299,21 @@ static vram_status leave_native(struct vr_queue_object *queue) {
     return VRAM_OK;
 }
 
-static vram_status end_adoption(vram_queue *handle, bool region, const char *operation) {
+static vram_status end_adoption(vram_queue *handle, bool region) {
     void *entered;
-    vram_status status = vr_end_enter(VR_KIND_QUEUE, handle, operation, &entered);
+    vram_status status = vr_end_enter(VR_KIND_QUEUE, handle, &entered);
     struct vr_queue_object *queue = entered;
     if (!queue) {
         return status;
     }
     if (!queue->base.adopted) {
-        status = vr_fail(VRAM_ERR_INVALID, operation,
-                         "the queue is the library's own; vram_queue_destroy ends it");
+        status =
+            vr_fail(VRAM_ERR_INVALID, "the queue is the library's own; vram_queue_destroy ends it");
     } else if (queue->region != region) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "%s ends this queue",
+        status = vr_fail(VRAM_ERR_INVALID, "%s ends this queue",
                          queue->region ? "vram_capture_end" : "vram_queue_end");
     } else if (!vr_entry_close(&queue->submitting)) {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the queue is being ended already");
+        status = vr_fail(VRAM_ERR_STALE, "the queue is being ended already");
     } else {
         vr_store(&queue->captured, false, VR_SEQ_CST);
         status = leave_native(queue);
@@ -327,7 +327,8 @@ static vram_status end_adoption(vram_queue *handle, bool region, const char *ope
 }
 
 vram_status vr_adoption_end(vram_queue *handle) {
-    return end_adoption(handle, false, "vram_queue_end");
+    VR_OPERATION("vram_queue_end");
+    return end_adoption(handle, false);
 }
 
 vram_status vram_queue_end(vram_queue *handle) {
@@ -335,16 +336,17 @@ vram_status vram_queue_end(vram_queue *handle) {
 }
 
 vram_status vram_capture_end(vram_queue *handle) {
-    return end_adoption(handle, true, "vram_capture_end");
+    VR_CALL;
+    return end_adoption(handle, true);
 }
 
 vram_status vram_queue_native(vram_queue *handle, void **native) {
-    static const char operation[] = "vram_queue_native";
+    VR_CALL;
     void *queue;
     if (!native) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the native queue is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the native queue is NULL");
     }
-    vram_status status = vr_queue_enter(handle, operation, &queue);
+    vram_status status = vr_queue_enter(handle, &queue);
     if (status == VRAM_OK) {
         *native = ((struct vr_queue_object *)queue)->base.native;
         vr_leave(queue);

@@ -30,21 +30,21 @@ static unsigned inside_find(const struct vr_queue_object *queue) {
     return i;
 }
 
-static vram_status refuse(struct vr_queue_object *queue, const char *operation) {
+static vram_status refuse(struct vr_queue_object *queue) {
     vr_leave(queue);
-    return vr_fail(VRAM_ERR_STALE, operation, "the queue was destroyed");
+    return vr_fail(VRAM_ERR_STALE, "the queue was destroyed");
 }
 
-vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered) {
-    vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, entered);
+vram_status vr_queue_enter(const vram_queue *handle, void **entered) {
+    vram_status status = vr_enter(VR_KIND_QUEUE, handle, entered);
     return status != VRAM_OK || vr_queue_is_open(*entered) || inside_find(*entered) < INSIDE
                ? status
-               : refuse(*entered, operation);
+               : refuse(*entered);
 }
 
-vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered) {
-    vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, entered);
-    return status != VRAM_OK || vr_submit_begin(*entered) ? status : refuse(*entered, operation);
+vram_status vr_submit_enter(const vram_queue *handle, void **entered) {
+    vram_status status = vr_enter(VR_KIND_QUEUE, handle, entered);
+    return status != VRAM_OK || vr_submit_begin(*entered) ? status : refuse(*entered);
 }
 
 void vr_submit_leave(void *queue) {
@@ -86,11 +86,11 @@ void vr_submit_end(struct vr_queue_object *queue) {
 
 vram_status vr_calls_wait(const struct vr_queue_object *queue, const struct vr_entry_guard *guard,
                           uint64_t deadline) {
+    VR_OPERATION("vram_queue_destroy");
     const vr_atomic_bool *lost = &queue->base.device->lost;
     return vr_entry_wait(guard, deadline, lost) || vr_load(lost, VR_ACQUIRE)
                ? VRAM_OK
-               : vr_fail(VRAM_ERR_TIMEOUT, "vram_queue_destroy",
-                         "another thread did not leave the queue in time");
+               : vr_fail(VRAM_ERR_TIMEOUT, "another thread did not leave the queue in time");
 }
 
 bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline) {

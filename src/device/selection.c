@@ -17,8 +17,6 @@
 
 #include <string.h>
 
-static const char operation[] = "vram_device_select";
-
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
 enum { FRAME_BYTES = 72 }; /* of the refusal, around what each device had */
@@ -177,7 +175,7 @@ static vram_status entry(struct search *search, const char *at, size_t bytes) {
     const struct vr_backend_ops *ops = vr_registry_find(at, name);
     uint32_t index;
     if (!ops || !read_index(at + name, at + bytes, &index)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "\"%.*s\" in the order is no backend; an order is names with or without an "
                        "index, \"cuda:1,vulkan,host\"",
                        (int)(bytes < 32 ? bytes : 32), at);
@@ -207,25 +205,24 @@ static vram_status conclude(const struct search *search) {
         return VRAM_OK;
     }
     if (search->ended != VRAM_OK) {
-        return vr_fail(search->ended, operation, "the context was destroyed meanwhile");
+        return vr_fail(search->ended, "the context was destroyed meanwhile");
     }
     if (!search->seen) {
-        return vr_fail(VRAM_ERR_NO_DEVICE, operation,
-                       "no device is in the order; `vram info` lists them");
+        return vr_fail(VRAM_ERR_NO_DEVICE, "no device is in the order; `vram info` lists them");
     }
-    return vr_fail(VRAM_ERR_DEVICE_MEMORY, operation,
-                   "No backend has enough memory (%.2f GB required): %s%s",
+    return vr_fail(VRAM_ERR_DEVICE_MEMORY, "No backend has enough memory (%.2f GB required): %s%s",
                    (double)search->bytes / GIB, search->had, search->full ? "; ..." : "");
 }
 
 vram_status vram_device_select(vram_context *handle, const vram_select_options *options,
                                uint32_t *index) {
+    VR_CALL;
     struct vram_select_options taken;
     char order[VR_OPTION_TEXT_MAX];
     void *entered;
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && !index) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the place for the index is NULL");
+        status = vr_fail(VRAM_ERR_INVALID, "the place for the index is NULL");
     }
     if (status != VRAM_OK) {
         return status;
@@ -233,7 +230,7 @@ vram_status vram_device_select(vram_context *handle, const vram_select_options *
     vr_option_text(VR_OPTION_BACKEND_ORDER, order);
     const char *wanted = taken.order ? taken.order : order;
     if ((status = in_order(NULL, wanted)) != VRAM_OK ||
-        (status = vr_enter(VR_KIND_CONTEXT, handle, operation, &entered)) != VRAM_OK) {
+        (status = vr_enter(VR_KIND_CONTEXT, handle, &entered)) != VRAM_OK) {
         return status;
     }
     struct vr_context *context = entered;

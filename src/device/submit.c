@@ -10,12 +10,12 @@
 #include "vram/extension.h"
 
 vram_status vram_queue_submit(vram_queue *handle, vram_submit_fn *submit, void *user) {
-    static const char operation[] = "vram_queue_submit";
+    VR_CALL;
     void *queue;
     if (!submit) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the function that submits is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the function that submits is NULL");
     }
-    vram_status status = vr_submit_enter(handle, operation, &queue);
+    vram_status status = vr_submit_enter(handle, &queue);
     if (status == VRAM_OK) {
         VR_UNCANCELLED;
         status = submit(user, ((struct vr_queue_object *)queue)->base.native);
@@ -34,14 +34,13 @@ static bool is_pinned(struct vr_device_object *device, vram_addr addr, uint64_t 
 }
 
 vram_status vram_memory_check(vram_device *handle, vram_addr addr, uint64_t bytes) {
-    static const char operation[] = "vram_memory_check";
+    VR_CALL;
     struct vr_place place;
     void *device;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
-        status = is_pinned(device, addr, bytes, &place)
-                     ? vr_block_check(&place, addr, bytes, operation)
-                     : vr_span_check(device, addr, bytes, operation);
+        status = is_pinned(device, addr, bytes, &place) ? vr_block_check(&place, addr, bytes)
+                                                        : vr_span_check(device, addr, bytes);
         vr_leave(device);
     }
     return status;
@@ -53,12 +52,12 @@ bool vram_memory_is_known(const void *host) {
 }
 
 vram_status vram_host_free_later(vram_device *handle, void *memory) {
-    static const char operation[] = "vram_host_free_later";
+    VR_CALL;
     void *device;
     if (!memory) {
         return VRAM_OK;
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
         vr_device_free_later(device, memory);
         vr_leave(device);

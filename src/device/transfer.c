@@ -14,18 +14,17 @@
 /* Enters for a transfer between host memory and [addr, addr + bytes) of the device. VRAM_OK with
    *entered NULL when there is nothing to do. */
 static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const void *host,
-                                       uint64_t bytes, const char *operation,
-                                       struct vr_queue_object **entered) {
+                                       uint64_t bytes, struct vr_queue_object **entered) {
     void *queue;
     *entered = NULL;
-    vram_status status = vr_submit_enter(handle, operation, &queue);
+    vram_status status = vr_submit_enter(handle, &queue);
     if (status != VRAM_OK) {
         return status;
     }
     if (bytes && !host) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the host memory is NULL");
+        status = vr_fail(VRAM_ERR_INVALID, "the host memory is NULL");
     } else if (bytes) {
-        status = vr_span_check(((struct vr_queue_object *)queue)->device, addr, bytes, operation);
+        status = vr_span_check(((struct vr_queue_object *)queue)->device, addr, bytes);
     }
     if (status == VRAM_OK && bytes) {
         *entered = queue;
@@ -36,8 +35,9 @@ static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const
 }
 
 vram_status vr_submit_upload(vram_queue *handle, vram_addr to, const void *from, uint64_t bytes) {
+    VR_OPERATION("vram_queue_upload");
     struct vr_queue_object *queue;
-    vram_status status = enter_host_transfer(handle, to, from, bytes, "vram_queue_upload", &queue);
+    vram_status status = enter_host_transfer(handle, to, from, bytes, &queue);
     if (queue) {
         status = vr_queue_upload(&queue->base, to, from, bytes);
         vr_submit_leave(queue);
@@ -50,9 +50,9 @@ vram_status vram_queue_upload(vram_queue *handle, vram_addr to, const void *from
 }
 
 vram_status vr_submit_download(vram_queue *handle, void *to, vram_addr from, uint64_t bytes) {
+    VR_OPERATION("vram_queue_download");
     struct vr_queue_object *queue;
-    vram_status status =
-        enter_host_transfer(handle, from, to, bytes, "vram_queue_download", &queue);
+    vram_status status = enter_host_transfer(handle, from, to, bytes, &queue);
     if (queue) {
         status = vr_queue_download(&queue->base, to, from, bytes);
         vr_submit_leave(queue);
@@ -70,18 +70,17 @@ vram_status vram_queue_download(vram_queue *handle, void *to, vram_addr from, ui
    and then for the queue. */
 static vram_status copy_from_peer(struct vr_queue_object *queue, vram_addr to,
                                   struct vr_device_object *peer, vram_addr from, uint64_t bytes) {
-    static const char operation[] = "vram_queue_copy";
     if (!vr_device_reads(queue->device, peer->object.handle)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "0x%llx belongs to another device; vram_device_peer_enable comes first",
                        (unsigned long long)from);
     }
-    vram_status status = vr_span_check(peer, from, bytes, operation);
-    if (status != VRAM_OK || (status = vr_check_lost(&peer->base, operation)) != VRAM_OK) {
+    vram_status status = vr_span_check(peer, from, bytes);
+    if (status != VRAM_OK || (status = vr_check_lost(&peer->base, vr_operation())) != VRAM_OK) {
         return status;
     }
     if (!vr_reader_begin(peer)) {
-        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device of 0x%llx is being closed",
+        return vr_fail(VRAM_ERR_SHUTDOWN, "the device of 0x%llx is being closed",
                        (unsigned long long)from);
     }
     status = vr_peer_copy(&queue->base, to, &peer->base, from, bytes);
@@ -91,18 +90,17 @@ static vram_status copy_from_peer(struct vr_queue_object *queue, vram_addr to,
 
 static vram_status copy(struct vr_queue_object *queue, vram_addr to, vram_addr from,
                         uint64_t bytes) {
-    static const char operation[] = "vram_queue_copy";
     struct vr_device_object *owner;
     struct vr_place place;
-    vram_status status = vr_span_check(queue->device, to, bytes, operation);
-    if (status != VRAM_OK || (status = vr_span_owner(from, operation, &place, &owner)) != VRAM_OK) {
+    vram_status status = vr_span_check(queue->device, to, bytes);
+    if (status != VRAM_OK || (status = vr_span_owner(from, &place, &owner)) != VRAM_OK) {
         return status;
     }
     if (owner != queue->device) {
         status = copy_from_peer(queue, to, owner, from, bytes);
-    } else if ((status = vr_span_check(owner, from, bytes, operation)) == VRAM_OK) {
+    } else if ((status = vr_span_check(owner, from, bytes)) == VRAM_OK) {
         status = vr_overlap(to, bytes, from, bytes)
-                     ? vr_fail(VRAM_ERR_INVALID, operation, "the two ranges overlap")
+                     ? vr_fail(VRAM_ERR_INVALID, "the two ranges overlap")
                      : vr_queue_copy(&queue->base, to, from, bytes);
     }
     vr_leave(owner);
@@ -110,8 +108,9 @@ static vram_status copy(struct vr_queue_object *queue, vram_addr to, vram_addr f
 }
 
 vram_status vr_submit_copy(vram_queue *handle, vram_addr to, vram_addr from, uint64_t bytes) {
+    VR_OPERATION("vram_queue_copy");
     void *queue;
-    vram_status status = vr_submit_enter(handle, "vram_queue_copy", &queue);
+    vram_status status = vr_submit_enter(handle, &queue);
     if (status == VRAM_OK) {
         status = bytes ? copy(queue, to, from, bytes) : VRAM_OK;
         vr_submit_leave(queue);
@@ -127,21 +126,20 @@ vram_status vram_queue_copy(vram_queue *handle, vram_addr to, vram_addr from, ui
 
 vram_status vr_submit_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
                            uint32_t pattern_bytes, uint64_t bytes) {
-    static const char operation[] = "vram_queue_fill";
+    VR_OPERATION("vram_queue_fill");
     void *entered;
-    vram_status status = vr_submit_enter(handle, operation, &entered);
+    vram_status status = vr_submit_enter(handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_queue_object *queue = entered;
     if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "a pattern has 1, 2 or 4 bytes, not %u",
-                         pattern_bytes);
+        status = vr_fail(VRAM_ERR_INVALID, "a pattern has 1, 2 or 4 bytes, not %u", pattern_bytes);
     } else if (to % pattern_bytes || bytes % pattern_bytes) {
         status =
-            vr_fail(VRAM_ERR_INVALID, operation,
+            vr_fail(VRAM_ERR_INVALID,
                     "address and size must be multiples of the pattern's %u bytes", pattern_bytes);
-    } else if (bytes && (status = vr_span_check(queue->device, to, bytes, operation)) == VRAM_OK) {
+    } else if (bytes && (status = vr_span_check(queue->device, to, bytes)) == VRAM_OK) {
         status = vr_queue_fill(&queue->base, to, pattern, pattern_bytes, bytes);
     }
     vr_submit_leave(queue);
@@ -157,36 +155,35 @@ vram_status vram_queue_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
 
 /* Whether there is something to hint at: VRAM_OK with *any false when it is nothing. */
 static vram_status check_managed(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
-                                 const char *operation, bool *any) {
+                                 bool *any) {
     struct vr_place place;
     *any = false;
     if (!device->base.managed) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "the device has no managed memory");
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "the device has no managed memory");
     }
     if (bytes == 0) {
         return VRAM_OK;
     }
     if (!vr_address_find(addr, &place) || place.kind != VRAM_MEMORY_MANAGED) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not managed memory",
-                       (unsigned long long)addr);
+        return vr_fail(VRAM_ERR_INVALID, "0x%llx is not managed memory", (unsigned long long)addr);
     }
     *any = true;
-    return vr_span_check(device, addr, bytes, operation);
+    return vr_span_check(device, addr, bytes);
 }
 
 vram_status vr_device_advise(vram_device *handle, vram_addr addr, uint64_t bytes,
                              vram_advice advice) {
-    static const char operation[] = "vram_device_advise";
+    VR_OPERATION("vram_device_advise");
     void *entered;
     bool any;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_device_object *device = entered;
-    status = check_managed(device, addr, bytes, operation, &any);
+    status = check_managed(device, addr, bytes, &any);
     if (status == VRAM_OK && (unsigned)advice > VRAM_ADVICE_PREFER_HOST) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "%d is no advice", (int)advice);
+        status = vr_fail(VRAM_ERR_INVALID, "%d is no advice", (int)advice);
     } else if (status == VRAM_OK && any) {
         status = vr_managed_advise(&device->base, addr, bytes, advice);
     }
@@ -200,15 +197,15 @@ vram_status vram_device_advise(vram_device *handle, vram_addr addr, uint64_t byt
 }
 
 vram_status vr_submit_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, bool to_host) {
-    static const char operation[] = "vram_queue_prefetch";
+    VR_OPERATION("vram_queue_prefetch");
     void *entered;
     bool any;
-    vram_status status = vr_submit_enter(handle, operation, &entered);
+    vram_status status = vr_submit_enter(handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_queue_object *queue = entered;
-    status = check_managed(queue->device, addr, bytes, operation, &any);
+    status = check_managed(queue->device, addr, bytes, &any);
     if (status == VRAM_OK && any) {
         status = vr_managed_prefetch(&queue->base, addr, bytes, to_host);
     }

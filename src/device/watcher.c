@@ -11,15 +11,14 @@ void vr_device_append_watcher(struct vr_device_object *device, struct vr_watcher
     vr_list_append(&device->watchers, &watcher->link);
 }
 
-vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_watcher *watcher,
-                                   const char *operation) {
+vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_watcher *watcher) {
     vr_mutex_lock(&device->lock);
     bool closing = device->closing;
     if (!closing) {
         vr_device_append_watcher(device, watcher);
     }
     vr_mutex_unlock(&device->lock);
-    return closing ? vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed") : VRAM_OK;
+    return closing ? vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed") : VRAM_OK;
 }
 
 /* The next watcher behind the one numbered `last`, with a reference for the caller: listed means

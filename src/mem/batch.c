@@ -53,7 +53,6 @@ struct order {
 struct draft {
     struct vr_pool *pool; /* entered */
     const struct vr_batch *batch;
-    const char *operation;
     struct order *orders; /* a copy of the items: nobody changes it between two looks */
     uint32_t count;
     struct vr_holding blocks, buffers;
@@ -99,8 +98,8 @@ static void pool_ended(struct vr_pool_child *child) {
 }
 
 vram_status vr_batch_destroy(vram_batch *handle) {
-    return vr_object_destroy(VR_KIND_BATCH, handle, "vram_batch_destroy", batch_end,
-                             "the batch is being destroyed");
+    VR_OPERATION("vram_batch_destroy");
+    return vr_object_destroy(VR_KIND_BATCH, handle, batch_end, "the batch is being destroyed");
 }
 
 vram_status vram_batch_destroy(vram_batch *handle) {
@@ -110,8 +109,8 @@ vram_status vram_batch_destroy(vram_batch *handle) {
 /* ------------------------------------------------------------------ creating */
 
 static vram_status create(struct vr_pool *pool, vram_queue *queue, struct vr_tag *tag,
-                          const char *operation, vram_batch **out) {
-    struct vr_batch *batch = vr_mem_alloc(1, sizeof *batch, operation);
+                          vram_batch **out) {
+    struct vr_batch *batch = vr_mem_alloc(1, sizeof *batch, vr_operation());
     if (!batch) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -125,7 +124,7 @@ static vram_status create(struct vr_pool *pool, vram_queue *queue, struct vr_tag
     batch->tag = vr_tag_name(tag);
     uint64_t handle;
     vram_status status = vr_pool_child_publish(pool, VR_KIND_BATCH, &batch->object, batch_free,
-                                               &batch->child, operation, &handle);
+                                               &batch->child, &handle);
     if (status == VRAM_OK) {
         *out = (vram_batch *)(uintptr_t)handle;
     }
@@ -134,26 +133,26 @@ static vram_status create(struct vr_pool *pool, vram_queue *queue, struct vr_tag
 
 vram_status vram_batch_create(vram_pool *pool_handle, vram_queue *queue_handle,
                               const vram_batch_options *options, vram_batch **batch) {
-    static const char operation[] = "vram_batch_create";
+    VR_CALL;
     struct vram_batch_options taken;
     struct vr_queue_object *queue;
     struct vr_pool *pool;
     struct vr_tag *tag = NULL;
     if (!batch) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the batch is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the batch is NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = vr_pool_enter(pool_handle, queue_handle, operation, &pool, &queue);
+        status = vr_pool_enter(pool_handle, queue_handle, &pool, &queue);
     }
     if (status != VRAM_OK) {
         return status;
     }
     if (taken.tag && *taken.tag) {
-        status = vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &tag);
+        status = vr_tag_get(vr_ledger_of(pool->device), taken.tag, &tag);
     }
     if (status == VRAM_OK) {
-        status = create(pool, queue_handle, tag, operation, batch);
+        status = create(pool, queue_handle, tag, batch);
     }
     vr_pool_leave(pool, queue);
     return status;
@@ -179,27 +178,27 @@ static vram_status take_item(const struct draft *draft, const struct vram_batch_
     const void *from = (const char *)items + stride * index;
     memcpy(&size, from, sizeof size);
     if (size != stride) { /* before anything behind the item is read */
-        return vr_fail(VRAM_ERR_INVALID, draft->operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the size field of item %u is %zu, not "
                        "%zu as in the first",
                        index, size, stride);
     }
-    vram_status status = vr_options_take(item, sizeof *item, from, draft->operation);
+    vram_status status = vr_options_take(item, sizeof *item, from);
     if (status == VRAM_OK) {
         status = vr_precision_size(item->precision, item->elements, bytes);
     }
     if (status == VRAM_OK) {
         struct vram_buffer_options options = options_of(draft, item);
-        status = vr_buffer_options_check(&options, *bytes, draft->operation);
+        status = vr_buffer_options_check(&options, *bytes);
     }
     if (status == VRAM_OK && item->host_bytes != (item->host ? *bytes : 0)) {
-        return vr_fail(VRAM_ERR_INVALID, draft->operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "item %u has %llu bytes (%llu elements of %s) and %llu bytes on the host",
                        index, (unsigned long long)*bytes, (unsigned long long)item->elements,
                        vr_precision_name(item->precision), (unsigned long long)item->host_bytes);
     }
     if (status == VRAM_OK && item->host && *bytes && !draft->batch->queue) {
-        return vr_fail(VRAM_ERR_INVALID, draft->operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "item %u has bytes on the host, and the batch has no queue to upload them",
                        index);
     }
@@ -230,8 +229,8 @@ static vram_status measure(const struct draft *draft, const struct vram_batch_it
         }
         if (is_shared(draft, &order->item) &&
             (!share_of(order->bytes, &share) || !vr_add(*total, share, total))) {
-            return vr_fail(VRAM_ERR_OVERFLOW, draft->operation,
-                           "the bytes of %u items do not fit into 64 bits", draft->count);
+            return vr_fail(VRAM_ERR_OVERFLOW, "the bytes of %u items do not fit into 64 bits",
+                           draft->count);
         }
     }
     return VRAM_OK;
@@ -245,7 +244,7 @@ static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *ba
     if (!bytes) {
         return VRAM_OK;
     }
-    vram_status status = vr_holding_reserve(&draft->blocks, 1, draft->operation);
+    vram_status status = vr_holding_reserve(&draft->blocks, 1);
     if (status == VRAM_OK) {
         status = draft->batch->tag ? vr_alloc_with(pool, bytes, draft->batch->queue, &options, base)
                                    : vr_alloc(pool, bytes, draft->batch->queue, base);
@@ -256,7 +255,7 @@ static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *ba
                                  .bytes = bytes,
                                  .queue = (uintptr_t)draft->batch->queue,
                                  .pool = draft->batch->pool};
-        (void)vr_holding_add(&draft->blocks, &block, draft->operation); /* there is room */
+        (void)vr_holding_add(&draft->blocks, &block); /* there is room */
         (void)vr_pool_own(draft->batch->pool, *base, true);
     }
     return status;
@@ -271,8 +270,7 @@ static vram_status take_buffer(struct draft *draft, const struct order *order, v
     vram_buffer *buffer;
     vram_status status;
     if (is_shared(draft, &order->item)) {
-        status = vr_buffer_carve(draft->pool, base, *at, bytes, queue, &options, draft->operation,
-                                 &buffer);
+        status = vr_buffer_carve(draft->pool, base, *at, bytes, queue, &options, &buffer);
         (void)share_of(bytes, &share); /* which was seen to do */
         *at += share;
     } else {
@@ -281,7 +279,7 @@ static vram_status take_buffer(struct draft *draft, const struct order *order, v
     }
     if (status == VRAM_OK) {
         struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)buffer};
-        (void)vr_holding_add(&draft->buffers, &thing, draft->operation); /* there is room */
+        (void)vr_holding_add(&draft->buffers, &thing); /* there is room */
     }
     return status;
 }
@@ -303,8 +301,8 @@ static vram_status upload(const struct draft *draft, uint32_t index) {
         return vr_submit_upload(draft->batch->queue, info.addr, host, bytes);
     }
     if (!info.host) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, draft->operation,
-                       "the host may not write to the memory of item %u", index);
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "the host may not write to the memory of item %u",
+                       index);
     }
     memcpy(info.host, host, (size_t)bytes);
     return VRAM_OK;
@@ -316,7 +314,7 @@ static vram_status fill_draft(struct draft *draft, const struct vram_batch_item 
     vram_addr base = 0;
     vram_status status = measure(draft, items, &total);
     if (status == VRAM_OK) {
-        status = vr_holding_reserve(&draft->buffers, draft->count, draft->operation);
+        status = vr_holding_reserve(&draft->buffers, draft->count);
     }
     if (status == VRAM_OK) {
         status = take_block(draft, total, &base);
@@ -345,10 +343,10 @@ static vram_status join(struct vr_batch *batch, struct draft *draft, uint32_t *f
     bool full = draft->buffers.count > UINT32_MAX - batch->buffers.count;
     vram_status status = VRAM_OK;
     if (!ended && !full) {
-        status = vr_holding_reserve(&batch->buffers, draft->buffers.count, draft->operation);
+        status = vr_holding_reserve(&batch->buffers, draft->buffers.count);
     }
     if (!ended && !full && status == VRAM_OK) {
-        status = vr_holding_reserve(&batch->blocks, draft->blocks.count, draft->operation);
+        status = vr_holding_reserve(&batch->blocks, draft->blocks.count);
     }
     if (!ended && !full && status == VRAM_OK) {
         *first = (uint32_t)batch->buffers.count;
@@ -357,19 +355,16 @@ static vram_status join(struct vr_batch *batch, struct draft *draft, uint32_t *f
     }
     vr_mutex_unlock(&batch->lock);
     if (ended) {
-        return vr_fail(VRAM_ERR_STALE, draft->operation, "the batch was destroyed meanwhile");
+        return vr_fail(VRAM_ERR_STALE, "the batch was destroyed meanwhile");
     }
-    return full ? vr_fail(VRAM_ERR_LIMIT, draft->operation, "a batch has at most %u buffers",
-                          UINT32_MAX)
-                : status;
+    return full ? vr_fail(VRAM_ERR_LIMIT, "a batch has at most %u buffers", UINT32_MAX) : status;
 }
 
 static vram_status add(struct vr_batch *batch, struct vr_pool *pool,
-                       const struct vram_batch_item *items, uint32_t count, const char *operation,
-                       uint32_t *first) {
-    struct draft draft = {.pool = pool, .batch = batch, .operation = operation, .count = count};
+                       const struct vram_batch_item *items, uint32_t count, uint32_t *first) {
+    struct draft draft = {.pool = pool, .batch = batch, .count = count};
     struct vram_error error;
-    draft.orders = vr_mem_alloc(count, sizeof *draft.orders, operation);
+    draft.orders = vr_mem_alloc(count, sizeof *draft.orders, vr_operation());
     vram_status status = draft.orders ? fill_draft(&draft, items) : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
         status = join(batch, &draft, first);
@@ -383,27 +378,26 @@ static vram_status add(struct vr_batch *batch, struct vr_pool *pool,
 
 vram_status vram_batch_add(vram_batch *handle, const vram_batch_item *items, uint32_t count,
                            uint32_t *first) {
-    static const char operation[] = "vram_batch_add";
+    VR_CALL;
     struct vr_queue_object *queue;
     struct vr_pool *pool;
     void *entered;
     if (!items || !count || !first) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        !first ? "the place for the first number is NULL" : "there are no items");
     }
-    vram_status status = vr_enter(VR_KIND_BATCH, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_BATCH, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_batch *batch = entered;
-    status =
-        vr_pool_enter((vram_pool *)(uintptr_t)batch->pool, batch->queue, operation, &pool, &queue);
+    status = vr_pool_enter((vram_pool *)(uintptr_t)batch->pool, batch->queue, &pool, &queue);
     if (status == VRAM_OK) {
         uint64_t device = pool->device->object.handle;
-        status = add(batch, pool, items, count, operation, first);
+        status = add(batch, pool, items, count, first);
         vr_pool_leave(pool, queue);
-        status = vr_stale_if_ended(VR_KIND_POOL, batch->pool, status, operation);
-        status = vr_stale_if_ended(VR_KIND_DEVICE, device, status, operation);
+        status = vr_stale_if_ended(VR_KIND_POOL, batch->pool, status);
+        status = vr_stale_if_ended(VR_KIND_DEVICE, device, status);
     }
     vr_leave(batch);
     return status;
@@ -411,8 +405,7 @@ vram_status vram_batch_add(vram_batch *handle, const vram_batch_item *items, uin
 
 /* -------------------------------------------------------- giving and looking */
 
-static vram_status give(struct vr_batch *batch, uint64_t buffer, const char *operation,
-                        uint32_t *index) {
+static vram_status give(struct vr_batch *batch, uint64_t buffer, uint32_t *index) {
     struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = buffer};
     vram_status status = VRAM_OK;
     vr_mutex_lock(&batch->lock);
@@ -420,14 +413,14 @@ static vram_status give(struct vr_batch *batch, uint64_t buffer, const char *ope
     bool has = vr_holding_find(&batch->buffers, VR_THING_BUFFER, buffer);
     bool full = batch->buffers.count >= UINT32_MAX;
     if (!ended && !has && !full) {
-        status = vr_holding_add(&batch->buffers, &thing, operation);
+        status = vr_holding_add(&batch->buffers, &thing);
     }
     uint32_t last = (uint32_t)(batch->buffers.count - 1);
     vr_mutex_unlock(&batch->lock);
     if (ended || has || full) {
-        return ended ? vr_fail(VRAM_ERR_STALE, operation, "the batch was destroyed meanwhile")
-               : has ? vr_fail(VRAM_ERR_INVALID, operation, "the batch has this buffer already")
-                     : vr_fail(VRAM_ERR_LIMIT, operation, "the batch is full");
+        return ended ? vr_fail(VRAM_ERR_STALE, "the batch was destroyed meanwhile")
+               : has ? vr_fail(VRAM_ERR_INVALID, "the batch has this buffer already")
+                     : vr_fail(VRAM_ERR_LIMIT, "the batch is full");
     }
     if (status == VRAM_OK) {
         *index = last;
@@ -436,23 +429,23 @@ static vram_status give(struct vr_batch *batch, uint64_t buffer, const char *ope
 }
 
 vram_status vram_batch_give(vram_batch *handle, vram_buffer *buffer_handle, uint32_t *index) {
-    static const char operation[] = "vram_batch_give";
+    VR_CALL;
     struct vr_buffer *buffer;
     void *entered;
     if (!index) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the number is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the number is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_BATCH, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_BATCH, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_batch *batch = entered;
-    status = vr_buffer_enter(buffer_handle, operation, &buffer);
+    status = vr_buffer_enter(buffer_handle, &buffer);
     if (status == VRAM_OK) {
         if (buffer->pool->device->context->object.handle != batch->context) {
-            status = vr_fail(VRAM_ERR_INVALID, operation, "the buffer belongs to another context");
+            status = vr_fail(VRAM_ERR_INVALID, "the buffer belongs to another context");
         } else {
-            status = give(batch, (uintptr_t)buffer_handle, operation, index);
+            status = give(batch, (uintptr_t)buffer_handle, index);
         }
         vr_buffer_leave(buffer);
     }
@@ -461,12 +454,12 @@ vram_status vram_batch_give(vram_batch *handle, vram_buffer *buffer_handle, uint
 }
 
 vram_status vram_batch_get(vram_batch *handle, uint32_t index, vram_buffer **buffer) {
-    static const char operation[] = "vram_batch_get";
+    VR_CALL;
     void *entered;
     if (!buffer) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the buffer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_BATCH, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_BATCH, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -478,19 +471,19 @@ vram_status vram_batch_get(vram_batch *handle, uint32_t index, vram_buffer **buf
     }
     vr_mutex_unlock(&batch->lock);
     if (index >= count) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer %u: the batch has %zu",
-                         index, count);
+        status =
+            vr_fail(VRAM_ERR_INVALID, "there is no buffer %u: the batch has %zu", index, count);
     }
-    status = vr_stale_if_ended(VR_KIND_BATCH, batch->object.handle, status, operation);
+    status = vr_stale_if_ended(VR_KIND_BATCH, batch->object.handle, status);
     vr_leave(batch);
     return status;
 }
 
 vram_status vram_batch_info_get(vram_batch *handle, vram_batch_info *info) {
-    static const char operation[] = "vram_batch_info_get";
+    VR_CALL;
     struct vram_batch_info full = {.size = sizeof full};
     void *entered;
-    vram_status status = vr_enter(VR_KIND_BATCH, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_BATCH, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -504,7 +497,7 @@ vram_status vram_batch_info_get(vram_batch *handle, vram_batch_info *info) {
         full.shared_bytes += batch->blocks.things[i].bytes;
     }
     vr_mutex_unlock(&batch->lock);
-    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(info, &full, sizeof full, sizeof full);
     vr_leave(batch);
     return status;
 }

@@ -18,15 +18,14 @@
 /* --------------------------------------------------------------------- creating */
 
 static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_handle,
-                          const struct vram_buffer_options *options, const char *operation,
-                          vram_buffer **out) {
+                          const struct vram_buffer_options *options, vram_buffer **out) {
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     struct vram_growth growth;
     uint64_t capacity;
-    vram_status status = vr_growth_first(options->growth, bytes, operation, &growth, &capacity);
+    vram_status status = vr_growth_first(options->growth, bytes, &growth, &capacity);
     if (status == VRAM_OK) {
-        status = vr_pool_enter(handle, queue_handle, operation, &pool, &queue);
+        status = vr_pool_enter(handle, queue_handle, &pool, &queue);
     }
     if (status != VRAM_OK) {
         return status;
@@ -34,7 +33,7 @@ static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_h
     struct vr_buffer *buffer;
     struct vr_buffer_memory memory = {0};
     vram_buffer_event event = {.size = sizeof event, .cause = VRAM_MOVE_FALLBACK};
-    status = vr_buffer_make(pool, bytes, queue_handle, options, operation, &buffer);
+    status = vr_buffer_make(pool, bytes, queue_handle, options, &buffer);
     if (status == VRAM_OK) {
         buffer->growth.growth = growth;
         buffer->capacity_bytes = capacity;
@@ -43,7 +42,7 @@ static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_h
         buffer->memory = memory;
         event.id = buffer->id;
         if (status == VRAM_OK) {
-            status = vr_buffer_publish(pool, buffer, operation, out);
+            status = vr_buffer_publish(pool, buffer, out);
         } else {
             vr_buffer_free(buffer);
         }
@@ -61,31 +60,31 @@ static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_h
 
 vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr, uint64_t bytes,
                             vram_queue *queue, const struct vram_buffer_options *options,
-                            const char *operation, vram_buffer **out) {
+                            vram_buffer **out) {
     struct vr_buffer *buffer;
     struct vr_place place;
-    vram_status status = vr_buffer_make(pool, bytes, queue, options, operation, &buffer);
+    vram_status status = vr_buffer_make(pool, bytes, queue, options, &buffer);
     if (status == VRAM_OK) {
         buffer->memory.addr = addr;
         buffer->memory.base = base;
         buffer->memory.kind = vr_address_find(base, &place) ? place.kind : VRAM_MEMORY_DEVICE;
-        status = vr_buffer_publish(pool, buffer, operation, out);
+        status = vr_buffer_publish(pool, buffer, out);
     }
     return status;
 }
 
 vram_status vr_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queue,
                              const vram_buffer_options *options, vram_buffer **buffer) {
-    static const char operation[] = "vram_buffer_create";
+    VR_OPERATION("vram_buffer_create");
     struct vram_buffer_options taken;
     if (!buffer) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the buffer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = vr_buffer_options_check(&taken, bytes, operation);
+        status = vr_buffer_options_check(&taken, bytes);
     }
-    return status == VRAM_OK ? create(pool, bytes, queue, &taken, operation, buffer) : status;
+    return status == VRAM_OK ? create(pool, bytes, queue, &taken, buffer) : status;
 }
 
 vram_status vram_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queue,
@@ -96,21 +95,21 @@ vram_status vram_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queu
 vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count, vram_precision precision,
                                         vram_queue *queue, const vram_buffer_options *options,
                                         vram_buffer **buffer) {
-    static const char operation[] = "vram_buffer_create_elements";
+    VR_CALL;
     struct vram_buffer_options taken;
     uint64_t bytes;
     if (!buffer) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the buffer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
     }
     vram_status status = vr_precision_size(precision, count, &bytes);
     if (status == VRAM_OK) {
-        status = vr_options_take(&taken, sizeof taken, options, operation);
+        status = vr_options_take(&taken, sizeof taken, options);
     }
     if (status == VRAM_OK) {
         taken.precision = precision;
-        status = vr_buffer_options_check(&taken, bytes, operation);
+        status = vr_buffer_options_check(&taken, bytes);
     }
-    return status == VRAM_OK ? create(pool, bytes, queue, &taken, operation, buffer) : status;
+    return status == VRAM_OK ? create(pool, bytes, queue, &taken, buffer) : status;
 }
 
 /* ------------------------------------------------------------------------- uses */
@@ -122,7 +121,7 @@ static vram_status uses_reserve(struct vr_buffer *buffer) {
         return VRAM_OK;
     }
     uint32_t room = 2 * needed;
-    struct vram_point *uses = vr_mem_resize(buffer->uses, room, sizeof *uses, "vram_buffer_use");
+    struct vram_point *uses = vr_mem_resize(buffer->uses, room, sizeof *uses, vr_operation());
     if (!uses) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -147,6 +146,7 @@ static void uses_note(struct vr_buffer *buffer, vram_point point) {
 
 /* The buffer is shared. */
 static vram_status note_use(struct vr_buffer *buffer, vram_queue *queue) {
+    VR_OPERATION("vram_buffer_use");
     vram_point point = {queue, 0};
     vr_mutex_lock(&buffer->lock);
     vram_addr addr = buffer->memory.base ? buffer->memory.base : buffer->memory.addr;
@@ -154,8 +154,7 @@ static vram_status note_use(struct vr_buffer *buffer, vram_queue *queue) {
     vram_status status = home ? VRAM_OK : uses_reserve(buffer);
     vr_mutex_unlock(&buffer->lock);
     if (status == VRAM_OK && !home) {
-        status = wrapped ? vr_submit_mark(queue, &point)
-                         : vr_pool_use(addr, queue, "vram_buffer_use", &point);
+        status = wrapped ? vr_submit_mark(queue, &point) : vr_pool_use(addr, queue, &point);
     }
     if (status == VRAM_OK && !home) {
         vr_mutex_lock(&buffer->lock);
@@ -181,22 +180,22 @@ vram_status vr_buffer_note(struct vr_buffer *buffer, vram_queue *queue) {
 }
 
 vram_status vram_buffer_use(vram_buffer *handle, vram_queue *queue_handle) {
-    static const char operation[] = "vram_buffer_use";
+    VR_CALL;
     struct vr_buffer *buffer;
     struct vr_pool *pool;
     struct vr_queue_object *queue;
-    vram_status status = vr_buffer_enter(handle, operation, &buffer);
+    vram_status status = vr_buffer_enter(handle, &buffer);
     if (status != VRAM_OK) {
         return status;
     }
     if (!queue_handle) {
-        status = vr_handle_error(VR_KIND_QUEUE, NULL, operation);
+        status = vr_handle_error(VR_KIND_QUEUE, NULL);
     } else {
-        status = vr_pool_enter((vram_pool *)(uintptr_t)buffer->pool_handle, queue_handle, operation,
-                               &pool, &queue);
+        status =
+            vr_pool_enter((vram_pool *)(uintptr_t)buffer->pool_handle, queue_handle, &pool, &queue);
     }
     if (status == VRAM_OK) {
-        status = vr_buffer_share(buffer, operation);
+        status = vr_buffer_share(buffer);
         if (status == VRAM_OK) {
             status = note_use(buffer, queue_handle);
             vr_buffer_unshare(buffer);
@@ -206,7 +205,7 @@ vram_status vram_buffer_use(vram_buffer *handle, vram_queue *queue_handle) {
     if (status == VRAM_OK) {
         vr_buffer_touch(buffer);
     }
-    return vr_buffer_finish(buffer, status, operation);
+    return vr_buffer_finish(buffer, status);
 }
 
 /* ------------------------------------------------------------------ information */
@@ -245,13 +244,13 @@ static void describe(struct vr_buffer *buffer, struct vram_buffer_info *info) {
 }
 
 vram_status vr_buffer_info_get(vram_buffer *handle, vram_buffer_info *info) {
-    static const char operation[] = "vram_buffer_info_get";
+    VR_OPERATION("vram_buffer_info_get");
     struct vram_buffer_info full;
     void *buffer;
-    vram_status status = vr_enter(VR_KIND_BUFFER, handle, operation, &buffer);
+    vram_status status = vr_enter(VR_KIND_BUFFER, handle, &buffer);
     if (status == VRAM_OK) {
         describe(buffer, &full);
-        status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(info, &full, sizeof full, sizeof full);
         vr_leave(buffer);
     }
     return status;
@@ -262,12 +261,12 @@ vram_status vram_buffer_info_get(vram_buffer *handle, vram_buffer_info *info) {
 }
 
 vram_status vr_buffer_addr(vram_buffer *handle, vram_addr *addr) {
-    static const char operation[] = "vram_buffer_addr";
+    VR_OPERATION("vram_buffer_addr");
     void *entered;
     if (!addr) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_BUFFER, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_BUFFER, handle, &entered);
     if (status == VRAM_OK) {
         struct vr_buffer *buffer = entered;
         uint64_t now = vr_clock_now();
@@ -285,12 +284,12 @@ vram_status vram_buffer_addr(vram_buffer *handle, vram_addr *addr) {
 }
 
 vram_status vr_buffer_host(vram_buffer *handle, void **pointer) {
-    static const char operation[] = "vram_buffer_host";
+    VR_OPERATION("vram_buffer_host");
     void *entered;
     if (!pointer) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the pointer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the pointer is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_BUFFER, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_BUFFER, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -302,7 +301,7 @@ vram_status vr_buffer_host(vram_buffer *handle, void **pointer) {
     void *found = vr_buffer_host_pointer(&memory);
     vr_leave(buffer);
     if (!found) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "the host may not touch this memory; vram_buffer_map gives it a copy");
     }
     *pointer = found;

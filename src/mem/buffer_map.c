@@ -37,7 +37,7 @@ static vram_status fetch(struct vr_buffer *buffer, struct vr_buffer_mapping *map
         return status;
     }
     void *entered;
-    status = vr_submit_enter(mapping->queue, "vram_buffer_map", &entered);
+    status = vr_submit_enter(mapping->queue, &entered);
     if (status == VRAM_OK) {
         status = vr_submit_download(mapping->queue, (void *)(uintptr_t)mapping->staging,
                                     buffer->memory.addr + mapping->offset, mapping->bytes);
@@ -54,11 +54,11 @@ static vram_status fetch(struct vr_buffer *buffer, struct vr_buffer_mapping *map
 
 /* The buffer is claimed. */
 static vram_status map(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping,
-                       const char *operation, void **pointer) {
-    vram_status status = vr_buffer_settle(buffer, operation);
+                       void **pointer) {
+    vram_status status = vr_buffer_settle(buffer);
     char *host = status == VRAM_OK ? vr_buffer_host_pointer(&buffer->memory) : NULL;
     if (status == VRAM_OK && !host) {
-        status = vr_buffer_queue(buffer, mapping->queue, operation, &mapping->queue);
+        status = vr_buffer_queue(buffer, mapping->queue, &mapping->queue);
         if (status == VRAM_OK) {
             status = fetch(buffer, mapping);
         }
@@ -83,29 +83,29 @@ static void open_mapping(struct vr_buffer *buffer, const struct vr_buffer_mappin
 
 vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes, uint32_t flags,
                             vram_queue *queue, void **pointer) {
-    static const char operation[] = "vram_buffer_map";
+    VR_CALL;
     struct vr_buffer *buffer;
     struct vr_buffer_mapping mapping = {
         .flags = flags, .offset = offset, .bytes = bytes, .queue = queue};
     if (!pointer) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the pointer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the pointer is NULL");
     }
     if (!flags || flags & ~(uint32_t)(VRAM_MAP_READ | VRAM_MAP_WRITE)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "0x%x are no flags of a mapping", flags);
+        return vr_fail(VRAM_ERR_INVALID, "0x%x are no flags of a mapping", flags);
     }
-    vram_status status = vr_buffer_enter(handle, operation, &buffer);
+    vram_status status = vr_buffer_enter(handle, &buffer);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_buffer_span_check(buffer, offset, bytes, operation);
+    status = vr_buffer_span_check(buffer, offset, bytes);
     if (status == VRAM_OK) {
-        status = vr_buffer_queue_check(buffer, queue, operation);
+        status = vr_buffer_queue_check(buffer, queue);
     }
     if (status == VRAM_OK) {
-        status = vr_buffer_claim(buffer, operation);
+        status = vr_buffer_claim(buffer);
     }
     if (status == VRAM_OK) {
-        status = map(buffer, &mapping, operation, pointer);
+        status = map(buffer, &mapping, pointer);
         if (status == VRAM_OK) {
             vr_buffer_touch(buffer);
             open_mapping(buffer, &mapping);
@@ -113,7 +113,7 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
             vr_buffer_unclaim(buffer);
         }
     }
-    return vr_buffer_finish(buffer, status, operation);
+    return vr_buffer_finish(buffer, status);
 }
 
 /* ----------------------------------------------------------------------- ending */
@@ -127,7 +127,7 @@ static vram_status bring_back(struct vr_buffer *buffer, const struct vr_buffer_m
         return VRAM_OK;
     }
     void *entered;
-    vram_status status = vr_submit_enter(mapping->queue, "vram_buffer_unmap", &entered);
+    vram_status status = vr_submit_enter(mapping->queue, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -141,8 +141,8 @@ static vram_status bring_back(struct vr_buffer *buffer, const struct vr_buffer_m
 }
 
 /* Says whose the end of the mapping is, and whether there is one. */
-static vram_status begin_end(struct vr_buffer *buffer, const char *operation,
-                             struct vr_buffer_mapping *mapping, vram_addr *addr, bool *home) {
+static vram_status begin_end(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping,
+                             vram_addr *addr, bool *home) {
     vram_status status = VRAM_OK;
     vr_mutex_lock(&buffer->lock);
     *mapping = buffer->mapping;
@@ -158,7 +158,7 @@ static vram_status begin_end(struct vr_buffer *buffer, const char *operation,
     vr_mutex_unlock(&buffer->lock);
     return status == VRAM_OK
                ? status
-               : vr_fail(status, operation, "the buffer is %s",
+               : vr_fail(status, "the buffer is %s",
                          status == VRAM_ERR_BUSY ? "being unmapped already" : "not mapped");
 }
 
@@ -176,16 +176,16 @@ static void finish_end(struct vr_buffer *buffer, bool ended) {
 }
 
 vram_status vram_buffer_unmap(vram_buffer *handle) {
-    static const char operation[] = "vram_buffer_unmap";
+    VR_CALL;
     struct vr_buffer *buffer;
     struct vr_buffer_mapping mapping;
     vram_addr addr;
     bool home;
-    vram_status status = vr_buffer_enter(handle, operation, &buffer);
+    vram_status status = vr_buffer_enter(handle, &buffer);
     if (status != VRAM_OK) {
         return status;
     }
-    status = begin_end(buffer, operation, &mapping, &addr, &home);
+    status = begin_end(buffer, &mapping, &addr, &home);
     if (status == VRAM_OK) {
         status = bring_back(buffer, &mapping, addr, home);
         finish_end(buffer, status == VRAM_OK);
@@ -194,5 +194,5 @@ vram_status vram_buffer_unmap(vram_buffer *handle) {
         }
         vr_buffer_touch(buffer);
     }
-    return vr_buffer_finish(buffer, status, operation);
+    return vr_buffer_finish(buffer, status);
 }

@@ -78,20 +78,22 @@ vram_status vr_buffer_take_host(struct vr_buffer *buffer, uint64_t bytes, vram_q
 }
 
 static vram_status lacks(struct vr_buffer *buffer, const char *what) {
+    VR_OPERATION("vram_buffer_create");
     const struct vram_device_info *info = &buffer->pool->device->base.info;
-    return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_buffer_create", "%s device %u has no %s",
-                   info->backend, info->backend_index, what);
+    return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no %s", info->backend,
+                   info->backend_index, what);
 }
 
 /* What was given as page-locked is so by the driver's own word, where it can be asked; else it goes
    back, unless ordinary memory will do. */
 static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queue *queue,
                               struct vr_buffer_memory *memory) {
+    VR_OPERATION("vram_buffer_create");
     vram_value pinned = {0};
     vram_status status = vr_pinned_check(&buffer->pool->device->base, memory->addr, &pinned);
     memory->pageable = pinned.known && !pinned.value;
     if (status == VRAM_OK && memory->pageable && !pageable) {
-        status = vr_fail(VRAM_ERR_UNSUPPORTED, "vram_buffer_create",
+        status = vr_fail(VRAM_ERR_UNSUPPORTED,
                          "the driver says that the memory it gave is not page-locked");
     }
     if (status != VRAM_OK) {
@@ -109,6 +111,7 @@ static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queu
    rules is fine with the flag only. */
 static vram_status take_pooled(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
+    VR_OPERATION("vram_buffer_create");
     vram_status status = vr_buffer_take_block(buffer, bytes, NULL, memory);
     if (status != VRAM_OK || memory->kind == VRAM_MEMORY_PINNED ||
         buffer->flags & VRAM_BUFFER_PAGEABLE) {
@@ -116,7 +119,7 @@ static vram_status take_pooled(struct vr_buffer *buffer, uint64_t bytes, vram_qu
     }
     (void)vr_buffer_give(buffer, memory, queue);
     *memory = (struct vr_buffer_memory){0};
-    return vr_fail(VRAM_ERR_LIMIT, "vram_buffer_create",
+    return vr_fail(VRAM_ERR_LIMIT,
                    "no page-locked memory is left; VRAM_BUFFER_PAGEABLE allows ordinary memory");
 }
 
@@ -258,18 +261,16 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
 
 /* Waits for the work of a home queue that has ended or is ending. `before` is the error record from
    before the queue refused. */
-static vram_status wait_for_home(vram_queue *home, const struct vram_error *before,
-                                 const char *operation) {
+static vram_status wait_for_home(vram_queue *home, const struct vram_error *before) {
     vr_error_restore(before);
     return vr_queue_drained(home)
                ? VRAM_OK
-               : vr_fail(VRAM_ERR_BUSY, operation,
-                         "the buffer's queue was destroyed with unfinished work");
+               : vr_fail(VRAM_ERR_BUSY, "the buffer's queue was destroyed with unfinished work");
 }
 
 /* Has `queue` wait for what was submitted to `home`. A home that has ended has nothing left to wait
    for. */
-static vram_status follow_home(vram_queue *queue, vram_queue *home, const char *operation) {
+static vram_status follow_home(vram_queue *queue, vram_queue *home) {
     struct vram_error error;
     vram_point point;
     if (!home || home == queue || vr_handle_was(VR_KIND_QUEUE, home)) {
@@ -280,14 +281,14 @@ static vram_status follow_home(vram_queue *queue, vram_queue *home, const char *
     if (status == VRAM_OK) {
         return vr_submit_after(queue, point);
     }
-    return status == VRAM_ERR_STALE ? wait_for_home(home, &error, operation) : status;
+    return status == VRAM_ERR_STALE ? wait_for_home(home, &error) : status;
 }
 
-vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const char *operation) {
+vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue) {
     /* Claimed, nobody else changes these. */
-    vram_status status = follow_home(queue, buffer->home, operation);
+    vram_status status = follow_home(queue, buffer->home);
     if (status == VRAM_OK && buffer->captured_use) {
-        status = vr_fail(VRAM_ERR_CAPTURE, operation,
+        status = vr_fail(VRAM_ERR_CAPTURE,
                          "work in a captured graph uses the buffer: it has to stay where it is");
     }
     for (uint32_t i = 0; i < buffer->use_count && status == VRAM_OK; i++) {
@@ -300,12 +301,12 @@ vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const c
 
 /* The points of a buffer that is only shared, where others may add some meanwhile: a copy,
    vr_mem's. */
-static vram_status copy_uses(struct vr_buffer *buffer, const char *operation, vram_queue **home,
+static vram_status copy_uses(struct vr_buffer *buffer, vram_queue **home,
                              struct vram_point **points, uint32_t *count) {
     vr_mutex_lock(&buffer->lock);
     *home = buffer->home;
     *count = buffer->use_count;
-    *points = *count ? vr_mem_alloc(*count, sizeof **points, operation) : NULL;
+    *points = *count ? vr_mem_alloc(*count, sizeof **points, vr_operation()) : NULL;
     if (*points) {
         memcpy(*points, buffer->uses, *count * sizeof **points);
     }
@@ -316,31 +317,31 @@ static vram_status copy_uses(struct vr_buffer *buffer, const char *operation, vr
     }
     if (captured) {
         vr_mem_free(*points);
-        return vr_fail(VRAM_ERR_CAPTURE, operation,
+        return vr_fail(VRAM_ERR_CAPTURE,
                        "work in a captured graph uses the buffer: nobody knows until when");
     }
     return VRAM_OK;
 }
 
-static vram_status settle_home(vram_queue *home, const char *operation) {
+static vram_status settle_home(vram_queue *home) {
     struct vram_error error;
     if (!home || vr_handle_was(VR_KIND_QUEUE, home)) {
         return VRAM_OK;
     }
     vr_error_save(&error);
     vram_status status = vr_queue_wait(home, VRAM_TIMEOUT_DEFAULT);
-    return status == VRAM_ERR_STALE ? wait_for_home(home, &error, operation) : status;
+    return status == VRAM_ERR_STALE ? wait_for_home(home, &error) : status;
 }
 
-vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation) {
+vram_status vr_buffer_settle(struct vr_buffer *buffer) {
     struct vram_point *points;
     vram_queue *home;
     uint32_t count;
-    vram_status status = copy_uses(buffer, operation, &home, &points, &count);
+    vram_status status = copy_uses(buffer, &home, &points, &count);
     if (status != VRAM_OK) {
         return status;
     }
-    status = settle_home(home, operation);
+    status = settle_home(home);
     for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
         status = vr_point_wait(points[i], VRAM_TIMEOUT_DEFAULT);
     }
@@ -364,27 +365,25 @@ void *vr_buffer_host_pointer(const struct vr_buffer_memory *memory) {
     return found ? native.host_pointer : NULL;
 }
 
-vram_status vr_buffer_queue_check(struct vr_buffer *buffer, vram_queue *queue,
-                                  const char *operation) {
+vram_status vr_buffer_queue_check(struct vr_buffer *buffer, vram_queue *queue) {
     struct vr_pool *pool;
     struct vr_queue_object *entered;
     if (!queue) {
         return VRAM_OK;
     }
-    vram_status status = vr_pool_enter(pool_of(buffer), queue, operation, &pool, &entered);
+    vram_status status = vr_pool_enter(pool_of(buffer), queue, &pool, &entered);
     if (status == VRAM_OK) {
         vr_pool_leave(pool, entered);
     }
     return status;
 }
 
-vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, const char *operation,
-                            vram_queue **queue) {
+vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, vram_queue **queue) {
     vr_mutex_lock(&buffer->lock);
     *queue = given ? given : buffer->home;
     vr_mutex_unlock(&buffer->lock);
     return *queue ? VRAM_OK
-                  : vr_fail(VRAM_ERR_INVALID, operation,
+                  : vr_fail(VRAM_ERR_INVALID,
                             "the buffer has no queue of its own, and none was given");
 }
 
@@ -416,13 +415,13 @@ static vram_status copy_on(vram_queue *queue, const struct vr_buffer_memory *to,
 /* The queue does not end between the two steps. */
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
-                           uint64_t bytes, const char *operation) {
+                           uint64_t bytes) {
     void *entered;
-    vram_status status = vr_submit_enter(queue, operation, &entered);
+    vram_status status = vr_submit_enter(queue, &entered);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_buffer_order(buffer, queue, operation);
+    status = vr_buffer_order(buffer, queue);
     if (status == VRAM_OK) {
         status = copy_on(queue, to, from, bytes);
     }

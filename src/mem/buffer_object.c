@@ -21,14 +21,14 @@ static vr_atomic_u64 last_id;
 
 /* ------------------------------------------------------------ entering, leaving */
 
-vram_status vr_buffer_enter(vram_buffer *handle, const char *operation, struct vr_buffer **out) {
+vram_status vr_buffer_enter(vram_buffer *handle, struct vr_buffer **out) {
     void *entered, *pool;
-    vram_status status = vr_enter(VR_KIND_BUFFER, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_BUFFER, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_buffer *buffer = entered;
-    status = vr_enter(VR_KIND_POOL, (void *)(uintptr_t)buffer->pool_handle, operation, &pool);
+    status = vr_enter(VR_KIND_POOL, (void *)(uintptr_t)buffer->pool_handle, &pool);
     if (status != VRAM_OK) {
         vr_leave(buffer); /* its pool ends at this moment, and the buffer with it */
         return status;
@@ -43,33 +43,33 @@ void vr_buffer_leave(struct vr_buffer *buffer) {
     vr_leave(pool);
 }
 
-vram_status vr_buffer_finish(struct vr_buffer *buffer, vram_status status, const char *operation) {
+vram_status vr_buffer_finish(struct vr_buffer *buffer, vram_status status) {
     uint64_t handle = buffer->object.handle, pool = buffer->pool_handle;
     uint64_t device = buffer->pool->device->object.handle;
     vr_buffer_leave(buffer);
-    status = vr_stale_if_ended(VR_KIND_BUFFER, handle, status, operation);
-    status = vr_stale_if_ended(VR_KIND_POOL, pool, status, operation);
-    return vr_stale_if_ended(VR_KIND_DEVICE, device, status, operation);
+    status = vr_stale_if_ended(VR_KIND_BUFFER, handle, status);
+    status = vr_stale_if_ended(VR_KIND_POOL, pool, status);
+    return vr_stale_if_ended(VR_KIND_DEVICE, device, status);
 }
 
-static vram_status busy(const struct vr_buffer *buffer, const char *operation) {
+static vram_status busy(const struct vr_buffer *buffer) {
     const void *handle = (const void *)(uintptr_t)buffer->object.handle;
     return vr_handle_was(VR_KIND_BUFFER, handle)
-               ? vr_handle_error(VR_KIND_BUFFER, handle, operation)
-               : vr_fail(VRAM_ERR_BUSY, operation,
+               ? vr_handle_error(VR_KIND_BUFFER, handle)
+               : vr_fail(VRAM_ERR_BUSY,
                          "another call is using or changing the buffer at this moment");
 }
 
-vram_status vr_buffer_share(struct vr_buffer *buffer, const char *operation) {
-    return vr_entry_enter(&buffer->sharers) ? VRAM_OK : busy(buffer, operation);
+vram_status vr_buffer_share(struct vr_buffer *buffer) {
+    return vr_entry_enter(&buffer->sharers) ? VRAM_OK : busy(buffer);
 }
 
 void vr_buffer_unshare(struct vr_buffer *buffer) {
     vr_entry_leave(&buffer->sharers);
 }
 
-vram_status vr_buffer_claim(struct vr_buffer *buffer, const char *operation) {
-    return vr_entry_close_empty(&buffer->sharers) ? VRAM_OK : busy(buffer, operation);
+vram_status vr_buffer_claim(struct vr_buffer *buffer) {
+    return vr_entry_close_empty(&buffer->sharers) ? VRAM_OK : busy(buffer);
 }
 
 void vr_buffer_unclaim(struct vr_buffer *buffer) {
@@ -134,7 +134,8 @@ static vram_status buffer_end(void *object) {
 }
 
 vram_status vr_buffer_destroy(vram_buffer *handle) {
-    return vr_object_destroy(VR_KIND_BUFFER, handle, "vram_buffer_destroy", buffer_end, NULL);
+    VR_OPERATION("vram_buffer_destroy");
+    return vr_object_destroy(VR_KIND_BUFFER, handle, buffer_end, NULL);
 }
 
 vram_status vram_buffer_destroy(vram_buffer *handle) {
@@ -143,50 +144,47 @@ vram_status vram_buffer_destroy(vram_buffer *handle) {
 
 /* --------------------------------------------------------------------- creating */
 
-vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes,
-                                    const char *operation) {
+vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes) {
     uint32_t each = vr_precision_bytes(taken->precision);
     if ((unsigned)taken->kind > VRAM_BUFFER_FALLBACK) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no kind of buffer", (int)taken->kind);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no kind of buffer", (int)taken->kind);
     }
     if (!each) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no precision", (int)taken->precision);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no precision", (int)taken->precision);
     }
     if (bytes % each) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%llu bytes are no whole number of %s elements",
+        return vr_fail(VRAM_ERR_INVALID, "%llu bytes are no whole number of %s elements",
                        (unsigned long long)bytes, vr_precision_name(taken->precision));
     }
     if (taken->flags & ~(uint32_t)VRAM_BUFFER_PAGEABLE) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken->flags);
+        return vr_fail(VRAM_ERR_INVALID, "there are no such flags: 0x%x", taken->flags);
     }
     if (taken->name && strnlen(taken->name, VRAM_BUFFER_NAME_MAX) == VRAM_BUFFER_NAME_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "a buffer's name has at most %d bytes",
+        return vr_fail(VRAM_ERR_INVALID, "a buffer's name has at most %d bytes",
                        VRAM_BUFFER_NAME_MAX - 1);
     }
     return VRAM_OK;
 }
 
 /* A pool of page-locked memory has no other. */
-static vram_status check_kind(const struct vr_pool *pool, vram_buffer_kind kind,
-                              const char *operation) {
+static vram_status check_kind(const struct vr_pool *pool, vram_buffer_kind kind) {
     return pool->kind != VRAM_MEMORY_PINNED || kind == VRAM_BUFFER_PINNED ||
                    kind == VRAM_BUFFER_MAPPED
                ? VRAM_OK
-               : vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+               : vr_fail(VRAM_ERR_UNSUPPORTED,
                          "pool \"%s\" is of page-locked memory: its buffers are pinned or mapped",
                          pool->name);
 }
 
 vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *queue,
-                           const struct vram_buffer_options *options, const char *operation,
-                           struct vr_buffer **out) {
+                           const struct vram_buffer_options *options, struct vr_buffer **out) {
     struct vr_tag *tag = NULL;
-    vram_status status = check_kind(pool, options->kind, operation);
+    vram_status status = check_kind(pool, options->kind);
     if (status == VRAM_OK && options->tag && *options->tag) {
-        status = vr_tag_get(vr_ledger_of(pool->device), options->tag, operation, &tag);
+        status = vr_tag_get(vr_ledger_of(pool->device), options->tag, &tag);
     }
     struct vr_buffer *buffer =
-        status == VRAM_OK ? vr_mem_alloc(1, sizeof *buffer, operation) : NULL;
+        status == VRAM_OK ? vr_mem_alloc(1, sizeof *buffer, vr_operation()) : NULL;
     if (!buffer) {
         return status == VRAM_OK ? VRAM_ERR_HOST_MEMORY : status;
     }
@@ -210,11 +208,10 @@ vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *que
     return VRAM_OK;
 }
 
-vram_status vr_buffer_publish(struct vr_pool *pool, struct vr_buffer *buffer, const char *operation,
-                              vram_buffer **out) {
+vram_status vr_buffer_publish(struct vr_pool *pool, struct vr_buffer *buffer, vram_buffer **out) {
     uint64_t handle;
     vram_status status = vr_pool_child_publish(pool, VR_KIND_BUFFER, &buffer->object,
-                                               vr_buffer_free, &buffer->child, operation, &handle);
+                                               vr_buffer_free, &buffer->child, &handle);
     if (status == VRAM_OK) {
         *out = (vram_buffer *)(uintptr_t)handle;
     }

@@ -84,16 +84,16 @@ struct vr_buffer {
 
 /* Enters the buffer and its pool; STALE when either has ended. On VRAM_OK a vr_buffer_leave is
    owed. */
-vram_status vr_buffer_enter(vram_buffer *handle, const char *operation, struct vr_buffer **buffer);
+vram_status vr_buffer_enter(vram_buffer *handle, struct vr_buffer **buffer);
 void vr_buffer_leave(struct vr_buffer *buffer);
 /* Leaves the buffer and returns the call's status, with STALE instead of INVALID if the buffer, its
    pool or its device has ended. */
-vram_status vr_buffer_finish(struct vr_buffer *buffer, vram_status status, const char *operation);
+vram_status vr_buffer_finish(struct vr_buffer *buffer, vram_status status);
 
 /* Keeps the memory where it is, or makes the caller the only one who may change it: (2). */
-vram_status vr_buffer_share(struct vr_buffer *buffer, const char *operation);
+vram_status vr_buffer_share(struct vr_buffer *buffer);
 void vr_buffer_unshare(struct vr_buffer *buffer);
-vram_status vr_buffer_claim(struct vr_buffer *buffer, const char *operation);
+vram_status vr_buffer_claim(struct vr_buffer *buffer);
 void vr_buffer_unclaim(struct vr_buffer *buffer);
 
 /* Notes that work which a call of the library's own has submitted to `queue` uses the shared
@@ -108,16 +108,13 @@ void vr_buffer_touch(struct vr_buffer *buffer);
 /* --------------------------------------------------------------------- making */
 
 /* Refuses options, as vr_options_take gave them, that make no sense for `bytes`. */
-vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes,
-                                    const char *operation);
+vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes);
 /* A record without memory and without a handle; the pool is entered. vr_buffer_free ends it. */
 vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *queue,
-                           const struct vram_buffer_options *options, const char *operation,
-                           struct vr_buffer **out);
+                           const struct vram_buffer_options *options, struct vr_buffer **out);
 /* Gives a finished record its handle and its place under the pool. When that fails the record is
    gone. */
-vram_status vr_buffer_publish(struct vr_pool *pool, struct vr_buffer *buffer, const char *operation,
-                              vram_buffer **out);
+vram_status vr_buffer_publish(struct vr_pool *pool, struct vr_buffer *buffer, vram_buffer **out);
 /* The destructor, also of a half-built buffer. */
 void vr_buffer_free(void *object);
 /* What a pool tells its buffers when it ends, and what tells buffers among its children. */
@@ -127,7 +124,7 @@ void vr_buffer_pool_ended(struct vr_pool_child *child);
    buffer's use of it. The options are checked and the pool is entered. */
 vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr, uint64_t bytes,
                             vram_queue *queue, const struct vram_buffer_options *options,
-                            const char *operation, vram_buffer **buffer);
+                            vram_buffer **buffer);
 
 /* ------------------------------------------------------- memory; buffer_memory.c */
 
@@ -154,38 +151,35 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
                            vram_queue *queue);
 /* Has later work of `queue` wait for all work that uses the claimed buffer: that of its home, and
    (4). */
-vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const char *operation);
+vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue);
 /* Waits on the host until all work that uses the claimed or shared buffer is done, up to the option
    wait_timeout. */
-vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation);
+vram_status vr_buffer_settle(struct vr_buffer *buffer);
 /* Submits a copy of the first `bytes` from one memory of the claimed buffer to another, after all
    work that uses the buffer (vr_buffer_order); from host to host memory it waits for the queue and
    copies. */
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
-                           uint64_t bytes, const char *operation);
+                           uint64_t bytes);
 /* The claimed buffer lies in `memory` from now on, at home on `queue`, and nobody else uses it
    there. */
 void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                        vram_queue *queue);
 
 /* Refuses a queue that is none or another device's; NULL is allowed. */
-vram_status vr_buffer_queue_check(struct vr_buffer *buffer, vram_queue *queue,
-                                  const char *operation);
+vram_status vr_buffer_queue_check(struct vr_buffer *buffer, vram_queue *queue);
 /* The queue of a call: the one given, entered already or not, or else the buffer's home;
    VRAM_ERR_INVALID when there is neither. */
-vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, const char *operation,
-                            vram_queue **queue);
+vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, vram_queue **queue);
 /* The first byte for the host; NULL: it may not touch the memory. */
 void *vr_buffer_host_pointer(const struct vr_buffer_memory *memory);
 /* Whether the memory is of the kinds that copies take an address of. */
 bool vr_buffer_on_device(const struct vr_buffer_memory *memory);
 /* VRAM_ERR_INVALID unless [offset, offset + bytes) lies in the used bytes. */
-vram_status vr_buffer_span_check(struct vr_buffer *buffer, uint64_t offset, uint64_t bytes,
-                                 const char *operation);
+vram_status vr_buffer_span_check(struct vr_buffer *buffer, uint64_t offset, uint64_t bytes);
 
 /* vram_buffer_fit for all buffers of a pool of which nothing is in use and that no call has used
    for `idle_ns`: how many bytes the pool got; growth.c. */
-uint64_t vr_buffers_fit(struct vr_pool *pool, uint64_t idle_ns, const char *operation);
+uint64_t vr_buffers_fit(struct vr_pool *pool, uint64_t idle_ns);
 
 #endif

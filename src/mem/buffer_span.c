@@ -10,14 +10,13 @@
 
 #include <string.h>
 
-vram_status vr_buffer_span_check(struct vr_buffer *buffer, uint64_t offset, uint64_t bytes,
-                                 const char *operation) {
+vram_status vr_buffer_span_check(struct vr_buffer *buffer, uint64_t offset, uint64_t bytes) {
     vr_mutex_lock(&buffer->lock);
     uint64_t used = buffer->used_bytes;
     vr_mutex_unlock(&buffer->lock);
     return vr_inside(offset, bytes, 0, used)
                ? VRAM_OK
-               : vr_fail(VRAM_ERR_INVALID, operation,
+               : vr_fail(VRAM_ERR_INVALID,
                          "%llu bytes at %llu do not lie in the buffer's %llu used bytes",
                          (unsigned long long)bytes, (unsigned long long)offset,
                          (unsigned long long)used);
@@ -25,14 +24,14 @@ vram_status vr_buffer_span_check(struct vr_buffer *buffer, uint64_t offset, uint
 
 vram_status vram_buffer_span(vram_buffer *handle, uint64_t offset, uint64_t bytes,
                              vram_span *span) {
-    static const char operation[] = "vram_buffer_span";
+    VR_CALL;
     void *buffer;
     if (!span) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the span is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the span is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_BUFFER, handle, operation, &buffer);
+    vram_status status = vr_enter(VR_KIND_BUFFER, handle, &buffer);
     if (status == VRAM_OK) {
-        status = vr_buffer_span_check(buffer, offset, bytes, operation);
+        status = vr_buffer_span_check(buffer, offset, bytes);
         vr_leave(buffer);
     }
     if (status == VRAM_OK) {
@@ -42,17 +41,17 @@ vram_status vram_buffer_span(vram_buffer *handle, uint64_t offset, uint64_t byte
 }
 
 vram_status vram_span_addr(vram_span span, vram_addr *addr) {
-    static const char operation[] = "vram_span_addr";
+    VR_CALL;
     void *entered;
     if (!addr) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_BUFFER, span.buffer, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_BUFFER, span.buffer, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_buffer *buffer = entered;
-    status = vr_buffer_span_check(buffer, span.offset, span.bytes, operation);
+    status = vr_buffer_span_check(buffer, span.offset, span.bytes);
     if (status == VRAM_OK) {
         vr_mutex_lock(&buffer->lock);
         *addr = buffer->memory.addr + span.offset;
@@ -67,7 +66,6 @@ vram_status vram_span_addr(vram_span span, vram_addr *addr) {
 
 /* One direction of a copy: `from` or `to` is the program's memory, the other is NULL. */
 struct copy {
-    const char *operation;
     const void *from;
     void *to;
 };
@@ -81,7 +79,7 @@ static vram_status copy_on_device(const struct copy *copy, vram_queue *queue, vr
 /* Queues have no work for the host: it waits for theirs, and does its own. */
 static vram_status copy_on_host(struct vr_buffer *buffer, const struct copy *copy,
                                 vram_queue *queue, vram_addr addr, uint64_t bytes) {
-    vram_status status = vr_buffer_settle(buffer, copy->operation);
+    vram_status status = vr_buffer_settle(buffer);
     if (status == VRAM_OK && queue) {
         status = vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
     }
@@ -105,9 +103,9 @@ static vram_status copy_shared(struct vr_buffer *buffer, vram_span span, const s
         return copy_on_host(buffer, copy, given, memory.addr, span.bytes);
     }
     void *entered;
-    vram_status status = vr_buffer_queue(buffer, given, copy->operation, &queue);
+    vram_status status = vr_buffer_queue(buffer, given, &queue);
     if (status == VRAM_OK) {
-        status = vr_submit_enter(queue, copy->operation, &entered);
+        status = vr_submit_enter(queue, &entered);
     }
     if (status != VRAM_OK) {
         return status;
@@ -122,19 +120,19 @@ static vram_status copy_shared(struct vr_buffer *buffer, vram_span span, const s
 
 static vram_status copy_span(vram_span span, const struct copy *copy, vram_queue *queue) {
     struct vr_buffer *buffer;
-    vram_status status = vr_buffer_enter(span.buffer, copy->operation, &buffer);
+    vram_status status = vr_buffer_enter(span.buffer, &buffer);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_buffer_span_check(buffer, span.offset, span.bytes, copy->operation);
+    status = vr_buffer_span_check(buffer, span.offset, span.bytes);
     if (status == VRAM_OK) {
-        status = vr_buffer_queue_check(buffer, queue, copy->operation);
+        status = vr_buffer_queue_check(buffer, queue);
     }
     if (status == VRAM_OK && span.bytes && !copy->from && !copy->to) {
-        status = vr_fail(VRAM_ERR_INVALID, copy->operation, "the host memory is NULL");
+        status = vr_fail(VRAM_ERR_INVALID, "the host memory is NULL");
     }
     if (status == VRAM_OK && span.bytes) {
-        status = vr_buffer_share(buffer, copy->operation);
+        status = vr_buffer_share(buffer);
         if (status == VRAM_OK) {
             status = copy_shared(buffer, span, copy, queue);
             vr_buffer_unshare(buffer);
@@ -143,13 +141,15 @@ static vram_status copy_span(vram_span span, const struct copy *copy, vram_queue
     if (status == VRAM_OK) {
         vr_buffer_touch(buffer);
     }
-    return vr_buffer_finish(buffer, status, copy->operation);
+    return vr_buffer_finish(buffer, status);
 }
 
 vram_status vram_span_upload(vram_queue *queue, vram_span to, const void *from) {
-    return copy_span(to, &(struct copy){"vram_span_upload", from, NULL}, queue);
+    VR_CALL;
+    return copy_span(to, &(struct copy){from, NULL}, queue);
 }
 
 vram_status vram_span_download(vram_queue *queue, void *to, vram_span from) {
-    return copy_span(from, &(struct copy){"vram_span_download", NULL, to}, queue);
+    VR_CALL;
+    return copy_span(from, &(struct copy){NULL, to}, queue);
 }

@@ -30,11 +30,10 @@ enum {
 struct call {
     struct vr_buffer *buffer;
     struct vr_queue_object *queue; /* entered; NULL: none was given */
-    const char *operation;
-    vram_buffer_event event;  /* size 0: the buffer has not changed its kind of memory */
-    bool rooted;              /* the buffer must grow in place */
-    bool damaged;             /* the buffer has moved, and its old memory was found damaged, */
-    struct vram_error damage; /* with this error; the call itself did not fail */
+    vram_buffer_event event;       /* size 0: the buffer has not changed its kind of memory */
+    bool rooted;                   /* the buffer must grow in place */
+    bool damaged;                  /* the buffer has moved, and its old memory was found damaged, */
+    struct vram_error damage;      /* with this error; the call itself did not fail */
 };
 
 /* One change of a claimed buffer. */
@@ -43,7 +42,6 @@ struct change {
     struct vr_buffer *buffer;
     vram_queue *queue; /* its home from now on; NULL: none */
     uint64_t bytes;    /* the new capacity */
-    const char *operation;
 };
 
 static vram_pool *pool_of(const struct vr_buffer *buffer) {
@@ -128,7 +126,7 @@ static void note_kind(const struct change *change, enum vram_memory_kind from, u
 static vram_status check_move(const struct change *change, uint64_t kept) {
     vram_point point;
     if (kept && !change->queue) {
-        return vr_fail(VRAM_ERR_INVALID, change->operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the buffer has to move, and there is no queue to copy it on");
     }
     return kept ? vr_submit_mark(change->queue, &point) : VRAM_OK; /* not inside a capture */
@@ -146,8 +144,7 @@ static vram_status move(const struct change *change) {
     if (status != VRAM_OK) {
         return status;
     }
-    status = kept ? vr_buffer_copy(buffer, change->queue, &fresh, &old, kept, change->operation)
-                  : VRAM_OK;
+    status = kept ? vr_buffer_copy(buffer, change->queue, &fresh, &old, kept) : VRAM_OK;
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
@@ -172,9 +169,8 @@ static vram_status move_if_allowed(const struct change *change) {
 /* Keeps (3). */
 static vram_status follow(const struct change *change) {
     struct vr_buffer *buffer = change->buffer;
-    return change->queue && change->queue != buffer->home
-               ? vr_buffer_order(buffer, change->queue, change->operation)
-               : VRAM_OK;
+    return change->queue && change->queue != buffer->home ? vr_buffer_order(buffer, change->queue)
+                                                          : VRAM_OK;
 }
 
 /* The claimed buffer gets another capacity. With `stay` it does so where it is, or not at all,
@@ -188,7 +184,7 @@ static vram_status change_capacity(const struct change *change, bool stay) {
     }
     if (buffer->memory.wrapped) {
         return stay ? VRAM_OK
-                    : vr_fail(VRAM_ERR_INVALID, change->operation,
+                    : vr_fail(VRAM_ERR_INVALID,
                               "the memory is the program's own: it stays as large as it is");
     }
     if (buffer->memory
@@ -217,14 +213,11 @@ static void count_refusal(struct vr_buffer *buffer, vram_status status) {
 /* Sees to it that `bytes` fit. The buffer is claimed, so nobody else changes what is read here. */
 static vram_status make_room(struct call *call, uint64_t bytes, vram_queue *queue) {
     struct vr_buffer *buffer = call->buffer;
-    struct change change = {.call = call,
-                            .buffer = buffer,
-                            .queue = queue_for(buffer, queue),
-                            .operation = call->operation};
+    struct change change = {.call = call, .buffer = buffer, .queue = queue_for(buffer, queue)};
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vr_growth_next(&buffer->growth.growth, buffer->capacity_bytes, bytes,
-                                        call->operation, &change.bytes);
+    vram_status status =
+        vr_growth_next(&buffer->growth.growth, buffer->capacity_bytes, bytes, &change.bytes);
     if (status == VRAM_OK && change.bytes > buffer->capacity_bytes) {
         status = change_capacity(&change, false);
         if (vr_status_is_exhausted(status) && change.bytes > bytes) {
@@ -242,17 +235,16 @@ static vram_status make_room(struct call *call, uint64_t bytes, vram_queue *queu
 /* ---------------------------------------------------------------------- calls */
 
 /* Enters buffer, pool and queue, and claims the buffer. */
-static vram_status begin(vram_buffer *handle, vram_queue *queue, const char *operation,
-                         struct call *call) {
+static vram_status begin(vram_buffer *handle, vram_queue *queue, struct call *call) {
     struct vr_pool *pool;
-    *call = (struct call){.operation = operation};
-    vram_status status = vr_buffer_enter(handle, operation, &call->buffer);
+    *call = (struct call){0};
+    vram_status status = vr_buffer_enter(handle, &call->buffer);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_pool_enter(pool_of(call->buffer), queue, operation, &pool, &call->queue);
+    status = vr_pool_enter(pool_of(call->buffer), queue, &pool, &call->queue);
     if (status == VRAM_OK) {
-        status = vr_buffer_claim(call->buffer, operation);
+        status = vr_buffer_claim(call->buffer);
         if (status != VRAM_OK) {
             vr_pool_leave(pool, call->queue);
         }
@@ -278,12 +270,13 @@ static vram_status end(struct call *call, vram_status status) {
         vr_error_restore(&call->damage);
         status = VRAM_ERR_CORRUPT;
     }
-    return vr_buffer_finish(buffer, status, call->operation);
+    return vr_buffer_finish(buffer, status);
 }
 
 vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+    VR_CALL;
     struct call call;
-    vram_status status = begin(handle, queue, "vram_buffer_reserve", &call);
+    vram_status status = begin(handle, queue, &call);
     if (status == VRAM_OK) {
         status = end(&call, make_room(&call, bytes, queue));
     }
@@ -295,9 +288,8 @@ static vram_status resize(struct call *call, uint64_t bytes, vram_queue *queue) 
     struct vr_buffer *buffer = call->buffer;
     uint32_t each = vr_precision_bytes(buffer->precision);
     if (bytes % each) {
-        return vr_fail(VRAM_ERR_INVALID, call->operation,
-                       "%llu bytes are no whole number of %s elements", (unsigned long long)bytes,
-                       vr_precision_name(buffer->precision));
+        return vr_fail(VRAM_ERR_INVALID, "%llu bytes are no whole number of %s elements",
+                       (unsigned long long)bytes, vr_precision_name(buffer->precision));
     }
     vram_status status = make_room(call, bytes, queue);
     if (status == VRAM_OK) {
@@ -309,8 +301,9 @@ static vram_status resize(struct call *call, uint64_t bytes, vram_queue *queue) 
 }
 
 vram_status vr_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+    VR_OPERATION("vram_buffer_resize");
     struct call call;
-    vram_status status = begin(handle, queue, "vram_buffer_resize", &call);
+    vram_status status = begin(handle, queue, &call);
     if (status == VRAM_OK) {
         status = end(&call, resize(&call, bytes, queue));
     }
@@ -322,8 +315,9 @@ vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *
 }
 
 vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+    VR_OPERATION("vram_buffer_resize");
     struct call call;
-    vram_status status = begin(handle, queue, "vram_buffer_resize", &call);
+    vram_status status = begin(handle, queue, &call);
     if (status == VRAM_OK) {
         call.rooted = true;
         status = end(&call, resize(&call, bytes, queue));
@@ -332,16 +326,16 @@ vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *qu
 }
 
 vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count, vram_queue *queue) {
-    static const char operation[] = "vram_buffer_resize_elements";
+    VR_CALL;
     struct call call;
     uint64_t bytes;
-    vram_status status = begin(handle, queue, operation, &call);
+    vram_status status = begin(handle, queue, &call);
     if (status != VRAM_OK) {
         return status;
     }
     uint32_t each = call.buffer->growth.growth.element_bytes;
     if (!vr_mul(count, each ? each : vr_precision_bytes(call.buffer->precision), &bytes)) {
-        status = vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements do not fit into 64 bits",
+        status = vr_fail(VRAM_ERR_OVERFLOW, "%llu elements do not fit into 64 bits",
                          (unsigned long long)count);
     } else {
         status = resize(&call, bytes, queue);
@@ -351,21 +345,20 @@ vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count, vra
 
 /* --------------------------------------------------------------- giving back */
 
-static vram_status fit(struct vr_buffer *buffer, vram_queue *queue, const char *operation) {
+static vram_status fit(struct vr_buffer *buffer, vram_queue *queue) {
     uint64_t least = buffer->growth.growth.min_bytes;
     struct change change = {.buffer = buffer,
                             .queue = queue_for(buffer, queue),
-                            .bytes = buffer->used_bytes > least ? buffer->used_bytes : least,
-                            .operation = operation};
+                            .bytes = buffer->used_bytes > least ? buffer->used_bytes : least};
     return change.bytes < buffer->capacity_bytes ? change_capacity(&change, true) : VRAM_OK;
 }
 
 vram_status vram_buffer_fit(vram_buffer *handle, vram_queue *queue) {
-    static const char operation[] = "vram_buffer_fit";
+    VR_CALL;
     struct call call;
-    vram_status status = begin(handle, queue, operation, &call);
+    vram_status status = begin(handle, queue, &call);
     if (status == VRAM_OK) {
-        status = end(&call, fit(call.buffer, queue, operation));
+        status = end(&call, fit(call.buffer, queue));
     }
     return status;
 }
@@ -385,7 +378,7 @@ static uint64_t child_behind(struct vr_pool *pool, uint64_t last) {
 
 /* What a buffer of which nothing is in use gives back, if it has been idle long enough. One that
    cannot be claimed is in use. */
-static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char *operation) {
+static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns) {
     uint64_t now = vr_clock_now();
     vr_mutex_lock(&buffer->lock);
     uint64_t before = buffer->capacity_bytes, seen = buffer->accessed_ns;
@@ -395,7 +388,7 @@ static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char 
     if (!idle) {
         return 0;
     }
-    (void)fit(buffer, NULL, operation);
+    (void)fit(buffer, NULL);
     vr_mutex_lock(&buffer->lock);
     uint64_t after = buffer->capacity_bytes;
     vr_mutex_unlock(&buffer->lock);
@@ -403,14 +396,14 @@ static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char 
     return before - after;
 }
 
-uint64_t vr_buffers_fit(struct vr_pool *pool, uint64_t idle_ns, const char *operation) {
+uint64_t vr_buffers_fit(struct vr_pool *pool, uint64_t idle_ns) {
     uint64_t sum = 0, child = 0;
     struct vram_error error;
     vr_error_save(&error);
     while ((child = child_behind(pool, child))) {
         struct vr_buffer *buffer = vr_handle_pin(VR_KIND_BUFFER, (const void *)(uintptr_t)child);
         if (buffer) {
-            sum += fit_idle(buffer, idle_ns, operation);
+            sum += fit_idle(buffer, idle_ns);
             vr_leave(buffer);
         }
     }
@@ -421,18 +414,18 @@ uint64_t vr_buffers_fit(struct vr_pool *pool, uint64_t idle_ns, const char *oper
 /* ------------------------------------------------------------------- policies */
 
 vram_status vr_buffer_growth_set(vram_buffer *handle, const vram_growth *given) {
-    static const char operation[] = "vram_buffer_growth_set";
+    VR_OPERATION("vram_buffer_growth_set");
     struct vram_growth growth;
     void *entered;
-    vram_status status = vr_growth_take(given, operation, &growth);
+    vram_status status = vr_growth_take(given, &growth);
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_BUFFER, handle, operation, &entered);
+        status = vr_enter(VR_KIND_BUFFER, handle, &entered);
     }
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_buffer *buffer = entered;
-    status = vr_buffer_claim(buffer, operation);
+    status = vr_buffer_claim(buffer);
     if (status == VRAM_OK) {
         vr_mutex_lock(&buffer->lock);
         buffer->growth.growth = growth;
@@ -448,10 +441,10 @@ vram_status vram_buffer_growth_set(vram_buffer *handle, const vram_growth *given
 }
 
 vram_status vr_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) {
-    static const char operation[] = "vram_buffer_growth_get";
+    VR_OPERATION("vram_buffer_growth_get");
     struct vram_growth_info full = {.size = sizeof full};
     void *entered;
-    vram_status status = vr_enter(VR_KIND_BUFFER, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_BUFFER, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -469,7 +462,7 @@ vram_status vr_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) {
     if (full.capacity_bytes) {
         full.utilisation = (double)full.used_bytes / (double)full.capacity_bytes;
     }
-    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(info, &full, sizeof full, sizeof full);
     vr_leave(buffer);
     return status;
 }

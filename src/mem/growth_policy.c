@@ -11,29 +11,27 @@
 
 enum { WHOLE_PPM = 1000000 };
 
-static vram_status check(const struct vram_growth *growth, const char *operation) {
+static vram_status check(const struct vram_growth *growth) {
     if ((unsigned)growth->policy > VRAM_GROWTH_FIXED) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no policy of growth",
-                       (int)growth->policy);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no policy of growth", (int)growth->policy);
     }
     if (growth->policy == VRAM_GROWTH_FACTOR && growth->factor_ppm <= WHOLE_PPM) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "a factor of %u parts per million does not grow: it is above %d",
                        growth->factor_ppm, WHOLE_PPM);
     }
     if (growth->max_bytes && growth->min_bytes > growth->max_bytes) {
-        return vr_fail(
-            VRAM_ERR_INVALID, operation, "the minimum of %llu bytes is above the maximum of %llu",
-            (unsigned long long)growth->min_bytes, (unsigned long long)growth->max_bytes);
+        return vr_fail(VRAM_ERR_INVALID, "the minimum of %llu bytes is above the maximum of %llu",
+                       (unsigned long long)growth->min_bytes,
+                       (unsigned long long)growth->max_bytes);
     }
     return VRAM_OK;
 }
 
-vram_status vr_growth_take(const struct vram_growth *given, const char *operation,
-                           struct vram_growth *growth) {
-    vram_status status = vr_options_take(growth, sizeof *growth, given, operation);
+vram_status vr_growth_take(const struct vram_growth *given, struct vram_growth *growth) {
+    vram_status status = vr_options_take(growth, sizeof *growth, given);
     growth->size = sizeof *growth;
-    return status == VRAM_OK ? check(growth, operation) : status;
+    return status == VRAM_OK ? check(growth) : status;
 }
 
 /* floor(capacity * ppm / 10^6), or UINT64_MAX. The product of two parts each fits; what is lost by dividing
@@ -64,7 +62,7 @@ static uint64_t wanted(const struct vram_growth *growth, uint64_t capacity, uint
 }
 
 vram_status vr_growth_next(const struct vram_growth *growth, uint64_t capacity, uint64_t needed,
-                           const char *operation, uint64_t *bytes) {
+                           uint64_t *bytes) {
     uint64_t most = growth->max_bytes ? growth->max_bytes : UINT64_MAX;
     if (growth->policy == VRAM_GROWTH_FIXED && !growth->step_bytes && capacity < most) {
         most = capacity;
@@ -74,7 +72,7 @@ vram_status vr_growth_next(const struct vram_growth *growth, uint64_t capacity, 
         return VRAM_OK;
     }
     if (needed > most) {
-        return vr_fail(VRAM_ERR_LIMIT, operation,
+        return vr_fail(VRAM_ERR_LIMIT,
                        "%llu bytes are needed, and the buffer's policy lets it have %llu",
                        (unsigned long long)needed, (unsigned long long)most);
     }
@@ -85,13 +83,13 @@ vram_status vr_growth_next(const struct vram_growth *growth, uint64_t capacity, 
 
 vram_status vr_growth_next_given(const vram_growth *given, uint64_t capacity, uint64_t needed,
                                  uint64_t *bytes) {
-    static const char operation[] = "vram_growth_next";
+    VR_OPERATION("vram_growth_next");
     struct vram_growth growth;
     if (!bytes) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the bytes is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the bytes is NULL");
     }
-    vram_status status = vr_growth_take(given, operation, &growth);
-    return status == VRAM_OK ? vr_growth_next(&growth, capacity, needed, operation, bytes) : status;
+    vram_status status = vr_growth_take(given, &growth);
+    return status == VRAM_OK ? vr_growth_next(&growth, capacity, needed, bytes) : status;
 }
 
 vram_status vram_growth_next(const vram_growth *given, uint64_t capacity, uint64_t needed,
@@ -99,11 +97,11 @@ vram_status vram_growth_next(const vram_growth *given, uint64_t capacity, uint64
     return vr_growth_next_given(given, capacity, needed, bytes);
 }
 
-vram_status vr_growth_first(const struct vram_growth *given, uint64_t bytes, const char *operation,
+vram_status vr_growth_first(const struct vram_growth *given, uint64_t bytes,
                             struct vram_growth *growth, uint64_t *capacity) {
-    vram_status status = vr_growth_take(given, operation, growth);
+    vram_status status = vr_growth_take(given, growth);
     if (status == VRAM_OK && growth->max_bytes && bytes > growth->max_bytes) {
-        status = vr_fail(VRAM_ERR_LIMIT, operation,
+        status = vr_fail(VRAM_ERR_LIMIT,
                          "%llu bytes are needed, and the buffer's policy lets it have %llu",
                          (unsigned long long)bytes, (unsigned long long)growth->max_bytes);
     }

@@ -11,16 +11,15 @@ struct vr_growth_state {
 };
 
 /* Reads a policy of the program's; NULL: EXACT. VRAM_ERR_INVALID: it makes no sense. */
-vram_status vr_growth_take(const struct vram_growth *given, const char *operation,
-                           struct vram_growth *growth);
+vram_status vr_growth_take(const struct vram_growth *given, struct vram_growth *growth);
 
 /* Reads a policy for a buffer that is made with `bytes` in use, and what it has then. VRAM_ERR_LIMIT: more than
    its maximum. */
-vram_status vr_growth_first(const struct vram_growth *given, uint64_t bytes, const char *operation,
+vram_status vr_growth_first(const struct vram_growth *given, uint64_t bytes,
                             struct vram_growth *growth, uint64_t *capacity);
 
 /* vram_growth_next of a policy that was read; its size is not looked at. */
 vram_status vr_growth_next(const struct vram_growth *growth, uint64_t capacity, uint64_t needed,
-                           const char *operation, uint64_t *bytes);
+                           uint64_t *bytes);
 
 #endif

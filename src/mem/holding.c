@@ -15,14 +15,14 @@
 
 enum { ROOM_FIRST = 16 };
 
-vram_status vr_holding_reserve(struct vr_holding *holding, size_t more, const char *operation) {
+vram_status vr_holding_reserve(struct vr_holding *holding, size_t more) {
     if (more <= holding->room - holding->count) {
         return VRAM_OK;
     }
     size_t room = holding->room ? holding->room * 2 : ROOM_FIRST;
     room = room - holding->count < more ? holding->count + more : room;
     struct vr_thing *things =
-        vr_mem_resize(holding->things, room, sizeof *holding->things, operation);
+        vr_mem_resize(holding->things, room, sizeof *holding->things, vr_operation());
     if (!things) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -31,9 +31,8 @@ vram_status vr_holding_reserve(struct vr_holding *holding, size_t more, const ch
     return VRAM_OK;
 }
 
-vram_status vr_holding_add(struct vr_holding *holding, const struct vr_thing *thing,
-                           const char *operation) {
-    vram_status status = vr_holding_reserve(holding, 1, operation);
+vram_status vr_holding_add(struct vr_holding *holding, const struct vr_thing *thing) {
+    vram_status status = vr_holding_reserve(holding, 1);
     if (status == VRAM_OK) {
         holding->things[holding->count++] = *thing;
     }

@@ -30,9 +30,8 @@ struct vr_holding {
 };
 
 /* Makes room for that many more, so that adding them cannot fail. */
-vram_status vr_holding_reserve(struct vr_holding *holding, size_t more, const char *operation);
-vram_status vr_holding_add(struct vr_holding *holding, const struct vr_thing *thing,
-                           const char *operation);
+vram_status vr_holding_reserve(struct vr_holding *holding, size_t more);
+vram_status vr_holding_add(struct vr_holding *holding, const struct vr_thing *thing);
 /* Looks for the newest of that kind and number; NULL: it is not there. */
 const struct vr_thing *vr_holding_find(const struct vr_holding *holding, enum vr_thing_kind kind,
                                        uint64_t number);

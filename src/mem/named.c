@@ -20,11 +20,10 @@ enum { ROOM_FIRST = 16, WAIT_NS = 20000 };
 
 /* --------------------------------------------------------------------- names */
 
-vram_status vr_named_check(const char *name, const char *operation) {
+vram_status vr_named_check(const char *name) {
     size_t bytes = name ? strnlen(name, VRAM_BUFFER_NAME_MAX) : 0;
     if (!bytes || bytes == VRAM_BUFFER_NAME_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "a name has 1 to %d bytes",
-                       VRAM_BUFFER_NAME_MAX - 1);
+        return vr_fail(VRAM_ERR_INVALID, "a name has 1 to %d bytes", VRAM_BUFFER_NAME_MAX - 1);
     }
     return VRAM_OK;
 }
@@ -88,14 +87,14 @@ uint64_t vr_named_total(const struct vr_named *named) {
 
 /* The entry of a name, made if need be. `fresh` is a record that it may take. Under the lock. */
 static struct vr_named_entry *entry_of(struct vr_named *named, const char *name,
-                                       struct vr_named_entry **fresh, const char *operation) {
+                                       struct vr_named_entry **fresh) {
     size_t at;
     if (vr_named_find(named, name, &at)) {
         return named->entries[at];
     }
     if (named->count == named->room) {
         size_t room = named->room ? named->room * 2 : ROOM_FIRST;
-        void *entries = vr_mem_resize(named->entries, room, sizeof *named->entries, operation);
+        void *entries = vr_mem_resize(named->entries, room, sizeof *named->entries, vr_operation());
         if (!entries) {
             return NULL;
         }
@@ -110,16 +109,16 @@ static struct vr_named_entry *entry_of(struct vr_named *named, const char *name,
     return named->entries[at];
 }
 
-static vram_status no_buffer(const char *name, const char *operation) {
-    return vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer \"%s\"", name);
+static vram_status no_buffer(const char *name) {
+    return vr_fail(VRAM_ERR_INVALID, "there is no buffer \"%s\"", name);
 }
 
 /* ------------------------------------------------------------------- configs */
 
-static vram_status take_config(const struct vram_named_config *from, const char *operation,
+static vram_status take_config(const struct vram_named_config *from,
                                struct vram_named_config *taken) {
     uint64_t bytes;
-    vram_status status = vr_options_take(taken, sizeof *taken, from, operation);
+    vram_status status = vr_options_take(taken, sizeof *taken, from);
     taken->size = sizeof *taken;
     if (status == VRAM_OK && !taken->growth.size) {
         taken->growth = (struct vram_growth){.size = sizeof taken->growth};
@@ -129,7 +128,7 @@ static vram_status take_config(const struct vram_named_config *from, const char 
     }
     if (status == VRAM_OK) {
         struct vram_buffer_options options = {.kind = taken->kind, .precision = taken->precision};
-        status = vr_buffer_options_check(&options, 0, operation);
+        status = vr_buffer_options_check(&options, 0);
     }
     return status;
 }
@@ -139,10 +138,10 @@ static bool same_type(const struct vram_named_config *a, const struct vram_named
 }
 
 static vram_status check_type(const char *name, const struct vram_named_config *is,
-                              const struct vram_named_config *wanted, const char *operation) {
+                              const struct vram_named_config *wanted) {
     return same_type(is, wanted)
                ? VRAM_OK
-               : vr_fail(VRAM_ERR_INVALID, operation,
+               : vr_fail(VRAM_ERR_INVALID,
                          "buffer \"%s\" is %s of kind %d, and %s of kind %d was asked for", name,
                          vr_precision_name(is->precision), (int)is->kind,
                          vr_precision_name(wanted->precision), (int)wanted->kind);
@@ -150,15 +149,14 @@ static vram_status check_type(const char *name, const struct vram_named_config *
 
 /* Writes a config down; the buffer that is there in *buffer. */
 static vram_status keep_config(struct vr_named *named, const char *name,
-                               const struct vram_named_config *config, const char *operation,
-                               uint64_t *buffer) {
-    struct vr_named_entry *fresh = vr_mem_alloc(1, sizeof *fresh, operation);
+                               const struct vram_named_config *config, uint64_t *buffer) {
+    struct vr_named_entry *fresh = vr_mem_alloc(1, sizeof *fresh, vr_operation());
     if (!fresh) {
         return VRAM_ERR_HOST_MEMORY;
     }
     vr_mutex_lock(&named->lock);
     bool ended = named->ended;
-    struct vr_named_entry *entry = ended ? NULL : entry_of(named, name, &fresh, operation);
+    struct vr_named_entry *entry = ended ? NULL : entry_of(named, name, &fresh);
     struct vram_named_config is = entry ? entry->config : *config;
     *buffer = vr_named_live(entry);
     bool other = *buffer && !same_type(&is, config);
@@ -168,34 +166,34 @@ static vram_status keep_config(struct vr_named *named, const char *name,
     vr_mutex_unlock(&named->lock);
     vr_mem_free(fresh);
     if (ended) {
-        return vr_fail(VRAM_ERR_STALE, operation, "the manager was destroyed meanwhile");
+        return vr_fail(VRAM_ERR_STALE, "the manager was destroyed meanwhile");
     }
     if (!entry) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    return other ? check_type(name, &is, config, operation) : VRAM_OK;
+    return other ? check_type(name, &is, config) : VRAM_OK;
 }
 
 vram_status vram_named_config_set(vram_named *handle, const char *name,
                                   const vram_named_config *config) {
-    static const char operation[] = "vram_named_config_set";
+    VR_CALL;
     struct vram_named_config taken;
     uint64_t buffer = 0;
     void *named;
-    vram_status status = vr_named_check(name, operation);
+    vram_status status = vr_named_check(name);
     if (status == VRAM_OK && !config) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the config is NULL");
+        status = vr_fail(VRAM_ERR_INVALID, "the config is NULL");
     }
     if (status == VRAM_OK) {
-        status = take_config(config, operation, &taken);
+        status = take_config(config, &taken);
     }
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+        status = vr_enter(VR_KIND_NAMED, handle, &named);
     }
     if (status != VRAM_OK) {
         return status;
     }
-    status = keep_config(named, name, &taken, operation, &buffer);
+    status = keep_config(named, name, &taken, &buffer);
     if (status == VRAM_OK && buffer) {
         status = vr_buffer_growth_set((vram_buffer *)(uintptr_t)buffer, &taken.growth);
     }
@@ -206,7 +204,7 @@ vram_status vram_named_config_set(vram_named *handle, const char *name,
 /* --------------------------------------------------------------------- limit */
 
 /* Keeps (3): what is about to be taken, or VRAM_ERR_LIMIT. Under no lock. */
-static vram_status reserve(struct vr_named *named, uint64_t bytes, const char *operation) {
+static vram_status reserve(struct vr_named *named, uint64_t bytes) {
     vr_named_refresh(named);
     vr_mutex_lock(&named->lock);
     uint64_t total = vr_named_total(named), sum;
@@ -218,7 +216,7 @@ static vram_status reserve(struct vr_named *named, uint64_t bytes, const char *o
     }
     vr_mutex_unlock(&named->lock);
     return fits ? VRAM_OK
-                : vr_fail(VRAM_ERR_LIMIT, operation,
+                : vr_fail(VRAM_ERR_LIMIT,
                           "%llu bytes more would pass the limit of %llu bytes for named buffers "
                           "(limit_bytes); %llu are held",
                           (unsigned long long)bytes, (unsigned long long)named->limit_bytes,
@@ -241,11 +239,11 @@ static vram_status counted(struct vr_named *named, vram_status status) {
 }
 
 static vram_status bytes_of(const struct vram_growth *growth, vram_precision precision,
-                            uint64_t elements, const char *operation, uint64_t *bytes) {
+                            uint64_t elements, uint64_t *bytes) {
     uint64_t each = growth->element_bytes ? growth->element_bytes : vr_precision_bytes(precision);
     return vr_mul(elements, each, bytes)
                ? VRAM_OK
-               : vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements do not fit into 64 bits",
+               : vr_fail(VRAM_ERR_OVERFLOW, "%llu elements do not fit into 64 bits",
                          (unsigned long long)elements);
 }
 
@@ -282,15 +280,14 @@ static vram_status make(struct vr_named *named, const char *name, uint64_t used,
 
 /* Keeps (4): what is there under that name in the end; whether it is `made`. */
 static vram_status put(struct vr_named *named, const char *name, uint64_t made, uint64_t capacity,
-                       const struct vram_named_config *config, const char *operation,
-                       uint64_t *there) {
-    struct vr_named_entry *fresh = vr_mem_alloc(1, sizeof *fresh, operation);
+                       const struct vram_named_config *config, uint64_t *there) {
+    struct vr_named_entry *fresh = vr_mem_alloc(1, sizeof *fresh, vr_operation());
     if (!fresh) {
         return VRAM_ERR_HOST_MEMORY;
     }
     vr_mutex_lock(&named->lock);
     bool ended = named->ended;
-    struct vr_named_entry *entry = ended ? NULL : entry_of(named, name, &fresh, operation);
+    struct vr_named_entry *entry = ended ? NULL : entry_of(named, name, &fresh);
     if (entry && !vr_named_live(entry)) {
         entry->buffer = made;
         entry->config = *config;
@@ -301,30 +298,30 @@ static vram_status put(struct vr_named *named, const char *name, uint64_t made, 
     *there = entry ? entry->buffer : 0;
     vr_mutex_unlock(&named->lock);
     vr_mem_free(fresh);
-    return ended   ? vr_fail(VRAM_ERR_STALE, operation, "the manager was destroyed meanwhile")
+    return ended   ? vr_fail(VRAM_ERR_STALE, "the manager was destroyed meanwhile")
            : entry ? VRAM_OK
                    : VRAM_ERR_HOST_MEMORY;
 }
 
 /* Makes a buffer and puts it under its name, or gets the one that another thread has put there. */
 static vram_status make_and_put(struct vr_named *named, const char *name, uint64_t elements,
-                                const struct vram_named_config *config, const char *operation,
-                                bool *was_there, vram_buffer **buffer) {
+                                const struct vram_named_config *config, bool *was_there,
+                                vram_buffer **buffer) {
     uint64_t used = 0, capacity = 0, there = 0;
     vram_buffer *made = NULL;
-    vram_status status = bytes_of(&config->growth, config->precision, elements, operation, &used);
+    vram_status status = bytes_of(&config->growth, config->precision, elements, &used);
     if (status == VRAM_OK) {
         status = vr_growth_next_given(&config->growth, 0, used, &capacity);
     }
     if (status == VRAM_OK) {
-        status = reserve(named, capacity, operation);
+        status = reserve(named, capacity);
     }
     if (status != VRAM_OK) {
         return status;
     }
     status = make(named, name, used, capacity, config, &made);
     if (status == VRAM_OK) {
-        status = put(named, name, (uintptr_t)made, capacity, config, operation, &there);
+        status = put(named, name, (uintptr_t)made, capacity, config, &there);
     }
     if (status == VRAM_OK && there == (uintptr_t)made) {
         *was_there = false;
@@ -357,18 +354,18 @@ static uint64_t look(struct vr_named *named, const char *name, struct vram_named
 
 static vram_status find_or_make(struct vr_named *named, const char *name, uint64_t elements,
                                 const struct vram_named_config *given, bool may_be_there,
-                                const char *operation, vram_buffer **buffer) {
+                                vram_buffer **buffer) {
     struct vram_named_config config, is;
     vram_buffer *made = NULL;
     bool was_there = true;
-    vram_status status = take_config(given, operation, &config);
+    vram_status status = take_config(given, &config);
     if (status != VRAM_OK) {
         return status;
     }
     uint64_t there = look(named, name, &is);
     if (!there) {
         const struct vram_named_config *used = !given && is.size ? &is : &config;
-        status = make_and_put(named, name, elements, used, operation, &was_there, &made);
+        status = make_and_put(named, name, elements, used, &was_there, &made);
         if (status != VRAM_OK && look(named, name, &is)) {
             status = VRAM_OK; /* another thread has made it meanwhile, and this one need not */
             was_there = true;
@@ -376,9 +373,8 @@ static vram_status find_or_make(struct vr_named *named, const char *name, uint64
         there = status == VRAM_OK && was_there ? look(named, name, &is) : (uintptr_t)made;
     }
     if (status == VRAM_OK && was_there) {
-        status = !may_be_there ? vr_fail(VRAM_ERR_INVALID, operation,
-                                         "there is a buffer \"%s\" already", name)
-                 : given       ? check_type(name, &is, &config, operation)
+        status = !may_be_there ? vr_fail(VRAM_ERR_INVALID, "there is a buffer \"%s\" already", name)
+                 : given       ? check_type(name, &is, &config)
                                : VRAM_OK;
     }
     if (status == VRAM_OK) {
@@ -388,14 +384,14 @@ static vram_status find_or_make(struct vr_named *named, const char *name, uint64
 }
 
 static vram_status enter(vram_named *handle, const char *name, const void *place,
-                         const char *operation, struct vr_named **named) {
+                         struct vr_named **named) {
     void *entered;
     if (!place) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the buffer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
     }
-    vram_status status = vr_named_check(name, operation);
+    vram_status status = vr_named_check(name);
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_NAMED, handle, operation, &entered);
+        status = vr_enter(VR_KIND_NAMED, handle, &entered);
     }
     if (status == VRAM_OK) {
         *named = entered;
@@ -405,11 +401,11 @@ static vram_status enter(vram_named *handle, const char *name, const void *place
 
 vram_status vram_named_add(vram_named *handle, const char *name, uint64_t elements,
                            const vram_named_config *config, vram_buffer **buffer) {
-    static const char operation[] = "vram_named_add";
+    VR_CALL;
     struct vr_named *named = NULL;
-    vram_status status = enter(handle, name, buffer, operation, &named);
+    vram_status status = enter(handle, name, buffer, &named);
     if (status == VRAM_OK) {
-        status = find_or_make(named, name, elements, config, false, operation, buffer);
+        status = find_or_make(named, name, elements, config, false, buffer);
         vr_leave(named);
     }
     return status;
@@ -417,11 +413,11 @@ vram_status vram_named_add(vram_named *handle, const char *name, uint64_t elemen
 
 vram_status vram_named_get_or_create(vram_named *handle, const char *name, uint64_t elements,
                                      const vram_named_config *config, vram_buffer **buffer) {
-    static const char operation[] = "vram_named_get_or_create";
+    VR_CALL;
     struct vr_named *named = NULL;
-    vram_status status = enter(handle, name, buffer, operation, &named);
+    vram_status status = enter(handle, name, buffer, &named);
     if (status == VRAM_OK) {
-        status = find_or_make(named, name, elements, config, true, operation, buffer);
+        status = find_or_make(named, name, elements, config, true, buffer);
         vr_leave(named);
     }
     return status;
@@ -429,19 +425,17 @@ vram_status vram_named_get_or_create(vram_named *handle, const char *name, uint6
 
 vram_status vram_named_get(vram_named *handle, const char *name, const vram_named_config *config,
                            vram_buffer **buffer) {
-    static const char operation[] = "vram_named_get";
+    VR_CALL;
     struct vram_named_config taken, is;
     struct vr_named *named = NULL;
-    vram_status status = enter(handle, name, buffer, operation, &named);
+    vram_status status = enter(handle, name, buffer, &named);
     if (status != VRAM_OK) {
         return status;
     }
-    status = take_config(config, operation, &taken);
+    status = take_config(config, &taken);
     if (status == VRAM_OK) {
         uint64_t there = look(named, name, &is);
-        status = !there   ? no_buffer(name, operation)
-                 : config ? check_type(name, &is, &taken, operation)
-                          : VRAM_OK;
+        status = !there ? no_buffer(name) : config ? check_type(name, &is, &taken) : VRAM_OK;
         if (status == VRAM_OK) {
             *buffer = (vram_buffer *)(uintptr_t)there;
         }
@@ -453,7 +447,7 @@ vram_status vram_named_get(vram_named *handle, const char *name, const vram_name
 /* ------------------------------------------------------------------- growing */
 
 /* Makes the caller the one who grows the buffer of that name; keeps (5). */
-static vram_status begin_growing(struct vr_named *named, const char *name, const char *operation,
+static vram_status begin_growing(struct vr_named *named, const char *name,
                                  struct vr_named_entry **out, vram_buffer **buffer) {
     uint64_t self = vr_os_thread_number(), deadline = vr_deadline_in(named->wait_ns);
     size_t at;
@@ -468,14 +462,14 @@ static vram_status begin_growing(struct vr_named *named, const char *name, const
         }
         vr_mutex_unlock(&named->lock);
         if (!there) {
-            return no_buffer(name, operation);
+            return no_buffer(name);
         }
         if (!grower) {
             *out = entry;
             return VRAM_OK;
         }
         if (grower == self || vr_deadline_passed(deadline)) {
-            return vr_fail(VRAM_ERR_BUSY, operation, "buffer \"%s\" is being grown", name);
+            return vr_fail(VRAM_ERR_BUSY, "buffer \"%s\" is being grown", name);
         }
         vr_clock_sleep(WAIT_NS);
     }
@@ -513,9 +507,8 @@ static vram_status resize_patiently(struct vr_named *named, vram_buffer *buffer,
 /* In place only what is new counts. Where that cannot be, old and new memory coexist, and the limit is asked for
    the rest of the new, too. */
 static vram_status grow_capacity(struct vr_named *named, vram_buffer *buffer, uint64_t bytes,
-                                 uint64_t before, uint64_t after, const char *operation,
-                                 uint64_t *reserved) {
-    vram_status status = reserve(named, after - before, operation);
+                                 uint64_t before, uint64_t after, uint64_t *reserved) {
+    vram_status status = reserve(named, after - before);
     if (status != VRAM_OK) {
         return status;
     }
@@ -524,7 +517,7 @@ static vram_status grow_capacity(struct vr_named *named, vram_buffer *buffer, ui
     if (status != VRAM_ERR_UNSUPPORTED) {
         return status;
     }
-    status = reserve(named, before, operation);
+    status = reserve(named, before);
     if (status != VRAM_OK) {
         return status;
     }
@@ -533,13 +526,13 @@ static vram_status grow_capacity(struct vr_named *named, vram_buffer *buffer, ui
 }
 
 static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t elements,
-                        const char *operation, uint64_t *reserved) {
+                        uint64_t *reserved) {
     struct vram_growth_info info = {.size = sizeof info};
     struct vram_buffer_info before = vr_named_buffer((uintptr_t)buffer);
     uint64_t bytes = 0, capacity = 0;
     vram_status status = vr_buffer_growth_get(buffer, &info);
     if (status == VRAM_OK) {
-        status = bytes_of(&info.growth, before.precision, elements, operation, &bytes);
+        status = bytes_of(&info.growth, before.precision, elements, &bytes);
     }
     if (status == VRAM_OK && bytes <= before.used_bytes) {
         return VRAM_OK;
@@ -548,27 +541,26 @@ static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t el
         status = vr_growth_next_given(&info.growth, before.capacity_bytes, bytes, &capacity);
     }
     if (status == VRAM_OK && capacity > before.capacity_bytes) {
-        return grow_capacity(named, buffer, bytes, before.capacity_bytes, capacity, operation,
-                             reserved);
+        return grow_capacity(named, buffer, bytes, before.capacity_bytes, capacity, reserved);
     }
     return status == VRAM_OK ? resize_patiently(named, buffer, bytes, vr_buffer_resize) : status;
 }
 
 vram_status vram_named_ensure(vram_named *handle, const char *name, uint64_t elements,
                               vram_buffer **buffer) {
-    static const char operation[] = "vram_named_ensure";
+    VR_CALL;
     struct vr_named_entry *entry = NULL;
     struct vr_named *named = NULL;
     vram_buffer *found = NULL;
     uint64_t reserved = 0;
-    vram_status status = enter(handle, name, operation, operation, &named);
+    vram_status status = enter(handle, name, vr_operation(), &named);
     if (status != VRAM_OK) {
         return status;
     }
-    status = begin_growing(named, name, operation, &entry, &found);
+    status = begin_growing(named, name, &entry, &found);
     if (status == VRAM_OK) {
         uint64_t before = vr_named_buffer((uintptr_t)found).resizes;
-        status = grow(named, found, elements, operation, &reserved);
+        status = grow(named, found, elements, &reserved);
         end_growing(named, entry, reserved, vr_named_buffer((uintptr_t)found).resizes != before);
         if (status == VRAM_OK && buffer) {
             *buffer = found;

@@ -63,8 +63,8 @@ static void pool_ended(struct vr_pool_child *child) {
 }
 
 vram_status vr_named_destroy(vram_named *handle) {
-    return vr_object_destroy(VR_KIND_NAMED, handle, "vram_named_destroy", named_end,
-                             "the manager is being destroyed");
+    VR_OPERATION("vram_named_destroy");
+    return vr_object_destroy(VR_KIND_NAMED, handle, named_end, "the manager is being destroyed");
 }
 
 vram_status vram_named_destroy(vram_named *handle) {
@@ -75,8 +75,8 @@ vram_status vram_named_destroy(vram_named *handle) {
 
 static vram_status create(struct vr_pool *pool, vram_queue *queue,
                           const struct vram_named_options *options, struct vr_tag *tag,
-                          const char *operation, vram_named **out) {
-    struct vr_named *named = vr_mem_alloc(1, sizeof *named, operation);
+                          vram_named **out) {
+    struct vr_named *named = vr_mem_alloc(1, sizeof *named, vr_operation());
     if (!named) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -91,7 +91,7 @@ static vram_status create(struct vr_pool *pool, vram_queue *queue,
     named->tag = vr_tag_name(tag);
     uint64_t handle;
     vram_status status = vr_pool_child_publish(pool, VR_KIND_NAMED, &named->object, named_free,
-                                               &named->child, operation, &handle);
+                                               &named->child, &handle);
     if (status == VRAM_OK) {
         *out = (vram_named *)(uintptr_t)handle;
     }
@@ -100,26 +100,26 @@ static vram_status create(struct vr_pool *pool, vram_queue *queue,
 
 vram_status vram_named_create(vram_pool *pool_handle, vram_queue *queue_handle,
                               const vram_named_options *options, vram_named **named) {
-    static const char operation[] = "vram_named_create";
+    VR_CALL;
     struct vram_named_options taken;
     struct vr_queue_object *queue;
     struct vr_pool *pool;
     struct vr_tag *tag = NULL;
     if (!named) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the manager is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the manager is NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = vr_pool_enter(pool_handle, queue_handle, operation, &pool, &queue);
+        status = vr_pool_enter(pool_handle, queue_handle, &pool, &queue);
     }
     if (status != VRAM_OK) {
         return status;
     }
     if (taken.tag && *taken.tag) {
-        status = vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &tag);
+        status = vr_tag_get(vr_ledger_of(pool->device), taken.tag, &tag);
     }
     if (status == VRAM_OK) {
-        status = create(pool, queue_handle, &taken, tag, operation, named);
+        status = create(pool, queue_handle, &taken, tag, named);
     }
     vr_pool_leave(pool, queue);
     return status;
@@ -151,12 +151,12 @@ static struct vr_named_entry *look(struct vr_named *named, const char *name, uin
 }
 
 vram_status vram_named_remove(vram_named *handle, const char *name) {
-    static const char operation[] = "vram_named_remove";
+    VR_CALL;
     uint64_t buffer;
     void *named;
-    vram_status status = vr_named_check(name, operation);
+    vram_status status = vr_named_check(name);
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+        status = vr_enter(VR_KIND_NAMED, handle, &named);
     }
     if (status != VRAM_OK) {
         return status;
@@ -165,7 +165,7 @@ vram_status vram_named_remove(vram_named *handle, const char *name) {
     if (entry && take_off(named, entry, buffer)) {
         status = destroy(buffer);
     } else {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer \"%s\"", name);
+        status = vr_fail(VRAM_ERR_INVALID, "there is no buffer \"%s\"", name);
     }
     vr_leave(named);
     return status;
@@ -181,11 +181,11 @@ static struct vr_named_entry *entry_at(struct vr_named *named, size_t at, uint64
 }
 
 vram_status vram_named_cleanup(vram_named *handle, uint64_t idle_ns, uint64_t *bytes) {
-    static const char operation[] = "vram_named_cleanup";
+    VR_CALL;
     struct vr_named_entry *entry;
     uint64_t buffer, sum = 0;
     void *named;
-    vram_status status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    vram_status status = vr_enter(VR_KIND_NAMED, handle, &named);
     if (status != VRAM_OK) {
         return status;
     }
@@ -231,21 +231,21 @@ static bool describe(const struct vr_named_entry *entry, uint64_t buffer,
 }
 
 vram_status vram_named_info_get(vram_named *handle, const char *name, vram_named_info *info) {
-    static const char operation[] = "vram_named_info_get";
+    VR_CALL;
     struct vram_named_info full;
     uint64_t buffer;
     void *named;
-    vram_status status = vr_named_check(name, operation);
+    vram_status status = vr_named_check(name);
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+        status = vr_enter(VR_KIND_NAMED, handle, &named);
     }
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_named_entry *entry = look(named, name, &buffer);
     status = entry && describe(entry, buffer, &full)
-                 ? vr_info_give(info, &full, sizeof full, sizeof full, operation)
-                 : vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer \"%s\"", name);
+                 ? vr_info_give(info, &full, sizeof full, sizeof full)
+                 : vr_fail(VRAM_ERR_INVALID, "there is no buffer \"%s\"", name);
     vr_leave(named);
     return status;
 }
@@ -264,16 +264,16 @@ static bool describe_at(struct vr_named *named, uint32_t index, struct vram_name
 }
 
 vram_status vram_named_info_at(vram_named *handle, uint32_t index, vram_named_info *info) {
-    static const char operation[] = "vram_named_info_at";
+    VR_CALL;
     struct vram_named_info full;
     void *named;
-    vram_status status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    vram_status status = vr_enter(VR_KIND_NAMED, handle, &named);
     if (status != VRAM_OK) {
         return status;
     }
     status = describe_at(named, index, &full)
-                 ? vr_info_give(info, &full, sizeof full, sizeof full, operation)
-                 : vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer number %u", index);
+                 ? vr_info_give(info, &full, sizeof full, sizeof full)
+                 : vr_fail(VRAM_ERR_INVALID, "there is no buffer number %u", index);
     vr_leave(named);
     return status;
 }
@@ -302,13 +302,13 @@ static void sum_up(struct vr_named *named, struct vram_named_stats *stats) {
 }
 
 vram_status vram_named_stats_get(vram_named *handle, vram_named_stats *stats) {
-    static const char operation[] = "vram_named_stats_get";
+    VR_CALL;
     struct vram_named_stats full;
     void *named;
-    vram_status status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    vram_status status = vr_enter(VR_KIND_NAMED, handle, &named);
     if (status == VRAM_OK) {
         sum_up(named, &full);
-        status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(stats, &full, sizeof full, sizeof full);
         vr_leave(named);
     }
     return status;
@@ -354,7 +354,7 @@ static void write_buffers(struct vr_named *named, struct vr_writer *writer, stru
 }
 
 static vram_status write_json(struct vr_named *named, const struct vram_named_stats *stats,
-                              struct vr_writer *writer, const char *operation) {
+                              struct vr_writer *writer) {
     struct vr_json json;
     vr_json_document_begin(&json, writer);
     vr_json_object_begin(&json, NULL);
@@ -368,11 +368,11 @@ static vram_status write_json(struct vr_named *named, const struct vram_named_st
     write_buffers(named, writer, &json);
     vr_json_array_end(&json);
     vr_json_object_end(&json);
-    return vr_json_document_end(&json, operation);
+    return vr_json_document_end(&json, vr_operation());
 }
 
 static vram_status write_text(struct vr_named *named, const struct vram_named_stats *stats,
-                              struct vr_writer *writer, const char *operation) {
+                              struct vr_writer *writer) {
     char used[VRAM_SIZE_TEXT_MAX], total[VRAM_SIZE_TEXT_MAX], peak[VRAM_SIZE_TEXT_MAX];
     char limit[VRAM_SIZE_TEXT_MAX];
     vr_writer_line(writer, "named buffers: %u, %s of %s in use, peak %s, limit %s", stats->buffers,
@@ -381,25 +381,25 @@ static vram_status write_text(struct vr_named *named, const struct vram_named_st
                    vr_size_format(stats->peak_bytes, peak),
                    stats->limit_bytes ? vr_size_format(stats->limit_bytes, limit) : "none");
     write_buffers(named, writer, NULL);
-    return vr_writer_end(writer, operation);
+    return vr_writer_end(writer, vr_operation());
 }
 
 vram_status vram_named_write(vram_named *handle, vram_report_format format, vram_write_fn *write,
                              void *user) {
-    static const char operation[] = "vram_named_write";
+    VR_CALL;
     struct vram_named_stats stats;
     struct vr_writer writer;
     void *named;
-    vram_status status = vr_writer_begin(&writer, format, write, user, operation);
+    vram_status status = vr_writer_begin(&writer, format, write, user, vr_operation());
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+        status = vr_enter(VR_KIND_NAMED, handle, &named);
     }
     if (status != VRAM_OK) {
         return status;
     }
     sum_up(named, &stats);
-    status = format == VRAM_REPORT_JSON ? write_json(named, &stats, &writer, operation)
-                                        : write_text(named, &stats, &writer, operation);
+    status = format == VRAM_REPORT_JSON ? write_json(named, &stats, &writer)
+                                        : write_text(named, &stats, &writer);
     vr_leave(named);
     return status;
 }

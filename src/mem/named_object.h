@@ -45,7 +45,7 @@ struct vr_named {
 };
 
 /* Looks at a name; VRAM_ERR_INVALID for what is none. */
-vram_status vr_named_check(const char *name, const char *operation);
+vram_status vr_named_check(const char *name);
 /* The place of a name, or where it belongs; whether it is there. Under the lock. */
 bool vr_named_find(const struct vr_named *named, const char *name, size_t *at);
 /* What the buffer behind a handle has now; all 0 when it is gone. The error record stays. No lock held. */

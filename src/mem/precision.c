@@ -34,16 +34,16 @@ const char *vram_precision_name(vram_precision precision) {
 }
 
 vram_status vr_precision_size(vram_precision precision, uint64_t count, uint64_t *bytes) {
-    static const char operation[] = "vram_precision_size";
+    VR_OPERATION("vram_precision_size");
     uint32_t each = vr_precision_bytes(precision);
     if (!bytes) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the bytes is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the bytes is NULL");
     }
     if (!each) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no precision", (int)precision);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no precision", (int)precision);
     }
     if (!vr_mul(count, each, bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements of %s do not fit into 64 bits",
+        return vr_fail(VRAM_ERR_OVERFLOW, "%llu elements of %s do not fit into 64 bits",
                        (unsigned long long)count, vr_precision_name(precision));
     }
     return VRAM_OK;

@@ -22,18 +22,18 @@
 /* Device memory it is to be: what a pool's ladder fell back to would be no gain. */
 static vram_status take_device(struct vr_buffer *buffer, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
+    VR_OPERATION("vram_buffer_promote");
     vram_status status = vr_buffer_take_block(buffer, buffer->capacity_bytes, queue, memory);
     if (status == VRAM_OK && memory->kind != VRAM_MEMORY_DEVICE) {
         (void)vr_buffer_give(buffer, memory, queue);
-        status = vr_fail(VRAM_ERR_DEVICE_MEMORY, "vram_buffer_promote",
+        status = vr_fail(VRAM_ERR_DEVICE_MEMORY,
                          "the pool had only other memory than the device's to give");
     }
     return status;
 }
 
 /* The buffer is claimed. Whatever fails leaves it as it was. */
-static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_device,
-                        const char *operation) {
+static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_device) {
     struct vr_buffer_memory old = buffer->memory, memory = {0};
     vram_point point;
     vram_status status = vr_submit_mark(queue, &point); /* nothing may move inside a capture */
@@ -45,7 +45,7 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes, operation);
+    status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes);
     struct vram_error error;
     vr_error_save(&error);
     if (status == VRAM_OK) {
@@ -81,22 +81,21 @@ static vram_buffer_event event_of(const struct vr_buffer *buffer, bool to_device
 
 /* The buffer is entered. *bytes: what left its place; 0 when it lay where it belongs. */
 static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, bool to_device,
-                                const char *operation, uint64_t *bytes) {
+                                uint64_t *bytes) {
     vram_queue *queue;
     *bytes = 0;
     if (buffer->kind != VRAM_BUFFER_FALLBACK) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "only buffers of the kind fallback move, not %s",
+        return vr_fail(VRAM_ERR_INVALID, "only buffers of the kind fallback move, not %s",
                        vr_buffer_kind_name(buffer->kind));
     }
-    vram_status status = vr_buffer_queue(buffer, given, operation, &queue);
-    if (status != VRAM_OK || (status = vr_buffer_claim(buffer, operation)) != VRAM_OK) {
+    vram_status status = vr_buffer_queue(buffer, given, &queue);
+    if (status != VRAM_OK || (status = vr_buffer_claim(buffer)) != VRAM_OK) {
         return status;
     }
     vram_buffer_event event = event_of(buffer, to_device);
     bool there = (event.from == VRAM_MEMORY_DEVICE) == to_device;
     if (!there) {
-        status = move(buffer, queue, to_device, operation);
+        status = move(buffer, queue, to_device);
     }
     if (!there && status == VRAM_OK) {
         count_move(buffer, to_device);
@@ -112,31 +111,32 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
 }
 
 static vram_status move_one(vram_buffer *handle, vram_queue *queue, bool to_device,
-                            const char *operation, uint64_t *bytes) {
+                            uint64_t *bytes) {
     struct vr_buffer *buffer;
     struct vr_pool *pool;
     struct vr_queue_object *entered;
-    vram_status status = vr_buffer_enter(handle, operation, &buffer);
+    vram_status status = vr_buffer_enter(handle, &buffer);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_pool_enter((vram_pool *)(uintptr_t)buffer->pool_handle, queue, operation, &pool,
-                           &entered);
+    status = vr_pool_enter((vram_pool *)(uintptr_t)buffer->pool_handle, queue, &pool, &entered);
     if (status == VRAM_OK) {
-        status = move_entered(buffer, queue, to_device, operation, bytes);
+        status = move_entered(buffer, queue, to_device, bytes);
         vr_pool_leave(pool, entered);
     }
-    return vr_buffer_finish(buffer, status, operation);
+    return vr_buffer_finish(buffer, status);
 }
 
 vram_status vram_buffer_promote(vram_buffer *buffer, vram_queue *queue) {
+    VR_CALL;
     uint64_t bytes;
-    return move_one(buffer, queue, true, "vram_buffer_promote", &bytes);
+    return move_one(buffer, queue, true, &bytes);
 }
 
 vram_status vram_buffer_demote(vram_buffer *buffer, vram_queue *queue) {
+    VR_CALL;
     uint64_t bytes;
-    return move_one(buffer, queue, false, "vram_buffer_demote", &bytes);
+    return move_one(buffer, queue, false, &bytes);
 }
 
 /* ----------------------------------------------------------- all of a pool's */
@@ -182,14 +182,13 @@ static uint32_t list_candidates(struct vr_pool *pool, bool to_device, struct can
 
 /* Moves one after the other: oldest first, or with `to_device` newest first. */
 static vram_status move_list(const struct candidate *list, uint32_t count, bool to_device,
-                             uint64_t wanted, vram_queue *queue, const char *operation,
-                             uint64_t *moved) {
+                             uint64_t wanted, vram_queue *queue, uint64_t *moved) {
     vram_status status = VRAM_OK;
     for (uint32_t i = 0; i < count && *moved < wanted && status == VRAM_OK; i++) {
         uint64_t handle = list[to_device ? count - 1 - i : i].handle, bytes = 0;
         struct vram_error error;
         vr_error_save(&error);
-        status = move_one((vram_buffer *)(uintptr_t)handle, queue, to_device, operation, &bytes);
+        status = move_one((vram_buffer *)(uintptr_t)handle, queue, to_device, &bytes);
         if (status == VRAM_ERR_BUSY || status == VRAM_ERR_STALE) {
             vr_error_restore(&error); /* in use, or gone meanwhile */
             status = VRAM_OK;
@@ -203,23 +202,23 @@ static vram_status move_list(const struct candidate *list, uint32_t count, bool 
 }
 
 static vram_status move_many(vram_pool *handle, uint64_t wanted, vram_queue *queue, bool to_device,
-                             const char *operation, uint64_t *moved) {
+                             uint64_t *moved) {
     struct vr_pool *pool;
     struct vr_queue_object *entered;
     struct candidate *list = NULL;
-    vram_status status = vr_pool_enter(handle, queue, operation, &pool, &entered);
+    vram_status status = vr_pool_enter(handle, queue, &pool, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     uint32_t count = list_candidates(pool, to_device, NULL, 0);
-    if (count && !(list = vr_mem_alloc(count, sizeof *list, operation))) {
+    if (count && !(list = vr_mem_alloc(count, sizeof *list, vr_operation()))) {
         status = VRAM_ERR_HOST_MEMORY;
     }
     if (list) {
         uint32_t found = list_candidates(pool, to_device, list, count);
         count = found < count ? found : count;
         qsort(list, count, sizeof *list, by_age);
-        status = move_list(list, count, to_device, wanted, queue, operation, moved);
+        status = move_list(list, count, to_device, wanted, queue, moved);
     }
     vr_mem_free(list);
     vr_pool_leave(pool, entered);
@@ -227,8 +226,9 @@ static vram_status move_many(vram_pool *handle, uint64_t wanted, vram_queue *que
 }
 
 vram_status vram_pool_promote(vram_pool *pool, vram_queue *queue, uint64_t *bytes) {
+    VR_CALL;
     uint64_t moved = 0;
-    vram_status status = move_many(pool, UINT64_MAX, queue, true, "vram_pool_promote", &moved);
+    vram_status status = move_many(pool, UINT64_MAX, queue, true, &moved);
     if (status == VRAM_OK && bytes) {
         *bytes = moved;
     }
@@ -236,8 +236,9 @@ vram_status vram_pool_promote(vram_pool *pool, vram_queue *queue, uint64_t *byte
 }
 
 vram_status vram_pool_demote(vram_pool *pool, uint64_t wanted, vram_queue *queue, uint64_t *bytes) {
+    VR_CALL;
     uint64_t moved = 0;
-    vram_status status = move_many(pool, wanted, queue, false, "vram_pool_demote", &moved);
+    vram_status status = move_many(pool, wanted, queue, false, &moved);
     if (status == VRAM_OK && bytes) {
         *bytes = moved;
     }
@@ -247,17 +248,17 @@ vram_status vram_pool_demote(vram_pool *pool, uint64_t wanted, vram_queue *queue
 /* --------------------------------------------------------------- managed memory */
 
 /* Enters a MANAGED buffer and keeps it where it is; *addr is its first byte. */
-static vram_status enter_managed(vram_buffer *handle, const char *operation,
-                                 struct vr_buffer **buffer, vram_addr *addr, uint64_t *bytes) {
-    vram_status status = vr_buffer_enter(handle, operation, buffer);
+static vram_status enter_managed(vram_buffer *handle, struct vr_buffer **buffer, vram_addr *addr,
+                                 uint64_t *bytes) {
+    vram_status status = vr_buffer_enter(handle, buffer);
     if (status != VRAM_OK) {
         return status;
     }
     if ((*buffer)->kind != VRAM_BUFFER_MANAGED) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the buffer is %s, not managed",
+        status = vr_fail(VRAM_ERR_INVALID, "the buffer is %s, not managed",
                          vr_buffer_kind_name((*buffer)->kind));
     } else {
-        status = vr_buffer_share(*buffer, operation);
+        status = vr_buffer_share(*buffer);
     }
     if (status != VRAM_OK) {
         vr_buffer_leave(*buffer);
@@ -270,49 +271,48 @@ static vram_status enter_managed(vram_buffer *handle, const char *operation,
     return VRAM_OK;
 }
 
-static vram_status leave_managed(struct vr_buffer *buffer, vram_status status,
-                                 const char *operation) {
+static vram_status leave_managed(struct vr_buffer *buffer, vram_status status) {
     vr_buffer_unshare(buffer);
     vr_buffer_touch(buffer);
-    return vr_buffer_finish(buffer, status, operation);
+    return vr_buffer_finish(buffer, status);
 }
 
 vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t bytes, bool to_host,
                                  vram_queue *given) {
-    static const char operation[] = "vram_buffer_prefetch";
+    VR_CALL;
     struct vr_buffer *buffer;
     vram_queue *queue;
     vram_addr addr;
     uint64_t used;
-    vram_status status = enter_managed(handle, operation, &buffer, &addr, &used);
+    vram_status status = enter_managed(handle, &buffer, &addr, &used);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_buffer_span_check(buffer, offset, bytes, operation);
+    status = vr_buffer_span_check(buffer, offset, bytes);
     if (status == VRAM_OK) {
-        status = vr_buffer_queue(buffer, given, operation, &queue);
+        status = vr_buffer_queue(buffer, given, &queue);
     }
     void *entered;
-    if (status == VRAM_OK && (status = vr_submit_enter(queue, operation, &entered)) == VRAM_OK) {
+    if (status == VRAM_OK && (status = vr_submit_enter(queue, &entered)) == VRAM_OK) {
         status = vr_submit_prefetch(queue, addr + offset, bytes, to_host);
         if (status == VRAM_OK && given) {
             status = vr_buffer_note(buffer, given);
         }
         vr_submit_leave(entered);
     }
-    return leave_managed(buffer, status, operation);
+    return leave_managed(buffer, status);
 }
 
 vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice) {
+    VR_CALL;
     struct vr_buffer *buffer;
     vram_addr addr;
     uint64_t used;
-    static const char operation[] = "vram_buffer_advise";
-    vram_status status = enter_managed(handle, operation, &buffer, &addr, &used);
+    vram_status status = enter_managed(handle, &buffer, &addr, &used);
     if (status == VRAM_OK) {
         uint64_t device = buffer->pool->device->object.handle;
         status = vr_device_advise((vram_device *)(uintptr_t)device, addr, used, advice);
-        status = leave_managed(buffer, status, operation);
+        status = leave_managed(buffer, status);
     }
     return status;
 }

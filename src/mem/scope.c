@@ -38,19 +38,18 @@ struct vr_scope {
     struct vr_holding things;
 };
 
-static vram_status has_ended(const char *operation) {
-    return vr_fail(VRAM_ERR_STALE, operation, "the scope has ended meanwhile");
+static vram_status has_ended(void) {
+    return vr_fail(VRAM_ERR_STALE, "the scope has ended meanwhile");
 }
 
 /* ---------------------------------------------------------------- the things */
 
-static vram_status add(struct vr_scope *scope, const struct vr_thing *thing,
-                       const char *operation) {
+static vram_status add(struct vr_scope *scope, const struct vr_thing *thing) {
     vr_mutex_lock(&scope->lock);
     bool ended = scope->ended;
-    vram_status status = ended ? VRAM_OK : vr_holding_add(&scope->things, thing, operation);
+    vram_status status = ended ? VRAM_OK : vr_holding_add(&scope->things, thing);
     vr_mutex_unlock(&scope->lock);
-    return ended ? has_ended(operation) : status;
+    return ended ? has_ended() : status;
 }
 
 static bool take_off(struct vr_scope *scope, enum vr_thing_kind kind, uint64_t number,
@@ -61,9 +60,8 @@ static bool take_off(struct vr_scope *scope, enum vr_thing_kind kind, uint64_t n
     return found;
 }
 
-static vram_status has_none(vram_addr addr, const char *operation) {
-    return vr_fail(VRAM_ERR_INVALID, operation, "the scope has no block at 0x%llx",
-                   (unsigned long long)addr);
+static vram_status has_none(vram_addr addr) {
+    return vr_fail(VRAM_ERR_INVALID, "the scope has no block at 0x%llx", (unsigned long long)addr);
 }
 
 /* -------------------------------------------------------------------- ending */
@@ -157,16 +155,16 @@ static vram_status end(struct vr_scope *scope) {
 }
 
 vram_status vr_scope_end(vram_scope *handle) {
-    static const char operation[] = "vram_scope_end";
+    VR_OPERATION("vram_scope_end");
     void *entered;
-    vram_status status = vr_end_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    vram_status status = vr_end_enter(VR_KIND_SCOPE, handle, &entered);
     struct vr_scope *scope = entered;
     if (!scope) {
         return status;
     }
     if (!win(scope)) {
         vr_leave(scope);
-        return vr_fail(VRAM_ERR_STALE, operation, "the scope is being ended already");
+        return vr_fail(VRAM_ERR_STALE, "the scope is being ended already");
     }
     return end(scope);
 }
@@ -192,15 +190,13 @@ static void pool_ended(struct vr_pool_child *child) {
 
 /* ----------------------------------------------------------------- beginning */
 
-static vram_status list_in_parent(struct vr_scope *parent, struct vr_scope *scope,
-                                  const char *operation) {
+static vram_status list_in_parent(struct vr_scope *parent, struct vr_scope *scope) {
     struct vr_thing thing = {.kind = VR_THING_SCOPE, .number = scope->object.handle};
-    return parent ? add(parent, &thing, operation) : VRAM_OK;
+    return parent ? add(parent, &thing) : VRAM_OK;
 }
 
-static vram_status begin(struct vr_pool *pool, struct vr_scope *parent, const char *operation,
-                         vram_scope **out) {
-    struct vr_scope *scope = vr_mem_alloc(1, sizeof *scope, operation);
+static vram_status begin(struct vr_pool *pool, struct vr_scope *parent, vram_scope **out) {
+    struct vr_scope *scope = vr_mem_alloc(1, sizeof *scope, vr_operation());
     if (!scope) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -218,9 +214,9 @@ static vram_status begin(struct vr_pool *pool, struct vr_scope *parent, const ch
     }
     uint64_t handle = scope->child.handle = scope->object.handle;
     vr_handle_ref(handle); /* listed, it may end at any moment */
-    status = list_in_parent(parent, scope, operation);
+    status = list_in_parent(parent, scope);
     if (status == VRAM_OK) {
-        status = vr_pool_child_add(pool, &scope->child, operation);
+        status = vr_pool_child_add(pool, &scope->child);
     }
     if (status != VRAM_OK) {
         if (win(scope)) {
@@ -237,25 +233,25 @@ static vram_status begin(struct vr_pool *pool, struct vr_scope *parent, const ch
 
 vram_status vram_scope_begin(vram_pool *pool_handle, vram_scope *parent_handle,
                              vram_scope **scope) {
-    static const char operation[] = "vram_scope_begin";
+    VR_CALL;
     void *pool, *parent = NULL;
     if (!scope) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the scope is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the scope is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_POOL, pool_handle, operation, &pool);
+    vram_status status = vr_enter(VR_KIND_POOL, pool_handle, &pool);
     if (status != VRAM_OK) {
         return status;
     }
     if (parent_handle) {
-        status = vr_enter(VR_KIND_SCOPE, parent_handle, operation, &parent);
+        status = vr_enter(VR_KIND_SCOPE, parent_handle, &parent);
     }
     if (status == VRAM_OK && parent &&
         ((struct vr_scope *)parent)->context !=
             ((struct vr_pool *)pool)->device->context->object.handle) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the parent belongs to another context");
+        status = vr_fail(VRAM_ERR_INVALID, "the parent belongs to another context");
     }
     if (status == VRAM_OK) {
-        status = begin(pool, parent, operation, scope);
+        status = begin(pool, parent, scope);
     }
     if (parent) {
         vr_leave(parent);
@@ -267,9 +263,8 @@ vram_status vram_scope_begin(vram_pool *pool_handle, vram_scope *parent_handle,
 /* ---------------------------------------------------------------- the blocks */
 
 /* Adds what the caller has just got, or lets go of it: keeps (3). */
-static vram_status keep(struct vr_scope *scope, const struct vr_thing *thing,
-                        const char *operation) {
-    vram_status status = add(scope, thing, operation);
+static vram_status keep(struct vr_scope *scope, const struct vr_thing *thing) {
+    vram_status status = add(scope, thing);
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
@@ -280,14 +275,13 @@ static vram_status keep(struct vr_scope *scope, const struct vr_thing *thing,
 }
 
 static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue,
-                            const vram_alloc_options *options, const char *operation,
-                            vram_addr *addr) {
+                            const vram_alloc_options *options, vram_addr *addr) {
     void *entered;
     vram_addr got;
     if (!addr) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -302,7 +296,7 @@ static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue
                                  .queue = (uintptr_t)queue,
                                  .pool = scope->pool};
         (void)vr_pool_own(scope->pool, got, true);
-        status = keep(scope, &block, operation);
+        status = keep(scope, &block);
     }
     if (status == VRAM_OK) {
         *addr = got;
@@ -312,31 +306,32 @@ static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue
 }
 
 vram_status vram_scope_alloc(vram_scope *scope, uint64_t size, vram_queue *queue, vram_addr *addr) {
-    return alloc_in(scope, size, queue, NULL, "vram_scope_alloc", addr);
+    VR_CALL;
+    return alloc_in(scope, size, queue, NULL, addr);
 }
 
 vram_status vram_scope_alloc_with(vram_scope *scope, uint64_t size, vram_queue *queue,
                                   const vram_alloc_options *options, vram_addr *addr) {
-    return alloc_in(scope, size, queue, options, "vram_scope_alloc_with", addr);
+    VR_CALL;
+    return alloc_in(scope, size, queue, options, addr);
 }
 
 /* Pool and queue are checked while the block is still the scope's. */
 vram_status vram_scope_free(vram_scope *handle, vram_addr addr, vram_queue *queue_handle) {
-    static const char operation[] = "vram_scope_free";
+    VR_CALL;
     struct vr_queue_object *queue;
     struct vr_pool *pool;
     struct vr_thing block;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_scope *scope = entered;
-    status =
-        vr_pool_enter((vram_pool *)(uintptr_t)scope->pool, queue_handle, operation, &pool, &queue);
+    status = vr_pool_enter((vram_pool *)(uintptr_t)scope->pool, queue_handle, &pool, &queue);
     if (status == VRAM_OK) {
         if (!take_off(scope, VR_THING_BLOCK, addr, &block)) {
-            status = has_none(addr, operation);
+            status = has_none(addr);
         } else {
             block.queue = (uintptr_t)queue_handle;
             status = vr_thing_release(&block);
@@ -348,15 +343,15 @@ vram_status vram_scope_free(vram_scope *handle, vram_addr addr, vram_queue *queu
 }
 
 vram_status vram_scope_take(vram_scope *handle, vram_addr addr) {
-    static const char operation[] = "vram_scope_take";
+    VR_CALL;
     struct vr_thing block;
     void *scope;
-    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &scope);
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, &scope);
     if (status != VRAM_OK) {
         return status;
     }
     if (!take_off(scope, VR_THING_BLOCK, addr, &block)) {
-        status = has_none(addr, operation);
+        status = has_none(addr);
     } else {
         (void)vr_pool_own(block.pool, addr, false);
     }
@@ -365,38 +360,37 @@ vram_status vram_scope_take(vram_scope *handle, vram_addr addr) {
 }
 
 /* Adds what the caller had, unless the scope has it already. */
-static vram_status add_given(struct vr_scope *scope, const struct vr_thing *thing,
-                             const char *operation) {
+static vram_status add_given(struct vr_scope *scope, const struct vr_thing *thing) {
     vram_status status = VRAM_OK;
     vr_mutex_lock(&scope->lock);
     bool ended = scope->ended;
     bool has = !ended && vr_holding_find(&scope->things, thing->kind, thing->number);
     if (!ended && !has) {
-        status = vr_holding_add(&scope->things, thing, operation);
+        status = vr_holding_add(&scope->things, thing);
     }
     vr_mutex_unlock(&scope->lock);
     if (has) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the scope has this already");
+        return vr_fail(VRAM_ERR_INVALID, "the scope has this already");
     }
-    return ended ? has_ended(operation) : status;
+    return ended ? has_ended() : status;
 }
 
 /* The block is live, and of the scope's pool. */
-static vram_status give(struct vr_scope *scope, struct vr_thing *block, const char *operation) {
+static vram_status give(struct vr_scope *scope, struct vr_thing *block) {
     struct vram_block_info info = {.size = sizeof info};
     vram_status status = vr_block_info_get(block->number, &info);
     if (status != VRAM_OK || (uintptr_t)info.pool != scope->pool) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "0x%llx is not the start of a live block of the scope's pool",
                        (unsigned long long)block->number);
     }
     if (!vr_pool_own(scope->pool, block->number, true)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the block at 0x%llx is a scope's, a batch's or a buffer's already",
                        (unsigned long long)block->number);
     }
     block->bytes = info.requested_bytes;
-    status = add_given(scope, block, operation);
+    status = add_given(scope, block);
     if (status != VRAM_OK) {
         (void)vr_pool_own(scope->pool, block->number, false);
     }
@@ -404,23 +398,22 @@ static vram_status give(struct vr_scope *scope, struct vr_thing *block, const ch
 }
 
 vram_status vram_scope_give(vram_scope *handle, vram_addr addr, vram_queue *queue_handle) {
-    static const char operation[] = "vram_scope_give";
+    VR_CALL;
     struct vr_queue_object *queue;
     struct vr_pool *pool;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_scope *scope = entered;
-    status =
-        vr_pool_enter((vram_pool *)(uintptr_t)scope->pool, queue_handle, operation, &pool, &queue);
+    status = vr_pool_enter((vram_pool *)(uintptr_t)scope->pool, queue_handle, &pool, &queue);
     if (status == VRAM_OK) {
         struct vr_thing block = {.kind = VR_THING_BLOCK,
                                  .number = addr,
                                  .queue = (uintptr_t)queue_handle,
                                  .pool = scope->pool};
-        status = give(scope, &block, operation);
+        status = give(scope, &block);
         vr_pool_leave(pool, queue);
     }
     vr_leave(scope);
@@ -431,13 +424,13 @@ vram_status vram_scope_give(vram_scope *handle, vram_addr addr, vram_queue *queu
 
 vram_status vram_scope_buffer_create(vram_scope *handle, uint64_t bytes, vram_queue *queue,
                                      const vram_buffer_options *options, vram_buffer **buffer) {
-    static const char operation[] = "vram_scope_buffer_create";
+    VR_CALL;
     void *entered;
     vram_buffer *made;
     if (!buffer) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the buffer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -445,7 +438,7 @@ vram_status vram_scope_buffer_create(vram_scope *handle, uint64_t bytes, vram_qu
     status = vr_buffer_create((vram_pool *)(uintptr_t)scope->pool, bytes, queue, options, &made);
     if (status == VRAM_OK) {
         struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)made};
-        status = keep(scope, &thing, operation);
+        status = keep(scope, &thing);
     }
     if (status == VRAM_OK) {
         *buffer = made;
@@ -455,36 +448,36 @@ vram_status vram_scope_buffer_create(vram_scope *handle, uint64_t bytes, vram_qu
 }
 
 vram_status vram_scope_buffer_take(vram_scope *handle, vram_buffer *buffer) {
-    static const char operation[] = "vram_scope_buffer_take";
+    VR_CALL;
     struct vr_thing thing;
     void *scope;
-    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &scope);
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, &scope);
     if (status != VRAM_OK) {
         return status;
     }
     if (!take_off(scope, VR_THING_BUFFER, (uintptr_t)buffer, &thing)) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the scope has no such buffer");
+        status = vr_fail(VRAM_ERR_INVALID, "the scope has no such buffer");
     }
     vr_leave(scope);
     return status;
 }
 
 vram_status vram_scope_buffer_give(vram_scope *handle, vram_buffer *buffer_handle) {
-    static const char operation[] = "vram_scope_buffer_give";
+    VR_CALL;
     struct vr_buffer *buffer;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_scope *scope = entered;
-    status = vr_buffer_enter(buffer_handle, operation, &buffer);
+    status = vr_buffer_enter(buffer_handle, &buffer);
     if (status == VRAM_OK) {
         struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)buffer_handle};
         if (buffer->pool->device->context->object.handle != scope->context) {
-            status = vr_fail(VRAM_ERR_INVALID, operation, "the buffer belongs to another context");
+            status = vr_fail(VRAM_ERR_INVALID, "the buffer belongs to another context");
         } else {
-            status = add_given(scope, &thing, operation);
+            status = add_given(scope, &thing);
         }
         vr_buffer_leave(buffer);
     }
@@ -495,10 +488,10 @@ vram_status vram_scope_buffer_give(vram_scope *handle, vram_buffer *buffer_handl
 /* --------------------------------------------------------------- information */
 
 vram_status vram_scope_info_get(vram_scope *handle, vram_scope_info *info) {
-    static const char operation[] = "vram_scope_info_get";
+    VR_CALL;
     struct vram_scope_info full = {.size = sizeof full};
     void *entered;
-    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -514,7 +507,7 @@ vram_status vram_scope_info_get(vram_scope *handle, vram_scope_info *info) {
         full.bytes += thing->bytes;
     }
     vr_mutex_unlock(&scope->lock);
-    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(info, &full, sizeof full, sizeof full);
     vr_leave(scope);
     return status;
 }

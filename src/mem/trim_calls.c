@@ -16,11 +16,11 @@ enum {
 };
 
 static vram_status read_options(const vram_trim_options *options, uint32_t known, uint32_t usual,
-                                const char *operation, struct vram_trim_options *taken) {
-    vram_status status = vr_options_take(taken, sizeof *taken, options, operation);
+                                struct vram_trim_options *taken) {
+    vram_status status = vr_options_take(taken, sizeof *taken, options);
     if (status == VRAM_OK && taken->flags & ~known) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "flags %#x: no such flag, or not of a pool",
-                         taken->flags);
+        status =
+            vr_fail(VRAM_ERR_INVALID, "flags %#x: no such flag, or not of a pool", taken->flags);
     }
     taken->flags = taken->flags ? taken->flags : usual;
     return status;
@@ -36,9 +36,9 @@ static void tell(const struct vram_trim_options *options, const struct vr_trimme
 }
 
 static void fit_buffers(struct vr_pool *pool, const struct vram_trim_options *options,
-                        struct vr_trimmed *trimmed, const char *operation) {
+                        struct vr_trimmed *trimmed) {
     if (options->flags & VRAM_TRIM_BUFFERS) {
-        trimmed->to_pool += vr_buffers_fit(pool, options->idle_ns, operation);
+        trimmed->to_pool += vr_buffers_fit(pool, options->idle_ns);
     }
 }
 
@@ -63,17 +63,17 @@ static vram_status trim_alone(struct vr_pool *pool, const struct vram_trim_optio
 
 vram_status vram_pool_trim(vram_pool *handle, const vram_trim_options *options,
                            uint64_t *released) {
-    static const char operation[] = "vram_pool_trim";
+    VR_CALL;
     struct vram_trim_options taken;
     struct vr_trimmed trimmed = {0};
     void *pool;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &pool);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &pool);
     if (status != VRAM_OK) {
         return status;
     }
-    status = read_options(options, POOL_FLAGS, VRAM_TRIM_MEMORY, operation, &taken);
+    status = read_options(options, POOL_FLAGS, VRAM_TRIM_MEMORY, &taken);
     if (status == VRAM_OK) {
-        fit_buffers(pool, &taken, &trimmed, operation);
+        fit_buffers(pool, &taken, &trimmed);
         status = trim_alone(pool, &taken, &trimmed);
         tell(&taken, &trimmed, released);
     }
@@ -93,12 +93,12 @@ static uint64_t held_bytes(struct vr_walk walk) {
 
 /* One of several pools. *excess is what they are to give yet, all together. */
 static vram_status trim_one(struct vr_pool *pool, const struct vram_trim_options *options,
-                            uint64_t *excess, struct vr_trimmed *trimmed, const char *operation) {
+                            uint64_t *excess, struct vr_trimmed *trimmed) {
     struct vram_trim_options own = *options;
     uint64_t held = vr_pool_reserved(pool), before = trimmed->to_driver;
     own.keep_bytes = held > *excess ? held - *excess : 0;
     own.flags &= *excess ? UINT32_MAX : ~(uint32_t)VRAM_TRIM_MEMORY;
-    fit_buffers(pool, &own, trimmed, operation);
+    fit_buffers(pool, &own, trimmed);
     vram_status status = vr_pool_trim_by(pool, &own, trimmed);
     uint64_t given = trimmed->to_driver - before;
     *excess -= given < *excess ? given : *excess;
@@ -107,8 +107,7 @@ static vram_status trim_one(struct vr_pool *pool, const struct vram_trim_options
 
 /* On a device, or on all of them (slot NULL); the first failure, after all have been tried. */
 static vram_status trim_all(struct vr_context *context, const struct vr_slot *slot,
-                            const struct vram_trim_options *options, struct vr_trimmed *trimmed,
-                            const char *operation) {
+                            const struct vram_trim_options *options, struct vr_trimmed *trimmed) {
     struct vr_walk walk = {.context = context, .slot = slot};
     uint64_t held = options->keep_bytes ? held_bytes(walk) : UINT64_MAX;
     uint64_t excess = held > options->keep_bytes ? held - options->keep_bytes : 0;
@@ -118,7 +117,7 @@ static vram_status trim_all(struct vr_context *context, const struct vr_slot *sl
         trimmed->to_driver += vr_spare(context, slot);
     }
     for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
-        vram_status status = trim_one(pool, options, &excess, trimmed, operation);
+        vram_status status = trim_one(pool, options, &excess, trimmed);
         if (first == VRAM_OK && status != VRAM_OK) {
             first = status;
             vr_error_save(&error);
@@ -131,14 +130,13 @@ static vram_status trim_all(struct vr_context *context, const struct vr_slot *sl
 }
 
 static vram_status trim_entered(struct vr_context *context, const struct vr_slot *slot,
-                                const vram_trim_options *options, uint64_t *released,
-                                const char *operation) {
+                                const vram_trim_options *options, uint64_t *released) {
     struct vram_trim_options taken;
     struct vr_trimmed trimmed = {0};
     vram_status status =
-        read_options(options, DEVICE_FLAGS, VRAM_TRIM_MEMORY | VRAM_TRIM_PINNED, operation, &taken);
+        read_options(options, DEVICE_FLAGS, VRAM_TRIM_MEMORY | VRAM_TRIM_PINNED, &taken);
     if (status == VRAM_OK) {
-        status = trim_all(context, slot, &taken, &trimmed, operation);
+        status = trim_all(context, slot, &taken, &trimmed);
         tell(&taken, &trimmed, released);
     }
     return status;
@@ -146,12 +144,12 @@ static vram_status trim_entered(struct vr_context *context, const struct vr_slot
 
 vram_status vram_device_trim(vram_device *handle, const vram_trim_options *options,
                              uint64_t *released) {
-    static const char operation[] = "vram_device_trim";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status == VRAM_OK) {
         struct vr_device_object *device = entered;
-        status = trim_entered(device->context, device->slot, options, released, operation);
+        status = trim_entered(device->context, device->slot, options, released);
         vr_leave(device);
     }
     return status;
@@ -159,11 +157,11 @@ vram_status vram_device_trim(vram_device *handle, const vram_trim_options *optio
 
 vram_status vram_context_trim(vram_context *handle, const vram_trim_options *options,
                               uint64_t *released) {
-    static const char operation[] = "vram_context_trim";
+    VR_CALL;
     void *context;
-    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, operation, &context);
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, &context);
     if (status == VRAM_OK) {
-        status = trim_entered(context, NULL, options, released, operation);
+        status = trim_entered(context, NULL, options, released);
         vr_leave(context);
     }
     return status;

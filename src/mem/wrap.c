@@ -15,31 +15,27 @@
 #include "base/size.h"
 #include "device/ops.h"
 
-static const char operation[] = "vram_buffer_wrap";
-
 static vram_status lacks(struct vr_pool *pool, const char *why) {
     const struct vram_device_info *info = &pool->device->base.info;
-    return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "%s device %u %s", info->backend,
-                   info->backend_index, why);
+    return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u %s", info->backend, info->backend_index,
+                   why);
 }
 
 /* Puts what lies at memory->addr in the map. */
 static vram_status publish(struct vr_pool *pool, const struct vram_wrap *wrap,
                            struct vr_buffer_memory *memory) {
-    struct vr_record *record = vr_record_take(operation);
+    struct vr_record *record = vr_record_take();
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
     vr_store(&record->pool, pool->object.handle, VR_RELEASE);
     vr_store(&record->object, wrap->kind == VRAM_WRAP_HANDLE, VR_RELEASE);
-    vram_status status =
-        vr_record_publish(record, memory->addr, wrap->bytes, pool->device->object.handle,
-                          VRAM_MEMORY_DEVICE, false, operation);
+    vram_status status = vr_record_publish(record, memory->addr, wrap->bytes,
+                                           pool->device->object.handle, VRAM_MEMORY_DEVICE, false);
     if (status != VRAM_OK) {
         vr_record_give(record);
         return status == VRAM_ERR_CORRUPT
-                   ? vr_fail(VRAM_ERR_INVALID, operation,
-                             "a part of 0x%llx + %llu bytes is other live memory",
+                   ? vr_fail(VRAM_ERR_INVALID, "a part of 0x%llx + %llu bytes is other live memory",
                              (unsigned long long)memory->addr, (unsigned long long)wrap->bytes)
                    : status;
     }
@@ -94,7 +90,7 @@ static vram_status adopt(struct vr_pool *pool, const struct vram_wrap *wrap,
     case VRAM_WRAP_ADDRESS:
         memory->addr = wrap->address;
         vr_error_save(&error);
-        if (vr_span_check(pool->device, wrap->address, wrap->bytes, operation) == VRAM_OK) {
+        if (vr_span_check(pool->device, wrap->address, wrap->bytes) == VRAM_OK) {
             return VRAM_OK; /* the library's own, of whatever part of the program */
         }
         vr_error_restore(&error);
@@ -109,24 +105,23 @@ static vram_status check(const struct vram_wrap *wrap, const struct vram_buffer_
     uint64_t first = wrap->kind == VRAM_WRAP_ADDRESS ? wrap->address : (uintptr_t)wrap->pointer;
     uint64_t end;
     if ((unsigned)wrap->kind > VRAM_WRAP_HANDLE) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no kind of memory to wrap",
-                       (int)wrap->kind);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no kind of memory to wrap", (int)wrap->kind);
     }
     if (!first || !wrap->bytes) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there is no memory to wrap");
+        return vr_fail(VRAM_ERR_INVALID, "there is no memory to wrap");
     }
     if (wrap->kind != VRAM_WRAP_HANDLE && wrap->offset) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "an offset is into an object of the driver's");
+        return vr_fail(VRAM_ERR_INVALID, "an offset is into an object of the driver's");
     }
     if (wrap->kind != VRAM_WRAP_HANDLE && !vr_add(first, wrap->bytes, &end)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "0x%llx + %llu bytes pass the end of memory",
+        return vr_fail(VRAM_ERR_OVERFLOW, "0x%llx + %llu bytes pass the end of memory",
                        (unsigned long long)first, (unsigned long long)wrap->bytes);
     }
     if (options->kind || options->flags || options->moved) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the kind of wrapped memory is what it is: kind, flags and moved must be 0");
     }
-    return vr_buffer_options_check(options, wrap->bytes, operation);
+    return vr_buffer_options_check(options, wrap->bytes);
 }
 
 static vram_status wrap_entered(struct vr_pool *pool, const struct vram_wrap *wrap,
@@ -134,7 +129,7 @@ static vram_status wrap_entered(struct vr_pool *pool, const struct vram_wrap *wr
                                 vram_buffer **out) {
     struct vr_buffer *buffer;
     options->kind = wrap->kind == VRAM_WRAP_HOST ? VRAM_BUFFER_PINNED : VRAM_BUFFER_DEVICE;
-    vram_status status = vr_buffer_make(pool, wrap->bytes, queue, options, operation, &buffer);
+    vram_status status = vr_buffer_make(pool, wrap->bytes, queue, options, &buffer);
     if (status != VRAM_OK) {
         return status;
     }
@@ -145,28 +140,29 @@ static vram_status wrap_entered(struct vr_pool *pool, const struct vram_wrap *wr
         return status;
     }
     buffer->memory = memory;
-    return vr_buffer_publish(pool, buffer, operation, out);
+    return vr_buffer_publish(pool, buffer, out);
 }
 
 vram_status vram_buffer_wrap(vram_pool *handle, const vram_wrap *wrap, vram_queue *queue_handle,
                              const vram_buffer_options *options, vram_buffer **buffer) {
+    VR_CALL;
     struct vram_wrap memory;
     struct vram_buffer_options taken;
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     if (!wrap || !buffer) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the %s is NULL",
+        return vr_fail(VRAM_ERR_INVALID, "the %s is NULL",
                        wrap ? "place for the buffer" : "memory to wrap");
     }
-    vram_status status = vr_options_take(&memory, sizeof memory, wrap, operation);
+    vram_status status = vr_options_take(&memory, sizeof memory, wrap);
     if (status == VRAM_OK) {
-        status = vr_options_take(&taken, sizeof taken, options, operation);
+        status = vr_options_take(&taken, sizeof taken, options);
     }
     if (status == VRAM_OK) {
         status = check(&memory, &taken);
     }
     if (status == VRAM_OK) {
-        status = vr_pool_enter(handle, queue_handle, operation, &pool, &queue);
+        status = vr_pool_enter(handle, queue_handle, &pool, &queue);
     }
     if (status == VRAM_OK) {
         status = wrap_entered(pool, &memory, queue_handle, &taken, buffer);

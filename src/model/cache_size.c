@@ -5,11 +5,10 @@
 #include "base/error.h"
 #include "base/struct_tail.h"
 
-static vram_status find(const char *name, const struct vr_tensor_type **type,
-                        const char *operation) {
+static vram_status find(const char *name, const struct vr_tensor_type **type) {
     *type = vr_tensor_type_of_name(name ? name : "f16");
     if (!*type || !(*type)->cache) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "\"%.32s\" is no type of a cache; there are f32, f16, bf16, q8_0, q5_1, "
                        "q5_0, q4_1, q4_0 and iq4_nl",
                        name);
@@ -18,9 +17,9 @@ static vram_status find(const char *name, const struct vr_tensor_type **type,
 }
 
 vram_status vr_cache_types_find(const char *k_type, const char *v_type,
-                                struct vr_cache_types *types, const char *operation) {
-    vram_status status = find(k_type, &types->k, operation);
-    return status == VRAM_OK ? find(v_type, &types->v, operation) : status;
+                                struct vr_cache_types *types) {
+    vram_status status = find(k_type, &types->k);
+    return status == VRAM_OK ? find(v_type, &types->v) : status;
 }
 
 bool vr_cache_token_bytes(const struct vram_model_layer *layer, const struct vr_cache_types *types,
@@ -37,25 +36,25 @@ bool vr_cache_token_bytes(const struct vram_model_layer *layer, const struct vr_
 /* Checks a model that the caller may have made himself. */
 vram_status vram_model_token_bytes(const vram_model *model, const char *k_type, const char *v_type,
                                    uint64_t *bytes) {
-    static const char operation[] = "vram_model_token_bytes";
+    VR_CALL;
     struct vr_cache_types types;
     uint64_t sum = 0, one;
     if (!model || !bytes || model->size < sizeof *model || !vr_tail_is_zero(model, sizeof *model) ||
         model->layer_count > VRAM_MODEL_LAYERS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s",
+        return vr_fail(VRAM_ERR_INVALID, "%s",
                        !bytes ? "the place for the bytes is NULL" : "the model is none");
     }
     if (!model->kv_known) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "the files do not tell what the layers cache; put config.json beside them");
     }
-    vram_status status = vr_cache_types_find(k_type, v_type, &types, operation);
+    vram_status status = vr_cache_types_find(k_type, v_type, &types);
     for (uint32_t i = 0; i < model->layer_count && status == VRAM_OK; i++) {
         if (vr_cache_token_bytes(&model->layers[i], &types, &one)) {
             sum += one; /* 512 layers of less than 2^35 */
         } else {
             status =
-                vr_fail(VRAM_ERR_INVALID, operation,
+                vr_fail(VRAM_ERR_INVALID,
                         "layer %u caches %u and %u numbers for a token: %s and %s have blocks "
                         "of %u and %u",
                         i, model->layers[i].k_elements, model->layers[i].v_elements, types.k->name,

@@ -15,7 +15,7 @@ struct vr_cache_types {
 
 /* VRAM_ERR_INVALID: no such type, or not one that caches are kept in. */
 vram_status vr_cache_types_find(const char *k_type, const char *v_type,
-                                struct vr_cache_types *types, const char *operation);
+                                struct vr_cache_types *types);
 
 /* Bytes of a token in a layer. False: its rows are no whole blocks. */
 bool vr_cache_token_bytes(const struct vram_model_layer *layer, const struct vr_cache_types *types,

@@ -18,9 +18,8 @@ static const struct vr_family *family_of(const struct vr_config *config) {
     return family ? family : &like_llama;
 }
 
-static vram_status missing(const char *operation, const char *key) {
-    return vr_fail(VRAM_ERR_INVALID, operation, "config.json has no %s: it describes no model",
-                   key);
+static vram_status missing(const char *key) {
+    return vr_fail(VRAM_ERR_INVALID, "config.json has no %s: it describes no model", key);
 }
 
 /* ---------------------------------------------------------------- attention */
@@ -79,7 +78,7 @@ static bool set_state(const struct vr_config_part *text, struct vram_model_layer
 }
 
 static vram_status set_layer(const struct vr_config *config, const struct vr_family *family,
-                             struct vram_model *model, uint32_t index, const char *operation) {
+                             struct vram_model *model, uint32_t index) {
     struct vram_model_layer *layer = &model->layers[index];
     enum vr_attention attention = attention_of(config, family, index);
     bool good = true;
@@ -97,8 +96,7 @@ static vram_status set_layer(const struct vr_config *config, const struct vr_fam
         }
     }
     return good ? VRAM_OK
-                : vr_fail(VRAM_ERR_CORRUPT, operation, "layer %u would keep more than 2^32 numbers",
-                          index);
+                : vr_fail(VRAM_ERR_CORRUPT, "layer %u would keep more than 2^32 numbers", index);
 }
 
 /* --------------------------------------------------------------- dimensions */
@@ -113,39 +111,38 @@ static uint64_t kv_heads_of(const struct vr_config_part *text, const struct vr_f
 }
 
 static vram_status set_heads(const struct vr_config_part *text, const struct vr_family *family,
-                             struct vram_model *model, const char *operation) {
+                             struct vram_model *model) {
     model->heads = vr_config_get(text, VR_CONFIG_HEADS, family->heads);
     if (model->heads == 0) {
         return text->values[VR_CONFIG_HEADS].known
-                   ? vr_fail(VRAM_ERR_CORRUPT, operation, "num_attention_heads is 0")
-                   : missing(operation, "num_attention_heads");
+                   ? vr_fail(VRAM_ERR_CORRUPT, "num_attention_heads is 0")
+                   : missing("num_attention_heads");
     }
     model->kv_heads = kv_heads_of(text, family, model->heads);
     uint64_t divided = model->hidden / model->heads;
     model->head_elements = vr_config_get(text, VR_CONFIG_HEAD_DIM,
                                          family->head_elements ? family->head_elements : divided);
     if (model->kv_heads == 0 || model->kv_heads > model->heads) {
-        return vr_fail(VRAM_ERR_CORRUPT, operation,
+        return vr_fail(VRAM_ERR_CORRUPT,
                        "num_key_value_heads is %llu and num_attention_heads is %llu",
                        (unsigned long long)model->kv_heads, (unsigned long long)model->heads);
     }
-    return model->head_elements ? VRAM_OK
-                                : vr_fail(VRAM_ERR_CORRUPT, operation, "a head would be 0 wide");
+    return model->head_elements ? VRAM_OK : vr_fail(VRAM_ERR_CORRUPT, "a head would be 0 wide");
 }
 
 static vram_status set_dimensions(const struct vr_config *config, const struct vr_family *family,
-                                  struct vram_model *model, const char *operation) {
+                                  struct vram_model *model) {
     const struct vr_config_part *text = &config->text;
     uint64_t layers = vr_config_get(text, VR_CONFIG_LAYERS, 0);
     model->hidden = vr_config_get(text, VR_CONFIG_HIDDEN, 0);
     model->vocabulary = vr_config_get(text, VR_CONFIG_VOCABULARY, family->vocabulary);
     if (layers == 0 || model->hidden == 0 || model->vocabulary == 0) {
-        return missing(operation, layers == 0          ? "num_hidden_layers"
-                                  : model->hidden == 0 ? "hidden_size"
-                                                       : "vocab_size");
+        return missing(layers == 0          ? "num_hidden_layers"
+                       : model->hidden == 0 ? "hidden_size"
+                                            : "vocab_size");
     }
     if (layers > VRAM_MODEL_LAYERS_MAX) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "%llu layers; at most %d are read",
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "%llu layers; at most %d are read",
                        (unsigned long long)layers, VRAM_MODEL_LAYERS_MAX);
     }
     model->layer_count = (uint32_t)layers;
@@ -153,11 +150,11 @@ static vram_status set_dimensions(const struct vr_config *config, const struct v
     model->experts = vr_config_get(text, VR_CONFIG_EXPERTS, 0);
     model->experts_used = vr_config_get(text, VR_CONFIG_EXPERTS_USED, model->experts);
     if (model->experts_used > model->experts) {
-        return vr_fail(VRAM_ERR_CORRUPT, operation, "%llu of %llu experts are used",
+        return vr_fail(VRAM_ERR_CORRUPT, "%llu of %llu experts are used",
                        (unsigned long long)model->experts_used, (unsigned long long)model->experts);
     }
     model->tied = vr_config_get(text, VR_CONFIG_TIED, (family->bits & VR_FAMILY_TIED) != 0) != 0;
-    return set_heads(text, family, model, operation);
+    return set_heads(text, family, model);
 }
 
 /* What a token passes on its way through the widest block: experts count as often as they are used. */
@@ -171,10 +168,9 @@ static void set_intermediate(const struct vr_config *config, const struct vr_fam
     model->intermediate = dense > experts ? dense : experts;
 }
 
-vram_status vr_config_shape(const struct vr_config *config, struct vram_model *model,
-                            const char *operation) {
+vram_status vr_config_shape(const struct vr_config *config, struct vram_model *model) {
     const struct vr_family *family = family_of(config);
-    vram_status status = set_dimensions(config, family, model, operation);
+    vram_status status = set_dimensions(config, family, model);
     if (status != VRAM_OK) {
         return status;
     }
@@ -183,7 +179,7 @@ vram_status vr_config_shape(const struct vr_config *config, struct vram_model *m
     model->kv_known = true;
     set_intermediate(config, family, model);
     for (uint32_t i = 0; i < model->layer_count && status == VRAM_OK; i++) {
-        status = set_layer(config, family, model, i, operation);
+        status = set_layer(config, family, model, i);
     }
     return status;
 }

@@ -26,7 +26,6 @@ struct count {
     uint32_t bits;       /* of the family */
     bool attention_bias; /* query, key and value */
     bool linear_bias;    /* every matrix */
-    const char *operation;
 };
 
 /* A layer's parameters: those of experts that a router chooses from apart. */
@@ -249,11 +248,11 @@ static void set_quantized(const struct vr_config *config, struct rates *rates) {
 }
 
 static vram_status choose_rates(const struct vr_config *config, const char *weight_type,
-                                struct rates *rates, const char *operation) {
+                                struct rates *rates) {
     const struct vr_tensor_type *type =
         weight_type ? vr_tensor_type_of_name(weight_type) : dtype_of(config->text.dtype);
     if (!type) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "\"%.32s\" is no type of weights", weight_type);
+        return vr_fail(VRAM_ERR_INVALID, "\"%.32s\" is no type of weights", weight_type);
     }
     rates->plain = rates->layers = rates->experts = rate_of(type);
     if (!weight_type && config->has_quant) {
@@ -317,17 +316,17 @@ static void add_ends(const struct count *count, struct total *total, const struc
 }
 
 vram_status vr_config_weights(const struct vr_config *config, const char *weight_type,
-                              struct vram_model *model, const char *operation) {
+                              struct vram_model *model) {
     const struct vr_family *family = vr_family_find(config->text.type);
     struct count count = {.config = config, .text = &config->text, .model = model};
     struct total total = {vr_sum_of(0), vr_sum_of(0), vr_sum_of(0)};
     struct rates rates = {0};
     if (!model->kv_known) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "layers of \"%.32s\" are not counted from config.json; name the weights",
                        config->text.type);
     }
-    vram_status status = choose_rates(config, weight_type, &rates, operation);
+    vram_status status = choose_rates(config, weight_type, &rates);
     if (status != VRAM_OK) {
         return status;
     }
@@ -345,7 +344,7 @@ vram_status vr_config_weights(const struct vr_config *config, const char *weight
     }
     add_ends(&count, &total, &rates);
     if (total.bytes.overflow || total.parameters.overflow || total.active.overflow) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "the model's weights do not fit in 64 bits");
+        return vr_fail(VRAM_ERR_OVERFLOW, "the model's weights do not fit in 64 bits");
     }
     model->parameters = total.parameters.value;
     model->active_parameters = total.active.value;

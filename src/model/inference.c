@@ -13,8 +13,6 @@
 
 #include <string.h>
 
-static const char operation[] = "vram_inference_estimate";
-
 #define GIB 1073741824.0
 #define MIB 1048576.0
 
@@ -33,7 +31,7 @@ static vram_status refuse_zero(const struct vram_inference_shape *shape) {
     };
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
         if (needed[i].value == 0) {
-            return vr_fail(VRAM_ERR_INVALID, operation, "%s is 0", needed[i].name);
+            return vr_fail(VRAM_ERR_INVALID, "%s is 0", needed[i].name);
         }
     }
     return VRAM_OK;
@@ -43,21 +41,20 @@ static vram_status refuse_experts(const struct vram_inference_shape *shape) {
     if (shape->experts == 0) {
         if (shape->shared_experts || shape->experts_used || shape->expert_intermediate ||
             shape->first_expert_layer) {
-            return vr_fail(VRAM_ERR_INVALID, operation,
-                           "experts is 0, but other numbers of experts are not");
+            return vr_fail(VRAM_ERR_INVALID, "experts is 0, but other numbers of experts are not");
         }
         return VRAM_OK;
     }
     if (shape->expert_intermediate == 0) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "expert_intermediate is 0");
+        return vr_fail(VRAM_ERR_INVALID, "expert_intermediate is 0");
     }
     if (shape->experts_used == 0 || shape->experts_used > shape->experts) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "experts_used is %llu; it must be 1 to %llu, the number of experts",
                        (unsigned long long)shape->experts_used, (unsigned long long)shape->experts);
     }
     if (shape->first_expert_layer > shape->layers) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "first_expert_layer is %llu of %llu layers",
+        return vr_fail(VRAM_ERR_INVALID, "first_expert_layer is %llu of %llu layers",
                        (unsigned long long)shape->first_expert_layer,
                        (unsigned long long)shape->layers);
     }
@@ -70,11 +67,11 @@ static vram_status check(const struct vram_inference_shape *shape) {
         return status;
     }
     if (shape->kv_heads > shape->heads) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "kv_heads is %llu, more than heads, %llu",
+        return vr_fail(VRAM_ERR_INVALID, "kv_heads is %llu, more than heads, %llu",
                        (unsigned long long)shape->kv_heads, (unsigned long long)shape->heads);
     }
     if (shape->heads > shape->hidden) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "heads is %llu, more than hidden, %llu: a head would be 0 wide",
                        (unsigned long long)shape->heads, (unsigned long long)shape->hidden);
     }
@@ -134,21 +131,21 @@ static bool compute(const struct vram_inference_shape *shape,
 
 vram_status vram_inference_estimate(const vram_inference_shape *shape,
                                     vram_inference_memory *memory) {
+    VR_CALL;
     struct vram_inference_shape taken;
     struct vram_inference_memory full;
     if (!shape) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the shape is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the shape is NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, shape, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, shape);
     if (status == VRAM_OK) {
         status = check(&taken);
     }
     if (status == VRAM_OK && !compute(&taken, &full)) {
-        status = vr_fail(VRAM_ERR_OVERFLOW, operation,
+        status = vr_fail(VRAM_ERR_OVERFLOW,
                          "a model of %llu layers of %llu x %llu does not fit in 64 bits",
                          (unsigned long long)taken.layers, (unsigned long long)taken.hidden,
                          (unsigned long long)taken.intermediate);
     }
-    return status == VRAM_OK ? vr_info_give(memory, &full, sizeof full, sizeof full, operation)
-                             : status;
+    return status == VRAM_OK ? vr_info_give(memory, &full, sizeof full, sizeof full) : status;
 }

@@ -39,25 +39,23 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-static vram_status check_counts(const struct vr_layout *layout, const char *operation) {
+static vram_status check_counts(const struct vr_layout *layout) {
     const struct vram_estimate_options *options = &layout->options;
     if (options->device_count > VRAM_ESTIMATE_DEVICES_MAX ||
         (options->device_count > 0 && !options->devices)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        options->devices ? "%u devices; at most %d are laid out over"
                                         : "%u devices, and none is given; at most %d",
                        options->device_count, VRAM_ESTIMATE_DEVICES_MAX);
     }
     if (options->input > VRAM_INPUT_ON_DEVICE) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "no place of the input is %d",
-                       (int)options->input);
+        return vr_fail(VRAM_ERR_INVALID, "no place of the input is %d", (int)options->input);
     }
     if (options->context == VRAM_CONTEXT_MOST) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "the model does not tell for how many tokens it was made");
+        return vr_fail(VRAM_ERR_INVALID, "the model does not tell for how many tokens it was made");
     }
     if (options->sequences > options->context) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%llu sequences share %llu tokens",
+        return vr_fail(VRAM_ERR_INVALID, "%llu sequences share %llu tokens",
                        (unsigned long long)options->sequences,
                        (unsigned long long)options->context);
     }
@@ -65,18 +63,17 @@ static vram_status check_counts(const struct vr_layout *layout, const char *oper
 }
 
 vram_status vr_layout_begin(struct vr_layout *layout, const struct vram_model *model,
-                            const struct vram_estimate_options *options, const char *operation) {
+                            const struct vram_estimate_options *options) {
     struct vram_estimate_options *taken = &layout->options;
-    vram_status status = vr_options_take(taken, sizeof *taken, options, operation);
+    vram_status status = vr_options_take(taken, sizeof *taken, options);
     if (status != VRAM_OK) {
         return status;
     }
     if (!model || model->size < sizeof *model || !vr_tail_is_zero(model, sizeof *model) ||
         model->layer_count > VRAM_MODEL_LAYERS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the model is none");
+        return vr_fail(VRAM_ERR_INVALID, "the model is none");
     }
     layout->model = model;
-    layout->operation = operation;
     taken->sequences = or_default(taken->sequences, 1);
     if (taken->context == 0) {
         taken->context = smaller(4096, or_default(model->context_most, 4096));
@@ -85,9 +82,9 @@ vram_status vr_layout_begin(struct vr_layout *layout, const struct vram_model *m
     }
     taken->micro_batch = or_default(taken->micro_batch, 512);
     taken->activation_bytes = or_default(taken->activation_bytes, 4);
-    status = check_counts(layout, operation);
-    if (status != VRAM_OK || (status = vr_cache_types_find(taken->k_type, taken->v_type,
-                                                           &layout->types, operation)) != VRAM_OK) {
+    status = check_counts(layout);
+    if (status != VRAM_OK ||
+        (status = vr_cache_types_find(taken->k_type, taken->v_type, &layout->types)) != VRAM_OK) {
         return status;
     }
     return vram_model_token_bytes(model, taken->k_type, taken->v_type, &layout->token_bytes);
@@ -340,21 +337,20 @@ vram_status vr_layout_estimate(struct vr_layout *layout, struct vram_estimate *e
            good;
     add_part(estimate, &estimate->host, &total);
     estimate->total_bytes = total.value;
-    return good && !total.overflow ? VRAM_OK
-                                   : vr_fail(VRAM_ERR_OVERFLOW, layout->operation,
-                                             "with %llu tokens the sum does not fit in 64 bits",
-                                             (unsigned long long)options->context);
+    return good && !total.overflow
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_OVERFLOW, "with %llu tokens the sum does not fit in 64 bits",
+                         (unsigned long long)options->context);
 }
 
 vram_status vram_estimate_get(const vram_model *model, const vram_estimate_options *options,
                               vram_estimate *estimate) {
-    static const char operation[] = "vram_estimate_get";
+    VR_CALL;
     struct vr_layout layout;
     struct vram_estimate full;
-    vram_status status = vr_layout_begin(&layout, model, options, operation);
+    vram_status status = vr_layout_begin(&layout, model, options);
     if (status == VRAM_OK) {
         status = vr_layout_estimate(&layout, &full);
     }
-    return status == VRAM_OK ? vr_info_give(estimate, &full, sizeof full, sizeof full, operation)
-                             : status;
+    return status == VRAM_OK ? vr_info_give(estimate, &full, sizeof full, sizeof full) : status;
 }

@@ -14,11 +14,10 @@ struct vr_layout {
     struct vr_cache_types types;
     uint64_t token_bytes;
     bool input_on_devices;
-    const char *operation;
 };
 
 vram_status vr_layout_begin(struct vr_layout *layout, const struct vram_model *model,
-                            const struct vram_estimate_options *options, const char *operation);
+                            const struct vram_estimate_options *options);
 
 /* Once more after options.context or options.layers were changed. VRAM_ERR_OVERFLOW alone. */
 vram_status vr_layout_estimate(struct vr_layout *layout, struct vram_estimate *estimate);

@@ -20,7 +20,6 @@ struct job {
     struct vr_json_reader reader;
     struct vr_config *config;
     struct vr_config_part nested; /* text_config, which counts over the outermost object */
-    const char *operation;
     vram_status status;
 };
 
@@ -53,9 +52,8 @@ static bool take_number(struct job *job, struct vram_value *value, const char *w
         *value = (struct vram_value){token.kind == VR_JSON_TRUE, true};
     } else if (vr_json_unsigned_read(token, &number)) {
         if (number > UINT32_MAX) {
-            job->status =
-                vr_fail(VRAM_ERR_CORRUPT, job->operation, "%s is %llu, more than any model has",
-                        word, (unsigned long long)number);
+            job->status = vr_fail(VRAM_ERR_CORRUPT, "%s is %llu, more than any model has", word,
+                                  (unsigned long long)number);
             return false;
         }
         *value = (struct vram_value){number, true};
@@ -207,14 +205,13 @@ static void merge(struct vr_config_part *to, const struct vr_config_part *from) 
     }
 }
 
-vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *config,
-                           const char *operation) {
-    struct job job = {.config = config, .operation = operation, .status = VRAM_OK};
+vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *config) {
+    struct job job = {.config = config, .status = VRAM_OK};
     memset(config, 0, sizeof *config);
     vr_json_begin(&job.reader, text, bytes);
     struct vr_json_token token = vr_json_next(&job.reader);
     if (token.kind != VR_JSON_OBJECT && token.kind != VR_JSON_BAD) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "config.json is no object");
+        return vr_fail(VRAM_ERR_INVALID, "config.json is no object");
     }
     bool good = token.kind == VR_JSON_OBJECT && read_part(&job, &config->text, true) &&
                 vr_json_next(&job.reader).kind == VR_JSON_END;
@@ -222,8 +219,8 @@ vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *con
         return job.status;
     }
     if (!good) {
-        return vr_fail(VRAM_ERR_CORRUPT, operation, "config.json is no JSON at byte %zu: %s",
-                       job.reader.at, job.reader.problem ? job.reader.problem : "it is cut off");
+        return vr_fail(VRAM_ERR_CORRUPT, "config.json is no JSON at byte %zu: %s", job.reader.at,
+                       job.reader.problem ? job.reader.problem : "it is cut off");
     }
     merge(&config->text, &job.nested);
     return VRAM_OK;

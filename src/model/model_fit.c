@@ -59,13 +59,13 @@ static struct vram_value most_layers(const struct vr_layout *asked) {
 
 vram_status vram_fit_get(const vram_model *model, const vram_estimate_options *options,
                          vram_fit *fit) {
-    static const char operation[] = "vram_fit_get";
+    VR_CALL;
     struct vr_layout layout;
-    vram_status status = vr_layout_begin(&layout, model, options, operation);
+    vram_status status = vr_layout_begin(&layout, model, options);
     if (status != VRAM_OK) {
         return status;
     }
     struct vram_fit full = {
         .size = sizeof full, .context = largest_context(&layout), .layers = most_layers(&layout)};
-    return vr_info_give(fit, &full, sizeof full, sizeof full, operation);
+    return vr_info_give(fit, &full, sizeof full, sizeof full);
 }

@@ -14,8 +14,6 @@
 
 #include <string.h>
 
-static const char operation[] = "vram_model_read";
-
 #define INDEX_MAX UINT64_C(100000000)
 #define CONFIG_MAX                                                                                 \
     UINT64_C(4194304) /* the longest of real ones list labels, and have a few hundred KB */
@@ -61,7 +59,7 @@ static bool exists(const char *path) {
     struct vr_source source;
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vr_source_open(&source, path, operation, NULL);
+    vram_status status = vr_source_open(&source, path, NULL);
     if (status == VRAM_OK) {
         vr_source_close(&source);
     } else {
@@ -100,7 +98,7 @@ static void set_part(char *digits, uint64_t number) {
 static vram_status read_part(struct reading *reading, uint64_t number,
                              struct vr_gguf_split *split) {
     struct vr_source source;
-    vram_status status = vr_source_open(&source, reading->path, operation, NULL);
+    vram_status status = vr_source_open(&source, reading->path, NULL);
     if (status != VRAM_OK) {
         return status;
     }
@@ -123,7 +121,7 @@ static vram_status read_gguf(struct reading *reading) {
     }
     vram_status status = read_part(reading, 0, &split);
     if (status == VRAM_OK && split.count > 1 && (!digits || split.count > 99999)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "%.120s is one of %llu parts, but is not called NAME-00001-of-%05llu.gguf",
                        reading->path, (unsigned long long)split.count,
                        (unsigned long long)split.count);
@@ -134,7 +132,7 @@ static vram_status read_gguf(struct reading *reading) {
     }
     if (status == VRAM_OK && split.tensors && split.tensors != reading->model.tensors) {
         status =
-            vr_fail(VRAM_ERR_CORRUPT, operation, "%llu tensors were promised, %llu are there",
+            vr_fail(VRAM_ERR_CORRUPT, "%llu tensors were promised, %llu are there",
                     (unsigned long long)split.tensors, (unsigned long long)reading->model.tensors);
     }
     return status;
@@ -145,7 +143,7 @@ static vram_status read_gguf(struct reading *reading) {
 /* All of a JSON file; for vr_mem_free. */
 static vram_status read_json(const char *path, uint64_t most, char **text, size_t *bytes) {
     struct vr_source source;
-    vram_status status = vr_source_open(&source, path, operation, NULL);
+    vram_status status = vr_source_open(&source, path, NULL);
     if (status != VRAM_OK) {
         return status;
     }
@@ -165,11 +163,10 @@ static vram_status read_config(struct reading *reading, const char *path) {
     size_t bytes;
     vram_status status = read_json(path, CONFIG_MAX, &text, &bytes);
     if (status == VRAM_OK) {
-        status = vr_config_read(text, bytes, &reading->config, operation);
+        status = vr_config_read(text, bytes, &reading->config);
         vr_mem_free(text);
     }
-    return status == VRAM_OK ? vr_config_shape(&reading->config, &reading->model, operation)
-                             : status;
+    return status == VRAM_OK ? vr_config_shape(&reading->config, &reading->model) : status;
 }
 
 /* The config beside the weights, where there is one. */
@@ -194,14 +191,13 @@ static vram_status finish_safetensors(struct reading *reading) {
             model->kv_known = model->kv_known && model->layers[i].k_elements > 0;
         }
     }
-    return model->tensors
-               ? VRAM_OK
-               : vr_fail(VRAM_ERR_INVALID, operation, "%.120s holds no tensors", reading->path);
+    return model->tensors ? VRAM_OK
+                          : vr_fail(VRAM_ERR_INVALID, "%.120s holds no tensors", reading->path);
 }
 
 static vram_status read_shard(struct reading *reading, const char *path) {
     struct vr_source source;
-    vram_status status = vr_source_open(&source, path, operation, NULL);
+    vram_status status = vr_source_open(&source, path, NULL);
     if (status == VRAM_OK) {
         status = vr_safetensors_read(&source, &reading->tally);
         vr_source_close(&source);
@@ -221,19 +217,19 @@ static vram_status read_shards(struct reading *reading) {
     for (uint32_t i = 0; i < shards->count && status == VRAM_OK; i++) {
         status = beside(reading->path, shards->names[i], reading->other)
                      ? read_shard(reading, reading->other)
-                     : vr_fail(VRAM_ERR_INVALID, operation, "a path is too long");
+                     : vr_fail(VRAM_ERR_INVALID, "a path is too long");
     }
     if (status == VRAM_OK && shards->tensors != reading->model.tensors) {
-        status = vr_fail(
-            VRAM_ERR_CORRUPT, operation, "the index names %llu tensors, its files hold %llu",
-            (unsigned long long)shards->tensors, (unsigned long long)reading->model.tensors);
+        status = vr_fail(VRAM_ERR_CORRUPT, "the index names %llu tensors, its files hold %llu",
+                         (unsigned long long)shards->tensors,
+                         (unsigned long long)reading->model.tensors);
     }
     return status == VRAM_OK ? finish_safetensors(reading) : status;
 }
 
 /* A JSON file is an index if it has a weight_map, else a config. */
 static vram_status read_json_model(struct reading *reading) {
-    struct vr_source named = {.path = reading->path, .operation = operation, .fd = -1};
+    struct vr_source named = {.path = reading->path, .fd = -1};
     char *text;
     size_t bytes;
     bool index;
@@ -246,7 +242,7 @@ static vram_status read_json_model(struct reading *reading) {
         status = vr_source_bad(&named, VRAM_ERR_CORRUPT, "has %zu bytes; at most %llu are read",
                                bytes, (unsigned long long)CONFIG_MAX);
     } else if (status == VRAM_OK && !index) {
-        status = vr_config_read(text, bytes, &reading->config, operation);
+        status = vr_config_read(text, bytes, &reading->config);
     }
     vr_mem_free(text);
     if (status != VRAM_OK) {
@@ -255,12 +251,12 @@ static vram_status read_json_model(struct reading *reading) {
     if (index) {
         return read_shards(reading);
     }
-    status = vr_config_shape(&reading->config, &reading->model, operation);
+    status = vr_config_shape(&reading->config, &reading->model);
     reading->model.format = VRAM_MODEL_CONFIG;
     reading->model.files = 1;
-    return status == VRAM_OK ? vr_config_weights(&reading->config, reading->weight_type,
-                                                 &reading->model, operation)
-                             : status;
+    return status == VRAM_OK
+               ? vr_config_weights(&reading->config, reading->weight_type, &reading->model)
+               : status;
 }
 
 /* ------------------------------------------------------------------ anything */
@@ -302,7 +298,7 @@ static vram_status read_folder(struct reading *reading, const char *path) {
             return read_path(reading, file);
         }
     }
-    return vr_fail(VRAM_ERR_INVALID, operation,
+    return vr_fail(VRAM_ERR_INVALID,
                    "%.100s: the folder holds no model: no model.safetensors, no index of it and no "
                    "config.json; name a .gguf file itself",
                    path);
@@ -312,9 +308,9 @@ static vram_status read_path(struct reading *reading, const char *path) {
     struct vr_source source;
     bool folder;
     if (strlen(path) >= sizeof reading->path) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the path has %zu bytes", strlen(path));
+        return vr_fail(VRAM_ERR_INVALID, "the path has %zu bytes", strlen(path));
     }
-    vram_status status = vr_source_open(&source, path, operation, &folder);
+    vram_status status = vr_source_open(&source, path, &folder);
     if (folder) {
         return read_folder(reading, path);
     }
@@ -329,16 +325,17 @@ static vram_status read_path(struct reading *reading, const char *path) {
 
 vram_status vram_model_read(const char *path, const vram_model_read_options *options,
                             vram_model *model) {
+    VR_CALL;
     struct vram_model_read_options taken;
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && (!path || !path[0] || !model)) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "%s",
+        status = vr_fail(VRAM_ERR_INVALID, "%s",
                          model ? "the path is empty" : "the model to fill is NULL");
     }
     if (status != VRAM_OK) {
         return status;
     }
-    struct reading *reading = vr_mem_alloc(1, sizeof *reading, operation);
+    struct reading *reading = vr_mem_alloc(1, sizeof *reading, vr_operation());
     if (!reading) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -347,11 +344,11 @@ vram_status vram_model_read(const char *path, const vram_model_read_options *opt
     status = read_path(reading, path);
     if (status == VRAM_OK && reading->model.format != VRAM_MODEL_CONFIG &&
         !vr_tally_finish(&reading->tally)) {
-        status = vr_fail(VRAM_ERR_OVERFLOW, operation, "the weights do not fit in 64 bits");
+        status = vr_fail(VRAM_ERR_OVERFLOW, "the weights do not fit in 64 bits");
     }
     if (status == VRAM_OK) {
         reading->model.size = sizeof reading->model;
-        status = vr_info_give(model, &reading->model, sizeof *model, sizeof *model, operation);
+        status = vr_info_give(model, &reading->model, sizeof *model, sizeof *model);
     }
     vr_mem_free(reading);
     return status;

@@ -10,12 +10,10 @@
 #include "base/error.h"
 #include "base/struct_tail.h"
 
-static const char operation[] = "vram_model_select";
-
 static vram_status needed(const struct vram_model_select_options *options, uint64_t *bytes) {
     struct vram_inference_memory memory = {.size = sizeof memory};
     if ((options->shape != NULL) == (options->bytes != 0)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        options->shape ? "both a shape and bytes are given; one of them is needed"
                                       : "neither a shape nor bytes are given");
     }
@@ -32,13 +30,14 @@ static vram_status needed(const struct vram_model_select_options *options, uint6
 
 vram_status vram_model_select(vram_context *context, const vram_model_select_options *options,
                               vram_model_place *place) {
+    VR_CALL;
     struct vram_model_select_options taken;
     struct vram_select_options wanted = {.size = sizeof wanted};
     struct vram_device_info info = {.size = sizeof info};
     uint32_t index;
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && !place) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the place to fill is NULL");
+        status = vr_fail(VRAM_ERR_INVALID, "the place to fill is NULL");
     }
     if (status != VRAM_OK || (status = needed(&taken, &wanted.bytes)) != VRAM_OK) {
         return status;
@@ -53,5 +52,5 @@ vram_status vram_model_select(vram_context *context, const vram_model_select_opt
                                     .backend_index = info.backend_index,
                                     .device = index,
                                     .bytes = wanted.bytes};
-    return vr_info_give(place, &full, sizeof full, sizeof full, operation);
+    return vr_info_give(place, &full, sizeof full, sizeof full);
 }

@@ -12,9 +12,8 @@
 
 enum { WINDOW_BYTES = 64 * 1024 };
 
-vram_status vr_source_open(struct vr_source *source, const char *path, const char *operation,
-                           bool *folder) {
-    *source = (struct vr_source){.fd = -1, .path = path, .operation = operation};
+vram_status vr_source_open(struct vr_source *source, const char *path, bool *folder) {
+    *source = (struct vr_source){.fd = -1, .path = path};
     if (folder) {
         *folder = false;
     }
@@ -26,14 +25,14 @@ vram_status vr_source_open(struct vr_source *source, const char *path, const cha
         if (folder) {
             *folder = is_folder;
         }
-        return vr_error_set(status, "os", operation, error.native_code, "%.120s: %s", path,
+        return vr_error_set(status, "os", vr_operation(), error.native_code, "%.120s: %s", path,
                             is_folder                     ? "is a folder"
                             : status == VRAM_ERR_INVALID  ? "is no plain file"
                             : error.native_code == ENOENT ? "there is no such file"
                             : error.native_code == EACCES ? "may not be read"
                                                           : "cannot be opened");
     }
-    source->window = vr_mem_alloc(1, WINDOW_BYTES, operation);
+    source->window = vr_mem_alloc(1, WINDOW_BYTES, vr_operation());
     if (!source->window) {
         vr_source_close(source);
         return VRAM_ERR_HOST_MEMORY;
@@ -41,10 +40,8 @@ vram_status vr_source_open(struct vr_source *source, const char *path, const cha
     return VRAM_OK;
 }
 
-void vr_source_memory(struct vr_source *source, const void *data, size_t bytes,
-                      const char *operation) {
-    *source = (struct vr_source){
-        .bytes = bytes, .memory = data, .fd = -1, .path = "memory", .operation = operation};
+void vr_source_memory(struct vr_source *source, const void *data, size_t bytes) {
+    *source = (struct vr_source){.bytes = bytes, .memory = data, .fd = -1, .path = "memory"};
 }
 
 void vr_source_close(struct vr_source *source) {
@@ -68,7 +65,7 @@ vram_status vr_source_bad(const struct vr_source *source, vram_status status, co
     va_start(arguments, format);
     vr_text_format_list(text, sizeof text, format, arguments);
     va_end(arguments);
-    return vr_fail(status, source->operation, "%.80s: %s", vr_source_name(source), text);
+    return vr_fail(status, "%.80s: %s", vr_source_name(source), text);
 }
 
 static vram_status cut_off(const struct vr_source *source, uint64_t bytes) {
@@ -157,7 +154,7 @@ vram_status vr_source_text(struct vr_source *source, uint64_t bytes, char **text
     if (bytes > source->bytes - source->at) {
         return cut_off(source, bytes);
     }
-    char *got = vr_mem_alloc(bytes ? (size_t)bytes : 1, 1, source->operation);
+    char *got = vr_mem_alloc(bytes ? (size_t)bytes : 1, 1, vr_operation());
     if (!got) {
         return VRAM_ERR_HOST_MEMORY;
     }

@@ -17,16 +17,13 @@ struct vr_source {
     int fd; /* -1: none */
     uint8_t *window;
     uint64_t window_at, window_bytes;
-    const char *path;      /* for error texts; borrowed */
-    const char *operation; /* for error records; static */
+    const char *path; /* for error texts; borrowed */
 };
 
 /* Opens a plain file. VRAM_ERR_INVALID and *folder where it is a folder (`folder` may be NULL), VRAM_ERR_IO where it
    cannot be read. On VRAM_OK vr_source_close is due. */
-vram_status vr_source_open(struct vr_source *source, const char *path, const char *operation,
-                           bool *folder);
-void vr_source_memory(struct vr_source *source, const void *data, size_t bytes,
-                      const char *operation);
+vram_status vr_source_open(struct vr_source *source, const char *path, bool *folder);
+void vr_source_memory(struct vr_source *source, const void *data, size_t bytes);
 void vr_source_close(struct vr_source *source);
 
 /* The file's name without its folders. */

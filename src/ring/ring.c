@@ -30,17 +30,17 @@ const char *vram_ring_strategy_name(vram_ring_strategy strategy) {
 
 enum { WAYS = VRAM_RING_INPUT | VRAM_RING_OUTPUT, FLAGS = (VRAM_RING_NO_TELEMETRY << 1) - 1 };
 
-static vram_status check_capacity(uint32_t capacity, const char *which, const char *operation) {
+static vram_status check_capacity(uint32_t capacity, const char *which) {
     if (capacity > VRAM_RING_CAPACITY_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the %s's capacity is more than %d messages",
-                       which, VRAM_RING_CAPACITY_MAX);
+        return vr_fail(VRAM_ERR_INVALID, "the %s's capacity is more than %d messages", which,
+                       VRAM_RING_CAPACITY_MAX);
     }
     if (capacity & (capacity - 1)) {
         uint32_t next = 1;
         while (next < capacity) {
             next *= 2;
         }
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the %s's capacity, %u, is no power of two; the next is %u", which, capacity,
                        next);
     }
@@ -48,21 +48,21 @@ static vram_status check_capacity(uint32_t capacity, const char *which, const ch
 }
 
 /* Fills defaults in, and refuses what cannot be. */
-static vram_status options_settle(struct vram_ring_options *options, const char *operation) {
+static vram_status options_settle(struct vram_ring_options *options) {
     if ((unsigned)options->strategy > VRAM_RING_DMA_POLLING || options->flags & ~(uint32_t)FLAGS ||
         (unsigned)options->visibility > VRAM_VISIBILITY_SYSTEM) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "no such strategy, flag or visibility");
+        return vr_fail(VRAM_ERR_INVALID, "no such strategy, flag or visibility");
     }
     if (options->message_bytes > VRAM_RING_MESSAGE_MAX ||
         options->poll_ns > VRAM_RING_POLL_MAX_NS) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "messages have at most %d bytes, polls come at least every %llu ns",
                        VRAM_RING_MESSAGE_MAX, (unsigned long long)VRAM_RING_POLL_MAX_NS);
     }
     options->flags |= options->flags & WAYS ? 0 : WAYS;
     uint32_t *const capacities[2] = {&options->input_capacity, &options->output_capacity};
     for (uint32_t i = 0; i < 2; i++) {
-        vram_status status = check_capacity(*capacities[i], i ? "output" : "input", operation);
+        vram_status status = check_capacity(*capacities[i], i ? "output" : "input");
         if (status != VRAM_OK) {
             return status;
         }
@@ -79,13 +79,12 @@ static vram_status options_settle(struct vram_ring_options *options, const char 
 }
 
 /* Which visibility and strategy it becomes, with the reason why not more. */
-static vram_status choose(struct vr_ring *ring, const struct vram_ring_options *options,
-                          const char *operation) {
+static vram_status choose(struct vr_ring *ring, const struct vram_ring_options *options) {
     struct vram_ring_info *info = &ring->info;
     vram_visibility most =
         vr_visibility_here(&ring->device->base.info, options->kernel_text, info->reason);
     if (options->visibility > most) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "visibility \"%s\": %s",
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "visibility \"%s\": %s",
                        vr_visibility_name(options->visibility), info->reason);
     }
     if (options->visibility != VRAM_VISIBILITY_AUTO && options->visibility < most) {
@@ -100,7 +99,7 @@ static vram_status choose(struct vr_ring *ring, const struct vram_ring_options *
         info->strategy = info->live ? VRAM_RING_DIRECT : VRAM_RING_DMA_POLLING;
     }
     if (info->strategy == VRAM_RING_DIRECT && !info->live) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "strategy \"direct\": %s", info->reason);
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "strategy \"direct\": %s", info->reason);
     }
     return VRAM_OK;
 }
@@ -236,8 +235,8 @@ static vram_status write_block(struct vr_ring *ring) {
 }
 
 static vram_status build(struct vr_ring *ring, vram_pool *pool,
-                         const struct vram_ring_options *options, const char *operation) {
-    vram_status status = choose(ring, options, operation);
+                         const struct vram_ring_options *options) {
+    vram_status status = choose(ring, options);
     if (status == VRAM_OK) {
         status = ring->info.strategy == VRAM_RING_DIRECT ? take_shared(ring, pool)
                                                          : take_halves(ring, pool, options->queue);
@@ -246,8 +245,7 @@ static vram_status build(struct vr_ring *ring, vram_pool *pool,
         status = vr_buffer_addr(ring->block, &ring->info.control);
     }
     if (status == VRAM_OK && ring->info.control % sizeof(vram_ring_control)) {
-        status = vr_fail(VRAM_ERR_UNSUPPORTED, operation,
-                         "the pool's memory lies on less than 128 bytes");
+        status = vr_fail(VRAM_ERR_UNSUPPORTED, "the pool's memory lies on less than 128 bytes");
     }
     if (status == VRAM_OK) {
         connect(ring);
@@ -294,8 +292,8 @@ static void pool_ended(struct vr_pool_child *child) {
 }
 
 static vram_status ring_make(struct vr_pool *pool, const struct vram_ring_options *options,
-                             const char *operation, struct vr_ring **out) {
-    struct vr_ring *ring = vr_mem_alloc(1, sizeof *ring, operation);
+                             struct vr_ring **out) {
+    struct vr_ring *ring = vr_mem_alloc(1, sizeof *ring, vr_operation());
     if (!ring) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -331,14 +329,14 @@ static vram_status ring_make(struct vr_pool *pool, const struct vram_ring_option
 }
 
 static vram_status ring_create(struct vr_pool *pool, const struct vram_ring_options *options,
-                               const char *operation, vram_ring **out) {
+                               vram_ring **out) {
     uint64_t handle;
     struct vr_ring *ring;
-    vram_status status = ring_make(pool, options, operation, &ring);
+    vram_status status = ring_make(pool, options, &ring);
     if (status != VRAM_OK) {
         return status;
     }
-    status = build(ring, (vram_pool *)(uintptr_t)pool->object.handle, options, operation);
+    status = build(ring, (vram_pool *)(uintptr_t)pool->object.handle, options);
     if (status == VRAM_OK && ring->info.strategy == VRAM_RING_DMA_POLLING) {
         ring->info.poll_ns = options->poll_ns;
         status = vr_ring_thread_start(ring);
@@ -347,8 +345,8 @@ static vram_status ring_create(struct vr_pool *pool, const struct vram_ring_opti
         ring_free(ring);
         return status;
     }
-    status = vr_pool_child_publish(pool, VR_KIND_RING, &ring->object, ring_free, &ring->child,
-                                   operation, &handle);
+    status =
+        vr_pool_child_publish(pool, VR_KIND_RING, &ring->object, ring_free, &ring->child, &handle);
     if (status == VRAM_OK) {
         *out = (vram_ring *)(uintptr_t)handle;
     }
@@ -357,32 +355,32 @@ static vram_status ring_create(struct vr_pool *pool, const struct vram_ring_opti
 
 vram_status vram_ring_create(vram_pool *pool_handle, const vram_ring_options *options,
                              vram_ring **out) {
-    static const char operation[] = "vram_ring_create";
+    VR_CALL;
     struct vram_ring_options taken;
     struct vr_queue_object *queue;
     struct vr_pool *pool;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the ring is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the ring is NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = options_settle(&taken, operation);
-    }
-    if (status == VRAM_OK) {
-        status = vr_pool_enter(pool_handle, taken.queue, operation, &pool, &queue);
+        status = options_settle(&taken);
     }
     if (status == VRAM_OK) {
-        status = vr_stale_if_ended(VR_KIND_POOL, (uintptr_t)pool_handle,
-                                   ring_create(pool, &taken, operation, out), operation);
+        status = vr_pool_enter(pool_handle, taken.queue, &pool, &queue);
+    }
+    if (status == VRAM_OK) {
+        status =
+            vr_stale_if_ended(VR_KIND_POOL, (uintptr_t)pool_handle, ring_create(pool, &taken, out));
         vr_pool_leave(pool, queue);
     }
     return status;
 }
 
 vram_status vr_ring_destroy(vram_ring *handle) {
-    static const char operation[] = "vram_ring_destroy";
+    VR_OPERATION("vram_ring_destroy");
     void *entered;
-    vram_status status = vr_end_enter(VR_KIND_RING, handle, operation, &entered);
+    vram_status status = vr_end_enter(VR_KIND_RING, handle, &entered);
     struct vr_ring *ring = entered;
     if (!ring) {
         return status;
@@ -390,12 +388,12 @@ vram_status vr_ring_destroy(vram_ring *handle) {
     if (vr_ring_thread_is_own(ring)) {
         vr_leave(ring);
         return vr_fail(
-            VRAM_ERR_BUSY, operation,
+            VRAM_ERR_BUSY,
             "this is the ring's own thread, inside a callback of the program's: a ring is "
             "destroyed on another thread, after the callback has returned");
     }
     if (!vr_object_end(&ring->object, ring_end, &status)) {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the ring is being destroyed already");
+        status = vr_fail(VRAM_ERR_STALE, "the ring is being destroyed already");
     }
     vr_leave(ring);
     return status;
@@ -408,12 +406,12 @@ vram_status vram_ring_destroy(vram_ring *handle) {
 /* ---------------------------------------------------------------- what it is */
 
 vram_status vram_ring_info_get(vram_ring *handle, vram_ring_info *info) {
-    static const char operation[] = "vram_ring_info_get";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_RING, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_RING, handle, &entered);
     if (status == VRAM_OK) {
         const struct vr_ring *ring = entered;
-        status = vr_info_give(info, &ring->info, sizeof ring->info, sizeof ring->info, operation);
+        status = vr_info_give(info, &ring->info, sizeof ring->info, sizeof ring->info);
         vr_leave(entered);
     }
     return status;

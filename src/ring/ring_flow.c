@@ -14,16 +14,16 @@
 
 /* ------------------------------------------------------------------ entering */
 
-static vram_status enter(vram_ring *handle, const char *operation, struct vr_ring **ring) {
+static vram_status enter(vram_ring *handle, struct vr_ring **ring) {
     void *entered;
-    vram_status status = vr_enter(VR_KIND_RING, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_RING, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     *ring = entered;
     if (vr_load(&(*ring)->corrupt, VR_ACQUIRE)) {
         vr_leave(entered);
-        return vr_fail(VRAM_ERR_CORRUPT, operation, "the ring was found damaged before");
+        return vr_fail(VRAM_ERR_CORRUPT, "the ring was found damaged before");
     }
     return VRAM_OK;
 }
@@ -36,29 +36,28 @@ struct patience {
     uint32_t turns;
 };
 
-static vram_status pump_turn(struct vr_ring *ring, const char *operation) {
+static vram_status pump_turn(struct vr_ring *ring) {
     uint64_t moved, arrived;
     if (!vr_ring_copies(ring)) {
-        return vr_check_lost(&ring->device->base, operation);
+        return vr_check_lost(&ring->device->base, vr_operation());
     }
     if (ring->info.strategy == VRAM_RING_DMA_POLLING) {
         return vr_ring_thread_status(ring);
     }
-    vram_status status = vr_ring_pump(ring, operation, &moved, &arrived);
+    vram_status status = vr_ring_pump(ring, &moved, &arrived);
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
-static vram_status wait_turn(struct vr_ring *ring, const char *operation,
-                             struct patience *patience) {
-    vram_status status = pump_turn(ring, operation);
+static vram_status wait_turn(struct vr_ring *ring, struct patience *patience) {
+    vram_status status = pump_turn(ring);
     if (status != VRAM_OK) {
         return status;
     }
     if (vr_load(&ring->corrupt, VR_ACQUIRE)) {
-        return vr_fail(VRAM_ERR_CORRUPT, operation, "the ring was found damaged");
+        return vr_fail(VRAM_ERR_CORRUPT, "the ring was found damaged");
     }
     if (vr_load(&ring->ending, VR_ACQUIRE)) {
-        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the ring is being destroyed");
+        return vr_fail(VRAM_ERR_SHUTDOWN, "the ring is being destroyed");
     }
     if (vr_deadline_passed(patience->deadline)) {
         return VRAM_ERR_TIMEOUT;
@@ -70,46 +69,45 @@ static vram_status wait_turn(struct vr_ring *ring, const char *operation,
 /* ------------------------------------------------------------------- sending */
 
 static vram_status check_messages(const struct vr_ring *ring, const vram_ring_message *messages,
-                                  uint64_t count, const char *operation) {
+                                  uint64_t count) {
     if (!ring->input.capacity) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the ring has no input");
+        return vr_fail(VRAM_ERR_INVALID, "the ring has no input");
     }
     for (uint64_t i = 0; i < count; i++) {
         if (messages[i].bytes > ring->input.message_bytes) {
-            return vr_fail(VRAM_ERR_INVALID, operation,
+            return vr_fail(VRAM_ERR_INVALID,
                            "a message of %u bytes does not fit: the ring's have at most %u",
                            messages[i].bytes, ring->input.message_bytes);
         }
         if (!messages[i].data && messages[i].bytes) {
-            return vr_fail(VRAM_ERR_INVALID, operation, "the data of a message is NULL");
+            return vr_fail(VRAM_ERR_INVALID, "the data of a message is NULL");
         }
     }
     return VRAM_OK;
 }
 
-static vram_status too_late(struct vr_ring *ring, const char *operation) {
+static vram_status too_late(struct vr_ring *ring) {
     uint64_t tail = vr_load(ring->input.tail, VR_ACQUIRE);
     return vr_fail(
-        VRAM_ERR_TIMEOUT, operation,
+        VRAM_ERR_TIMEOUT,
         "the input stayed full: the kernel has taken %llu of %llu messages; is it running?",
         (unsigned long long)tail, (unsigned long long)vr_load(ring->input.head, VR_ACQUIRE));
 }
 
 /* Puts all of them into the ring, or as many as the time allows. */
 static vram_status send_some(struct vr_ring *ring, const vram_ring_message *messages,
-                             uint64_t count, uint64_t timeout, const char *operation,
-                             uint64_t *sent, uint64_t *full_ns) {
+                             uint64_t count, uint64_t timeout, uint64_t *sent, uint64_t *full_ns) {
     struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     vram_status status = VRAM_OK;
     while (status == VRAM_OK && *sent < count) {
         uint64_t now = 0;
         if (vr_load(&ring->stopped, VR_ACQUIRE)) {
-            return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the ring was stopped");
+            return vr_fail(VRAM_ERR_SHUTDOWN, "the ring was stopped");
         }
         status =
             vr_channel_send(&ring->input, messages + *sent, count - *sent, vr_clock_now(), &now);
         if (status != VRAM_OK) {
-            return vr_ring_damaged(ring, operation, "the device's input tail");
+            return vr_ring_damaged(ring, "the device's input tail");
         }
         *sent += now;
         vr_fetch_add(&ring->sent, now, VR_RELAXED);
@@ -122,19 +120,19 @@ static vram_status send_some(struct vr_ring *ring, const vram_ring_message *mess
             if (timeout == 0 && patience.turns > 1) {
                 return VRAM_ERR_NOT_READY;
             }
-            status = wait_turn(ring, operation, &patience);
+            status = wait_turn(ring, &patience);
             status = timeout == 0 && status == VRAM_ERR_TIMEOUT ? VRAM_OK : status;
             patience.turns += timeout == 0;
         }
     }
-    return status == VRAM_ERR_TIMEOUT ? too_late(ring, operation) : status;
+    return status == VRAM_ERR_TIMEOUT ? too_late(ring) : status;
 }
 
 /* The same. One that found no room has stalled since. */
 static vram_status send_all(struct vr_ring *ring, const vram_ring_message *messages, uint64_t count,
-                            uint64_t timeout, const char *operation, uint64_t *sent) {
+                            uint64_t timeout, uint64_t *sent) {
     uint64_t full_ns = 0;
-    vram_status status = send_some(ring, messages, count, timeout, operation, sent, &full_ns);
+    vram_status status = send_some(ring, messages, count, timeout, sent, &full_ns);
     if (full_ns) {
         vr_transfer_stalled(ring->device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_RING,
                             vr_clock_now() - full_ns);
@@ -143,31 +141,28 @@ static vram_status send_all(struct vr_ring *ring, const vram_ring_message *messa
 }
 
 static vram_status send_alone(struct vr_ring *ring, const vram_ring_message *messages,
-                              uint64_t count, uint64_t timeout, const char *operation,
-                              uint64_t *sent) {
-    vram_status status = check_messages(ring, messages, count, operation);
+                              uint64_t count, uint64_t timeout, uint64_t *sent) {
+    vram_status status = check_messages(ring, messages, count);
     if (status != VRAM_OK || ring->input.multi) {
-        return status == VRAM_OK ? send_all(ring, messages, count, timeout, operation, sent)
-                                 : status;
+        return status == VRAM_OK ? send_all(ring, messages, count, timeout, sent) : status;
     }
     if (vr_exchange(&ring->sending, true, VR_ACQUIRE)) {
-        return vr_fail(VRAM_ERR_BUSY, operation,
-                       "another thread is sending; VRAM_RING_MULTI_INPUT lets both");
+        return vr_fail(VRAM_ERR_BUSY, "another thread is sending; VRAM_RING_MULTI_INPUT lets both");
     }
-    status = send_all(ring, messages, count, timeout, operation, sent);
+    status = send_all(ring, messages, count, timeout, sent);
     vr_store(&ring->sending, false, VR_RELEASE);
     return status;
 }
 
 vram_status vram_ring_send(vram_ring *handle, const void *data, uint32_t bytes, uint32_t kind,
                            uint64_t timeout) {
-    static const char operation[] = "vram_ring_send";
+    VR_CALL;
     vram_ring_message message = {.data = data, .bytes = bytes, .kind = kind};
     uint64_t sent = 0;
     struct vr_ring *ring;
-    vram_status status = enter(handle, operation, &ring);
+    vram_status status = enter(handle, &ring);
     if (status == VRAM_OK) {
-        status = send_alone(ring, &message, 1, timeout, operation, &sent);
+        status = send_alone(ring, &message, 1, timeout, &sent);
         vr_leave(ring);
     }
     return status;
@@ -175,16 +170,15 @@ vram_status vram_ring_send(vram_ring *handle, const void *data, uint32_t bytes, 
 
 vram_status vram_ring_send_many(vram_ring *handle, const vram_ring_message *messages,
                                 uint64_t count, uint64_t timeout, uint64_t *sent) {
-    static const char operation[] = "vram_ring_send_many";
+    VR_CALL;
     struct vr_ring *ring;
     uint64_t done = 0;
     if (!sent || (!messages && count)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "the messages or the place for their number is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the messages or the place for their number is NULL");
     }
-    vram_status status = enter(handle, operation, &ring);
+    vram_status status = enter(handle, &ring);
     if (status == VRAM_OK) {
-        status = send_alone(ring, messages, count, timeout, operation, &done);
+        status = send_alone(ring, messages, count, timeout, &done);
         *sent = done;
         vr_leave(ring);
     }
@@ -194,17 +188,17 @@ vram_status vram_ring_send_many(vram_ring *handle, const vram_ring_message *mess
 /* ----------------------------------------------------------------- receiving */
 
 static vram_status received(struct vr_ring *ring, vram_status status, const vram_ring_slot *slot,
-                            uint32_t room, const char *operation) {
+                            uint32_t room) {
     switch (status) {
     case VRAM_ERR_LIMIT:
-        return vr_fail(VRAM_ERR_LIMIT, operation, "a message of %u bytes does not fit into %u",
-                       slot->bytes, room);
+        return vr_fail(VRAM_ERR_LIMIT, "a message of %u bytes does not fit into %u", slot->bytes,
+                       room);
     case VRAM_ERR_CORRUPT:
-        return vr_ring_damaged(ring, operation, "the counter, sequence or length of a message");
+        return vr_ring_damaged(ring, "the counter, sequence or length of a message");
     case VRAM_ERR_IO:
         vr_fetch_add(&ring->crc_errors, 1, VR_RELAXED);
         vr_fetch_add(&ring->received, 1, VR_RELAXED);
-        return vr_fail(VRAM_ERR_CORRUPT, operation, "message %llu does not fit its CRC",
+        return vr_fail(VRAM_ERR_CORRUPT, "message %llu does not fit its CRC",
                        (unsigned long long)(slot->sequence - 1));
     default:
         vr_fetch_add(&ring->received, status == VRAM_OK, VR_RELAXED);
@@ -213,23 +207,23 @@ static vram_status received(struct vr_ring *ring, vram_status status, const vram
 }
 
 static vram_status receive(struct vr_ring *ring, void *data, uint32_t room, uint64_t timeout,
-                           const char *operation, vram_ring_slot *slot) {
+                           vram_ring_slot *slot) {
     struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     for (;;) {
         vram_status status = vr_channel_receive(&ring->output, data, room, slot);
         if (status != VRAM_ERR_NOT_READY) {
-            return received(ring, status, slot, room, operation);
+            return received(ring, status, slot, room);
         }
         if (patience.turns == 0) {
             vr_fetch_add(&ring->empty_waits, 1, VR_RELAXED);
         } else if (timeout == 0) {
             return VRAM_ERR_NOT_READY;
         }
-        status = wait_turn(ring, operation, &patience);
+        status = wait_turn(ring, &patience);
         if (status == VRAM_ERR_TIMEOUT && timeout == 0) {
             patience.turns++; /* looked once, pumped once, and looks once more */
         } else if (status == VRAM_ERR_TIMEOUT) {
-            return vr_fail(status, operation, "no message came: is the kernel running?");
+            return vr_fail(status, "no message came: is the kernel running?");
         } else if (status != VRAM_OK) {
             return status;
         }
@@ -238,22 +232,22 @@ static vram_status receive(struct vr_ring *ring, void *data, uint32_t room, uint
 
 vram_status vram_ring_receive(vram_ring *handle, void *data, uint32_t room, uint64_t timeout,
                               vram_ring_slot *header) {
-    static const char operation[] = "vram_ring_receive";
+    VR_CALL;
     vram_ring_slot slot = {0};
     struct vr_ring *ring;
     if (!data && room) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the message is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the message is NULL");
     }
-    vram_status status = enter(handle, operation, &ring);
+    vram_status status = enter(handle, &ring);
     if (status != VRAM_OK) {
         return status;
     }
     if (!ring->output.capacity) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the ring has no output");
+        status = vr_fail(VRAM_ERR_INVALID, "the ring has no output");
     } else if (vr_exchange(&ring->receiving, true, VR_ACQUIRE)) {
-        status = vr_fail(VRAM_ERR_BUSY, operation, "another thread is receiving");
+        status = vr_fail(VRAM_ERR_BUSY, "another thread is receiving");
     } else {
-        status = receive(ring, data, room, timeout, operation, &slot);
+        status = receive(ring, data, room, timeout, &slot);
         vr_store(&ring->receiving, false, VR_RELEASE);
         if (header && (status == VRAM_OK || status == VRAM_ERR_LIMIT)) {
             *header = slot;
@@ -268,7 +262,7 @@ vram_status vram_ring_receive(vram_ring *handle, void *data, uint32_t room, uint
 /* The handle of what was submitted up to the ring's last point. It cannot fail, since the messages
    have moved: without memory for a record, or after the queue has ended, the point alone is the
    handle. */
-static vram_async async_of(struct vr_ring *ring, const char *operation, uint64_t messages) {
+static vram_async async_of(struct vr_ring *ring, uint64_t messages) {
     struct vram_point point =
         vr_ring_copies(ring) ? vr_ring_last_point(ring) : (struct vram_point){0};
     vram_async async = {{0}};
@@ -281,8 +275,8 @@ static vram_async async_of(struct vr_ring *ring, const char *operation, uint64_t
         return async;
     }
     vr_error_save(&kept);
-    if (vr_enter(VR_KIND_QUEUE, point.queue, operation, &queue) == VRAM_OK) {
-        (void)vr_async_of_value(queue, point.value, operation, messages, &async);
+    if (vr_enter(VR_KIND_QUEUE, point.queue, &queue) == VRAM_OK) {
+        (void)vr_async_of_value(queue, point.value, messages, &async);
         vr_leave(queue);
     }
     vr_error_restore(&kept);
@@ -290,11 +284,10 @@ static vram_async async_of(struct vr_ring *ring, const char *operation, uint64_t
 }
 
 /* Both ways are alike: `push` or `pull` with SYNC, which waits; else a push or one step. */
-static vram_status flow(vram_ring *handle, bool out, const char *operation, uint64_t *messages,
-                        vram_async *async) {
+static vram_status flow(vram_ring *handle, bool out, uint64_t *messages, vram_async *async) {
     struct vr_ring *ring;
     uint64_t count = 0, other;
-    vram_status status = enter(handle, operation, &ring);
+    vram_status status = enter(handle, &ring);
     if (status != VRAM_OK) {
         return status;
     }
@@ -303,18 +296,18 @@ static vram_status flow(vram_ring *handle, bool out, const char *operation, uint
         (void)vr_fetch_add(&ring->fences, 1,
                            VR_SEQ_CST); /* a full fence that sanitizers know too */
     } else if (out) {
-        status = vr_ring_push(ring, operation, deadline, &count);
+        status = vr_ring_push(ring, deadline, &count);
         if (status == VRAM_OK && ring->info.strategy == VRAM_RING_SYNC) {
             status = vr_ring_settle(ring, true, deadline);
         }
     } else if (ring->info.strategy == VRAM_RING_SYNC) {
-        status = vr_ring_pull(ring, operation, deadline, &count);
+        status = vr_ring_pull(ring, deadline, &count);
     } else {
-        status = vr_ring_pump(ring, operation, &other, &count);
+        status = vr_ring_pump(ring, &other, &count);
         status = status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
     }
     if (status == VRAM_OK && async) {
-        *async = async_of(ring, operation, count);
+        *async = async_of(ring, count);
     }
     if (status == VRAM_OK && messages) {
         *messages = count;
@@ -324,19 +317,21 @@ static vram_status flow(vram_ring *handle, bool out, const char *operation, uint
 }
 
 vram_status vram_ring_flush(vram_ring *ring, uint64_t *messages, vram_async *async) {
-    return flow(ring, true, "vram_ring_flush", messages, async);
+    VR_CALL;
+    return flow(ring, true, messages, async);
 }
 
 vram_status vram_ring_fetch(vram_ring *ring, uint64_t *messages, vram_async *async) {
-    return flow(ring, false, "vram_ring_fetch", messages, async);
+    VR_CALL;
+    return flow(ring, false, messages, async);
 }
 
 /* ------------------------------------------------------------------- the end */
 
 vram_status vram_ring_stop(vram_ring *handle) {
-    static const char operation[] = "vram_ring_stop";
+    VR_CALL;
     struct vr_ring *ring;
-    vram_status status = enter(handle, operation, &ring);
+    vram_status status = enter(handle, &ring);
     if (status != VRAM_OK) {
         return status;
     }
@@ -344,7 +339,7 @@ vram_status vram_ring_stop(vram_ring *handle) {
     if (!vr_ring_copies(ring)) {
         vr_store((vr_atomic_u64 *)(void *)ring->shared, vr_ring_control_word(ring), VR_RELEASE);
     } else {
-        status = pump_turn(ring, operation);
+        status = pump_turn(ring);
     }
     vr_leave(ring);
     return status;
@@ -365,9 +360,9 @@ static bool is_drained(struct vr_ring *ring, uint64_t target) {
 }
 
 vram_status vram_ring_drain(vram_ring *handle, uint64_t timeout) {
-    static const char operation[] = "vram_ring_drain";
+    VR_CALL;
     struct vr_ring *ring;
-    vram_status status = enter(handle, operation, &ring);
+    vram_status status = enter(handle, &ring);
     if (status != VRAM_OK) {
         return status;
     }
@@ -375,11 +370,11 @@ vram_status vram_ring_drain(vram_ring *handle, uint64_t timeout) {
     uint64_t target = vr_load(ring->input.head, VR_ACQUIRE);
     while (status == VRAM_OK && !is_drained(ring, target)) {
         status = vr_channel_depth(&ring->input) == UINT64_MAX
-                     ? vr_ring_damaged(ring, operation, "the device's input tail")
-                     : wait_turn(ring, operation, &patience);
+                     ? vr_ring_damaged(ring, "the device's input tail")
+                     : wait_turn(ring, &patience);
     }
     if (status == VRAM_ERR_TIMEOUT) {
-        status = vr_fail(status, operation, "the kernel has taken %llu of %llu messages and %s",
+        status = vr_fail(status, "the kernel has taken %llu of %llu messages and %s",
                          (unsigned long long)vr_load(ring->input.tail, VR_ACQUIRE),
                          (unsigned long long)target,
                          vr_ring_terminated(ring) ? "has ended" : "has not said that it ended");
@@ -389,19 +384,19 @@ vram_status vram_ring_drain(vram_ring *handle, uint64_t timeout) {
 }
 
 vram_status vram_ring_join(vram_ring *handle, uint64_t timeout) {
-    static const char operation[] = "vram_ring_join";
+    VR_CALL;
     struct vr_ring *ring;
-    vram_status status = enter(handle, operation, &ring);
+    vram_status status = enter(handle, &ring);
     if (status != VRAM_OK) {
         return status;
     }
     struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     while (status == VRAM_OK && vr_ring_terminated(ring) == VRAM_RING_RUNNING) {
-        status = wait_turn(ring, operation, &patience);
+        status = wait_turn(ring, &patience);
     }
     if (status == VRAM_ERR_TIMEOUT) {
-        status = vr_fail(status, operation,
-                         "the kernel did not say that it ended: not launched, busy or dead");
+        status =
+            vr_fail(status, "the kernel did not say that it ended: not launched, busy or dead");
     }
     vr_leave(ring);
     return status;

@@ -37,28 +37,28 @@ static void stats_fill(struct vr_ring *ring, struct vram_ring_stats *stats) {
 }
 
 vram_status vram_ring_stats_get(vram_ring *handle, vram_ring_stats *stats) {
-    static const char operation[] = "vram_ring_stats_get";
+    VR_CALL;
     struct vram_ring_stats filled;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_RING, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_RING, handle, &entered);
     if (status == VRAM_OK) {
         stats_fill(entered, &filled);
-        status = vr_info_give(stats, &filled, sizeof filled, sizeof filled, operation);
+        status = vr_info_give(stats, &filled, sizeof filled, sizeof filled);
         vr_leave(entered);
     }
     return status;
 }
 
 vram_status vram_ring_telemetry_get(vram_ring *handle, vram_ring_telemetry *telemetry) {
-    static const char operation[] = "vram_ring_telemetry_get";
+    VR_CALL;
     struct vram_ring_telemetry found;
     void *entered;
     if (!telemetry) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the telemetry is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the telemetry is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_RING, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_RING, handle, &entered);
     if (status == VRAM_OK) {
-        status = vr_ring_peek(entered, operation, VRAM_RING_AT_TELEMETRY, &found, sizeof found);
+        status = vr_ring_peek(entered, VRAM_RING_AT_TELEMETRY, &found, sizeof found);
         if (status == VRAM_OK) {
             *telemetry = found;
         }
@@ -79,41 +79,40 @@ static uint64_t word_of(const unsigned char *block, uint64_t offset) {
 }
 
 /* Heads are looked at before tails are, so while messages flow a tail may be ahead of its head here. */
-static vram_status check_block(struct vr_ring *ring, const unsigned char *block,
-                               const char *operation) {
+static vram_status check_block(struct vr_ring *ring, const unsigned char *block) {
     if (memcmp(block + 32, ring->control + 32, sizeof ring->control - 32) != 0) {
-        return vr_ring_damaged(ring, operation, "a constant of the control block");
+        return vr_ring_damaged(ring, "a constant of the control block");
     }
     uint64_t tail = word_of(block, VRAM_RING_AT_INPUT_TAIL);
     uint64_t head = word_of(block, VRAM_RING_AT_OUTPUT_HEAD);
     uint64_t sent = vr_load(ring->input.head, VR_ACQUIRE);
     uint64_t consumed = vr_load(ring->output.tail, VR_ACQUIRE);
     if (ring->input.capacity && apart(sent, tail, INT64_MAX)) {
-        return vr_ring_damaged(ring, operation, "the device's input tail");
+        return vr_ring_damaged(ring, "the device's input tail");
     }
     if (ring->output.capacity && head - consumed > ring->output.capacity &&
         consumed - head > ring->output.capacity) {
-        return vr_ring_damaged(ring, operation, "the device's output head");
+        return vr_ring_damaged(ring, "the device's output head");
     }
     return VRAM_OK;
 }
 
 vram_status vram_ring_check(vram_ring *handle) {
-    static const char operation[] = "vram_ring_check";
+    VR_CALL;
     unsigned char block[VRAM_RING_AT_SLOTS];
     void *entered;
-    vram_status status = vr_enter(VR_KIND_RING, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_RING, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_ring *ring = entered;
     if (vr_load(&ring->corrupt, VR_ACQUIRE)) {
-        status = vr_fail(VRAM_ERR_CORRUPT, operation, "the ring was found damaged before");
+        status = vr_fail(VRAM_ERR_CORRUPT, "the ring was found damaged before");
     } else {
-        status = vr_ring_peek(ring, operation, 0, block, sizeof block);
+        status = vr_ring_peek(ring, 0, block, sizeof block);
     }
     if (status == VRAM_OK) {
-        status = check_block(ring, block, operation);
+        status = check_block(ring, block);
     }
     vr_leave(ring);
     return status;

@@ -148,21 +148,18 @@ static inline bool vr_ring_copies(const struct vr_ring *ring) {
 vram_status vr_ring_destroy(vram_ring *handle);
 
 /* Says that the ring is damaged, for good. */
-vram_status vr_ring_damaged(struct vr_ring *ring, const char *operation, const char *what);
+vram_status vr_ring_damaged(struct vr_ring *ring, const char *what);
 
 /* ------------------------------------------------------------- ring_pump.c */
 
 /* One step: takes in what has come, submits what there is to submit. VRAM_OK, VRAM_ERR_NOT_READY
    when another thread is at it (no error record), VRAM_ERR_SHUTDOWN when the ring is ending, or a
    failure. *moved and *arrived are the messages of this step. */
-vram_status vr_ring_pump(struct vr_ring *ring, const char *operation, uint64_t *moved,
-                         uint64_t *arrived);
+vram_status vr_ring_pump(struct vr_ring *ring, uint64_t *moved, uint64_t *arrived);
 /* Steps, with waits in between, until all that was sent when it was called has been copied to the
    device, or until the device's news are younger than the call and what they told of has arrived. */
-vram_status vr_ring_push(struct vr_ring *ring, const char *operation, uint64_t deadline,
-                         uint64_t *moved);
-vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t deadline,
-                         uint64_t *arrived);
+vram_status vr_ring_push(struct vr_ring *ring, uint64_t deadline, uint64_t *moved);
+vram_status vr_ring_pull(struct vr_ring *ring, uint64_t deadline, uint64_t *arrived);
 /* Pauses between two attempts of a loop, longer with each turn. */
 void vr_ring_backoff(uint32_t turns);
 /* The last point that a step has made; no queue: none has. */
@@ -170,8 +167,7 @@ struct vram_point vr_ring_last_point(const struct vr_ring *ring);
 /* Waits for it, and counts the time as one that the program waited for copies of this direction. */
 vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline);
 /* Copies `bytes`, a multiple of 8, at `offset` of the block to the host, word by word, and waits. */
-vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t offset, void *to,
-                         uint64_t bytes);
+vram_status vr_ring_peek(struct vr_ring *ring, uint64_t offset, void *to, uint64_t bytes);
 /* Nobody pumps any more: what is still counted as under way is over. */
 void vr_ring_loads_end(struct vr_ring *ring);
 vram_status vr_ring_thread_start(struct vr_ring *ring);

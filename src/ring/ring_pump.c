@@ -11,24 +11,24 @@
 
 #include <string.h>
 
-vram_status vr_ring_damaged(struct vr_ring *ring, const char *operation, const char *what) {
+vram_status vr_ring_damaged(struct vr_ring *ring, const char *what) {
     vr_store(&ring->corrupt, true, VR_RELEASE);
-    return vr_fail(VRAM_ERR_CORRUPT, operation,
+    return vr_fail(VRAM_ERR_CORRUPT,
                    "%s makes no sense: the ring is damaged; destroy it and look at the kernel",
                    what);
 }
 
-static vram_status ring_is_ending(const char *operation) {
-    return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the ring is being destroyed");
+static vram_status ring_is_ending(void) {
+    return vr_fail(VRAM_ERR_SHUTDOWN, "the ring is being destroyed");
 }
 
 /* The status of a pump. A failure while the ring or its pool is ending becomes SHUTDOWN: copies can
    then fail because the ring's queue or memory is gone. */
-static vram_status answer(const struct vr_ring *ring, vram_status status, const char *operation) {
+static vram_status answer(const struct vr_ring *ring, vram_status status) {
     const void *pool = (void *)(uintptr_t)ring->pool->object.handle;
     return status != VRAM_OK &&
                    (vr_load(&ring->ending, VR_ACQUIRE) || vr_handle_was(VR_KIND_POOL, pool))
-               ? ring_is_ending(operation)
+               ? ring_is_ending()
                : status;
 }
 
@@ -41,12 +41,12 @@ static uint64_t slots_at(const struct vr_ring *ring, const struct vr_channel *ch
 /* ---------------------------------------------------------------- what has come */
 
 /* The counters that were fetched, held against the host's own: (6). */
-static vram_status read_news(struct vr_ring *ring, const char *operation) {
+static vram_status read_news(struct vr_ring *ring) {
     uint64_t tail = ring->news->input_tail, head = ring->news->output_head;
     uint64_t old_tail = vr_load(&ring->tail.word, VR_RELAXED);
     if (ring->input.capacity) {
         if (tail - old_tail > vr_load(&ring->moved, VR_RELAXED) - old_tail) {
-            return vr_ring_damaged(ring, operation, "the device's input tail");
+            return vr_ring_damaged(ring, "the device's input tail");
         }
         vr_store(&ring->tail.word, tail, VR_RELEASE);
     }
@@ -54,7 +54,7 @@ static vram_status read_news(struct vr_ring *ring, const char *operation) {
         uint64_t consumed = vr_load(&ring->consumed.word, VR_ACQUIRE);
         uint64_t old_head = vr_load(&ring->output_seen, VR_RELAXED);
         if (head - old_head > ring->output.capacity || head - consumed > ring->output.capacity) {
-            return vr_ring_damaged(ring, operation, "the device's output head");
+            return vr_ring_damaged(ring, "the device's output head");
         }
         vr_store(&ring->output_seen, head, VR_RELAXED);
     }
@@ -100,7 +100,7 @@ void vr_ring_loads_end(struct vr_ring *ring) {
     vr_transfer_end(&ring->fetched.count, ring->fetched.bytes, status);
 }
 
-static vram_status take_in(struct vr_ring *ring, const char *operation, uint64_t *arrived) {
+static vram_status take_in(struct vr_ring *ring, uint64_t *arrived) {
     bool passed = false;
     vram_status status = VRAM_OK;
     end_loads(ring);
@@ -117,7 +117,7 @@ static vram_status take_in(struct vr_ring *ring, const char *operation, uint64_t
         status = point_passed(ring->news_point, &passed);
         if (passed) {
             ring->news_pending = false;
-            status = read_news(ring, operation);
+            status = read_news(ring);
         }
     }
     return status;
@@ -294,21 +294,20 @@ static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
     return status;
 }
 
-vram_status vr_ring_pump(struct vr_ring *ring, const char *operation, uint64_t *moved,
-                         uint64_t *arrived) {
+vram_status vr_ring_pump(struct vr_ring *ring, uint64_t *moved, uint64_t *arrived) {
     *moved = *arrived = 0;
     if (vr_load(&ring->ending, VR_ACQUIRE)) {
-        return ring_is_ending(operation);
+        return ring_is_ending();
     }
     if (vr_exchange(&ring->pumping, true, VR_ACQUIRE)) {
         return VRAM_ERR_NOT_READY;
     }
-    vram_status status = take_in(ring, operation, arrived);
+    vram_status status = take_in(ring, arrived);
     if (status == VRAM_OK) {
         status = submit(ring, moved);
     }
     vr_store(&ring->pumping, false, VR_RELEASE);
-    return answer(ring, status, operation);
+    return answer(ring, status);
 }
 
 /* --------------------------------------------------------------------- to the end */
@@ -324,14 +323,13 @@ void vr_ring_backoff(uint32_t turns) {
 }
 
 /* Waits until no other thread pumps, and keeps others from pumping. */
-static vram_status pump_take(struct vr_ring *ring, const char *operation, uint64_t deadline) {
+static vram_status pump_take(struct vr_ring *ring, uint64_t deadline) {
     for (uint32_t turns = 0; vr_exchange(&ring->pumping, true, VR_ACQUIRE); turns++) {
         if (vr_load(&ring->ending, VR_ACQUIRE)) {
-            return ring_is_ending(operation);
+            return ring_is_ending();
         }
         if (vr_deadline_passed(deadline)) {
-            return vr_fail(VRAM_ERR_TIMEOUT, operation,
-                           "another thread did not leave the ring in time");
+            return vr_fail(VRAM_ERR_TIMEOUT, "another thread did not leave the ring in time");
         }
         vr_ring_backoff(turns);
     }
@@ -353,24 +351,22 @@ vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline) {
 
 /* Waits for the last step, and a little longer each time, since another thread may be submitting
    the next one. */
-static vram_status pause_pump(struct vr_ring *ring, const char *operation, bool out, uint32_t turns,
-                              uint64_t deadline) {
+static vram_status pause_pump(struct vr_ring *ring, bool out, uint32_t turns, uint64_t deadline) {
     if (vr_deadline_passed(deadline)) {
-        return vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time");
+        return vr_fail(VRAM_ERR_TIMEOUT, "copies of the ring were not done in time");
     }
     vr_ring_backoff(turns);
     vram_status status = vr_ring_settle(ring, out, deadline);
     return status == VRAM_ERR_TIMEOUT
-               ? vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time")
+               ? vr_fail(VRAM_ERR_TIMEOUT, "copies of the ring were not done in time")
                : status;
 }
 
-vram_status vr_ring_push(struct vr_ring *ring, const char *operation, uint64_t deadline,
-                         uint64_t *moved) {
+vram_status vr_ring_push(struct vr_ring *ring, uint64_t deadline, uint64_t *moved) {
     uint64_t target = vr_load(&ring->head.word, VR_ACQUIRE), now, arrived;
     *moved = 0;
     for (uint32_t turns = 0;; turns++) {
-        vram_status status = vr_ring_pump(ring, operation, &now, &arrived);
+        vram_status status = vr_ring_pump(ring, &now, &arrived);
         *moved += now;
         if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
             return status;
@@ -378,19 +374,18 @@ vram_status vr_ring_push(struct vr_ring *ring, const char *operation, uint64_t d
         if (vr_load(&ring->moved, VR_ACQUIRE) - target <= INT64_MAX) {
             return VRAM_OK;
         }
-        status = pause_pump(ring, operation, true, turns, deadline);
+        status = pause_pump(ring, true, turns, deadline);
         if (status != VRAM_OK) {
             return status;
         }
     }
 }
 
-vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t deadline,
-                         uint64_t *arrived) {
+vram_status vr_ring_pull(struct vr_ring *ring, uint64_t deadline, uint64_t *arrived) {
     uint64_t round = vr_load(&ring->news_asked, VR_ACQUIRE) + 1, moved, now;
     *arrived = 0;
     for (uint32_t turns = 0;; turns++) {
-        vram_status status = vr_ring_pump(ring, operation, &moved, &now);
+        vram_status status = vr_ring_pump(ring, &moved, &now);
         *arrived += now;
         if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
             return status;
@@ -399,7 +394,7 @@ vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t d
             vr_load(&ring->arrived.word, VR_ACQUIRE) == vr_load(&ring->output_seen, VR_ACQUIRE)) {
             return VRAM_OK;
         }
-        status = pause_pump(ring, operation, false, turns, deadline);
+        status = pause_pump(ring, false, turns, deadline);
         if (status != VRAM_OK) {
             return status;
         }
@@ -415,13 +410,12 @@ static void peek_shared(const struct vr_ring *ring, uint64_t offset, uint64_t *t
 }
 
 /* Waits until the copies of a failed step have ended. */
-static vram_status wait_until_mended(struct vr_ring *ring, const char *operation,
-                                     uint64_t deadline) {
+static vram_status wait_until_mended(struct vr_ring *ring, uint64_t deadline) {
     bool ready = false;
     vram_status status = mend(ring, &ready);
     while (status == VRAM_OK && !ready) {
         if (vr_deadline_passed(deadline) || vr_load(&ring->ending, VR_ACQUIRE)) {
-            return vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time");
+            return vr_fail(VRAM_ERR_TIMEOUT, "copies of the ring were not done in time");
         }
         vr_clock_sleep(20000);
         status = mend(ring, &ready);
@@ -429,18 +423,17 @@ static vram_status wait_until_mended(struct vr_ring *ring, const char *operation
     return status;
 }
 
-vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t offset, void *to,
-                         uint64_t bytes) {
+vram_status vr_ring_peek(struct vr_ring *ring, uint64_t offset, void *to, uint64_t bytes) {
     uint64_t count = bytes / sizeof(uint64_t), deadline = vr_deadline_in(ring->wait_ns);
     if (!vr_ring_copies(ring)) {
         peek_shared(ring, offset, to, count);
         return VRAM_OK;
     }
-    vram_status status = pump_take(ring, operation, deadline);
+    vram_status status = pump_take(ring, deadline);
     if (status != VRAM_OK) {
         return status;
     }
-    status = wait_until_mended(ring, operation, deadline);
+    status = wait_until_mended(ring, deadline);
     ring->broken = true; /* until the words have come: nobody else uses their place */
     for (uint64_t i = 0; status == VRAM_OK && i < count; i++) {
         status = copy_word(ring, download, offset + i * sizeof(uint64_t), &ring->peeked[i]);
@@ -453,12 +446,13 @@ vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t o
         memcpy(to, ring->peeked, (size_t)bytes);
     }
     vr_store(&ring->pumping, false, VR_RELEASE);
-    return answer(ring, status, operation);
+    return answer(ring, status);
 }
 
 /* --------------------------------------------------------------- the ring's thread */
 
 static void thread_run(void *argument) {
+    VR_OPERATION("vram_ring_create");
     struct vr_ring *ring = argument;
     uint64_t moved, arrived;
     vr_store(&ring->thread_number, vr_os_thread_number(), VR_RELEASE);
@@ -466,7 +460,7 @@ static void thread_run(void *argument) {
     while (!ring->thread_ends && ring->thread_status != VRAM_ERR_DEVICE_LOST &&
            !vr_load(&ring->corrupt, VR_ACQUIRE)) {
         vr_mutex_unlock(&ring->lock);
-        vram_status status = vr_ring_pump(ring, "vram_ring_create", &moved, &arrived);
+        vram_status status = vr_ring_pump(ring, &moved, &arrived);
         vr_mutex_lock(&ring->lock);
         if (status != VRAM_ERR_NOT_READY) {
             ring->thread_status = status;

@@ -98,9 +98,9 @@ static bool is_wsl(const char *kernel_text) {
 
 static vram_status of_platform(vram_platform platform, const char *kernel_text,
                                vram_visibility *visibility) {
-    static const char operation[] = "vram_visibility_of_platform";
+    VR_OPERATION("vram_visibility_of_platform");
     if (!visibility) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the visibility is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the visibility is NULL");
     }
     for (int i = 0; i < PLATFORMS; i++) {
         if (platforms[i].platform == platform) {
@@ -108,7 +108,7 @@ static vram_status of_platform(vram_platform platform, const char *kernel_text,
             return VRAM_OK;
         }
     }
-    return vr_fail(VRAM_ERR_INVALID, operation, "%d is no platform", (int)platform);
+    return vr_fail(VRAM_ERR_INVALID, "%d is no platform", (int)platform);
 }
 
 vram_status vram_visibility_of_platform(vram_platform platform, const char *kernel_text,
@@ -161,13 +161,13 @@ vram_visibility vr_visibility_here(const struct vram_device_info *info, const ch
 vram_status vram_visibility_detect(vram_device *handle, const char *kernel_text,
                                    vram_visibility *visibility,
                                    char reason[VRAM_VISIBILITY_REASON_MAX]) {
-    static const char operation[] = "vram_visibility_detect";
+    VR_CALL;
     char why[VRAM_VISIBILITY_REASON_MAX];
     void *entered;
     if (!visibility) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the visibility is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the visibility is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }

@@ -76,6 +76,7 @@ vram_status vr_events_to(vr_event_fn *take, void *user) {
         }
     }
     vr_mutex_unlock(&change_lock);
-    return status == VRAM_OK ? VRAM_OK
-                             : vr_fail(status, "vr_events_to", "somebody listens to pools already");
+    return status == VRAM_OK
+               ? VRAM_OK
+               : vr_fail_in(status, "vr_events_to", "somebody listens to pools already");
 }

@@ -5,6 +5,7 @@
 #include "track/leak.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "track/stack.h"
@@ -94,7 +95,7 @@ static void count_group(struct report *report, struct group *group) {
 
 static bool make_groups(struct report *report) {
     uint64_t groups = sort_refs(report);
-    report->groups = vr_mem_alloc(groups + 1, sizeof *report->groups, "vram_leaks_write");
+    report->groups = vr_mem_alloc(groups + 1, sizeof *report->groups, vr_operation());
     if (!report->groups) {
         return false;
     }
@@ -255,6 +256,7 @@ vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live
                             const struct vr_suppressions *but, const char *title,
                             vram_report_format format, struct vr_writer *writer,
                             struct vram_leak_summary *summary) {
+    VR_OPERATION("vram_leaks_write");
     struct report report = {.tracks = tracks,
                             .but = but,
                             .title = title,
@@ -267,8 +269,7 @@ vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live
         vr_track_totals_get(tracks->all[i], &totals);
         report.summary.lost_records += totals.lost;
     }
-    if (vr_live_gather(tracks, filter, &report.refs, &report.ref_count, "vram_leaks_write") &&
-        make_groups(&report)) {
+    if (vr_live_gather(tracks, filter, &report.refs, &report.ref_count) && make_groups(&report)) {
         status = !writer                      ? VRAM_OK
                  : format == VRAM_REPORT_JSON ? write_json(&report)
                                               : write_text(&report);

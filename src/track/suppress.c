@@ -4,6 +4,7 @@
  */
 #include "track/suppress.h"
 
+#include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os/os.h"
@@ -74,14 +75,13 @@ static bool is_suppression(const char *line, size_t bytes) {
     return bytes > strlen(KEY) && memcmp(line, KEY, strlen(KEY)) == 0;
 }
 
-vram_status vr_suppressions_read(const char *path, struct vr_suppressions *to,
-                                 const char *operation) {
+vram_status vr_suppressions_read(const char *path, struct vr_suppressions *to) {
     size_t bytes = 0, line_bytes;
     *to = (struct vr_suppressions){0};
     if (!*path) {
         return VRAM_OK;
     }
-    char *text = vr_mem_alloc(FILE_MOST + 1, 1, operation);
+    char *text = vr_mem_alloc(FILE_MOST + 1, 1, vr_operation());
     vram_status status =
         text ? vr_os_text_read(path, text, FILE_MOST, &bytes) : VRAM_ERR_HOST_MEMORY;
     if (status != VRAM_OK) {

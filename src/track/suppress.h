@@ -20,8 +20,7 @@ struct vr_suppressions {
 };
 
 /* "": nothing is left out. Not OK with the error set: the file cannot be read. */
-vram_status vr_suppressions_read(const char *path, struct vr_suppressions *to,
-                                 const char *operation);
+vram_status vr_suppressions_read(const char *path, struct vr_suppressions *to);
 void vr_suppressions_free(struct vr_suppressions *suppressions);
 
 /* Whether a line of them has a pattern that is in the text. NULL text: none has. */

@@ -158,7 +158,7 @@ static vram_status write_header(struct vr_trace_file *file) {
     if (vr_os_file_write(file->fd, 0, header, sizeof header) != VRAM_OK) {
         char why[sizeof((vram_error *)0)->text];
         vr_text_copy(why, sizeof why, vr_error_get()->text);
-        return vr_fail(VRAM_ERR_IO, "vram_trace_begin", "the trace cannot be written: %s", why);
+        return vr_fail(VRAM_ERR_IO, "the trace cannot be written: %s", why);
     }
     return VRAM_OK;
 }

@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-static const char operation[] = "trace";
-
 /* FNV-1a, with the kind in front; keys are short. */
 static uint64_t hash_of(uint8_t kind, const uint8_t *key, size_t bytes) {
     uint64_t hash = (UINT64_C(0xcbf29ce484222325) ^ kind) * UINT64_C(0x100000001b3);
@@ -44,6 +42,7 @@ uint32_t vr_trace_table_find(const struct vr_trace_table *table, uint8_t kind, c
 
 /* At most half of the slots are taken. */
 static bool make_place(struct vr_trace_table *table) {
+    VR_OPERATION("trace");
     if (table->count < table->capacity) {
         return true;
     }
@@ -51,9 +50,9 @@ static bool make_place(struct vr_trace_table *table) {
     if (capacity > VR_TRACE_ENTRIES_MAX) {
         return false;
     }
-    uint32_t *slots = vr_mem_alloc(capacity * 2, sizeof *slots, operation);
+    uint32_t *slots = vr_mem_alloc(capacity * 2, sizeof *slots, vr_operation());
     struct vr_trace_entry *entries =
-        slots ? vr_mem_resize(table->entries, capacity, sizeof *entries, operation) : NULL;
+        slots ? vr_mem_resize(table->entries, capacity, sizeof *entries, vr_operation()) : NULL;
     if (!entries) {
         vr_mem_free(slots);
         return false;
@@ -75,6 +74,7 @@ static bool make_place(struct vr_trace_table *table) {
 }
 
 static bool make_bytes(struct vr_trace_table *table, size_t bytes) {
+    VR_OPERATION("trace");
     if (bytes > VR_TRACE_BODIES_MAX - table->bytes_used) {
         return false;
     }
@@ -85,7 +85,7 @@ static bool make_bytes(struct vr_trace_table *table, size_t bytes) {
     if (capacity == table->bytes_capacity) {
         return true;
     }
-    uint8_t *grown = vr_mem_resize(table->bytes, capacity, 1, operation);
+    uint8_t *grown = vr_mem_resize(table->bytes, capacity, 1, vr_operation());
     if (!grown) {
         return false;
     }

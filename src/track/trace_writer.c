@@ -9,6 +9,7 @@
 #include "track/trace_writer.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/lock.h"
 #include "base/memory.h"
 #include "base/os/os.h"
@@ -30,8 +31,6 @@ _Static_assert(EVENT_MAX + (SPOKEN + VR_TRACE_FRAMES_MAX) * (VR_TRACE_TEXT_MAX +
                        VR_TRACE_FRAMES_MAX * NUMBER_MAX <
                    VR_TRACE_ROOM_MAX,
                "an event and all it speaks of fit in a fresh chunk");
-
-static const char operation[] = "vram_trace_begin";
 
 struct vr_trace_writer {
     uint64_t process; /* whose file it is; keeps (4) */
@@ -145,10 +144,11 @@ static void add_stack(struct vr_trace_writer *writer, uint32_t stack,
 
 /* Makes sure that a stack has its number, if it can have one. No lock held: keeps (3). */
 static void prepare_stack(struct vr_trace_writer *writer, uint32_t stack) {
+    VR_OPERATION("vram_trace_begin");
     vr_mutex_lock(&writer->lock);
     bool known = find_stack(writer, stack) || writer->file.stopped != VRAM_OK;
     vr_mutex_unlock(&writer->lock);
-    struct described *described = known ? NULL : vr_mem_alloc(1, sizeof *described, operation);
+    struct described *described = known ? NULL : vr_mem_alloc(1, sizeof *described, vr_operation());
     if (!described) {
         return;
     }
@@ -475,7 +475,8 @@ void vr_trace_writer_sums(struct vr_trace_writer *writer, struct vr_trace_sums *
 vram_status vr_trace_writer_open(const char *path, uint64_t ring_bytes,
                                  const struct vr_trace_stacks *stacks,
                                  struct vr_trace_writer **out) {
-    struct vr_trace_writer *writer = vr_mem_alloc(1, sizeof *writer, operation);
+    VR_OPERATION("vram_trace_begin");
+    struct vr_trace_writer *writer = vr_mem_alloc(1, sizeof *writer, vr_operation());
     if (!writer) {
         return VRAM_ERR_HOST_MEMORY;
     }

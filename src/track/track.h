@@ -90,7 +90,7 @@ struct vr_track_config {
 };
 
 /* NULL with the error set when memory is out. */
-struct vr_track *vr_track_make(const struct vr_track_config *config, const char *operation);
+struct vr_track *vr_track_make(const struct vr_track_config *config);
 /* Drops a reference: the maker's, or that of a list (tracks.h). The last one frees it. NULL is
    allowed. */
 void vr_track_free(struct vr_track *track);

@@ -35,7 +35,7 @@ static bool lengthen(struct vr_track *track) {
     }
     uint32_t room = track->chunk_room ? 2 * track->chunk_room : 8;
     struct vr_track_chunk **old = track->chunks;
-    struct vr_track_chunk **table = vr_mem_alloc(room, sizeof *table, "vram_alloc");
+    struct vr_track_chunk **table = vr_mem_alloc(room, sizeof *table, vr_operation());
     if (!table || !vr_track_enter(track)) {
         vr_mem_free(table);
         return false;
@@ -53,7 +53,7 @@ static bool lengthen(struct vr_track *track) {
 /* Another chunk of free records. Under `room`. */
 static bool grow(struct vr_track *track) {
     struct vr_track_chunk *chunk =
-        lengthen(track) ? vr_mem_alloc(1, sizeof *chunk, "vram_alloc") : NULL;
+        lengthen(track) ? vr_mem_alloc(1, sizeof *chunk, vr_operation()) : NULL;
     if (!chunk || !vr_track_enter(track)) {
         vr_mem_free(chunk);
         return false;
@@ -118,14 +118,15 @@ static bool take_slowly(struct vr_track *track, const struct vr_site_key *key, u
 /* A name that gets no memory is left out. Under `room`; the record is prepared. */
 static void attach(struct vr_track *track, uint32_t number, const struct vr_track_label *from) {
     size_t bytes = from->name ? strnlen(from->name, VR_TRACK_NAME - 1) : 0;
-    struct vr_label *label = vr_mem_alloc(1, sizeof *label + VR_TRACK_NAME, "vram_alloc");
+    struct vr_label *label = vr_mem_alloc(1, sizeof *label + VR_TRACK_NAME, vr_operation());
     if (label && bytes + 1 < VR_TRACK_NAME) { /* names are short as a rule */
-        struct vr_label *tight = vr_mem_resize(label, 1, sizeof *label + bytes + 1, "vram_alloc");
+        struct vr_label *tight = vr_mem_resize(label, 1, sizeof *label + bytes + 1, vr_operation());
         label = tight ? tight : label;
     }
     struct vr_track_chunk *chunk = track->chunks[(number - 1) / VR_TRACK_CHUNK];
-    struct vr_label **labels =
-        label && !chunk->labels ? vr_mem_alloc(VR_TRACK_CHUNK, sizeof *labels, "vram_alloc") : NULL;
+    struct vr_label **labels = label && !chunk->labels
+                                   ? vr_mem_alloc(VR_TRACK_CHUNK, sizeof *labels, vr_operation())
+                                   : NULL;
     if (!label || (!chunk->labels && !labels) || !vr_track_enter(track)) {
         vr_mem_free(label);
         vr_mem_free(labels);
@@ -171,8 +172,8 @@ void vr_track_drop(struct vr_track *track, uint32_t number) {
 
 /* -------------------------------------------------------------- making, end */
 
-struct vr_track *vr_track_make(const struct vr_track_config *config, const char *operation) {
-    struct vr_track *track = vr_mem_alloc(1, sizeof *track, operation);
+struct vr_track *vr_track_make(const struct vr_track_config *config) {
+    struct vr_track *track = vr_mem_alloc(1, sizeof *track, vr_operation());
     if (track) {
         vr_turns_start();
         track->config = *config;

@@ -4,17 +4,17 @@
  */
 #include "track/tracks.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "track/track_table.h"
 
 #include <string.h>
 
-bool vr_tracks_find(const struct vr_tracks_filter *filter, struct vr_tracks *tracks,
-                    const char *operation) {
+bool vr_tracks_find(const struct vr_tracks_filter *filter, struct vr_tracks *tracks) {
     *tracks = (struct vr_tracks){0};
     uint32_t room = vr_tracks_collect(filter, NULL, 0);
     for (;;) {
-        tracks->all = vr_mem_alloc(room ? room : 1, sizeof *tracks->all, operation);
+        tracks->all = vr_mem_alloc(room ? room : 1, sizeof *tracks->all, vr_operation());
         if (!tracks->all) {
             return false;
         }
@@ -54,13 +54,12 @@ bool vr_live_is(const struct vr_live_filter *filter, const struct vr_track_view 
 struct gathering {
     struct vr_live_ref *refs;
     uint64_t count, room;
-    const char *operation;
 };
 
 static bool put(struct gathering *to, uint32_t track, const struct vr_track_view *view) {
     if (to->count == to->room) {
         uint64_t room = to->room ? 2 * to->room : 256;
-        struct vr_live_ref *refs = vr_mem_resize(to->refs, room, sizeof *refs, to->operation);
+        struct vr_live_ref *refs = vr_mem_resize(to->refs, room, sizeof *refs, vr_operation());
         if (!refs) {
             return false;
         }
@@ -73,8 +72,8 @@ static bool put(struct gathering *to, uint32_t track, const struct vr_track_view
 }
 
 bool vr_live_gather(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
-                    struct vr_live_ref **refs, uint64_t *count, const char *operation) {
-    struct gathering to = {.operation = operation};
+                    struct vr_live_ref **refs, uint64_t *count) {
+    struct gathering to = {0};
     struct vr_track_view views[16];
     bool good = true;
     for (uint32_t i = 0; i < tracks->count && good; i++) {

@@ -20,8 +20,7 @@ struct vr_tracks {
 
 /* Only those of this process, not of the one it was forked from. False: no memory, with the error
    set. */
-bool vr_tracks_find(const struct vr_tracks_filter *filter, struct vr_tracks *tracks,
-                    const char *operation);
+bool vr_tracks_find(const struct vr_tracks_filter *filter, struct vr_tracks *tracks);
 void vr_tracks_let_go(struct vr_tracks *tracks);
 
 /* A block, to be looked up when its turn comes. */
@@ -43,7 +42,7 @@ bool vr_live_is(const struct vr_live_filter *filter, const struct vr_track_view 
 /* All blocks of the list that pass, in no order; NULL with *count 0 when there are none. False: no
    memory. */
 bool vr_live_gather(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
-                    struct vr_live_ref **refs, uint64_t *count, const char *operation);
+                    struct vr_live_ref **refs, uint64_t *count);
 
 /* The block of a ref, if it is still live. */
 bool vr_live_look(const struct vr_tracks *tracks, const struct vr_live_ref *ref,

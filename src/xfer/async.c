@@ -19,9 +19,8 @@ static vram_point point_of(const vram_async *async) {
 }
 
 /* A poll, or a wait when `timeout` says so, that leaves the record pinned: NULL without one. */
-static vram_status ask(const vram_async *async, const uint64_t *timeout, const char *operation,
-                       struct vr_async **record) {
-    vram_status status = vr_async_enter(async, operation, record);
+static vram_status ask(const vram_async *async, const uint64_t *timeout, struct vr_async **record) {
+    vram_status status = vr_async_enter(async, record);
     if (status != VRAM_OK) {
         return status;
     }
@@ -38,26 +37,28 @@ static void leave(struct vr_async *record) {
 }
 
 vram_status vram_async_poll(const vram_async *async) {
+    VR_CALL;
     struct vr_async *record;
-    vram_status status = ask(async, NULL, "vram_async_poll", &record);
+    vram_status status = ask(async, NULL, &record);
     leave(record);
     return status;
 }
 
 vram_status vram_async_wait(const vram_async *async, uint64_t timeout) {
+    VR_CALL;
     struct vr_async *record;
-    vram_status status = ask(async, &timeout, "vram_async_wait", &record);
+    vram_status status = ask(async, &timeout, &record);
     leave(record);
     return status;
 }
 
 /* What the handle is in; VRAM_OK unless it is no handle, or cannot be asked in this process. */
-static vram_status state_of(const vram_async *async, const char *operation,
-                            struct vram_error *error, vram_async_state *state) {
+static vram_status state_of(const vram_async *async, struct vram_error *error,
+                            vram_async_state *state) {
     struct vram_error kept;
     struct vr_async *record;
     vr_error_save(&kept);
-    vram_status status = ask(async, NULL, operation, &record);
+    vram_status status = ask(async, NULL, &record);
     *error = (struct vram_error){VRAM_OK, "", "", 0, ""};
     if (record) {
         vr_async_error(record, error);
@@ -73,20 +74,20 @@ static vram_status state_of(const vram_async *async, const char *operation,
 }
 
 bool vram_async_is_ready(const vram_async *async) {
+    VR_CALL;
     struct vram_error error;
     vram_async_state state;
-    return state_of(async, "vram_async_is_ready", &error, &state) == VRAM_OK &&
-           state != VRAM_ASYNC_PENDING;
+    return state_of(async, &error, &state) == VRAM_OK && state != VRAM_ASYNC_PENDING;
 }
 
 vram_status vram_async_state_get(const vram_async *async, vram_async_state *state) {
-    static const char operation[] = "vram_async_state_get";
+    VR_CALL;
     struct vram_error error;
     vram_async_state found;
     if (!state) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the state is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the state is NULL");
     }
-    vram_status status = state_of(async, operation, &error, &found);
+    vram_status status = state_of(async, &error, &found);
     if (status == VRAM_OK) {
         *state = found;
     }
@@ -94,13 +95,13 @@ vram_status vram_async_state_get(const vram_async *async, vram_async_state *stat
 }
 
 vram_status vram_async_error_get(const vram_async *async, vram_error *error) {
-    static const char operation[] = "vram_async_error_get";
+    VR_CALL;
     struct vram_error found;
     vram_async_state state;
     if (!error) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the error is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the error is NULL");
     }
-    vram_status status = state_of(async, operation, &found, &state);
+    vram_status status = state_of(async, &found, &state);
     if (status == VRAM_OK && state == VRAM_ASYNC_PENDING) {
         return VRAM_ERR_NOT_READY;
     }
@@ -111,12 +112,12 @@ vram_status vram_async_error_get(const vram_async *async, vram_error *error) {
 }
 
 vram_status vram_async_result_get(const vram_async *async, uint64_t *result) {
-    static const char operation[] = "vram_async_result_get";
+    VR_CALL;
     struct vr_async *record;
     if (!result) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the result is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the result is NULL");
     }
-    vram_status status = ask(async, NULL, operation, &record);
+    vram_status status = ask(async, NULL, &record);
     if (status == VRAM_OK) {
         *result = record ? vr_async_result(record) : async->word[VR_ASYNC_RESULT];
     }
@@ -126,14 +127,14 @@ vram_status vram_async_result_get(const vram_async *async, uint64_t *result) {
 
 /* Without a record, or with one that is over: the caller's thread makes the call. */
 vram_status vram_async_then(const vram_async *async, vram_async_fn *call, void *user) {
-    static const char operation[] = "vram_async_then";
+    VR_CALL;
     struct vr_async *record;
     struct vram_error kept;
     bool over = true;
     if (!call) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the callback is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the callback is NULL");
     }
-    vram_status status = vr_async_enter(async, operation, &record);
+    vram_status status = vr_async_enter(async, &record);
     if (status != VRAM_OK) {
         return status;
     }
@@ -147,7 +148,7 @@ vram_status vram_async_then(const vram_async *async, vram_async_fn *call, void *
             return added;
         }
     } else if (status != VRAM_OK) {
-        return vr_fail(VRAM_ERR_STALE, operation, "the handle was ended while it was pending");
+        return vr_fail(VRAM_ERR_STALE, "the handle was ended while it was pending");
     }
     if (over) {
         VR_UNCANCELLED;
@@ -158,8 +159,9 @@ vram_status vram_async_then(const vram_async *async, vram_async_fn *call, void *
 }
 
 vram_status vram_async_poll_all(vram_device *handle, uint64_t *pending) {
+    VR_CALL;
     void *device;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, "vram_async_poll_all", &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
         struct vram_error kept;
         vr_error_save(&kept);
@@ -173,11 +175,18 @@ vram_status vram_async_poll_all(vram_device *handle, uint64_t *pending) {
     return status;
 }
 
+/* A handle for work that the program calls by that name. */
+static vram_status of_value(struct vr_queue_object *queue, uint64_t value, const char *name,
+                            vram_async *async) {
+    VR_OPERATION(name);
+    return vr_async_of_value(queue, value, 0, async);
+}
+
 vram_status vr_async_of_point(vram_point point, const char *operation, vram_async *async) {
-    static const char self[] = "vram_async_of_point";
+    VR_OPERATION("vram_async_of_point");
     void *queue;
     if (!async) {
-        return vr_fail(VRAM_ERR_INVALID, self, "the place for the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the handle is NULL");
     }
     struct vram_error kept;
     vr_error_save(&kept);
@@ -190,14 +199,14 @@ vram_status vr_async_of_point(vram_point point, const char *operation, vram_asyn
         return status;
     }
     vr_error_restore(&kept); /* a driver that cannot be asked now is asked through the handle */
-    status = vr_enter(VR_KIND_QUEUE, point.queue, self, &queue);
+    status = vr_enter(VR_KIND_QUEUE, point.queue, &queue);
     if (status == VRAM_ERR_STALE) { /* ended since: its points have passed */
         vr_error_restore(&kept);
         *async = (vram_async){{(uint64_t)(uintptr_t)point.queue, point.value, 0, 0}};
         return VRAM_OK;
     }
     if (status == VRAM_OK) {
-        status = vr_async_of_value(queue, point.value, operation ? operation : "work", 0, async);
+        status = of_value(queue, point.value, operation ? operation : "work", async);
         vr_leave(queue);
     }
     return status;
@@ -208,13 +217,14 @@ vram_status vram_async_of_point(vram_point point, const char *operation, vram_as
 }
 
 vram_status vr_async_close(vram_async *async) {
+    VR_OPERATION("vram_async_end");
     struct vr_async *record;
     struct vram_error kept;
     if (!async) {
         return VRAM_OK;
     }
     vr_error_save(&kept);
-    vram_status status = vr_async_enter(async, "vram_async_end", &record);
+    vram_status status = vr_async_enter(async, &record);
     if (record) {
         vr_async_end(record);
         vr_async_leave(record);

@@ -143,8 +143,8 @@ static vram_status answer(struct vr_async *record) {
 vram_status vr_async_conclude(struct vr_async *record, vram_status status) {
     if (status == VRAM_OK && vr_handle_was(VR_KIND_QUEUE, record->point.queue) &&
         is_device_lost(record->flight)) {
-        status = vr_fail(VRAM_ERR_DEVICE_LOST, record->operation,
-                         "the device was lost before the work was known to have ended");
+        status = vr_fail_in(VRAM_ERR_DEVICE_LOST, record->operation,
+                            "the device was lost before the work was known to have ended");
     }
     if (status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST) {
         return status;
@@ -171,15 +171,15 @@ static void wait_for_producer(struct vr_async *record, uint64_t deadline) {
 }
 
 static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
-    static const char operation[] = "vram_async_wait";
+    VR_OPERATION("vram_async_wait");
     uint64_t deadline = vr_wait_deadline(record->flight->context, timeout);
     vram_status status;
     while ((status = vr_async_look(record)) == VRAM_ERR_NOT_READY) {
         if (vr_exiting()) {
-            return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the process is exiting");
+            return vr_fail(VRAM_ERR_SHUTDOWN, "the process is exiting");
         }
         if (vr_deadline_passed(deadline)) {
-            return vr_fail(VRAM_ERR_TIMEOUT, operation, "%s had not ended when the deadline passed",
+            return vr_fail(VRAM_ERR_TIMEOUT, "%s had not ended when the deadline passed",
                            record->operation);
         }
         uint64_t pace = vr_load(&record->pace, VR_RELAXED), left = vr_deadline_left(deadline);
@@ -212,15 +212,15 @@ vram_status vr_async_wait(struct vr_async *record, uint64_t timeout) {
 
 /* ---------------------------------------------------------------- beginning */
 
-vram_status vr_async_make(struct vr_flight *flight, const char *operation, uint64_t result,
-                          vram_point point, struct vr_async **made) {
-    struct vr_async *record = vr_mem_alloc(1, sizeof *record, operation);
+vram_status vr_async_make(struct vr_flight *flight, uint64_t result, vram_point point,
+                          struct vr_async **made) {
+    struct vr_async *record = vr_mem_alloc(1, sizeof *record, vr_operation());
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
     record->object.process = vr_os_process_generation();
     record->flight = flight;
-    record->operation = operation;
+    record->operation = vr_operation();
     record->point = point;
     record->last = &record->first;
     vr_store(&record->result, result, VR_RELAXED);
@@ -243,7 +243,7 @@ vram_status vr_async_make(struct vr_flight *flight, const char *operation, uint6
     if (closed) {
         retire(record);
         vr_leave(record);
-        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed");
+        return vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed");
     }
     *made = record;
     return VRAM_OK;
@@ -281,12 +281,11 @@ void vr_async_follow(struct vr_async *record, uint64_t queue, uint64_t value) {
 
 /* ------------------------------------------------------------------ async.c */
 
-vram_status vr_async_enter(const vram_async *async, const char *operation,
-                           struct vr_async **record) {
+vram_status vr_async_enter(const vram_async *async, struct vr_async **record) {
     void *handle, *entered;
     *record = NULL;
     if (!async) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the handle is NULL");
     }
     handle = (void *)(uintptr_t)async->word[VR_ASYNC_RECORD];
     if (!handle || vr_handle_was(VR_KIND_ASYNC, handle)) {
@@ -294,7 +293,7 @@ vram_status vr_async_enter(const vram_async *async, const char *operation,
     }
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vr_enter(VR_KIND_ASYNC, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_ASYNC, handle, &entered);
     if (status == VRAM_ERR_STALE) {
         vr_error_restore(&error);
         return VRAM_OK; /* it went between the two looks */
@@ -348,7 +347,7 @@ uint64_t vr_async_result(struct vr_async *record) {
 }
 
 vram_status vr_async_then(struct vr_async *record, vram_async_fn *call, void *user, bool *over) {
-    struct vr_callback *callback = vr_mem_alloc(1, sizeof *callback, "vram_async_then");
+    struct vr_callback *callback = vr_mem_alloc(1, sizeof *callback, vr_operation());
     if (!callback) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -365,7 +364,7 @@ vram_status vr_async_then(struct vr_async *record, vram_async_fn *call, void *us
     if (*over || ended) {
         vr_mem_free(callback);
     }
-    return ended ? vr_fail(VRAM_ERR_STALE, "vram_async_then", "the handle was ended") : VRAM_OK;
+    return ended ? vr_fail(VRAM_ERR_STALE, "the handle was ended") : VRAM_OK;
 }
 
 void vr_async_end(struct vr_async *record) {

@@ -30,11 +30,12 @@ struct vr_transfer_count;
 
 enum { VR_ASYNC_QUEUE = 0, VR_ASYNC_VALUE = 1, VR_ASYNC_RECORD = 2, VR_ASYNC_RESULT = 3 };
 
-/* Begins work on a device that the caller has pinned. `operation` has static storage; `result` is what
-   vram_async_result_get will tell, unless vr_async_finish_value says otherwise. VRAM_ERR_HOST_MEMORY,
-   VRAM_ERR_LIMIT, or VRAM_ERR_SHUTDOWN when the device is closing. */
-vram_status vr_async_begin(struct vr_device_object *device, const char *operation, uint64_t result,
-                           vram_async *async, struct vr_async **record);
+/* Begins work on a device that the caller has pinned, under the name of the operation that the
+   thread is inside. `result` is what vram_async_result_get will tell, unless vr_async_finish_value
+   says otherwise. VRAM_ERR_HOST_MEMORY, VRAM_ERR_LIMIT, or VRAM_ERR_SHUTDOWN when the device is
+   closing. */
+vram_status vr_async_begin(struct vr_device_object *device, uint64_t result, vram_async *async,
+                           struct vr_async **record);
 
 /* It is over. A failure takes its text from the calling thread's error record, when that is of this
    status. Runs callbacks. */
@@ -45,8 +46,8 @@ void vr_async_finish_value(struct vr_async *record, uint64_t result);
 void vr_async_follow(struct vr_async *record, uint64_t queue, uint64_t value);
 
 /* A handle for a number of a queue that the caller has pinned. */
-vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, const char *operation,
-                              uint64_t result, vram_async *async);
+vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, uint64_t result,
+                              vram_async *async);
 
 /* Has waits for the handle sleep `ns` between two looks in the place of spinning first. */
 void vr_async_pace(const vram_async *async, uint64_t ns);
@@ -56,8 +57,7 @@ void vr_async_count(const vram_async *async, struct vr_transfer_count *count);
 
 /* The pinned record of a handle, for async.c. VRAM_OK with *record NULL: nothing is behind it any more,
    and its point, if it has one, tells all. */
-vram_status vr_async_enter(const vram_async *async, const char *operation,
-                           struct vr_async **record);
+vram_status vr_async_enter(const vram_async *async, struct vr_async **record);
 void vr_async_leave(struct vr_async *record);
 /* VRAM_OK, VRAM_ERR_NOT_READY, or the failure, recorded. Runs callbacks. */
 vram_status vr_async_look(struct vr_async *record);

@@ -19,9 +19,16 @@ static void work_free(void *memory) {
     vr_mem_free(memory);
 }
 
+/* Under the name of the program's or another library's operation. */
+static vram_status record_begin(struct vr_device_object *device, const char *name,
+                                vram_async *async, struct vr_async **record) {
+    VR_OPERATION(name);
+    return vr_async_begin(device, 0, async, record);
+}
+
 static vram_status begin(struct vr_device_object *device, const char *name, vram_async *async,
-                         vram_async_work **out, const char *operation) {
-    struct vr_async_work *work = vr_mem_alloc(1, sizeof *work, operation);
+                         vram_async_work **out) {
+    struct vr_async_work *work = vr_mem_alloc(1, sizeof *work, vr_operation());
     if (!work) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -32,7 +39,7 @@ static vram_status begin(struct vr_device_object *device, const char *name, vram
         vr_mem_free(work);
         return status;
     }
-    status = vr_async_begin(device, name, 0, async, &work->record);
+    status = record_begin(device, name, async, &work->record);
     if (status != VRAM_OK) {
         uint64_t handle = work->object.handle;
         (void)vr_handle_retire(handle);
@@ -45,26 +52,26 @@ static vram_status begin(struct vr_device_object *device, const char *name, vram
 
 vram_status vram_async_begin(vram_device *handle, const char *name, vram_async *async,
                              vram_async_work **work) {
-    static const char operation[] = "vram_async_begin";
+    VR_CALL;
     void *device;
     if (!async || !work || !name) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s is NULL",
+        return vr_fail(VRAM_ERR_INVALID, "%s is NULL",
                        !name    ? "the operation"
                        : !async ? "the place for the handle"
                                 : "the place for the work");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
-        status = begin(device, name, async, work, operation);
+        status = begin(device, name, async, work);
         vr_leave(device);
     }
     return status;
 }
 
 vram_status vram_async_finish(vram_async_work *handle, vram_status result) {
-    static const char operation[] = "vram_async_finish";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_ASYNC_WORK, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_ASYNC_WORK, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -73,7 +80,7 @@ vram_status vram_async_finish(vram_async_work *handle, vram_status result) {
         vr_async_finish(work->record, result);
         vr_handle_unpin(work->object.handle);
     } else {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the work was finished already");
+        status = vr_fail(VRAM_ERR_STALE, "the work was finished already");
     }
     vr_leave(work);
     return status;

@@ -35,8 +35,6 @@
 
 enum { HEAD = 64 }; /* bytes before an ordinary block: see vr_device_free_later */
 
-static const char operation[] = "vram_transfer_copy";
-
 struct bridge {
     vram_queue *queue, *source;      /* the caller's, and the other device's own */
     struct vr_device_object *device; /* the caller's queue's */
@@ -121,7 +119,7 @@ static vram_status step_waiting(struct bridge *bridge, const struct vr_route *ro
 /* Keeps (4). */
 static vram_status run_waiting(struct bridge *bridge, const struct vr_route *route) {
     uint64_t piece = route->bytes < PIECE_BYTES ? route->bytes : PIECE_BYTES;
-    char *memory = vr_mem_alloc(1, piece + HEAD, operation);
+    char *memory = vr_mem_alloc(1, piece + HEAD, vr_operation());
     vram_queue *user = NULL;
     vram_status status =
         memory ? vr_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT) : VRAM_ERR_HOST_MEMORY;
@@ -143,10 +141,11 @@ static vram_status run_waiting(struct bridge *bridge, const struct vr_route *rou
 }
 
 vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_route *route) {
+    VR_OPERATION("vram_transfer_copy");
     struct vram_error kept;
     struct bridge bridge = {.queue = (vram_queue *)(uintptr_t)queue->object.handle,
                             .device = queue->device,
-                            .source = vr_flight_queue(route->source, operation)};
+                            .source = vr_flight_queue(route->source)};
     if (!bridge.source) {
         return vr_error_get()->status;
     }
@@ -154,7 +153,7 @@ vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_rout
     uint32_t caps = queue->base.device->info.caps | route->source->base.info.caps;
     bool near =
         queue->base.device->backend == route->source->base.backend && !(caps & VRAM_CAP_HANDLES);
-    bridge.pool = near ? vr_flight_pinned(queue->device, operation) : NULL;
+    bridge.pool = near ? vr_flight_pinned(queue->device) : NULL;
     if (!bridge.pool) {
         vr_error_restore(&kept);
         return run_waiting(&bridge, route);

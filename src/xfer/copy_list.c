@@ -81,17 +81,17 @@ static bool is_written(const struct piece *pieces, size_t count, uint64_t from, 
 }
 
 /* Keeps (1), of pieces in order. */
-static vram_status check_apart(const struct piece *pieces, size_t count, const char *operation) {
+static vram_status check_apart(const struct piece *pieces, size_t count) {
     for (size_t i = 1; i < count; i++) {
         if (vr_overlap(pieces[i - 1].to, pieces[i - 1].bytes, pieces[i].to, pieces[i].bytes)) {
-            return vr_fail(VRAM_ERR_INVALID, operation, "copies %u and %u write the same memory",
+            return vr_fail(VRAM_ERR_INVALID, "copies %u and %u write the same memory",
                            pieces[i - 1].index, pieces[i].index);
         }
     }
     for (size_t i = 0; i < count; i++) {
         if (is_written(pieces, count, pieces[i].from, pieces[i].bytes)) {
-            return vr_fail(VRAM_ERR_INVALID, operation,
-                           "copy %u reads memory that a copy of the list writes", pieces[i].index);
+            return vr_fail(VRAM_ERR_INVALID, "copy %u reads memory that a copy of the list writes",
+                           pieces[i].index);
         }
     }
     return VRAM_OK;
@@ -101,13 +101,13 @@ static vram_status check_apart(const struct piece *pieces, size_t count, const c
 static vram_status piece_of(struct vr_submission *submission, const vram_copy *copy, size_t index,
                             struct piece *piece) {
     struct vr_route route;
-    vram_status status = vr_route_find(submission->queue, copy, submission->operation, &route);
+    vram_status status = vr_route_find(submission->queue, copy, &route);
     if (status != VRAM_OK) {
-        return vr_fail(status, submission->operation, "copy %zu: %s", index, vr_error_get()->text);
+        return vr_fail(status, "copy %zu: %s", index, vr_error_get()->text);
     }
     vr_route_leave(&route); /* a peer's memory is looked up again when it is read */
     if (route.way == VR_WAY_BRIDGE) {
-        return vr_fail(VRAM_ERR_INVALID, submission->operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "copy %zu: 0x%llx is on a device that may not be read from here; "
                        "vram_device_peer_enable, or vram_transfer_copy",
                        index, (unsigned long long)copy->from);
@@ -165,11 +165,11 @@ static vram_status submit_one(struct vr_queue_object *queue, const struct piece 
 
 /* Keeps (3). False: no memory could be had, and nothing was done. */
 static bool submit_gathered(struct vr_queue_object *queue, const struct piece *pieces, size_t count,
-                            uint64_t bytes, const char *operation, vram_status *status) {
+                            uint64_t bytes, vram_status *status) {
     struct vram_error kept;
     vram_addr block = 0;
     vr_error_save(&kept);
-    vram_pool *pool = vr_flight_pinned(queue->device, operation);
+    vram_pool *pool = vr_flight_pinned(queue->device);
     if (!pool || vr_alloc(pool, bytes, NULL, &block) != VRAM_OK) {
         vr_error_restore(&kept);
         return false;
@@ -216,15 +216,14 @@ static void fill_rows(vram_addr block, uint64_t head, const struct piece *pieces
 
 /* Keeps (4). False: it could not be launched, and nothing was done. */
 static bool submit_scattered(struct vr_queue_object *queue, vram_kernel *kernel,
-                             const struct piece *pieces, size_t count, uint64_t bytes,
-                             const char *operation) {
+                             const struct piece *pieces, size_t count, uint64_t bytes) {
     vram_queue *handle = (vram_queue *)(uintptr_t)queue->object.handle;
     uint64_t head = (count * sizeof(struct vr_scatter_row) + 15) / 16 * 16;
     struct vram_error kept;
     vram_addr block = 0;
     bool done = false;
     vr_error_save(&kept);
-    vram_pool *pool = vr_flight_pinned(queue->device, operation);
+    vram_pool *pool = vr_flight_pinned(queue->device);
     if (pool && vr_alloc(pool, head + bytes, NULL, &block) == VRAM_OK) {
         fill_rows(block, head, pieces, count);
         done = vr_scatter_launch(handle, kernel, block, (uint32_t)count) == VRAM_OK;
@@ -242,8 +241,7 @@ static size_t try_scattered(struct vr_submission *submission, vram_kernel **kern
     if (length < SCATTER_LEAST) {
         return 0;
     }
-    if (!submit_scattered(submission->queue, *kernel, pieces, length, bytes,
-                          submission->operation)) {
+    if (!submit_scattered(submission->queue, *kernel, pieces, length, bytes)) {
         *kernel = NULL;
         return 0;
     }
@@ -257,8 +255,7 @@ static vram_status submit_all(struct vr_submission *submission, struct piece *pi
     bool gather = queue->base.device->pinned != NULL;
     vram_status status = VRAM_OK;
     count = join(pieces, count);
-    vram_kernel *kernel =
-        count >= SCATTER_LEAST ? vr_scatter_kernel(queue->device, submission->operation) : NULL;
+    vram_kernel *kernel = count >= SCATTER_LEAST ? vr_scatter_kernel(queue->device) : NULL;
     for (size_t i = 0, length; i < count && status == VRAM_OK; i += length) {
         uint64_t bytes;
         length = gather ? run_length(pieces + i, count - i, &bytes) : 0;
@@ -270,8 +267,7 @@ static vram_status submit_all(struct vr_submission *submission, struct piece *pi
                 continue;
             }
         }
-        if (length < 2 || !(gather = submit_gathered(queue, pieces + i, length, bytes,
-                                                     submission->operation, &status))) {
+        if (length < 2 || !(gather = submit_gathered(queue, pieces + i, length, bytes, &status))) {
             length = 1;
             status = submit_one(queue, &pieces[i]);
         }
@@ -310,36 +306,36 @@ static vram_status list_check(struct vr_submission *submission, const vram_copy 
         if (status == VRAM_OK && submission->strategy != VRAM_TRANSFER_DIRECT) {
             ++*used;
             if (!vr_add(*bytes, copies[i].bytes, bytes)) {
-                status = vr_fail(VRAM_ERR_OVERFLOW, submission->operation,
-                                 "the bytes of the list do not fit into 64 bits");
+                status =
+                    vr_fail(VRAM_ERR_OVERFLOW, "the bytes of the list do not fit into 64 bits");
             }
         }
     }
     if (status == VRAM_OK) {
         sort(pieces, *used);
-        status = check_apart(pieces, *used, submission->operation);
+        status = check_apart(pieces, *used);
     }
     return status;
 }
 
 vram_status vram_transfer_batch(vram_queue *queue, const vram_copy *copies, size_t count,
                                 const vram_transfer_options *options, vram_async *async) {
-    static const char operation[] = "vram_transfer_batch";
+    VR_CALL;
     struct vr_submission submission;
     struct piece *pieces = NULL;
     size_t used = 0;
     uint64_t bytes = 0;
     if (count && !copies) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the list is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the list is NULL");
     }
     if (count > UINT32_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "a list has at most 2^32 - 1 copies");
+        return vr_fail(VRAM_ERR_INVALID, "a list has at most 2^32 - 1 copies");
     }
-    vram_status status = vr_submission_begin(queue, options, operation, &submission);
+    vram_status status = vr_submission_begin(queue, options, &submission);
     if (status != VRAM_OK) {
         return status;
     }
-    if (count && !(pieces = vr_mem_alloc(count, sizeof *pieces, operation))) {
+    if (count && !(pieces = vr_mem_alloc(count, sizeof *pieces, vr_operation()))) {
         status = VRAM_ERR_HOST_MEMORY;
     }
     if (status == VRAM_OK) {
@@ -376,17 +372,15 @@ static vram_status rectangle_find(struct vr_submission *submission, const vram_c
                                   struct vr_route *route) {
     uint64_t to_bytes, from_bytes;
     if (copy->to_pitch < copy->row_bytes || copy->from_pitch < copy->row_bytes) {
-        return vr_fail(VRAM_ERR_INVALID, submission->operation,
-                       "a pitch is less than the %llu bytes of a row",
+        return vr_fail(VRAM_ERR_INVALID, "a pitch is less than the %llu bytes of a row",
                        (unsigned long long)copy->row_bytes);
     }
     if (!extent(copy->rows, copy->to_pitch, copy->row_bytes, &to_bytes) ||
         !extent(copy->rows, copy->from_pitch, copy->row_bytes, &from_bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, submission->operation,
-                       "the rectangle does not fit into 64 bits");
+        return vr_fail(VRAM_ERR_OVERFLOW, "the rectangle does not fit into 64 bits");
     }
-    vram_status status = vr_route_find_extents(submission->queue, &copy->first, to_bytes,
-                                               from_bytes, submission->operation, route);
+    vram_status status =
+        vr_route_find_extents(submission->queue, &copy->first, to_bytes, from_bytes, route);
     if (status == VRAM_OK && route->overlap && !route->same) {
         uint64_t apart =
             route->to > route->from ? route->to - route->from : route->from - route->to;
@@ -399,7 +393,7 @@ static vram_status rectangle_find(struct vr_submission *submission, const vram_c
 static vram_status submit_rows(struct vr_submission *submission, const vram_copy_2d *copy,
                                const struct vr_route *route) {
     size_t room = copy->rows < ROWS_AT_ONCE ? (size_t)copy->rows : ROWS_AT_ONCE;
-    struct piece *pieces = vr_mem_alloc(room, sizeof *pieces, submission->operation);
+    struct piece *pieces = vr_mem_alloc(room, sizeof *pieces, vr_operation());
     vram_status status = pieces ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     for (uint64_t row = 0; row < copy->rows && status == VRAM_OK;) {
         size_t count = 0;
@@ -421,8 +415,7 @@ static vram_status submit_rows(struct vr_submission *submission, const vram_copy
 static bool is_gathered(struct vr_submission *submission, const vram_copy_2d *copy,
                         const struct vr_route *route) {
     return (route->way != VR_WAY_DOWNLOAD || route->pinned) && copy->row_bytes <= GATHER_PIECE &&
-           copy->rows >= SCATTER_LEAST &&
-           vr_scatter_kernel(submission->queue->device, submission->operation);
+           copy->rows >= SCATTER_LEAST && vr_scatter_kernel(submission->queue->device);
 }
 
 /* Keeps (6). VRAM_ERR_UNSUPPORTED, without a record: the rows are to go one by one, and nothing was done. */
@@ -462,9 +455,9 @@ static vram_status rectangle(struct vr_submission *submission, const vram_copy_2
         route.bytes = copy->rows * copy->row_bytes;
         status = vr_submission_add(submission, &route, result);
     } else if (route.overlap) {
-        status = vr_fail(VRAM_ERR_INVALID, submission->operation, "the two rectangles overlap");
+        status = vr_fail(VRAM_ERR_INVALID, "the two rectangles overlap");
     } else if (route.way == VR_WAY_BRIDGE) {
-        status = vr_fail(VRAM_ERR_INVALID, submission->operation,
+        status = vr_fail(VRAM_ERR_INVALID,
                          "0x%llx is on a device that may not be read from here; "
                          "vram_device_peer_enable comes first",
                          (unsigned long long)route.from);
@@ -482,16 +475,16 @@ static vram_status rectangle(struct vr_submission *submission, const vram_copy_2
 
 vram_status vram_transfer_2d(vram_queue *queue, const vram_copy_2d *copy,
                              const vram_transfer_options *options, vram_async *async) {
-    static const char operation[] = "vram_transfer_2d";
+    VR_CALL;
     struct vr_submission submission;
     uint64_t result = 0;
     if (!copy) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the rectangle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the rectangle is NULL");
     }
     vram_copy_2d taken = *copy;
     taken.to_pitch = taken.to_pitch ? taken.to_pitch : taken.row_bytes;
     taken.from_pitch = taken.from_pitch ? taken.from_pitch : taken.row_bytes;
-    vram_status status = vr_submission_begin(queue, options, operation, &submission);
+    vram_status status = vr_submission_begin(queue, options, &submission);
     if (status != VRAM_OK) {
         return status;
     }

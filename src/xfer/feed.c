@@ -15,9 +15,9 @@
 
 #include <string.h>
 
-vram_status vr_feed_enter(vram_feed *handle, const char *operation, struct vr_feed **feed) {
+vram_status vr_feed_enter(vram_feed *handle, struct vr_feed **feed) {
     void *entered;
-    vram_status status = vr_enter(VR_KIND_FEED, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_FEED, handle, &entered);
     if (status == VRAM_OK) {
         *feed = entered;
     }
@@ -104,10 +104,9 @@ void vr_feed_recount(struct vr_feed *feed, const struct vr_frame_slot *was,
 
 /* Opens a claimed slot for the program. */
 static vram_status open_block(struct vr_feed *feed, struct vr_feed_slot *slot, uint64_t bytes,
-                              const char *operation, vram_feed_block *block) {
+                              vram_feed_block *block) {
     struct vr_frame_slot was = slot->memory;
-    vram_status status =
-        vr_slot_reserve_host(&slot->memory, vr_feed_device(feed), bytes, operation);
+    vram_status status = vr_slot_reserve_host(&slot->memory, vr_feed_device(feed), bytes);
     vr_feed_recount(feed, &was, &slot->memory);
     if (status != VRAM_OK) {
         vr_feed_set_state(feed, slot, VR_FEED_IDLE);
@@ -127,7 +126,7 @@ static vram_status open_block(struct vr_feed *feed, struct vr_feed_slot *slot, u
 }
 
 /* Waits for a slot, in slices: another thread may give one back meanwhile. */
-static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline, const char *operation,
+static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline,
                                  struct vr_feed_slot **slot) {
     enum { SLICE_NS = 1000000, SLEEP_NS = 20000 };
     struct vram_error before;
@@ -142,14 +141,14 @@ static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline, const 
                                 vr_clock_now() - began);
         }
         if (status == VRAM_ERR_BUSY) {
-            return vr_fail(VRAM_ERR_BUSY, operation, "all %u slots are being filled", feed->count);
+            return vr_fail(VRAM_ERR_BUSY, "all %u slots are being filled", feed->count);
         }
         if (status != VRAM_ERR_NOT_READY) {
             return status;
         }
         uint64_t left = vr_deadline_left(deadline);
         if (left == 0) {
-            return vr_fail(VRAM_ERR_TIMEOUT, operation, "all slots are on their way");
+            return vr_fail(VRAM_ERR_TIMEOUT, "all slots are on their way");
         }
         vr_mutex_lock(&feed->lock);
         feed->stats.stalls += !stalled;
@@ -169,27 +168,26 @@ static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline, const 
 
 vram_status vram_feed_begin(vram_feed *handle, uint64_t bytes, uint64_t timeout,
                             vram_feed_block *block) {
-    static const char operation[] = "vram_feed_begin";
+    VR_CALL;
     struct vr_feed_slot *slot = NULL;
     struct vr_feed *feed = NULL;
     if (!block || bytes == 0) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there is no place for the block, or 0 bytes");
+        return vr_fail(VRAM_ERR_INVALID, "there is no place for the block, or 0 bytes");
     }
-    vram_status status = vr_feed_enter(handle, operation, &feed);
+    vram_status status = vr_feed_enter(handle, &feed);
     if (status != VRAM_OK) {
         return status;
     }
     uint64_t deadline = vr_wait_deadline(feed->device->context, timeout);
-    status = wait_for_slot(feed, deadline, operation, &slot);
+    status = wait_for_slot(feed, deadline, &slot);
     if (status == VRAM_OK) {
-        status = open_block(feed, slot, bytes, operation, block);
+        status = open_block(feed, slot, bytes, block);
     }
     vr_leave(feed);
     return status;
 }
 
-vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, const char *operation,
-                               struct vr_feed_slot **found) {
+vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, struct vr_feed_slot **found) {
     *found = NULL;
     vr_mutex_lock(&feed->lock);
     for (uint32_t i = 0; i < feed->count && !*found; i++) {
@@ -201,19 +199,19 @@ vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, const char
     }
     vr_mutex_unlock(&feed->lock);
     return *found ? VRAM_OK
-                  : vr_fail(VRAM_ERR_INVALID, operation, "block %llu is not being filled",
+                  : vr_fail(VRAM_ERR_INVALID, "block %llu is not being filled",
                             (unsigned long long)number);
 }
 
 vram_status vr_feed_release(vram_feed *handle, uint64_t number) {
-    static const char operation[] = "vram_feed_release";
+    VR_OPERATION("vram_feed_release");
     struct vr_feed *feed = NULL;
     struct vr_feed_slot *slot = NULL;
-    vram_status status = vr_feed_enter(handle, operation, &feed);
+    vram_status status = vr_feed_enter(handle, &feed);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_feed_claim_open(feed, number, operation, &slot);
+    status = vr_feed_claim_open(feed, number, &slot);
     if (status == VRAM_OK) {
         bool quiet = !slot->memory.pending[VR_SLOT_TRANSFER].queue &&
                      !slot->memory.pending[VR_SLOT_TRANSFER].point.queue;
@@ -228,16 +226,16 @@ vram_status vram_feed_release(vram_feed *handle, uint64_t number) {
 }
 
 vram_status vram_feed_stats_get(vram_feed *handle, vram_feed_stats *stats) {
-    static const char operation[] = "vram_feed_stats_get";
+    VR_CALL;
     struct vr_feed *feed = NULL;
-    vram_status status = vr_feed_enter(handle, operation, &feed);
+    vram_status status = vr_feed_enter(handle, &feed);
     if (status != VRAM_OK) {
         return status;
     }
     vr_mutex_lock(&feed->lock);
     struct vram_feed_stats found = feed->stats;
     vr_mutex_unlock(&feed->lock);
-    status = vr_info_give(stats, &found, sizeof found, sizeof found, operation);
+    status = vr_info_give(stats, &found, sizeof found, sizeof found);
     vr_leave(feed);
     return status;
 }
@@ -248,7 +246,7 @@ vram_status vram_feed_stats_get(vram_feed *handle, vram_feed_stats *stats) {
    when a transfer goes on: its memory stays until the device is closed. A second call finds
    nothing. */
 static vram_status empty(struct vr_feed *feed) {
-    static const char operation[] = "vram_feed_destroy";
+    VR_OPERATION("vram_feed_destroy");
     bool over = true, waits = !vr_load(&feed->closing, VR_ACQUIRE);
     uint64_t deadline = vr_deadline_in(waits ? feed->device->context->wait_ns : 0);
     struct vr_queue_object *queue =
@@ -256,7 +254,7 @@ static vram_status empty(struct vr_feed *feed) {
     struct vram_error error;
     vr_error_save(&error);
     if (queue) { /* first: it ends when its work has, whether or not that could be marked */
-        vram_status status = vr_queue_destroy_by(queue, deadline, operation);
+        vram_status status = vr_queue_destroy_by(queue, deadline);
         over = status == VRAM_OK || status == VRAM_ERR_STALE; /* the device ends it: slots tell */
         vr_leave(queue);
     }
@@ -269,7 +267,7 @@ static vram_status empty(struct vr_feed *feed) {
     }
     vr_error_restore(&error);
     return over ? VRAM_OK
-                : vr_fail(VRAM_ERR_TIMEOUT, operation,
+                : vr_fail(VRAM_ERR_TIMEOUT,
                           "a transfer of the feed is unfinished; its memory is kept until the "
                           "device is closed");
 }
@@ -312,7 +310,8 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
 }
 
 vram_status vr_feed_destroy(vram_feed *handle) {
-    return vr_object_destroy(VR_KIND_FEED, handle, "vram_feed_destroy", feed_end, NULL);
+    VR_OPERATION("vram_feed_destroy");
+    return vr_object_destroy(VR_KIND_FEED, handle, feed_end, NULL);
 }
 
 vram_status vram_feed_destroy(vram_feed *handle) {
@@ -321,15 +320,14 @@ vram_status vram_feed_destroy(vram_feed *handle) {
 
 /* -------------------------------------------------------------------- creating */
 
-static vram_status furnish(struct vr_feed *feed, const struct vram_feed_options *options,
-                           const char *operation) {
+static vram_status furnish(struct vr_feed *feed, const struct vram_feed_options *options) {
     struct vram_queue_options queue = {.size = sizeof queue, .priority = options->priority};
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vr_queue_make(vr_feed_device(feed), &queue, &feed->transfer);
     for (uint32_t i = 0; i < feed->count && options->bytes && status == VRAM_OK; i++) {
         struct vr_frame_slot *slot = &feed->slots[i].memory;
-        status = vr_slot_reserve_host(slot, vr_feed_device(feed), options->bytes, operation);
+        status = vr_slot_reserve_host(slot, vr_feed_device(feed), options->bytes);
         if (status == VRAM_OK && feed->mode == VRAM_FEED_STAGED) {
             status = vr_slot_reserve_shadow(slot, vr_feed_device(feed), options->bytes);
             if (vr_status_is_exhausted(status)) {
@@ -344,9 +342,9 @@ static vram_status furnish(struct vr_feed *feed, const struct vram_feed_options 
 
 /* `device` is entered. */
 static vram_status create(struct vr_device_object *device, const struct vram_feed_options *options,
-                          const char *operation, vram_feed **out) {
+                          vram_feed **out) {
     struct vr_feed *feed =
-        vr_mem_alloc(1, sizeof *feed + options->slots * sizeof feed->slots[0], operation);
+        vr_mem_alloc(1, sizeof *feed + options->slots * sizeof feed->slots[0], vr_operation());
     if (!feed) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -359,7 +357,7 @@ static vram_status create(struct vr_device_object *device, const struct vram_fee
     feed->mode = options->mode;
     feed->count = options->slots;
     vr_handle_ref(device->object.handle);
-    vram_status status = furnish(feed, options, operation);
+    vram_status status = furnish(feed, options);
     if (status == VRAM_OK) {
         status = vr_handle_publish(VR_KIND_FEED, feed, feed_free, &feed->object.handle);
     }
@@ -368,7 +366,7 @@ static vram_status create(struct vr_device_object *device, const struct vram_fee
         return status;
     }
     uint64_t handle = feed->watcher.handle = feed->object.handle;
-    status = vr_device_list_watcher(device, &feed->watcher, operation);
+    status = vr_device_list_watcher(device, &feed->watcher);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);
@@ -380,25 +378,25 @@ static vram_status create(struct vr_device_object *device, const struct vram_fee
 
 vram_status vram_feed_create(vram_device *handle, const vram_feed_options *options,
                              vram_feed **feed) {
-    static const char operation[] = "vram_feed_create";
+    VR_CALL;
     struct vram_feed_options taken;
     void *device;
     if (!feed) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the feed is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the feed is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_options_take(&taken, sizeof taken, options, operation);
+    status = vr_options_take(&taken, sizeof taken, options);
     taken.slots = taken.slots ? taken.slots : 2;
     if (status == VRAM_OK && (taken.slots < 2 || taken.slots > VRAM_FEED_SLOTS_MAX ||
                               (unsigned)taken.mode > VRAM_FEED_DIRECT)) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "a feed has 2 to %d slots, and a mode",
-                         VRAM_FEED_SLOTS_MAX);
+        status =
+            vr_fail(VRAM_ERR_INVALID, "a feed has 2 to %d slots, and a mode", VRAM_FEED_SLOTS_MAX);
     }
     if (status == VRAM_OK) {
-        status = create(device, &taken, operation, feed);
+        status = create(device, &taken, feed);
     }
     vr_leave(device);
     return status;

@@ -51,7 +51,7 @@ struct vr_feed {
     struct vr_feed_slot slots[];
 };
 
-vram_status vr_feed_enter(vram_feed *handle, const char *operation, struct vr_feed **feed);
+vram_status vr_feed_enter(vram_feed *handle, struct vr_feed **feed);
 
 static inline vram_device *vr_feed_device(const struct vr_feed *feed) {
     return (vram_device *)(uintptr_t)feed->device->object.handle;
@@ -60,8 +60,7 @@ static inline vram_device *vr_feed_device(const struct vr_feed *feed) {
 void vr_feed_set_state(struct vr_feed *feed, struct vr_feed_slot *slot, enum vr_feed_state state);
 
 /* Claims the block that the program fills. */
-vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, const char *operation,
-                               struct vr_feed_slot **found);
+vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, struct vr_feed_slot **found);
 
 /* Updates the statistics after the memory of a slot has changed from `was`. */
 void vr_feed_recount(struct vr_feed *feed, const struct vr_frame_slot *was,

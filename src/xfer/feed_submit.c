@@ -145,29 +145,28 @@ static vram_status deliver(struct delivery *delivery) {
 }
 
 /* Checks that queue and place belong to this device and that the bytes fit. */
-static vram_status check(const struct delivery *delivery, const struct vr_queue_object *consumer,
-                         const char *operation) {
+static vram_status check(const struct delivery *delivery, const struct vr_queue_object *consumer) {
     vram_status status = VRAM_OK;
     if (consumer->device != delivery->feed->device) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the queue belongs to another device");
+        status = vr_fail(VRAM_ERR_INVALID, "the queue belongs to another device");
     } else if (delivery->bytes == 0 || delivery->bytes > delivery->slot->bytes) {
         status =
-            vr_fail(VRAM_ERR_INVALID, operation, "the block has %llu bytes, not %llu",
+            vr_fail(VRAM_ERR_INVALID, "the block has %llu bytes, not %llu",
                     (unsigned long long)delivery->slot->bytes, (unsigned long long)delivery->bytes);
     } else {
-        status = vr_span_check(delivery->feed->device, delivery->to, delivery->bytes, operation);
+        status = vr_span_check(delivery->feed->device, delivery->to, delivery->bytes);
     }
     return status;
 }
 
 /* Keeps (4). A slot that is not FLYING afterwards is OPEN again. */
-static vram_status submit(struct delivery *delivery, const char *operation) {
+static vram_status submit(struct delivery *delivery) {
     void *consumer, *transfer;
-    vram_status status = vr_submit_enter(delivery->consumer, operation, &consumer);
+    vram_status status = vr_submit_enter(delivery->consumer, &consumer);
     if (status == VRAM_OK) {
-        status = check(delivery, consumer, operation);
+        status = check(delivery, consumer);
         if (status == VRAM_OK) {
-            status = vr_submit_enter(delivery->feed->transfer, operation, &transfer);
+            status = vr_submit_enter(delivery->feed->transfer, &transfer);
         }
         if (status == VRAM_OK) {
             status = deliver(delivery);
@@ -183,15 +182,15 @@ static vram_status submit(struct delivery *delivery, const char *operation) {
 
 vram_status vram_feed_submit(vram_feed *handle, vram_queue *consumer, vram_addr to, uint64_t number,
                              uint64_t bytes, vram_async *async) {
-    static const char operation[] = "vram_feed_submit";
+    VR_CALL;
     struct delivery delivery = {.consumer = consumer, .to = to, .bytes = bytes};
-    vram_status status = vr_feed_enter(handle, operation, &delivery.feed);
+    vram_status status = vr_feed_enter(handle, &delivery.feed);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_feed_claim_open(delivery.feed, number, operation, &delivery.slot);
+    status = vr_feed_claim_open(delivery.feed, number, &delivery.slot);
     if (status == VRAM_OK) {
-        status = submit(&delivery, operation);
+        status = submit(&delivery);
         status = status == VRAM_OK && async ? give_handle(&delivery, async) : status;
     }
     vr_leave(delivery.feed);

@@ -93,8 +93,8 @@ static void settle_left(struct vr_flight *flight) {
     for (struct vr_async *record; (record = first_of(flight, &flight->pending, 0, true));) {
         (void)vr_async_look(record);
         if (vr_load(&record->state, VR_ACQUIRE) == VR_ASYNC_FOLLOWING) {
-            vr_fail(VRAM_ERR_SHUTDOWN, record->operation,
-                    "the device was closed before the work had ended");
+            vr_fail_in(VRAM_ERR_SHUTDOWN, record->operation,
+                       "the device was closed before the work had ended");
             vr_async_settle(record, VRAM_ERR_SHUTDOWN, vr_error_get());
         }
         vr_leave(record);
@@ -131,8 +131,8 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     return false;
 }
 
-static struct vr_flight *flight_make(struct vr_device_object *device, const char *operation) {
-    struct vr_flight *flight = vr_mem_alloc(1, sizeof *flight, operation);
+static struct vr_flight *flight_make(struct vr_device_object *device) {
+    struct vr_flight *flight = vr_mem_alloc(1, sizeof *flight, vr_operation());
     if (!flight) {
         return NULL;
     }
@@ -155,12 +155,12 @@ static struct vr_flight *flight_make(struct vr_device_object *device, const char
 
 /* Lists a flight that was published, unless another thread's came first. The device may close
    meanwhile. */
-static vram_status flight_list(struct vr_flight *flight, const char *operation) {
+static vram_status flight_list(struct vr_flight *flight) {
     struct vr_device_object *device = flight->device;
     uint64_t handle = flight->object.handle, none = 0;
     vr_handle_ref(handle);
     vr_handle_ref(device->object.handle);
-    vram_status status = vr_device_list_watcher(device, &flight->watcher, operation);
+    vram_status status = vr_device_list_watcher(device, &flight->watcher);
     if (status != VRAM_OK || !vr_cas(&device->flight, &none, handle, VR_ACQ_REL)) {
         vr_mutex_lock(&device->lock);
         vr_link_remove(&flight->watcher.link);
@@ -177,10 +177,10 @@ static vram_status flight_list(struct vr_flight *flight, const char *operation) 
     return status;
 }
 
-struct vr_flight *vr_flight_enter(struct vr_device_object *device, const char *operation) {
+struct vr_flight *vr_flight_enter(struct vr_device_object *device) {
     uint64_t handle = vr_load(&device->flight, VR_ACQUIRE);
     if (!handle) {
-        struct vr_flight *made = flight_make(device, operation);
+        struct vr_flight *made = flight_make(device);
         if (!made) {
             return NULL;
         }
@@ -189,14 +189,14 @@ struct vr_flight *vr_flight_enter(struct vr_device_object *device, const char *o
             return NULL;
         }
         made->watcher.handle = made->object.handle;
-        if (flight_list(made, operation) != VRAM_OK) {
+        if (flight_list(made) != VRAM_OK) {
             return NULL;
         }
         handle = vr_load(&device->flight, VR_ACQUIRE);
     }
     struct vr_flight *flight = vr_handle_pin(VR_KIND_FLIGHT, (void *)(uintptr_t)handle);
     if (!flight) {
-        vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed");
+        vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed");
     }
     return flight;
 }
@@ -232,11 +232,11 @@ static void glance(struct vr_flight *flight) {
     vr_leave(record);
 }
 
-static vram_status begin(struct vr_device_object *device, const char *operation, uint64_t result,
-                         vram_point point, vram_async *async, struct vr_async **record) {
+static vram_status begin(struct vr_device_object *device, uint64_t result, vram_point point,
+                         vram_async *async, struct vr_async **record) {
     struct vram_error kept;
     struct vr_async *made = NULL;
-    struct vr_flight *flight = vr_flight_enter(device, operation);
+    struct vr_flight *flight = vr_flight_enter(device);
     if (!flight) {
         return vr_error_get()->status;
     }
@@ -245,7 +245,7 @@ static vram_status begin(struct vr_device_object *device, const char *operation,
         glance(flight);
     }
     vr_error_restore(&kept);
-    vram_status status = vr_async_make(flight, operation, result, point, &made);
+    vram_status status = vr_async_make(flight, result, point, &made);
     vr_leave(flight);
     if (status == VRAM_OK) {
         *async = (vram_async){
@@ -255,20 +255,20 @@ static vram_status begin(struct vr_device_object *device, const char *operation,
     return status;
 }
 
-vram_status vr_async_begin(struct vr_device_object *device, const char *operation, uint64_t result,
-                           vram_async *async, struct vr_async **record) {
-    return begin(device, operation, result, (vram_point){0}, async, record);
+vram_status vr_async_begin(struct vr_device_object *device, uint64_t result, vram_async *async,
+                           struct vr_async **record) {
+    return begin(device, result, (vram_point){0}, async, record);
 }
 
-vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, const char *operation,
-                              uint64_t result, vram_async *async) {
+vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, uint64_t result,
+                              vram_async *async) {
     vram_point point = {(vram_queue *)(uintptr_t)queue->object.handle, value};
     struct vr_async *record = NULL;
     if (vr_queue_passed(queue, value)) {
         *async = (vram_async){{queue->object.handle, value, 0, result}};
         return VRAM_OK;
     }
-    vram_status status = begin(queue->device, operation, result, point, async, &record);
+    vram_status status = begin(queue->device, result, point, async, &record);
     if (status == VRAM_OK) {
         vr_leave(record);
     }
@@ -311,8 +311,8 @@ uint64_t vr_async_look_all(struct vr_device_object *device) {
 
 /* ------------------------------------------------- what transfers need besides */
 
-vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operation) {
-    struct vr_flight *flight = vr_flight_enter(device, operation);
+vram_queue *vr_flight_queue(struct vr_device_object *device) {
+    struct vr_flight *flight = vr_flight_enter(device);
     vram_queue *made = NULL;
     if (!flight) {
         return NULL;
@@ -339,9 +339,9 @@ void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue) {
     vr_error_restore(&kept);
 }
 
-vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operation) {
+vram_pool *vr_flight_pinned(struct vr_device_object *device) {
     vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_PINNED};
-    struct vr_flight *flight = vr_flight_enter(device, operation);
+    struct vr_flight *flight = vr_flight_enter(device);
     vram_pool *made = NULL;
     if (!flight) {
         return NULL;

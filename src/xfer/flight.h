@@ -77,20 +77,20 @@ struct vr_async {
 };
 
 /* The device's flight, pinned; made if there is none. NULL with the error set; flight.c. */
-struct vr_flight *vr_flight_enter(struct vr_device_object *device, const char *operation);
+struct vr_flight *vr_flight_enter(struct vr_device_object *device);
 
 /* A queue of the device for the library's own work, and a pool of page-locked memory. Made when
    they are first asked for, and the device's children. NULL with the error set; flight.c. */
-vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operation);
-vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operation);
+vram_queue *vr_flight_queue(struct vr_device_object *device);
+vram_pool *vr_flight_pinned(struct vr_device_object *device);
 /* Frees a block of a pool after the work of a queue, which may be ending. A pool that has ended has
    freed it already. */
 void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue);
 
 /* Makes a record of a flight, pending and published, with a reference for the caller.
    VRAM_ERR_SHUTDOWN when the device is closing; async_record.c. */
-vram_status vr_async_make(struct vr_flight *flight, const char *operation, uint64_t result,
-                          vram_point point, struct vr_async **made);
+vram_status vr_async_make(struct vr_flight *flight, uint64_t result, vram_point point,
+                          struct vr_async **made);
 /* Brings a record to its end, for the reason `cause` when it failed; who comes late changes
    nothing. The caller has a reference; async_record.c. */
 void vr_async_settle(struct vr_async *record, vram_status status, const struct vram_error *cause);

@@ -99,8 +99,7 @@ static bool may_be_pageable(vram_status status) {
     return vr_status_is_exhausted(status) || status == VRAM_ERR_UNSUPPORTED;
 }
 
-vram_status vr_slot_reserve_host(struct vr_frame_slot *slot, vram_device *device, uint64_t bytes,
-                                 const char *operation) {
+vram_status vr_slot_reserve_host(struct vr_frame_slot *slot, vram_device *device, uint64_t bytes) {
     struct vram_error error;
     vram_addr addr = 0;
     if (slot->host && slot->host_bytes >= bytes) {
@@ -112,7 +111,7 @@ vram_status vr_slot_reserve_host(struct vr_frame_slot *slot, vram_device *device
     bool pinned = status == VRAM_OK;
     if (may_be_pageable(status)) {
         vr_error_restore(&error);
-        host = bytes <= SIZE_MAX ? vr_mem_alloc(1, (size_t)bytes, operation) : NULL;
+        host = bytes <= SIZE_MAX ? vr_mem_alloc(1, (size_t)bytes, vr_operation()) : NULL;
         status = host ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     }
     if (status != VRAM_OK) {

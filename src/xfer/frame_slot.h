@@ -36,8 +36,7 @@ struct vr_frame_slot {
 /* Has room for `bytes` in host memory, or in the shadow, from now on. Nothing is pending. Contents are lost when
    memory has to be taken; on failure all is as it was. Pinned memory that cannot be had is made up for by
    ordinary memory. */
-vram_status vr_slot_reserve_host(struct vr_frame_slot *slot, vram_device *device, uint64_t bytes,
-                                 const char *operation);
+vram_status vr_slot_reserve_host(struct vr_frame_slot *slot, vram_device *device, uint64_t bytes);
 vram_status vr_slot_reserve_shadow(struct vr_frame_slot *slot, vram_device *device, uint64_t bytes);
 
 /* Work was submitted to a queue; which: VR_SLOT_. It is marked here when that is possible: *point, which may be

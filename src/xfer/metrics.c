@@ -61,13 +61,14 @@ struct vr_metrics {
 
 /* The device's table, or NULL. `make`: makes it where there is none; of two threads one wins. */
 static struct vr_metrics *metrics_of(struct vr_device_object *device, bool make) {
+    VR_OPERATION("vram_transfer_stats_get");
     struct vr_metrics *metrics = vr_load(&device->transfers, VR_ACQUIRE);
     if (metrics || !make) {
         return metrics;
     }
     struct vram_error error;
     vr_error_save(&error); /* what cannot be counted is no failure */
-    metrics = vr_mem_alloc(1, sizeof *metrics, "vram_transfer_stats_get");
+    metrics = vr_mem_alloc(1, sizeof *metrics, vr_operation());
     vr_error_restore(&error);
     if (!metrics) {
         return NULL;
@@ -251,25 +252,24 @@ static void read_cell(const struct vr_metrics *metrics, struct cell *cell,
 
 vram_status vram_transfer_stats_get(vram_device *handle, vram_transfer_direction direction,
                                     vram_transfer_route route, vram_transfer_stats *stats) {
-    static const char operation[] = "vram_transfer_stats_get";
+    VR_CALL;
     struct vram_transfer_stats full = {.size = sizeof full};
     void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_device_object *device = entered;
     if ((uint32_t)direction >= DIRECTIONS || (uint32_t)route >= ROUTES ||
         (direction == VRAM_TRANSFER_ANY && route != VRAM_ROUTE_ANY)) {
-        status = vr_fail(VRAM_ERR_INVALID, operation,
-                         "direction %d and route %d are not counted together", (int)direction,
-                         (int)route);
+        status = vr_fail(VRAM_ERR_INVALID, "direction %d and route %d are not counted together",
+                         (int)direction, (int)route);
     } else {
         struct vr_metrics *metrics = metrics_of(device, false);
         if (metrics) {
             read_cell(metrics, &metrics->cells[direction][route], &full);
         }
-        status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(stats, &full, sizeof full, sizeof full);
     }
     vr_leave(device);
     return status;
@@ -363,8 +363,7 @@ static uint32_t write_cells(struct vr_metrics *metrics, struct vr_writer *writer
     return count;
 }
 
-static vram_status write_json(struct vr_metrics *metrics, struct vr_writer *writer,
-                              const char *operation) {
+static vram_status write_json(struct vr_metrics *metrics, struct vr_writer *writer) {
     struct vr_json json;
     vr_json_document_begin(&json, writer);
     vr_json_object_begin(&json, NULL);
@@ -373,34 +372,33 @@ static vram_status write_json(struct vr_metrics *metrics, struct vr_writer *writ
     write_cells(metrics, writer, &json);
     vr_json_array_end(&json);
     vr_json_object_end(&json);
-    return vr_json_document_end(&json, operation);
+    return vr_json_document_end(&json, vr_operation());
 }
 
-static vram_status write_text(struct vr_metrics *metrics, struct vr_writer *writer,
-                              const char *operation) {
+static vram_status write_text(struct vr_metrics *metrics, struct vr_writer *writer) {
     vr_writer_line(writer, "transfers by direction and route:");
     if (!write_cells(metrics, writer, NULL)) {
         vr_writer_line(writer, "  none");
     }
-    return vr_writer_end(writer, operation);
+    return vr_writer_end(writer, vr_operation());
 }
 
 vram_status vram_transfer_stats_write(vram_device *handle, vram_report_format format,
                                       vram_write_fn *write, void *user) {
-    static const char operation[] = "vram_transfer_stats_write";
+    VR_CALL;
     struct vr_writer writer;
     void *entered;
-    vram_status status = vr_writer_begin(&writer, format, write, user, operation);
+    vram_status status = vr_writer_begin(&writer, format, write, user, vr_operation());
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+        status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     }
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_device_object *device = entered;
     struct vr_metrics *metrics = metrics_of(device, false);
-    status = format == VRAM_REPORT_JSON ? write_json(metrics, &writer, operation)
-                                        : write_text(metrics, &writer, operation);
+    status =
+        format == VRAM_REPORT_JSON ? write_json(metrics, &writer) : write_text(metrics, &writer);
     vr_leave(device);
     return status;
 }

@@ -9,15 +9,15 @@
 #include "xfer/xfer_calls.h"
 
 /* The device and what its transfers keep, both with a reference. */
-static vram_status enter(vram_device *handle, const char *operation,
-                         struct vr_device_object **device, struct vr_staging **staging) {
+static vram_status enter(vram_device *handle, struct vr_device_object **device,
+                         struct vr_staging **staging) {
     void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     *device = entered;
-    status = vr_staging_enter(*device, operation, staging);
+    status = vr_staging_enter(*device, staging);
     if (status != VRAM_OK) {
         vr_leave(entered);
     }
@@ -30,26 +30,28 @@ static void leave(struct vr_device_object *device, struct vr_staging *staging) {
 }
 
 typedef vram_status registration_fn(struct vr_registrations *registrations, uint64_t addr,
-                                    uint64_t bytes, const char *operation);
+                                    uint64_t bytes);
 
-static vram_status call(vram_device *handle, void *memory, uint64_t bytes, const char *operation,
+static vram_status call(vram_device *handle, void *memory, uint64_t bytes,
                         registration_fn *function) {
     struct vr_device_object *device;
     struct vr_staging *staging;
-    vram_status status = enter(handle, operation, &device, &staging);
+    vram_status status = enter(handle, &device, &staging);
     if (status == VRAM_OK) {
-        status = function(&staging->registrations, (uintptr_t)memory, bytes, operation);
+        status = function(&staging->registrations, (uintptr_t)memory, bytes);
         leave(device, staging);
     }
     return status;
 }
 
 vram_status vram_pinned_begin(vram_device *device, void *memory, uint64_t bytes) {
-    return call(device, memory, bytes, "vram_pinned_begin", vr_registration_use);
+    VR_CALL;
+    return call(device, memory, bytes, vr_registration_use);
 }
 
 vram_status vr_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
-    return call(device, memory, bytes, "vram_pinned_end", vr_registration_unuse);
+    VR_OPERATION("vram_pinned_end");
+    return call(device, memory, bytes, vr_registration_unuse);
 }
 
 vram_status vram_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
@@ -57,7 +59,8 @@ vram_status vram_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
 }
 
 vram_status vram_pinned_forget(vram_device *device, void *memory, uint64_t bytes) {
-    return call(device, memory, bytes, "vram_pinned_forget", vr_registration_forget);
+    VR_CALL;
+    return call(device, memory, bytes, vr_registration_forget);
 }
 
 static uint64_t value(vr_atomic_u64 *counter) {
@@ -74,10 +77,10 @@ static void count_slots(struct vr_staging *staging, struct vram_pinned_info *inf
 }
 
 vram_status vram_pinned_info_get(vram_device *handle, vram_pinned_info *info) {
-    static const char operation[] = "vram_pinned_info_get";
+    VR_CALL;
     struct vr_device_object *device;
     struct vr_staging *staging;
-    vram_status status = enter(handle, operation, &device, &staging);
+    vram_status status = enter(handle, &device, &staging);
     if (status != VRAM_OK) {
         return status;
     }
@@ -102,7 +105,7 @@ vram_status vram_pinned_info_get(vram_device *handle, vram_pinned_info *info) {
                                     .evictions = value(&registrations->evictions)};
     count_slots(staging, &full);
     vr_registration_count(registrations, &full.entries, &full.entries_used, &full.entry_bytes);
-    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(info, &full, sizeof full, sizeof full);
     leave(device, staging);
     return status;
 }

@@ -106,11 +106,10 @@ vram_status vr_readback_refresh(struct vr_readback *readback, struct vram_error 
 /* --------------------------------------------------------------- one by number */
 
 /* The slot that has frame `number`, 0: of the last; under the lock. */
-static vram_status find(struct vr_readback *readback, uint64_t number, const char *operation,
-                        struct vr_frame **found) {
+static vram_status find(struct vr_readback *readback, uint64_t number, struct vr_frame **found) {
     uint64_t wanted = number ? number : readback->stats.started;
     if (wanted == 0 || wanted > readback->stats.started) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "frame %llu was never started",
+        return vr_fail(VRAM_ERR_INVALID, "frame %llu was never started",
                        (unsigned long long)number);
     }
     for (uint32_t i = 0; i < readback->count; i++) {
@@ -121,15 +120,14 @@ static vram_status find(struct vr_readback *readback, uint64_t number, const cha
             return VRAM_OK;
         }
     }
-    return vr_fail(VRAM_ERR_STALE, operation, "frame %llu is gone", (unsigned long long)wanted);
+    return vr_fail(VRAM_ERR_STALE, "frame %llu is gone", (unsigned long long)wanted);
 }
 
 /* What became of it, and its point while it is on its way. */
-static vram_status tell(struct vr_readback *readback, uint64_t number, const char *operation,
-                        vram_point *point) {
+static vram_status tell(struct vr_readback *readback, uint64_t number, vram_point *point) {
     struct vr_frame *frame = NULL;
     vr_mutex_lock(&readback->lock);
-    vram_status status = find(readback, number, operation, &frame);
+    vram_status status = find(readback, number, &frame);
     if (status == VRAM_OK && frame->state == VR_FRAME_FLYING) {
         *point = frame->point;
         status = VRAM_ERR_NOT_READY;
@@ -144,16 +142,16 @@ static vram_status tell(struct vr_readback *readback, uint64_t number, const cha
 }
 
 vram_status vram_readback_poll(vram_readback *handle, uint64_t number) {
-    static const char operation[] = "vram_readback_poll";
+    VR_CALL;
     struct vr_readback *readback = NULL;
     struct vram_error trouble;
     vram_point point;
-    vram_status status = vr_readback_enter(handle, operation, &readback);
+    vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
         return status;
     }
     vram_status asked = vr_readback_refresh(readback, &trouble);
-    status = tell(readback, number, operation, &point);
+    status = tell(readback, number, &point);
     if (status == VRAM_ERR_NOT_READY && asked != VRAM_OK) {
         status = asked; /* keeps (4) */
         vr_error_restore(&trouble);
@@ -172,15 +170,15 @@ static vram_status wait_for(struct vr_readback *readback, vram_point point, uint
 }
 
 vram_status vram_readback_wait(vram_readback *handle, uint64_t number, uint64_t timeout) {
-    static const char operation[] = "vram_readback_wait";
+    VR_CALL;
     struct vr_readback *readback = NULL;
     struct vram_error trouble;
     vram_point point;
-    vram_status status = vr_readback_enter(handle, operation, &readback);
+    vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
         return status;
     }
-    status = tell(readback, number, operation, &point);
+    status = tell(readback, number, &point);
     if (status == VRAM_ERR_NOT_READY) {
         status = wait_for(readback, point, timeout);
         (void)vr_readback_refresh(readback, &trouble);
@@ -190,17 +188,17 @@ vram_status vram_readback_wait(vram_readback *handle, uint64_t number, uint64_t 
 }
 
 vram_status vram_readback_point(vram_readback *handle, uint64_t number, vram_point *point) {
-    static const char operation[] = "vram_readback_point";
+    VR_CALL;
     struct vr_readback *readback = NULL;
     vram_point found;
     if (!point) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the point is NULL");
     }
-    vram_status status = vr_readback_enter(handle, operation, &readback);
+    vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
         return status;
     }
-    status = tell(readback, number, operation, &found);
+    status = tell(readback, number, &found);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
         *point = found;
         status = VRAM_OK;
@@ -210,17 +208,17 @@ vram_status vram_readback_point(vram_readback *handle, uint64_t number, vram_poi
 }
 
 vram_status vram_readback_async(vram_readback *handle, uint64_t number, vram_async *async) {
-    static const char operation[] = "vram_readback_async";
+    VR_CALL;
     struct vr_readback *readback = NULL;
     vram_point point;
     if (!async) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the handle is NULL");
     }
-    vram_status status = vr_readback_enter(handle, operation, &readback);
+    vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
         return status;
     }
-    status = tell(readback, number, operation, &point);
+    status = tell(readback, number, &point);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
         status = vr_async_of_point(point, "vram_readback_start", async);
     }
@@ -255,13 +253,13 @@ static struct vr_frame *newest(struct vr_readback *readback, enum vr_frame_state
 }
 
 vram_status vram_readback_latest(vram_readback *handle, vram_frame *frame) {
-    static const char operation[] = "vram_readback_latest";
+    VR_CALL;
     struct vr_readback *readback = NULL;
     struct vram_error trouble;
     if (!frame) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the frame is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the frame is NULL");
     }
-    vram_status status = vr_readback_enter(handle, operation, &readback);
+    vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
         return status;
     }
@@ -323,14 +321,14 @@ static vram_status take_next(struct vr_readback *readback, vram_frame *frame, vr
 }
 
 vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_frame *frame) {
-    static const char operation[] = "vram_readback_next";
+    VR_CALL;
     struct vr_readback *readback = NULL;
     struct vram_error before, trouble;
     vram_point point;
     if (!frame) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the frame is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the frame is NULL");
     }
-    vram_status status = vr_readback_enter(handle, operation, &readback);
+    vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
         return status;
     }
@@ -353,10 +351,10 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
 }
 
 vram_status vr_readback_release(vram_readback *handle, uint64_t number) {
-    static const char operation[] = "vram_readback_release";
+    VR_OPERATION("vram_readback_release");
     struct vr_readback *readback = NULL;
     struct vr_frame *frame = NULL;
-    vram_status status = vr_readback_enter(handle, operation, &readback);
+    vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
         return status;
     }
@@ -374,7 +372,7 @@ vram_status vr_readback_release(vram_readback *handle, uint64_t number) {
     vr_mutex_unlock(&readback->lock);
     vr_leave(readback);
     return frame ? VRAM_OK
-                 : vr_fail(VRAM_ERR_INVALID, operation, "frame %llu is not borrowed",
+                 : vr_fail(VRAM_ERR_INVALID, "frame %llu is not borrowed",
                            (unsigned long long)number);
 }
 
@@ -383,10 +381,10 @@ vram_status vram_readback_release(vram_readback *handle, uint64_t number) {
 }
 
 vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *stats) {
-    static const char operation[] = "vram_readback_stats_get";
+    VR_CALL;
     struct vr_readback *readback = NULL;
     struct vram_error trouble;
-    vram_status status = vr_readback_enter(handle, operation, &readback);
+    vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
         return status;
     }
@@ -394,7 +392,7 @@ vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *
     vr_mutex_lock(&readback->lock);
     struct vram_readback_stats found = readback->stats;
     vr_mutex_unlock(&readback->lock);
-    status = vr_info_give(stats, &found, sizeof found, sizeof found, operation);
+    status = vr_info_give(stats, &found, sizeof found, sizeof found);
     vr_leave(readback);
     return status;
 }
@@ -405,7 +403,7 @@ vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *
    when a transfer goes on: its memory stays until the device is closed. A second call finds
    nothing. */
 static vram_status empty(struct vr_readback *readback) {
-    static const char operation[] = "vram_readback_destroy";
+    VR_OPERATION("vram_readback_destroy");
     bool over = true, waits = !vr_load(&readback->closing, VR_ACQUIRE);
     uint64_t deadline = vr_deadline_in(waits ? readback->device->context->wait_ns : 0);
     struct vr_queue_object *queue =
@@ -413,7 +411,7 @@ static vram_status empty(struct vr_readback *readback) {
     struct vram_error error;
     vr_error_save(&error);
     if (queue) { /* first: it ends when its work has, whether or not that could be marked */
-        vram_status status = vr_queue_destroy_by(queue, deadline, operation);
+        vram_status status = vr_queue_destroy_by(queue, deadline);
         over = status == VRAM_OK || status == VRAM_ERR_STALE; /* the device ends it: slots tell */
         vr_leave(queue);
     }
@@ -426,7 +424,7 @@ static vram_status empty(struct vr_readback *readback) {
     }
     vr_error_restore(&error);
     return over ? VRAM_OK
-                : vr_fail(VRAM_ERR_TIMEOUT, operation,
+                : vr_fail(VRAM_ERR_TIMEOUT,
                           "a transfer of the readback is unfinished; its memory is kept until the "
                           "device is closed");
 }
@@ -469,7 +467,8 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
 }
 
 vram_status vr_readback_destroy(vram_readback *handle) {
-    return vr_object_destroy(VR_KIND_READBACK, handle, "vram_readback_destroy", readback_end, NULL);
+    VR_OPERATION("vram_readback_destroy");
+    return vr_object_destroy(VR_KIND_READBACK, handle, readback_end, NULL);
 }
 
 vram_status vram_readback_destroy(vram_readback *handle) {
@@ -478,38 +477,37 @@ vram_status vram_readback_destroy(vram_readback *handle) {
 
 /* ------------------------------------------------------------------- creating */
 
-vram_status vr_readback_enter(vram_readback *handle, const char *operation,
-                              struct vr_readback **readback) {
+vram_status vr_readback_enter(vram_readback *handle, struct vr_readback **readback) {
     void *entered;
-    vram_status status = vr_enter(VR_KIND_READBACK, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_READBACK, handle, &entered);
     if (status == VRAM_OK) {
         *readback = entered;
     }
     return status;
 }
 
-static vram_status read_options(const struct vram_readback_options *options, const char *operation,
+static vram_status read_options(const struct vram_readback_options *options,
                                 struct vram_readback_options *taken) {
-    vram_status status = vr_options_take(taken, sizeof *taken, options, operation);
+    vram_status status = vr_options_take(taken, sizeof *taken, options);
     if (status != VRAM_OK) {
         return status;
     }
     taken->slots = taken->slots ? taken->slots : 2;
     if (taken->slots < 2 || taken->slots > VRAM_READBACK_SLOTS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "a readback has 2 to %d slots, not %u",
+        return vr_fail(VRAM_ERR_INVALID, "a readback has 2 to %d slots, not %u",
                        VRAM_READBACK_SLOTS_MAX, taken->slots);
     }
     if ((unsigned)taken->mode > VRAM_READBACK_STEADY ||
         (unsigned)taken->policy > VRAM_READBACK_EVERY) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there is no mode %d, or no policy %d",
-                       (int)taken->mode, (int)taken->policy);
+        return vr_fail(VRAM_ERR_INVALID, "there is no mode %d, or no policy %d", (int)taken->mode,
+                       (int)taken->policy);
     }
     return VRAM_OK;
 }
 
 /* Takes the queue, and the memory that was asked for ahead. */
 static vram_status furnish(struct vr_readback *readback,
-                           const struct vram_readback_options *options, const char *operation) {
+                           const struct vram_readback_options *options) {
     struct vram_queue_options queue = {.size = sizeof queue, .priority = options->priority};
     vram_device *device = vr_readback_device(readback);
     struct vram_error error;
@@ -517,7 +515,7 @@ static vram_status furnish(struct vr_readback *readback,
     vram_status status = vr_queue_make(device, &queue, &readback->transfer);
     for (uint32_t i = 0; i < readback->count && options->bytes && status == VRAM_OK; i++) {
         struct vr_frame_slot *slot = &readback->frames[i].memory;
-        status = vr_slot_reserve_host(slot, device, options->bytes, operation);
+        status = vr_slot_reserve_host(slot, device, options->bytes);
         if (status == VRAM_OK && readback->mode == VRAM_READBACK_SNAPSHOT) {
             status = vr_slot_reserve_shadow(slot, device, options->bytes);
             if (vr_status_is_exhausted(status)) {
@@ -534,10 +532,9 @@ static vram_status furnish(struct vr_readback *readback,
 
 /* `device` is entered. */
 static vram_status create(struct vr_device_object *device,
-                          const struct vram_readback_options *options, const char *operation,
-                          vram_readback **out) {
-    struct vr_readback *readback =
-        vr_mem_alloc(1, sizeof *readback + options->slots * sizeof readback->frames[0], operation);
+                          const struct vram_readback_options *options, vram_readback **out) {
+    struct vr_readback *readback = vr_mem_alloc(
+        1, sizeof *readback + options->slots * sizeof readback->frames[0], vr_operation());
     if (!readback) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -551,7 +548,7 @@ static vram_status create(struct vr_device_object *device,
     readback->policy = options->policy;
     readback->count = options->slots;
     vr_handle_ref(device->object.handle);
-    vram_status status = furnish(readback, options, operation);
+    vram_status status = furnish(readback, options);
     if (status == VRAM_OK) {
         status =
             vr_handle_publish(VR_KIND_READBACK, readback, readback_free, &readback->object.handle);
@@ -561,7 +558,7 @@ static vram_status create(struct vr_device_object *device,
         return status;
     }
     uint64_t handle = readback->watcher.handle = readback->object.handle;
-    status = vr_device_list_watcher(device, &readback->watcher, operation);
+    status = vr_device_list_watcher(device, &readback->watcher);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);
@@ -573,19 +570,19 @@ static vram_status create(struct vr_device_object *device,
 
 vram_status vram_readback_create(vram_device *handle, const vram_readback_options *options,
                                  vram_readback **readback) {
-    static const char operation[] = "vram_readback_create";
+    VR_CALL;
     struct vram_readback_options taken;
     void *device;
     if (!readback) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the readback is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the readback is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    status = read_options(options, operation, &taken);
+    status = read_options(options, &taken);
     if (status == VRAM_OK) {
-        status = create(device, &taken, operation, readback);
+        status = create(device, &taken, readback);
     }
     vr_leave(device);
     return status;

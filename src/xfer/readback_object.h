@@ -66,8 +66,7 @@ struct vr_readback {
     struct vr_frame frames[]; /* one per slot */
 };
 
-vram_status vr_readback_enter(vram_readback *handle, const char *operation,
-                              struct vr_readback **readback);
+vram_status vr_readback_enter(vram_readback *handle, struct vr_readback **readback);
 
 /* Looks at the points of all frames that are on their way, and at what is settling; keeps (4). VRAM_OK, or what a
    driver that could not be asked has answered first: in *trouble, not in the thread's record. */

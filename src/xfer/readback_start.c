@@ -38,7 +38,6 @@ struct job {
     struct vr_frame *frame; /* claimed */
     vram_queue *producer;   /* NULL: nobody writes the source */
     enum vram_readback_mode mode;
-    const char *operation;
     struct source sources[VRAM_READBACK_SPANS_MAX];
     uint32_t count;
     uint64_t bytes;                   /* of the frame */
@@ -61,24 +60,24 @@ static void release_sources(struct job *job) {
 
 static vram_status add_bytes(struct job *job, uint64_t bytes) {
     if (bytes == 0) {
-        return vr_fail(VRAM_ERR_INVALID, job->operation, "a source has 0 bytes");
+        return vr_fail(VRAM_ERR_INVALID, "a source has 0 bytes");
     }
     return vr_add(job->bytes, bytes, &job->bytes)
                ? VRAM_OK
-               : vr_fail(VRAM_ERR_OVERFLOW, job->operation, "the frame has more than 64 bits");
+               : vr_fail(VRAM_ERR_OVERFLOW, "the frame has more than 64 bits");
 }
 
 /* The buffer stays where it is until the sources are released. */
 static vram_status share_source(struct job *job, struct vr_buffer *buffer, vram_span span) {
-    vram_status status = vr_buffer_span_check(buffer, span.offset, span.bytes, job->operation);
+    vram_status status = vr_buffer_span_check(buffer, span.offset, span.bytes);
     if (status == VRAM_OK && buffer->pool->device != job->readback->device) {
-        status = vr_fail(VRAM_ERR_INVALID, job->operation, "a buffer belongs to another device");
+        status = vr_fail(VRAM_ERR_INVALID, "a buffer belongs to another device");
     }
     if (status == VRAM_OK) {
         status = add_bytes(job, span.bytes);
     }
     if (status == VRAM_OK) {
-        status = vr_buffer_share(buffer, job->operation);
+        status = vr_buffer_share(buffer);
     }
     if (status != VRAM_OK) {
         return status;
@@ -99,7 +98,7 @@ static vram_status share_source(struct job *job, struct vr_buffer *buffer, vram_
 static vram_status gather(struct job *job, const vram_span *spans, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         struct vr_buffer *buffer;
-        vram_status status = vr_buffer_enter(spans[i].buffer, job->operation, &buffer);
+        vram_status status = vr_buffer_enter(spans[i].buffer, &buffer);
         if (status != VRAM_OK) {
             return status;
         }
@@ -148,7 +147,7 @@ static vram_status claim(struct job *job, enum vr_frame_state *before) {
     }
     vr_mutex_unlock(&readback->lock);
     return job->frame ? VRAM_OK
-                      : vr_fail(VRAM_ERR_BUSY, job->operation,
+                      : vr_fail(VRAM_ERR_BUSY,
                                 "all %u slots are under way or being read; take and give back a "
                                 "frame, or use more slots",
                                 readback->count);
@@ -221,10 +220,10 @@ static vram_status reserve(struct job *job) {
     vram_device *device = vr_readback_device(readback);
     vram_status status = vr_slot_settled(slot); /* of a start that failed before */
     if (status == VRAM_ERR_NOT_READY) {
-        return vr_fail(VRAM_ERR_BUSY, job->operation, "an earlier start that failed is under way");
+        return vr_fail(VRAM_ERR_BUSY, "an earlier start that failed is under way");
     }
     if (status == VRAM_OK) {
-        status = vr_slot_reserve_host(slot, device, job->bytes, job->operation);
+        status = vr_slot_reserve_host(slot, device, job->bytes);
     }
     job->touched = slot->host != was.host;
     if (status == VRAM_OK && job->mode == VRAM_READBACK_SNAPSHOT) {
@@ -271,7 +270,7 @@ static vram_status freeze(struct job *job, vram_point *point) {
 
 /* A piece in host memory: queues have no work for the host, so it waits for theirs. */
 static vram_status copy_on_host(struct job *job, const struct source *source, void *to) {
-    vram_status status = vr_buffer_settle(source->buffer, job->operation);
+    vram_status status = vr_buffer_settle(source->buffer);
     if (status == VRAM_OK && job->producer) {
         status = vr_queue_wait(job->producer, VRAM_TIMEOUT_DEFAULT);
     }
@@ -351,11 +350,10 @@ static vram_status check_producer(struct job *job) {
         job->mode = VRAM_READBACK_STEADY;
         return VRAM_OK;
     }
-    vram_status status = vr_queue_enter(job->producer, job->operation, &queue);
+    vram_status status = vr_queue_enter(job->producer, &queue);
     if (status == VRAM_OK) {
         if (((struct vr_queue_object *)queue)->device != job->readback->device) {
-            status =
-                vr_fail(VRAM_ERR_INVALID, job->operation, "the queue belongs to another device");
+            status = vr_fail(VRAM_ERR_INVALID, "the queue belongs to another device");
         }
         vr_leave(queue);
     }
@@ -388,12 +386,11 @@ static vram_status start_entered(struct job *job, uint64_t *number) {
 /* The sources are gathered. Neither queue ends between the first step and the last. */
 static vram_status start(struct job *job, uint64_t *number) {
     void *producer = NULL, *transfer;
-    vram_status status =
-        job->producer ? vr_submit_enter(job->producer, job->operation, &producer) : VRAM_OK;
+    vram_status status = job->producer ? vr_submit_enter(job->producer, &producer) : VRAM_OK;
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_submit_enter(job->readback->transfer, job->operation, &transfer);
+    status = vr_submit_enter(job->readback->transfer, &transfer);
     if (status == VRAM_OK) {
         status = start_entered(job, number);
         vr_submit_leave(transfer);
@@ -406,9 +403,9 @@ static vram_status start(struct job *job, uint64_t *number) {
 
 vram_status vram_readback_start(vram_readback *handle, vram_queue *producer, vram_addr from,
                                 uint64_t bytes, uint64_t *number) {
-    static const char operation[] = "vram_readback_start";
-    struct job job = {.producer = producer, .operation = operation, .count = 1};
-    vram_status status = vr_readback_enter(handle, operation, &job.readback);
+    VR_CALL;
+    struct job job = {.producer = producer, .count = 1};
+    vram_status status = vr_readback_enter(handle, &job.readback);
     if (status != VRAM_OK) {
         return status;
     }
@@ -416,7 +413,7 @@ vram_status vram_readback_start(vram_readback *handle, vram_queue *producer, vra
     job.sources[0] = (struct source){.addr = from, .bytes = bytes};
     status = add_bytes(&job, bytes);
     if (status == VRAM_OK) {
-        status = vr_span_check(job.readback->device, from, bytes, operation);
+        status = vr_span_check(job.readback->device, from, bytes);
     }
     if (status == VRAM_OK) {
         status = check_producer(&job);
@@ -430,13 +427,12 @@ vram_status vram_readback_start(vram_readback *handle, vram_queue *producer, vra
 
 vram_status vram_readback_start_spans(vram_readback *handle, vram_queue *producer,
                                       const vram_span *spans, uint32_t count, uint64_t *number) {
-    static const char operation[] = "vram_readback_start_spans";
-    struct job job = {.producer = producer, .operation = operation};
+    VR_CALL;
+    struct job job = {.producer = producer};
     if (!spans || count == 0 || count > VRAM_READBACK_SPANS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "a frame has 1 to %d spans",
-                       VRAM_READBACK_SPANS_MAX);
+        return vr_fail(VRAM_ERR_INVALID, "a frame has 1 to %d spans", VRAM_READBACK_SPANS_MAX);
     }
-    vram_status status = vr_readback_enter(handle, operation, &job.readback);
+    vram_status status = vr_readback_enter(handle, &job.readback);
     if (status != VRAM_OK) {
         return status;
     }
@@ -448,11 +444,9 @@ vram_status vram_readback_start_spans(vram_readback *handle, vram_queue *produce
     if (status == VRAM_OK) {
         status = start(&job, number);
     }
-    status =
-        vr_stale_if_ended(VR_KIND_DEVICE, job.readback->device->object.handle, status, operation);
+    status = vr_stale_if_ended(VR_KIND_DEVICE, job.readback->device->object.handle, status);
     for (uint32_t i = 0; i < job.count; i++) {
-        status =
-            vr_stale_if_ended(VR_KIND_POOL, job.sources[i].buffer->pool_handle, status, operation);
+        status = vr_stale_if_ended(VR_KIND_POOL, job.sources[i].buffer->pool_handle, status);
     }
     release_sources(&job);
     vr_leave(job.readback);

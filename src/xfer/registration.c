@@ -25,14 +25,13 @@ struct entry {
 /* --------------------------------------------------------------------- finding */
 
 /* The whole pages that the memory lies in. */
-static vram_status pages_of(uint64_t addr, uint64_t bytes, const char *operation,
-                            struct entry *pages) {
+static vram_status pages_of(uint64_t addr, uint64_t bytes, struct entry *pages) {
     uint64_t page = vr_os_page_bytes(), end;
     if (!addr || !bytes) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there is no memory to page-lock");
+        return vr_fail(VRAM_ERR_INVALID, "there is no memory to page-lock");
     }
     if (!vr_add(addr, bytes, &end) || !vr_round_up(end, page, &end)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "0x%llx + %llu bytes pass the end of memory",
+        return vr_fail(VRAM_ERR_OVERFLOW, "0x%llx + %llu bytes pass the end of memory",
                        (unsigned long long)addr, (unsigned long long)bytes);
     }
     pages->addr = addr / page * page;
@@ -79,8 +78,7 @@ static void take_off(struct vr_registrations *all, struct entry *entry) {
 /* Unregisters an entry that nobody uses; the lock is held at the call and at its return, not in between. What
    the driver refuses to give up stays as it was. The driver of a lost device is asked for nothing: the entry goes, but
    its pages may stay locked, and who is to use them next has to know. */
-static vram_status give_up(struct vr_registrations *all, struct entry *entry,
-                           const char *operation) {
+static vram_status give_up(struct vr_registrations *all, struct entry *entry) {
     entry->moving = true;
     vr_mutex_unlock(&all->lock);
     vram_status status = vr_pinned_unregister(&all->device->base, entry->addr, entry->bytes);
@@ -93,7 +91,7 @@ static vram_status give_up(struct vr_registrations *all, struct entry *entry,
     } else {
         vr_cond_broadcast(&all->changed);
     }
-    return untold ? vr_fail(VRAM_ERR_DEVICE_LOST, operation,
+    return untold ? vr_fail(VRAM_ERR_DEVICE_LOST,
                             "the device is lost: its driver may keep these pages locked until the "
                             "process ends; do not page-lock them again")
                   : status;
@@ -103,12 +101,12 @@ static vram_status give_up(struct vr_registrations *all, struct entry *entry,
    lock while it waits. *entry is the first overlapping entry, or NULL. VRAM_ERR_TIMEOUT: the driver
    has kept that thread for longer than the option wait_timeout. */
 static vram_status settled(struct vr_registrations *all, const struct entry *pages,
-                           const char *operation, struct entry **entry) {
+                           struct entry **entry) {
     uint64_t begun = vr_os_now(), most = all->device->context->wait_ns;
     while ((*entry = overlapping(all, pages)) && (*entry)->moving) {
         uint64_t waited = vr_os_now() - begun;
         if (waited >= most) {
-            return vr_fail(VRAM_ERR_TIMEOUT, operation,
+            return vr_fail(VRAM_ERR_TIMEOUT,
                            "another thread page-locks or unlocks a part of it and does not end");
         }
         (void)vr_cond_wait(&all->changed, &all->lock, most - waited);
@@ -117,17 +115,16 @@ static vram_status settled(struct vr_registrations *all, const struct entry *pag
 }
 
 /* Gives up all that overlaps and is not used. VRAM_ERR_BUSY: some of it is. */
-static vram_status clear(struct vr_registrations *all, const struct entry *pages,
-                         const char *operation, bool counts) {
+static vram_status clear(struct vr_registrations *all, const struct entry *pages, bool counts) {
     struct entry *entry;
     vram_status status;
-    while ((status = settled(all, pages, operation, &entry)) == VRAM_OK && entry) {
+    while ((status = settled(all, pages, &entry)) == VRAM_OK && entry) {
         if (entry->uses) {
             return vr_fail(
-                VRAM_ERR_BUSY, operation,
+                VRAM_ERR_BUSY,
                 "a part of it is page-locked for a vram_pinned_begin that has not ended");
         }
-        status = give_up(all, entry, operation);
+        status = give_up(all, entry);
         vr_fetch_add(&all->evictions, counts, VR_RELAXED);
         if (status != VRAM_OK) {
             return status;
@@ -137,19 +134,19 @@ static vram_status clear(struct vr_registrations *all, const struct entry *pages
 }
 
 /* Makes room within the limits. */
-static vram_status make_room(struct vr_registrations *all, uint64_t bytes, const char *operation) {
+static vram_status make_room(struct vr_registrations *all, uint64_t bytes) {
     uint64_t most = vr_option_number(VR_OPTION_PINNED_LIMIT);
     uint64_t entries = vr_option_number(VR_OPTION_PINNED_ENTRIES);
     most = most ? most : UINT64_MAX;
     while (bytes > most || all->bytes > most - bytes || all->count >= entries) {
         struct entry *oldest = bytes > most ? NULL : oldest_unused(all);
         if (!oldest) {
-            return vr_fail(VRAM_ERR_LIMIT, operation,
+            return vr_fail(VRAM_ERR_LIMIT,
                            "%llu bytes more would pass the options pinned_limit or pinned_entries; "
                            "%llu bytes in %u ranges are page-locked",
                            (unsigned long long)bytes, (unsigned long long)all->bytes, all->count);
         }
-        vram_status status = give_up(all, oldest, operation);
+        vram_status status = give_up(all, oldest);
         if (status != VRAM_OK) {
             return status;
         }
@@ -180,10 +177,9 @@ static vram_status register_pages(struct vr_registrations *all, struct entry *fr
 
 /* Takes another use of an entry that contains the whole range; *found: there is one. Under the
    lock. */
-static vram_status hit(struct vr_registrations *all, const struct entry *pages,
-                       const char *operation, bool *found) {
+static vram_status hit(struct vr_registrations *all, const struct entry *pages, bool *found) {
     struct entry *entry;
-    vram_status status = settled(all, pages, operation, &entry);
+    vram_status status = settled(all, pages, &entry);
     *found = status == VRAM_OK && entry && contains(entry, pages);
     if (*found) {
         entry->uses++;
@@ -193,28 +189,27 @@ static vram_status hit(struct vr_registrations *all, const struct entry *pages,
     return status;
 }
 
-vram_status vr_registration_use(struct vr_registrations *all, uint64_t addr, uint64_t bytes,
-                                const char *operation) {
-    struct entry *fresh = vr_mem_alloc(1, sizeof *fresh, operation);
+vram_status vr_registration_use(struct vr_registrations *all, uint64_t addr, uint64_t bytes) {
+    struct entry *fresh = vr_mem_alloc(1, sizeof *fresh, vr_operation());
     if (!fresh) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = pages_of(addr, bytes, operation, fresh);
+    vram_status status = pages_of(addr, bytes, fresh);
     if (status != VRAM_OK) {
         vr_mem_free(fresh);
         return status;
     }
     bool found;
     vr_mutex_lock(&all->lock);
-    status = hit(all, fresh, operation, &found);
+    status = hit(all, fresh, &found);
     vr_fetch_add(found ? &all->hits : &all->misses, 1, VR_RELAXED);
     while (!found && status == VRAM_OK) {
-        status = clear(all, fresh, operation, true);
+        status = clear(all, fresh, true);
         if (status == VRAM_OK) {
-            status = make_room(all, fresh->bytes, operation);
+            status = make_room(all, fresh->bytes);
         }
         if (status == VRAM_OK) { /* the lock was released: another thread may have registered it */
-            status = hit(all, fresh, operation, &found);
+            status = hit(all, fresh, &found);
         }
         if (status == VRAM_OK && !found && !overlapping(all, fresh)) {
             status = register_pages(all, fresh);
@@ -229,16 +224,15 @@ vram_status vr_registration_use(struct vr_registrations *all, uint64_t addr, uin
     return status;
 }
 
-vram_status vr_registration_unuse(struct vr_registrations *all, uint64_t addr, uint64_t bytes,
-                                  const char *operation) {
+vram_status vr_registration_unuse(struct vr_registrations *all, uint64_t addr, uint64_t bytes) {
     struct entry pages = {.addr = 0};
-    vram_status status = pages_of(addr, bytes, operation, &pages);
+    vram_status status = pages_of(addr, bytes, &pages);
     if (status != VRAM_OK) {
         return status;
     }
     struct entry *entry;
     vr_mutex_lock(&all->lock);
-    status = settled(all, &pages, operation, &entry);
+    status = settled(all, &pages, &entry);
     bool good = status == VRAM_OK && entry && contains(entry, &pages) && entry->uses;
     if (good) {
         entry->uses--;
@@ -246,14 +240,13 @@ vram_status vr_registration_unuse(struct vr_registrations *all, uint64_t addr, u
     vr_mutex_unlock(&all->lock);
     return good || status != VRAM_OK
                ? status
-               : vr_fail(VRAM_ERR_INVALID, operation, "no vram_pinned_begin is open for 0x%llx",
+               : vr_fail(VRAM_ERR_INVALID, "no vram_pinned_begin is open for 0x%llx",
                          (unsigned long long)addr);
 }
 
-vram_status vr_registration_forget(struct vr_registrations *all, uint64_t addr, uint64_t bytes,
-                                   const char *operation) {
+vram_status vr_registration_forget(struct vr_registrations *all, uint64_t addr, uint64_t bytes) {
     struct entry pages = {.addr = 0};
-    vram_status status = bytes ? pages_of(addr, bytes, operation, &pages) : VRAM_OK;
+    vram_status status = bytes ? pages_of(addr, bytes, &pages) : VRAM_OK;
     if (status != VRAM_OK || !bytes) {
         return status;
     }
@@ -263,12 +256,12 @@ vram_status vr_registration_forget(struct vr_registrations *all, uint64_t addr, 
         if (ENTRY(link)->uses &&
             vr_overlap(ENTRY(link)->addr, ENTRY(link)->bytes, pages.addr, pages.bytes)) {
             status =
-                vr_fail(VRAM_ERR_BUSY, operation,
+                vr_fail(VRAM_ERR_BUSY,
                         "a part of it is page-locked for a vram_pinned_begin that has not ended");
         }
     }
     if (status == VRAM_OK) {
-        status = clear(all, &pages, operation, false);
+        status = clear(all, &pages, false);
     }
     vr_mutex_unlock(&all->lock);
     return status;
@@ -304,10 +297,11 @@ void vr_registration_count(struct vr_registrations *all, uint32_t *entries, uint
 
 /* The bytes of one entry that nobody uses and that was given up; 0: there is none, or the driver refused. */
 static uint64_t trim_one(struct vr_registrations *all) {
+    VR_OPERATION("pinned_unregister");
     vr_mutex_lock(&all->lock);
     struct entry *entry = oldest_unused(all);
     uint64_t bytes = entry ? entry->bytes : 0;
-    bytes = entry && give_up(all, entry, "pinned_unregister") == VRAM_OK ? bytes : 0;
+    bytes = entry && give_up(all, entry) == VRAM_OK ? bytes : 0;
     vr_mutex_unlock(&all->lock);
     return bytes;
 }

@@ -34,11 +34,11 @@ void vr_registrations_end(struct vr_registrations *registrations);
 void vr_registrations_destroy(struct vr_registrations *registrations);
 
 vram_status vr_registration_use(struct vr_registrations *registrations, uint64_t addr,
-                                uint64_t bytes, const char *operation);
+                                uint64_t bytes);
 vram_status vr_registration_unuse(struct vr_registrations *registrations, uint64_t addr,
-                                  uint64_t bytes, const char *operation);
+                                  uint64_t bytes);
 vram_status vr_registration_forget(struct vr_registrations *registrations, uint64_t addr,
-                                   uint64_t bytes, const char *operation);
+                                   uint64_t bytes);
 /* Gives up all that nobody uses: the bytes. Without `always` only while nothing is under way that the driver would wait
    for (device/stillness.h), which is looked at for each: a launch waits for one at most. */
 uint64_t vr_registration_trim(struct vr_registrations *registrations, bool always);

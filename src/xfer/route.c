@@ -22,14 +22,13 @@ static bool is_host_kind(vram_memory_kind kind) {
 
 /* A host pointer may be anything of the program's. What is the library's must be live throughout, and must
    be memory that the host may touch. */
-static vram_status host_side(const void *pointer, uint64_t bytes, const char *operation,
-                             struct side *side) {
+static vram_status host_side(const void *pointer, uint64_t bytes, struct side *side) {
     vram_addr addr = (vram_addr)(uintptr_t)pointer;
     struct vr_place place;
     uint64_t end;
     if (!vr_add(addr, bytes, &end)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%llu bytes at %p wrap around",
-                       (unsigned long long)bytes, pointer);
+        return vr_fail(VRAM_ERR_INVALID, "%llu bytes at %p wrap around", (unsigned long long)bytes,
+                       pointer);
     }
     *side = (struct side){.host = pointer, .addr = addr};
     if (!vr_address_find(addr, &place)) {
@@ -44,51 +43,50 @@ static vram_status host_side(const void *pointer, uint64_t bytes, const char *op
         vr_leave(owner);
     }
     if (!good) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "%p + %llu bytes is not live memory that the host may touch", pointer,
                        (unsigned long long)bytes);
     }
     side->pinned = place.kind == VRAM_MEMORY_PINNED;
     side->managed = place.kind == VRAM_MEMORY_MANAGED;
-    return vr_block_check(&place, addr, bytes, operation);
+    return vr_block_check(&place, addr, bytes);
 }
 
 /* An address is page-locked memory, which is the host's, or memory of a device, looked at later. */
-static vram_status addr_side(vram_addr addr, uint64_t bytes, const char *operation,
-                             struct side *side) {
+static vram_status addr_side(vram_addr addr, uint64_t bytes, struct side *side) {
     struct vr_place place;
     if (!vr_address_find(addr, &place)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "no live memory of libvram is at 0x%llx",
+        return vr_fail(VRAM_ERR_INVALID, "no live memory of libvram is at 0x%llx",
                        (unsigned long long)addr);
     }
     if (is_host_kind(place.kind)) {
-        return host_side((const void *)(uintptr_t)addr, bytes, operation, side);
+        return host_side((const void *)(uintptr_t)addr, bytes, side);
     }
     *side = (struct side){.addr = addr, .managed = place.kind == VRAM_MEMORY_MANAGED};
     return VRAM_OK;
 }
 
 static vram_status side_find(vram_addr addr, const void *host, uint64_t bytes, const char *name,
-                             const char *operation, struct side *side) {
+                             struct side *side) {
     if ((addr != 0) == (host != NULL)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s is %s", name,
+        return vr_fail(VRAM_ERR_INVALID, "%s is %s", name,
                        addr ? "both an address and a host pointer" : "NULL");
     }
-    return host ? host_side(host, bytes, operation, side) : addr_side(addr, bytes, operation, side);
+    return host ? host_side(host, bytes, side) : addr_side(addr, bytes, side);
 }
 
 /* From one device to another, or within one. */
 static vram_status between_devices(struct vr_queue_object *queue, uint64_t bytes,
-                                   const char *operation, struct vr_route *route) {
+                                   struct vr_route *route) {
     struct vr_device_object *owner;
     struct vr_place place;
-    vram_status status = vr_span_owner(route->from, operation, &place, &owner);
+    vram_status status = vr_span_owner(route->from, &place, &owner);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_span_check(owner, route->from, bytes, operation);
+    status = vr_span_check(owner, route->from, bytes);
     if (status == VRAM_OK && owner != queue->device &&
-        (status = vr_check_lost(&owner->base, operation)) == VRAM_OK) {
+        (status = vr_check_lost(&owner->base, vr_operation())) == VRAM_OK) {
         route->way =
             vr_device_reads(queue->device, owner->object.handle) ? VR_WAY_PEER : VR_WAY_BRIDGE;
         route->source = owner;
@@ -99,20 +97,17 @@ static vram_status between_devices(struct vr_queue_object *queue, uint64_t bytes
 }
 
 vram_status vr_route_find_extents(struct vr_queue_object *queue, const vram_copy *copy,
-                                  uint64_t to_bytes, uint64_t from_bytes, const char *operation,
-                                  struct vr_route *route) {
+                                  uint64_t to_bytes, uint64_t from_bytes, struct vr_route *route) {
     struct side to, from;
-    vram_status status =
-        side_find(copy->to, copy->to_host, to_bytes, "the destination", operation, &to);
+    vram_status status = side_find(copy->to, copy->to_host, to_bytes, "the destination", &to);
     if (status == VRAM_OK) {
-        status = side_find(copy->from, copy->from_host, from_bytes, "the source", operation, &from);
+        status = side_find(copy->from, copy->from_host, from_bytes, "the source", &from);
     }
     if (status != VRAM_OK) {
         return status;
     }
     if (to.host && from.host) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "both sides are host memory, which needs no device");
+        return vr_fail(VRAM_ERR_INVALID, "both sides are host memory, which needs no device");
     }
     *route = (struct vr_route){.way = to.host     ? VR_WAY_DOWNLOAD
                                       : from.host ? VR_WAY_UPLOAD
@@ -125,12 +120,12 @@ vram_status vr_route_find_extents(struct vr_queue_object *queue, const vram_copy
                                .pinned = to.host ? to.pinned : from.pinned,
                                .managed = to.host ? from.managed : to.managed};
     if (route->way != VR_WAY_DOWNLOAD) {
-        status = vr_span_check(queue->device, to.addr, to_bytes, operation);
+        status = vr_span_check(queue->device, to.addr, to_bytes);
     }
     if (status == VRAM_OK && route->way == VR_WAY_DOWNLOAD) {
-        status = vr_span_check(queue->device, from.addr, from_bytes, operation);
+        status = vr_span_check(queue->device, from.addr, from_bytes);
     } else if (status == VRAM_OK && route->way == VR_WAY_COPY) {
-        status = between_devices(queue, from_bytes, operation, route);
+        status = between_devices(queue, from_bytes, route);
     }
     if (!route->source) {
         route->overlap = vr_overlap(to.addr, to_bytes, from.addr, from_bytes);
@@ -140,8 +135,8 @@ vram_status vr_route_find_extents(struct vr_queue_object *queue, const vram_copy
 }
 
 vram_status vr_route_find(struct vr_queue_object *queue, const vram_copy *copy,
-                          const char *operation, struct vr_route *route) {
-    return vr_route_find_extents(queue, copy, copy->bytes, copy->bytes, operation, route);
+                          struct vr_route *route) {
+    return vr_route_find_extents(queue, copy, copy->bytes, copy->bytes, route);
 }
 
 void vr_route_leave(struct vr_route *route) {

@@ -34,11 +34,10 @@ struct vr_route {
 
 /* Looks a copy of at least one byte up, for a queue that the caller is inside of. */
 vram_status vr_route_find(struct vr_queue_object *queue, const vram_copy *copy,
-                          const char *operation, struct vr_route *route);
+                          struct vr_route *route);
 /* The same for sides of different extents, neither 0; copy->bytes are ignored, and route->bytes 0. */
 vram_status vr_route_find_extents(struct vr_queue_object *queue, const vram_copy *copy,
-                                  uint64_t to_bytes, uint64_t from_bytes, const char *operation,
-                                  struct vr_route *route);
+                                  uint64_t to_bytes, uint64_t from_bytes, struct vr_route *route);
 void vr_route_leave(struct vr_route *route);
 
 /* Gives it to the backend; of all but VR_WAY_BRIDGE. */

@@ -39,14 +39,14 @@ static vram_status load(struct vr_device_object *device, vram_kernel **kernel) {
     return status;
 }
 
-vram_kernel *vr_scatter_kernel(struct vr_device_object *device, const char *operation) {
+vram_kernel *vr_scatter_kernel(struct vr_device_object *device) {
     struct vram_error kept;
     vram_kernel *made = NULL;
     if (!device->base.kernel || device->base.handles || !device->base.pinned) {
         return NULL;
     }
     vr_error_save(&kept);
-    struct vr_flight *flight = vr_flight_enter(device, operation);
+    struct vr_flight *flight = vr_flight_enter(device);
     uint64_t found = flight ? vr_load(&flight->scatter, VR_ACQUIRE) : NONE;
     if (!found) {
         vram_status status = load(device, &made);

@@ -17,7 +17,7 @@ struct vr_scatter_row {
 };
 
 /* The device's kernel, loaded when it is first asked for; NULL: not to be had, no error is set. */
-vram_kernel *vr_scatter_kernel(struct vr_device_object *device, const char *operation);
+vram_kernel *vr_scatter_kernel(struct vr_device_object *device);
 
 /* Launches it for rows that lie in page-locked memory until the queue is through. */
 vram_status vr_scatter_launch(vram_queue *queue, vram_kernel *kernel, vram_addr rows,

@@ -324,9 +324,8 @@ static vram_value node_of(const struct vr_device_object *device) {
 }
 
 /* Not yet published. */
-static vram_status staging_make(struct vr_device_object *device, const char *operation,
-                                struct vr_staging **out) {
-    struct vr_staging *staging = vr_mem_alloc(1, sizeof *staging, operation);
+static vram_status staging_make(struct vr_device_object *device, struct vr_staging **out) {
+    struct vr_staging *staging = vr_mem_alloc(1, sizeof *staging, vr_operation());
     if (!staging) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -401,14 +400,13 @@ static struct vr_staging *list(struct vr_device_object *device, struct vr_stagin
     return found;
 }
 
-vram_status vr_staging_enter(struct vr_device_object *device, const char *operation,
-                             struct vr_staging **out) {
+vram_status vr_staging_enter(struct vr_device_object *device, struct vr_staging **out) {
     vr_mutex_lock(&device->lock);
     struct vr_staging *staging = listed(device);
     vr_mutex_unlock(&device->lock);
     if (!staging) {
         struct vr_staging *fresh = NULL;
-        vram_status status = staging_make(device, operation, &fresh);
+        vram_status status = staging_make(device, &fresh);
         if (status != VRAM_OK) {
             return status;
         }
@@ -418,7 +416,7 @@ vram_status vr_staging_enter(struct vr_device_object *device, const char *operat
         if (staging) {
             vr_handle_unpin(staging->object.handle);
         }
-        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed");
+        return vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed");
     }
     *out = staging;
     return VRAM_OK;

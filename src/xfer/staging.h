@@ -80,8 +80,7 @@ struct vr_staging {
 
 /* The device's, made when it is first asked for, with a reference that vr_staging_leave drops. VRAM_ERR_HOST_MEMORY,
    _SHUTDOWN. The device is pinned by the caller. */
-vram_status vr_staging_enter(struct vr_device_object *device, const char *operation,
-                             struct vr_staging **staging);
+vram_status vr_staging_enter(struct vr_device_object *device, struct vr_staging **staging);
 void vr_staging_leave(struct vr_staging *staging);
 
 /* A slot that nobody uses; NULL: there is none now. With `may_make` one is made if need be; *refused when that was

@@ -80,7 +80,7 @@ static bool has_failed(struct transfer *transfer) {
     vr_mutex_unlock(&transfer->staging->lock);
     if (stop && !failed) {
         fail(transfer,
-             vr_fail(VRAM_ERR_SHUTDOWN, transfer->operation, "the device is being closed"));
+             vr_fail_in(VRAM_ERR_SHUTDOWN, transfer->operation, "the device is being closed"));
     }
     return failed || stop;
 }
@@ -200,9 +200,10 @@ static bool is_late(struct transfer *transfer) {
     if (vr_clock_now() < transfer->until) {
         return false;
     }
-    fail(transfer, vr_fail(VRAM_ERR_TIMEOUT, transfer->operation,
-                           "%llu of %llu bytes had begun when the deadline passed",
-                           (unsigned long long)transfer->at, (unsigned long long)transfer->bytes));
+    fail(transfer,
+         vr_fail_in(VRAM_ERR_TIMEOUT, transfer->operation,
+                    "%llu of %llu bytes had begun when the deadline passed",
+                    (unsigned long long)transfer->at, (unsigned long long)transfer->bytes));
     return true;
 }
 
@@ -392,8 +393,9 @@ static uint64_t chunk_of(const struct vr_staging *staging, uint64_t bytes) {
 }
 
 static vram_status begin(struct vr_queue_object *queue, struct transfer *transfer) {
+    VR_OPERATION(transfer->operation);
     struct vr_staging *staging;
-    vram_status status = vr_staging_enter(queue->device, transfer->operation, &staging);
+    vram_status status = vr_staging_enter(queue->device, &staging);
     if (status == VRAM_OK) {
         vr_mutex_lock(&staging->lock);
         transfer->number = ++staging->transfers;
@@ -443,17 +445,17 @@ typedef vram_status act_fn(struct vr_queue_object *queue, struct transfer *trans
 
 /* Enters the queue, checks the two sides, and acts when there is something to do. */
 static vram_status enter_and(vram_queue *handle, struct transfer *transfer, act_fn *act) {
+    VR_OPERATION(transfer->operation);
     void *entered;
-    vram_status status = vr_queue_enter(handle, transfer->operation, &entered);
+    vram_status status = vr_queue_enter(handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_queue_object *queue = entered;
     if (!transfer->host && transfer->bytes) {
-        status = vr_fail(VRAM_ERR_INVALID, transfer->operation, "the host memory is NULL");
+        status = vr_fail_in(VRAM_ERR_INVALID, transfer->operation, "the host memory is NULL");
     } else if (transfer->bytes) {
-        status =
-            vr_span_check(queue->device, transfer->device, transfer->bytes, transfer->operation);
+        status = vr_span_check(queue->device, transfer->device, transfer->bytes);
     }
     if (status == VRAM_OK && transfer->bytes) {
         transfer->queue = handle;
@@ -565,10 +567,11 @@ static vram_status begin_task(struct vr_queue_object *queue, struct transfer *tr
 
 vram_status vr_staging_download_begin(vram_queue *queue, void *to, vram_addr from, uint64_t bytes,
                                       struct vr_async *record, bool *begun) {
+    VR_OPERATION("download");
     struct vram_error error;
     *begun = false;
     vr_error_save(&error);
-    struct transfer *transfer = vr_mem_alloc(1, sizeof *transfer, "download");
+    struct transfer *transfer = vr_mem_alloc(1, sizeof *transfer, vr_operation());
     if (!transfer) {
         vr_error_restore(&error); /* the caller may wait instead */
         return VRAM_OK;

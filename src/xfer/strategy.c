@@ -34,25 +34,24 @@ const char *vram_transfer_strategy_name(vram_transfer_strategy strategy) {
 /* ------------------------------------------------------------- submission.h */
 
 vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options *options,
-                                const char *operation, struct vr_submission *submission) {
+                                struct vr_submission *submission) {
     vram_transfer_options taken;
     void *queue;
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && (unsigned)taken.strategy >= STRATEGIES) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "%d is no strategy", (int)taken.strategy);
+        status = vr_fail(VRAM_ERR_INVALID, "%d is no strategy", (int)taken.strategy);
     }
     if (status == VRAM_OK) {
-        status = vr_submit_enter(handle, operation, &queue);
+        status = vr_submit_enter(handle, &queue);
     }
     if (status == VRAM_OK && vr_load(&((struct vr_queue_object *)queue)->captured, VR_ACQUIRE)) {
         vr_submit_leave(queue);
-        status = vr_fail(VRAM_ERR_CAPTURE, operation,
+        status = vr_fail(VRAM_ERR_CAPTURE,
                          "the queue is that of a captured region, which has no handles");
     }
     if (status == VRAM_OK) {
         *submission = (struct vr_submission){
             .queue = queue,
-            .operation = operation,
             .strategy = taken.strategy,
             .poll_ns = taken.poll_ns ? taken.poll_ns : VRAM_TRANSFER_POLL_NS,
             .timeout = taken.timeout_ns ? taken.timeout_ns : VRAM_TIMEOUT_DEFAULT};
@@ -64,8 +63,7 @@ vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options 
 static vram_status finish_sync(struct vr_submission *submission, uint64_t value) {
     struct vr_queue_object *queue = submission->queue;
     vr_submit_end(queue);
-    vram_status status =
-        vr_queue_wait_value(queue, value, submission->timeout, submission->operation);
+    vram_status status = vr_queue_wait_value(queue, value, submission->timeout);
     vr_leave(queue);
     return status;
 }
@@ -82,8 +80,7 @@ static vram_status mark(struct vr_submission *submission, uint64_t *value) {
         uint64_t taken = vr_load(&queue->issued, VR_ACQUIRE);
         struct vram_error refusal;
         vr_error_save(&refusal);
-        if (vr_queue_wait_value(queue, taken, submission->timeout, submission->operation) ==
-            VRAM_OK) {
+        if (vr_queue_wait_value(queue, taken, submission->timeout) == VRAM_OK) {
             *value = 0;
             status = VRAM_OK;
         }
@@ -97,8 +94,7 @@ static vram_async make_handle(struct vr_submission *submission, uint64_t value, 
     vram_async made;
     struct vram_error kept;
     vr_error_save(&kept);
-    if (vr_async_of_value(submission->queue, value, submission->operation, result, &made) !=
-        VRAM_OK) {
+    if (vr_async_of_value(submission->queue, value, result, &made) != VRAM_OK) {
         made = (vram_async){{submission->queue->object.handle, value, 0, result}};
         vr_error_restore(&kept);
     }
@@ -181,7 +177,7 @@ void vr_submission_count(struct vr_submission *submission, enum vr_way way,
 vram_status vr_submission_direct(struct vr_submission *submission, const struct vr_route *route) {
     struct vram_error kept;
     if (!route->same) {
-        return vr_fail(VRAM_ERR_INVALID, submission->operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "direct transfers have one place for both sides, and these are two");
     }
     atomic_thread_fence(memory_order_seq_cst);
@@ -228,7 +224,7 @@ static bool is_staged(struct vr_submission *submission, const struct vr_route *r
         return false;
     }
     vr_error_save(&kept);
-    *flight = vr_flight_enter(device, submission->operation);
+    *flight = vr_flight_enter(device);
     vr_error_restore(&kept);
     return *flight &&
            vr_rates_choose(&(*flight)->rates, route->way == VR_WAY_DOWNLOAD, route->bytes);
@@ -243,8 +239,7 @@ static bool hand_over(struct vr_submission *submission, const struct vr_route *r
     vram_async made = {{0}};
     bool begun = false;
     vr_error_save(&kept);
-    if (vr_async_begin(submission->queue->device, submission->operation, route->bytes, &made,
-                       &record) != VRAM_OK) {
+    if (vr_async_begin(submission->queue->device, route->bytes, &made, &record) != VRAM_OK) {
         vr_error_restore(&kept);
         return false;
     }
@@ -308,8 +303,7 @@ static vram_status wait_before(struct vr_submission *submission, const struct vr
         return VRAM_OK;
     }
     vram_status status = mark(submission, &value);
-    return status == VRAM_OK ? vr_queue_wait_value(submission->queue, value, submission->timeout,
-                                                   submission->operation)
+    return status == VRAM_OK ? vr_queue_wait_value(submission->queue, value, submission->timeout)
                              : status;
 }
 
@@ -325,7 +319,7 @@ static void look_registered(struct vr_submission *submission, struct vr_route *r
         return;
     }
     vr_error_save(&kept);
-    if (vr_staging_enter(device, submission->operation, &staging) == VRAM_OK) {
+    if (vr_staging_enter(device, &staging) == VRAM_OK) {
         route->pinned = vr_registration_covers(&staging->registrations,
                                                upload ? route->from : route->to, route->bytes);
         vr_staging_leave(staging);
@@ -347,7 +341,7 @@ vram_status vr_submission_add(struct vr_submission *submission, struct vr_route 
         return vr_submission_direct(submission, route);
     }
     if (route->overlap) {
-        return vr_fail(VRAM_ERR_INVALID, submission->operation, "the two ranges overlap");
+        return vr_fail(VRAM_ERR_INVALID, "the two ranges overlap");
     }
     look_registered(submission, route);
     vram_status status = wait_before(submission, route);
@@ -366,18 +360,16 @@ vram_status vr_submission_add(struct vr_submission *submission, struct vr_route 
 /* ------------------------------------------------------------------- public */
 
 static vram_status transfer(vram_queue *handle, const vram_copy *copy,
-                            const vram_transfer_options *options, const char *operation,
-                            vram_async *async) {
+                            const vram_transfer_options *options, vram_async *async) {
     struct vr_submission submission;
     struct vr_route route;
     uint64_t result = 0;
-    vram_status status = vr_submission_begin(handle, options, operation, &submission);
+    vram_status status = vr_submission_begin(handle, options, &submission);
     if (status != VRAM_OK) {
         return status;
     }
     submission.handle = async != NULL;
-    if (copy->bytes &&
-        (status = vr_route_find(submission.queue, copy, operation, &route)) == VRAM_OK) {
+    if (copy->bytes && (status = vr_route_find(submission.queue, copy, &route)) == VRAM_OK) {
         status = vr_submission_add(&submission, &route, &result);
         vr_route_leave(&route);
     }
@@ -386,33 +378,36 @@ static vram_status transfer(vram_queue *handle, const vram_copy *copy,
 
 vram_status vram_transfer_upload(vram_queue *queue, vram_addr to, const void *from, uint64_t bytes,
                                  const vram_transfer_options *options, vram_async *async) {
+    VR_CALL;
     vram_copy copy = {.to = to, .from_host = from, .bytes = bytes};
-    return transfer(queue, &copy, options, "vram_transfer_upload", async);
+    return transfer(queue, &copy, options, async);
 }
 
 vram_status vram_transfer_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes,
                                    const vram_transfer_options *options, vram_async *async) {
+    VR_CALL;
     vram_copy copy = {.to_host = to, .from = from, .bytes = bytes};
-    return transfer(queue, &copy, options, "vram_transfer_download", async);
+    return transfer(queue, &copy, options, async);
 }
 
 vram_status vram_transfer_copy(vram_queue *queue, vram_addr to, vram_addr from, uint64_t bytes,
                                const vram_transfer_options *options, vram_async *async) {
+    VR_CALL;
     vram_copy copy = {.to = to, .from = from, .bytes = bytes};
-    return transfer(queue, &copy, options, "vram_transfer_copy", async);
+    return transfer(queue, &copy, options, async);
 }
 
 vram_status vram_transfer_fill(vram_queue *queue, vram_addr to, uint32_t pattern,
                                uint32_t pattern_bytes, uint64_t bytes,
                                const vram_transfer_options *options, vram_async *async) {
+    VR_CALL;
     struct vr_submission submission;
-    vram_status status = vr_submission_begin(queue, options, "vram_transfer_fill", &submission);
+    vram_status status = vr_submission_begin(queue, options, &submission);
     if (status != VRAM_OK) {
         return status;
     }
     if (submission.strategy == VRAM_TRANSFER_DIRECT) {
-        status = vr_fail(VRAM_ERR_INVALID, submission.operation,
-                         "a fill has one side and cannot be direct");
+        status = vr_fail(VRAM_ERR_INVALID, "a fill has one side and cannot be direct");
     } else {
         vr_submission_count(&submission, VR_WAY_FILL, VRAM_ROUTE_ANY);
         status = vr_submit_fill(queue, to, pattern, pattern_bytes, bytes);

@@ -25,14 +25,13 @@ struct vr_stream_set {
     struct vr_stream streams[]; /* `count` of them; keeps (2) */
 };
 
-vram_status vr_stream_set_enter(vram_stream_set *handle, const char *operation,
-                                struct vr_stream_set **set);
+vram_status vr_stream_set_enter(vram_stream_set *handle, struct vr_stream_set **set);
 
 /* A queue of the set's own besides its streams, made when there is none yet; keeps (2). */
 vram_status vr_stream_extra_queue(struct vr_stream_set *set, vr_atomic_ptr *place,
                                   vram_queue **queue);
 
 /* VRAM_ERR_INVALID past the last stream. */
-vram_status vr_stream_check(const struct vr_stream_set *set, uint32_t index, const char *operation);
+vram_status vr_stream_check(const struct vr_stream_set *set, uint32_t index);
 
 #endif

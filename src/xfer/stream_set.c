@@ -51,29 +51,28 @@ vram_status vr_stream_extra_queue(struct vr_stream_set *set, vr_atomic_ptr *plac
     return VRAM_OK;
 }
 
-vram_status vr_stream_check(const struct vr_stream_set *set, uint32_t index,
-                            const char *operation) {
+vram_status vr_stream_check(const struct vr_stream_set *set, uint32_t index) {
     return index < set->count ? VRAM_OK
-                              : vr_fail(VRAM_ERR_INVALID, operation,
-                                        "there is no stream %u; the set has %u", index, set->count);
+                              : vr_fail(VRAM_ERR_INVALID, "there is no stream %u; the set has %u",
+                                        index, set->count);
 }
 
 /* ------------------------------------------------------------------- ending */
 
 /* Destroys a queue of the set; the program may have done so, or may be at it. */
-static vram_status end_queue(vram_queue *handle, uint64_t deadline, const char *operation) {
+static vram_status end_queue(vram_queue *handle, uint64_t deadline) {
     struct vr_queue_object *queue = handle ? vr_handle_pin(VR_KIND_QUEUE, handle) : NULL;
     if (!queue) {
         return VRAM_OK;
     }
-    vram_status status = vr_queue_destroy_by(queue, deadline, operation);
+    vram_status status = vr_queue_destroy_by(queue, deadline);
     vr_leave(queue);
     return status == VRAM_ERR_STALE ? VRAM_OK : status;
 }
 
 /* The join queue last: it waits for the others. The first answer that is not OK. */
 static vram_status end_queues(struct vr_stream_set *set) {
-    static const char operation[] = "vram_stream_set_destroy";
+    VR_OPERATION("vram_stream_set_destroy");
     struct vram_error error;
     uint64_t deadline = vr_deadline_in(set->device->context->wait_ns);
     vram_status first = VRAM_OK;
@@ -82,12 +81,12 @@ static vram_status end_queues(struct vr_stream_set *set) {
         vram_queue *queue = i < set->count    ? set->streams[i].queue
                             : i == set->count ? vr_load(&set->transfer, VR_ACQUIRE)
                                               : vr_load(&set->join, VR_ACQUIRE);
-        vram_status status = end_queue(queue, deadline, operation);
+        vram_status status = end_queue(queue, deadline);
         first = first == VRAM_OK ? status : first;
     }
     vr_error_restore(&error);
     return first == VRAM_OK ? VRAM_OK
-                            : vr_fail(first, operation,
+                            : vr_fail(first,
                                       "work of the set is unfinished: %s; its queues are kept "
                                       "aside until the device is closed",
                                       vr_status_text(first));
@@ -133,7 +132,8 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
 }
 
 vram_status vr_stream_set_destroy(vram_stream_set *handle) {
-    return vr_object_destroy(VR_KIND_STREAM_SET, handle, "vram_stream_set_destroy", set_end, NULL);
+    VR_OPERATION("vram_stream_set_destroy");
+    return vr_object_destroy(VR_KIND_STREAM_SET, handle, set_end, NULL);
 }
 
 vram_status vram_stream_set_destroy(vram_stream_set *handle) {
@@ -149,16 +149,16 @@ static const struct vram_stream_plan three[VRAM_STREAM_COUNT] = {
 };
 
 static vram_status read_options(const struct vram_stream_set_options *options,
-                                const char *operation, struct vram_stream_set_options *taken) {
-    vram_status status = vr_options_take(taken, sizeof *taken, options, operation);
+                                struct vram_stream_set_options *taken) {
+    vram_status status = vr_options_take(taken, sizeof *taken, options);
     if (status != VRAM_OK) {
         return status;
     }
     if (taken->count == 0 && taken->streams) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there is a list of streams, and count is 0");
+        return vr_fail(VRAM_ERR_INVALID, "there is a list of streams, and count is 0");
     }
     if (taken->count > VRAM_STREAMS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%u streams are more than %d", taken->count,
+        return vr_fail(VRAM_ERR_INVALID, "%u streams are more than %d", taken->count,
                        VRAM_STREAMS_MAX);
     }
     if (taken->count == 0) {
@@ -168,33 +168,31 @@ static vram_status read_options(const struct vram_stream_set_options *options,
     return VRAM_OK;
 }
 
-static vram_status take_name(struct vr_stream_set *set, uint32_t index, const char *name,
-                             const char *operation) {
+static vram_status take_name(struct vr_stream_set *set, uint32_t index, const char *name) {
     struct vr_stream *stream = &set->streams[index];
     if (!name) {
         snprintf(stream->name, sizeof stream->name, "%u", index);
     } else if (!name[0] || strlen(name) >= sizeof stream->name) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the name of stream %u has 1 to %d bytes",
-                       index, VRAM_STREAM_NAME_MAX - 1);
+        return vr_fail(VRAM_ERR_INVALID, "the name of stream %u has 1 to %d bytes", index,
+                       VRAM_STREAM_NAME_MAX - 1);
     } else {
         memcpy(stream->name, name, strlen(name) + 1);
     }
     for (uint32_t i = 0; i < index; i++) {
         if (strcmp(set->streams[i].name, stream->name) == 0) {
-            return vr_fail(VRAM_ERR_INVALID, operation, "streams %u and %u are both called \"%s\"",
-                           i, index, stream->name);
+            return vr_fail(VRAM_ERR_INVALID, "streams %u and %u are both called \"%s\"", i, index,
+                           stream->name);
         }
     }
     return VRAM_OK;
 }
 
 /* Names first: they are the caller's mistakes, and nothing was made for them. */
-static vram_status fill(struct vr_stream_set *set, const struct vram_stream_set_options *options,
-                        const char *operation) {
+static vram_status fill(struct vr_stream_set *set, const struct vram_stream_set_options *options) {
     vram_status status = VRAM_OK;
     for (uint32_t i = 0; i < set->count && status == VRAM_OK; i++) {
         set->streams[i].priority = options->streams ? options->streams[i].priority : 0;
-        status = take_name(set, i, options->streams ? options->streams[i].name : NULL, operation);
+        status = take_name(set, i, options->streams ? options->streams[i].name : NULL);
     }
     for (uint32_t i = 0; i < set->count && status == VRAM_OK; i++) {
         struct vram_queue_options queue = {.size = sizeof queue,
@@ -207,10 +205,9 @@ static vram_status fill(struct vr_stream_set *set, const struct vram_stream_set_
 
 /* `device` is entered. */
 static vram_status create(struct vr_device_object *device,
-                          const struct vram_stream_set_options *options, const char *operation,
-                          vram_stream_set **out) {
+                          const struct vram_stream_set_options *options, vram_stream_set **out) {
     struct vr_stream_set *set =
-        vr_mem_alloc(1, sizeof *set + options->count * sizeof set->streams[0], operation);
+        vr_mem_alloc(1, sizeof *set + options->count * sizeof set->streams[0], vr_operation());
     if (!set) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -221,7 +218,7 @@ static vram_status create(struct vr_device_object *device,
     set->device = device;
     set->count = options->count;
     vr_handle_ref(device->object.handle);
-    vram_status status = fill(set, options, operation);
+    vram_status status = fill(set, options);
     if (status == VRAM_OK) {
         status = vr_handle_publish(VR_KIND_STREAM_SET, set, set_free, &set->object.handle);
     }
@@ -230,7 +227,7 @@ static vram_status create(struct vr_device_object *device,
         return status;
     }
     uint64_t handle = set->watcher.handle = set->object.handle;
-    status = vr_device_list_watcher(device, &set->watcher, operation);
+    status = vr_device_list_watcher(device, &set->watcher);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);
@@ -242,19 +239,19 @@ static vram_status create(struct vr_device_object *device,
 
 vram_status vram_stream_set_create(vram_device *handle, const vram_stream_set_options *options,
                                    vram_stream_set **set) {
-    static const char operation[] = "vram_stream_set_create";
+    VR_CALL;
     struct vram_stream_set_options taken;
     void *device;
     if (!set) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the set is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the set is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    status = read_options(options, operation, &taken);
+    status = read_options(options, &taken);
     if (status == VRAM_OK) {
-        status = create(device, &taken, operation, set);
+        status = create(device, &taken, set);
     }
     vr_leave(device);
     return status;
@@ -262,10 +259,9 @@ vram_status vram_stream_set_create(vram_device *handle, const vram_stream_set_op
 
 /* --------------------------------------------------------------- its queues */
 
-vram_status vr_stream_set_enter(vram_stream_set *handle, const char *operation,
-                                struct vr_stream_set **set) {
+vram_status vr_stream_set_enter(vram_stream_set *handle, struct vr_stream_set **set) {
     void *entered;
-    vram_status status = vr_enter(VR_KIND_STREAM_SET, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_STREAM_SET, handle, &entered);
     if (status == VRAM_OK) {
         *set = entered;
     }
@@ -274,21 +270,21 @@ vram_status vr_stream_set_enter(vram_stream_set *handle, const char *operation,
 
 /* For calls that give a queue out. */
 static vram_status enter_for_queue(vram_stream_set *handle, vram_queue **queue,
-                                   const char *operation, struct vr_stream_set **set) {
+                                   struct vr_stream_set **set) {
     if (!queue) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the queue is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the queue is NULL");
     }
-    return vr_stream_set_enter(handle, operation, set);
+    return vr_stream_set_enter(handle, set);
 }
 
 vram_status vram_stream_set_get(vram_stream_set *handle, uint32_t index, vram_queue **queue) {
-    static const char operation[] = "vram_stream_set_get";
+    VR_CALL;
     struct vr_stream_set *set = NULL;
-    vram_status status = enter_for_queue(handle, queue, operation, &set);
+    vram_status status = enter_for_queue(handle, queue, &set);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_stream_check(set, index, operation);
+    status = vr_stream_check(set, index);
     if (status == VRAM_OK) {
         *queue = set->streams[index].queue;
     }
@@ -297,12 +293,12 @@ vram_status vram_stream_set_get(vram_stream_set *handle, uint32_t index, vram_qu
 }
 
 vram_status vram_stream_set_find(vram_stream_set *handle, const char *name, vram_queue **queue) {
-    static const char operation[] = "vram_stream_set_find";
+    VR_CALL;
     struct vr_stream_set *set = NULL;
     if (!name) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the name is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the name is NULL");
     }
-    vram_status status = enter_for_queue(handle, queue, operation, &set);
+    vram_status status = enter_for_queue(handle, queue, &set);
     if (status != VRAM_OK) {
         return status;
     }
@@ -313,15 +309,16 @@ vram_status vram_stream_set_find(vram_stream_set *handle, const char *name, vram
     if (i < set->count) {
         *queue = set->streams[i].queue;
     } else {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "no stream is called \"%s\"", name);
+        status = vr_fail(VRAM_ERR_INVALID, "no stream is called \"%s\"", name);
     }
     vr_leave(set);
     return status;
 }
 
 vram_status vram_stream_set_next(vram_stream_set *handle, vram_queue **queue) {
+    VR_CALL;
     struct vr_stream_set *set = NULL;
-    vram_status status = enter_for_queue(handle, queue, "vram_stream_set_next", &set);
+    vram_status status = enter_for_queue(handle, queue, &set);
     if (status == VRAM_OK) {
         *queue = set->streams[vr_fetch_add(&set->turn, 1, VR_RELAXED) % set->count].queue;
         vr_leave(set);
@@ -330,8 +327,9 @@ vram_status vram_stream_set_next(vram_stream_set *handle, vram_queue **queue) {
 }
 
 vram_status vram_stream_set_transfer(vram_stream_set *handle, vram_queue **queue) {
+    VR_CALL;
     struct vr_stream_set *set = NULL;
-    vram_status status = enter_for_queue(handle, queue, "vram_stream_set_transfer", &set);
+    vram_status status = enter_for_queue(handle, queue, &set);
     if (status == VRAM_OK) {
         status = vr_stream_extra_queue(set, &set->transfer, queue);
         vr_leave(set);
@@ -340,13 +338,13 @@ vram_status vram_stream_set_transfer(vram_stream_set *handle, vram_queue **queue
 }
 
 vram_status vram_stream_info_get(vram_stream_set *handle, uint32_t index, vram_stream_info *info) {
-    static const char operation[] = "vram_stream_info_get";
+    VR_CALL;
     struct vr_stream_set *set = NULL;
-    vram_status status = vr_stream_set_enter(handle, operation, &set);
+    vram_status status = vr_stream_set_enter(handle, &set);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_stream_check(set, index, operation);
+    status = vr_stream_check(set, index);
     if (status == VRAM_OK) {
         const struct vr_stream *stream = &set->streams[index];
         uint64_t turns = vr_load(&set->turn, VR_RELAXED);
@@ -356,9 +354,8 @@ vram_status vram_stream_info_get(vram_stream_set *handle, uint32_t index, vram_s
                                          .turns =
                                              turns / set->count + (index < turns % set->count)};
         memcpy(found.name, stream->name, sizeof found.name);
-        status =
-            vr_info_give(info, &found, sizeof found,
-                         offsetof(struct vram_stream_info, name) + sizeof found.name, operation);
+        status = vr_info_give(info, &found, sizeof found,
+                              offsetof(struct vram_stream_info, name) + sizeof found.name);
     }
     vr_leave(set);
     return status;

@@ -39,9 +39,10 @@ static vram_status name_failure(struct vr_stream_set *set, uint32_t index, vram_
 /* ---------------------------------------------------------- waiting for all */
 
 vram_status vram_stream_set_poll(vram_stream_set *handle) {
+    VR_CALL;
     struct vr_stream_set *set = NULL;
     bool pending = false;
-    vram_status status = vr_stream_set_enter(handle, "vram_stream_set_poll", &set);
+    vram_status status = vr_stream_set_enter(handle, &set);
     if (status != VRAM_OK) {
         return status;
     }
@@ -108,10 +109,11 @@ static vram_status wait_all(struct vr_stream_set *set, const vram_point *points,
 }
 
 vram_status vram_stream_set_wait(vram_stream_set *handle, uint64_t timeout) {
+    VR_CALL;
     vram_point points[QUEUES_MAX];
     struct vr_stream_set *set = NULL;
     uint32_t count;
-    vram_status status = vr_stream_set_enter(handle, "vram_stream_set_wait", &set);
+    vram_status status = vr_stream_set_enter(handle, &set);
     if (status != VRAM_OK) {
         return status;
     }
@@ -143,12 +145,12 @@ static vram_status join(struct vr_stream_set *set, vram_point *point) {
 }
 
 vram_status vram_stream_set_mark(vram_stream_set *handle, vram_point *point) {
-    static const char operation[] = "vram_stream_set_mark";
+    VR_CALL;
     struct vr_stream_set *set = NULL;
     if (!point) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the point is NULL");
     }
-    vram_status status = vr_stream_set_enter(handle, operation, &set);
+    vram_status status = vr_stream_set_enter(handle, &set);
     if (status == VRAM_OK) {
         status = join(set, point);
         vr_leave(set);
@@ -157,19 +159,19 @@ vram_status vram_stream_set_mark(vram_stream_set *handle, vram_point *point) {
 }
 
 vram_status vram_stream_set_sync(vram_stream_set *handle, vram_async *async) {
-    static const char operation[] = "vram_stream_set_sync";
+    VR_CALL;
     struct vr_stream_set *set = NULL;
     vram_point point;
     if (!async) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the handle is NULL");
     }
-    vram_status status = vr_stream_set_enter(handle, operation, &set);
+    vram_status status = vr_stream_set_enter(handle, &set);
     if (status != VRAM_OK) {
         return status;
     }
     status = join(set, &point);
     if (status == VRAM_OK) {
-        status = vr_async_of_point(point, operation, async);
+        status = vr_async_of_point(point, vr_operation(), async);
     }
     vr_leave(set);
     return status;
@@ -178,16 +180,16 @@ vram_status vram_stream_set_sync(vram_stream_set *handle, vram_async *async) {
 /* ----------------------------------------------------- waits between queues */
 
 vram_status vram_stream_set_order(vram_stream_set *handle, uint32_t earlier, uint32_t later) {
-    static const char operation[] = "vram_stream_set_order";
+    VR_CALL;
     struct vr_stream_set *set = NULL;
     vram_point point;
-    vram_status status = vr_stream_set_enter(handle, operation, &set);
+    vram_status status = vr_stream_set_enter(handle, &set);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_stream_check(set, earlier, operation);
+    status = vr_stream_check(set, earlier);
     if (status == VRAM_OK) {
-        status = vr_stream_check(set, later, operation);
+        status = vr_stream_check(set, later);
     }
     if (status == VRAM_OK && earlier != later) { /* a queue is in order with itself */
         status = vr_submit_mark(set->streams[earlier].queue, &point);
@@ -216,8 +218,9 @@ static vram_status after(struct vr_stream_set *set, vram_point point) {
 }
 
 vram_status vram_stream_set_after(vram_stream_set *handle, vram_point point) {
+    VR_CALL;
     struct vr_stream_set *set = NULL;
-    vram_status status = vr_stream_set_enter(handle, "vram_stream_set_after", &set);
+    vram_status status = vr_stream_set_enter(handle, &set);
     if (status == VRAM_OK) {
         status = after(set, point);
         vr_leave(set);
@@ -226,9 +229,10 @@ vram_status vram_stream_set_after(vram_stream_set *handle, vram_point point) {
 }
 
 vram_status vram_stream_set_barrier(vram_stream_set *handle) {
+    VR_CALL;
     struct vr_stream_set *set = NULL;
     vram_point point;
-    vram_status status = vr_stream_set_enter(handle, "vram_stream_set_barrier", &set);
+    vram_status status = vr_stream_set_enter(handle, &set);
     if (status != VRAM_OK) {
         return status;
     }

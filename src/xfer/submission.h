@@ -12,7 +12,6 @@
 
 struct vr_submission {
     struct vr_queue_object *queue; /* entered for work */
-    const char *operation;
     vram_transfer_strategy strategy;
     uint64_t poll_ns, timeout;
     uint64_t result; /* bytes */
@@ -25,7 +24,7 @@ struct vr_submission {
 
 /* Reads the options and enters the queue; on VRAM_OK the caller owes a vr_submission_end. */
 vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options *options,
-                                const char *operation, struct vr_submission *submission);
+                                struct vr_submission *submission);
 /* Leaves the queue; with VRAM_OK so far, makes the handle for `result`, or waits with SYNC. After a
    failure it waits until all submitted work has ended, up to the option wait_timeout. */
 vram_status vr_submission_end(struct vr_submission *submission, vram_status status, uint64_t result,

@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     memset(&model, 0, sizeof model);
     model.size = sizeof model;
     uint64_t calls = vr_mem_calls();
-    vr_source_memory(&source, data, bytes, "fuzz");
+    vr_source_memory(&source, data, bytes);
     vram_status status = vr_gguf_read(&source, &tally, true, &split);
     FUZZ_EXPECT(vr_mem_calls() == calls);
     FUZZ_EXPECT(source.at <= bytes);

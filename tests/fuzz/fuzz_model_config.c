@@ -61,12 +61,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     read_tokens(text, bytes);
     memset(&model, 0, sizeof model);
     model.size = sizeof model;
-    vram_status status = vr_config_read(text, bytes, &config, "fuzz");
+    vram_status status = vr_config_read(text, bytes, &config);
     if (status == VRAM_OK) {
-        status = vr_config_shape(&config, &model, "fuzz");
+        status = vr_config_shape(&config, &model);
     }
     if (status == VRAM_OK) {
-        status = vr_config_weights(&config, NULL, &model, "fuzz");
+        status = vr_config_weights(&config, NULL, &model);
     }
     if (status != VRAM_OK) {
         expect_refusal(status);

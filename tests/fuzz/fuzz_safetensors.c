@@ -28,7 +28,7 @@ static void read_index(const uint8_t *data, size_t bytes) {
     shards.count = 0;
     shards.tensors = 0;
     memset(shards.slots, 0, sizeof shards.slots);
-    vr_source_memory(&source, data, bytes, "fuzz");
+    vr_source_memory(&source, data, bytes);
     vram_status status = vr_shards_read(&source, (const char *)data, bytes, &shards, &found);
     FUZZ_EXPECT(shards.count <= shards.tensors || status != VRAM_OK);
     FUZZ_EXPECT(status != VRAM_OK || found || shards.count == 0);
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     struct vr_source source;
     memset(&model, 0, sizeof model);
     model.size = sizeof model;
-    vr_source_memory(&source, data, bytes, "fuzz");
+    vr_source_memory(&source, data, bytes);
     vram_status status = vr_safetensors_read(&source, &tally);
     FUZZ_EXPECT(vr_mem_live_bytes() == 0);
     if (status != VRAM_OK) {

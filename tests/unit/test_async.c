@@ -4,6 +4,7 @@
  * of handles, queues, devices and contexts in every order; and producers that finish late or never say why.
  * Item 2 of the acceptance list.
  */
+#include "base/error.h"
 #include "unit/child.h"
 #include "unit/gate_world.h"
 #include "xfer/async_record.h"
@@ -27,9 +28,10 @@ static struct vr_device_object *pin_device(vram_device *handle) {
 }
 
 static struct vr_async *begin(vram_device *handle, uint64_t result, vram_async *async) {
+    VR_OPERATION("vram_test_work");
     struct vr_device_object *device = pin_device(handle);
     struct vr_async *record;
-    assert_ok(vr_async_begin(device, "vram_test_work", result, async, &record));
+    assert_ok(vr_async_begin(device, result, async, &record));
     vr_leave(device);
     return record;
 }
@@ -452,7 +454,7 @@ static void a_device_closes_under_a_producer(void **state) {
     vram_async_end(&async[1]);
     vram_device_close(rig.device);
     assert_int_equal(vram_async_poll(&async[0]), VRAM_ERR_NOT_READY);
-    vr_fail(VRAM_ERR_SHUTDOWN, "staging", "stopped");
+    vr_fail_in(VRAM_ERR_SHUTDOWN, "staging", "stopped");
     vr_async_finish(record[0], VRAM_ERR_SHUTDOWN);
     assert_int_equal(times(&told), 1);
     assert_int_equal(vram_async_poll(&async[0]),

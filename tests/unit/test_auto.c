@@ -14,7 +14,7 @@
 enum { STEPS = 6 };
 
 static vram_status give_up(int at, int step) {
-    return at == step ? vr_fail(VRAM_ERR_TIMEOUT, "work", "gave up at step %d", step) : VRAM_OK;
+    return at == step ? vr_fail_in(VRAM_ERR_TIMEOUT, "work", "gave up at step %d", step) : VRAM_OK;
 }
 
 static vram_status work(vram_device *device, int step, vram_pool **kept) {

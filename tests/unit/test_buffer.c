@@ -335,10 +335,10 @@ static void who_is_inside_keeps_the_memory(void **state) {
         vram_pool *pool = pool_on(rig.device);
         vram_buffer *buffer = buffer_of(pool, MIB, rig.queue);
         struct vr_buffer *record;
-        assert_ok(vr_buffer_enter(buffer, "test", &record));
-        assert_ok(how == 1 ? vr_buffer_share(record, "test") : vr_buffer_claim(record, "test"));
-        assert_int_equal(vr_buffer_claim(record, "test"), VRAM_ERR_BUSY);
-        assert_int_equal(vr_buffer_share(record, "test"), how == 1 ? VRAM_OK : VRAM_ERR_BUSY);
+        assert_ok(vr_buffer_enter(buffer, &record));
+        assert_ok(how == 1 ? vr_buffer_share(record) : vr_buffer_claim(record));
+        assert_int_equal(vr_buffer_claim(record), VRAM_ERR_BUSY);
+        assert_int_equal(vr_buffer_share(record), how == 1 ? VRAM_OK : VRAM_ERR_BUSY);
         if (how == 1) {
             vr_buffer_unshare(record);
         } else {

@@ -44,11 +44,40 @@ static void keeps_all_it_is_told(void **state) {
     assert_true(error->native_code == INT64_MIN);
     assert_string_equal(error->text, "out of pages, 3 of 4");
 
-    assert_int_equal(vr_fail(VRAM_ERR_INVALID, "vram_x", "plain"), VRAM_ERR_INVALID);
+    assert_int_equal(vr_fail_in(VRAM_ERR_INVALID, "vram_x", "plain"), VRAM_ERR_INVALID);
     assert_string_equal(error->backend, "");
     assert_string_equal(error->operation, "vram_x");
     assert_int_equal(error->native_code, 0);
     assert_string_equal(error->text, "plain");
+}
+
+static vram_status vram_inner(void) {
+    VR_CALL;
+    return vr_fail(VRAM_ERR_INVALID, "%d is %s", 1, "wrong");
+}
+
+static vram_status helper(void) {
+    VR_OPERATION("vram_helped");
+    return vram_inner();
+}
+
+/* As a call from a callback of the program's is inside the call that made the callback. */
+static void failures_have_the_name_of_the_innermost_operation(void **state) {
+    (void)state;
+    const vram_error *error = vram_error_get();
+    assert_string_equal(vr_operation(), "");
+    {
+        VR_OPERATION("vram_outer");
+        assert_int_equal(helper(), VRAM_ERR_INVALID);
+        assert_string_equal(error->operation, "vram_inner");
+        assert_string_equal(error->text, "1 is wrong");
+        assert_int_equal(vr_fail(VRAM_ERR_BUSY, "plain"), VRAM_ERR_BUSY);
+        assert_string_equal(error->operation, "vram_outer");
+        assert_int_equal(vr_fail_in(VRAM_ERR_BUSY, "cuMemMap", "plain"), VRAM_ERR_BUSY);
+        assert_string_equal(error->operation, "cuMemMap");
+    }
+    vr_fail(VRAM_ERR_BUSY, "outside of any");
+    assert_string_equal(error->operation, "");
 }
 
 static void missing_names_become_empty(void **state) {
@@ -60,10 +89,11 @@ static void missing_names_become_empty(void **state) {
 
 static void is_one_line_of_utf8(void **state) {
     (void)state;
-    vr_fail(VRAM_ERR_IO, "x", "a\nb\tc\x1b[31m\x7f %s", "caf\xC3\xA9 \xFF\xC3+");
+    vr_fail_in(VRAM_ERR_IO, "x", "a\nb\tc\x1b[31m\x7f %s", "caf\xC3\xA9 \xFF\xC3+");
     assert_string_equal(vram_error_get()->text, "a?b?c?[31m? caf\xC3\xA9 ??+");
     /* C1 control, line separator, overlong slash, surrogate half, beyond the last plane. */
-    vr_fail(VRAM_ERR_IO, "x", "%s", "\xC2\x9B|\xE2\x80\xA8|\xC0\xAF|\xED\xA0\x80|\xF4\x90\x80\x80");
+    vr_fail_in(VRAM_ERR_IO, "x", "%s",
+               "\xC2\x9B|\xE2\x80\xA8|\xC0\xAF|\xED\xA0\x80|\xF4\x90\x80\x80");
     assert_string_equal(vram_error_get()->text, "?|?|??|???|????");
 }
 
@@ -79,7 +109,7 @@ static void truncation_keeps_characters_whole(void **state) {
             for (size_t at = lead; at + width < sizeof text; at += width) {
                 memcpy(text + at, characters[c], width + 1);
             }
-            vr_fail(VRAM_ERR_IO, "x", "%s", text);
+            vr_fail_in(VRAM_ERR_IO, "x", "%s", text);
             size_t kept = strlen(vram_error_get()->text);
             assert_int_equal((kept - lead) % width, 0);
             assert_true(kept < VRAM_ERROR_TEXT_MAX && kept + width >= VRAM_ERROR_TEXT_MAX);
@@ -90,16 +120,16 @@ static void truncation_keeps_characters_whole(void **state) {
 
 static void may_quote_itself(void **state) {
     (void)state;
-    vr_fail(VRAM_ERR_IO, "inner", "the disk is full");
-    vr_fail(VRAM_ERR_BACKEND, "outer", "%s: %s", vram_error_get()->operation,
-            vram_error_get()->text);
+    vr_fail_in(VRAM_ERR_IO, "inner", "the disk is full");
+    vr_fail_in(VRAM_ERR_BACKEND, "outer", "%s: %s", vram_error_get()->operation,
+               vram_error_get()->text);
     assert_string_equal(vram_error_get()->text, "inner: the disk is full");
 }
 
 static void survives_a_failing_printf(void **state) {
     (void)state;
     const wchar_t unwritable[] = {(wchar_t)0x7FFFFFFF, 0};
-    assert_int_equal(vr_fail(VRAM_ERR_IO, "x", "%ls", unwritable), VRAM_ERR_IO);
+    assert_int_equal(vr_fail_in(VRAM_ERR_IO, "x", "%ls", unwritable), VRAM_ERR_IO);
     assert_int_equal(vram_error_get()->status, VRAM_ERR_IO);
     assert_string_equal(vram_error_get()->text, "");
 }
@@ -109,7 +139,7 @@ static void saves_and_restores(void **state) {
     vram_error copy;
     vr_error_set(VRAM_ERR_DEVICE_LOST, "sim", "alloc", 6, "first");
     vr_error_save(&copy);
-    vr_fail(VRAM_ERR_IO, "clean-up", "second");
+    vr_fail_in(VRAM_ERR_IO, "clean-up", "second");
     vr_error_restore(&copy);
     assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_LOST);
     assert_string_equal(vram_error_get()->backend, "sim");
@@ -139,7 +169,7 @@ static void each_thread_has_its_own(void **state) {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     struct visitor visitors[THREADS] = {{0}};
-    vr_fail(VRAM_ERR_TIMEOUT, "main", "mine");
+    vr_fail_in(VRAM_ERR_TIMEOUT, "main", "mine");
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, visit, &visitors[i]), 0);
     }
@@ -164,7 +194,7 @@ static void others_set_it(void **state) {
     assert_int_equal(vram_error_get()->native_code, -7);
     assert_string_equal(vram_error_get()->text, "one line?of ? text");
     before = *vram_error_get();
-    vr_fail(VRAM_ERR_BUSY, "clean_up", "that fails as well");
+    vr_fail_in(VRAM_ERR_BUSY, "clean_up", "that fails as well");
     assert_int_equal(vram_error_set(&before), VRAM_ERR_LIMIT);
     assert_memory_equal(vram_error_get()->text, before.text, strlen(before.text) + 1);
     memset(error.text, 'x', sizeof error.text); /* without an end */
@@ -183,6 +213,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_empty_and_clears),
         cmocka_unit_test_setup(keeps_all_it_is_told, fresh),
+        cmocka_unit_test_setup(failures_have_the_name_of_the_innermost_operation, fresh),
         cmocka_unit_test_setup(missing_names_become_empty, fresh),
         cmocka_unit_test_setup(is_one_line_of_utf8, fresh),
         cmocka_unit_test_setup(truncation_keeps_characters_whole, fresh),

@@ -18,7 +18,7 @@ static unsigned char source[BYTES], target[BYTES];
 static uint64_t own_blocks(vram_device *handle) {
     struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, handle);
     vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(vr_flight_pinned(device, "test"), &stats));
+    assert_ok(vram_pool_stats_get(vr_flight_pinned(device), &stats));
     vr_leave(device);
     return stats.live_blocks;
 }

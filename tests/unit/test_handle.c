@@ -151,7 +151,8 @@ static void a_million_numbers_pin_nothing(void **state) {
 }
 
 static void assert_error(enum vr_kind kind, uint64_t number, vram_status status, const char *text) {
-    assert_int_equal(vr_handle_error(kind, as_pointer(number), "vram_test"), status);
+    VR_OPERATION("vram_test");
+    assert_int_equal(vr_handle_error(kind, as_pointer(number)), status);
     const vram_error *error = vram_error_get();
     assert_int_equal(error->status, status);
     assert_string_equal(error->operation, "vram_test");

@@ -199,7 +199,7 @@ static void callback_may_call_the_library(void **state) {
     (void)state;
     struct heard heard = {0};
     vram_log_set(log_again, &heard, VRAM_LOG_DEBUG);
-    vr_fail(VRAM_ERR_DEVICE_LOST, "outer", "the failure that is logged");
+    vr_fail_in(VRAM_ERR_DEVICE_LOST, "outer", "the failure that is logged");
     vr_log(VRAM_LOG_ERROR, "first");
     assert_int_equal(heard.count, 1);
     assert_string_equal(heard.text, "first");

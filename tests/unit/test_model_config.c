@@ -349,9 +349,9 @@ static void numbers_are_read_in_any_spelling(void **state) {
 static vram_status read_memory(const char *text, size_t bytes) {
     static struct vr_config config;
     fresh(NULL);
-    vram_status status = vr_config_read(text, bytes, &config, "test");
-    status = status == VRAM_OK ? vr_config_shape(&config, &model, "test") : status;
-    return status == VRAM_OK ? vr_config_weights(&config, NULL, &model, "test") : status;
+    vram_status status = vr_config_read(text, bytes, &config);
+    status = status == VRAM_OK ? vr_config_shape(&config, &model) : status;
+    return status == VRAM_OK ? vr_config_weights(&config, NULL, &model) : status;
 }
 
 /* Every truncation and every change of one byte: an error with a text, or a model. */

@@ -42,7 +42,7 @@ static vram_status read_memory(const void *data, size_t bytes) {
     memset(&model, 0, sizeof model);
     memset(&tally, 0, sizeof tally);
     tally.model = &model;
-    vr_source_memory(&source, data, bytes, "test");
+    vr_source_memory(&source, data, bytes);
     vram_status status = vr_safetensors_read(&source, &tally);
     if (status == VRAM_OK) {
         assert_true(vr_tally_finish(&tally));

@@ -129,7 +129,7 @@ static void a_word_never_claims_too_much(void **state) {
             assert_true(driver.values[i] <= driver.taken[i]);
         }
         vr_store(&word, driver.values[driver.count - 1], VR_RELEASE);
-        assert_int_equal(vr_queue_wait_value(&queue, depth + 1, 0, "test"), VRAM_OK);
+        assert_int_equal(vr_queue_wait_value(&queue, depth + 1, 0), VRAM_OK);
     }
 }
 
@@ -158,16 +158,16 @@ static void a_captured_queue_is_told_apart(void **state) {
 static void waiting_reads_the_word_first(void **state) {
     (void)state;
     vr_store(&word, 5, VR_RELEASE);
-    assert_int_equal(vr_queue_wait_value(&queue, 5, 0, "test"), VRAM_OK);
+    assert_int_equal(vr_queue_wait_value(&queue, 5, 0), VRAM_OK);
     assert_int_equal(driver.polls, 0);
 }
 
 static void a_deadline_ends_every_wait(void **state) {
+    VR_OPERATION("test");
     (void)state;
-    assert_int_equal(vr_queue_wait_value(&queue, 1, 0, "test"), VRAM_ERR_TIMEOUT);
-    assert_int_equal(vr_queue_wait_value(&queue, 1, 3000000, "test"), VRAM_ERR_TIMEOUT);
-    assert_int_equal(vr_queue_wait_value(&queue, 1, VRAM_TIMEOUT_DEFAULT, "test"),
-                     VRAM_ERR_TIMEOUT);
+    assert_int_equal(vr_queue_wait_value(&queue, 1, 0), VRAM_ERR_TIMEOUT);
+    assert_int_equal(vr_queue_wait_value(&queue, 1, 3000000), VRAM_ERR_TIMEOUT);
+    assert_int_equal(vr_queue_wait_value(&queue, 1, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_TIMEOUT);
     assert_string_equal(vram_error_get()->operation, "test");
 }
 
@@ -196,7 +196,7 @@ static void a_short_wait_does_not_sleep(void **state) {
     first_sleep.at = 0;
     vr_clock_set(&source);
     uint64_t began = vr_os_now();
-    vram_status status = vr_queue_wait_value(&queue, 1, UINT64_C(60000000000), "test");
+    vram_status status = vr_queue_wait_value(&queue, 1, UINT64_C(60000000000));
     vr_clock_set(NULL);
     assert_int_equal(status, VRAM_OK);
     assert_true(first_sleep.at != 0); /* a long one does */
@@ -209,20 +209,17 @@ static void a_short_wait_does_not_sleep(void **state) {
 static void loss_ends_a_wait_and_is_remembered(void **state) {
     (void)state;
     driver.poll_answer = VRAM_ERR_DEVICE_LOST;
-    assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000), "test"),
-                     VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000)), VRAM_ERR_DEVICE_LOST);
     assert_true(vr_load(&device.base.lost, VR_ACQUIRE));
     unsigned polls = driver.polls;
-    assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000), "test"),
-                     VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000)), VRAM_ERR_DEVICE_LOST);
     assert_int_equal(driver.polls, polls); /* no driver call on a lost device */
 }
 
 static void other_errors_end_a_wait_unchanged(void **state) {
     (void)state;
     driver.poll_answer = VRAM_ERR_BACKEND;
-    assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000), "test"),
-                     VRAM_ERR_BACKEND);
+    assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000)), VRAM_ERR_BACKEND);
     assert_false(vr_load(&device.base.lost, VR_ACQUIRE));
 }
 

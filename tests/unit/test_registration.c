@@ -139,7 +139,7 @@ static void covered_while_used(void **state) {
     char *pages = pages_make();
     struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
     struct vr_staging *staging;
-    assert_ok(vr_staging_enter(device, "test", &staging));
+    assert_ok(vr_staging_enter(device, &staging));
     uint64_t addr = (uintptr_t)pages;
     assert_false(vr_registration_covers(&staging->registrations, addr, 1));
     assert_ok(vram_pinned_begin(rig.device, pages, 2 * page_bytes));

@@ -48,7 +48,7 @@ static void options(const char *slot, const char *slots, const char *threads) {
 static struct vr_staging *staging_of(vram_device *handle) {
     struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, handle);
     struct vr_staging *staging;
-    assert_ok(vr_staging_enter(device, "test", &staging));
+    assert_ok(vr_staging_enter(device, &staging));
     vr_staging_leave(staging); /* the device keeps it */
     vr_leave(device);
     return staging;
@@ -541,7 +541,7 @@ static bool begin_download(struct rig *rig, vram_queue *queue, void *to, vram_ad
     struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig->device);
     struct vr_async *record;
     bool begun = false;
-    *status = vr_async_begin(device, "vram_transfer_download", bytes, async, &record);
+    *status = vr_async_begin(device, bytes, async, &record);
     if (*status == VRAM_OK) {
         *status = vr_staging_download_begin(queue, to, from, bytes, record, &begun);
         if (!begun) {

@@ -56,7 +56,7 @@ static struct vr_track *track_make(void) {
         .pool = 7, .device = 9, .name = "pool", .now = &live_now, .peak = &live_peak};
     vr_store(&live_now, 0, VR_RELAXED);
     vr_store(&live_peak, 0, VR_RELAXED);
-    struct vr_track *track = vr_track_make(&config, "test");
+    struct vr_track *track = vr_track_make(&config);
     assert_non_null(track);
     return track;
 }

@@ -29,7 +29,7 @@ static void clock_is_ours(bool ours) {
 
 static struct vr_device_object *enter(vram_device *device) {
     void *entered;
-    assert_ok(vr_enter(VR_KIND_DEVICE, device, "test", &entered));
+    assert_ok(vr_enter(VR_KIND_DEVICE, device, &entered));
     return entered;
 }
 

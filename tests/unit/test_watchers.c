@@ -120,7 +120,7 @@ static void slow_down_second(void) {
 }
 
 static void *make_first_flight(void *device) {
-    struct vr_flight *flight = vr_flight_enter(device, "test");
+    struct vr_flight *flight = vr_flight_enter(device);
     if (flight) {
         vr_leave(flight);
     }

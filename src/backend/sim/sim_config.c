@@ -143,23 +143,24 @@ static bool read_fault(const char *text, struct vr_sim_config *config) {
 vram_status vr_sim_fault_check(const struct vram_sim_fault *fault) {
     static const char operation[] = "vram_sim_fault_set";
     if ((unsigned)fault->call >= VRAM_SIM_CALL_COUNT) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there is no entry point %d", (int)fault->call);
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "there is no entry point %d",
+                          (int)fault->call);
     }
     if (fault->nth == 0) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "calls are counted from 1, not from 0");
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "calls are counted from 1, not from 0");
     }
     if ((unsigned)fault->lie > VRAM_SIM_LIE_OVERLAP) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there is no lie %d", (int)fault->lie);
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "there is no lie %d", (int)fault->lie);
     }
     if ((fault->code == VRAM_SIM_SUCCESS) == (fault->lie == VRAM_SIM_LIE_NONE)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "a fault has either a code or a lie");
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "a fault has either a code or a lie");
     }
     if (fault->lie && fault->call != VRAM_SIM_ANY && !vr_sim_call_can_lie(fault->call)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s answers no address, so it cannot lie",
-                       vr_sim_call_name(fault->call));
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "%s answers no address, so it cannot lie",
+                          vr_sim_call_name(fault->call));
     }
     if (fault->lie == VRAM_SIM_LIE_MISALIGNED && fault->call == VRAM_SIM_CREATE) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "a handle has no alignment to lie about");
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "a handle has no alignment to lie about");
     }
     return VRAM_OK;
 }

@@ -234,9 +234,10 @@ static vram_status read_journal(struct vr_backend *backend, uint64_t back,
         *entry = sim->journal[(sim->calls - back) % sim->config.journal];
     }
     vr_mutex_unlock(&sim->lock);
-    return remembered ? VRAM_OK
-                      : vr_fail(VRAM_ERR_INVALID, "vram_sim_journal_get",
-                                "the journal has no call that long ago; journal=N makes it longer");
+    return remembered
+               ? VRAM_OK
+               : vr_fail_in(VRAM_ERR_INVALID, "vram_sim_journal_get",
+                            "the journal has no call that long ago; journal=N makes it longer");
 }
 
 static vram_status read_violation(struct vr_backend *backend, uint64_t index, char *text,
@@ -249,20 +250,21 @@ static vram_status read_violation(struct vr_backend *backend, uint64_t index, ch
     }
     vr_mutex_unlock(&sim->lock);
     return kept ? VRAM_OK
-                : vr_fail(VRAM_ERR_INVALID, "vram_sim_violation", "no violation %llu was kept",
-                          (unsigned long long)index);
+                : vr_fail_in(VRAM_ERR_INVALID, "vram_sim_violation", "no violation %llu was kept",
+                             (unsigned long long)index);
 }
 
 static vram_status set_others(struct vr_backend *backend, uint32_t device, uint64_t bytes) {
     static const char operation[] = "vram_sim_others_set";
     struct vr_sim *sim = backend->impl;
     if (device >= sim->config.devices) {
-        return vr_fail(VRAM_ERR_NO_DEVICE, operation,
-                       "there are %u simulated devices, no number %u", sim->config.devices, device);
+        return vr_fail_in(VRAM_ERR_NO_DEVICE, operation,
+                          "there are %u simulated devices, no number %u", sim->config.devices,
+                          device);
     }
     if (bytes > sim->config.memory_bytes) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%llu bytes are more than the device's %llu",
-                       (unsigned long long)bytes, (unsigned long long)sim->config.memory_bytes);
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "%llu bytes are more than the device's %llu",
+                          (unsigned long long)bytes, (unsigned long long)sim->config.memory_bytes);
     }
     vr_mutex_lock(&sim->lock);
     sim->gpus[device].others = bytes;

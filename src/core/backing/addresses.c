@@ -89,20 +89,20 @@ static vram_status find(struct vr_pool *pool, uint64_t least, uint64_t *bytes, v
    unless it is in use already. */
 static vram_status publish(struct vr_pool *pool, vram_addr base, uint64_t bytes,
                            struct vr_record **range) {
-    static const char operation[] = "vram_pool_create";
+    VR_OPERATION("vram_pool_create");
     uint64_t end;
     if (!base || base % pool->granule || !vr_add(base, bytes, &end)) {
-        return vr_fail(VRAM_ERR_CORRUPT, operation,
+        return vr_fail(VRAM_ERR_CORRUPT,
                        "the driver reported success with the impossible address 0x%llx",
                        (unsigned long long)base);
     }
-    struct vr_record *record = vr_record_take(operation);
+    struct vr_record *record = vr_record_take();
     vram_status status = VRAM_ERR_HOST_MEMORY;
     if (record) {
         vr_store(&record->pool, pool->object.handle, VR_RELEASE);
         vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
         status = vr_record_publish(record, base, bytes, pool->device->object.handle,
-                                   VRAM_MEMORY_DEVICE, true, operation);
+                                   VRAM_MEMORY_DEVICE, true);
     }
     if (status == VRAM_OK) {
         *range = record;
@@ -134,7 +134,6 @@ static void give_back(struct vr_pool *pool, struct vr_record *range, bool stuck)
 /* ---------------------------------------------------------------- the first */
 
 vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *small_bytes) {
-    static const char operation[] = "vram_pool_create";
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     uint64_t small, large, bytes, all, least = pool->granule * VR_PART_COUNT;
     vram_addr base = 0;
@@ -146,14 +145,14 @@ vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *
     large = fixed ? small : memory.known ? large_bytes(memory.value) : UNKNOWN_BYTES;
     if (!vr_round_up(small, pool->granule, &small) || !vr_round_up(large, pool->granule, &large) ||
         !vr_add(small, large, &all)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation,
+        return vr_fail(VRAM_ERR_OVERFLOW,
                        "a range of %llu bytes is too large; set range_bytes to less",
                        (unsigned long long)small);
     }
     bytes = all;
     vram_status status = find(pool, fixed ? all : least, &bytes, &base);
     if (vr_status_is_exhausted(status)) {
-        return vr_fail(status, operation,
+        return vr_fail(status,
                        "no %llu bytes of addresses can be reserved; set range_bytes "
                        "(VRAM_RANGE_BYTES) to less, or VRAM_POOL_SEGMENTS",
                        (unsigned long long)bytes);

@@ -44,10 +44,10 @@ static vram_status provided(vram_status status) {
 }
 
 static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *step) {
-    static const char operation[] = "vram_provider.alloc";
+    VR_OPERATION("vram_provider.alloc");
     vram_addr addr = 0;
     uint64_t end;
-    struct vr_record *record = vr_record_take(operation);
+    struct vr_record *record = vr_record_take();
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -55,13 +55,13 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
     vram_status status = provided(pool->provider.alloc(pool->provider.user, step->bytes, &addr));
     if (status != VRAM_OK) {
         vr_record_give(record);
-        return vr_fail(status, operation, "the provider refused %llu bytes: %s",
+        return vr_fail(status, "the provider refused %llu bytes: %s",
                        (unsigned long long)step->bytes, vr_status_text(status));
     }
     if (!addr || addr % pool->granule || !vr_add(addr, step->bytes, &end)) {
         vr_record_give(record);
-        return vr_fail(VRAM_ERR_CORRUPT, operation,
-                       "the provider gave the impossible address 0x%llx", (unsigned long long)addr);
+        return vr_fail(VRAM_ERR_CORRUPT, "the provider gave the impossible address 0x%llx",
+                       (unsigned long long)addr);
     }
     vr_store(&record->pool, pool->object.handle, VR_RELEASE);
     vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
@@ -88,9 +88,9 @@ static vram_status driver_release(struct vr_pool *pool, vram_addr addr, uint64_t
 }
 
 static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *step) {
-    static const char operation[] = "vram_alloc";
+    VR_OPERATION("vram_alloc");
     vram_addr addr = 0;
-    struct vr_record *record = vr_record_take(operation);
+    struct vr_record *record = vr_record_take();
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -98,14 +98,14 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
     vram_status status = pinned ? vr_pinned_alloc(&pool->device->base, step->bytes, &addr)
                                 : vr_memory_alloc(&pool->device->base, step->bytes, &addr);
     if (status == VRAM_OK && (!addr || addr % pool->granule)) {
-        status = vr_fail(VRAM_ERR_CORRUPT, operation,
+        status = vr_fail(VRAM_ERR_CORRUPT,
                          "the driver reported success with the impossible address 0x%llx",
                          (unsigned long long)addr);
     } else if (status == VRAM_OK) {
         vr_store(&record->pool, pool->object.handle, VR_RELEASE);
         vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
         status = vr_record_publish(record, addr, step->bytes, pool->device->object.handle,
-                                   pool->kind, false, operation);
+                                   pool->kind, false);
         if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
             struct vram_error error;
             vr_error_save(&error);
@@ -123,22 +123,22 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
 }
 
 static vram_status provider_release(struct vr_pool *pool, vram_addr addr, uint64_t bytes) {
+    VR_OPERATION("vram_provider.free");
     VR_UNCANCELLED;
     vram_status status = provided(pool->provider.free(pool->provider.user, addr, bytes));
-    return status == VRAM_OK
-               ? status
-               : vr_fail(status, "vram_provider.free",
-                         "the provider refused to take memory back: %s", vr_status_text(status));
+    return status == VRAM_OK ? status
+                             : vr_fail(status, "the provider refused to take memory back: %s",
+                                       vr_status_text(status));
 }
 
 /* It was refused: the segment goes on. Should the map have no room for it, it is not found by its
    address, and tried again at the end. */
 static void segment_restore(struct vr_pool *pool, struct vr_record *record, vram_addr addr,
                             uint64_t bytes) {
+    VR_OPERATION("vram_pool_trim");
     struct vram_error error;
     vr_error_save(&error);
-    (void)vr_record_publish(record, addr, bytes, pool->device->object.handle, pool->kind, false,
-                            "vram_pool_trim");
+    (void)vr_record_publish(record, addr, bytes, pool->device->object.handle, pool->kind, false);
     vr_error_restore(&error);
 }
 

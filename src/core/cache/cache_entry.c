@@ -29,9 +29,10 @@ static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
 /* The thread's cache for this pool and queue, made if need be; the thread is inside it on return.
    NULL when there can be none: no memory, or the queue is ending. */
 static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *queue) {
+    VR_OPERATION("vram_alloc");
     uint64_t pool_handle = pool->object.handle;
     struct vr_queue_id queue_id = {queue ? queue->object.handle : 0};
-    struct vr_thread_state *thread = vr_thread_get("vram_alloc");
+    struct vr_thread_state *thread = vr_thread_get();
     if (!thread) {
         return NULL;
     }

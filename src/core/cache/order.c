@@ -23,6 +23,7 @@
 /* Waits for what was freed on the lane behind `last` so far, and for what is freed meanwhile. *last
    becomes its handle, or 0 behind the last one. */
 static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, uint64_t deadline) {
+    VR_OPERATION("vram_pool_trim");
     struct vr_queue_stamp waited = {{0}, 0};
     for (;;) {
         vr_mutex_lock(&pool->lock);
@@ -43,7 +44,7 @@ static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, u
         }
         vr_pool_mark(pool, stamp, false);
         if (vr_pool_await(stamp, vr_deadline_left(deadline)) != VRAM_OK) {
-            return vr_fail(VRAM_ERR_TIMEOUT, "vram_pool_trim",
+            return vr_fail(VRAM_ERR_TIMEOUT,
                            "the work of a queue had not ended when the deadline did");
         }
         waited = stamp;
@@ -94,14 +95,14 @@ static void join_home(struct vr_queue_object *queue, struct vr_block *block) {
 /* A queue in the place of none: the block's home, or the first of its users; NULL when all have
    ended. */
 static struct vr_queue_object *enter_user(const struct vr_block *block) {
+    VR_OPERATION("vram_free");
     void *entered;
     if (block->home.handle &&
-        vr_queue_enter(vr_queue_id_handle(block->home), "vram_free", &entered) == VRAM_OK) {
+        vr_queue_enter(vr_queue_id_handle(block->home), &entered) == VRAM_OK) {
         return entered;
     }
     for (struct vr_uses *use = block->uses; use; use = use->next) {
-        if (vr_queue_enter(vr_queue_id_handle(use->stamp.queue), "vram_free", &entered) ==
-            VRAM_OK) {
+        if (vr_queue_enter(vr_queue_id_handle(use->stamp.queue), &entered) == VRAM_OK) {
             return entered;
         }
     }

@@ -87,23 +87,22 @@ static uint64_t charge_of(const struct kind *kind, bool wished, uint64_t bytes) 
 /* Memory of that kind, in the address map. */
 static vram_status take_memory(struct vr_pool *pool, const struct kind *kind, uint64_t bytes,
                                struct vr_record **out) {
-    static const char operation[] = "vram_alloc";
     vram_addr base = 0;
     uint64_t end;
-    struct vr_record *record = vr_record_take(operation);
+    struct vr_record *record = vr_record_take();
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
     vram_status status = kind->alloc(&pool->device->base, bytes, &base);
     if (status == VRAM_OK && (!base || base % vr_os_page_bytes() || !vr_add(base, bytes, &end))) {
-        status = vr_fail(VRAM_ERR_CORRUPT, operation,
+        status = vr_fail(VRAM_ERR_CORRUPT,
                          "the driver reported success with the impossible address 0x%llx",
                          (unsigned long long)base);
     } else if (status == VRAM_OK) {
         uint64_t held = kind->drivers ? vr_held_add(pool->device, bytes) : 0;
         vr_store(&record->pool, pool->object.handle, VR_RELEASE);
-        status = vr_record_publish(record, base, bytes, pool->device->object.handle, kind->kind,
-                                   false, operation);
+        status =
+            vr_record_publish(record, base, bytes, pool->device->object.handle, kind->kind, false);
         if (status == VRAM_OK) {
             vr_held_peak(pool->device, held);
         } else if (status == VRAM_ERR_CORRUPT && kind->drivers) {
@@ -171,15 +170,16 @@ static bool give_record(struct vr_pool *pool, struct vr_record *record, bool wis
 
 static vram_status fall_back(struct vr_pool *pool, const struct vr_request *request,
                              const struct kind *kind, struct vr_block **block) {
+    VR_OPERATION("vram_alloc");
     struct vr_record *record = NULL;
     uint64_t page = vr_os_page_bytes(), bytes = request->bytes;
     uint64_t more = request->align > page ? request->align : 0;
     bool wished = request->flags & VR_REQUEST_WISHED;
     if (!vr_add(bytes, more, &bytes) || !vr_round_up(bytes, page, &bytes)) {
-        return vr_fail(VRAM_ERR_HOST_MEMORY, "vram_alloc", "%llu bytes are more than there can be",
+        return vr_fail(VRAM_ERR_HOST_MEMORY, "%llu bytes are more than there can be",
                        (unsigned long long)request->bytes);
     }
-    vram_status status = vr_charge(pool->device, charge_of(kind, wished, bytes), "vram_alloc");
+    vram_status status = vr_charge(pool->device, charge_of(kind, wished, bytes));
     if (status != VRAM_OK) {
         return status;
     }
@@ -227,13 +227,14 @@ bool vr_fallback_first_of(struct vr_pool *pool, const struct vr_request *request
 /* What was given back and waits for nobody any more goes first: it may be what is asked for. */
 vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *request,
                                struct vr_block **block) {
+    VR_OPERATION("vram_alloc");
     const struct vram_device_info *info = &pool->device->base.info;
     struct vram_error error;
     vram_status status;
     vr_error_save(&error);
     vr_fallback_reap(pool);
     if (!vr_fallback_first_of(pool, request, request->other, block, &status)) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_alloc",
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "%s device %u has no memory of the kind that was asked for", info->backend,
                        info->backend_index);
     }

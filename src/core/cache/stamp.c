@@ -51,10 +51,10 @@ void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane) {
 
 /* A queue that is being ended takes no marks, but can be asked until it is gone. */
 void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) {
+    VR_OPERATION("vram_alloc");
     vram_point point;
     void *entered;
-    if (vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &entered) !=
-        VRAM_OK) {
+    if (vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), &entered) != VRAM_OK) {
         return; /* it has ended: all its stamps have passed */
     }
     struct vr_queue_object *queue = entered;
@@ -68,24 +68,25 @@ void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) 
 }
 
 static void ask_whether_idle(struct vr_queue_stamp stamp) {
+    VR_OPERATION("vram_alloc");
     void *queue;
-    if (vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &queue) == VRAM_OK) {
+    if (vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), &queue) == VRAM_OK) {
         vr_queue_look(queue, stamp.value);
         vr_leave(queue);
     }
 }
 
 vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout) {
+    VR_OPERATION("vram_alloc");
     void *entered;
-    vram_status status =
-        vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &entered);
+    vram_status status = vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), &entered);
     if (status != VRAM_OK) {
         return status == VRAM_ERR_STALE ? VRAM_OK : status;
     }
     struct vr_queue_object *queue = entered;
     if (!vr_load(&queue->finished, VR_ACQUIRE)) {
         status = stamp.value <= vr_load(&queue->issued, VR_ACQUIRE)
-                     ? vr_queue_wait_value(queue, stamp.value, timeout, "vram_alloc")
+                     ? vr_queue_wait_value(queue, stamp.value, timeout)
                      : VRAM_ERR_NOT_READY;
     }
     vr_leave(queue);

@@ -18,6 +18,7 @@
 #include "core/cache/thread.h"
 
 #include "base/arena.h"
+#include "base/error.h"
 #include "base/lock.h"
 #include "base/os/os.h"
 
@@ -77,7 +78,7 @@ static void start(void) {
     forks_are_noticed = vr_os_at_fork(NULL, NULL, forget_others) == VRAM_OK;
 }
 
-struct vr_thread_state *vr_thread_get(const char *operation) {
+struct vr_thread_state *vr_thread_get(void) {
     struct vr_thread_state *thread = vr_thread_current;
     if (thread && thread->listed) {
         return thread;
@@ -88,7 +89,7 @@ struct vr_thread_state *vr_thread_get(const char *operation) {
         vr_mutex_unlock(&list_lock);
         return thread;
     }
-    thread = forks_are_noticed ? vr_stable_take(&states, operation) : NULL;
+    thread = forks_are_noticed ? vr_stable_take(&states, vr_operation()) : NULL;
     if (!thread) {
         return NULL;
     }

@@ -42,7 +42,7 @@ extern _Thread_local struct vr_thread_state *vr_thread_current
 extern vr_atomic_bool vr_thread_biased;
 
 /* The calling thread's state, made on first use; NULL when there can be none. */
-struct vr_thread_state *vr_thread_get(const char *operation);
+struct vr_thread_state *vr_thread_get(void);
 
 /* Waits until the revoker is done; then the caller tries again. */
 void vr_thread_rest(struct vr_thread_state *thread);

@@ -10,15 +10,13 @@
 
 #include <assert.h>
 
-vram_status vr_pool_enter_at(vram_addr addr, const char *operation, struct vr_pool **pool) {
+vram_status vr_pool_enter_at(vram_addr addr, struct vr_pool **pool) {
     uint64_t handle = vr_address_pool(addr);
     void *entered;
     vram_status status =
-        handle ? vr_enter(VR_KIND_POOL, (void *)(uintptr_t)handle, operation, &entered)
-               : VRAM_ERR_STALE;
+        handle ? vr_enter(VR_KIND_POOL, (void *)(uintptr_t)handle, &entered) : VRAM_ERR_STALE;
     if (status == VRAM_ERR_STALE) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "no pool has memory at 0x%llx",
-                       (unsigned long long)addr);
+        return vr_fail(VRAM_ERR_INVALID, "no pool has memory at 0x%llx", (unsigned long long)addr);
     }
     if (status == VRAM_OK) {
         *pool = entered;
@@ -26,22 +24,22 @@ vram_status vr_pool_enter_at(vram_addr addr, const char *operation, struct vr_po
     return status;
 }
 
-vram_status vr_pool_enter_block(vram_addr addr, vram_queue *queue_handle, const char *operation,
-                                struct vr_pool **pool, struct vr_queue_object **queue) {
-    vram_status status = vr_pool_enter_at(addr, operation, pool);
-    return status == VRAM_OK ? vr_pool_enter_queue(*pool, queue_handle, operation, queue) : status;
+vram_status vr_pool_enter_block(vram_addr addr, vram_queue *queue_handle, struct vr_pool **pool,
+                                struct vr_queue_object **queue) {
+    vram_status status = vr_pool_enter_at(addr, pool);
+    return status == VRAM_OK ? vr_pool_enter_queue(*pool, queue_handle, queue) : status;
 }
 
-static vram_status no_block(vram_addr addr, const char *operation) {
-    return vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not the start of a live block",
+static vram_status no_block(vram_addr addr) {
+    return vr_fail(VRAM_ERR_INVALID, "0x%llx is not the start of a live block",
                    (unsigned long long)addr);
 }
 
-struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr, const char *operation) {
+struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr) {
     assert(vr_pool_is_locked(pool));
     struct vr_block *block = vr_guard_find(pool, addr);
     if (!block || !vr_block_is_live(block)) {
-        no_block(addr, operation);
+        no_block(addr);
         return NULL;
     }
     return block;
@@ -124,6 +122,7 @@ bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
    asks. The zone in front of a block is part of what it holds, and does not lie behind the
    program's address. */
 uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
+    VR_OPERATION("vram_native");
     struct vram_block_info info;
     struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (void *)(uintptr_t)handle);
     if (!pool) {
@@ -132,7 +131,7 @@ uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
     if (!vr_thread_current) {
         struct vram_error error;
         vr_error_save(&error);
-        (void)vr_thread_get("vram_native");
+        (void)vr_thread_get();
         vr_error_restore(&error);
     }
     uint64_t front, bytes = look_up(pool, addr, &info, &front) ? info.held_bytes - front : 0;
@@ -141,20 +140,20 @@ uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
 }
 
 vram_status vr_block_info_get(vram_addr addr, vram_block_info *info) {
-    static const char operation[] = "vram_block_info_get";
+    VR_OPERATION("vram_block_info_get");
     struct vram_block_info full = {.size = sizeof full};
     struct vr_place place;
     struct vr_pool *pool;
     uint64_t front;
-    vram_status status = vr_pool_enter_at(addr, operation, &pool);
+    vram_status status = vr_pool_enter_at(addr, &pool);
     if (status != VRAM_OK) {
         return status;
     }
     full.pool = (vram_pool *)(uintptr_t)pool->object.handle;
     full.kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
     status = look_up(pool, addr, &full, &front)
-                 ? vr_info_give(info, &full, sizeof full, sizeof full, operation)
-                 : no_block(addr, operation);
+                 ? vr_info_give(info, &full, sizeof full, sizeof full)
+                 : no_block(addr);
     vr_leave(pool);
     return status;
 }
@@ -163,15 +162,14 @@ vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
     return vr_block_info_get(addr, info);
 }
 
-vram_status vr_pool_record_of(vram_addr addr, const char *operation, struct vr_pool **pool,
-                              uint32_t *record) {
+vram_status vr_pool_record_of(vram_addr addr, struct vr_pool **pool, uint32_t *record) {
     struct vr_pool *entered;
-    vram_status status = vr_pool_enter_at(addr, operation, &entered);
+    vram_status status = vr_pool_enter_at(addr, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     vr_mutex_lock(&entered->lock);
-    struct vr_block *block = vr_pool_live_block(entered, addr, operation);
+    struct vr_block *block = vr_pool_live_block(entered, addr);
     *record = block ? vr_load(&block->record, VR_RELAXED) : 0;
     vr_mutex_unlock(&entered->lock);
     if (!block) {

@@ -13,14 +13,14 @@ bool vr_pool_own(uint64_t pool, vram_addr addr, bool owned);
 
 /* Enters the pool whose memory `addr` is. One that ended meanwhile has none there any more;
    block_lookup.c. */
-vram_status vr_pool_enter_at(vram_addr addr, const char *operation, struct vr_pool **pool);
+vram_status vr_pool_enter_at(vram_addr addr, struct vr_pool **pool);
 
 /* The same with a queue, which may be NULL. */
-vram_status vr_pool_enter_block(vram_addr addr, vram_queue *queue_handle, const char *operation,
-                                struct vr_pool **pool, struct vr_queue_object **queue);
+vram_status vr_pool_enter_block(vram_addr addr, vram_queue *queue_handle, struct vr_pool **pool,
+                                struct vr_queue_object **queue);
 
 /* The live block that starts at `addr`; NULL with the error set. Under the lock. */
-struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr, const char *operation);
+struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr);
 
 /* What vram_block_info_get tells. */
 vram_status vr_block_info_get(vram_addr addr, vram_block_info *info);

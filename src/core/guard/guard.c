@@ -31,10 +31,10 @@ struct vr_guard_buffer {
     uint8_t data[];
 };
 
-static struct vr_guard_buffer *make_buffer(uint64_t bytes, const char *operation) {
+static struct vr_guard_buffer *make_buffer(uint64_t bytes) {
     return vr_mem_alloc(
         1, sizeof(struct vr_guard_buffer) + (size_t)(bytes > LOOK_BYTES ? bytes : LOOK_BYTES),
-        operation);
+        vr_operation());
 }
 
 /* The pool's own buffer, or a new one if that is too small or in use by another thread. */
@@ -46,7 +46,7 @@ static struct vr_guard_buffer *take_buffer(struct vr_pool *pool, uint64_t bytes)
         pool->guard.buffer = NULL;
         vr_mutex_unlock(&pool->lock);
     }
-    return buffer ? buffer : make_buffer(bytes, "vram_free");
+    return buffer ? buffer : make_buffer(bytes);
 }
 
 /* After a failure a copy may still write to the buffer, so it stays until the pool ends. */
@@ -107,11 +107,10 @@ vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *
         return VRAM_OK;
     }
     if (!vr_pool_on_device(pool)) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_pool_create",
-                       "safety modes are for the device's own memory");
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "safety modes are for the device's own memory");
     }
     if (modes & LOOKING_MODES) { /* allocated now, so that a free does not have to */
-        guard->buffer = make_buffer(LOOK_BYTES, "vram_pool_create");
+        guard->buffer = make_buffer(LOOK_BYTES);
         if (!guard->buffer) {
             return VRAM_ERR_HOST_MEMORY;
         }
@@ -160,6 +159,7 @@ static uint64_t end_of(const struct vr_block *block) {
    is being captured into a graph, which would do the work at another time. Entered; NULL with the
    error set. */
 static struct vr_queue_object *choose(struct vr_pool *pool, uint64_t wanted, bool *own) {
+    VR_OPERATION("vram_alloc");
     vram_point point;
     void *entered;
     struct vram_error error;
@@ -167,7 +167,7 @@ static struct vr_queue_object *choose(struct vr_pool *pool, uint64_t wanted, boo
     *own = !wanted || vr_submit_mark((vram_queue *)(uintptr_t)wanted, &point) == VRAM_ERR_CAPTURE;
     vr_error_restore(&error);
     const vram_queue *handle = *own ? pool->guard.queue : (vram_queue *)(uintptr_t)wanted;
-    return vr_queue_enter(handle, "vram_alloc", &entered) == VRAM_OK ? entered : NULL;
+    return vr_queue_enter(handle, &entered) == VRAM_OK ? entered : NULL;
 }
 
 static vram_queue *handle_of(const struct vr_queue_object *queue) {
@@ -231,7 +231,7 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
     vr_leave(queue);
     if (status != VRAM_OK &&
         vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
-        status = vr_fail(VRAM_ERR_STALE, "vram_alloc", "the pool was destroyed meanwhile");
+        status = vr_fail(VRAM_ERR_STALE, "the pool was destroyed meanwhile");
     }
     return status;
 }
@@ -265,7 +265,7 @@ static void report(struct vr_pool *pool, const struct vr_block *block,
              (long long)damage->offset, damage->found);
     vr_tally(&pool->tally.damaged_blocks, 1);
     vr_log(VRAM_LOG_ERROR, "pool \"%s\": %s", pool->name, text);
-    (void)vr_fail(VRAM_ERR_CORRUPT, "vram_free", "%s", text);
+    (void)vr_fail(VRAM_ERR_CORRUPT, "%s", text);
 }
 
 /* Logs what was not done to a block that is freed; the error record has the reason. */
@@ -458,12 +458,12 @@ bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
 /* Checks the poison of a block that leaves quarantine; no other code can reach the block. Returns
    whether something was written to it. *looked: it was read to its end or to the damage. */
 static bool look_through(struct vr_pool *pool, const struct vr_block *block, bool *looked) {
+    VR_OPERATION("vram_free");
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED), at = 0, other = 0, part = 0;
     void *queue = NULL;
     struct vr_guard_buffer *buffer = take_buffer(pool, LOOK_BYTES);
-    vram_status status =
-        buffer ? vr_queue_enter(pool->guard.queue, "vram_free", &queue) : VRAM_ERR_HOST_MEMORY;
+    vram_status status = buffer ? vr_queue_enter(pool->guard.queue, &queue) : VRAM_ERR_HOST_MEMORY;
     for (; at < bytes && status == VRAM_OK && other == part; at += part) {
         part = bytes - at < LOOK_BYTES ? bytes - at : LOOK_BYTES;
         status = vr_submit_download(handle_of(queue), buffer->data, addr + at, part);
@@ -507,8 +507,9 @@ static struct vr_block *let_out(struct vr_pool *pool, uint64_t most) {
 /* A block that was looked through goes back to everybody; where the look has failed its copy may
    still be under way, and the block waits for our queue. */
 static void give_on(struct vr_pool *pool, struct vr_block *block, bool looked) {
+    VR_OPERATION("vram_free");
     void *queue = NULL;
-    if (!looked && vr_queue_enter(pool->guard.queue, "vram_free", &queue) == VRAM_OK) {
+    if (!looked && vr_queue_enter(pool->guard.queue, &queue) == VRAM_OK) {
         vr_pool_return_new(pool, queue, block);
         vr_leave(queue);
     } else {

@@ -92,8 +92,9 @@ vram_error_answer vr_handler_ask(struct vr_pool *pool, const struct vr_request *
 }
 
 vram_status vram_error_handler_set(vram_context *handle, vram_error_fn *handler, void *user) {
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, "vram_error_handler_set", &entered);
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, &entered);
     if (status == VRAM_OK) {
         struct vr_context *context = entered;
         vr_mutex_lock(&context->lock);

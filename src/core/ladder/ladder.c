@@ -59,7 +59,7 @@ static int find_step(const char *name, size_t bytes) {
 }
 
 /* Reads "drain,move,retry". Empty: all, in the order of their numbers. */
-static vram_status read_steps(const char *text, struct vr_ladder *ladder, const char *operation) {
+static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
     uint32_t seen = 0, count = 0;
     if (strcmp(text, "none") == 0) {
         ladder->count = 0;
@@ -74,14 +74,13 @@ static vram_status read_steps(const char *text, struct vr_ladder *ladder, const 
         int step = find_step(at, length);
         int shown = length < 32 ? (int)length : 32;
         if (step < 0) {
-            return vr_fail(VRAM_ERR_INVALID, operation,
+            return vr_fail(VRAM_ERR_INVALID,
                            "no step of the ladder is called \"%.*s\"; there are drain, finished, "
                            "move, trim, others, callbacks, cleanup, retry, wait and fallback",
                            shown, at);
         }
         if (seen & 1u << step) {
-            return vr_fail(VRAM_ERR_INVALID, operation, "the ladder has the step \"%.*s\" twice",
-                           shown, at);
+            return vr_fail(VRAM_ERR_INVALID, "the ladder has the step \"%.*s\" twice", shown, at);
         }
         seen |= 1u << step;
         ladder->steps[count++] = (uint8_t)step;
@@ -92,25 +91,24 @@ static vram_status read_steps(const char *text, struct vr_ladder *ladder, const 
 }
 
 /* These steps, or what the process's options say. */
-static vram_status read_ladder(const char *text, struct vr_ladder *ladder, const char *operation) {
+static vram_status read_ladder(const char *text, struct vr_ladder *ladder) {
     char option[VR_OPTION_TEXT_MAX];
     vr_option_text(VR_OPTION_LADDER, option);
     *ladder = (struct vr_ladder){.wait_ns = vr_option_number(VR_OPTION_OOM_WAIT)};
-    return read_steps(text ? text : option, ladder, operation);
+    return read_steps(text ? text : option, ladder);
 }
 
 vram_status vr_ladder_init(struct vr_pool *pool) {
-    return read_ladder(NULL, &pool->ladder, "vram_pool_create");
+    return read_ladder(NULL, &pool->ladder);
 }
 
 /* What the program says, over what the options say. */
 static vram_status read_wishes(const struct vram_ladder_options *taken, struct vr_ladder *ladder) {
-    static const char operation[] = "vram_pool_ladder_set";
     const uint32_t kinds = VRAM_FALLBACK_MANAGED | VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST;
-    vram_status status = read_ladder(taken->steps, ladder, operation);
+    vram_status status = read_ladder(taken->steps, ladder);
     if (status == VRAM_OK && taken->fallback & ~kinds) {
-        status = vr_fail(VRAM_ERR_INVALID, operation,
-                         "there is no such memory to fall back to: 0x%x", taken->fallback);
+        status = vr_fail(VRAM_ERR_INVALID, "there is no such memory to fall back to: 0x%x",
+                         taken->fallback);
     }
     ladder->fallback = taken->fallback;
     ladder->wait_ns = taken->wait_ns ? taken->wait_ns : ladder->wait_ns;
@@ -118,16 +116,16 @@ static vram_status read_wishes(const struct vram_ladder_options *taken, struct v
 }
 
 vram_status vram_pool_ladder_set(vram_pool *handle, const vram_ladder_options *options) {
-    static const char operation[] = "vram_pool_ladder_set";
+    VR_CALL;
     struct vram_ladder_options taken;
     struct vr_ladder ladder;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_pool *pool = entered;
-    status = vr_options_take(&taken, sizeof taken, options, operation);
+    status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && (status = read_wishes(&taken, &ladder)) == VRAM_OK) {
         vr_mutex_lock(&pool->lock);
         pool->ladder = ladder;

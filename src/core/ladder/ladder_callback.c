@@ -54,6 +54,7 @@ static void callback_leave(struct vr_device_object *device, struct vr_oom_callba
 /* Calls one, and tries again if it says that it let go of something. */
 static void call_one(struct vr_climb *climb, struct vr_oom_callback *place,
                      const struct vr_oom_callback *copy) {
+    VR_OPERATION("vram_alloc");
     VR_UNCANCELLED;
     struct vr_pool *pool = climb->pool;
     vram_pool *handle = (vram_pool *)(uintptr_t)pool->object.handle;
@@ -69,8 +70,8 @@ static void call_one(struct vr_climb *climb, struct vr_oom_callback *place,
     nest.depth--;
     callback_leave(pool->device, place);
     if (vr_handle_was(VR_KIND_POOL, handle)) {
-        climb->tried = vr_fail(VRAM_ERR_STALE, "vram_alloc",
-                               "the pool was destroyed by an out-of-memory callback");
+        climb->tried =
+            vr_fail(VRAM_ERR_STALE, "the pool was destroyed by an out-of-memory callback");
         return;
     }
     vr_climb_gave(climb, bytes < held ? bytes : held); /* nobody lets go of more than there was */
@@ -96,7 +97,6 @@ bool vr_step_callbacks(struct vr_climb *climb) {
 
 static vram_status add(struct vr_device_object *device, vram_oom_fn *call, void *user,
                        uint64_t *id) {
-    static const char operation[] = "vram_oom_callback_add";
     vram_status status = VRAM_ERR_LIMIT;
     vr_mutex_lock(&device->lock);
     for (int i = 0; i < VRAM_OOM_CALLBACKS_MAX && status != VRAM_OK; i++) {
@@ -108,20 +108,19 @@ static vram_status add(struct vr_device_object *device, vram_oom_fn *call, void 
         }
     }
     vr_mutex_unlock(&device->lock);
-    return status == VRAM_OK ? status
-                             : vr_fail(status, operation, "a device has at most %d callbacks",
-                                       VRAM_OOM_CALLBACKS_MAX);
+    return status == VRAM_OK
+               ? status
+               : vr_fail(status, "a device has at most %d callbacks", VRAM_OOM_CALLBACKS_MAX);
 }
 
 vram_status vram_oom_callback_add(vram_device *handle, vram_oom_fn *call, void *user,
                                   uint64_t *id) {
-    static const char operation[] = "vram_oom_callback_add";
+    VR_CALL;
     void *device;
     if (!call || !id) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "the function, or the place for its id, is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the function, or the place for its id, is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
         status = add(device, call, user, id);
         vr_leave(device);
@@ -163,16 +162,15 @@ static bool is_inside(struct vr_device_object *device, const struct vr_oom_callb
 }
 
 static vram_status retire_and_wait(struct vr_device_object *device, uint64_t id) {
-    static const char operation[] = "vram_oom_callback_remove";
     uint64_t deadline = vr_deadline_in(device->context->wait_ns);
     struct vr_oom_callback *callback = retire(device, id);
     if (!callback) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "no callback of the device has the id %llu",
+        return vr_fail(VRAM_ERR_INVALID, "no callback of the device has the id %llu",
                        (unsigned long long)id);
     }
     while (is_inside(device, callback, id)) {
         if (vr_deadline_passed(deadline)) {
-            return vr_fail(VRAM_ERR_TIMEOUT, operation,
+            return vr_fail(VRAM_ERR_TIMEOUT,
                            "another thread is still inside the callback; it is not called again");
         }
         vr_clock_sleep(REMOVE_NS);
@@ -181,8 +179,9 @@ static vram_status retire_and_wait(struct vr_device_object *device, uint64_t id)
 }
 
 vram_status vram_oom_callback_remove(vram_device *handle, uint64_t id) {
+    VR_CALL;
     void *device;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, "vram_oom_callback_remove", &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
         status = retire_and_wait(device, id);
         vr_leave(device);

@@ -114,10 +114,11 @@ static bool may_wait(struct vr_climb *climb, struct vr_thread_state *thread) {
 }
 
 bool vr_step_wait(struct vr_climb *climb) {
+    VR_OPERATION("vram_alloc");
     struct vr_pool *pool = climb->pool;
     uint64_t deadline = vr_deadline_in(climb->ladder.wait_ns), slice;
     bool patient = climb->ladder.wait_ns && !(climb->request->flags & VRAM_ALLOC_NO_WAIT);
-    struct vr_thread_state *thread = patient ? vr_thread_get("vram_alloc") : NULL;
+    struct vr_thread_state *thread = patient ? vr_thread_get() : NULL;
     bool waited = false, alone = false;
     if (!thread) {
         return false;

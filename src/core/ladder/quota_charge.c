@@ -12,12 +12,12 @@
 /* Whether the error handler, after a refusal, has it tried again. */
 static bool is_retried(struct vr_pool *pool, const struct vr_request *request, vram_status *status,
                        uint32_t retries) {
+    VR_OPERATION("vram_alloc");
     if (vr_handler_ask(pool, request, *status, retries) != VRAM_ERROR_RETRY) {
         return false;
     }
     if (vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
-        *status =
-            vr_fail(VRAM_ERR_STALE, "vram_alloc", "the pool was destroyed by the error handler");
+        *status = vr_fail(VRAM_ERR_STALE, "the pool was destroyed by the error handler");
         return false;
     }
     return true;

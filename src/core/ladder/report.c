@@ -333,11 +333,11 @@ void vr_report_write_quota(struct vr_pool *pool, const struct vr_request *reques
 }
 
 vram_status vram_oom_report_get(vram_pool *handle, vram_oom_report *out) {
-    static const char operation[] = "vram_oom_report_get";
+    VR_CALL;
     const struct vram_oom_report *found = NULL;
     struct vram_oom_report copy = {.size = 0};
     void *pool = NULL;
-    vram_status status = handle ? vr_enter(VR_KIND_POOL, handle, operation, &pool) : VRAM_OK;
+    vram_status status = handle ? vr_enter(VR_KIND_POOL, handle, &pool) : VRAM_OK;
     if (status != VRAM_OK) {
         return status;
     }
@@ -350,10 +350,9 @@ vram_status vram_oom_report_get(vram_pool *handle, vram_oom_report *out) {
         copy = *found;
     }
     vr_mutex_unlock(&kept.lock);
-    status = copy.number
-                 ? vr_info_give(out, &copy, sizeof copy, sizeof copy, operation)
-                 : vr_fail(VRAM_ERR_INVALID, operation, "no request %s has run out of memory",
-                           pool ? "in this pool" : "of this thread");
+    status = copy.number ? vr_info_give(out, &copy, sizeof copy, sizeof copy)
+                         : vr_fail(VRAM_ERR_INVALID, "no request %s has run out of memory",
+                                   pool ? "in this pool" : "of this thread");
     if (pool) {
         vr_leave(pool);
     }

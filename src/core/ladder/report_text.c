@@ -245,8 +245,7 @@ static void write_steps(const struct vram_oom_report *report, struct vr_json *js
     vr_json_array_end(json);
 }
 
-static vram_status write_json(struct vr_writer *writer, const struct vram_oom_report *report,
-                              const char *operation) {
+static vram_status write_json(struct vr_writer *writer, const struct vram_oom_report *report) {
     struct vr_json json;
     vr_json_document_begin(&json, writer);
     vr_json_object_begin(&json, NULL);
@@ -264,27 +263,27 @@ static vram_status write_json(struct vr_writer *writer, const struct vram_oom_re
     write_lists(report, &json);
     write_steps(report, &json);
     vr_json_object_end(&json);
-    return vr_json_document_end(&json, operation);
+    return vr_json_document_end(&json, vr_operation());
 }
 
 /* ------------------------------------------------------------------------- both */
 
 vram_status vram_oom_report_write(const vram_oom_report *report, vram_report_format format,
                                   vram_write_fn *write, void *user) {
-    static const char operation[] = "vram_oom_report_write";
+    VR_CALL;
     struct vr_writer writer;
-    vram_status status = vr_writer_begin(&writer, format, write, user, operation);
+    vram_status status = vr_writer_begin(&writer, format, write, user, vr_operation());
     if (status != VRAM_OK) {
         return status;
     }
     if (!report || report->size < sizeof *report || !report->number) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s",
+        return vr_fail(VRAM_ERR_INVALID, "%s",
                        report ? "vram_oom_report_get did not fill this report"
                               : "the report is NULL");
     }
     if (format == VRAM_REPORT_JSON) {
-        return write_json(&writer, report, operation);
+        return write_json(&writer, report);
     }
     write_text(&writer, report);
-    return vr_writer_end(&writer, operation);
+    return vr_writer_end(&writer, vr_operation());
 }

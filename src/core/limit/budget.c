@@ -123,6 +123,7 @@ void vr_budget_apply(struct vr_pool *pool, struct vr_space *space) {
 /* ------------------------------------------------------------------- charging */
 
 static vram_status charge_own(struct vr_pool *pool, uint64_t bytes) {
+    VR_OPERATION("vram_alloc");
     uint64_t most = vr_load(&pool->caps.own_bytes, VR_RELAXED);
     uint64_t before = vr_load(&pool->charged, VR_RELAXED);
     while (bytes <= most && before <= most - bytes) {
@@ -131,7 +132,7 @@ static vram_status charge_own(struct vr_pool *pool, uint64_t bytes) {
         }
     }
     return vr_fail(
-        VRAM_ERR_LIMIT, "vram_alloc",
+        VRAM_ERR_LIMIT,
         "%llu bytes more would pass the limit of %llu bytes for pool \"%s\" (hard_bytes, "
         "option pool_limit); %llu are held",
         (unsigned long long)bytes, (unsigned long long)most, pool->name,
@@ -139,6 +140,7 @@ static vram_status charge_own(struct vr_pool *pool, uint64_t bytes) {
 }
 
 static vram_status charge_device(struct vr_pool *pool, uint64_t bytes) {
+    VR_OPERATION("vram_alloc");
     static const char *const whys[] = {
         [VR_BOUND_NONE] = "hard_bytes, option device_limit",
         [VR_BOUND_DEVICE] = "hard_bytes, option device_limit",
@@ -151,7 +153,7 @@ static vram_status charge_device(struct vr_pool *pool, uint64_t bytes) {
         most = hard;
         bound = VR_BOUND_DEVICE;
     }
-    return vr_charge_within(pool->device, bytes, most, whys[bound], "vram_alloc");
+    return vr_charge_within(pool->device, bytes, most, whys[bound]);
 }
 
 vram_status vr_budget_charge(struct vr_pool *pool, uint64_t bytes) {

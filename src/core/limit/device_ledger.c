@@ -4,6 +4,7 @@
  */
 #include "core/limit/limit.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/option.h"
 
@@ -24,23 +25,23 @@ static void ledger_free(void *memory) {
 
 /* Quotas of the environment apply whatever the program has set the option to; those of the option
    apply in addition. */
-static vram_status read_quotas(struct vr_ledger *ledger, const char *operation) {
+static vram_status read_quotas(struct vr_ledger *ledger) {
     char quotas[VR_OPTION_TEXT_MAX];
     vr_option_environment_text(VR_OPTION_QUOTAS, quotas);
-    vram_status status = vr_quotas_read(ledger, quotas, operation);
+    vram_status status = vr_quotas_read(ledger, quotas);
     if (status == VRAM_OK) {
         vr_option_text(VR_OPTION_QUOTAS, quotas);
-        status = vr_quotas_read(ledger, quotas, operation);
+        status = vr_quotas_read(ledger, quotas);
     }
     return status;
 }
 
-struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *operation) {
+struct vr_ledger *vr_ledger_get(struct vr_device_object *device) {
     struct vr_ledger *ledger = vr_ledger_of(device);
     if (ledger) {
         return ledger;
     }
-    ledger = vr_mem_alloc(1, sizeof *ledger, operation);
+    ledger = vr_mem_alloc(1, sizeof *ledger, vr_operation());
     if (!ledger) {
         return NULL;
     }
@@ -49,7 +50,7 @@ struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *ope
     vr_store(&ledger->turn, 1, VR_RELAXED);
     vr_store(&ledger->room, UINT64_MAX, VR_RELAXED);
     vr_mutex_init(&ledger->lock, VR_RANK_LEDGER);
-    if (read_quotas(ledger, operation) != VRAM_OK) {
+    if (read_quotas(ledger) != VRAM_OK) {
         ledger_free(ledger);
         return NULL;
     }

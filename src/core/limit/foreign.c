@@ -30,38 +30,37 @@ static size_t place_of(const struct vr_foreigns *foreigns, uint64_t id) {
     return from;
 }
 
-static vram_status no_record(uint64_t id, const char *operation) {
-    return vr_fail(VRAM_ERR_INVALID, operation, "the device has no foreign memory of number %llu",
+static vram_status no_record(uint64_t id) {
+    return vr_fail(VRAM_ERR_INVALID, "the device has no foreign memory of number %llu",
                    (unsigned long long)id);
 }
 
 /* ------------------------------------------------------------------ tracking */
 
-static vram_status take_options(const struct vram_foreign_options *from, const char *operation,
+static vram_status take_options(const struct vram_foreign_options *from,
                                 struct vram_foreign_options *taken) {
-    vram_status status = vr_options_take(taken, sizeof *taken, from, operation);
+    vram_status status = vr_options_take(taken, sizeof *taken, from);
     if (status != VRAM_OK) {
         return status;
     }
     if (taken->flags & ~(uint32_t)VRAM_FOREIGN_COUNTS) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken->flags);
+        return vr_fail(VRAM_ERR_INVALID, "there are no such flags: 0x%x", taken->flags);
     }
     if (taken->name && strlen(taken->name) >= VRAM_FOREIGN_NAME_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "a name has at most %d bytes",
-                       VRAM_FOREIGN_NAME_MAX - 1);
+        return vr_fail(VRAM_ERR_INVALID, "a name has at most %d bytes", VRAM_FOREIGN_NAME_MAX - 1);
     }
     return VRAM_OK;
 }
 
 /* Charges what counts: the device, then the tag with all above it, both or none. */
 static vram_status charge(struct vr_device_object *device, const struct vr_foreign *record,
-                          uint32_t *crossed, const char *operation) {
+                          uint32_t *crossed) {
     struct vr_tag *full;
     *crossed = 0;
     if (!record->counts) {
         return VRAM_OK;
     }
-    vram_status status = vr_charge(device, record->bytes, operation);
+    vram_status status = vr_charge(device, record->bytes);
     if (status == VRAM_OK && record->tag) {
         status = vr_tag_charge(record->tag, record->bytes, record->bytes, crossed, &full);
         if (status == VRAM_OK) {
@@ -87,12 +86,11 @@ static void uncharge(struct vr_device_object *device, const struct vr_foreign *r
 }
 
 /* Under the lock. Numbers are given here, so that they rise in the list. */
-static vram_status append(struct vr_foreigns *foreigns, struct vr_foreign *record,
-                          const char *operation) {
+static vram_status append(struct vr_foreigns *foreigns, struct vr_foreign *record) {
     if (foreigns->count == foreigns->room) {
         size_t room = foreigns->room ? foreigns->room * 2 : ROOM_FIRST;
         void *records =
-            vr_mem_resize(foreigns->records, room, sizeof *foreigns->records, operation);
+            vr_mem_resize(foreigns->records, room, sizeof *foreigns->records, vr_operation());
         if (!records) {
             return VRAM_ERR_HOST_MEMORY;
         }
@@ -109,25 +107,23 @@ static vram_status append(struct vr_foreigns *foreigns, struct vr_foreign *recor
     return VRAM_OK;
 }
 
-static vram_status track(struct vr_device_object *device, struct vr_foreign *record, uint64_t *id,
-                         const char *operation) {
+static vram_status track(struct vr_device_object *device, struct vr_foreign *record, uint64_t *id) {
     struct vr_ledger *ledger = vr_ledger_of(device);
     uint32_t crossed;
-    vram_status status = charge(device, record, &crossed, operation);
+    vram_status status = charge(device, record, &crossed);
     if (status != VRAM_OK) {
         return status;
     }
     vr_mutex_lock(&ledger->lock);
     bool fits = record->bytes <= UINT64_MAX - ledger->foreigns.bytes;
-    status = fits ? append(&ledger->foreigns, record, operation) : VRAM_ERR_OVERFLOW;
+    status = fits ? append(&ledger->foreigns, record) : VRAM_ERR_OVERFLOW;
     uint64_t given = record->id; /* behind the lock another thread may take it back */
     struct vr_tag *tag = record->tag;
     vr_mutex_unlock(&ledger->lock);
     if (status != VRAM_OK) {
         uncharge(device, record);
         return fits ? status
-                    : vr_fail(VRAM_ERR_OVERFLOW, operation,
-                              "the device's foreign memory would pass 64 bits");
+                    : vr_fail(VRAM_ERR_OVERFLOW, "the device's foreign memory would pass 64 bits");
     }
     *id = given;
     vr_held_peak(device, 0); /* what is charged may be more than ever */
@@ -139,23 +135,23 @@ static vram_status track(struct vr_device_object *device, struct vr_foreign *rec
 
 vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
                                const vram_foreign_options *options, uint64_t *id) {
-    static const char operation[] = "vram_foreign_track";
+    VR_CALL;
     struct vram_foreign_options taken;
     struct vr_ledger *ledger;
     void *device;
     if (!id || !bytes) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        id ? "0 bytes are nothing to record" : "the place for the number is NULL");
     }
-    vram_status status = take_options(options, operation, &taken);
+    vram_status status = take_options(options, &taken);
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+        status = vr_enter(VR_KIND_DEVICE, handle, &device);
     }
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_foreign *record = vr_mem_alloc(1, sizeof *record, operation);
-    if (!record || !(ledger = vr_ledger_get(device, operation))) {
+    struct vr_foreign *record = vr_mem_alloc(1, sizeof *record, vr_operation());
+    if (!record || !(ledger = vr_ledger_get(device))) {
         status = vr_error_get()->status;
     } else {
         record->slot = ((struct vr_device_object *)device)->slot;
@@ -164,11 +160,11 @@ vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
         record->since_ns = vr_clock_now();
         memcpy(record->name, taken.name ? taken.name : "", taken.name ? strlen(taken.name) : 0);
         if (taken.tag && *taken.tag) {
-            status = vr_tag_get(ledger, taken.tag, operation, &record->tag);
+            status = vr_tag_get(ledger, taken.tag, &record->tag);
         }
     }
     if (status == VRAM_OK) {
-        status = track(device, record, id, operation);
+        status = track(device, record, id);
     }
     if (status != VRAM_OK) {
         vr_mem_free(record);
@@ -178,10 +174,10 @@ vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
 }
 
 vram_status vram_foreign_untrack(vram_device *handle, uint64_t id) {
-    static const char operation[] = "vram_foreign_untrack";
+    VR_CALL;
     struct vr_foreign *record = NULL;
     void *device;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
@@ -203,7 +199,7 @@ vram_status vram_foreign_untrack(vram_device *handle, uint64_t id) {
         uncharge(device, record);
         vr_mem_free(record);
     } else {
-        status = no_record(id, operation);
+        status = no_record(id);
     }
     vr_leave(device);
     return status;
@@ -212,12 +208,12 @@ vram_status vram_foreign_untrack(vram_device *handle, uint64_t id) {
 /* ------------------------------------------------------------------- looking */
 
 /* The record of number `id`, or the first behind it with `behind`. */
-static vram_status look(vram_device *handle, uint64_t id, bool behind, const char *operation,
+static vram_status look(vram_device *handle, uint64_t id, bool behind,
                         struct vram_foreign_info *info) {
     struct vram_foreign_info full = {.size = sizeof full};
     void *device;
     bool found = false;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
@@ -238,25 +234,26 @@ static vram_status look(vram_device *handle, uint64_t id, bool behind, const cha
         }
         vr_mutex_unlock(&ledger->lock);
     }
-    status = !found ? no_record(id, operation)
-                    : vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    status = !found ? no_record(id) : vr_info_give(info, &full, sizeof full, sizeof full);
     vr_leave(device);
     return status;
 }
 
 vram_status vram_foreign_info_get(vram_device *device, uint64_t id, vram_foreign_info *info) {
-    return look(device, id, false, "vram_foreign_info_get", info);
+    VR_CALL;
+    return look(device, id, false, info);
 }
 
 vram_status vram_foreign_info_after(vram_device *device, uint64_t last, vram_foreign_info *info) {
-    return look(device, last, true, "vram_foreign_info_after", info);
+    VR_CALL;
+    return look(device, last, true, info);
 }
 
 vram_status vram_foreign_totals_get(vram_device *handle, vram_foreign_totals *totals) {
-    static const char operation[] = "vram_foreign_totals_get";
+    VR_CALL;
     struct vram_foreign_totals full = {.size = sizeof full};
     void *device;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
@@ -269,7 +266,7 @@ vram_status vram_foreign_totals_get(vram_device *handle, vram_foreign_totals *to
         full.peak_bytes = ledger->foreigns.peak_bytes;
         vr_mutex_unlock(&ledger->lock);
     }
-    status = vr_info_give(totals, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(totals, &full, sizeof full, sizeof full);
     vr_leave(device);
     return status;
 }

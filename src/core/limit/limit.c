@@ -36,11 +36,11 @@ static const struct vram_limits presets[] = {
 enum { PRESET_COUNT = sizeof presets / sizeof presets[0] };
 
 vram_status vram_preset_get(vram_preset preset, vram_limits *limits) {
-    static const char operation[] = "vram_preset_get";
+    VR_CALL;
     if ((unsigned)preset >= PRESET_COUNT) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no preset", (int)preset);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no preset", (int)preset);
     }
-    return vr_info_give(limits, &presets[preset], sizeof presets[0], sizeof presets[0], operation);
+    return vr_info_give(limits, &presets[preset], sizeof presets[0], sizeof presets[0]);
 }
 
 /* ------------------------------------------------------------------- reading */
@@ -49,23 +49,22 @@ static bool is_switch(vram_switch value) {
     return (unsigned)value <= VRAM_SWITCH_OFF;
 }
 
-vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *from,
-                           const char *operation) {
+vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *from) {
     struct vram_limits taken;
     if (!from) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the limits are NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the limits are NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, from, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, from);
     if (status != VRAM_OK) {
         return status;
     }
     if (!(taken.fraction >= 0 && taken.fraction <= DBL_MAX)) { /* not a number is neither */
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the fraction is %g; it is a number from 0.1 to 1, or 0 when it is not set",
                        taken.fraction);
     }
     if (!is_switch(taken.tracking) || !is_switch(taken.cpu_fallback)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "tracking and cpu_fallback are a vram_switch");
+        return vr_fail(VRAM_ERR_INVALID, "tracking and cpu_fallback are a vram_switch");
     }
     if (taken.fraction > 0) {
         taken.fraction = taken.fraction < FRACTION_LEAST ? FRACTION_LEAST : taken.fraction;
@@ -243,10 +242,10 @@ bool vr_limit_falls_back(struct vr_pool *pool) {
 }
 
 vram_status vram_pool_limits_get(vram_pool *handle, vram_limits *limits) {
-    static const char operation[] = "vram_pool_limits_get";
+    VR_CALL;
     struct vram_limits effective;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -255,7 +254,7 @@ vram_status vram_pool_limits_get(vram_pool *handle, vram_limits *limits) {
     vr_mutex_lock(&ledger->lock);
     vr_limits_resolve(&pool->limits, &ledger->limits, memory_of(pool), &effective);
     vr_mutex_unlock(&ledger->lock);
-    status = vr_info_give(limits, &effective, sizeof effective, sizeof effective, operation);
+    status = vr_info_give(limits, &effective, sizeof effective, sizeof effective);
     vr_leave(pool);
     return status;
 }
@@ -277,10 +276,10 @@ uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger
 }
 
 vram_status vram_device_limits_get(vram_device *handle, vram_limits *limits) {
-    static const char operation[] = "vram_device_limits_get";
+    VR_CALL;
     struct vram_limits effective, own = {.size = sizeof own};
     void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -294,7 +293,7 @@ vram_status vram_device_limits_get(vram_device *handle, vram_limits *limits) {
     vr_limits_resolve(&own, NULL, device->base.info.memory_bytes, &effective);
     uint64_t hard = vr_charge_limit(device);
     effective.hard_bytes = hard ? hard : VRAM_LIMIT_NONE;
-    status = vr_info_give(limits, &effective, sizeof effective, sizeof effective, operation);
+    status = vr_info_give(limits, &effective, sizeof effective, sizeof effective);
     vr_leave(device);
     return status;
 }

@@ -47,15 +47,14 @@ struct vr_ledger {
 
 /* The ledger of the device, made if need be; NULL with the error set: host memory is out, or the
    option quotas unreadable. */
-struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *operation);
+struct vr_ledger *vr_ledger_get(struct vr_device_object *device);
 /* The same once there is one: every pool's device has it. */
 static inline struct vr_ledger *vr_ledger_of(const struct vr_device_object *device) {
     return vr_load(&device->slot->account->ledger, VR_ACQUIRE);
 }
 
 /* Checks limits of whatever version and writes them as they are kept: fractions inside 0.1 to 1. */
-vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *from,
-                           const char *operation);
+vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *from);
 
 /* What is in force: `own` if set, else `parent` (NULL: none), else options and preset; never looser
    than `parent` or the environment. `total`: the device's memory. */

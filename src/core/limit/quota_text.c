@@ -21,20 +21,19 @@ void vr_quota_enforce(struct vr_tag *tag) {
     vr_store(&tag->hard, lesser(tag->set_hard, tag->outer_hard), VR_RELAXED);
 }
 
-vram_status vr_quota_check(uint64_t soft, uint64_t hard, const char *operation) {
+vram_status vr_quota_check(uint64_t soft, uint64_t hard) {
     if (hard && soft > hard) {
         return vr_fail(
-            VRAM_ERR_INVALID, operation,
+            VRAM_ERR_INVALID,
             "a soft quota of %llu bytes above the hard one of %llu would never be crossed",
             (unsigned long long)soft, (unsigned long long)hard);
     }
     return VRAM_OK;
 }
 
-static vram_status unreadable(const char *text, size_t bytes, const char *why,
-                              const char *operation) {
+static vram_status unreadable(const char *text, size_t bytes, const char *why) {
     return vr_fail(
-        VRAM_ERR_INVALID, operation,
+        VRAM_ERR_INVALID,
         "option quotas: \"%.*s\" %s; write tenant=4G:6G,tenant/model=2G, where 4G is the soft "
         "quota",
         (int)(bytes < 48 ? bytes : 48), text, why);
@@ -53,8 +52,7 @@ static bool read_sizes(char *text, uint64_t *soft, uint64_t *hard) {
     return vr_size_read(second ? second : text, hard) == VRAM_OK;
 }
 
-static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_t bytes,
-                              const char *operation) {
+static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_t bytes) {
     char text[VR_TAG_BYTES * 2];
     uint64_t soft, hard;
     struct vr_tag *tag;
@@ -63,16 +61,16 @@ static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_
         name++;
     }
     if (name == bytes || bytes >= sizeof text) {
-        return unreadable(entry, bytes, "has no quota", operation);
+        return unreadable(entry, bytes, "has no quota");
     }
     memcpy(text, entry, bytes);
     text[name] = text[bytes] = '\0';
     if (!read_sizes(text + name + 1, &soft, &hard)) {
-        return unreadable(entry, bytes, "has an unreadable size", operation);
+        return unreadable(entry, bytes, "has an unreadable size");
     }
-    vram_status status = vr_quota_check(soft, hard, operation);
+    vram_status status = vr_quota_check(soft, hard);
     if (status == VRAM_OK) {
-        status = vr_tag_get(ledger, text, operation, &tag);
+        status = vr_tag_get(ledger, text, &tag);
     }
     if (status == VRAM_OK) {
         tag->outer_soft = lesser(tag->outer_soft, soft);
@@ -82,11 +80,11 @@ static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_
     return status;
 }
 
-vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const char *operation) {
+vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text) {
     vram_status status = VRAM_OK;
     while (*text && status == VRAM_OK) {
         size_t bytes = strcspn(text, ",");
-        status = read_quota(ledger, text, bytes, operation);
+        status = read_quota(ledger, text, bytes);
         text += bytes + (text[bytes] == ',');
     }
     /* What `recent` holds is the address of a buffer that is gone: only a guess, but a useless

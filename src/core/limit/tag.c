@@ -57,7 +57,7 @@ bool vr_tag_is_within(const struct vr_tag *tag, const char *name) {
 /* -------------------------------------------------------------------- making */
 
 /* Parts of one byte at least, parted by '/', without control characters. */
-static vram_status check_name(const char *name, const char *operation) {
+static vram_status check_name(const char *name) {
     size_t bytes = strnlen(name, VR_TAG_BYTES), levels = 1;
     bool good = bytes > 0 && bytes < VR_TAG_BYTES && name[0] != '/' && name[bytes - 1] != '/';
     for (size_t i = 0; good && i < bytes; i++) {
@@ -66,7 +66,7 @@ static vram_status check_name(const char *name, const char *operation) {
         good = c >= 0x20 && c != 0x7F && !(c == '/' && name[i + 1] == '/');
     }
     if (!good || levels > VR_TAG_LEVELS) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "\"%.48s\" is no tag: that is 1 to %d parts parted by '/', %d bytes in all",
                        name, VR_TAG_LEVELS, VR_TAG_BYTES - 1);
     }
@@ -75,7 +75,7 @@ static vram_status check_name(const char *name, const char *operation) {
 
 /* Under the ledger's lock, which keeps two from making the same. */
 static vram_status make(struct vr_tags *tags, const char *name, size_t bytes, struct vr_tag *parent,
-                        const char *operation, struct vr_tag **made) {
+                        struct vr_tag **made) {
     uint32_t hash = hash_of(name, bytes);
     struct vr_tag *tag = find(tags, name, bytes, hash);
     if (tag) {
@@ -84,9 +84,9 @@ static vram_status make(struct vr_tags *tags, const char *name, size_t bytes, st
     }
     assert(!parent || strncmp(parent->name, name, strlen(parent->name)) == 0);
     if (tags->count == VR_TAGS_MOST) {
-        return vr_fail(VRAM_ERR_LIMIT, operation, "a device has at most %d tags", VR_TAGS_MOST);
+        return vr_fail(VRAM_ERR_LIMIT, "a device has at most %d tags", VR_TAGS_MOST);
     }
-    tag = vr_mem_alloc(1, sizeof *tag + bytes + 1, operation);
+    tag = vr_mem_alloc(1, sizeof *tag + bytes + 1, vr_operation());
     if (!tag) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -104,15 +104,14 @@ static vram_status make(struct vr_tags *tags, const char *name, size_t bytes, st
 }
 
 /* Makes the records of a checked name from its first part on. */
-static vram_status make_path(struct vr_ledger *ledger, const char *name, const char *operation,
-                             struct vr_tag **tag) {
+static vram_status make_path(struct vr_ledger *ledger, const char *name, struct vr_tag **tag) {
     vram_status status = VRAM_OK;
     struct vr_tag *at = NULL;
     vr_mutex_lock(&ledger->lock);
     for (size_t end = 0; status == VRAM_OK && (end == 0 || name[end]);) {
         end += end != 0;
         end += strcspn(name + end, "/");
-        status = make(&ledger->tags, name, end, at, operation, &at);
+        status = make(&ledger->tags, name, end, at, &at);
     }
     vr_mutex_unlock(&ledger->lock);
     if (status == VRAM_OK) {
@@ -126,8 +125,7 @@ struct vr_tag *vr_tag_recent(struct vr_ledger *ledger, const char *name) {
     return guess && strcmp(guess->name, name) == 0 ? guess : NULL;
 }
 
-vram_status vr_tag_get(struct vr_ledger *ledger, const char *name, const char *operation,
-                       struct vr_tag **tag) {
+vram_status vr_tag_get(struct vr_ledger *ledger, const char *name, struct vr_tag **tag) {
     vr_atomic_ptr *recent = recent_of(&ledger->tags, name);
     struct vr_tag *guess = vr_tag_recent(ledger, name);
     if (guess) {
@@ -136,9 +134,9 @@ vram_status vr_tag_get(struct vr_ledger *ledger, const char *name, const char *o
     }
     guess = vr_tag_find(ledger, name);
     if (!guess) {
-        vram_status status = check_name(name, operation);
+        vram_status status = check_name(name);
         if (status == VRAM_OK) {
-            status = make_path(ledger, name, operation, &guess);
+            status = make_path(ledger, name, &guess);
         }
         if (status != VRAM_OK) {
             return status;
@@ -177,10 +175,11 @@ static bool add(struct vr_tag *tag, uint64_t bytes, uint64_t *before) {
 }
 
 static vram_status refuse(struct vr_tag *asked, struct vr_tag *full, uint64_t bytes) {
+    VR_OPERATION("vram_alloc");
     char size[VRAM_SIZE_TEXT_MAX], used[VRAM_SIZE_TEXT_MAX], hard[VRAM_SIZE_TEXT_MAX];
     vr_fetch_add(&full->refusals, 1, VR_RELAXED);
     return vr_fail(
-        VRAM_ERR_LIMIT, "vram_alloc",
+        VRAM_ERR_LIMIT,
         "%s for tag \"%.80s\" do not fit: the quota of tag \"%.80s\" is %s, and it has %s",
         vr_size_format(bytes, size), asked->name, full->name,
         vr_size_format(vr_load(&full->hard, VR_RELAXED), hard),

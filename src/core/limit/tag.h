@@ -64,8 +64,7 @@ static inline const char *vr_tag_name(const struct vr_tag *tag) {
 }
 
 /* The record of that name, made with those above it if need be. VRAM_ERR_INVALID: it is no name. */
-vram_status vr_tag_get(struct vr_ledger *ledger, const char *name, const char *operation,
-                       struct vr_tag **tag);
+vram_status vr_tag_get(struct vr_ledger *ledger, const char *name, struct vr_tag **tag);
 /* The same if it was asked for by the same text just now; else NULL. */
 struct vr_tag *vr_tag_recent(struct vr_ledger *ledger, const char *name);
 /* The same if it is there already; NULL: nobody has named it. */
@@ -101,10 +100,10 @@ void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct
 
 /* Whether a quota makes sense; puts in force what the program and the environment have set, under
    the ledger's lock; quota_text.c. */
-vram_status vr_quota_check(uint64_t soft, uint64_t hard, const char *operation);
+vram_status vr_quota_check(uint64_t soft, uint64_t hard);
 void vr_quota_enforce(struct vr_tag *tag);
 /* Reads the option `quotas` into a new ledger. */
-vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const char *operation);
+vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text);
 
 /* Up to `room` tags of a device with the most bytes, most first, without host memory; how many
    there are in `infos`. */

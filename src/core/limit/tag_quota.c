@@ -16,15 +16,15 @@
 /* ------------------------------------------------------------------- setting */
 
 /* A ledger for a call on a device, which is the caller's to leave. */
-static vram_status enter(vram_device *handle, const char *operation,
-                         struct vr_device_object **device, struct vr_ledger **ledger) {
+static vram_status enter(vram_device *handle, struct vr_device_object **device,
+                         struct vr_ledger **ledger) {
     void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     *device = entered;
-    *ledger = vr_ledger_get(entered, operation);
+    *ledger = vr_ledger_get(entered);
     if (!*ledger) {
         status = vr_error_get()->status;
         vr_leave(entered);
@@ -34,20 +34,20 @@ static vram_status enter(vram_device *handle, const char *operation,
 
 vram_status vram_tag_quota_set(vram_device *handle, const char *name, uint64_t soft_bytes,
                                uint64_t hard_bytes) {
-    static const char operation[] = "vram_tag_quota_set";
+    VR_CALL;
     struct vr_device_object *device;
     struct vr_ledger *ledger;
     struct vr_tag *tag;
     if (!name) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the tag is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the tag is NULL");
     }
-    vram_status status = enter(handle, operation, &device, &ledger);
+    vram_status status = enter(handle, &device, &ledger);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_quota_check(soft_bytes, hard_bytes, operation);
+    status = vr_quota_check(soft_bytes, hard_bytes);
     if (status == VRAM_OK) {
-        status = vr_tag_get(ledger, name, operation, &tag);
+        status = vr_tag_get(ledger, name, &tag);
     }
     if (status == VRAM_OK) {
         vr_mutex_lock(&ledger->lock);
@@ -58,7 +58,7 @@ vram_status vram_tag_quota_set(vram_device *handle, const char *name, uint64_t s
         uint64_t used = vr_load(&tag->used, VR_RELAXED), hard = vr_load(&tag->hard, VR_RELAXED);
         if (hard && used > hard) {
             status = vr_fail(
-                VRAM_ERR_LIMIT, operation,
+                VRAM_ERR_LIMIT,
                 "tag \"%.80s\" has %llu bytes and its quota is %llu now: it is in force, and "
                 "nothing more is given until it has fewer",
                 tag->name, (unsigned long long)used, (unsigned long long)hard);
@@ -69,9 +69,10 @@ vram_status vram_tag_quota_set(vram_device *handle, const char *name, uint64_t s
 }
 
 vram_status vram_tag_handler_set(vram_device *handle, vram_tag_fn *handler, void *user) {
+    VR_CALL;
     struct vr_device_object *device;
     struct vr_ledger *ledger;
-    vram_status status = enter(handle, "vram_tag_handler_set", &device, &ledger);
+    vram_status status = enter(handle, &device, &ledger);
     if (status == VRAM_OK) {
         vr_mutex_lock(&ledger->lock);
         ledger->tags.handler = handler;
@@ -182,9 +183,10 @@ void vr_tags_live(const struct vr_device_object *device, const char *name, uint6
 }
 
 uint32_t vram_tag_count(vram_device *handle) {
+    VR_CALL;
     void *device;
     uint32_t count = 0;
-    if (vr_enter(VR_KIND_DEVICE, handle, "vram_tag_count", &device) != VRAM_OK) {
+    if (vr_enter(VR_KIND_DEVICE, handle, &device) != VRAM_OK) {
         return 0;
     }
     struct vr_ledger *ledger = vr_ledger_of(device);
@@ -198,16 +200,15 @@ uint32_t vram_tag_count(vram_device *handle) {
 }
 
 /* Tag `rank` of all, in the order of compare. */
-static vram_status rank_of(struct vr_ledger *ledger, uint32_t rank, struct vram_tag_info *info,
-                           const char *operation) {
+static vram_status rank_of(struct vr_ledger *ledger, uint32_t rank, struct vram_tag_info *info) {
     vr_mutex_lock(&ledger->lock);
     uint32_t room = ledger->tags.count, count = 0;
     struct vr_tag *tag = vr_load(&ledger->tags.newest, VR_ACQUIRE);
     vr_mutex_unlock(&ledger->lock);
     if (rank >= room) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there are %u tags, no number %u", room, rank);
+        return vr_fail(VRAM_ERR_INVALID, "there are %u tags, no number %u", room, rank);
     }
-    struct vram_tag_info *all = vr_mem_alloc(room, sizeof *all, operation);
+    struct vram_tag_info *all = vr_mem_alloc(room, sizeof *all, vr_operation());
     if (!all) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -221,40 +222,40 @@ static vram_status rank_of(struct vr_ledger *ledger, uint32_t rank, struct vram_
 }
 
 vram_status vram_tag_info_at(vram_device *handle, uint32_t rank, vram_tag_info *info) {
-    static const char operation[] = "vram_tag_info_at";
+    VR_CALL;
     struct vr_device_object *device;
     struct vr_ledger *ledger;
     struct vram_tag_info full;
-    vram_status status = enter(handle, operation, &device, &ledger);
+    vram_status status = enter(handle, &device, &ledger);
     if (status != VRAM_OK) {
         return status;
     }
-    status = rank_of(ledger, rank, &full, operation);
+    status = rank_of(ledger, rank, &full);
     if (status == VRAM_OK) {
-        status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(info, &full, sizeof full, sizeof full);
     }
     vr_leave(device);
     return status;
 }
 
 vram_status vram_tag_info_get(vram_device *handle, const char *name, vram_tag_info *info) {
-    static const char operation[] = "vram_tag_info_get";
+    VR_CALL;
     struct vr_device_object *device;
     struct vr_ledger *ledger;
     if (!name) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the tag is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the tag is NULL");
     }
-    vram_status status = enter(handle, operation, &device, &ledger);
+    vram_status status = enter(handle, &device, &ledger);
     if (status != VRAM_OK) {
         return status;
     }
     const struct vr_tag *tag = vr_tag_find(ledger, name);
     if (tag) {
         struct vram_tag_info full = info_of(tag);
-        status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(info, &full, sizeof full, sizeof full);
     } else {
-        status = vr_fail(VRAM_ERR_INVALID, operation,
-                         "nobody has named the tag \"%.48s\" on this device", name);
+        status =
+            vr_fail(VRAM_ERR_INVALID, "nobody has named the tag \"%.48s\" on this device", name);
     }
     vr_leave(device);
     return status;

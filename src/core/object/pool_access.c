@@ -7,15 +7,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-vram_status vr_pool_enter_queue(struct vr_pool *pool, vram_queue *handle, const char *operation,
+vram_status vr_pool_enter_queue(struct vr_pool *pool, vram_queue *handle,
                                 struct vr_queue_object **queue) {
     void *entered = NULL;
-    vram_status status = handle ? vr_queue_enter(handle, operation, &entered) : VRAM_OK;
+    vram_status status = handle ? vr_queue_enter(handle, &entered) : VRAM_OK;
     if (status == VRAM_OK && handle &&
         ((struct vr_queue_object *)entered)->device != pool->device) {
         vr_leave(entered);
-        status = vr_fail(VRAM_ERR_INVALID, operation,
-                         "the queue belongs to another device than the pool");
+        status = vr_fail(VRAM_ERR_INVALID, "the queue belongs to another device than the pool");
     }
     if (status != VRAM_OK) {
         vr_leave(pool);
@@ -25,13 +24,13 @@ vram_status vr_pool_enter_queue(struct vr_pool *pool, vram_queue *handle, const 
     return VRAM_OK;
 }
 
-vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
-                          struct vr_pool **pool, struct vr_queue_object **queue) {
+vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, struct vr_pool **pool,
+                          struct vr_queue_object **queue) {
     void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status == VRAM_OK) {
         *pool = entered;
-        status = vr_pool_enter_queue(*pool, queue_handle, operation, queue);
+        status = vr_pool_enter_queue(*pool, queue_handle, queue);
     }
     return status;
 }

@@ -253,10 +253,10 @@ static inline void vr_pool_in(struct vr_pool *pool, const struct vr_block *block
 }
 
 /* Enters pool and queue for a slow path; the queue may be NULL; pool_access.c. */
-vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
-                          struct vr_pool **pool, struct vr_queue_object **queue);
+vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, struct vr_pool **pool,
+                          struct vr_queue_object **queue);
 /* The second half of it, for a pool that was entered; leaves the pool if it fails. */
-vram_status vr_pool_enter_queue(struct vr_pool *pool, vram_queue *handle, const char *operation,
+vram_status vr_pool_enter_queue(struct vr_pool *pool, vram_queue *handle,
                                 struct vr_queue_object **queue);
 void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue);
 

@@ -11,7 +11,7 @@
 vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
                                 const struct vram_alloc_options *options, uint32_t other,
                                 uint32_t flags, vram_addr *addr) {
-    static const char operation[] = "vram_alloc";
+    VR_OPERATION("vram_alloc");
     struct vr_request request = {.size = size,
                                  .queue = vr_queue_id_of(queue),
                                  .flags = flags,
@@ -20,19 +20,19 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
                                  .elements = options->elements};
     struct vr_pool *pool;
     if (!vr_block_bytes(size, &request.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+        return vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes cannot be rounded up",
                        (unsigned long long)size);
     }
-    vram_status status = vr_pool_enter(handle, queue, operation, &pool, &request.queue_object);
+    vram_status status = vr_pool_enter(handle, queue, &pool, &request.queue_object);
     if (status != VRAM_OK) {
         return status;
     }
     if (options->tag) {
-        status = vr_tag_get(vr_ledger_of(pool->device), options->tag, operation, &request.tag);
+        status = vr_tag_get(vr_ledger_of(pool->device), options->tag, &request.tag);
     }
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
-        status = vr_fail(VRAM_ERR_OVERFLOW, operation,
-                         "%llu bytes and their red zones are too much", (unsigned long long)size);
+        status = vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes and their red zones are too much",
+                         (unsigned long long)size);
     }
     if (status == VRAM_OK) {
         if (vr_pool_is_tracked(pool)) {

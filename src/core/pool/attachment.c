@@ -41,18 +41,18 @@ static void pool_ended(struct vr_pool_child *child) {
 
 vram_status vram_pool_attach(vram_pool *handle, vram_pool_ended_fn *ended, void *user,
                              vram_device **device, vram_attachment **out) {
-    static const char operation[] = "vram_pool_attach";
+    VR_CALL;
     void *entered;
     uint64_t number;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the attachment is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the attachment is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_pool *pool = entered;
-    struct vr_attachment *attachment = vr_mem_alloc(1, sizeof *attachment, operation);
+    struct vr_attachment *attachment = vr_mem_alloc(1, sizeof *attachment, vr_operation());
     status = attachment ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     if (attachment) {
         attachment->object.process = vr_os_process_generation();
@@ -63,7 +63,7 @@ vram_status vram_pool_attach(vram_pool *handle, vram_pool_ended_fn *ended, void 
         vr_handle_ref(pool->object.handle);
         vram_device *of = (vram_device *)(uintptr_t)pool->device->object.handle;
         status = vr_pool_child_publish(pool, VR_KIND_ATTACHMENT, &attachment->object,
-                                       attachment_free, &attachment->child, operation, &number);
+                                       attachment_free, &attachment->child, &number);
         if (status == VRAM_OK) {
             *out = (vram_attachment *)(uintptr_t)number;
             if (device) {
@@ -76,13 +76,11 @@ vram_status vram_pool_attach(vram_pool *handle, vram_pool_ended_fn *ended, void 
 }
 
 /* The work of a queue of the pool's device, which may be ending. */
-static vram_status wait_for(struct vr_pool *pool, vram_queue *handle, uint64_t timeout,
-                            const char *operation) {
+static vram_status wait_for(struct vr_pool *pool, vram_queue *handle, uint64_t timeout) {
     struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, handle);
     vram_status status = VRAM_OK;
     if (queue && queue->device != pool->device) {
-        status = vr_fail(VRAM_ERR_INVALID, operation,
-                         "the queue belongs to another device than the pool");
+        status = vr_fail(VRAM_ERR_INVALID, "the queue belongs to another device than the pool");
     } else if (queue) {
         vr_pool_end_waits_for(pool, handle);
         if (timeout) {
@@ -91,7 +89,7 @@ static vram_status wait_for(struct vr_pool *pool, vram_queue *handle, uint64_t t
                 queue, vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? wait_ns : timeout));
         }
     } else if (!vr_handle_was(VR_KIND_QUEUE, handle)) {
-        status = vr_handle_error(VR_KIND_QUEUE, handle, operation);
+        status = vr_handle_error(VR_KIND_QUEUE, handle);
     }
     if (queue) {
         vr_leave(queue);
@@ -100,22 +98,22 @@ static vram_status wait_for(struct vr_pool *pool, vram_queue *handle, uint64_t t
 }
 
 vram_status vram_attachment_wait(vram_attachment *handle, vram_queue *queue, uint64_t timeout) {
-    static const char operation[] = "vram_attachment_wait";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_ATTACHMENT, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_ATTACHMENT, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_attachment *attachment = entered;
-    status = wait_for(attachment->pool, queue, timeout, operation);
+    status = wait_for(attachment->pool, queue, timeout);
     if (status == VRAM_OK && timeout) {
-        status = vr_check_lost(&attachment->pool->device->base, operation);
+        status = vr_check_lost(&attachment->pool->device->base, vr_operation());
     }
     vr_leave(attachment);
     return status;
 }
 
 vram_status vram_attachment_end(vram_attachment *handle) {
-    return vr_object_destroy(VR_KIND_ATTACHMENT, handle, "vram_attachment_end", NULL,
-                             "the attachment is being ended");
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_ATTACHMENT, handle, NULL, "the attachment is being ended");
 }

@@ -51,31 +51,29 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
 }
 
 vram_status vr_pool_check_options(const struct vram_pool_options *options) {
-    static const char operation[] = "vram_pool_create";
     if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS |
                                      VRAM_POOL_TRACKED | VR_GUARD_MODES)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x",
-                       options->flags);
+        return vr_fail(VRAM_ERR_INVALID, "there are no such flags: 0x%x", options->flags);
     }
     if (options->name && strnlen(options->name, VR_POOL_NAME_MAX) == VR_POOL_NAME_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "a pool's name has at most %d bytes",
+        return vr_fail(VRAM_ERR_INVALID, "a pool's name has at most %d bytes",
                        VR_POOL_NAME_MAX - 1);
     }
     if (options->kind != VRAM_MEMORY_DEVICE && options->kind != VRAM_MEMORY_PINNED) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "a pool is of device or page-locked memory, and not of kind %d",
                        (int)options->kind);
     }
     const struct vram_provider *provider = options->provider;
     if (provider && options->kind != VRAM_MEMORY_DEVICE) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "a provider's memory is of no kind of the driver's: leave `kind` at 0");
     }
     if (provider && (provider->size != sizeof *provider || !provider->alloc || !provider->free ||
                      (provider->granule &&
                       (!vr_is_power_of_two(provider->granule) || provider->granule < 4096)))) {
         return vr_fail(
-            VRAM_ERR_INVALID, operation,
+            VRAM_ERR_INVALID,
             "a provider needs its size, both functions, and a granule that is a power of "
             "two from 4096 or 0");
     }
@@ -83,10 +81,8 @@ vram_status vr_pool_check_options(const struct vram_pool_options *options) {
 }
 
 static vram_status take_limits(struct vr_pool *pool, const struct vram_pool_options *options) {
-    static const char operation[] = "vram_pool_create";
-    vram_status status =
-        options->limits ? vr_limits_take(&pool->limits, options->limits, operation) : VRAM_OK;
-    if (status == VRAM_OK && !vr_ledger_get(pool->device, operation)) {
+    vram_status status = options->limits ? vr_limits_take(&pool->limits, options->limits) : VRAM_OK;
+    if (status == VRAM_OK && !vr_ledger_get(pool->device)) {
         status = vr_error_get()->status;
     }
     if (status == VRAM_OK) {
@@ -141,13 +137,12 @@ static vram_status check_kind(const struct vr_device_object *device, vram_memory
     const struct vram_device_info *info = &device->base.info;
     return kind != VRAM_MEMORY_PINNED || device->base.pinned
                ? VRAM_OK
-               : vr_fail(VRAM_ERR_UNSUPPORTED, "vram_pool_create",
-                         "%s device %u has no page-locked memory", info->backend,
-                         info->backend_index);
+               : vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no page-locked memory",
+                         info->backend, info->backend_index);
 }
 
 static struct vr_pool *pool_make(struct vr_device_object *device) {
-    struct vr_pool *pool = vr_mem_alloc(1, sizeof *pool, "vram_pool_create");
+    struct vr_pool *pool = vr_mem_alloc(1, sizeof *pool, vr_operation());
     if (pool) {
         pool->object.process = vr_os_process_generation();
         pool->device = device;
@@ -177,7 +172,7 @@ static vram_status pool_create(struct vr_device_object *device,
     if (status == VRAM_OK) {
         vr_recorder_start();
         vr_witness_begin(pool);
-        status = vr_device_list_watcher(device, &pool->watcher, "vram_pool_create");
+        status = vr_device_list_watcher(device, &pool->watcher);
     }
     if (status != VRAM_OK) {
         vr_pool_end(pool);
@@ -188,17 +183,17 @@ static vram_status pool_create(struct vr_device_object *device,
 }
 
 vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options, vram_pool **out) {
-    static const char operation[] = "vram_pool_create";
+    VR_OPERATION("vram_pool_create");
     struct vram_pool_options taken;
     void *device;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the pool is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the pool is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_options_take(&taken, sizeof taken, options, operation);
+    status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && (status = vr_pool_check_options(&taken)) == VRAM_OK &&
         (status = check_kind(device, taken.kind)) == VRAM_OK) {
         status = pool_create(device, &taken, out);

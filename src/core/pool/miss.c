@@ -82,6 +82,7 @@ struct miss {
 
 /* Source 1, with a few more of the same size for the thread's cache when they cost nothing. */
 static vram_status from_held(struct miss *miss) {
+    VR_OPERATION("vram_alloc");
     struct vr_pool *pool = miss->pool;
     const struct vr_request *request = miss->request;
     struct vr_block **block = miss->block, **more = miss->more;
@@ -112,8 +113,7 @@ static vram_status from_held(struct miss *miss) {
     }
     vr_mutex_unlock(&pool->lock);
     *miss->extra = got;
-    return status != VRAM_ERR_STALE ? status
-                                    : vr_fail(status, "vram_alloc", "the queue was destroyed");
+    return status != VRAM_ERR_STALE ? status : vr_fail(status, "the queue was destroyed");
 }
 
 /* Source 1 alone; the depot has no large blocks. */
@@ -263,6 +263,7 @@ static vram_status judge(const struct vr_pool *pool, const struct vr_request *re
 
 static vram_status explain(const struct vr_pool *pool, const struct vr_request *request,
                            vram_status status) {
+    VR_OPERATION("vram_alloc");
     if (vr_error_get()->status == status) {
         return status;
     }
@@ -270,23 +271,22 @@ static vram_status explain(const struct vr_pool *pool, const struct vr_request *
         return status; /* resize.c knows what is in the way */
     }
     if (status == VRAM_ERR_BUSY) {
-        return vr_fail(status, "vram_alloc", "pool \"%s\" is asleep; vram_pool_wake comes first",
-                       pool->name);
+        return vr_fail(status, "pool \"%s\" is asleep; vram_pool_wake comes first", pool->name);
     }
     status = judge(pool, request, status);
     if (status == VRAM_ERR_LIMIT) {
         char why[VRAM_ERROR_TEXT_MAX];
         vr_budget_explain(pool, request->bytes, why, sizeof why);
-        return vr_fail(status, "vram_alloc", "pool \"%s\": %s", pool->name, why);
+        return vr_fail(status, "pool \"%s\": %s", pool->name, why);
     }
     if (status == VRAM_ERR_FRAGMENTED && pool->range) {
         return vr_fail(
-            status, "vram_alloc",
+            status,
             "pool \"%s\" has no run of %llu addresses free, and no more can be reserved; "
             "see range_bytes (VRAM_RANGE_BYTES)",
             pool->name, (unsigned long long)request->bytes);
     }
-    return vr_fail(status, "vram_alloc", "pool \"%s\" has no %llu bytes to give: %s", pool->name,
+    return vr_fail(status, "pool \"%s\" has no %llu bytes to give: %s", pool->name,
                    (unsigned long long)request->bytes, vr_status_text(status));
 }
 
@@ -334,6 +334,7 @@ enum { SOURCE_COUNT = sizeof sources / sizeof sources[0], CACHED_SOURCES = 2 };
 /* Asks the sources from `first` on, until one has the block or fails for another reason than want
    of it. */
 static vram_status find_from(struct miss *miss, uint32_t first) {
+    VR_OPERATION("vram_alloc");
     bool cached_only = miss->request->flags & VRAM_ALLOC_CACHED_ONLY;
     uint32_t count = cached_only ? CACHED_SOURCES : SOURCE_COUNT;
     *miss->extra = 0;
@@ -344,7 +345,7 @@ static vram_status find_from(struct miss *miss, uint32_t first) {
         }
     }
     return cached_only
-               ? vr_fail(VRAM_ERR_LIMIT, "vram_alloc",
+               ? vr_fail(VRAM_ERR_LIMIT,
                          "the pool holds no free run of %llu bytes, and only cached memory was "
                          "asked for",
                          (unsigned long long)miss->request->bytes)
@@ -392,6 +393,7 @@ static vram_status attempt(struct miss *miss, uint32_t first) {
 
 /* The attempt failed: what the context's error handler says is done, as far as it may say anything. */
 static vram_status handle(struct miss *miss, vram_status status) {
+    VR_OPERATION("vram_alloc");
     struct vr_pool *pool = miss->pool;
     vram_error_answer answer;
     for (uint32_t retries = 0;
@@ -400,8 +402,7 @@ static vram_status handle(struct miss *miss, vram_status status) {
          retries++) {
         *miss->extra = 0;
         if (vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
-            return vr_fail(VRAM_ERR_STALE, "vram_alloc",
-                           "the pool was destroyed by the error handler");
+            return vr_fail(VRAM_ERR_STALE, "the pool was destroyed by the error handler");
         }
         if (answer == VRAM_ERROR_FALL_BACK) {
             return vr_climb_fall_back(pool, miss->request, status, miss->block);

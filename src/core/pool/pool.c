@@ -436,19 +436,19 @@ vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *reque
 
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue_handle,
                                const vram_alloc_options *options, vram_addr *addr) {
-    static const char operation[] = "vram_alloc";
+    VR_OPERATION("vram_alloc");
     struct vr_request request = {
         .size = size, .queue = vr_queue_id_of(queue_handle), .wishes = options != NULL};
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     if (!addr) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
     }
     if (!vr_block_bytes(size, &request.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+        return vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes cannot be rounded up",
                        (unsigned long long)size);
     }
-    vram_status status = vr_pool_enter(handle, queue_handle, operation, &pool, &queue);
+    vram_status status = vr_pool_enter(handle, queue_handle, &pool, &queue);
     if (status != VRAM_OK) {
         return status;
     }
@@ -456,8 +456,8 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     request.wishes |= vr_pool_is_tracked(pool); /* the quick way may have left a hit to this one */
     status = options ? vr_request_read(pool, options, &request) : VRAM_OK;
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
-        status = vr_fail(VRAM_ERR_OVERFLOW, operation,
-                         "%llu bytes and their red zones are too much", (unsigned long long)size);
+        status = vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes and their red zones are too much",
+                         (unsigned long long)size);
     }
     if (status == VRAM_OK) {
         status = vr_pool_alloc_request(pool, &request, addr);
@@ -532,7 +532,7 @@ static vram_status free_entered(struct vr_pool *pool, struct vr_queue_object *qu
     bool ours = block && claim(block, pool->object.handle, addr - vr_guard_front(block));
     vr_mutex_unlock(&pool->lock);
     if (!ours) {
-        return vr_fail(VRAM_ERR_INVALID, "vram_free", "0x%llx is not the start of a live block",
+        return vr_fail(VRAM_ERR_INVALID, "0x%llx is not the start of a live block",
                        (unsigned long long)addr);
     }
     bool damaged = vr_load(&pool->guard.modes, VR_RELAXED) ? take_back_guarded(pool, queue, block)
@@ -542,14 +542,14 @@ static vram_status free_entered(struct vr_pool *pool, struct vr_queue_object *qu
 
 /* A free without a cache at hand: the first one on this thread and queue, or a mistake. */
 static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
-    static const char operation[] = "vram_free";
+    VR_OPERATION("vram_free");
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     if (vr_exiting() || !addr) {
         return VRAM_OK;
     }
-    vram_status status = handle ? vr_pool_enter(handle, queue_handle, operation, &pool, &queue)
-                                : vr_pool_enter_block(addr, queue_handle, operation, &pool, &queue);
+    vram_status status = handle ? vr_pool_enter(handle, queue_handle, &pool, &queue)
+                                : vr_pool_enter_block(addr, queue_handle, &pool, &queue);
     if (status == VRAM_OK) {
         status = free_entered(pool, queue, addr);
         vr_pool_leave(pool, queue);
@@ -560,11 +560,12 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
 /* Safety modes write to the block, so the work of a queue that accepts no more work is waited for
    first. */
 vram_status vr_pool_free_after_queue(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
+    VR_OPERATION("vram_free");
     void *entered;
     if (vr_exiting()) {
         return VRAM_OK;
     }
-    vram_status status = vr_enter(VR_KIND_POOL, handle, "vram_free", &entered);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }

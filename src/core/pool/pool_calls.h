@@ -58,19 +58,17 @@ void vr_pool_flush(struct vr_pool *pool);
 
 /* Hangs a child on a pool that the caller has entered; VRAM_ERR_STALE: it ends at this moment. And
    takes it off, if it is there, by the pool's number: the pool may be gone; pool_end.c. */
-vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child,
-                              const char *operation);
+vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child);
 void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_child *child);
 
 /* Gives a new object its handle and the pool its child; what cannot be is freed. */
 vram_status vr_pool_child_publish(struct vr_pool *pool, enum vr_kind kind, struct vr_object *object,
                                   void (*destroy)(void *object), struct vr_pool_child *child,
-                                  const char *operation, uint64_t *handle);
+                                  uint64_t *handle);
 
 /* vram_use, which tells the point that was noted too; its value is 0 on a queue that is captured;
    pool_info.c. */
-vram_status vr_pool_use(vram_addr addr, vram_queue *queue, const char *operation,
-                        vram_point *point);
+vram_status vr_pool_use(vram_addr addr, vram_queue *queue, vram_point *point);
 
 /* What a pool that is being made needs for its end; pool_end.c. */
 void vr_pool_end_init(struct vr_pool *pool);

@@ -50,9 +50,10 @@ static struct vr_queue_object *queue_behind(struct vr_pool *pool, struct vr_queu
 /* A queue that was destroyed with unfinished work can still be polled; on a lost device nothing
    runs. */
 vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
+    VR_OPERATION("vram_pool_destroy");
     vram_status status = VRAM_OK;
     if (!vr_load(&queue->finished, VR_ACQUIRE) && vr_queue_hold(queue)) {
-        status = vr_queue_settle(queue, deadline, "vram_pool_destroy");
+        status = vr_queue_settle(queue, deadline);
         vr_queue_release(queue);
     }
     return status == VRAM_ERR_DEVICE_LOST ? VRAM_OK : status;
@@ -120,27 +121,26 @@ static bool is_busy(struct vr_pool *pool) {
 
 /* ------------------------------------------------------------------ children */
 
-vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child,
-                              const char *operation) {
+vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child) {
     vr_mutex_lock(&pool->lock);
     bool ended = pool->childless;
     if (!ended) {
         vr_list_append(&pool->children, &child->link);
     }
     vr_mutex_unlock(&pool->lock);
-    return ended ? vr_fail(VRAM_ERR_STALE, operation, "the pool was destroyed") : VRAM_OK;
+    return ended ? vr_fail(VRAM_ERR_STALE, "the pool was destroyed") : VRAM_OK;
 }
 
 vram_status vr_pool_child_publish(struct vr_pool *pool, enum vr_kind kind, struct vr_object *object,
                                   void (*destroy)(void *object), struct vr_pool_child *child,
-                                  const char *operation, uint64_t *handle) {
+                                  uint64_t *handle) {
     vram_status status = vr_handle_publish(kind, object, destroy, &object->handle);
     if (status != VRAM_OK) {
         destroy(object);
         return status;
     }
     uint64_t number = child->handle = object->handle;
-    status = vr_pool_child_add(pool, child, operation);
+    status = vr_pool_child_add(pool, child);
     if (status != VRAM_OK) {
         vr_handle_retire(number);
         vr_handle_unpin(number);
@@ -282,17 +282,18 @@ static vram_status report_kept(struct vr_pool *pool, vram_status status) {
            "pool \"%s\" was destroyed with unfinished work; its %llu bytes are kept aside",
            pool->name, bytes);
     return vr_fail(
-        status, "vram_pool_destroy",
+        status,
         "work that may use the pool is unfinished: %s; its %llu bytes are kept until the "
         "queues end or the device is closed",
         vr_status_text(status), bytes);
 }
 
 vram_status vr_pool_end(struct vr_pool *pool) {
+    VR_OPERATION("vram_pool_destroy");
     struct vram_error error;
     (void)vr_guard_release(pool); /* while its memory can still be copied from */
     if (!vr_handle_retire(pool->object.handle)) {
-        return vr_fail(VRAM_ERR_STALE, "vram_pool_destroy", "the pool is being destroyed already");
+        return vr_fail(VRAM_ERR_STALE, "the pool is being destroyed already");
     }
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
     vr_error_save(&error);
@@ -321,8 +322,9 @@ vram_status vr_pool_end(struct vr_pool *pool) {
 }
 
 vram_status vr_pool_destroy(vram_pool *handle) {
+    VR_OPERATION("vram_pool_destroy");
     void *pool;
-    vram_status status = vr_end_enter(VR_KIND_POOL, handle, "vram_pool_destroy", &pool);
+    vram_status status = vr_end_enter(VR_KIND_POOL, handle, &pool);
     if (pool) {
         status = vr_pool_end(pool);
         vr_leave(pool);

@@ -20,9 +20,9 @@
 /* Notes on a live block that `queue` uses it until the point just marked, or, with value 0, until
    its next one, whoever will mark that. */
 static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue, vram_addr addr,
-                            vram_point point, const char *operation) {
+                            vram_point point) {
     struct vr_queue_id id = {queue->object.handle};
-    struct vr_uses *use = vr_mem_alloc(1, sizeof *use, operation);
+    struct vr_uses *use = vr_mem_alloc(1, sizeof *use, vr_operation());
     if (!use) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -32,8 +32,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
     if (status == VRAM_OK && !point.value) {
         point.value = vr_lane_stamp(&pool->lanes, id).value;
     }
-    struct vr_block *block =
-        status == VRAM_OK || ended ? vr_pool_live_block(pool, addr, operation) : NULL;
+    struct vr_block *block = status == VRAM_OK || ended ? vr_pool_live_block(pool, addr) : NULL;
     if (block && ended) {
         vr_mutex_unlock(&pool->lock);
         vr_mem_free(use);
@@ -77,19 +76,18 @@ static vram_status mark_use(struct vr_pool *pool, struct vr_queue_object *queue,
     return VRAM_OK;
 }
 
-vram_status vr_pool_use(vram_addr addr, vram_queue *handle, const char *operation,
-                        vram_point *point) {
+vram_status vr_pool_use(vram_addr addr, vram_queue *handle, vram_point *point) {
     void *queue;
-    vram_status status = vr_queue_enter(handle, operation, &queue);
+    vram_status status = vr_queue_enter(handle, &queue);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_pool *pool;
-    status = vr_pool_enter_at(addr, operation, &pool);
+    status = vr_pool_enter_at(addr, &pool);
     if (status == VRAM_OK) {
         status = mark_use(pool, queue, point);
         if (status == VRAM_OK) {
-            status = note_use(pool, queue, addr, *point, operation);
+            status = note_use(pool, queue, addr, *point);
         }
         vr_leave(pool);
     }
@@ -98,14 +96,15 @@ vram_status vr_pool_use(vram_addr addr, vram_queue *handle, const char *operatio
 }
 
 vram_status vram_use(vram_addr addr, vram_queue *queue) {
+    VR_CALL;
     vram_point point;
-    return vr_pool_use(addr, queue, "vram_use", &point);
+    return vr_pool_use(addr, queue, &point);
 }
 
 /* Adds to the pins of a live block, or of one that was freed while pinned. */
-static vram_status change_pins(vram_addr addr, bool add, const char *operation) {
+static vram_status change_pins(vram_addr addr, bool add) {
     struct vr_pool *pool;
-    vram_status status = vr_pool_enter_at(addr, operation, &pool);
+    vram_status status = vr_pool_enter_at(addr, &pool);
     if (status != VRAM_OK) {
         return status;
     }
@@ -127,18 +126,19 @@ static vram_status change_pins(vram_addr addr, bool add, const char *operation) 
     }
     vr_mutex_unlock(&pool->lock);
     if (asleep) {
-        vr_fail(status, operation, "the block at 0x%llx is asleep; vram_pool_wake comes first",
+        vr_fail(status, "the block at 0x%llx is asleep; vram_pool_wake comes first",
                 (unsigned long long)addr);
     } else if (status != VRAM_OK) {
-        vr_fail(status, operation, "0x%llx is not the start of a %s block",
-                (unsigned long long)addr, add ? "live" : "pinned");
+        vr_fail(status, "0x%llx is not the start of a %s block", (unsigned long long)addr,
+                add ? "live" : "pinned");
     }
     vr_leave(pool);
     return status;
 }
 
 vram_status vr_pin(vram_addr addr) {
-    return change_pins(addr, true, "vram_pin");
+    VR_OPERATION("vram_pin");
+    return change_pins(addr, true);
 }
 
 vram_status vram_pin(vram_addr addr) {
@@ -146,19 +146,19 @@ vram_status vram_pin(vram_addr addr) {
 }
 
 vram_status vram_unpin(vram_addr addr) {
-    return change_pins(addr, false, "vram_unpin");
+    VR_CALL;
+    return change_pins(addr, false);
 }
 
 /* ------------------------------------------------------------ ahead of time */
 
 /* Whether all blocks together could ever be live on the pool's device. */
-static vram_status could_hold(const struct vr_pool *pool, uint64_t bytes, uint32_t count,
-                              const char *operation) {
+static vram_status could_hold(const struct vr_pool *pool, uint64_t bytes, uint32_t count) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     uint64_t all;
     if (vr_pool_on_device(pool) && memory.known &&
         (!vr_mul(bytes, count, &all) || all > memory.value)) {
-        return vr_fail(VRAM_ERR_DEVICE_MEMORY, operation,
+        return vr_fail(VRAM_ERR_DEVICE_MEMORY,
                        "%u blocks of %llu bytes are more than the device's %llu bytes", count,
                        (unsigned long long)bytes, (unsigned long long)memory.value);
     }
@@ -191,23 +191,22 @@ static vram_status warm(struct vr_pool *pool, const struct vr_request *request, 
 
 vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
                            vram_queue *queue_handle) {
-    static const char operation[] = "vram_pool_warm";
+    VR_CALL;
     struct vr_request request = {
         .size = size, .queue = vr_queue_id_of(queue_handle), .flags = VR_REQUEST_AHEAD};
     struct vr_pool *pool;
     if (!count) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "0 blocks were asked for");
+        return vr_fail(VRAM_ERR_INVALID, "0 blocks were asked for");
     }
     if (!vr_block_bytes(size, &request.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+        return vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes cannot be rounded up",
                        (unsigned long long)size);
     }
-    vram_status status =
-        vr_pool_enter(handle, queue_handle, operation, &pool, &request.queue_object);
+    vram_status status = vr_pool_enter(handle, queue_handle, &pool, &request.queue_object);
     if (status != VRAM_OK) {
         return status;
     }
-    status = could_hold(pool, request.bytes, count, operation);
+    status = could_hold(pool, request.bytes, count);
     if (status == VRAM_OK) {
         status = warm(pool, &request, count);
         vr_pressure_pass(pool);

@@ -10,20 +10,20 @@
 
 vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options *options,
                             struct vr_request *request) {
-    static const char operation[] = "vram_alloc_with";
+    VR_OPERATION("vram_alloc_with");
     struct vram_alloc_options taken;
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status != VRAM_OK) {
         return status;
     }
     if (taken.alignment && (!vr_is_power_of_two(taken.alignment) || taken.alignment < 256 ||
                             taken.alignment > pool->granule)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the alignment is a power of two from 256 to %llu, not %llu",
                        (unsigned long long)pool->granule, (unsigned long long)taken.alignment);
     }
     if (taken.flags & ~(uint32_t)(VRAM_ALLOC_CACHED_ONLY | VRAM_ALLOC_NO_WAIT)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken.flags);
+        return vr_fail(VRAM_ERR_INVALID, "there are no such flags: 0x%x", taken.flags);
     }
     request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;
     request->flags = taken.flags;
@@ -31,7 +31,7 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
     request->name = taken.name;
     request->elements = taken.elements;
     if (taken.tag && *taken.tag) {
-        return vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &request->tag);
+        return vr_tag_get(vr_ledger_of(pool->device), taken.tag, &request->tag);
     }
     return VRAM_OK;
 }

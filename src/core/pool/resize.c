@@ -31,8 +31,6 @@
 
 #include <assert.h>
 
-static const char operation[] = "vram_resize";
-
 /* One call. */
 struct resizing {
     struct vr_pool *pool;
@@ -74,7 +72,7 @@ static void note(struct resizing *job) {
 }
 
 static vram_status refuse(const struct resizing *job, vram_status status, const char *why) {
-    return vr_fail(status, operation, "the block at 0x%llx %s", (unsigned long long)job->addr, why);
+    return vr_fail(status, "the block at 0x%llx %s", (unsigned long long)job->addr, why);
 }
 
 /* Whether the block's memory may be changed at all. It is the caller's. */
@@ -214,7 +212,7 @@ static vram_status rename(const struct resizing *job, vram_status status) {
     if (status == VRAM_ERR_BUSY && error.status != status) {
         return refuse(job, status, "has no free addresses behind it");
     }
-    error.operation = operation;
+    error.operation = vr_operation();
     vr_error_restore(&error);
     return status;
 }
@@ -310,7 +308,7 @@ static vram_status begin(struct resizing *job, bool *grows) {
     }
     vr_mutex_unlock(&pool->lock);
     return ours ? status
-                : vr_fail(status, operation, "0x%llx is not the start of a live block",
+                : vr_fail(status, "0x%llx is not the start of a live block",
                           (unsigned long long)job->addr);
 }
 
@@ -340,14 +338,14 @@ static vram_status resize(struct resizing *job) {
    call, for a block that no object has. */
 static vram_status resize_for(vram_pool *handle, vram_addr addr, uint64_t new_size,
                               vram_queue *queue_handle) {
+    VR_OPERATION("vram_resize");
     struct resizing job = {.addr = addr, .size = new_size, .owner = handle != NULL};
     if (!vr_block_bytes(new_size, &job.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+        return vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes cannot be rounded up",
                        (unsigned long long)new_size);
     }
-    vram_status status =
-        handle ? vr_pool_enter(handle, queue_handle, operation, &job.pool, &job.queue)
-               : vr_pool_enter_block(addr, queue_handle, operation, &job.pool, &job.queue);
+    vram_status status = handle ? vr_pool_enter(handle, queue_handle, &job.pool, &job.queue)
+                                : vr_pool_enter_block(addr, queue_handle, &job.pool, &job.queue);
     if (status == VRAM_OK) {
         status = resize(&job);
         vr_pool_leave(job.pool, job.queue);

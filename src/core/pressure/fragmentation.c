@@ -46,15 +46,15 @@ double vr_pool_fragmentation(struct vr_pool *pool) {
 }
 
 vram_status vram_pool_fragmentation_get(vram_pool *handle, vram_fragmentation *fragmentation) {
-    static const char operation[] = "vram_pool_fragmentation_get";
+    VR_CALL;
     struct vram_fragmentation full;
     void *pool;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &pool);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &pool);
     if (status != VRAM_OK) {
         return status;
     }
     vr_pool_measure(pool, &full);
-    status = vr_info_give(fragmentation, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(fragmentation, &full, sizeof full, sizeof full);
     vr_leave(pool);
     return status;
 }

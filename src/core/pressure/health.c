@@ -13,15 +13,14 @@
 
 static vram_status read_options(const struct vram_health_options *options,
                                 struct vram_health_options *taken) {
-    static const char operation[] = "vram_health";
-    vram_status status = vr_options_take(taken, sizeof *taken, options, operation);
+    vram_status status = vr_options_take(taken, sizeof *taken, options);
     if (status != VRAM_OK) {
         return status;
     }
     taken->warn = taken->warn != 0 ? taken->warn : vr_pressure_option(VR_OPTION_PRESSURE_WARN);
     taken->emergency =
         taken->emergency != 0 ? taken->emergency : vr_pressure_option(VR_OPTION_PRESSURE_EMERGENCY);
-    return vr_pressure_thresholds(taken->warn, taken->emergency, 0, operation);
+    return vr_pressure_thresholds(taken->warn, taken->emergency, 0);
 }
 
 /* The highest pressure of the device and of its pools, through whatever handle they were made. With
@@ -140,22 +139,22 @@ static void check(struct vr_device_object *device, const struct vram_health_opti
 
 vram_status vram_health(vram_device *handle, const vram_health_options *options,
                         vram_health_info *health) {
-    static const char operation[] = "vram_health";
+    VR_CALL;
     struct vram_health_options taken;
     struct vram_health_info full = {.size = sizeof full};
     void *device;
     vram_status status = read_options(options, &taken);
     if (status == VRAM_OK && !health) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the place for the answer is NULL");
+        status = vr_fail(VRAM_ERR_INVALID, "the place for the answer is NULL");
     }
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+        status = vr_enter(VR_KIND_DEVICE, handle, &device);
     }
     if (status != VRAM_OK) {
         return status;
     }
     check(device, &taken, &full);
-    status = vr_info_give(health, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(health, &full, sizeof full, sizeof full);
     vr_leave(device);
     return status;
 }

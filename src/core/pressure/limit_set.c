@@ -55,24 +55,24 @@ static void fit_all(const struct vr_device_object *device) {
     }
 }
 
-static vram_status too_much(uint64_t held, uint64_t most, const char *operation) {
+static vram_status too_much(uint64_t held, uint64_t most) {
     return vr_fail(
-        VRAM_ERR_LIMIT, operation,
+        VRAM_ERR_LIMIT,
         "%llu bytes are in use and the limit is %llu now: it is in force, and nothing more is "
         "taken until they are fewer",
         (unsigned long long)held, (unsigned long long)most);
 }
 
 vram_status vram_pool_limits_set(vram_pool *handle, const vram_limits *limits) {
-    static const char operation[] = "vram_pool_limits_set";
+    VR_CALL;
     struct vram_limits taken;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_pool *pool = entered;
-    status = vr_limits_take(&taken, limits, operation);
+    status = vr_limits_take(&taken, limits);
     if (status == VRAM_OK) {
         struct vr_ledger *ledger = vr_ledger_of(pool->device);
         vr_mutex_lock(&ledger->lock);
@@ -82,7 +82,7 @@ vram_status vram_pool_limits_set(vram_pool *handle, const vram_limits *limits) {
         fit(pool);
         struct vr_budget budget = vr_budget_get(pool);
         if (budget.held_bytes > budget.bytes) {
-            status = too_much(budget.held_bytes, budget.bytes, operation);
+            status = too_much(budget.held_bytes, budget.bytes);
         }
     }
     vr_leave(pool);
@@ -90,17 +90,17 @@ vram_status vram_pool_limits_set(vram_pool *handle, const vram_limits *limits) {
 }
 
 vram_status vram_device_limits_set(vram_device *handle, const vram_limits *limits) {
-    static const char operation[] = "vram_device_limits_set";
+    VR_CALL;
     struct vram_limits taken;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_device_object *device = entered;
     struct vr_ledger *ledger = NULL;
-    status = vr_limits_take(&taken, limits, operation);
-    if (status == VRAM_OK && !(ledger = vr_ledger_get(device, operation))) {
+    status = vr_limits_take(&taken, limits);
+    if (status == VRAM_OK && !(ledger = vr_ledger_get(device))) {
         status = vr_error_get()->status;
     }
     if (status == VRAM_OK) {
@@ -114,7 +114,7 @@ vram_status vram_device_limits_set(vram_device *handle, const vram_limits *limit
         fit_all(device);
         uint64_t held = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
         uint64_t most = vr_limit_device_bytes(device, ledger);
-        status = held > most ? too_much(held, most, operation) : VRAM_OK;
+        status = held > most ? too_much(held, most) : VRAM_OK;
     }
     vr_leave(device);
     return status;

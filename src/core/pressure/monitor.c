@@ -110,6 +110,7 @@ static bool wait_for_thread(struct vr_monitor *monitor, uint64_t ns) {
 
 /* Keeps (2). VRAM_ERR_TIMEOUT: the thread is still running. */
 static vram_status monitor_end(void *object) {
+    VR_OPERATION("vram_monitor_end");
     struct vr_monitor *monitor = object;
     vr_mutex_lock(&monitor->context->lock);
     vr_link_remove(&monitor->watcher.link);
@@ -122,7 +123,7 @@ static vram_status monitor_end(void *object) {
         vr_os_thread_detach(&monitor->thread);
     }
     return done || own ? VRAM_OK
-                       : vr_fail(VRAM_ERR_TIMEOUT, "vram_monitor_end",
+                       : vr_fail(VRAM_ERR_TIMEOUT,
                                  "the monitor goes on in a callback that does not return");
 }
 
@@ -140,13 +141,14 @@ static void context_closing(struct vr_watcher *watcher, bool finished) {
 }
 
 vram_status vram_monitor_end(vram_monitor *handle) {
-    return vr_object_destroy(VR_KIND_MONITOR, handle, "vram_monitor_end", monitor_end, NULL);
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_MONITOR, handle, monitor_end, NULL);
 }
 
 /* ----------------------------------------------------------------- beginning */
 
 /* Lists the monitor and starts its thread; undone by the caller. */
-static vram_status start(struct vr_monitor *monitor, const char *operation) {
+static vram_status start(struct vr_monitor *monitor) {
     struct vr_context *context = monitor->context;
     vr_mutex_lock(&context->lock);
     bool closing = context->closing;
@@ -165,12 +167,12 @@ static vram_status start(struct vr_monitor *monitor, const char *operation) {
         return status;
     }
     vr_mutex_unlock(&context->lock);
-    return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the context is being destroyed");
+    return vr_fail(VRAM_ERR_SHUTDOWN, "the context is being destroyed");
 }
 
 static vram_status begin(struct vr_context *context, const struct vram_monitor_options *options,
-                         const char *operation, vram_monitor **out) {
-    struct vr_monitor *monitor = vr_mem_alloc(1, sizeof *monitor, operation);
+                         vram_monitor **out) {
+    struct vr_monitor *monitor = vr_mem_alloc(1, sizeof *monitor, vr_operation());
     if (!monitor) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -192,7 +194,7 @@ static vram_status begin(struct vr_context *context, const struct vram_monitor_o
         return status;
     }
     uint64_t handle = monitor->watcher.handle = monitor->object.handle;
-    status = start(monitor, operation);
+    status = start(monitor);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);
@@ -204,15 +206,15 @@ static vram_status begin(struct vr_context *context, const struct vram_monitor_o
 
 vram_status vram_monitor_begin(vram_context *handle, const vram_monitor_options *options,
                                vram_monitor **monitor) {
-    static const char operation[] = "vram_monitor_begin";
+    VR_CALL;
     struct vram_monitor_options taken;
     void *context;
     if (!monitor) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the monitor is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the monitor is NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_CONTEXT, handle, operation, &context);
+        status = vr_enter(VR_KIND_CONTEXT, handle, &context);
     }
     if (status != VRAM_OK) {
         return status;
@@ -221,9 +223,9 @@ vram_status vram_monitor_begin(vram_context *handle, const vram_monitor_options 
         taken.interval_ns = vr_option_number(VR_OPTION_MONITOR_INTERVAL);
     }
     if (taken.interval_ns > UINT64_C(3600000000000)) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "a monitor looks at least once an hour");
+        status = vr_fail(VRAM_ERR_INVALID, "a monitor looks at least once an hour");
     } else {
-        status = begin(context, &taken, operation, monitor);
+        status = begin(context, &taken, monitor);
     }
     vr_leave(context);
     return status;

@@ -110,7 +110,7 @@ void vr_pressure_pass(struct vr_pool *pool) {
 vram_status vr_pressure_begin(struct vr_pool *pool, const struct vram_response_options *options) {
     struct vr_pool_pressure *state = &pool->pressure;
     uint64_t now = vr_pool_now(pool);
-    vram_status status = vr_rules_read(options, "vram_pool_create", &state->rules);
+    vram_status status = vr_rules_read(options, &state->rules);
     vr_store(&state->ticked_ns, now, VR_RELAXED);
     vr_store(&state->looked_ns, now, VR_RELAXED);
     return status;
@@ -119,31 +119,31 @@ vram_status vr_pressure_begin(struct vr_pool *pool, const struct vram_response_o
 /* ------------------------------------------------------------------- public */
 
 vram_status vram_pool_pressure_get(vram_pool *handle, vram_pressure *pressure) {
-    static const char operation[] = "vram_pool_pressure_get";
+    VR_CALL;
     struct vram_pressure full;
     void *pool;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &pool);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &pool);
     if (status != VRAM_OK) {
         return status;
     }
     vr_pressure_tick(pool, true);
     vr_pressure_of_pool(pool, true, &full);
-    status = vr_info_give(pressure, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(pressure, &full, sizeof full, sizeof full);
     vr_leave(pool);
     return status;
 }
 
 vram_status vram_device_pressure_get(vram_device *handle, vram_pressure *pressure) {
-    static const char operation[] = "vram_device_pressure_get";
+    VR_CALL;
     struct vram_pressure full;
     void *device;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
     vr_pressure_of_device(device, NULL, &full);
     vr_watches_tell(device, NULL, &full);
-    status = vr_info_give(pressure, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(pressure, &full, sizeof full, sizeof full);
     vr_leave(device);
     return status;
 }

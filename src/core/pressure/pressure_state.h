@@ -94,16 +94,14 @@ void vr_watches_end(struct vr_pool *pool, uint64_t deadline);
 /* Takes the steps that this pressure asks for; whether any was. Keeps (1); response.c. */
 bool vr_response_take(struct vr_pool *pool, const struct vram_pressure *pressure);
 /* Reads options of whatever version; the rules that are in force, for who has no lock. */
-vram_status vr_rules_read(const struct vram_response_options *options, const char *operation,
-                          struct vr_rules *rules);
+vram_status vr_rules_read(const struct vram_response_options *options, struct vr_rules *rules);
 struct vr_rules vr_rules_of(struct vr_pool *pool);
 
 /* The value of an option that is given in millionths; response_rules.c. */
 double vr_pressure_option(enum vr_option option);
 /* Whether `warn` and `emergency` are thresholds and the hysteresis fits below them; records what is
    wrong with them. */
-vram_status vr_pressure_thresholds(double warn, double emergency, double hysteresis,
-                                   const char *operation);
+vram_status vr_pressure_thresholds(double warn, double emergency, double hysteresis);
 
 /* What the pool holds. No lock held; trim.c. */
 uint64_t vr_pool_reserved(struct vr_pool *pool);

@@ -216,33 +216,32 @@ void vr_watches_end(struct vr_pool *pool, uint64_t deadline) {
 }
 
 vram_status vram_watch_end(vram_watch *handle) {
-    static const char operation[] = "vram_watch_end";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_end_enter(VR_KIND_WATCH, handle, operation, &entered);
+    vram_status status = vr_end_enter(VR_KIND_WATCH, handle, &entered);
     struct vr_watch *watch = entered;
     if (!watch) {
         return status;
     }
     bool ended = retire(watch, vr_deadline_in(watch->device->context->wait_ns));
     vr_leave(watch);
-    return ended ? VRAM_OK
-                 : vr_fail(VRAM_ERR_TIMEOUT, operation, "a call of the watch does not return");
+    return ended ? VRAM_OK : vr_fail(VRAM_ERR_TIMEOUT, "a call of the watch does not return");
 }
 
 /* ----------------------------------------------------------------- beginning */
 
-static vram_status read_options(const struct vram_watch_options *options, const char *operation,
+static vram_status read_options(const struct vram_watch_options *options,
                                 struct vram_watch_options *taken) {
     const uint32_t edges = VRAM_PRESSURE_WARN | VRAM_PRESSURE_EMERGENCY | VRAM_PRESSURE_LEVEL;
-    vram_status status = vr_options_take(taken, sizeof *taken, options, operation);
+    vram_status status = vr_options_take(taken, sizeof *taken, options);
     if (status != VRAM_OK) {
         return status;
     }
     if (!taken->call) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "a watch needs a function to call");
+        return vr_fail(VRAM_ERR_INVALID, "a watch needs a function to call");
     }
     if (taken->edges & ~edges) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such edges: 0x%x", taken->edges);
+        return vr_fail(VRAM_ERR_INVALID, "there are no such edges: 0x%x", taken->edges);
     }
     taken->edges = taken->edges ? taken->edges : VRAM_PRESSURE_WARN | VRAM_PRESSURE_EMERGENCY;
     taken->warn = taken->warn != 0 ? taken->warn : vr_pressure_option(VR_OPTION_PRESSURE_WARN);
@@ -250,14 +249,13 @@ static vram_status read_options(const struct vram_watch_options *options, const 
         taken->emergency != 0 ? taken->emergency : vr_pressure_option(VR_OPTION_PRESSURE_EMERGENCY);
     taken->hysteresis = taken->hysteresis != 0 ? taken->hysteresis
                                                : vr_pressure_option(VR_OPTION_PRESSURE_HYSTERESIS);
-    return vr_pressure_thresholds(taken->warn, taken->emergency, taken->hysteresis, operation);
+    return vr_pressure_thresholds(taken->warn, taken->emergency, taken->hysteresis);
 }
 
 /* `device` and `pool` are entered. */
 static vram_status begin(struct vr_device_object *device, struct vr_pool *pool,
-                         const struct vram_watch_options *options, const char *operation,
-                         vram_watch **out) {
-    struct vr_watch *watch = vr_mem_alloc(1, sizeof *watch, operation);
+                         const struct vram_watch_options *options, vram_watch **out) {
+    struct vr_watch *watch = vr_mem_alloc(1, sizeof *watch, vr_operation());
     if (!watch) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -279,7 +277,7 @@ static vram_status begin(struct vr_device_object *device, struct vr_pool *pool,
         return status;
     }
     uint64_t handle = watch->watcher.handle = watch->object.handle;
-    status = vr_device_list_watcher(device, &watch->watcher, operation);
+    status = vr_device_list_watcher(device, &watch->watcher);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);
@@ -288,7 +286,7 @@ static vram_status begin(struct vr_device_object *device, struct vr_pool *pool,
     if (pool && !vr_pool_is_open(pool)) {
         /* It has ended meanwhile. Who ends its watches may have come before this one was listed. */
         vr_watches_end(pool, vr_deadline_in(device->context->wait_ns));
-        return vr_fail(VRAM_ERR_STALE, operation, "the pool is being destroyed");
+        return vr_fail(VRAM_ERR_STALE, "the pool is being destroyed");
     }
     *out = (vram_watch *)(uintptr_t)handle;
     return VRAM_OK;
@@ -296,20 +294,20 @@ static vram_status begin(struct vr_device_object *device, struct vr_pool *pool,
 
 vram_status vram_pool_watch_begin(vram_pool *handle, const vram_watch_options *options,
                                   vram_watch **watch) {
-    static const char operation[] = "vram_pool_watch_begin";
+    VR_CALL;
     struct vram_watch_options taken;
     void *entered;
     if (!watch) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the watch is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the watch is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_pool *pool = entered;
-    status = read_options(options, operation, &taken);
+    status = read_options(options, &taken);
     if (status == VRAM_OK) {
-        status = begin(pool->device, pool, &taken, operation, watch);
+        status = begin(pool->device, pool, &taken, watch);
     }
     vr_leave(pool);
     return status;
@@ -317,19 +315,19 @@ vram_status vram_pool_watch_begin(vram_pool *handle, const vram_watch_options *o
 
 vram_status vram_device_watch_begin(vram_device *handle, const vram_watch_options *options,
                                     vram_watch **watch) {
-    static const char operation[] = "vram_device_watch_begin";
+    VR_CALL;
     struct vram_watch_options taken;
     void *device;
     if (!watch) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the watch is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the watch is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    status = read_options(options, operation, &taken);
+    status = read_options(options, &taken);
     if (status == VRAM_OK) {
-        status = begin(device, NULL, &taken, operation, watch);
+        status = begin(device, NULL, &taken, watch);
     }
     vr_leave(device);
     return status;

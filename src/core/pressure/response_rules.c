@@ -11,16 +11,15 @@ double vr_pressure_option(enum vr_option option) {
     return (double)vr_option_number(option) / 1e6;
 }
 
-vram_status vr_pressure_thresholds(double warn, double emergency, double hysteresis,
-                                   const char *operation) {
+vram_status vr_pressure_thresholds(double warn, double emergency, double hysteresis) {
     /* Written so that what is no number fails. */
     if (!(warn > 0 && warn <= emergency && emergency <= 1)) {
         return vr_fail(
-            VRAM_ERR_INVALID, operation,
+            VRAM_ERR_INVALID,
             "thresholds are above 0, at most 1 and in order: 0 < warn <= emergency <= 1");
     }
     if (!(hysteresis >= 0 && hysteresis < warn)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "the hysteresis is at least 0 and below the lowest threshold");
     }
     return VRAM_OK;
@@ -40,25 +39,24 @@ static uint32_t options_off(void) {
     return off;
 }
 
-vram_status vr_rules_read(const struct vram_response_options *options, const char *operation,
-                          struct vr_rules *rules) {
+vram_status vr_rules_read(const struct vram_response_options *options, struct vr_rules *rules) {
     const uint32_t steps = (UINT32_C(1) << VRAM_RESPONSE_HALVE) | (1 << VRAM_RESPONSE_DROP) |
                            (1 << VRAM_RESPONSE_EMERGENCY) | (1 << VRAM_RESPONSE_DECAY);
     struct vram_response_options taken;
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status != VRAM_OK) {
         return status;
     }
     if (taken.off & ~steps) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such steps: 0x%x", taken.off);
+        return vr_fail(VRAM_ERR_INVALID, "there are no such steps: 0x%x", taken.off);
     }
     taken.emergency =
         taken.emergency != 0 ? taken.emergency : vr_pressure_option(VR_OPTION_PRESSURE_EMERGENCY);
     taken.hysteresis = taken.hysteresis != 0 ? taken.hysteresis
                                              : vr_pressure_option(VR_OPTION_PRESSURE_HYSTERESIS);
-    status = vr_pressure_thresholds(taken.emergency, taken.emergency, taken.hysteresis, operation);
+    status = vr_pressure_thresholds(taken.emergency, taken.emergency, taken.hysteresis);
     if (status == VRAM_OK && !(taken.hysteresis < vr_pressure_level_begin(VRAM_PRESSURE_HIGH))) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the hysteresis is below 0.8");
+        status = vr_fail(VRAM_ERR_INVALID, "the hysteresis is below 0.8");
     }
     if (status != VRAM_OK) {
         return status;
@@ -88,15 +86,15 @@ struct vr_rules vr_rules_of(struct vr_pool *pool) {
 }
 
 vram_status vram_pool_response_set(vram_pool *handle, const vram_response_options *options) {
-    static const char operation[] = "vram_pool_response_set";
+    VR_CALL;
     struct vr_rules rules;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_pool *pool = entered;
-    status = vr_rules_read(options, operation, &rules);
+    status = vr_rules_read(options, &rules);
     if (status == VRAM_OK) {
         vr_mutex_lock(&pool->lock);
         pool->pressure.rules = rules;

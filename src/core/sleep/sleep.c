@@ -39,11 +39,10 @@ static vram_status settle_queue(struct vr_queue_object *queue, const struct vr_t
     }
     vram_status status = VRAM_OK;
     if (!vr_entry_wait(&queue->submitting, turn->deadline, NULL)) {
-        status = vr_fail(VRAM_ERR_TIMEOUT, turn->operation,
-                         "another thread is giving a queue work all the while");
+        status = vr_fail(VRAM_ERR_TIMEOUT, "another thread is giving a queue work all the while");
     }
     if (status == VRAM_OK) {
-        status = vr_queue_settle(queue, turn->deadline, turn->operation);
+        status = vr_queue_settle(queue, turn->deadline);
     }
     vr_queue_release(queue);
     return status;
@@ -60,7 +59,7 @@ static vram_status wait_for_work(const struct vr_turn *turn) {
         vr_leave(queue);
     }
     if (status == VRAM_OK && !vr_readers_wait(device, turn->deadline)) {
-        status = vr_fail(VRAM_ERR_TIMEOUT, turn->operation,
+        status = vr_fail(VRAM_ERR_TIMEOUT,
                          "another device was still reading when the deadline had passed");
     }
     return status;
@@ -77,8 +76,7 @@ static bool plans_are_open(struct vr_pool *pool) {
 static vram_status wait_for_plans(const struct vr_turn *turn) {
     while (plans_are_open(turn->pool)) {
         if (vr_deadline_passed(turn->deadline)) {
-            return vr_fail(VRAM_ERR_BUSY, turn->operation,
-                           "an allocation of another thread is still under way");
+            return vr_fail(VRAM_ERR_BUSY, "an allocation of another thread is still under way");
         }
         vr_clock_sleep(LOOK_NS);
     }
@@ -173,11 +171,9 @@ static vram_status begin(struct vr_turn *turn, bool whole) {
     vram_status status = VRAM_OK;
     vr_mutex_lock(&pool->lock);
     if (pool->sleep.turning) {
-        status = vr_fail(VRAM_ERR_BUSY, turn->operation,
-                         "another thread is putting the pool to sleep or waking it");
+        status = vr_fail(VRAM_ERR_BUSY, "another thread is putting the pool to sleep or waking it");
     } else if (whole && pool->sleep.whole) {
-        status =
-            vr_fail(VRAM_ERR_INVALID, turn->operation, "pool \"%s\" is asleep already", pool->name);
+        status = vr_fail(VRAM_ERR_INVALID, "pool \"%s\" is asleep already", pool->name);
     } else {
         pool->sleep.turning = true;
         vr_sleep_note(pool);
@@ -225,11 +221,10 @@ static vram_status pick(struct vr_turn *turn) {
     if (status != VRAM_OK || !turn->tag || turn->count) {
         return status;
     }
-    return seen ? vr_fail(VRAM_ERR_BUSY, turn->operation,
+    return seen ? vr_fail(VRAM_ERR_BUSY,
                           "all memory under blocks tagged \"%s\" is asleep or under others too",
                           turn->tag)
-                : vr_fail(VRAM_ERR_INVALID, turn->operation, "no live block is tagged \"%s\"",
-                          turn->tag);
+                : vr_fail(VRAM_ERR_INVALID, "no live block is tagged \"%s\"", turn->tag);
 }
 
 static vram_status fall_asleep(struct vr_turn *turn) {
@@ -256,9 +251,8 @@ static vram_status fall_asleep(struct vr_turn *turn) {
 
 static vram_status check_options(const struct vr_pool *pool,
                                  const struct vram_sleep_options *options) {
-    static const char operation[] = "vram_pool_sleep";
     if (!pool->range) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "pool \"%s\" runs on %s, whose addresses go with the memory", pool->name,
                        pool->provider.alloc               ? "a provider's memory"
                        : pool->kind == VRAM_MEMORY_PINNED ? "page-locked memory"
@@ -266,36 +260,34 @@ static vram_status check_options(const struct vr_pool *pool,
                                       : "segments");
     }
     if ((unsigned)options->contents > VRAM_SLEEP_PINNED) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no way to treat contents",
-                       (int)options->contents);
+        return vr_fail(VRAM_ERR_INVALID, "%d is no way to treat contents", (int)options->contents);
     }
     if (options->contents == VRAM_SLEEP_PINNED && !pool->device->base.pinned) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "the device has no page-locked memory");
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "the device has no page-locked memory");
     }
     if (options->contents == VRAM_SLEEP_DROP &&
         vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "red zones would be lost with the contents; keep those in host memory");
     }
     if (options->tag && !*options->tag) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the tag is empty");
+        return vr_fail(VRAM_ERR_INVALID, "the tag is empty");
     }
     return VRAM_OK;
 }
 
 vram_status vram_pool_sleep(vram_pool *handle, const vram_sleep_options *options) {
-    static const char operation[] = "vram_pool_sleep";
+    VR_CALL;
     struct vram_sleep_options taken;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_pool *pool = entered;
-    status = vr_options_take(&taken, sizeof taken, options, operation);
+    status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && (status = check_options(pool, &taken)) == VRAM_OK) {
         struct vr_turn turn = {.pool = pool,
-                               .operation = operation,
                                .tag = taken.tag,
                                .contents = taken.contents,
                                .deadline = vr_deadline_in(pool->device->context->wait_ns)};

@@ -70,7 +70,6 @@ struct vr_pool;
 /* One change under way. */
 struct vr_turn {
     struct vr_pool *pool;
-    const char *operation;
     const char *tag;
     vram_sleep_contents contents;
     struct vr_nap **naps; /* those that take part, by address */

@@ -41,7 +41,7 @@ static vram_status take_host(const struct vr_turn *turn, struct vr_nap *nap) {
         status = vr_device_alloc(device_handle(pool), bytes, VRAM_MEMORY_PINNED, &addr);
         nap->host = (void *)(uintptr_t)addr;
     } else {
-        nap->host = vr_mem_alloc(1, (size_t)bytes, turn->operation);
+        nap->host = vr_mem_alloc(1, (size_t)bytes, vr_operation());
         status = nap->host ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     }
     if (nap->host) {
@@ -80,11 +80,10 @@ static vram_status copy_with(const struct vr_turn *turn, struct vr_queue_object 
         }
         status = submit(turn, queue, nap, out);
         if (status == VRAM_OK && (status = vr_queue_mark(queue, &value)) == VRAM_OK && before) {
-            status = vr_queue_wait_value(queue, before, wait_ns, turn->operation);
+            status = vr_queue_wait_value(queue, before, wait_ns);
         }
     }
-    return status == VRAM_OK && value ? vr_queue_wait_value(queue, value, wait_ns, turn->operation)
-                                      : status;
+    return status == VRAM_OK && value ? vr_queue_wait_value(queue, value, wait_ns) : status;
 }
 
 static bool has_copies(const struct vr_turn *turn, bool out) {
@@ -107,7 +106,7 @@ vram_status vr_turn_copy(const struct vr_turn *turn, bool out, bool *safe) {
     if (status != VRAM_OK) {
         return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
     }
-    status = vr_enter(VR_KIND_QUEUE, handle, turn->operation, &entered);
+    status = vr_enter(VR_KIND_QUEUE, handle, &entered);
     if (status != VRAM_OK) {
         vr_queue_end(handle);
         return status;
@@ -117,7 +116,7 @@ vram_status vr_turn_copy(const struct vr_turn *turn, bool out, bool *safe) {
         status = copy_with(turn, queue, out);
         vr_submit_end(queue);
     } else {
-        status = vr_fail(VRAM_ERR_SHUTDOWN, turn->operation, "the device is being closed");
+        status = vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed");
     }
     vr_queue_end(handle); /* waits */
     *safe = vr_load(&queue->finished, VR_ACQUIRE);

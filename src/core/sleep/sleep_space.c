@@ -68,7 +68,7 @@ static vram_status see_all(struct vr_space *space, const char *tag, bool *seen) 
     for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_BLOCK && is_wanted(span, tag)) {
             if (span->pins) {
-                return vr_fail(VRAM_ERR_BUSY, "vram_pool_sleep",
+                return vr_fail(VRAM_ERR_BUSY,
                                "the block at 0x%llx is pinned; vram_unpin comes first",
                                (unsigned long long)vr_span_addr(span));
             }
@@ -93,7 +93,7 @@ static vram_status make_naps(struct vr_space *space, const char *tag, struct vr_
         if (!may_sleep(piece, tag)) {
             continue;
         }
-        struct vr_nap *nap = vr_mem_alloc(1, sizeof *nap, "vram_pool_sleep");
+        struct vr_nap *nap = vr_mem_alloc(1, sizeof *nap, vr_operation());
         if (!nap) {
             return VRAM_ERR_HOST_MEMORY;
         }

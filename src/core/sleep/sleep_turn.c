@@ -24,7 +24,7 @@ vram_status vr_turn_gather(struct vr_turn *turn) {
     for (struct vr_nap *nap = turn->pool->sleep.naps; nap; nap = nap->next) {
         count += nap->turning;
     }
-    turn->naps = vr_mem_alloc(count + 1, sizeof(struct vr_nap *), turn->operation);
+    turn->naps = vr_mem_alloc(count + 1, sizeof(struct vr_nap *), vr_operation());
     if (!turn->naps) {
         return VRAM_ERR_HOST_MEMORY;
     }

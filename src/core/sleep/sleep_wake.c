@@ -19,8 +19,7 @@ static vram_status call(struct vr_turn *turn) {
     struct vr_pool *pool = turn->pool;
     assert(vr_pool_is_locked(pool));
     if (pool->sleep.turning) {
-        return vr_fail(VRAM_ERR_BUSY, turn->operation,
-                       "another thread is putting the pool to sleep or waking it");
+        return vr_fail(VRAM_ERR_BUSY, "another thread is putting the pool to sleep or waking it");
     }
     for (int part = 0; part < VR_PART_COUNT; part++) {
         vr_sleep_call(pool->spaces[part], turn->tag);
@@ -28,10 +27,9 @@ static vram_status call(struct vr_turn *turn) {
     vram_status status = vr_turn_gather(turn);
     if (status == VRAM_OK && !turn->count && (turn->tag || !pool->sleep.whole)) {
         vr_mem_free(turn->naps);
-        status = turn->tag ? vr_fail(VRAM_ERR_INVALID, turn->operation,
-                                     "nothing tagged \"%s\" is asleep", turn->tag)
-                           : vr_fail(VRAM_ERR_INVALID, turn->operation,
-                                     "nothing of pool \"%s\" is asleep", pool->name);
+        status = turn->tag
+                     ? vr_fail(VRAM_ERR_INVALID, "nothing tagged \"%s\" is asleep", turn->tag)
+                     : vr_fail(VRAM_ERR_INVALID, "nothing of pool \"%s\" is asleep", pool->name);
     }
     if (status != VRAM_OK) {
         for (struct vr_nap *nap = pool->sleep.naps; nap; nap = nap->next) {
@@ -184,8 +182,7 @@ static bool is_retried(const struct vr_turn *turn, uint64_t bytes, vram_status *
         return false;
     }
     if (vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
-        *status =
-            vr_fail(VRAM_ERR_STALE, turn->operation, "the pool was destroyed by the error handler");
+        *status = vr_fail(VRAM_ERR_STALE, "the pool was destroyed by the error handler");
         return false;
     }
     for (uint32_t i = 0; i < turn->count; i++) {
@@ -210,14 +207,14 @@ static vram_status wake_with_handler(const struct vr_turn *turn) {
 }
 
 vram_status vram_pool_wake(vram_pool *handle, const char *tag) {
-    static const char operation[] = "vram_pool_wake";
+    VR_CALL;
     void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_pool *pool = entered;
-    struct vr_turn turn = {.pool = pool, .operation = operation, .tag = tag, .waking = true};
+    struct vr_turn turn = {.pool = pool, .tag = tag, .waking = true};
     vr_mutex_lock(&pool->lock);
     status = call(&turn);
     vr_mutex_unlock(&pool->lock);

@@ -42,10 +42,11 @@ static bool config_valid(const struct vr_space_config *config) {
 
 /* The range is one void. */
 vram_status vr_space_add_range(struct vr_space *space, uint64_t base, uint64_t bytes) {
+    VR_OPERATION("vram_pool_create");
     assert(space->config.mode == VR_SPACE_VMM);
     assert(bytes > 0 && ((base | bytes) & (space->config.granule - 1)) == 0);
     struct vr_range *ranges =
-        vr_mem_resize(space->ranges, space->range_count + 1, sizeof *ranges, "vram_pool_create");
+        vr_mem_resize(space->ranges, space->range_count + 1, sizeof *ranges, vr_operation());
     space->ranges = ranges ? ranges : space->ranges;
     if (!ranges || vr_span_stock(space, 1) != VRAM_OK) {
         return VRAM_ERR_HOST_MEMORY;
@@ -59,9 +60,9 @@ vram_status vr_space_add_range(struct vr_space *space, uint64_t base, uint64_t b
 
 vram_status vr_space_create(const struct vr_space_config *config, struct vr_space **out) {
     if (!config_valid(config)) {
-        return vr_fail(VRAM_ERR_INVALID, "vram_pool_create", "the range or granule makes no sense");
+        return vr_fail(VRAM_ERR_INVALID, "the range or granule makes no sense");
     }
-    struct vr_space *space = vr_mem_alloc(1, sizeof *space, "vram_pool_create");
+    struct vr_space *space = vr_mem_alloc(1, sizeof *space, vr_operation());
     if (!space) {
         return VRAM_ERR_HOST_MEMORY;
     }

@@ -5,6 +5,7 @@
  * A hit writes only what its own thread owns (cache.h). What is counted past the hit path is added
  * to the pool's tally by whoever does it. Both are read here, while threads run.
  */
+#include "base/error.h"
 #include "core/cache/drain.h"
 #include "core/stats/pool_stats.h"
 
@@ -138,15 +139,15 @@ void vr_stats_of_pool(struct vr_pool *pool, struct vram_pool_stats *stats) {
 }
 
 vram_status vram_pool_stats_get(vram_pool *handle, vram_pool_stats *stats) {
-    static const char operation[] = "vram_pool_stats_get";
+    VR_CALL;
     struct vram_pool_stats full = {.size = sizeof full};
     void *pool;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &pool);
+    vram_status status = vr_enter(VR_KIND_POOL, handle, &pool);
     if (status != VRAM_OK) {
         return status;
     }
     vr_stats_of_pool(pool, &full);
-    status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(stats, &full, sizeof full, sizeof full);
     vr_leave(pool);
     return status;
 }

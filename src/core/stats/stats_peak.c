@@ -67,10 +67,9 @@ static void start_anew(struct measure *of) {
     write_peaks(of, of->requested_now, of->allocated_now, of->reserved_now);
 }
 
-static vram_status push(struct measure *of, const char *operation) {
+static vram_status push(struct measure *of) {
     if (of->stack->depth == VR_PEAK_SCOPES) {
-        return vr_fail(VRAM_ERR_LIMIT, operation, "%d scopes of peaks are open already",
-                       VR_PEAK_SCOPES);
+        return vr_fail(VRAM_ERR_LIMIT, "%d scopes of peaks are open already", VR_PEAK_SCOPES);
     }
     struct vram_peaks peaks = read_peaks(of);
     uint32_t at = of->stack->depth++;
@@ -85,9 +84,9 @@ static uint64_t larger(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-static vram_status pop(struct measure *of, struct vram_peaks *peaks, const char *operation) {
+static vram_status pop(struct measure *of, struct vram_peaks *peaks) {
     if (of->stack->depth == 0) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "no scope of peaks is open");
+        return vr_fail(VRAM_ERR_INVALID, "no scope of peaks is open");
     }
     *peaks = read_peaks(of);
     uint32_t at = --of->stack->depth;
@@ -105,9 +104,8 @@ static vram_status forget(struct measure *of) {
 
 enum act { BEGIN, END, RESET };
 
-static vram_status act_on(struct measure *of, enum act act, struct vram_peaks *peaks,
-                          const char *operation) {
-    return act == BEGIN ? push(of, operation) : act == END ? pop(of, peaks, operation) : forget(of);
+static vram_status act_on(struct measure *of, enum act act, struct vram_peaks *peaks) {
+    return act == BEGIN ? push(of) : act == END ? pop(of, peaks) : forget(of);
 }
 
 /* What is live in all; below 0 for a moment where a free was told before its allocation. */
@@ -130,15 +128,14 @@ struct subject {
 
 /* The stack at a place of the context or of a device, made when it is first needed; NULL with the
    error set. */
-static struct vr_peak_stack *stack_of(struct vr_context *context, void **place,
-                                      const char *operation) {
+static struct vr_peak_stack *stack_of(struct vr_context *context, void **place) {
     vr_mutex_lock(&context->lock);
     struct vr_peak_stack *stack = *place;
     vr_mutex_unlock(&context->lock);
     if (stack) {
         return stack;
     }
-    struct vr_peak_stack *made = vr_mem_alloc(1, sizeof *made, operation);
+    struct vr_peak_stack *made = vr_mem_alloc(1, sizeof *made, vr_operation());
     vr_mutex_lock(&context->lock);
     stack = *place;
     if (!stack) {
@@ -195,22 +192,22 @@ static struct subject subject_pool(struct vr_pool *pool) {
                             .measure = measure_pool};
 }
 
-static struct subject subject_device(struct vr_device_object *device, const char *operation) {
-    struct vr_ledger *ledger = vr_ledger_get(device, operation);
-    return (struct subject){
-        .object = device,
-        .scope = {.slot = device->slot},
-        .lock = &device->context->lock,
-        .stack = ledger ? stack_of(device->context, &device->slot->peaks, operation) : NULL,
-        .ledger = ledger,
-        .measure = measure_device};
+static struct subject subject_device(struct vr_device_object *device) {
+    struct vr_ledger *ledger = vr_ledger_get(device);
+    return (struct subject){.object = device,
+                            .scope = {.slot = device->slot},
+                            .lock = &device->context->lock,
+                            .stack =
+                                ledger ? stack_of(device->context, &device->slot->peaks) : NULL,
+                            .ledger = ledger,
+                            .measure = measure_device};
 }
 
-static struct subject subject_context(struct vr_context *context, const char *operation) {
+static struct subject subject_context(struct vr_context *context) {
     return (struct subject){.object = context,
                             .scope = {.context = context},
                             .lock = &context->lock,
-                            .stack = stack_of(context, &context->peaks, operation),
+                            .stack = stack_of(context, &context->peaks),
                             .measure = measure_context};
 }
 
@@ -224,37 +221,36 @@ static void forget_tags(struct vr_ledger *ledger) {
 
 /* Does it, once the place of the answer has been seen to be good. */
 static vram_status act_on_subject(const struct subject *subject, enum act act,
-                                  struct vram_peaks *to, const char *operation) {
+                                  struct vram_peaks *to) {
     struct vram_peaks peaks = {.size = sizeof peaks};
     vram_status status =
-        act == END ? vr_info_give(to, &peaks, sizeof peaks, sizeof peaks, operation) : VRAM_OK;
+        act == END ? vr_info_give(to, &peaks, sizeof peaks, sizeof peaks) : VRAM_OK;
     if (status != VRAM_OK) {
         return status;
     }
     vr_stats_tell(subject->scope);
     vr_mutex_lock(subject->lock);
     struct measure of = subject->measure(subject);
-    status = act_on(&of, act, &peaks, operation);
+    status = act_on(&of, act, &peaks);
     vr_mutex_unlock(subject->lock);
     if (act == RESET && subject->ledger) {
         forget_tags(subject->ledger);
     }
-    return status == VRAM_OK && act == END
-               ? vr_info_give(to, &peaks, sizeof peaks, sizeof peaks, operation)
-               : status;
+    return status == VRAM_OK && act == END ? vr_info_give(to, &peaks, sizeof peaks, sizeof peaks)
+                                           : status;
 }
 
 static vram_status act_by_handle(enum vr_kind kind, const void *handle, enum act act,
-                                 struct vram_peaks *to, const char *operation) {
+                                 struct vram_peaks *to) {
     void *object;
-    vram_status status = vr_enter(kind, handle, operation, &object);
+    vram_status status = vr_enter(kind, handle, &object);
     if (status != VRAM_OK) {
         return status;
     }
     struct subject subject = kind == VR_KIND_POOL     ? subject_pool(object)
-                             : kind == VR_KIND_DEVICE ? subject_device(object, operation)
-                                                      : subject_context(object, operation);
-    status = subject.stack ? act_on_subject(&subject, act, to, operation) : vr_error_get()->status;
+                             : kind == VR_KIND_DEVICE ? subject_device(object)
+                                                      : subject_context(object);
+    status = subject.stack ? act_on_subject(&subject, act, to) : vr_error_get()->status;
     vr_leave(object);
     return status;
 }
@@ -262,37 +258,46 @@ static vram_status act_by_handle(enum vr_kind kind, const void *handle, enum act
 /* --------------------------------------------------------------------- public */
 
 vram_status vram_pool_peaks_begin(vram_pool *pool) {
-    return act_by_handle(VR_KIND_POOL, pool, BEGIN, NULL, "vram_pool_peaks_begin");
+    VR_CALL;
+    return act_by_handle(VR_KIND_POOL, pool, BEGIN, NULL);
 }
 
 vram_status vram_pool_peaks_end(vram_pool *pool, vram_peaks *peaks) {
-    return act_by_handle(VR_KIND_POOL, pool, END, peaks, "vram_pool_peaks_end");
+    VR_CALL;
+    return act_by_handle(VR_KIND_POOL, pool, END, peaks);
 }
 
 vram_status vram_pool_peaks_reset(vram_pool *pool) {
-    return act_by_handle(VR_KIND_POOL, pool, RESET, NULL, "vram_pool_peaks_reset");
+    VR_CALL;
+    return act_by_handle(VR_KIND_POOL, pool, RESET, NULL);
 }
 
 vram_status vram_device_peaks_begin(vram_device *device) {
-    return act_by_handle(VR_KIND_DEVICE, device, BEGIN, NULL, "vram_device_peaks_begin");
+    VR_CALL;
+    return act_by_handle(VR_KIND_DEVICE, device, BEGIN, NULL);
 }
 
 vram_status vram_device_peaks_end(vram_device *device, vram_peaks *peaks) {
-    return act_by_handle(VR_KIND_DEVICE, device, END, peaks, "vram_device_peaks_end");
+    VR_CALL;
+    return act_by_handle(VR_KIND_DEVICE, device, END, peaks);
 }
 
 vram_status vram_device_peaks_reset(vram_device *device) {
-    return act_by_handle(VR_KIND_DEVICE, device, RESET, NULL, "vram_device_peaks_reset");
+    VR_CALL;
+    return act_by_handle(VR_KIND_DEVICE, device, RESET, NULL);
 }
 
 vram_status vram_context_peaks_begin(vram_context *context) {
-    return act_by_handle(VR_KIND_CONTEXT, context, BEGIN, NULL, "vram_context_peaks_begin");
+    VR_CALL;
+    return act_by_handle(VR_KIND_CONTEXT, context, BEGIN, NULL);
 }
 
 vram_status vram_context_peaks_end(vram_context *context, vram_peaks *peaks) {
-    return act_by_handle(VR_KIND_CONTEXT, context, END, peaks, "vram_context_peaks_end");
+    VR_CALL;
+    return act_by_handle(VR_KIND_CONTEXT, context, END, peaks);
 }
 
 vram_status vram_context_peaks_reset(vram_context *context) {
-    return act_by_handle(VR_KIND_CONTEXT, context, RESET, NULL, "vram_context_peaks_reset");
+    VR_CALL;
+    return act_by_handle(VR_KIND_CONTEXT, context, RESET, NULL);
 }

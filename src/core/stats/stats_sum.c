@@ -67,10 +67,10 @@ static uint64_t scopes_at(struct vr_context *context, void *const *place) {
 }
 
 vram_status vram_device_stats_get(vram_device *handle, vram_pool_stats *stats) {
-    static const char operation[] = "vram_device_stats_get";
+    VR_CALL;
     struct vram_pool_stats full = {.size = sizeof full};
     void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -86,7 +86,7 @@ vram_status vram_device_stats_get(vram_device *handle, vram_pool_stats *stats) {
         full.budget_bytes = (vram_value){most != UINT64_MAX ? most : 0, most != UINT64_MAX};
     }
     vr_stats_derive(&full);
-    status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(stats, &full, sizeof full, sizeof full);
     vr_leave(device);
     return status;
 }
@@ -94,10 +94,10 @@ vram_status vram_device_stats_get(vram_device *handle, vram_pool_stats *stats) {
 /* ------------------------------------------------------------------- contexts */
 
 vram_status vram_context_stats_get(vram_context *handle, vram_pool_stats *stats) {
-    static const char operation[] = "vram_context_stats_get";
+    VR_CALL;
     struct vram_pool_stats full = {.size = sizeof full};
     void *entered;
-    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, operation, &entered);
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -108,7 +108,7 @@ vram_status vram_context_stats_get(vram_context *handle, vram_pool_stats *stats)
     full.peak_requested_bytes = vr_load(&context->requested.peak, VR_RELAXED);
     full.peak_scopes = scopes_at(context, &context->peaks);
     vr_stats_derive(&full);
-    status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(stats, &full, sizeof full, sizeof full);
     vr_leave(context);
     return status;
 }
@@ -137,12 +137,12 @@ static struct vram_pool_stats stats_of_tag(struct vr_ledger *ledger, const struc
 }
 
 vram_status vram_tag_stats_get(vram_device *handle, const char *name, vram_pool_stats *stats) {
-    static const char operation[] = "vram_tag_stats_get";
+    VR_CALL;
     void *device;
     if (!name) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the tag is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the tag is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
@@ -150,10 +150,10 @@ vram_status vram_tag_stats_get(vram_device *handle, const char *name, vram_pool_
     const struct vr_tag *tag = ledger ? vr_tag_find(ledger, name) : NULL;
     if (tag) {
         struct vram_pool_stats full = stats_of_tag(ledger, tag);
-        status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(stats, &full, sizeof full, sizeof full);
     } else {
-        status = vr_fail(VRAM_ERR_INVALID, operation,
-                         "nobody has named the tag \"%.48s\" on this device", name);
+        status =
+            vr_fail(VRAM_ERR_INVALID, "nobody has named the tag \"%.48s\" on this device", name);
     }
     vr_leave(device);
     return status;

@@ -24,10 +24,11 @@ struct sheet {
 };
 
 static bool put(void *user, const char *text, size_t bytes) {
+    VR_OPERATION("vram_leaks_write");
     struct sheet *sheet = user;
     if (sheet->room - sheet->bytes < bytes) {
         size_t room = 2 * (sheet->room + bytes) + 1024;
-        char *grown = vr_mem_resize(sheet->text, room, 1, "vram_leaks_write");
+        char *grown = vr_mem_resize(sheet->text, room, 1, vr_operation());
         if (!grown) {
             return false;
         }
@@ -53,10 +54,11 @@ static void hand_in(const struct sheet *sheet) {
 /* What is not reported, by the file that the option names. One that cannot be read suppresses
    nothing. */
 static struct vr_suppressions read_suppressions(void) {
+    VR_OPERATION("vram_leaks_write");
     struct vr_suppressions but;
     char path[VR_OPTION_TEXT_MAX];
     vr_option_text(VR_OPTION_LEAK_SUPPRESSIONS, path);
-    if (vr_suppressions_read(path, &but, "vram_leaks_write") != VRAM_OK) {
+    if (vr_suppressions_read(path, &but) != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "the suppressions of leaks in \"%s\" cannot be read: %s", path,
                vr_error_get()->text);
     } else if (but.bad_lines) {
@@ -117,11 +119,12 @@ void vr_leaks_of_pool(struct vr_pool *pool) {
 /* --------------------------------------------------------------------- exit */
 
 static void report_exit(void) {
+    VR_OPERATION("vram_leaks_write");
     static const struct vr_tracks_filter every = {0};
     struct vr_tracks tracks;
     struct vr_track_totals totals;
     uint64_t live = 0;
-    if (!vr_tracks_find(&every, &tracks, "vram_leaks_write")) {
+    if (!vr_tracks_find(&every, &tracks)) {
         return;
     }
     for (uint32_t i = 0; i < tracks.count; i++) {

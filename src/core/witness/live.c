@@ -30,11 +30,10 @@ struct question {
 };
 
 /* Enters what the query names; which tracks those are. */
-static vram_status enter_named(struct question *question, struct vr_tracks_filter *filter,
-                               const char *operation) {
+static vram_status enter_named(struct question *question, struct vr_tracks_filter *filter) {
     const struct vram_live_query *query = &question->query;
     if (!!query->pool + !!query->device + !!query->context != 1) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
+        return vr_fail(VRAM_ERR_INVALID,
                        "a query names a pool, a device or a context, one of the three");
     }
     enum vr_kind kind = query->pool     ? VR_KIND_POOL
@@ -43,7 +42,7 @@ static vram_status enter_named(struct question *question, struct vr_tracks_filte
     const void *handle = query->pool     ? (const void *)query->pool
                          : query->device ? (const void *)query->device
                                          : (const void *)query->context;
-    vram_status status = vr_enter(kind, handle, operation, &question->entered);
+    vram_status status = vr_enter(kind, handle, &question->entered);
     if (status == VRAM_OK) {
         struct vr_object *object = question->entered;
         filter->pool = query->pool ? object->handle : 0;
@@ -54,21 +53,19 @@ static vram_status enter_named(struct question *question, struct vr_tracks_filte
     return status;
 }
 
-static vram_status ask(struct question *question, const vram_live_query *query,
-                       const char *operation) {
+static vram_status ask(struct question *question, const vram_live_query *query) {
     struct vr_tracks_filter filter = {0};
     if (!query) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the query is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the query is NULL");
     }
     *question = (struct question){.now_ns = vr_clock_coarse()};
-    vram_status status =
-        vr_options_take(&question->query, sizeof question->query, query, operation);
+    vram_status status = vr_options_take(&question->query, sizeof question->query, query);
     if (status == VRAM_OK && (unsigned)question->query.order > VRAM_LIVE_OLDEST) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "there is no such order: %d",
-                         (int)question->query.order);
+        status =
+            vr_fail(VRAM_ERR_INVALID, "there is no such order: %d", (int)question->query.order);
     }
     if (status == VRAM_OK) {
-        status = enter_named(question, &filter, operation);
+        status = enter_named(question, &filter);
     }
     if (status != VRAM_OK) {
         return status;
@@ -81,7 +78,7 @@ static vram_status ask(struct question *question, const vram_live_query *query,
                      : older <= question->now_ns ? question->now_ns - older
                                                  : 0,
     };
-    if (!vr_tracks_find(&filter, &question->tracks, operation)) {
+    if (!vr_tracks_find(&filter, &question->tracks)) {
         vr_leave(question->entered);
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -147,13 +144,12 @@ static int by_key(const void *one, const void *other) {
     return a->key != b->key ? (a->key < b->key ? 1 : -1) : (a->id > b->id) - (a->id < b->id);
 }
 
-static vram_status visit_ordered(struct question *question, vram_live_fn *visit, void *user,
-                                 const char *operation) {
+static vram_status visit_ordered(struct question *question, vram_live_fn *visit, void *user) {
     VR_UNCANCELLED;
     struct vr_live_ref *refs;
     struct vr_track_view view;
     uint64_t count, shown = 0;
-    if (!vr_live_gather(&question->tracks, &question->filter, &refs, &count, operation)) {
+    if (!vr_live_gather(&question->tracks, &question->filter, &refs, &count)) {
         return VRAM_ERR_HOST_MEMORY;
     }
     for (uint64_t i = 0; i < count; i++) {
@@ -180,17 +176,17 @@ static vram_status visit_ordered(struct question *question, vram_live_fn *visit,
 }
 
 vram_status vram_live_visit(const vram_live_query *query, vram_live_fn *visit, void *user) {
-    static const char operation[] = "vram_live_visit";
+    VR_CALL;
     struct question question;
     if (!visit) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the function to call is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the function to call is NULL");
     }
-    vram_status status = ask(&question, query, operation);
+    vram_status status = ask(&question, query);
     if (status == VRAM_OK) {
         if (question.query.order == VRAM_LIVE_ANY) {
             visit_any(&question, visit, user);
         } else {
-            status = visit_ordered(&question, visit, user, operation);
+            status = visit_ordered(&question, visit, user);
         }
         answered(&question);
     }
@@ -198,21 +194,21 @@ vram_status vram_live_visit(const vram_live_query *query, vram_live_fn *visit, v
 }
 
 vram_status vram_live_get(vram_addr addr, vram_live_block *block) {
-    static const char operation[] = "vram_live_get";
+    VR_CALL;
     struct vram_live_block full;
     struct vr_track_view view;
     struct vr_pool *pool;
     uint32_t record;
-    vram_status status = vr_pool_record_of(addr, operation, &pool, &record);
+    vram_status status = vr_pool_record_of(addr, &pool, &record);
     if (status != VRAM_OK) {
         return status;
     }
     if (pool->track && vr_track_look(pool->track, record, &view) && view.addr == addr) {
         show(&view, vr_track_about(pool->track), vr_clock_coarse(), &full);
-        status = vr_info_give(block, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(block, &full, sizeof full, sizeof full);
     } else {
-        status = vr_fail(VRAM_ERR_UNSUPPORTED, operation,
-                         "there is no record of the block at 0x%llx", (unsigned long long)addr);
+        status = vr_fail(VRAM_ERR_UNSUPPORTED, "there is no record of the block at 0x%llx",
+                         (unsigned long long)addr);
     }
     vr_leave(pool);
     return status;
@@ -221,11 +217,11 @@ vram_status vram_live_get(vram_addr addr, vram_live_block *block) {
 /* --------------------------------------------------------------------- sums */
 
 vram_status vram_live_stats_get(const vram_live_query *query, vram_live_stats *stats) {
-    static const char operation[] = "vram_live_stats_get";
+    VR_CALL;
     struct vram_live_stats full = {.size = sizeof full};
     struct vr_track_totals one;
     struct question question;
-    vram_status status = ask(&question, query, operation);
+    vram_status status = ask(&question, query);
     if (status != VRAM_OK) {
         return status;
     }
@@ -246,7 +242,7 @@ vram_status vram_live_stats_get(const vram_live_query *query, vram_live_stats *s
         full.peak_ns = (vram_value){.known = question.tracks.count == 1, .value = one.peak_ns};
     }
     answered(&question);
-    return vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    return vr_info_give(stats, &full, sizeof full, sizeof full);
 }
 
 struct groups {
@@ -268,8 +264,7 @@ static bool is_same(const struct vram_live_group *group, const struct vr_site_ke
 }
 
 /* NULL: no memory. */
-static struct vram_live_group *group_of(struct groups *groups, const struct vr_site_key *key,
-                                        const char *operation) {
+static struct vram_live_group *group_of(struct groups *groups, const struct vr_site_key *key) {
     for (uint64_t i = 0; i < groups->count; i++) {
         if (is_same(&groups->all[i], key, groups->by)) {
             return &groups->all[i];
@@ -277,7 +272,7 @@ static struct vram_live_group *group_of(struct groups *groups, const struct vr_s
     }
     if (groups->count == groups->room) {
         uint64_t room = groups->room ? 2 * groups->room : 64;
-        struct vram_live_group *all = vr_mem_resize(groups->all, room, sizeof *all, operation);
+        struct vram_live_group *all = vr_mem_resize(groups->all, room, sizeof *all, vr_operation());
         if (!all) {
             return NULL;
         }
@@ -294,8 +289,7 @@ static struct vram_live_group *group_of(struct groups *groups, const struct vr_s
     return made;
 }
 
-static vram_status add_sites(struct groups *groups, const struct question *question,
-                             const char *operation) {
+static vram_status add_sites(struct groups *groups, const struct question *question) {
     struct vr_site sites[16];
     for (uint32_t i = 0; i < question->tracks.count; i++) {
         uint32_t at = 0;
@@ -307,7 +301,7 @@ static vram_status add_sites(struct groups *groups, const struct question *quest
                 if (!vr_live_is(&tag, &like)) {
                     continue;
                 }
-                struct vram_live_group *group = group_of(groups, &sites[k].key, operation);
+                struct vram_live_group *group = group_of(groups, &sites[k].key);
                 if (!group) {
                     return VRAM_ERR_HOST_MEMORY;
                 }
@@ -330,19 +324,19 @@ static int by_peak(const void *one, const void *other) {
 
 vram_status vram_live_groups(const vram_live_query *query, vram_live_by by,
                              vram_live_group_fn *visit, void *user) {
+    VR_CALL;
     VR_UNCANCELLED;
-    static const char operation[] = "vram_live_groups";
     struct groups groups = {.by = by};
     struct question question;
     if (!visit || (unsigned)by > VRAM_LIVE_BY_QUEUE) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%s",
+        return vr_fail(VRAM_ERR_INVALID, "%s",
                        visit ? "there is no such grouping" : "the function to call is NULL");
     }
-    vram_status status = ask(&question, query, operation);
+    vram_status status = ask(&question, query);
     if (status != VRAM_OK) {
         return status;
     }
-    status = add_sites(&groups, &question, operation);
+    status = add_sites(&groups, &question);
     if (status == VRAM_OK && groups.count) {
         qsort(groups.all, groups.count, sizeof *groups.all, by_peak);
         for (uint64_t i = 0; i < groups.count && visit(user, &groups.all[i]); i++) {
@@ -379,31 +373,30 @@ size_t vram_stack_text(uint32_t stack, char *text, size_t text_bytes) {
 
 vram_status vram_leaks_write(const vram_live_query *query, vram_report_format format,
                              vram_write_fn *write, void *user, vram_leak_summary *summary) {
-    static const char operation[] = "vram_leaks_write";
+    VR_CALL;
     struct vram_leak_summary full = {.size = sizeof full};
     struct vr_suppressions but;
     struct question question;
     struct vr_writer writer;
     char path[VR_OPTION_TEXT_MAX];
-    vram_status status = vr_writer_begin(&writer, format, write, user, operation);
+    vram_status status = vr_writer_begin(&writer, format, write, user, vr_operation());
     if (status == VRAM_OK && summary) {
-        status = vr_info_give(summary, &full, sizeof full, sizeof full, operation);
+        status = vr_info_give(summary, &full, sizeof full, sizeof full);
     }
     if (status == VRAM_OK) {
-        status = ask(&question, query, operation);
+        status = ask(&question, query);
     }
     if (status != VRAM_OK) {
         return status;
     }
     vr_option_text(VR_OPTION_LEAK_SUPPRESSIONS, path);
-    status = vr_suppressions_read(path, &but, operation);
+    status = vr_suppressions_read(path, &but);
     if (status == VRAM_OK) {
         status = vr_leaks_report(&question.tracks, &question.filter, &but, "live blocks", format,
                                  &writer, &full);
         vr_suppressions_free(&but);
     }
     answered(&question);
-    return status == VRAM_OK && summary
-               ? vr_info_give(summary, &full, sizeof full, sizeof full, operation)
-               : status;
+    return status == VRAM_OK && summary ? vr_info_give(summary, &full, sizeof full, sizeof full)
+                                        : status;
 }

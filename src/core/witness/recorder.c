@@ -123,9 +123,8 @@ static void recorder_free(void *memory) {
 }
 
 /* A recorder with its file, deaf. */
-static vram_status make(const struct vram_trace_options *options, const char *operation,
-                        struct vr_recorder **out) {
-    struct vr_recorder *recorder = vr_mem_alloc(1, sizeof *recorder, operation);
+static vram_status make(const struct vram_trace_options *options, struct vr_recorder **out) {
+    struct vr_recorder *recorder = vr_mem_alloc(1, sizeof *recorder, vr_operation());
     if (!recorder) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -137,7 +136,7 @@ static vram_status make(const struct vram_trace_options *options, const char *op
     const struct vr_trace_stacks stacks = {frames_of, describe};
     vram_status status = VRAM_OK;
     if (!path_of(options->path, recorder->path, sizeof recorder->path)) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "the path of a trace has 255 bytes at most");
+        status = vr_fail(VRAM_ERR_INVALID, "the path of a trace has 255 bytes at most");
     }
     if (status == VRAM_OK) {
         status = vr_trace_writer_open(recorder->path, ring, &stacks, &recorder->writer);
@@ -178,12 +177,11 @@ static void context_closing(struct vr_watcher *watcher, bool finished) {
 }
 
 /* Publishes, lists and is heard; undone by the caller's last reference. */
-static vram_status start(struct vr_recorder *recorder, struct vr_context *context,
-                         const char *operation) {
+static vram_status start(struct vr_recorder *recorder, struct vr_context *context) {
     recorder->watcher.closing = context_closing;
     vram_status status = vr_events_to(take, recorder);
     if (status != VRAM_OK) {
-        return vr_fail(VRAM_ERR_BUSY, operation,
+        return vr_fail(VRAM_ERR_BUSY,
                        "there is one trace in a process at a time, and one is being written");
     }
     vr_mutex_lock(&context->lock);
@@ -194,19 +192,19 @@ static vram_status start(struct vr_recorder *recorder, struct vr_context *contex
     vr_mutex_unlock(&context->lock);
     if (closing) {
         (void)vr_events_to(NULL, NULL);
-        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the context is being destroyed");
+        return vr_fail(VRAM_ERR_SHUTDOWN, "the context is being destroyed");
     }
     return VRAM_OK;
 }
 
 static vram_status begin(struct vr_context *context, const struct vram_trace_options *options,
-                         const char *operation, vram_trace **out) {
+                         vram_trace **out) {
     struct vr_recorder *recorder;
     if (vr_events_taken()) { /* before a file is emptied for nothing */
-        return vr_fail(VRAM_ERR_BUSY, operation,
+        return vr_fail(VRAM_ERR_BUSY,
                        "there is one trace in a process at a time, and one is being written");
     }
-    vram_status status = make(options, operation, &recorder);
+    vram_status status = make(options, &recorder);
     if (status != VRAM_OK) {
         return status;
     }
@@ -218,7 +216,7 @@ static vram_status begin(struct vr_context *context, const struct vram_trace_opt
         return status;
     }
     uint64_t handle = recorder->watcher.handle = recorder->object.handle;
-    status = start(recorder, context, operation);
+    status = start(recorder, context);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);
@@ -244,16 +242,16 @@ static void end_at_exit(void) {
 /* The file that the option names may be another process's, which has it locked: a program and its
    children have one environment. Then the name gets the process's number. */
 static vram_status make_for_option(const char *path, struct vr_recorder **recorder) {
-    static const char operation[] = "option trace";
+    VR_OPERATION("option trace");
     char own[VR_OPTION_TEXT_MAX + 24];
     struct vram_trace_options options = {.size = sizeof options, .path = path};
-    vram_status status = make(&options, operation, recorder);
+    vram_status status = make(&options, recorder);
     if (status == VRAM_ERR_BUSY) {
         vr_log(VRAM_LOG_INFO, "another program writes to %s: the trace gets the process's number",
                path);
         vr_text_format(own, sizeof own, "%s.%llu", path, (unsigned long long)vr_os_process_id());
         options.path = own;
-        status = make(&options, operation, recorder);
+        status = make(&options, recorder);
     }
     return status;
 }
@@ -292,16 +290,16 @@ void vr_recorder_start(void) {
 
 vram_status vram_trace_begin(vram_context *handle, const vram_trace_options *options,
                              vram_trace **trace) {
-    static const char operation[] = "vram_trace_begin";
+    VR_CALL;
     struct vram_trace_options taken;
     char path[VR_OPTION_TEXT_MAX];
     void *context;
     if (!trace) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the trace is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the place for the trace is NULL");
     }
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_CONTEXT, handle, operation, &context);
+        status = vr_enter(VR_KIND_CONTEXT, handle, &context);
     }
     if (status != VRAM_OK) {
         return status;
@@ -311,29 +309,30 @@ vram_status vram_trace_begin(vram_context *handle, const vram_trace_options *opt
         taken.path = path;
     }
     if (!*taken.path) {
-        status = vr_fail(VRAM_ERR_INVALID, operation,
+        status = vr_fail(VRAM_ERR_INVALID,
                          "a trace needs a path: vram_trace_options.path, or the option trace");
     } else {
-        status = begin(context, &taken, operation, trace);
+        status = begin(context, &taken, trace);
     }
     vr_leave(context);
     return status;
 }
 
 vram_status vram_trace_end(vram_trace *handle) {
-    return vr_object_destroy(VR_KIND_TRACE, handle, "vram_trace_end", recorder_end, NULL);
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_TRACE, handle, recorder_end, NULL);
 }
 
 vram_status vram_trace_mark(vram_trace *handle, const char *text) {
-    static const char operation[] = "vram_trace_mark";
+    VR_CALL;
     void *found;
-    vram_status status = vr_enter(VR_KIND_TRACE, handle, operation, &found);
+    vram_status status = vr_enter(VR_KIND_TRACE, handle, &found);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_recorder *recorder = found;
     if (!text || !*text) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "a mark needs a text");
+        status = vr_fail(VRAM_ERR_INVALID, "a mark needs a text");
     } else {
         vr_trace_write_mark(recorder->writer, text, vr_clock_now());
     }
@@ -342,10 +341,10 @@ vram_status vram_trace_mark(vram_trace *handle, const char *text) {
 }
 
 vram_status vram_trace_info_get(vram_trace *handle, vram_trace_info *info) {
-    static const char operation[] = "vram_trace_info_get";
+    VR_CALL;
     struct vr_trace_sums sums;
     void *found;
-    vram_status status = vr_enter(VR_KIND_TRACE, handle, operation, &found);
+    vram_status status = vr_enter(VR_KIND_TRACE, handle, &found);
     if (status != VRAM_OK) {
         return status;
     }
@@ -357,7 +356,7 @@ vram_status vram_trace_info_get(vram_trace *handle, vram_trace_info *info) {
                                    .file_bytes = sums.bytes,
                                    .stopped = sums.stopped};
     memcpy(full.path, recorder->path, sizeof full.path);
-    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(info, &full, sizeof full, sizeof full);
     vr_leave(recorder);
     return status;
 }

@@ -56,7 +56,7 @@ void vr_witness_begin(struct vr_pool *pool) {
         .peak = &pool->requested_peak,
     };
     pool->stack_every = (uint32_t)vr_option_number(VR_OPTION_TRACK_STACKS);
-    pool->track = vr_track_make(&config, "vram_pool_create");
+    pool->track = vr_track_make(&config);
     vr_error_restore(&error);
     if (!pool->track) {
         vr_log(VRAM_LOG_WARN, "there is no memory to track what pool \"%s\" allocates", pool->name);

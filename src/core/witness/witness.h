@@ -85,7 +85,6 @@ bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_t
 
 /* The number of the record of the live block that starts at `addr`; *pool is entered;
    block_lookup.c. */
-vram_status vr_pool_record_of(vram_addr addr, const char *operation, struct vr_pool **pool,
-                              uint32_t *record);
+vram_status vr_pool_record_of(vram_addr addr, struct vr_pool **pool, uint32_t *record);
 
 #endif
