@@ -15,7 +15,7 @@
 
 #define MS UINT64_C(1000000)
 
-enum { BYTES = 4096, DEFAULT_MS = 20, OPENS_MS = 100 };
+enum { BYTES = 4096, DEFAULT_MS = 100, OPENS_MS = 250 };
 
 /* Everything that can be waited for, behind one gate. */
 struct scene {
@@ -97,7 +97,7 @@ static void scene_make(struct scene *scene) {
     scene_ring(scene);
 }
 
-/* All has passed the gate. Nothing is left to wait for, so that 20 ms suffice on any machine. */
+/* All has passed the gate. Nothing is left to wait for, so that 100 ms suffice on any machine. */
 static void scene_end(struct scene *scene) {
     assert_ok(vram_queue_wait(scene->rig.queue, VRAM_TIMEOUT_INFINITE));
     assert_ok(vram_stream_set_wait(scene->set, VRAM_TIMEOUT_INFINITE));
@@ -206,7 +206,7 @@ static void the_numbers(void **state) {
 static void none_and_default_give_up(void **state) {
     static struct scene scene;
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "20ms"));
+    assert_ok(vram_option_set("wait_timeout", "100ms"));
     scene_make(&scene);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         vram_status none = calls[i].wait(&scene, VRAM_TIMEOUT_NONE);
@@ -234,7 +234,7 @@ static void *open_later(void *argument) {
 static void infinite_waits(void **state) {
     static struct scene scene;
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "20ms"));
+    assert_ok(vram_option_set("wait_timeout", "100ms"));
     for (size_t i = 0; i <= sizeof calls / sizeof calls[0]; i++) {
         pthread_t opener;
         wait_fn *wait = i < sizeof calls / sizeof calls[0] ? calls[i].wait : wait_transfer;
