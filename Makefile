@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all run quick t test test-long coverage bench format docs install clean help
+.PHONY: all run quick t test test-long coverage bench format docs install uninstall clean help
 
 all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
@@ -75,6 +75,9 @@ install: ## build and install: make install PREFIX=/usr/local
 	@cmake -S . -B build --log-level=NOTICE -DCMAKE_INSTALL_PREFIX=$(abspath $(PREFIX))
 	@cmake --build build -j $(JOBS) --target vram vram_static vram_compute vram_compute_static vram_model vram_model_static vram_command
 	@cmake --install build
+
+uninstall: ## remove what make install put there: make uninstall PREFIX=/usr/local
+	@tools/uninstall $(abspath $(PREFIX))
 
 clean: ## remove every build folder
 	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-aarch64 build-x86_64
