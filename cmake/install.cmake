@@ -3,7 +3,7 @@
 # What `cmake --install` puts where. Everything found again by a consumer is relocatable: the
 # package may be moved as a whole after it was installed.
 #
-# Components: vram, compute, model (a shared library each), command,
+# Components, of which cmake/package.cmake makes a package each: vram, compute, model (a shared library each), command,
 # and development for everything else. Without --component all are installed.
 include(CMakePackageConfigHelpers)
 
@@ -11,11 +11,18 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 set(vram_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/vram)
 set(vram_completion_dirs ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
     ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+set(vram_manual man/vram.1)
+if(VRAM_DEB) # where Debian's zsh looks, and what its policy asks of manual pages
+    list(TRANSFORM vram_completion_dirs REPLACE "site-functions$" "vendor-completions")
+    set(vram_manual ${PROJECT_BINARY_DIR}/vram.1.gz)
+    execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/man/vram.1 OUTPUT_FILE ${vram_manual}
+                    COMMAND_ERROR_IS_FATAL ANY)
+endif()
 
-# What was installed is recorded in the prefix, for tools/uninstall.
+# What was installed is recorded in the prefix, for tools/uninstall. A package manager keeps records of its own.
 set(vram_record ${PROJECT_SOURCE_DIR}/cmake/install_record.cmake)
 set(vram_keeps_record OFF)
-if(PROJECT_IS_TOP_LEVEL)
+if(PROJECT_IS_TOP_LEVEL AND NOT VRAM_DEB)
     set(vram_keeps_record ON)
     set(folders ${vram_package_dir} ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_INCLUDEDIR}/vram
         ${CMAKE_INSTALL_DOCDIR} ${CMAKE_INSTALL_BINDIR} ${CMAKE_INSTALL_MANDIR}/man1 ${vram_completion_dirs})
@@ -43,9 +50,10 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/vramConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/vramConfig.cmake ${PROJECT_BINARY_DIR}/vramConfigVersion.cmake
         DESTINATION ${vram_package_dir})
 
-# A pkg-config file finds its prefix from where it lies, unless a folder was given as absolute.
+# A pkg-config file finds its prefix from where it lies, unless a folder was given as absolute. A package is not moved:
+# with its prefix written out, pkg-config knows the system's own folders and can put a sysroot in front of them.
 set(vram_pc_prefix "${CMAKE_INSTALL_PREFIX}")
-if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" AND NOT VRAM_DEB)
     file(RELATIVE_PATH up "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
     string(REGEX REPLACE "/$" "" up "${up}")
     set(vram_pc_prefix "\${pcfiledir}/${up}")
@@ -74,7 +82,7 @@ if(VRAM_BUILD_COMMAND)
     list(GET vram_completion_dirs 1 fish)
     list(GET vram_completion_dirs 2 zsh)
     install(TARGETS vram_command DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
-    install(FILES man/vram.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+    install(FILES ${vram_manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
     install(FILES completions/vram.bash RENAME vram DESTINATION ${bash} COMPONENT command)
     install(FILES completions/vram.fish DESTINATION ${fish} COMPONENT command)
     install(FILES completions/_vram DESTINATION ${zsh} COMPONENT command)
