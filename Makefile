@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all run quick t test test-long coverage bench format docs install clean help
+.PHONY: all run quick t test test-long coverage bench format docs install uninstall deb clean help
 
 all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
@@ -76,8 +76,15 @@ install: ## build and install: make install PREFIX=/usr/local
 	@cmake --build build -j $(JOBS) --target vram vram_static vram_compute vram_compute_static vram_model vram_model_static vram_command
 	@cmake --install build
 
+uninstall: ## remove what make install put there: make uninstall PREFIX=/usr/local
+	@tools/uninstall $(abspath $(PREFIX))
+
+deb: ## Debian packages of the three libraries, the headers and the command, in build-deb/*.deb
+	@tools/setup.sh deb
+	@JOBS=$(JOBS) tools/deb
+
 clean: ## remove every build folder
-	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-aarch64 build-x86_64
+	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-deb build-aarch64 build-x86_64
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

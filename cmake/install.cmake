@@ -2,20 +2,44 @@
 #
 # What `cmake --install` puts where. Everything found again by a consumer is relocatable: the
 # package may be moved as a whole after it was installed.
+#
+# Components, of which cmake/package.cmake makes a package each: vram, compute, model (a shared library each), command,
+# and development for everything else. Without --component all are installed.
 include(CMakePackageConfigHelpers)
 
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 set(vram_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/vram)
+set(vram_completion_dirs ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+    ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+set(vram_manual man/vram.1)
+if(VRAM_DEB) # where Debian's zsh looks, and what its policy asks of manual pages
+    list(TRANSFORM vram_completion_dirs REPLACE "site-functions$" "vendor-completions")
+    set(vram_manual ${PROJECT_BINARY_DIR}/vram.1.gz)
+    execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/man/vram.1 OUTPUT_FILE ${vram_manual}
+                    COMMAND_ERROR_IS_FATAL ANY)
+endif()
 
-# vram_install_library(<name> <target>...): the libraries of one component, and vram<Name>Targets.cmake for them.
-function(vram_install_library name)
+# What was installed is recorded in the prefix, for tools/uninstall. A package manager keeps records of its own.
+set(vram_record ${PROJECT_SOURCE_DIR}/cmake/install_record.cmake)
+set(vram_keeps_record OFF)
+if(PROJECT_IS_TOP_LEVEL AND NOT VRAM_DEB)
+    set(vram_keeps_record ON)
+    set(folders ${vram_package_dir} ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_INCLUDEDIR}/vram
+        ${CMAKE_INSTALL_DOCDIR} ${CMAKE_INSTALL_BINDIR} ${CMAKE_INSTALL_MANDIR}/man1 ${vram_completion_dirs})
+    install(CODE "include(\"${vram_record}\")\nvram_record_begin(\"${folders}\")" ALL_COMPONENTS)
+endif()
+
+# vram_install_library(<component> <name> <target>...): lib<name>, and <name>Targets.cmake for it.
+function(vram_install_library component name)
     install(TARGETS ${ARGN} EXPORT ${name}Targets
             LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+                    COMPONENT ${component} NAMELINK_COMPONENT development
             ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(EXPORT ${name}Targets NAMESPACE vram:: DESTINATION ${vram_package_dir})
 endfunction()
-vram_install_library(vram vram vram_static)
-vram_install_library(vram-compute vram_compute vram_compute_static)
-vram_install_library(vram-model vram_model vram_model_static)
+vram_install_library(vram vram vram vram_static)
+vram_install_library(compute vram-compute vram_compute vram_compute_static)
+vram_install_library(model vram-model vram_model vram_model_static)
 install(DIRECTORY include/vram DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h" PATTERN "*.glsl" PATTERN "*.hpp")
 
@@ -26,9 +50,10 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/vramConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/vramConfig.cmake ${PROJECT_BINARY_DIR}/vramConfigVersion.cmake
         DESTINATION ${vram_package_dir})
 
-# A pkg-config file finds its prefix from where it lies, unless a folder was given as absolute.
+# A pkg-config file finds its prefix from where it lies, unless a folder was given as absolute. A package is not moved:
+# with its prefix written out, pkg-config knows the system's own folders and can put a sysroot in front of them.
 set(vram_pc_prefix "${CMAKE_INSTALL_PREFIX}")
-if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" AND NOT VRAM_DEB)
     file(RELATIVE_PATH up "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
     string(REGEX REPLACE "/$" "" up "${up}")
     set(vram_pc_prefix "\${pcfiledir}/${up}")
@@ -50,13 +75,19 @@ install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
         PATTERN "*.json" PATTERN "*.svg")
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.c"
-        PATTERN expected EXCLUDE)
+        PATTERN "*.h" PATTERN expected EXCLUDE)
 
 if(VRAM_BUILD_COMMAND)
-    install(TARGETS vram_command DESTINATION ${CMAKE_INSTALL_BINDIR})
-    install(FILES man/vram.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-    install(FILES completions/vram.bash RENAME vram
-            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-    install(FILES completions/vram.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
-    install(FILES completions/_vram DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    list(GET vram_completion_dirs 0 bash)
+    list(GET vram_completion_dirs 1 fish)
+    list(GET vram_completion_dirs 2 zsh)
+    install(TARGETS vram_command DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+    install(FILES ${vram_manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+    install(FILES completions/vram.bash RENAME vram DESTINATION ${bash} COMPONENT command)
+    install(FILES completions/vram.fish DESTINATION ${fish} COMPONENT command)
+    install(FILES completions/_vram DESTINATION ${zsh} COMPONENT command)
+endif()
+
+if(vram_keeps_record)
+    install(CODE "vram_record_end()" ALL_COMPONENTS)
 endif()

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/setup.sh PURPOSE   PURPOSE is run, test, coverage, format, fresh or other-arch
+# tools/setup.sh PURPOSE   PURPOSE is run, test, coverage, format, fresh, deb or other-arch
 #
 # Installs what the purpose needs and what is missing, and says what and why. When nothing is
 # missing it does nothing: no network, no root. Packages are installed on Debian and Ubuntu; on any
@@ -108,9 +108,14 @@ fresh)
     need debootstrap "makes a fresh system in a folder" has debootstrap
     need git "makes a clean clone" has git
     ;;
+deb)
+    need_run
+    need zlib1g-dev "reads the gzip'd traces of vram replay" has_header zlib.h
+    need dpkg-dev "finds what the packages depend on" has dpkg-shlibdeps
+    ;;
 other-arch) need_other_arch ;;
 *)
-    echo "usage: tools/setup.sh run|test|coverage|format|fresh|other-arch" >&2
+    echo "usage: tools/setup.sh run|test|coverage|format|fresh|deb|other-arch" >&2
     exit 2
     ;;
 esac

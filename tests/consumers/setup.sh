@@ -24,7 +24,7 @@ stub bare id 'echo 0'
 stub debian id 'echo 0'
 stub debian apt-get "echo \"\$*\" >>$work/calls; case \"\$*\" in *install*) exit \$(cat $work/code) ;; esac"
 stub debian apt-cache 'exit 0'
-for tool in cc cmake make; do
+for tool in cc cmake make dpkg-shlibdeps; do
     stub complete "$tool" 'exit 0'
 done
 echo 0 >"$work/code"
@@ -44,6 +44,9 @@ expect() {
 }
 
 expect "a complete machine: nothing to do" 0 "" env -i PATH="$work/complete" "$setup" run
+expect "nothing to do for packages" 0 "" env -i PATH="$work/complete" "$setup" deb
+expect "another system: what packages need" 2 "make zlib1g-dev dpkg-dev" \
+    env -i PATH="$work/bare" "$setup" deb
 expect "an unknown purpose" 2 "usage:" "$setup" nonsense
 expect "no purpose" 2 "usage:" "$setup"
 expect "another system: names what to install" 2 "gcc libc6-dev cmake make" \
