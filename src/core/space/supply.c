@@ -36,8 +36,7 @@ enum {
     VAST_MOST = 4,  /* with at most so many */
     IDLE_MOST = 64, /* idle holes looked at for a piece */
     SEGMENT_PART = 16, /* an ordinary segment is this part of what is held */
-    FAR_PERCENT = 8,   /* growth this far past the peak is worth the reserve, */
-    GIANT_PART = 50    /* and so is growth by this part of the peak for one block */
+    GIANT_PART = 50    /* growth by this part of the peak for one block is worth the reserve */
 };
 
 #define VAST_BYTES  (256 * VR_MIB) /* no window is vast that has fewer */
@@ -52,7 +51,6 @@ struct supply {
     struct vr_plan *plan;
     uint64_t need_bytes;  /* the highest so far, with the block */
     uint64_t aim_bytes;   /* to be held without moving anything */
-    uint64_t far_bytes;   /* to be held without touching the reserve */
     uint64_t limit_bytes; /* to be held at all */
     uint64_t window_bytes;
     uint64_t queue;       /* whose unfinished memory may be taken; 0: none's */
@@ -102,7 +100,6 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
                             .gathers = want->flags & VR_WANT_GATHER};
     uint64_t slack = slack_bytes(space, need);
     supply.aim_bytes = slack < UINT64_MAX - need ? need + slack : UINT64_MAX;
-    supply.far_bytes = vr_larger(need + need / 100 * FAR_PERCENT, supply.aim_bytes);
     supply.limit_bytes = space->config.limit_bytes ? space->config.limit_bytes : UINT64_MAX;
     supply.queue = space->config.alias ? want->queue : 0;
     supply.weighs = supply.gathers && !(want->flags & VR_WANT_NO_GROWTH);
@@ -297,8 +294,8 @@ static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns
 }
 
 /* Takes what is to come from elsewhere when `bytes` are needed: from the purse what would pass the
-   aim, from the reserve what would pass it by far, or by much at once, at any price what would pass
-   the limit. Growing costs memory for ever, moving costs time once. */
+   aim, from the reserve what would pass it by much at once, at any price what would pass the limit.
+   Growing costs memory for ever, moving costs time once. */
 static vram_status gather(struct supply *supply, uint64_t bytes) {
     if (supply->gathers) {
         uint32_t items = supply->plan->item_count;
@@ -310,16 +307,15 @@ static vram_status gather(struct supply *supply, uint64_t bytes) {
         supply->purse_ns -= move_price(supply->space) * (supply->plan->item_count - items);
     }
     bool ahead = supply->weighs && !supply->space->owed_bytes; /* see extension.c (4) */
-    uint64_t aim = ahead ? UINT64_MAX : supply->aim_bytes, far = ahead ? aim : supply->far_bytes;
+    uint64_t aim = ahead ? UINT64_MAX : supply->aim_bytes;
     uint64_t past_aim = room_below(bytes, room_below(aim, held(supply)));
-    uint64_t past_far = room_below(bytes, room_below(far, held(supply)));
-    past_far = past_aim > supply->need_bytes / GIANT_PART ? past_aim : past_far;
+    uint64_t giant = past_aim > supply->need_bytes / GIANT_PART ? past_aim : 0;
     uint64_t past_limit = room_below(bytes, room_below(supply->limit_bytes, held(supply)));
     uint64_t left = vr_larger(past_aim, past_limit), all = left;
     vram_status status = take(supply, &left, &supply->purse_ns);
     uint64_t got = all - left;
-    if (status == VRAM_OK && past_far > got) {
-        left = all = past_far - got;
+    if (status == VRAM_OK && giant > got) {
+        left = all = giant - got;
         status = take(supply, &left, &supply->reserve_ns);
         got += all - left;
     }
