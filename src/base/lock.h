@@ -29,7 +29,7 @@ enum vr_rank {
     VR_RANK_DEVICE = 20,  /* a device's children, memory records, ranges */
     VR_RANK_SHORT = 21,   /* who waits for other threads to free memory */
     VR_RANK_THREAD = 22,  /* the list of threads with caches */
-    VR_RANK_POOL = 24,    /* a pool: its space, depot and table */
+    VR_RANK_POOL = 24,    /* a pool: its space, central cache and table */
     VR_RANK_BUFFER = 25,  /* one buffer: where it lies and who uses it */
     VR_RANK_LEDGER = 26,  /* a device's limits, tags and quotas */
     VR_RANK_TRACK = 28,   /* room for records of live blocks; who listens to pools */

@@ -161,7 +161,7 @@ def check(root, exempt=frozenset(), long=()):
 
 
 CLEAN = {
-    "README.md": "# Title\n\nMemory is freed in stream order. The file is `src/core/cache/lane.h`.\n\n"
+    "README.md": "# Title\n\nMemory is freed in stream order. The file is `src/core/cache/queue_state.h`.\n\n"
                  "```c\nlane = for_want_of; /* for want of */\n```\n\n| " + "a " * 80 + "|\n",
     "docs/design/05.md": "Stale mappings (`ghost`) are unmapped later; none of them which are none of ours.\n",
     "docs/api.md": "Freed in the time of a queue.\n",

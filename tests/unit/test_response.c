@@ -148,7 +148,7 @@ static void idle_caches_decay(void **state) {
     pressure_of(pool);
     assert_int_equal(stats_of(pool).cached_bytes, before);
     assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
-    pressure_of(pool); /* both were used since the start; what lies in the depot was not */
+    pressure_of(pool); /* both were used since the start; what lies in the central cache was not */
     uint64_t last = stats_of(pool).cached_bytes;
     assert_true(last >= before / 2 && last < before);
     for (int round = 0; round < 8; round++) {

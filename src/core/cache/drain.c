@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drain.c: the way back. Blocks leave caches and the depot for the space, where they merge with
- * their neighbours and can be given to anybody.
+ * drain.c: the way back. Blocks leave caches and the central cache for the space, where they merge
+ * with their neighbours and can be given to anybody.
  *
- *  (1) Blocks in a cache or in the depot were freed on that cache's queue. The stamp they get here names
- *      the queue's next point, which lies behind all of their frees.
- *  (2) Other threads' caches are emptied with the threads kept out (thread.h), the pool's lock inside:
- *      ranks THREAD < POOL.
+ *  (1) Blocks in a cache or in the central cache were freed on that cache's queue. The stamp they
+ *      get here names the queue's next point, which lies behind all of their frees.
+ *  (2) Other threads' caches are emptied with the threads kept out (thread.h), the pool's lock
+ *      inside: ranks THREAD < POOL.
  */
 #include "core/cache/drain.h"
 #include "core/cache/other_memory.h"
@@ -61,7 +61,7 @@ void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_qu
 }
 
 void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, struct vr_queue_id queue) {
-    struct vr_queue_stamp stamp = vr_lane_stamp(&pool->lanes, queue); /* keeps (1) */
+    struct vr_queue_stamp stamp = vr_queue_state_stamp(&pool->queue_states, queue); /* keeps (1) */
     while (list) {
         struct vr_block *next = list->next;
         vr_pool_to_space(pool, list, stamp);
@@ -75,10 +75,10 @@ static bool is_used(struct vr_pool *pool, struct vr_block *block) {
     if (block->owed || block->asleep || block->growing) {
         return true;
     }
-    while (block->uses && vr_lane_passed(&pool->lanes, block->uses->stamp)) {
+    while (block->uses && vr_queue_state_passed(&pool->queue_states, block->uses->stamp)) {
         drop_use(block);
     }
-    return block->uses || block->pins || !vr_lane_passed(&pool->lanes, block->before);
+    return block->uses || block->pins || !vr_queue_state_passed(&pool->queue_states, block->before);
 }
 
 void vr_pool_settle(struct vr_pool *pool) {
@@ -112,8 +112,8 @@ bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {
 static void note_before(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
     assert(!(block->home.handle & VR_HOME_TAGGED)); /* who frees has taken it away: block.h (6) */
     bool foreign = block->home.handle && !vr_queue_id_same(block->home, queue);
-    block->before =
-        foreign ? vr_lane_stamp(&pool->lanes, block->home) : (struct vr_queue_stamp){{0}, 0};
+    block->before = foreign ? vr_queue_state_stamp(&pool->queue_states, block->home)
+                            : (struct vr_queue_stamp){{0}, 0};
     block->home = queue;
 }
 
@@ -124,14 +124,14 @@ static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr
     note_before(pool, queue, block);
     if (block->uses || block->pins || block->asleep || block->growing ||
         block->before.queue.handle) {
-        block->freed = vr_lane_stamp(&pool->lanes, queue);
+        block->freed = vr_queue_state_stamp(&pool->queue_states, queue);
         block->next = pool->deferred;
         pool->deferred = block;
     } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES || vr_block_is_fallen(block) ||
                vr_load(&pool->uncached, VR_RELAXED)) {
-        vr_pool_to_space(pool, block, vr_lane_stamp(&pool->lanes, queue));
+        vr_pool_to_space(pool, block, vr_queue_state_stamp(&pool->queue_states, queue));
     } else {
-        struct vr_block *out = vr_depot_put(&pool->depot, queue, block, &from);
+        struct vr_block *out = vr_central_put(&pool->central, queue, block, &from);
         vr_pool_list_to_space(pool, out, from);
     }
 }
@@ -140,16 +140,17 @@ static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr
    mark. */
 bool vr_pool_batch_is_full(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes) {
     assert(vr_pool_is_locked(pool));
-    struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
-    if (!lane) {
+    struct vr_queue_state *queue_state =
+        queue.handle ? vr_queue_state_find(&pool->queue_states, queue) : NULL;
+    if (!queue_state) {
         return false;
     }
-    lane->unmarked_bytes += bytes;
-    if (lane->unmarked_bytes < BATCH_BYTES || lane->plans_marked == pool->plans) {
+    queue_state->unmarked_bytes += bytes;
+    if (queue_state->unmarked_bytes < BATCH_BYTES || queue_state->plans_marked == pool->plans) {
         return false;
     }
-    lane->unmarked_bytes = 0;
-    lane->plans_marked = pool->plans;
+    queue_state->unmarked_bytes = 0;
+    queue_state->plans_marked = pool->plans;
     return true;
 }
 
@@ -176,13 +177,14 @@ void vr_pool_return(struct vr_pool *pool, struct vr_queue_id queue, struct vr_bl
     }
 }
 
-/* -------------------------------------------------------------- lanes owed */
+/* -------------------------------------------------------------- queue states owed */
 
-/* The block waits although its queue has no lane: it remembers the queue's next point itself. */
+/* The block waits although its queue has no queue state: it remembers the queue's next point
+   itself. */
 static void owe(struct vr_pool *pool, const struct vr_queue_object *queue, struct vr_block *block) {
     struct vr_queue_id id = {queue->object.handle};
     note_before(pool, id, block);
-    assert(vr_pool_is_locked(pool) && !vr_lane_find(&pool->lanes, id));
+    assert(vr_pool_is_locked(pool) && !vr_queue_state_find(&pool->queue_states, id));
     block->freed = (struct vr_queue_stamp){id, vr_load(&queue->issued, VR_ACQUIRE) + 1};
     block->owed = true;
     block->next = pool->deferred;
@@ -225,19 +227,19 @@ struct vr_queue_id vr_pool_owed_behind(struct vr_pool *pool, struct vr_queue_id 
     return queue;
 }
 
-/* Settles what is owed to a queue that has a lane now, has come that far, or has ended (NULL).
-   Under the lock. */
+/* Settles what is owed to a queue that has a queue state now, has come that far, or has ended
+   (NULL). Under the lock. */
 static void settle_owed(struct vr_pool *pool, struct vr_queue_id id,
                         struct vr_queue_object *queue) {
-    struct vr_lane *lane = vr_lane_find(&pool->lanes, id);
+    struct vr_queue_state *queue_state = vr_queue_state_find(&pool->queue_states, id);
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         bool passed = !queue || vr_queue_passed(queue, block->freed.value);
-        if (block->owed && vr_queue_id_same(block->freed.queue, id) && (lane || passed)) {
+        if (block->owed && vr_queue_id_same(block->freed.queue, id) && (queue_state || passed)) {
             assert(pool->owed > 0);
             block->owed = false;
             pool->owed--;
-            if (!passed && block->freed.value > lane->stamped) {
-                lane->stamped = block->freed.value; /* so that it is marked */
+            if (!passed && block->freed.value > queue_state->stamped) {
+                queue_state->stamped = block->freed.value; /* so that it is marked */
             }
         }
     }
@@ -266,13 +268,13 @@ void vr_pool_repay(struct vr_pool *pool) {
 
 void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
     vr_mutex_lock(&pool->lock);
-    struct vr_lane *lane = vr_lane_take(&pool->lanes, queue);
+    struct vr_queue_state *queue_state = vr_queue_state_take(&pool->queue_states, queue);
     settle_owed(pool, queue, NULL);
-    if (lane) {
-        vr_pool_forget_lane(pool, lane);
+    if (queue_state) {
+        vr_pool_forget_queue_state(pool, queue_state);
     }
     vr_mutex_unlock(&pool->lock);
-    vr_lane_free(lane);
+    vr_queue_state_free(queue_state);
 }
 
 /* ----------------------------------------------------------------- draining */
@@ -285,7 +287,7 @@ static uint64_t drain_cache(struct vr_cache *cache) {
     uint32_t count;
     vr_mutex_lock(&pool->lock);
     uint64_t before = pool->out_bytes;
-    struct vr_queue_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue);
+    struct vr_queue_stamp stamp = vr_queue_state_stamp(&pool->queue_states, cache->queue);
     while ((count = vr_cache_empty(cache, blocks, BATCH))) {
         for (uint32_t i = 0; i < count; i++) {
             vr_pool_to_space(pool, blocks[i], stamp);
@@ -321,20 +323,20 @@ static void drain_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-void vr_pool_empty_depot(struct vr_pool *pool, struct vr_queue_id only) {
+void vr_pool_empty_central(struct vr_pool *pool, struct vr_queue_id only) {
     struct vr_queue_id queue;
     struct vr_block *list;
-    while ((list = vr_depot_empty(&pool->depot, only, &queue))) {
+    while ((list = vr_central_empty(&pool->central, only, &queue))) {
         vr_pool_list_to_space(pool, list, queue);
     }
-    assert(only.handle || pool->depot.held_bytes == 0);
+    assert(only.handle || pool->central.held_bytes == 0);
     vr_pool_settle(pool);
 }
 
-static uint64_t drain_depot(struct vr_pool *pool, struct vr_queue_id only) {
+static uint64_t drain_central(struct vr_pool *pool, struct vr_queue_id only) {
     vr_mutex_lock(&pool->lock);
     uint64_t before = pool->out_bytes;
-    vr_pool_empty_depot(pool, only);
+    vr_pool_empty_central(pool, only);
     uint64_t drained = before - pool->out_bytes;
     vr_mutex_unlock(&pool->lock);
     return drained;
@@ -345,7 +347,7 @@ uint64_t vr_pool_drain(struct vr_pool *pool) {
     assert(vr_locks_held() == 0); /* threads come before pools: (2) */
     vr_pool_repay(pool);
     vr_thread_visit_all(drain_thread, &draining);
-    draining.bytes += drain_depot(pool, VR_NO_QUEUE);
+    draining.bytes += drain_central(pool, VR_NO_QUEUE);
     vr_fallback_reap(pool);
     return draining.bytes;
 }
@@ -395,7 +397,7 @@ static void drop_of_thread(struct vr_thread_state *thread, void *user) {
 void vr_pool_drop_caches(struct vr_pool *pool, struct vr_queue_id queue) {
     struct dropping dropping = {pool, queue};
     vr_thread_visit_all(drop_of_thread, &dropping);
-    (void)drain_depot(pool, queue);
+    (void)drain_central(pool, queue);
 }
 
 /* The thread is at its end and touches its caches no more; pools and queues may end meanwhile, so

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drain.h: how blocks leave a space and find the way back through caches and depot.
+ * drain.h: how blocks leave a space and find the way back through caches and central cache.
  */
 #ifndef VR_DRAIN_H
 #define VR_DRAIN_H
@@ -39,8 +39,8 @@ void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, struct v
 bool vr_pool_batch_is_full(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes);
 void vr_pool_mark_batch(struct vr_pool *pool, struct vr_queue_id queue);
 
-/* Gives owned blocks (state CACHED) that were freed on `queue` back, to the depot or the space;
-   drain.c. Never fails. */
+/* Gives owned blocks (state CACHED) that were freed on `queue` back, to the central cache or the
+   space; drain.c. Never fails. */
 void vr_pool_return(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block **blocks,
                     uint32_t count);
 
@@ -57,21 +57,22 @@ void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
    held; order.c. */
 vram_status vr_pool_finish(struct vr_pool *pool);
 
-/* Makes up for lanes that could not be made. No lock held. */
+/* Makes up for queue states that could not be made. No lock held. */
 void vr_pool_repay(struct vr_pool *pool);
 
-/* The next queue by handle that blocks wait for without a lane; 0 behind the last. No lock held. */
+/* The next queue by handle that blocks wait for without a queue state; 0 behind the last. No lock
+   held. */
 struct vr_queue_id vr_pool_owed_behind(struct vr_pool *pool, struct vr_queue_id last);
 
-/* A queue has ended: forgets its lane and what is owed to it. No lock held. */
+/* A queue has ended: forgets its queue state and what is owed to it. No lock held. */
 void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue);
 
-/* Takes all blocks out of all caches and the depot into the space; bytes that came back. */
+/* Takes all blocks out of all caches and the central cache into the space; bytes that came back. */
 uint64_t vr_pool_drain(struct vr_pool *pool);
 
-/* Takes all blocks out of the depot, or those of one queue (0: all), into the space, and settles.
-   Under the lock. */
-void vr_pool_empty_depot(struct vr_pool *pool, struct vr_queue_id only);
+/* Takes all blocks out of the central cache, or those of one queue (0: all), into the space, and
+   settles. Under the lock. */
+void vr_pool_empty_central(struct vr_pool *pool, struct vr_queue_id only);
 
 /* Drops all caches of the pool, or those of one queue (0: all). */
 void vr_pool_drop_caches(struct vr_pool *pool, struct vr_queue_id queue);

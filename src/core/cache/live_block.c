@@ -9,9 +9,11 @@
 /* The queue, if memory that it gets may be under work of its own; keeps block.h (5). A
    deterministic pool does not look at time. Under the lock. */
 static struct vr_queue_id home_of(struct vr_pool *pool, struct vr_queue_id queue) {
-    struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
+    struct vr_queue_state *queue_state =
+        queue.handle ? vr_queue_state_find(&pool->queue_states, queue) : NULL;
     bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
-    bool works = lane && (timeless || !vr_queue_passed(lane->queue, lane->stamped));
+    bool works =
+        queue_state && (timeless || !vr_queue_passed(queue_state->queue, queue_state->stamped));
     return works ? queue : VR_NO_QUEUE;
 }
 

@@ -2,13 +2,14 @@
 /*
  * order.c: deterministic pools, whose addresses follow from the order of the program's calls alone.
  *
- *  (1) Nothing that happens on a device shows. The spaces do not ask how far a queue has come: a queue
- *      finds what was freed on it, and what was freed on queues that have ended since.
- *  (2) Neither do numbers that come from outside: a queue's name is its place in the order in which the
- *      pool has seen them.
- *  (3) A block that several queues have used is free in the time of the queue it was freed on, which
- *      waits for the others on the device.
- *  (4) Trimming waits for all work, so that what it gives back does not depend on how much was done.
+ *  (1) Nothing that happens on a device shows. The spaces do not ask how far a queue has come: a
+ *      queue finds what was freed on it, and what was freed on queues that have ended since.
+ *  (2) Neither do numbers that come from outside: a queue's name is its place in the order in which
+ *      the pool has seen them.
+ *  (3) A block that several queues have used is free in the time of the queue it was freed on,
+ *      which waits for the others on the device.
+ *  (4) Trimming waits for all work, so that what it gives back does not depend on how much was
+ *      done.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -20,22 +21,22 @@
 
 #include <assert.h>
 
-/* Waits for what was freed on the lane behind `last` so far, and for what is freed meanwhile. *last
-   becomes its handle, or 0 behind the last one. */
+/* Waits for what was freed on the queue state behind `last` so far, and for what is freed
+   meanwhile. *last becomes its handle, or 0 behind the last one. */
 static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, uint64_t deadline) {
     VR_OPERATION("vram_pool_trim");
     struct vr_queue_stamp waited = {{0}, 0};
     for (;;) {
         vr_mutex_lock(&pool->lock);
-        struct vr_lane *lane = vr_lane_next(&pool->lanes, *last);
+        struct vr_queue_state *queue_state = vr_queue_state_next(&pool->queue_states, *last);
         struct vr_queue_stamp stamp = {{0}, 0};
-        if (lane) {
-            stamp = (struct vr_queue_stamp){lane->id, lane->stamped};
+        if (queue_state) {
+            stamp = (struct vr_queue_stamp){queue_state->id, queue_state->stamped};
         }
-        bool done =
-            !lane || (vr_queue_id_same(stamp.queue, waited.queue) && stamp.value == waited.value);
-        if (done && lane) {
-            vr_pool_forget_lane(pool, lane);
+        bool done = !queue_state ||
+                    (vr_queue_id_same(stamp.queue, waited.queue) && stamp.value == waited.value);
+        if (done && queue_state) {
+            vr_pool_forget_queue_state(pool, queue_state);
         }
         vr_mutex_unlock(&pool->lock);
         if (done) {

@@ -2,14 +2,15 @@
 /*
  * other_memory.c: blocks of other memory than the pool's own: managed, page-locked or the host's.
  *
- *  (1) A block of such memory is an allocation of its own, with a record of its own in the address map.
- *      It is in no space; its record is in the pool's list `fallen`, through span.after, from the
- *      moment it is handed out until the memory is given back.
- *  (2) It counts as held (block.h), so that a free passes every cache by and no other request gets it.
- *  (3) A free calls no driver: the block waits in the list, FREE, until its stamp has passed, and goes when
- *      the pool is drained the next time, or ends.
- *  (4) It is charged to no limit: the program has allowed what goes beyond. Managed memory that was asked for
- *      (WISHED) is charged to the device's, as it may come to lie there.
+ *  (1) A block of such memory is an allocation of its own, with a record of its own in the address
+ *      map. It is in no space; its record is in the pool's list `fallen`, through span.after, from
+ *      the moment it is handed out until the memory is given back.
+ *  (2) It counts as held (block.h), so that a free passes every cache by and no other request gets
+ *      it.
+ *  (3) A free calls no driver: the block waits in the list, FREE, until its stamp has passed, and
+ *      goes when the pool is drained the next time, or ends.
+ *  (4) It is charged to no limit: the program has allowed what goes beyond. Managed memory that was
+ *      asked for (WISHED) is charged to the device's, as it may come to lie there.
  */
 #include "core/cache/other_memory.h"
 #include "core/cache/drain.h"
@@ -263,7 +264,7 @@ static struct vr_block *take_done(struct vr_pool *pool, bool all, struct vr_queu
         struct vr_block *block = *at;
         assert(vr_block_is_fallen(block)); /* (1) */
         bool freed = vr_load(&block->state, VR_RELAXED) == VR_BLOCK_FREE;
-        if (all || (freed && vr_lane_passed(&pool->lanes, block->freed))) {
+        if (all || (freed && vr_queue_state_passed(&pool->queue_states, block->freed))) {
             *at = block->span.after;
             found = block;
         } else {

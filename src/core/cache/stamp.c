@@ -11,7 +11,7 @@
 
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
     assert(vr_pool_is_locked(pool));
-    return queue ? vr_lane_know(&pool->lanes, queue) : VRAM_OK;
+    return queue ? vr_queue_state_ensure(&pool->queue_states, queue) : VRAM_OK;
 }
 
 /* Keeps (2). */
@@ -20,8 +20,8 @@ uint64_t vr_pool_queue_in_space(struct vr_pool *pool, struct vr_queue_id queue) 
     if (!queue.handle || !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
         return queue.handle;
     }
-    struct vr_lane *lane = vr_lane_find(&pool->lanes, queue);
-    return lane ? lane->number.number : 0;
+    struct vr_queue_state *queue_state = vr_queue_state_find(&pool->queue_states, queue);
+    return queue_state ? queue_state->number.number : 0;
 }
 
 struct vr_stamp vr_pool_stamp_to_space(struct vr_pool *pool, struct vr_queue_stamp stamp) {
@@ -31,18 +31,19 @@ struct vr_stamp vr_pool_stamp_to_space(struct vr_pool *pool, struct vr_queue_sta
 struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_stamp stamp) {
     struct vr_queue_id queue = {stamp.queue};
     if (stamp.queue && pool->flags & VRAM_POOL_DETERMINISTIC) {
-        struct vr_lane *lane = vr_lane_numbered(&pool->lanes, (struct vr_lane_id){stamp.queue});
-        queue = lane ? lane->id : VR_NO_QUEUE;
+        struct vr_queue_state *queue_state =
+            vr_queue_state_numbered(&pool->queue_states, (struct vr_queue_state_id){stamp.queue});
+        queue = queue_state ? queue_state->id : VR_NO_QUEUE;
     }
     return (struct vr_queue_stamp){queue, stamp.value};
 }
 
 /* Its work is done, which such a pool finds out in no other way. */
-void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane) {
-    assert(vr_pool_is_locked(pool) && lane->number.number >= 2);
+void vr_pool_forget_queue_state(struct vr_pool *pool, const struct vr_queue_state *queue_state) {
+    assert(vr_pool_is_locked(pool) && queue_state->number.number >= 2);
     for (int part = 0; part < VR_PART_COUNT && (pool->flags & VRAM_POOL_DETERMINISTIC); part++) {
         if (pool->spaces[part]) {
-            vr_space_forget(pool->spaces[part], lane->number.number);
+            vr_space_forget(pool->spaces[part], queue_state->number.number);
         }
     }
 }
@@ -98,7 +99,7 @@ static void mark_all(struct vr_pool *pool, bool ask) {
     struct vr_queue_stamp stamp = {{0}, 0};
     for (;;) {
         vr_mutex_lock(&pool->lock);
-        stamp = vr_lane_unmarked(&pool->lanes, stamp.queue);
+        stamp = vr_queue_state_unmarked(&pool->queue_states, stamp.queue);
         vr_mutex_unlock(&pool->lock);
         if (!stamp.queue.handle) {
             return;
@@ -129,7 +130,7 @@ static bool ask_all(struct vr_pool *pool) {
     bool told = false;
     while (is_pending(pool)) {
         vr_mutex_lock(&pool->lock);
-        stamp = vr_lane_unpassed(&pool->lanes, stamp.queue);
+        stamp = vr_queue_state_unpassed(&pool->queue_states, stamp.queue);
         vr_mutex_unlock(&pool->lock);
         if (!stamp.queue.handle) {
             break;

@@ -18,8 +18,8 @@ uint64_t vr_pool_queue_in_space(struct vr_pool *pool, struct vr_queue_id queue);
 struct vr_stamp vr_pool_stamp_to_space(struct vr_pool *pool, struct vr_queue_stamp stamp);
 struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_stamp stamp);
 
-/* All work of the lane's queue is done; for deterministic pools. Under the lock; stamp.c. */
-void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane);
+/* All work of the queue state's queue is done; for deterministic pools. Under the lock; stamp.c. */
+void vr_pool_forget_queue_state(struct vr_pool *pool, const struct vr_queue_state *queue_state);
 
 /* Marks the stamp's queue so that its stamps can pass: the library's own, or any with `ours`. Other
    queues are not marked but asked whether they are idle. No lock held. */

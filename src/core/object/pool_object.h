@@ -12,28 +12,29 @@
  *   backing/   the driver's memory: ranges of addresses, and carrying plans out
  *   guard/     safety modes, and finding blocks by address
  *   stats/     counters and peaks
- *   cache/     caches of threads, the depot, queues, and the way back to the space
+ *   cache/     caches of threads, the central cache, queues, and the way back to the space
  *   limit/     limits, budgets, tags, memory of others
  *   object/    this struct, requests, entering and walking pools
  *   space/     the block engine, which knows nothing of pools
  *
- *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
- *      a driver call: what the space wants done comes as a plan (space.h).
+ *  (1) `lock` guards the space, the central cache, the queue states and changes of the table. It is
+ *      never held across a driver call: what the space wants done comes as a plan (space.h).
  *  (2) A block is in the table from the moment it leaves the space until it returns.
  *  (3) The pool outlives its caches: a cache is dropped by its thread's end, its queue's end or the
  *      pool's, each with the thread kept out.
- *  (4) A freed block that other queues still use, or that is pinned, waits in `deferred`. So does one
- *      whose queue is new to the pool when host memory is out: a free never fails for want of memory.
- *  (5) Small blocks have a space of their own. Threads keep them at hand, scattered as they were freed;
- *      among large blocks each would hold a whole handle and cut a hole in two.
+ *  (4) A freed block that other queues still use, or that is pinned, waits in `deferred`. So does
+ *      one whose queue is new to the pool when host memory is out: a free never fails for want of
+ *      memory.
+ *  (5) Small blocks have a space of their own. Threads keep them at hand, scattered as they were
+ *      freed; among large blocks each would hold a whole handle and cut a hole in two.
  */
 #ifndef VR_POOL_OBJECT_H
 #define VR_POOL_OBJECT_H
 
 #include "core/cache/block_table.h"
 #include "core/cache/cache.h"
-#include "core/cache/depot.h"
-#include "core/cache/lane.h"
+#include "core/cache/central_cache.h"
+#include "core/cache/queue_state.h"
 #include "core/guard/guard.h"
 #include "core/pressure/pressure_state.h"
 #include "core/sleep/sleep.h"
@@ -176,10 +177,11 @@ struct vr_pool {
     struct vr_mutex lock; /* guards the rest */
     struct vr_space *spaces[VR_PART_COUNT];
     uint64_t peak_reserved_bytes; /* of both together */
-    uint64_t out_bytes;      /* of blocks that are in neither: live, or in a cache or the depot */
+    uint64_t
+        out_bytes; /* of blocks that are in neither: live, or in a cache or the central cache */
     uint64_t peak_out_bytes; /* most that this was */
-    struct vr_lanes lanes;
-    struct vr_depot depot;
+    struct vr_queue_states queue_states;
+    struct vr_central_cache central;
     struct vr_ladder ladder;
     const struct vr_miss_ops *miss; /* what the ladder's steps try; fixed at creation */
     uint64_t plans;                 /* times that held memory did not suffice */
@@ -188,7 +190,7 @@ struct vr_pool {
     bool kept;                 /* destroyed, and only queues it has seen keep it; pool_end.c (2) */
     struct vr_block *fallen;   /* blocks of other memory, live or freed; other_memory.c */
     vr_atomic_bool has_fallen; /* there ever were such */
-    uint64_t owed;             /* of `deferred`, those without a lane */
+    uint64_t owed;             /* of `deferred`, those without a queue state */
     struct vr_sleep sleep;
     struct vr_guard guard;
     struct vr_list children;    /* vr_pool_child.link */
@@ -215,7 +217,8 @@ static inline enum vr_pool_part vr_part_of(uint64_t bytes) {
     return bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE;
 }
 
-/* Whether its handle is live: it was not destroyed meanwhile, by a callback or by another thread. */
+/* Whether its handle is live: it was not destroyed meanwhile, by a callback or by another thread.
+   */
 static inline bool vr_pool_is_open(const struct vr_pool *pool) {
     return !vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle);
 }

@@ -23,7 +23,7 @@
 
 static bool stamp_passed(void *user, struct vr_stamp stamp) {
     struct vr_pool *pool = user;
-    return vr_lane_passed(&pool->lanes, vr_pool_stamp_from_space(pool, stamp));
+    return vr_queue_state_passed(&pool->queue_states, vr_pool_stamp_from_space(pool, stamp));
 }
 
 /* The space for small blocks gets the first small_bytes of the range, the other space the rest. */

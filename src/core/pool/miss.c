@@ -4,11 +4,11 @@
  *
  * The sources, each asked only if those before it found nothing:
  *
- *   1. what the pool holds free: the depot has what other threads freed on this queue, exactly this size; else
- *      a hole of the space that is mapped already;
+ *   1. what the pool holds free: the central cache has what other threads freed on this queue,
+ *      exactly this size; else a hole of the space that is mapped already;
  *   2. what threads keep to themselves, drained into the space; if that was anything, 1 again;
- *   3. a plan: the space moves free memory to where it is needed or takes more from the driver, as its
- *      policy says;
+ *   3. a plan: the space moves free memory to where it is needed or takes more from the driver, as
+ *      its policy says;
  *   4. the same after blocks were let out of quarantine (guard.h), if there were any;
  *   5. memory is short: the ladder (ladder.h).
  *
@@ -30,7 +30,7 @@
 
 #include <assert.h>
 
-enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle and no lane has this number */
+enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle and no queue state has this number */
 
 /* A block of the space leaves it for the request. */
 static void leave(struct vr_pool *pool, const struct vr_request *request, struct vr_block *block) {
@@ -42,7 +42,8 @@ static void leave(struct vr_pool *pool, const struct vr_request *request, struct
    plan. Under the lock. */
 static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                        uint64_t grow_bytes, struct vr_answer *answer) {
-    bool small = vr_request_part(request) == VR_PART_SMALL; /* as all that is in the depot */
+    bool small =
+        vr_request_part(request) == VR_PART_SMALL; /* as all that is in the central cache */
     assert(vr_pool_is_locked(pool));
     uint64_t queue = vr_pool_queue_in_space(pool, request->queue);
     struct vr_want want = {.bytes = request->bytes,
@@ -51,7 +52,7 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
                            .room = request->room,
                            .behind = request->behind,
                            .now_ns = flags & VR_WANT_HELD ? 0 : vr_pool_now(pool),
-                           .idle_bytes = small ? pool->depot.held_bytes : 0,
+                           .idle_bytes = small ? pool->central.held_bytes : 0,
                            .grow_bytes = grow_bytes,
                            .flags = flags};
     if (request->flags & VRAM_ALLOC_CACHED_ONLY) {
@@ -97,9 +98,9 @@ static vram_status from_held(struct miss *miss) {
     vr_pool_settle(pool);
     vram_status status = vr_pool_know(pool, request->queue_object);
     if (status == VRAM_OK && !request->align && !request->behind) {
-        *block = vr_depot_take(&pool->depot, request->queue, request->bytes);
+        *block = vr_central_take(&pool->central, request->queue, request->bytes);
         while (*block && got < miss->room &&
-               (more[got] = vr_depot_take(&pool->depot, request->queue, request->bytes))) {
+               (more[got] = vr_central_take(&pool->central, request->queue, request->bytes))) {
             got++;
         }
     }
@@ -116,7 +117,7 @@ static vram_status from_held(struct miss *miss) {
     return status != VRAM_ERR_STALE ? status : vr_fail(status, "the queue was destroyed");
 }
 
-/* Source 1 alone; the depot has no large blocks. */
+/* Source 1 alone; the central cache has no large blocks. */
 struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_request *request,
                                      bool *marks) {
     struct vr_answer answer = {.block = NULL};
@@ -124,8 +125,9 @@ struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_reque
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
     struct vr_queue_id queue = request->queue;
-    const struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
-    bool open = !queue.handle || (lane && vr_queue_is_open(lane->queue));
+    const struct vr_queue_state *queue_state =
+        queue.handle ? vr_queue_state_find(&pool->queue_states, queue) : NULL;
+    bool open = !queue.handle || (queue_state && vr_queue_is_open(queue_state->queue));
     if (open && !pool->owed) {
         vr_pool_settle(pool);
         (void)ask(pool, request, VR_WANT_HELD, 0, &answer);
@@ -391,7 +393,8 @@ static vram_status attempt(struct miss *miss, uint32_t first) {
     return status;
 }
 
-/* The attempt failed: what the context's error handler says is done, as far as it may say anything. */
+/* The attempt failed: what the context's error handler says is done, as far as it may say anything.
+   */
 static vram_status handle(struct miss *miss, vram_status status) {
     VR_OPERATION("vram_alloc");
     struct vr_pool *pool = miss->pool;

@@ -38,8 +38,8 @@ void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue);
 /* Waits until all work of a queue that the caller has pinned is done. No lock held; pool_end.c. */
 vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline);
 
-/* A block for the request, out of the space or the depot, ready to be handed out (state CACHED),
-   and up to *extra further ones of the same size in `more`; miss.c. */
+/* A block for the request, out of the space or the central cache, ready to be handed out (state
+   CACHED), and up to *extra further ones of the same size in `more`; miss.c. */
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra);
 
@@ -96,7 +96,8 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
 vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options *options,
                             struct vr_request *request);
 
-/* Serves a request of who has entered pool and queue: the tag's quotas, memory, hand-out; pool.c. */
+/* Serves a request of who has entered pool and queue: the tag's quotas, memory, hand-out; pool.c.
+   */
 vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
                                   vram_addr *addr);
 

@@ -4,10 +4,11 @@
  *
  *  (1) Memory under unfinished work is never given back. A pool that is destroyed waits for calls
  *      that may have found its memory live and are submitting work, for the queues it has seen, its
- *      lanes, and for peers that read its device, all until one deadline.
- *  (2) What does not finish keeps the whole pool, although its handle is dead: its memory stays taken
- *      from the driver, counted by the device and against its limit. The pool goes on watching the
- *      device and goes when the last of these queues has ended, or when the device closes.
+ *      queue states, and for peers that read its device, all until one deadline.
+ *  (2) What does not finish keeps the whole pool, although its handle is dead: its memory stays
+ *      taken from the driver, counted by the device and against its limit. The pool goes on
+ *      watching the device and goes when the last of these queues has ended, or when the device
+ *      closes.
  *  (3) A device that closes with unfinished work keeps its pools for good, like all it has:
  *      device/closing.c (4).
  *  (4) The owner's reference is dropped once, by whoever takes `owned` down.
@@ -35,11 +36,11 @@
 
 /* ------------------------------------------------------------------- waiting */
 
-/* The queue of the next lane by handle, with a reference; NULL behind the last. */
+/* The queue of the next queue state by handle, with a reference; NULL behind the last. */
 static struct vr_queue_object *queue_behind(struct vr_pool *pool, struct vr_queue_id last) {
     vr_mutex_lock(&pool->lock);
-    struct vr_lane *lane = vr_lane_behind(&pool->lanes, last);
-    struct vr_queue_object *queue = lane ? lane->queue : NULL;
+    struct vr_queue_state *queue_state = vr_queue_state_behind(&pool->queue_states, last);
+    struct vr_queue_object *queue = queue_state ? queue_state->queue : NULL;
     if (queue) {
         vr_handle_ref(queue->object.handle);
     }
@@ -59,8 +60,9 @@ vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadlin
     return status == VRAM_ERR_DEVICE_LOST ? VRAM_OK : status;
 }
 
-/* Waits for the lanes' queues, and forgets those that are done. The first answer that is not OK. */
-static vram_status settle_lanes(struct vr_pool *pool, uint64_t deadline) {
+/* Waits for the queue states' queues, and forgets those that are done. The first answer that is not
+   OK. */
+static vram_status settle_queue_states(struct vr_pool *pool, uint64_t deadline) {
     struct vr_queue_object *queue;
     vram_status first = VRAM_OK;
     for (struct vr_queue_id last = {0}; (queue = queue_behind(pool, last));) {
@@ -75,7 +77,7 @@ static vram_status settle_lanes(struct vr_pool *pool, uint64_t deadline) {
     return first;
 }
 
-/* The same for queues without a lane, for want of memory. */
+/* The same for queues without a queue state, for want of memory. */
 static vram_status settle_owed(struct vr_pool *pool, uint64_t deadline) {
     vram_status first = VRAM_OK;
     for (struct vr_queue_id last = {0}; (last = vr_pool_owed_behind(pool, last)).handle;) {
@@ -93,8 +95,9 @@ static vram_status settle_owed(struct vr_pool *pool, uint64_t deadline) {
 }
 
 static vram_status settle_all(struct vr_pool *pool, uint64_t deadline) {
-    vram_status owed = settle_owed(pool, deadline), lanes = settle_lanes(pool, deadline);
-    return lanes != VRAM_OK ? lanes : owed;
+    vram_status owed = settle_owed(pool, deadline),
+                queue_states = settle_queue_states(pool, deadline);
+    return queue_states != VRAM_OK ? queue_states : owed;
 }
 
 /* If host memory for the entry runs out, the pool's memory is never freed. */
@@ -116,7 +119,7 @@ void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue) {
 /* Whether a queue may still use the pool's memory. Under the lock. */
 static bool is_busy(struct vr_pool *pool) {
     assert(vr_pool_is_locked(pool));
-    return vr_lane_behind(&pool->lanes, VR_NO_QUEUE) || pool->owed;
+    return vr_queue_state_behind(&pool->queue_states, VR_NO_QUEUE) || pool->owed;
 }
 
 /* ------------------------------------------------------------------ children */
@@ -228,7 +231,8 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     }
 }
 
-/* Keeps (3). Another thread may be destroying the pool at this moment, and waits for nothing more. */
+/* Keeps (3). Another thread may be destroying the pool at this moment, and waits for nothing more.
+   */
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     (void)vr_handle_retire(pool->object.handle);
@@ -356,8 +360,8 @@ static void free_uses(struct vr_pool *pool) {
     }
 }
 
-/* Calls that were inside when the pool was destroyed may have added lanes since. What does not
-   finish of those is kept for good: there is nobody left to ask again. */
+/* Calls that were inside when the pool was destroyed may have added queue states since. What does
+   not finish of those is kept for good: there is nobody left to ask again. */
 void vr_pool_free(void *memory) {
     struct vr_pool *pool = memory;
     struct vram_error error;

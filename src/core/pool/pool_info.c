@@ -30,7 +30,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
     vram_status status = vr_pool_know(pool, queue);
     bool ended = status == VRAM_ERR_STALE; /* meanwhile: nothing is left to wait for */
     if (status == VRAM_OK && !point.value) {
-        point.value = vr_lane_stamp(&pool->lanes, id).value;
+        point.value = vr_queue_state_stamp(&pool->queue_states, id).value;
     }
     struct vr_block *block = status == VRAM_OK || ended ? vr_pool_live_block(pool, addr) : NULL;
     if (block && ended) {

@@ -10,14 +10,17 @@
  * place that will do (vr_request.behind). So limits, plans, the ladder, reports and counters are
  * those of an allocation; nothing of the block itself is touched before the memory is there.
  *
- *  (1) A live block changes under the pool's lock, while its state says CACHED: a free that comes in
- *      between finds it LIVE again under the lock, as all slow ways do. It has another turn then.
- *  (2) While memory is looked for the lock is open and the block LIVE, but `growing`: a free of that moment
- *      wins, and the block waits in `deferred` until the search is over. What was found goes back.
- *  (3) A block has one home (block.h (5)). Where that is another queue's than the caller's, memory that the
- *      caller's queue may still use is not taken.
- *  (4) The tail that a block loses is a freed block like any other: in queue time, behind the block's home.
- *      Where it would have to wait for more than queues (pins, uses by others) it stays with the block.
+ *  (1) A live block changes under the pool's lock, while its state says CACHED: a free that comes
+ *      in between finds it LIVE again under the lock, as all slow ways do. It has another turn
+ *      then.
+ *  (2) While memory is looked for the lock is open and the block LIVE, but `growing`: a free of
+ *      that moment wins, and the block waits in `deferred` until the search is over. What was found
+ *      goes back.
+ *  (3) A block has one home (block.h (5)). Where that is another queue's than the caller's, memory
+ *      that the caller's queue may still use is not taken.
+ *  (4) The tail that a block loses is a freed block like any other: in queue time, behind the
+ *      block's home. Where it would have to wait for more than queues (pins, uses by others) it
+ *      stays with the block.
  */
 #include "core/cache/drain.h"
 #include "core/guard/block_lookup.h"
@@ -106,7 +109,7 @@ static vram_status check_block(struct resizing *job) {
 static bool is_kept(struct vr_pool *pool, const struct vr_block *block) {
     bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
     for (const struct vr_uses *use = block->uses; use; use = use->next) {
-        if (timeless || !vr_lane_passed(&pool->lanes, use->stamp)) {
+        if (timeless || !vr_queue_state_passed(&pool->queue_states, use->stamp)) {
             return true;
         }
     }

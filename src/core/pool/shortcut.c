@@ -10,8 +10,8 @@
  * Measured: without it `vram bench alloc --pattern mixed` takes 508 ns a pair on the host, with it
  * 428.
  *
- * The queue is not pinned: under the pool's lock its lane keeps it (lane.h), and it is not touched
- * after that.
+ * The queue is not pinned: under the pool's lock its queue state keeps it (queue state.h), and it
+ * is not touched after that.
  */
 #include "core/cache/drain.h"
 #include "core/limit/limit.h"

@@ -43,7 +43,8 @@ static void walk_cache(struct walk *walk, struct vr_cache *cache) {
     struct vr_pool *pool = walk->pool;
     vr_pool_tell(cache);
     vr_mutex_lock(&pool->lock);
-    struct vr_queue_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue); /* drain.c (1) */
+    struct vr_queue_stamp stamp =
+        vr_queue_state_stamp(&pool->queue_states, cache->queue); /* drain.c (1) */
     for (uint32_t at = 0; at < VR_CACHE_BINS; at++) {
         struct vr_bin_view bin = vr_cache_look(cache, at);
         uint32_t leaving = bin.count - note_bin(walk, &bin);
@@ -69,16 +70,16 @@ static void walk_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-static void walk_depot(struct walk *walk) {
+static void walk_central(struct walk *walk) {
     struct vr_pool *pool = walk->pool;
     vr_mutex_lock(&pool->lock);
-    for (uint32_t at = 0; at < VR_DEPOT_BINS; at++) {
-        struct vr_depot_bin *bin = &pool->depot.bins[at];
+    for (uint32_t at = 0; at < VR_CENTRAL_BINS; at++) {
+        struct vr_central_bin *bin = &pool->central.bins[at];
         struct vr_bin_view view = {bin->bytes, bin->count, bin->used || bin->hits, bin->hits};
         uint32_t kept = note_bin(walk, &view);
         bin->hits = 0;
         bin->used = view.used && !walk->tick;
-        struct vr_block *list = vr_depot_thin(&pool->depot, at, bin->count - kept);
+        struct vr_block *list = vr_central_thin(&pool->central, at, bin->count - kept);
         vr_pool_list_to_space(pool, list, bin->queue);
     }
     vr_pool_settle(pool);
@@ -87,13 +88,14 @@ static void walk_depot(struct walk *walk) {
 
 static uint64_t walk_all(struct walk *walk) {
     vr_thread_visit_all(walk_thread, walk);
-    walk_depot(walk);
+    walk_central(walk);
     return walk->bytes;
 }
 
 /* ------------------------------------------------------------------- looking */
 
-/* Less than a quarter of what types are used on average; where none is used at all, all are rare. */
+/* Less than a quarter of what types are used on average; where none is used at all, all are rare.
+   */
 static void find_rare(const struct vr_types *types, struct vr_survey *survey) {
     uint64_t uses = 0;
     for (uint32_t i = 0; i < VR_TYPES; i++) {

@@ -2,9 +2,10 @@
 /*
  * decay.h: which sizes of cached blocks are used, and letting go of the others.
  *
- * A hit is counted in its bin (cache.h), a block taken from the depot in the depot's. Whoever looks at the
- * bins adds that up by size in the pool's table of types. Small sizes have a place each; larger ones share
- * the rest by a hash, so that a rarely used size may hide behind a hot one, never the other way round.
+ * A hit is counted in its bin (cache.h), a block taken from the central cache in the central
+ * cache's. Whoever looks at the bins adds that up by size in the pool's table of types. Small sizes
+ * have a place each; larger ones share the rest by a hash, so that a rarely used size may hide
+ * behind a hot one, never the other way round.
  */
 #ifndef VR_DECAY_H
 #define VR_DECAY_H
@@ -38,11 +39,12 @@ static inline uint32_t vr_type_of(uint64_t bytes) {
 
 struct vr_pool;
 
-/* Looks at all caches of the pool. `age`: what was used before counts half from now on. No lock held. */
+/* Looks at all caches of the pool. `age`: what was used before counts half from now on. No lock
+   held. */
 void vr_decay_survey(struct vr_pool *pool, bool age, struct vr_survey *survey);
 
-/* Half of the blocks of every bin go back to the space; of bins with one block, every second. Returns their
-   bytes. No lock held. */
+/* Half of the blocks of every bin go back to the space; of bins with one block, every second.
+   Returns their bytes. No lock held. */
 uint64_t vr_decay_halve(struct vr_pool *pool);
 /* All of the types that the survey calls rare do. */
 uint64_t vr_decay_drop(struct vr_pool *pool, const struct vr_survey *survey);

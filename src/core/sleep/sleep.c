@@ -210,7 +210,7 @@ static vram_status pick(struct vr_turn *turn) {
     vram_status status = VRAM_OK;
     vr_mutex_lock(&pool->lock);
     assert(pool->sleep.turning && vr_load(&pool->uncached, VR_RELAXED)); /* sleep.h (3); step 1 */
-    vr_pool_empty_depot(pool, VR_NO_QUEUE);
+    vr_pool_empty_central(pool, VR_NO_QUEUE);
     for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
         status = vr_sleep_pick(pool->spaces[part], turn->tag, &pool->sleep.naps, &seen);
     }

@@ -11,7 +11,7 @@
  *
  *  (1) A piece with a nap is covered by nobody's claim to memory: vr_space_covers says no.
  *  (2) A block over such a piece is `asleep`: when it is freed it waits in `deferred` until all of
- *      its pieces are awake. It is in no cache and in no depot.
+ *      its pieces are awake. It is in no cache and in no central cache.
  *  (3) One thread at a time changes naps: who has set `turning`. What it does to the driver it does
  *      without the lock.
  *  (4) Whatever fails, each piece is awake with its contents, or has a nap that knows what is left

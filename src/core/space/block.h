@@ -7,7 +7,7 @@
  *      space (free)  --take-->  LIVE in the program's hands  --free-->  cache of a thread
  *           ^                          ^      |                              |
  *           |                          +------+-----------<-- hit -----------+
- *           +------ drained <---- depot <------ overflow ---------------------+
+ *           +------ drained <---- central cache <------ overflow ---------------------+
  *
  *  (1) Whoever moves `state` from LIVE to CACHED by compare-and-swap owns the block: of two frees
  *      of one address one wins, from whatever threads they come.
@@ -44,7 +44,7 @@ struct vr_record;
 enum vr_block_state {
     VR_BLOCK_FREE = 0,   /* in the space */
     VR_BLOCK_LIVE = 1,   /* the program's */
-    VR_BLOCK_CACHED = 2, /* in a thread cache or depot */
+    VR_BLOCK_CACHED = 2, /* in a thread cache or central cache */
     VR_BLOCK_STATES =
         3 /* mask: the bits above it are the turn of a block that is not FREE; see (4) */
 };
@@ -131,13 +131,13 @@ struct vr_block {
     struct vr_queue_id
         home; /* queue whose work may touch it from before; 0: none; the owner's; see (5) */
 
-    struct vr_block *next; /* in a list of cached blocks: depot, batches on the way */
+    struct vr_block *next; /* in a list of cached blocks: central cache, batches on the way */
     struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
     uint32_t pins;         /* vram_pin; under the pool's lock */
     uint32_t turn; /* its last, in the place of the turn in `state`; under the pool's lock */
     bool asleep;   /* a piece under it is: sleep.h (2); pool's lock, as the next two */
     bool growing;  /* memory is being put behind it: resize.c */
-    bool owed;     /* deferred, on a queue that no lane could be made for */
+    bool owed;     /* deferred, on a queue that no queue state could be made for */
     uint8_t part;  /* vr_pool_part: the space it is of; pool's lock */
     _Atomic(uint8_t) zone; /* log2 of the front zone, guard.h (2); 0: none; the owner's */
     vr_atomic_u32

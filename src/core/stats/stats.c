@@ -43,7 +43,7 @@ static void add_thread(struct vr_thread_state *thread, void *user) {
 static void add_space(struct vr_pool *pool, struct vram_pool_stats *stats) {
     struct vr_space_stats space;
     vr_mutex_lock(&pool->lock);
-    stats->cached_bytes += pool->depot.held_bytes;
+    stats->cached_bytes += pool->central.held_bytes;
     stats->metadata_bytes = vr_block_table_bytes(&pool->table) + sizeof *pool;
     stats->peak_reserved_bytes = pool->peak_reserved_bytes;
     stats->peak_allocated_bytes = pool->peak_out_bytes;

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * queue state.c: see queue state.h.
+ */
+#include "core/cache/queue_state.h"
+
+#include "base/memory.h"
+
+#include <assert.h>
+
+static struct vr_queue_state **bucket(struct vr_queue_states *queue_states,
+                                      struct vr_queue_id queue) {
+    return &queue_states->buckets[(queue.handle * UINT64_C(0x9E3779B97F4A7C15)) >> 58];
+}
+
+struct vr_queue_state *vr_queue_state_find(struct vr_queue_states *queue_states,
+                                           struct vr_queue_id queue) {
+    struct vr_queue_state *queue_state = *bucket(queue_states, queue);
+    while (queue_state && !vr_queue_id_same(queue_state->id, queue)) {
+        queue_state = queue_state->next;
+    }
+    return queue_state;
+}
+
+/* A queue is finished before its pools are told that it ends, and that takes the pool's lock: a
+   queue state that is made here, under the lock, is found there. */
+vram_status vr_queue_state_ensure(struct vr_queue_states *queue_states,
+                                  struct vr_queue_object *queue) {
+    struct vr_queue_id id = {queue->object.handle};
+    if (vr_queue_state_find(queue_states, id)) {
+        return VRAM_OK;
+    }
+    if (vr_load(&queue->finished, VR_ACQUIRE)) {
+        return VRAM_ERR_STALE;
+    }
+    struct vr_queue_state *queue_state = vr_mem_alloc(1, sizeof *queue_state, "vram_alloc");
+    if (!queue_state) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    queue_state->id = id;
+    queue_state->queue = queue;
+    queue_state->number.number = queue_states->made++ + 2;
+    vr_handle_ref(id.handle);
+    queue_state->next = *bucket(queue_states, id);
+    *bucket(queue_states, id) = queue_state;
+    return VRAM_OK;
+}
+
+struct vr_queue_state *vr_queue_state_take(struct vr_queue_states *queue_states,
+                                           struct vr_queue_id queue) {
+    for (struct vr_queue_state **at = bucket(queue_states, queue); *at; at = &(*at)->next) {
+        if (vr_queue_id_same((*at)->id, queue)) {
+            struct vr_queue_state *queue_state = *at;
+            *at = queue_state->next;
+            return queue_state;
+        }
+    }
+    return NULL;
+}
+
+struct vr_queue_state *vr_queue_state_numbered(struct vr_queue_states *queue_states,
+                                               struct vr_queue_state_id number) {
+    for (int i = 0; i < VR_QUEUE_STATE_BUCKETS; i++) {
+        for (struct vr_queue_state *queue_state = queue_states->buckets[i]; queue_state;
+             queue_state = queue_state->next) {
+            if (queue_state->number.number == number.number) {
+                return queue_state;
+            }
+        }
+    }
+    return NULL;
+}
+
+struct vr_queue_state *vr_queue_state_behind(struct vr_queue_states *queue_states,
+                                             struct vr_queue_id last) {
+    struct vr_queue_state *best = NULL;
+    for (int i = 0; i < VR_QUEUE_STATE_BUCKETS; i++) {
+        for (struct vr_queue_state *queue_state = queue_states->buckets[i]; queue_state;
+             queue_state = queue_state->next) {
+            best = queue_state->id.handle > last.handle &&
+                           (!best || queue_state->id.handle < best->id.handle)
+                       ? queue_state
+                       : best;
+        }
+    }
+    return best;
+}
+
+void vr_queue_state_free(struct vr_queue_state *queue_state) {
+    if (queue_state) {
+        assert(vr_locks_held() == 0); /* the last reference to a queue calls the driver */
+        vr_handle_unpin(queue_state->id.handle);
+        vr_mem_free(queue_state);
+    }
+}
+
+struct vr_queue_state *vr_queue_state_next(struct vr_queue_states *queue_states,
+                                           struct vr_queue_id last) {
+    struct vr_queue_state **from = last.handle ? bucket(queue_states, last) : queue_states->buckets;
+    for (struct vr_queue_state **at = from; at < queue_states->buckets + VR_QUEUE_STATE_BUCKETS;
+         at++) {
+        struct vr_queue_state *best = NULL;
+        for (struct vr_queue_state *queue_state = *at; queue_state;
+             queue_state = queue_state->next) {
+            bool behind = at != from || queue_state->id.handle > last.handle;
+            best =
+                behind && (!best || queue_state->id.handle < best->id.handle) ? queue_state : best;
+        }
+        if (best) {
+            return best;
+        }
+    }
+    return NULL;
+}
+
+/* Its newest; NULL: none. */
+static struct vr_queue_stamp stamp_of(const struct vr_queue_state *queue_state) {
+    return queue_state ? (struct vr_queue_stamp){queue_state->id, queue_state->stamped}
+                       : (struct vr_queue_stamp){{0}, 0};
+}
+
+struct vr_queue_stamp vr_queue_state_unmarked(struct vr_queue_states *queue_states,
+                                              struct vr_queue_id last) {
+    struct vr_queue_state *queue_state = vr_queue_state_next(queue_states, last);
+    while (queue_state &&
+           queue_state->stamped <= vr_load(&queue_state->queue->issued, VR_ACQUIRE)) {
+        queue_state = vr_queue_state_next(queue_states, queue_state->id);
+    }
+    return stamp_of(queue_state);
+}
+
+struct vr_queue_stamp vr_queue_state_unpassed(struct vr_queue_states *queue_states,
+                                              struct vr_queue_id last) {
+    struct vr_queue_state *queue_state = vr_queue_state_next(queue_states, last);
+    while (queue_state && (vr_load(&queue_state->queue->finished, VR_ACQUIRE) ||
+                           vr_queue_passed(queue_state->queue, queue_state->stamped))) {
+        queue_state = vr_queue_state_next(queue_states, queue_state->id);
+    }
+    return stamp_of(queue_state);
+}
+
+struct vr_queue_stamp vr_queue_state_stamp(struct vr_queue_states *queue_states,
+                                           struct vr_queue_id queue) {
+    struct vr_queue_state *queue_state =
+        queue.handle ? vr_queue_state_find(queue_states, queue) : NULL;
+    if (queue_state) {
+        uint64_t next = vr_load(&queue_state->queue->issued, VR_ACQUIRE) + 1;
+        assert(next >=
+               queue_state->stamped); /* points only rise: a later free has no earlier stamp */
+        queue_state->stamped = next;
+    }
+    return stamp_of(queue_state); /* none: no queue, or one that has ended */
+}
+
+bool vr_queue_state_passed(struct vr_queue_states *queue_states, struct vr_queue_stamp stamp) {
+    struct vr_queue_state *queue_state =
+        stamp.queue.handle ? vr_queue_state_find(queue_states, stamp.queue) : NULL;
+    return !queue_state || vr_load(&queue_state->queue->finished, VR_ACQUIRE) ||
+           vr_queue_passed(queue_state->queue, stamp.value);
+}
