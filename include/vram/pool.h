@@ -180,7 +180,7 @@ typedef struct vram_alloc_options {
        memory. The addresses are released with the block, if it shrinks, and if the pool's addresses
        run out. If the device cannot map memory, and in pools with safety modes, it has no effect.
        0: none. */
-    uint64_t room_bytes;
+    uint64_t reserve_bytes;
     const char *name;  /* a label for vram/stats.h; need not be unique; copied, at most 63 bytes */
     uint64_t elements; /* how many things it holds, for vram/stats.h; 0: unknown */
 } vram_alloc_options;

@@ -2,7 +2,8 @@
 /*
  * address.c: the process-wide address map.
  *
- *  (1) base, bytes, device, kind, is_range, object, pool and extent change only while sequence is odd.
+ *  (1) base, bytes, device, kind, is_range, object, pool and extent change only while sequence is
+ *      odd.
  *  (2) A record is in the radix only while its sequence is even, but for the moments of publish
  *      (inserted last) and withdraw (odd first).
  *  (3) A reader trusts what it copied when the sequence was the same even number before and after,
@@ -41,7 +42,7 @@ struct vr_record *vr_record_take(void) {
     record->link = (struct vr_link){NULL, NULL};
     record->freeing = record->stuck = record->passed_on = false;
     record->mappings = NULL;
-    record->mapping_count = record->mapping_room = 0;
+    record->mapping_count = record->mapping_capacity = 0;
     return record;
 }
 
@@ -56,8 +57,8 @@ static struct vr_radix *map_of(const struct vr_record *record) {
     return record->passed_on ? &passed_map : &address_map;
 }
 
-/* The whole pages that a record lies in, which is what the map knows. A program's own memory may begin and
-   end inside one; then it has the page to itself. */
+/* The whole pages that a record lies in, which is what the map knows. A program's own memory may
+   begin and end inside one; then it has the page to itself. */
 static uint64_t first_page(uint64_t base) {
     return base & ~(VR_RADIX_PAGE - 1);
 }

@@ -25,8 +25,8 @@ struct vr_mapping {
     bool usable;  /* mapped and accessible */
 };
 
-/* The size of the live block of the pool that begins at `addr`; 0: none does. Takes no lock that another
-   thread normally holds, and may be asked about a pool that has ended. */
+/* The size of the live block of the pool that begins at `addr`; 0: none does. Takes no lock that
+   another thread normally holds, and may be asked about a pool that has ended. */
 typedef uint64_t vr_extent_fn(uint64_t pool, vram_addr addr);
 
 struct vr_record {
@@ -47,7 +47,7 @@ struct vr_record {
     bool freeing;                /* some thread is giving it back */
     bool stuck;                  /* the driver refused for good to unmap something in it */
     struct vr_mapping *mappings; /* of a range; sorted by address */
-    uint32_t mapping_count, mapping_room;
+    uint32_t mapping_count, mapping_capacity;
 };
 
 /* What a reader learns: a copy, consistent at one moment. */

@@ -2,15 +2,15 @@
 /*
  * mapping.c: joining addresses and memory.
  *
- *  (1) A range's mappings are sorted by address and never overlap; they and vr_physical.mapped belong
- *      to the device's lock.
+ *  (1) A range's mappings are sorted by address and never overlap; they and vr_physical.mapped
+ *      belong to the device's lock.
  *  (2) The driver is called without that lock. Whoever is about to map or unmap claims the entries
- *      under the lock first, with a reference to each physical handle; nobody else touches a claimed
- *      entry, and its handle cannot go away.
+ *      under the lock first, with a reference to each physical handle; nobody else touches a
+ *      claimed entry, and its handle cannot go away.
  *  (3) Mapping is all or nothing. Should the driver fail and then also refuse to unmap what it had
  *      mapped, the entries stay, unusable but not claimed: they can be unmapped later.
- *  (4) A device that closes unmaps everything that is not claimed, once no work can use it any more; a
- *      call that finishes later takes down what it leaves behind.
+ *  (4) A device that closes unmaps everything that is not claimed, once no work can use it any
+ *      more; a call that finishes later takes down what it leaves behind.
  */
 #include "device/mapping.h"
 #include "vram/vmm.h"
@@ -69,7 +69,7 @@ static uint32_t count_whole(const struct vr_record *range, vram_addr addr, uint6
 static vram_status make_room(struct vr_record *range, uint32_t count) {
     uint64_t need = (uint64_t)range->mapping_count + count;
     uint64_t room = need + need / 2 + 8;
-    if (need <= range->mapping_room) {
+    if (need <= range->mapping_capacity) {
         return VRAM_OK;
     }
     if (room > UINT32_MAX) {
@@ -81,7 +81,7 @@ static vram_status make_room(struct vr_record *range, uint32_t count) {
         return VRAM_ERR_HOST_MEMORY;
     }
     range->mappings = larger;
-    range->mapping_room = (uint32_t)room;
+    range->mapping_capacity = (uint32_t)room;
     return VRAM_OK;
 }
 

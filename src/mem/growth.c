@@ -3,12 +3,13 @@
  * growth.c: buffers that become larger and smaller.
  *
  *  (1) One change at a time: the buffer is claimed for it (buffer_object.h (2)).
- *  (2) In place first: vr_pool_resize leaves the block untouched when it cannot. Then by new memory and a copy,
- *      in the order of buffer_object.h (3): whatever fails before the new memory is installed leaves the
- *      buffer as it was, and the new memory goes back.
- *  (3) A buffer that is resized on another queue than its home's is ordered behind all work that uses it
- *      before anything else: from then on that queue is its home.
- *  (4) Only what is in use is copied. So what a program has written counts as in use, or it has said less.
+ *  (2) In place first: vr_pool_resize leaves the block untouched when it cannot. Then by new memory
+ *      and a copy, in the order of buffer_object.h (3): whatever fails before the new memory is
+ *      installed leaves the buffer as it was, and the new memory goes back.
+ *  (3) A buffer that is resized on another queue than its home's is ordered behind all work that
+ *      uses it before anything else: from then on that queue is its home.
+ *  (4) Only what is in use is copied. So what a program has written counts as in use, or it has
+ *      said less.
  */
 #include "core/guard/block_lookup.h"
 #include "core/pool/pool_calls.h"
@@ -93,8 +94,8 @@ vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vra
                                    struct vr_buffer_memory *memory) {
     struct vram_alloc_options options = vr_buffer_wishes(buffer, bytes);
     struct vr_place place;
-    options.room_bytes = room_for(buffer, bytes);
-    if (buffer->kind != VRAM_BUFFER_DEVICE || !options.room_bytes) {
+    options.reserve_bytes = room_for(buffer, bytes);
+    if (buffer->kind != VRAM_BUFFER_DEVICE || !options.reserve_bytes) {
         return vr_buffer_take(buffer, bytes, queue, memory);
     }
     vram_status status = vr_alloc_with(pool_of(buffer), bytes, queue, &options, &memory->addr);

@@ -112,7 +112,7 @@ static void allocate(void) {
     vram_alloc_options options = {.size = sizeof options, .alignment = alignments[how / 8 % 7]};
     uint64_t size = draw_size();
     options.flags = how >= 192 ? VRAM_ALLOC_CACHED_ONLY : 0;
-    options.room_bytes = how % 3 ? 0 : (uint64_t)how << 16;
+    options.reserve_bytes = how % 3 ? 0 : (uint64_t)how << 16;
     made.home = made.queue;
     give(block);
     vram_status status = how & 128

@@ -9,10 +9,10 @@
  * has come to n, all work up to n is done. The simulation's memory is real, so the host reads the
  * ledger without a call, and nothing is hurried along by looking.
  *
- * The ghosts are the freed blocks whose users have not finished. A block that is handed out over a
- * ghost is judged on the device: its queue copies the ledger before any other work, and the copy,
- * when it has arrived, must show that the ghost's users were done. So a pool may hand memory out
- * early if it makes the queue wait, and not otherwise.
+ * The stale mappings are the freed blocks whose users have not finished. A block that is handed out
+ * over a stale mapping is judged on the device: its queue copies the ledger before any other work,
+ * and the copy, when it has arrived, must show that the stale mapping's users were done. So a pool
+ * may hand memory out early if it makes the queue wait, and not otherwise.
  *
  * --careless leaves out the vram_use calls that a program owes. The test must then find early
  * reuse, and fails when it does not: that proves that it can.
@@ -52,7 +52,7 @@ struct block {
     uint32_t user_count;
 };
 
-/* A hand-out over ghosts: `required` by queue, and where its copy of the ledger arrives. */
+/* A hand-out over stale mappings: `required` by queue, and where its copy of the ledger arrives. */
 struct trial {
     struct user first; /* the queue it was given to, and when its copy is there */
     uint32_t required[QUEUES];
@@ -85,7 +85,7 @@ struct test {
     struct block live[LIVE_MAX];
     uint32_t live_count;
     uint64_t live_bytes;
-    struct block ghosts[GHOSTS_MAX];
+    struct block stale_mappings[GHOSTS_MAX];
     uint32_t ghost_count;
     uint64_t sizes[SIZES];
     uint64_t random;
@@ -159,24 +159,25 @@ static void wait_for(uint32_t queue, uint32_t before) {
     must(vram_queue_after(test.queues[queue], point), "after");
 }
 
-/* --------------------------------------------------------------------- ghosts */
+/* --------------------------------------------------------------------- stale mappings */
 
 static bool overlaps(const struct block *a, const struct block *b) {
     return a->addr < b->addr + b->bytes && b->addr < a->addr + a->bytes;
 }
 
-/* What the users of all ghosts under the block still have to do; ghosts that are done go. */
+/* What the users of all stale mappings under the block still have to do; stale mappings that are
+   done go. */
 static bool gather(const struct block *block, uint32_t required[QUEUES]) {
     bool any = false;
     memset(required, 0, QUEUES * sizeof required[0]);
     for (uint32_t i = 0; i < test.ghost_count;) {
-        const struct block *ghost = &test.ghosts[i];
-        if (all_done(ghost)) {
-            test.ghosts[i] = test.ghosts[--test.ghost_count];
+        const struct block *stale = &test.stale_mappings[i];
+        if (all_done(stale)) {
+            test.stale_mappings[i] = test.stale_mappings[--test.ghost_count];
             continue;
         }
-        for (uint32_t u = 0; overlaps(block, ghost) && u < ghost->user_count; u++) {
-            struct user user = ghost->users[u];
+        for (uint32_t u = 0; overlaps(block, stale) && u < stale->user_count; u++) {
+            struct user user = stale->users[u];
             required[user.queue] =
                 user.count > required[user.queue] ? user.count : required[user.queue];
             any = any || !is_done(user);
@@ -271,7 +272,7 @@ static void haunt(const struct block *block) {
         fprintf(stderr, "handout: too many ghosts; choose a lower --lag\n");
         exit(2);
     }
-    test.ghosts[test.ghost_count++] = *block;
+    test.stale_mappings[test.ghost_count++] = *block;
 }
 
 /* On its own queue as a rule; else on another one, which is made to wait for the first. */

@@ -309,7 +309,7 @@ static void alloc_one(struct session *session) {
     want.flags = below(session, 4) ? 0 : (uint32_t)below(session, 8);
     if (below(session, 8) == 0) { /* to grow later */
         want.bytes = (1 + below(session, 8)) * WORLD_GRANULE;
-        want.room = (1 + below(session, 32)) * WORLD_GRANULE;
+        want.reserve = (1 + below(session, 32)) * WORLD_GRANULE;
     }
     bool fail = below(session, 64) == 0;
     if (fail) {

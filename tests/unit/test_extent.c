@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_extent.c: where a block ends, as copies and fills are held to it (vr_block_check). What reaches past the
- * end is refused; what does not never is, whatever other threads do to the block or to its pool meanwhile.
+ * test_extent.c: where a block ends, as copies and fills are held to it (vr_block_check). What
+ * reaches past the end is refused; what does not never is, whatever other threads do to the block
+ * or to its pool meanwhile.
  */
 #include "byte_units.h"
 #include "device/address.h"
@@ -26,7 +27,8 @@ static vram_pool *pool_of(struct rig *rig, uint32_t flags, const vram_provider *
 
 /* ----------------------------------------------------------------------- red zones */
 
-/* The zone in front of a block is part of what it holds, and not of what lies behind its address. */
+/* The zone in front of a block is part of what it holds, and not of what lies behind its address.
+   */
 static void red_zones_end_with_their_block(void **state) {
     static const uint64_t alignments[] = {0, 512, 4096, 64 * KIB};
     (void)state;
@@ -72,8 +74,8 @@ static vram_status arena_free(void *user, vram_addr addr, uint64_t bytes) {
     return VRAM_OK;
 }
 
-/* Memory that a program has from the device and passes on to a pool of its own is still the program's: it saves
-   all of it at once, blocks or not. */
+/* Memory that a program has from the device and passes on to a pool of its own is still the
+   program's: it saves all of it at once, blocks or not. */
 static void who_provides_memory_may_copy_all_of_it(void **state) {
     static char host[ARENA];
     struct rig rig = rig_make("sim", "memory=1G,real=on");
@@ -128,13 +130,14 @@ static void *copy_on(void *argument) {
     return NULL;
 }
 
-/* Blocks beside it come and go, too, so that it grows into memory that is there and into new memory. */
+/* Blocks beside it come and go, too, so that it grows into memory that is there and into new
+   memory. */
 static void copies_go_on_while_a_block_is_resized(void **state) {
     (void)state;
     for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
         struct rig rig = rig_make("sim", "memory=1G");
         struct change change = {.rig = &rig, .pool = pool_of(&rig, flags, NULL)};
-        vram_alloc_options options = {.size = sizeof options, .room_bytes = 64 * MIB};
+        vram_alloc_options options = {.size = sizeof options, .reserve_bytes = 64 * MIB};
         pthread_t threads[2];
         uint64_t seed = 5;
         assert_ok(vram_alloc_with(change.pool, 8 * MIB, NULL, &options, &change.addr));
@@ -162,7 +165,8 @@ static void copies_go_on_while_a_block_is_resized(void **state) {
     }
 }
 
-/* Threads without a state of their own, caches that are drained, tables that grow: a live block has its size. */
+/* Threads without a state of their own, caches that are drained, tables that grow: a live block has
+   its size. */
 static void copies_go_on_while_the_pool_is_busy(void **state) {
     struct rig rig = rig_make("sim", "memory=1G");
     struct change change = {.rig = &rig, .pool = pool_of(&rig, 0, NULL)};
@@ -189,7 +193,8 @@ static void copies_go_on_while_the_pool_is_busy(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Freed and had again at the same place, larger and smaller: no answer but these two, and no harm. */
+/* Freed and had again at the same place, larger and smaller: no answer but these two, and no harm.
+   */
 static void blocks_may_go_while_they_are_copied(void **state) {
     struct rig rig = rig_make("sim", "memory=1G");
     struct change change = {.rig = &rig, .pool = pool_of(&rig, 0, NULL)};

@@ -276,7 +276,7 @@ static void a_limit_makes_all_handles_worth_it(void **state) {
    between two growths is nobody else's. */
 static void blocks_with_room_grow_side_by_side(void **state) {
     static const uint32_t flags[] = {0, VRAM_POOL_DETERMINISTIC};
-    vram_alloc_options wishes = {.size = sizeof wishes, .room_bytes = 61 * MIB, .tag = "t"};
+    vram_alloc_options wishes = {.size = sizeof wishes, .reserve_bytes = 61 * MIB, .tag = "t"};
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         vram_addr addrs[12], other;
@@ -311,7 +311,7 @@ static void blocks_with_room_grow_side_by_side(void **state) {
 /* A room is a wish: it is not there where the device cannot map memory or the pool does not let it,
    and goes when somebody else needs the addresses. */
 static void rooms_are_a_wish(void **state) {
-    vram_alloc_options wishes = {.size = sizeof wishes, .room_bytes = 1};
+    vram_alloc_options wishes = {.size = sizeof wishes, .reserve_bytes = 1};
     vram_addr addr, other;
     (void)state;
     struct rig rig = rig_make("sim", "memory=256M,real=on");
@@ -324,17 +324,17 @@ static void rooms_are_a_wish(void **state) {
     vram_pool_options narrow = {.size = sizeof narrow, .range_bytes = 64 * MIB};
     vram_pool *pool;
     assert_ok(vram_pool_create(rig.device, &narrow, &pool));
-    wishes.room_bytes = 60 * MIB;
+    wishes.reserve_bytes = 60 * MIB;
     assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
     assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &other)); /* takes the room's addresses */
     assert_int_equal(vram_resize(addr, 60 * MIB, rig.queue), VRAM_ERR_BUSY);
-    wishes.room_bytes = UINT64_MAX;
+    wishes.reserve_bytes = UINT64_MAX;
     assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
-    wishes.room_bytes = UINT64_MAX / 3;
+    wishes.reserve_bytes = UINT64_MAX / 3;
     assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
-    wishes.room_bytes = UINT64_MAX - 4 * MIB;
+    wishes.reserve_bytes = UINT64_MAX - 4 * MIB;
     assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
-    wishes.room_bytes = 64 * MIB;
+    wishes.reserve_bytes = 64 * MIB;
     wishes.flags = VRAM_ALLOC_CACHED_ONLY;
     assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
@@ -344,7 +344,7 @@ static void rooms_are_a_wish(void **state) {
 /* What the driver refuses takes no room away: the block grows there the next time. */
 static void a_failure_leaves_the_room(void **state) {
     static const vram_sim_call calls[] = {VRAM_SIM_CREATE, VRAM_SIM_MAP, VRAM_SIM_ACCESS};
-    vram_alloc_options wishes = {.size = sizeof wishes, .room_bytes = 62 * MIB};
+    vram_alloc_options wishes = {.size = sizeof wishes, .reserve_bytes = 62 * MIB};
     (void)state;
     for (size_t i = 0; i < 3; i++) {
         vram_addr addr, others[8];
@@ -364,7 +364,7 @@ static void a_failure_leaves_the_room(void **state) {
 
 /* A block that grew by the second attempt keeps the rest of its room like any other. */
 static void a_refusal_leaves_the_room(void **state) {
-    vram_alloc_options wishes = {.size = sizeof wishes, .room_bytes = 62 * MIB};
+    vram_alloc_options wishes = {.size = sizeof wishes, .reserve_bytes = 62 * MIB};
     vram_addr addr, other;
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");

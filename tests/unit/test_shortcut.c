@@ -68,7 +68,7 @@ static void wishes_go_the_long_way(void **state) {
         {.size = sizeof *wishes, .alignment = 4096},
         {.size = sizeof *wishes, .flags = VRAM_ALLOC_CACHED_ONLY},
         {.size = sizeof *wishes, .flags = VRAM_ALLOC_NO_WAIT},
-        {.size = sizeof *wishes, .room_bytes = 4 * MIB},
+        {.size = sizeof *wishes, .reserve_bytes = 4 * MIB},
         {.size = sizeof *wishes, .name = "weights"},
         {.size = sizeof *wishes, .elements = 7},
     };

@@ -131,12 +131,12 @@ static void lists_and_trees(struct fixture *fixture) {
     BROKEN(fixture->hole->stamp.queue, 1,
            listed ? "is in the wrong list" : "pending and in no list");
     struct vr_block *hole = fixture->hole;
-    struct vr_shelf *shelf = &space->shelves[VR_SHELF_SETTLED];
-    uint32_t bin = vr_shelf_bin(hole->span.by_bytes);
-    BROKEN(shelf->filled[bin / 64], 0, "is said to be empty");
-    BROKEN(shelf->filled[bin / 64], shelf->filled[bin / 64] | 1, "is said to be filled");
-    BROKEN(hole->span.by_bytes, 77, "has changed on its shelf");
-    BROKEN(fixture->pending->span.by_queue, 77, "has changed on its shelf");
+    struct vr_size_bins *bins = &space->size_bins[VR_BINS_SETTLED];
+    uint32_t bin = vr_bins_index(hole->span.by_bytes);
+    BROKEN(bins->filled[bin / 64], 0, "is said to be empty");
+    BROKEN(bins->filled[bin / 64], bins->filled[bin / 64] | 1, "is said to be filled");
+    BROKEN(hole->span.by_bytes, 77, "has changed in its bin");
+    BROKEN(fixture->pending->span.by_queue, 77, "has changed in its bin");
     /* A list without its hole. */
     struct vr_link *link = &fixture->pending->span.age;
     vr_link_remove(link);
@@ -148,11 +148,11 @@ static void lists_and_trees(struct fixture *fixture) {
     vr_link_remove(&fixture->live->span.age);
     expect_sound(space);
     /* A bin with what is no hole, with one of another bin, and with one twice. */
-    struct vr_block *most = shelf->bins[bin];
+    struct vr_block *most = bins->roots[bin];
     while (most->span.right) {
         most = most->span.right;
     }
-    BROKEN(most->span.right, fixture->live, "is on a shelf of free spans");
+    BROKEN(most->span.right, fixture->live, "is in the bins of free spans");
     BROKEN(most->span.right, fixture->pending, "lies in the wrong bin");
     struct vr_block same = *hole;
     same.span.left = same.span.right = NULL;
@@ -195,14 +195,14 @@ static void mapped(void **state) {
     BROKEN(last->span.kind, VR_SPAN_BLOCK, "no memory");
     /* Memory where none should be, and none where some should. */
     uint64_t addr = vr_span_addr(last);
-    assert_int_equal(vr_ground_prepare(&space->ground, addr, GRANULE), VRAM_OK);
-    vr_ground_set(&space->ground, addr, GRANULE, piece);
+    assert_int_equal(vr_granule_map_prepare(&space->granule_map, addr, GRANULE), VRAM_OK);
+    vr_granule_map_set(&space->granule_map, addr, GRANULE, piece);
     expect_found(space, "void");
-    vr_ground_set(&space->ground, addr, GRANULE, NULL);
+    vr_granule_map_set(&space->granule_map, addr, GRANULE, NULL);
     expect_sound(space);
-    vr_ground_set(&space->ground, piece->addr, GRANULE, NULL);
+    vr_granule_map_set(&space->granule_map, piece->addr, GRANULE, NULL);
     expect_found(space, "has no memory");
-    vr_ground_set(&space->ground, piece->addr, GRANULE, piece);
+    vr_granule_map_set(&space->granule_map, piece->addr, GRANULE, piece);
     expect_sound(space);
     /* A piece that is mapped is no spare. */
     vr_list_append(&space->spares, &piece->spare);

@@ -74,8 +74,8 @@ static void two_holes(struct fixture *fixture) {
     fixture_put(fixture, blocks[2]);
 }
 
-/* With an empty purse a block that is much to the pool moves memory, and one that is little grows
-   it. */
+/* With an empty time budget a block that is much to the pool moves memory, and one that is little
+   grows it. */
 static void test_giants(void **state) {
     struct fixture *fixture = *state;
     fixture->config.share_ppm = 0;

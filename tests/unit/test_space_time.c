@@ -260,18 +260,18 @@ static void test_moved_under_work(void **state) {
     struct vr_block *block = driver_commit(&fixture->driver, fixture->space, plan, false);
     assert_sound(fixture->space);
     assert_int_equal(stats_of(fixture).reserved_bytes, held_bytes);
-    uint64_t ghosts = stats_of(fixture).ghosts;
-    assert_true(ghosts > 0);
+    uint64_t stale_mappings = stats_of(fixture).stale_mappings;
+    assert_true(stale_mappings > 0);
     assert_true(vr_space_covers(fixture->space, addr_of(block), wish));
     assert_null(sweep_of(fixture)); /* the work is not over */
     fixture->driver.passed[1] = 11;
     plan = sweep_of(fixture);
     assert_non_null(plan);
-    assert_int_equal(steps_of(plan, VR_STEP_UNMAP), ghosts);
-    assert_int_equal(plan->count, ghosts);
+    assert_int_equal(steps_of(plan, VR_STEP_UNMAP), stale_mappings);
+    assert_int_equal(plan->count, stale_mappings);
     assert_null(driver_commit(&fixture->driver, fixture->space, plan, false));
     assert_sound(fixture->space);
-    assert_int_equal(stats_of(fixture).ghosts, 0);
+    assert_int_equal(stats_of(fixture).stale_mappings, 0);
     assert_true(vr_space_covers(fixture->space, addr_of(block), wish));
     assert_null(sweep_of(fixture));
 }
@@ -285,7 +285,7 @@ static void test_not_of_others(void **state) {
     assert_int_equal(plan->created_bytes, 64 * VR_MIB);
     driver_commit(&fixture->driver, fixture->space, plan, false);
     assert_sound(fixture->space);
-    assert_int_equal(stats_of(fixture).ghosts, 0);
+    assert_int_equal(stats_of(fixture).stale_mappings, 0);
 }
 
 /* What the block leaves of its window is the queue's, not everybody's. */
@@ -296,7 +296,7 @@ static void test_rest_is_pending(void **state) {
     struct vr_plan *plan = plan_of(fixture, 64 * VR_MIB - 4096, 1, false);
     struct vr_block *block = driver_commit(&fixture->driver, fixture->space, plan, false);
     assert_sound(fixture->space);
-    assert_true(stats_of(fixture).ghosts > 0);
+    assert_true(stats_of(fixture).stale_mappings > 0);
     assert_null(held(fixture, 4096, 2, 0, &after));
     struct vr_block *rest = held(fixture, 4096, 1, 0, &after);
     assert_non_null(rest);
@@ -316,21 +316,22 @@ static void test_alias_undone(void **state) {
     assert_int_equal(steps_of(plan, VR_STEP_UNMAP), maps);
     vr_space_abort(fixture->space, plan, NULL);
     assert_sound(fixture->space);
-    assert_int_equal(stats_of(fixture).ghosts, 0);
+    assert_int_equal(stats_of(fixture).stale_mappings, 0);
     assert_int_equal(stats_of(fixture).pending_bytes, before.pending_bytes);
     assert_int_equal(stats_of(fixture).reserved_bytes, before.reserved_bytes);
     assert_null(held(fixture, 32 * VR_MIB, 2, 0, &after));
     assert_non_null(held(fixture, 32 * VR_MIB, 1, 0, &after));
 }
 
-/* Memory with a ghost is not given back, and a sweep that fails leaves the ghost. */
+/* Memory with a stale mapping is not given back, and a sweep that fails leaves the stale mapping.
+   */
 static void test_ghosts_hold(void **state) {
     struct fixture *fixture = *state;
     struct vr_plan *plan;
     leave_two_holes(fixture, 64 * VR_MIB);
     struct vr_block *block = driver_commit(&fixture->driver, fixture->space,
                                            plan_of(fixture, 64 * VR_MIB, 1, false), false);
-    uint64_t ghosts = stats_of(fixture).ghosts;
+    uint64_t stale_mappings = stats_of(fixture).stale_mappings;
     put(fixture, block, 0, 0); /* free at once */
     assert_int_equal(vr_space_trim(fixture->space, 0, &plan), VRAM_OK);
     assert_null(plan);
@@ -340,9 +341,9 @@ static void test_ghosts_hold(void **state) {
     assert_int_equal(plan->count, 0);
     vr_space_abort(fixture->space, plan, NULL);
     assert_sound(fixture->space);
-    assert_int_equal(stats_of(fixture).ghosts, ghosts - 1);
+    assert_int_equal(stats_of(fixture).stale_mappings, stale_mappings - 1);
     driver_commit(&fixture->driver, fixture->space, sweep_of(fixture), false);
-    assert_int_equal(stats_of(fixture).ghosts, 0);
+    assert_int_equal(stats_of(fixture).stale_mappings, 0);
     put(fixture, get(fixture, 512, 1), 0, 0); /* a hole that changes is looked at again */
 }
 

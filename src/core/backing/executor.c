@@ -192,7 +192,8 @@ static vram_status create(struct vr_pool *pool, struct vr_step *step) {
 
 static vram_status release(struct vr_pool *pool, const struct vr_step *step) {
     vram_status status;
-    assert(!step->piece->gone && !step->piece->ghosts); /* mapped nowhere, and the driver's still */
+    assert(!step->piece->gone &&
+           !step->piece->stale_mappings); /* mapped nowhere, and the driver's still */
     count(pool, pool->range ? VR_CALL_RELEASE : VR_CALL_FREE);
     if (pool->range) {
         status = vr_vmm_release(&pool->device->base, step->piece->native, step->bytes);
@@ -350,7 +351,8 @@ void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space) {
     vr_error_restore(&error);
 }
 
-/* The rest, in as many plans as that takes: a piece is not given back while it has ghosts. */
+/* The rest, in as many plans as that takes: a piece is not given back while it has stale mappings.
+   */
 static void sweep_all(struct vr_pool *pool, struct vr_space *space) {
     struct vram_error error;
     vr_error_save(&error);
@@ -374,23 +376,23 @@ vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_
 /* -------------------------------------------------------------------- end */
 
 /* Unmaps the further places of pieces; a piece keeps those that the driver refuses to unmap. */
-static void unmap_ghosts(struct vr_pool *pool, struct vr_space *space) {
-    for (struct vr_block *ghost = vr_space_ghost_next(space, NULL); ghost;
-         ghost = vr_space_ghost_next(space, ghost)) {
-        struct vr_piece *piece = ghost->span.segment;
-        assert(piece && piece->ghosts); /* span.h (6) */
+static void unmap_stale(struct vr_pool *pool, struct vr_space *space) {
+    for (struct vr_block *stale = vr_space_stale_next(space, NULL); stale;
+         stale = vr_space_stale_next(space, stale)) {
+        struct vr_piece *piece = stale->span.segment;
+        assert(piece && piece->stale_mappings); /* span.h (6) */
         struct vr_step step = {.kind = VR_STEP_UNMAP,
                                .piece = piece,
-                               .addr = vr_load(&ghost->addr, VR_RELAXED),
+                               .addr = vr_load(&stale->addr, VR_RELAXED),
                                .bytes = piece->bytes};
         if (vr_pool_step(pool, &step) == VRAM_OK || vr_pool_step(pool, &step) == VRAM_OK) {
-            piece->ghosts--;
+            piece->stale_mappings--;
         }
     }
 }
 
 static void release_space(struct vr_pool *pool, struct vr_space *space) {
-    unmap_ghosts(pool, space);
+    unmap_stale(pool, space);
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
         struct vr_step step = {.piece = piece, .addr = piece->addr, .bytes = piece->bytes};
@@ -399,9 +401,9 @@ static void release_space(struct vr_pool *pool, struct vr_space *space) {
         step.kind = VR_STEP_UNMAP;
         if (mapped && vr_pool_step(pool, &step) != VRAM_OK &&
             vr_pool_step(pool, &step) != VRAM_OK) {
-            piece->ghosts++; /* it stays mapped */
+            piece->stale_mappings++; /* it stays mapped */
         }
-        if (piece->ghosts) {
+        if (piece->stale_mappings) {
             pool->range->stuck = true;
             continue;
         }

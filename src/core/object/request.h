@@ -25,7 +25,7 @@ struct vr_request {
     uint32_t flags;                       /* vram_alloc_flag */
     bool wishes;                          /* came with options: no cache has been looked into yet */
     struct vr_tag *tag;                   /* NULL: none */
-    uint64_t room;                        /* addresses to keep behind it: vr_want.room */
+    uint64_t reserve;                     /* addresses to keep behind it: vr_want.room */
     struct vr_block
         *behind;       /* a live block that it is to follow without a gap; `growing`; NULL: none */
     const char *name;  /* label; NULL: none */
@@ -38,9 +38,9 @@ struct vr_request {
 
 /* What is to grow lies among the large ones, whatever its size. */
 static inline enum vr_pool_part vr_request_part(const struct vr_request *request) {
-    return request->behind ? (enum vr_pool_part)request->behind->part
-           : request->room ? VR_PART_LARGE
-                           : vr_part_of(request->bytes);
+    return request->behind    ? (enum vr_pool_part)request->behind->part
+           : request->reserve ? VR_PART_LARGE
+                              : vr_part_of(request->bytes);
 }
 
 /* Where its block will lie. */

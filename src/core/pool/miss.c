@@ -49,7 +49,7 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
     struct vr_want want = {.bytes = request->bytes,
                            .align = request->align,
                            .queue = queue ? queue : QUEUE_NONE,
-                           .room = request->room,
+                           .reserve = request->reserve,
                            .behind = request->behind,
                            .now_ns = flags & VR_WANT_HELD ? 0 : vr_pool_now(pool),
                            .idle_bytes = small ? pool->central.held_bytes : 0,
@@ -209,7 +209,7 @@ static vram_status miss_held(struct vr_pool *pool, const struct vr_request *requ
                              struct vr_block **block) {
     struct vr_request plain = *request;
     struct vr_answer answer;
-    plain.room = 0; /* better without than not at all */
+    plain.reserve = 0; /* better without than not at all */
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
     vram_status status = ask(pool, &plain, VR_WANT_HELD | VR_WANT_ANY, 0, &answer);

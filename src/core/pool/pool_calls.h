@@ -22,8 +22,8 @@ vram_status vr_pool_resize(vram_pool *pool, vram_addr addr, uint64_t new_size, v
 
 /* Has the request ask for room behind its block, where that can be: both become whole granules;
    request.c. */
-void vr_request_wish_room(const struct vr_pool *pool, uint64_t room_bytes,
-                          struct vr_request *request);
+void vr_request_wish_reserve(const struct vr_pool *pool, uint64_t reserve_bytes,
+                             struct vr_request *request);
 
 /* vram_free for objects of the library, in the order of their queue, which may be ending or gone:
    the block is reused once the queue has completed the work submitted so far, or has ended. May

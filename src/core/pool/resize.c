@@ -46,7 +46,7 @@ struct resizing {
     struct vr_queue_id home; /* the block's, without the mark of its tag */
     struct vr_tag *tag;      /* NULL: none */
     struct vr_block *tail;   /* cut off; NULL: none */
-    uint64_t room;           /* kept behind the block; 0: none */
+    uint64_t reserve;        /* kept behind the block; 0: none */
     bool told;               /* listeners are to be told of it */
     bool owner;              /* who asks is the object that has the block */
     struct vr_event event;
@@ -154,10 +154,10 @@ static void return_tail(const struct resizing *job) {
 
 /* A block that has room behind it grows by whole granules, so that what is left of the room stays
    beside it. Under the lock. */
-static void note_room(struct resizing *job) {
+static void note_reserve(struct resizing *job) {
     uint64_t bytes;
-    job->room = vr_space_room(job->block);
-    if (job->room && vr_round_up(job->bytes, job->pool->granule, &bytes)) {
+    job->reserve = vr_space_reserve(job->block);
+    if (job->reserve && vr_round_up(job->bytes, job->pool->granule, &bytes)) {
         job->bytes = bytes;
     }
 }
@@ -176,8 +176,8 @@ static void join(const struct resizing *job, struct vr_block *tail) {
     }
     block->asleep = block->asleep || tail->asleep;
     vr_space_join(space, block, tail);
-    if (job->room > grown && !vr_space_room(block)) {
-        vr_space_keep_room(space, block, job->room - grown);
+    if (job->reserve > grown && !vr_space_reserve(block)) {
+        vr_space_keep_reserve(space, block, job->reserve - grown);
     }
 }
 
@@ -194,8 +194,9 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
         note(job);
     } else if (tail) {
         vr_pool_put_back(pool, tail, (struct vr_queue_stamp){{0}, 0});
-    } else if (ours && !vr_space_room(block)) {
-        vr_space_keep_room(pool->spaces[block->part], block, job->room); /* what failed took it */
+    } else if (ours && !vr_space_reserve(block)) {
+        vr_space_keep_reserve(pool->spaces[block->part], block,
+                              job->reserve); /* what failed took it */
     }
     block->growing = false;
     vr_block_note_held(block);
@@ -298,7 +299,7 @@ static vram_status begin(struct resizing *job, bool *grows) {
         status = check_block(job);
         *grows = status == VRAM_OK && job->bytes > job->old_bytes;
         if (*grows) {
-            note_room(job);
+            note_reserve(job);
             block->growing = true;
             vr_block_note_held(block);
         } else if (status == VRAM_OK) {

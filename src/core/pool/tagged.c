@@ -13,7 +13,7 @@
 
 static bool is_only_tagged(const vram_alloc_options *options) {
     return options->size == sizeof *options && options->tag && *options->tag &&
-           !options->alignment && !options->flags && !options->room_bytes && !options->name &&
+           !options->alignment && !options->flags && !options->reserve_bytes && !options->name &&
            !options->elements;
 }
 

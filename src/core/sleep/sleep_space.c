@@ -29,7 +29,7 @@ static uint64_t piece_end(const struct vr_piece *piece) {
 /* The first piece under [*addr, end); *addr moves to where the next search begins. NULL: none. */
 static struct vr_piece *piece_under(const struct vr_space *space, uint64_t *addr, uint64_t end) {
     while (*addr < end) {
-        struct vr_piece *piece = vr_ground_get(&space->ground, *addr);
+        struct vr_piece *piece = vr_granule_map_get(&space->granule_map, *addr);
         if (piece) {
             *addr = piece_end(piece);
             return piece;
@@ -82,7 +82,7 @@ static vram_status see_all(struct vr_space *space, const char *tag, bool *seen) 
 }
 
 static bool may_sleep(const struct vr_piece *piece, const char *tag) {
-    return !piece->nap && piece->addr != VR_NOWHERE && !piece->ghosts &&
+    return !piece->nap && piece->addr != VR_NOWHERE && !piece->stale_mappings &&
            !(piece->seen & SEEN_OTHER) && (!tag || piece->seen & SEEN_WANTED);
 }
 
@@ -129,7 +129,7 @@ static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
         return VRAM_ERR_HOST_MEMORY;
     }
     uint64_t from = higher(piece->addr, vr_span_addr(*span)), to = lower(piece_end(piece), end);
-    assert(from < to && !piece->ghosts); /* one that has ghosts does not sleep */
+    assert(from < to && !piece->stale_mappings); /* one that has stale mappings does not sleep */
     *span = vr_hole_cut(space, *span, from, to - from);
     (*span)->span.kind = VR_SPAN_CLAIM;
     (*span)->span.was = VR_SPAN_HOLE;
@@ -179,7 +179,7 @@ static bool is_over(const struct vr_space *space, const struct vr_block *span) {
     if (span->span.kind != VR_SPAN_CLAIM || span->span.lost || span->span.was != VR_SPAN_HOLE) {
         return false;
     }
-    const struct vr_piece *piece = vr_ground_get(&space->ground, vr_span_addr(span));
+    const struct vr_piece *piece = vr_granule_map_get(&space->granule_map, vr_span_addr(span));
     return piece && piece->roused;
 }
 

@@ -90,13 +90,14 @@ struct vr_stamp {
 
 /* What a record stands for in the space's order of addresses (span.h); the space's own. */
 enum vr_span_kind {
-    VR_SPAN_NONE = 0,   /* a record in stock */
-    VR_SPAN_BLOCK = 1,  /* handed out */
-    VR_SPAN_HOLE = 2,   /* free, with memory behind it */
-    VR_SPAN_VOID = 3,   /* addresses only */
-    VR_SPAN_CLAIM = 4,  /* part of an open plan, or lost to one that failed */
-    VR_SPAN_GHOST = 5,  /* where a piece was mapped, and still is until work has ended */
-    VR_SPAN_ROOM = 6,   /* addresses only, kept for the block in front to grow; room.c */
+    VR_SPAN_NONE = 0,  /* a record in stock */
+    VR_SPAN_BLOCK = 1, /* handed out */
+    VR_SPAN_HOLE = 2,  /* free, with memory behind it */
+    VR_SPAN_VOID = 3,  /* addresses only */
+    VR_SPAN_CLAIM = 4, /* part of an open plan, or lost to one that failed */
+    VR_SPAN_STALE = 5, /* where a piece was mapped, and still is until work has ended */
+    VR_SPAN_RESERVE =
+        6,              /* addresses only, kept for the block in front to grow; address_reserve.c */
     VR_SPAN_FALLEN = 7, /* in no chain: other memory than the device's; other_memory.c */
     VR_SPAN_WISHED = 8  /* the same, of a kind that was asked for */
 };
@@ -108,10 +109,11 @@ struct vr_span {
     bool lost;                       /* a claim that no plan will give back */
     struct vr_block *before, *after; /* neighbours by address */
     struct vr_block *left, *right;   /* free: in its bin; with the next in one line */
-    uint64_t by_queue, by_bytes;     /* what it is found by; shelf.h */
-    struct vr_link age;              /* in the list of pending or idle holes, or of ghosts */
+    uint64_t by_queue, by_bytes;     /* what it is found by; size_bins.h */
+    struct vr_link age; /* in the list of pending or idle holes, or of stale mappings */
     union {
-        struct vr_piece *segment; /* the segment it lies in, or a ghost's piece; else NULL */
+        struct vr_piece
+            *segment; /* the segment it lies in, or a stale mapping's piece; else NULL */
         struct vr_record *record; /* FALLEN, WISHED: of its memory in the address map */
     };
 };

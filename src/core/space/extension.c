@@ -12,16 +12,16 @@
  *      then quicker than one that is copied; a small one may take longer than its copy, and keeps
  *      its address.
  *  (2) Where all that is free must be had, since the driver may have no more, nothing is weighed.
- *  (3) Where a handle can be mapped twice, the old place is not unmapped now but becomes a ghost,
- *      which is swept before the next plan: nobody waits for it.
+ *  (3) Where a handle can be mapped twice, the old place is not unmapped now but becomes a stale
+ *      mapping, which is swept before the next plan: nobody waits for it.
  *  (4) So a block may grow by new memory beside free memory, once: what the pool holds past its aim
  *      for that is owed. It is given back bit by bit, before later plans, as there is time in the
- *      purse; until then other blocks that grow move memory as every request does.
+ *      time budget; until then other blocks that grow move memory as every request does.
  */
 #include "core/space/plan.h"
 
 #include "base/size.h"
-#include "core/space/wear.h"
+#include "core/space/aging.h"
 
 #include <assert.h>
 
@@ -65,11 +65,11 @@ static struct vr_piece *next_piece(const struct vr_space *space, const struct vr
                                    uint64_t *addr) {
     *addr = vr_granule_up(space, *addr);
     while (*addr < vr_span_end(hole)) {
-        struct vr_piece *piece = vr_ground_get(&space->ground, *addr);
+        struct vr_piece *piece = vr_granule_map_get(&space->granule_map, *addr);
         assert(piece); /* span.h (1) */
         *addr = piece->addr + piece->bytes;
         if (vr_inside(piece->addr, piece->bytes, vr_span_addr(hole), vr_span_bytes(hole)) &&
-            (!piece->ghosts || space->config.alias)) {
+            (!piece->stale_mappings || space->config.alias)) {
             return piece;
         }
     }
@@ -202,17 +202,17 @@ static uint64_t past_aim(const struct vr_space *space) {
 
 /* Puts pieces into the plan that are free for all and not more than is owed, the longest idle
    first. */
-static vram_status give_back(struct search *search, int64_t *purse_ns) {
+static vram_status give_back(struct search *search, int64_t *budget_ns) {
     struct vr_space *space = search->space;
     int64_t price = (int64_t)(space->prices[VR_STEP_UNMAP] + space->prices[VR_STEP_RELEASE]);
     struct vr_link *link = vr_list_first(&space->idle), *next;
-    for (; link && *purse_ns > 0; link = next) {
+    for (; link && *budget_ns > 0; link = next) {
         struct vr_block *hole = VR_CONTAINER(link, struct vr_block, span.age);
         uint64_t addr = vr_span_addr(hole), end = vr_span_end(hole);
         struct vr_piece *piece;
         next = vr_list_next(&space->idle, link);
-        while (*purse_ns > 0 && addr < end && (piece = next_piece(space, hole, &addr))) {
-            if (piece->bytes > search->need || piece->ghosts) {
+        while (*budget_ns > 0 && addr < end && (piece = next_piece(space, hole, &addr))) {
+            if (piece->bytes > search->need || piece->stale_mappings) {
                 continue;
             }
             if (vr_plan_take(space, search->plan, piece, hole) != VRAM_OK) {
@@ -220,7 +220,7 @@ static vram_status give_back(struct search *search, int64_t *purse_ns) {
             }
             hole = search->plan->items[search->plan->item_count - 1].source->span.after;
             search->need -= piece->bytes;
-            *purse_ns -= price;
+            *budget_ns -= price;
         }
     }
     return VRAM_OK;
@@ -228,11 +228,11 @@ static vram_status give_back(struct search *search, int64_t *purse_ns) {
 
 /* Keeps (4). */
 vram_status vr_plan_tidy(struct vr_space *space, struct vr_plan **out) {
-    int64_t purse = space->purse_ns < TIDY_NS ? space->purse_ns : TIDY_NS, before = purse;
+    int64_t budget = space->budget_ns < TIDY_NS ? space->budget_ns : TIDY_NS, before = budget;
     uint64_t more = past_aim(space);
     *out = NULL;
     space->owed_bytes = space->owed_bytes < more ? space->owed_bytes : more;
-    if (!space->owed_bytes || purse <= 0) {
+    if (!space->owed_bytes || budget <= 0) {
         return VRAM_OK;
     }
     struct search search = {.space = space, .need = space->owed_bytes};
@@ -241,13 +241,13 @@ vram_status vr_plan_tidy(struct vr_space *space, struct vr_plan **out) {
         return VRAM_ERR_HOST_MEMORY;
     }
     search.plan->tidies = true;
-    vram_status status = vr_plan_finish(space, search.plan, give_back(&search, &purse), out);
+    vram_status status = vr_plan_finish(space, search.plan, give_back(&search, &budget), out);
     if (!*out) {
         space->owed_bytes = status == VRAM_OK ? 0 : space->owed_bytes; /* nothing is left of it */
         return status;
     }
-    (*out)->price_ns = (uint64_t)(before - purse);
-    space->purse_ns -= before - purse;
+    (*out)->price_ns = (uint64_t)(before - budget);
+    space->budget_ns -= before - budget;
     space->owed_bytes = search.need;
     return VRAM_OK;
 }
@@ -262,7 +262,7 @@ static vram_status take_coarse(struct vr_space *space, struct vr_plan *plan) {
         struct vr_piece *piece;
         next = vr_list_next(&space->idle, link);
         while (addr < end && (piece = next_piece(space, hole, &addr))) {
-            if (!vr_wear_is_coarse(space, piece) || piece->ghosts) {
+            if (!vr_aging_is_coarse(space, piece) || piece->stale_mappings) {
                 continue;
             }
             if (vr_plan_take(space, plan, piece, hole) != VRAM_OK) {

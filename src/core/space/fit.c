@@ -14,7 +14,7 @@
 #include "core/space/fit.h"
 
 #include "base/size.h"
-#include "core/space/wear.h"
+#include "core/space/aging.h"
 
 #include <assert.h>
 
@@ -98,7 +98,7 @@ static bool is_topmost(const struct vr_block *hole) {
 }
 
 /*
- * In a space that is worn (wear.h) blocks stay off islands that are too large for them, as long as
+ * In a space that is worn (aging.h) blocks stay off islands that are too large for them, as long as
  * another hole has room: what such a block leaves of its last handle is stuck, on an island of its
  * own, until it is freed. The island is taken for the next window instead.
  */
@@ -118,7 +118,7 @@ static struct vr_block *off_islands(const struct vr_space *space, const struct v
 static uint64_t left_of_piece(const struct vr_space *space, const struct vr_want *want,
                               const struct vr_block *hole, uint64_t bytes) {
     uint64_t end = align_up(vr_span_addr(hole), want->align) + bytes;
-    const struct vr_piece *piece = vr_ground_get(&space->ground, end - 1);
+    const struct vr_piece *piece = vr_granule_map_get(&space->granule_map, end - 1);
     assert(piece); /* span.h (1) */
     return piece->addr + piece->bytes - end;
 }
@@ -156,8 +156,8 @@ static struct vr_block *worn_fit(const struct vr_space *space, const struct vr_w
     if (is_exact(hole, bytes) || bytes >= LARGE_BYTES) {
         return hole;
     }
-    return vr_wear_lull(space) ? lowest_fit(space, want, hole)
-                               : off_coarse(space, want, hole, bytes);
+    return vr_aging_is_idle(space) ? lowest_fit(space, want, hole)
+                                   : off_coarse(space, want, hole, bytes);
 }
 
 /* The smallest hole that fits; but the topmost one grows at no cost, and is kept for large blocks
@@ -165,7 +165,7 @@ static struct vr_block *worn_fit(const struct vr_space *space, const struct vr_w
 static struct vr_block *best_fit(const struct vr_space *space, const struct vr_want *want,
                                  uint64_t bytes) {
     struct vr_block *hole = smallest_fit(space, want, bytes);
-    if (hole && space->wear) {
+    if (hole && space->aging) {
         hole = worn_fit(space, want, hole, bytes);
     }
     if (!hole || bytes >= SMALL_BYTES || !is_topmost(hole) || is_exact(hole, bytes)) {
@@ -400,8 +400,8 @@ static bool beside_sibling(const struct vr_space *space, const struct vr_want *w
 }
 
 /* A place where several siblings fit, fewer and fewer of them. `hole` would do for one. */
-static bool room_for_run(const struct vr_space *space, const struct vr_want *want,
-                         uint32_t siblings, const struct vr_block *hole, struct vr_place *place) {
+static bool run_fits(const struct vr_space *space, const struct vr_want *want, uint32_t siblings,
+                     const struct vr_block *hole, struct vr_place *place) {
     for (uint32_t count = siblings; count > 1; count /= 2) {
         uint64_t bytes = want->bytes * count;
         struct vr_block *wide = best_fit(space, want, bytes);
@@ -429,7 +429,7 @@ static struct vr_place find_in(struct vr_space *space, const struct vr_want *wan
     uint32_t siblings = run->length < run->expected ? run->expected - run->length + 1 : 1;
     bool exact = hole && is_exact(hole, want->bytes);
     struct vr_place place;
-    if (!exact && room_for_run(space, want, siblings, hole, &place)) {
+    if (!exact && run_fits(space, want, siblings, hole, &place)) {
         return place;
     }
     place = in_hole(space, hole, want);
@@ -474,7 +474,7 @@ struct vr_place vr_fit_after(struct vr_space *space, const struct vr_want *want)
 static bool clears(const struct vr_block *span, uint64_t end) {
     for (int left = STEPS; span && left > 0; left--, span = span->span.after) {
         if (span->span.kind != VR_SPAN_HOLE && span->span.kind != VR_SPAN_VOID &&
-            span->span.kind != VR_SPAN_GHOST) {
+            span->span.kind != VR_SPAN_STALE) {
             return false;
         }
         if (vr_span_end(span) >= end) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hole.c: free spans on their shelves and in their lists by age; how they merge, are cut and
+ * hole.c: free spans on their size bins and in their lists by age; how they merge, are cut and
  * settle.
  *
- * Settled holes and voids have a shelf each; pending ones have a few, which queues share by a hash:
- * no table of queues has to be kept, or allocated for in a free.
+ * Settled holes and voids have a set of size bins each; pending ones have a few, which queues share
+ * by a hash: no table of queues has to be kept, or allocated for in a free.
  */
 #include "core/space/hole.h"
 
@@ -20,29 +20,29 @@ bool vr_hole_key_holds(const struct vr_block *span) {
     return span->span.by_queue == queue_of(span) && span->span.by_bytes == vr_span_bytes(span);
 }
 
-/* ------------------------------------------------------------------ shelves */
+/* ------------------------------------------------------------------ size bins */
 
-uint32_t vr_hole_shelf(uint64_t queue) {
+uint32_t vr_hole_bins(uint64_t queue) {
     if (queue == 0 || queue == VR_QUEUE_VOID) {
-        return queue ? VR_SHELF_VOIDS : VR_SHELF_SETTLED;
+        return queue ? VR_BINS_VOIDS : VR_BINS_SETTLED;
     }
-    return VR_SHELF_PENDING +
-           (uint32_t)((queue * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % VR_SHELF_QUEUES;
+    return VR_BINS_PENDING +
+           (uint32_t)((queue * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % VR_BINS_QUEUES;
 }
 
 struct vr_block *vr_hole_least(const struct vr_space *space, uint64_t queue, uint64_t bytes) {
-    return vr_shelf_least(&space->shelves[vr_hole_shelf(queue)], queue, bytes);
+    return vr_bins_least(&space->size_bins[vr_hole_bins(queue)], queue, bytes);
 }
 
 struct vr_block *vr_hole_smaller(const struct vr_space *space, uint64_t queue,
                                  const struct vr_block *span) {
-    return vr_shelf_smaller(&space->shelves[vr_hole_shelf(queue)], queue, span);
+    return vr_bins_smaller(&space->size_bins[vr_hole_bins(queue)], queue, span);
 }
 
 uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue) {
     uint64_t next = VR_QUEUE_VOID;
-    for (uint32_t i = VR_SHELF_PENDING; i < VR_SHELVES; i++) {
-        next = vr_shelf_queue_next(&space->shelves[i], queue, next);
+    for (uint32_t i = VR_BINS_PENDING; i < VR_SHELVES; i++) {
+        next = vr_bins_queue_next(&space->size_bins[i], queue, next);
     }
     return next;
 }
@@ -57,14 +57,14 @@ static struct vr_list *list_of(struct vr_space *space, const struct vr_block *sp
     return vr_span_bytes(span) >= space->config.granule ? &space->idle : NULL;
 }
 
-/* On its shelf and, behind `older` (NULL: as the youngest), into its list. */
+/* On its set of size bins and, behind `older` (NULL: as the youngest), into its list. */
 static void index_add(struct vr_space *space, struct vr_block *span, struct vr_link *older) {
     assert(vr_span_is_free(span) && vr_block_is_free(span)); /* (4) */
     assert(vr_span_bytes(span) > 0 && !vr_link_linked(&span->span.age));
     assert(span->span.kind == VR_SPAN_HOLE || /* (1) */
            (span->stamp.queue == 0 && vr_span_is_whole(space, span)));
     uint64_t queue = queue_of(span);
-    vr_shelf_add(&space->shelves[vr_hole_shelf(queue)], span, queue);
+    vr_bins_add(&space->size_bins[vr_hole_bins(queue)], span, queue);
     if (span->span.kind != VR_SPAN_HOLE) {
         return;
     }
@@ -81,8 +81,8 @@ static void index_add(struct vr_space *space, struct vr_block *span, struct vr_l
 }
 
 static void index_remove(struct vr_space *space, struct vr_block *span) {
-    assert(vr_hole_key_holds(span)); /* else its shelf would not find it */
-    vr_shelf_remove(&space->shelves[vr_hole_shelf(span->span.by_queue)], span);
+    assert(vr_hole_key_holds(span)); /* else its set of size bins would not find it */
+    vr_bins_remove(&space->size_bins[vr_hole_bins(span->span.by_queue)], span);
     if (span->span.kind != VR_SPAN_HOLE) {
         return;
     }
@@ -130,7 +130,7 @@ static bool merged_stamp(const struct vr_space *space, const struct vr_block *a,
     return true;
 }
 
-/* Merges a span that is on no shelf with its neighbours. One merger can make another possible: a
+/* Merges a span that is in no bin with its neighbours. One merger can make another possible: a
    hole that has passed may have kept two of one queue apart. */
 static struct vr_block *merge(struct vr_space *space, struct vr_block *span) {
     struct vr_stamp stamp = {0};

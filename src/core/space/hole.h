@@ -20,7 +20,7 @@ void vr_hole_add(struct vr_space *space, struct vr_block *span);
 void vr_hole_return(struct vr_space *space, struct vr_block *span);
 
 /* Cuts [addr, addr + bytes) out of the free span that holds it; what is left of it stays free, with
-   its age. Needs up to two records in stock. The part returned is on no shelf and in no list. */
+   its age. Needs up to two records in stock. The part returned is in no bin and in no list. */
 struct vr_block *vr_hole_cut(struct vr_space *space, struct vr_block *span, uint64_t addr,
                              uint64_t bytes);
 
@@ -44,9 +44,9 @@ static inline int vr_hole_shores(const struct vr_block *hole) {
                : vr_span_is_bare(hole->span.before) + vr_span_is_bare(hole->span.after);
 }
 
-/* The shelf that a queue's spans lie on; and whether one that lies there is found by what it is.
-   For checks. */
-uint32_t vr_hole_shelf(uint64_t queue);
+/* The set of size bins that a queue's spans lie on; and whether one that lies there is found by
+   what it is. For checks. */
+uint32_t vr_hole_bins(uint64_t queue);
 bool vr_hole_key_holds(const struct vr_block *span);
 
 /* Settles all holes of a queue, whatever their stamps. */

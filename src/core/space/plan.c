@@ -39,14 +39,15 @@ struct vr_plan *vr_plan_new(struct vr_space *space) {
 
 struct vr_plan_item *vr_plan_add(struct vr_plan *plan, struct vr_piece *piece) {
     assert(!plan->steps); /* they are written for all items at once */
-    if (plan->item_count == plan->item_room) {
-        uint32_t room = plan->item_room ? plan->item_room * 2 : 8;
-        struct vr_plan_item *items = vr_mem_resize(plan->items, room, sizeof *items, "vram_alloc");
+    if (plan->item_count == plan->item_capacity) {
+        uint32_t reserve = plan->item_capacity ? plan->item_capacity * 2 : 8;
+        struct vr_plan_item *items =
+            vr_mem_resize(plan->items, reserve, sizeof *items, "vram_alloc");
         if (!items) {
             return NULL;
         }
         plan->items = items;
-        plan->item_room = room;
+        plan->item_capacity = reserve;
     }
     struct vr_plan_item *item = &plan->items[plan->item_count++];
     *item = (struct vr_plan_item){.piece = piece, .to = VR_NOWHERE};
@@ -231,25 +232,25 @@ static void void_add(struct vr_space *space, struct vr_block *span) {
     vr_hole_add(space, span);
 }
 
-/* The place becomes a ghost of the piece. */
-static void ghost_add(struct vr_space *space, struct vr_block *source, struct vr_piece *piece) {
-    assert(source->span.kind == VR_SPAN_CLAIM && piece->ghosts); /* span.h (6) */
+/* The place becomes a stale mapping of the piece. */
+static void stale_add(struct vr_space *space, struct vr_block *source, struct vr_piece *piece) {
+    assert(source->span.kind == VR_SPAN_CLAIM && piece->stale_mappings); /* span.h (6) */
     assert(vr_span_bytes(source) == piece->bytes);
-    source->span.kind = VR_SPAN_GHOST;
+    source->span.kind = VR_SPAN_STALE;
     source->span.segment = piece;
-    vr_list_append(&space->ghosts, &source->span.age);
-    space->stats.ghosts++;
+    vr_list_append(&space->stale_mappings, &source->span.age);
+    space->stats.stale_mappings++;
 }
 
-/* A ghost was swept, or not. Its piece is elsewhere and has nothing to do with it. */
-static void end_ghost(struct vr_space *space, struct vr_plan_item *item) {
-    assert(item->source->span.segment == item->piece && item->piece->ghosts);
+/* a stale mapping was swept, or not. Its piece is elsewhere and has nothing to do with it. */
+static void stale_end(struct vr_space *space, struct vr_plan_item *item) {
+    assert(item->source->span.segment == item->piece && item->piece->stale_mappings);
     if (item->done & VR_DONE_UNMAP) {
-        item->piece->ghosts--;
+        item->piece->stale_mappings--;
         item->source->span.segment = NULL;
         void_add(space, item->source);
     } else {
-        ghost_add(space, item->source, item->piece);
+        stale_add(space, item->source, item->piece);
     }
 }
 
@@ -262,13 +263,13 @@ static void end_source(struct vr_space *space, struct vr_plan_item *item) {
         return;
     }
     if (item->alias && item->done & (VR_DONE_ACCESS | VR_DONE_STUCK)) {
-        vr_ground_set(&space->ground, item->piece->addr, item->piece->bytes, NULL);
-        item->piece->ghosts++;
-        ghost_add(space, source, item->piece);
+        vr_granule_map_set(&space->granule_map, item->piece->addr, item->piece->bytes, NULL);
+        item->piece->stale_mappings++;
+        stale_add(space, source, item->piece);
     } else if (item->done & VR_DONE_UNMAP) {
-        assert(!item->piece->ghosts &&
+        assert(!item->piece->stale_mappings &&
                !source->stamp.queue); /* no work can reach it: space.h (4) */
-        vr_ground_set(&space->ground, item->piece->addr, item->piece->bytes, NULL);
+        vr_granule_map_set(&space->granule_map, item->piece->addr, item->piece->bytes, NULL);
         item->piece->addr = VR_NOWHERE;
         void_add(space, source);
     } else {
@@ -287,7 +288,7 @@ static void piece_enter(struct vr_space *space, struct vr_piece *piece) {
 }
 
 static void piece_leave(struct vr_space *space, struct vr_piece *piece) {
-    assert(!piece->ghosts && !piece->nap && !vr_link_linked(&piece->spare));
+    assert(!piece->stale_mappings && !piece->nap && !vr_link_linked(&piece->spare));
     assert(space->stats.reserved_bytes >= piece->bytes);
     vr_link_remove(&piece->all);
     space->stats.pieces--;
@@ -306,7 +307,7 @@ static void piece_settle_at(struct vr_space *space, struct vr_plan_item *item) {
         item->target->stamp = item->source->stamp; /* of one queue: what no block covers is its */
     }
     item->piece->addr = item->to;
-    vr_ground_set(&space->ground, item->to, item->piece->bytes, item->piece);
+    vr_granule_map_set(&space->granule_map, item->to, item->piece->bytes, item->piece);
     if (item->done & VR_DONE_STUCK) {
         item->target->span.lost = true;
         space->stats.lost++;
@@ -410,7 +411,7 @@ static bool is_moving(const struct vr_plan *plan) {
 
 /* What was charged in advance is corrected by what it really took. */
 static void charge(struct vr_space *space, const struct vr_plan *plan, uint64_t spent_ns) {
-    space->purse_ns += (int64_t)plan->price_ns - (int64_t)spent_ns;
+    space->budget_ns += (int64_t)plan->price_ns - (int64_t)spent_ns;
     space->stats.move_ns += spent_ns;
 }
 
@@ -436,7 +437,7 @@ static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, b
     for (uint32_t i = 0; i < plan->item_count; i++) {
         struct vr_plan_item *item = &plan->items[i];
         if (plan->sweep) {
-            end_ghost(space, item);
+            stale_end(space, item);
             continue;
         }
         if (item->source) {
@@ -446,8 +447,8 @@ static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, b
     }
     if (plan->target) {
         block = end_window(space, plan, success);
-        if (plan->room && !success) {
-            vr_room_end(space, plan->room);
+        if (plan->reserve && !success) {
+            vr_reserve_end(space, plan->reserve);
         }
     } else if (success && plan->bytes) {
         block = end_segment(space, plan);

@@ -7,12 +7,12 @@
  *
  *     source --UNMAP--> --MAP--> target        moved
  *     source          --MAP--> target          moved under work of its queue: source becomes a
- *                     ghost
+ *                     stale mapping
  *     spare           --MAP--> target          a spare used
  *     CREATE          --MAP--> target          grown
  *     source --UNMAP--> RELEASE                given back, to trim or to make room for a better
  *                                              size
- *     ghost  --UNMAP-->                        swept
+ *     stale mapping  --UNMAP-->                        swept
  */
 #ifndef VR_PLAN_H
 #define VR_PLAN_H
@@ -50,7 +50,7 @@ vram_status vr_plan_segment(struct vr_space *space, const struct vr_want *want,
 /* Plans to release what is free; see vr_space_trim. */
 vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan);
 
-/* Plans to unmap ghosts; see vr_space_sweep. */
+/* Plans to unmap stale mappings; see vr_space_sweep. */
 vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **plan);
 
 /* Plans to give back what was free when a block grew past the aim all the same; see
@@ -70,18 +70,18 @@ vram_status vr_plan_refine(struct vr_space *space, struct vr_plan **plan);
 vram_status vr_extension_gather(struct vr_space *space, struct vr_plan *plan, uint64_t queue,
                                 bool weighs, uint64_t *bytes, uint64_t *left);
 
-/* ---------------------------------------------------------- rooms; room.c */
+/* ---------------------------------------------------------- reserves; address_reserve.c */
 
 /* Finds a place for a block with want->room behind it. Where there is only a place with less,
    want->room becomes that; false: there is none. */
-bool vr_room_find(struct vr_space *space, struct vr_want *want, struct vr_place *found);
-/* Makes the first `bytes` of a void a room; NULL: it is none or has fewer, or no record is in
+bool vr_reserve_find(struct vr_space *space, struct vr_want *want, struct vr_place *found);
+/* Makes the first `bytes` of a void a reserve; NULL: it is none or has fewer, or no record is in
    stock. */
-struct vr_block *vr_room_cut(struct vr_space *space, struct vr_block *span, uint64_t bytes);
+struct vr_block *vr_reserve_cut(struct vr_space *space, struct vr_block *span, uint64_t bytes);
 /* The room becomes a void. */
-void vr_room_end(struct vr_space *space, struct vr_block *room);
-/* All rooms of blocks do; whether there was one. */
-bool vr_room_end_all(struct vr_space *space);
+void vr_reserve_end(struct vr_space *space, struct vr_block *reserve);
+/* All reserves of blocks do; whether there was one. */
+bool vr_reserve_end_all(struct vr_space *space);
 
 /* ------------------------------------------------ between the files of plans */
 

@@ -9,13 +9,13 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "core/space/aging.h"
 #include "core/space/plan.h"
-#include "core/space/wear.h"
 
 #include <assert.h>
 
 enum {
-    RESERVE_PART = 5 /* of the time that may go into moving, which part fills the reserve */
+    EXTRA_PART = 5 /* of the time that may go into moving, which part fills the reserve */
 };
 
 #define SAVED_NS 60e9 /* elapsed time whose share is saved up at most */
@@ -71,18 +71,18 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
     if (!space->config.largest_handle) {
         space->config.largest_handle = 64 * VR_MIB;
     }
-    space->reserve_ns = (int64_t)config->credit_ns;
+    space->extra_budget_ns = (int64_t)config->credit_ns;
     space->memory_bytes = config->limit_bytes ? config->limit_bytes : UINT64_MAX;
     space->high_turn = true;
     vr_list_init(&space->pending);
     vr_list_init(&space->idle);
-    vr_list_init(&space->ghosts);
+    vr_list_init(&space->stale_mappings);
     vr_list_init(&space->pieces);
     vr_list_init(&space->spares);
     for (size_t i = 0; i < sizeof first_prices / sizeof first_prices[0]; i++) {
         space->prices[i] = first_prices[i];
     }
-    vr_ground_init(&space->ground, config->granule);
+    vr_granule_map_init(&space->granule_map, config->granule);
     if (config->mode == VR_SPACE_VMM &&
         vr_space_add_range(space, config->base, config->bytes) != VRAM_OK) {
         vr_space_destroy(space);
@@ -119,7 +119,7 @@ void vr_space_destroy(struct vr_space *space) {
     }
     assert(space->stock_count == space->records); /* none is lost, none is still used */
     vr_span_stock_free(space);
-    vr_ground_free(&space->ground);
+    vr_granule_map_free(&space->granule_map);
     vr_mem_free(space->ranges);
     vr_mem_free(space);
 }
@@ -151,9 +151,9 @@ static vram_status want_round(const struct vr_space *space, struct vr_want *want
 
 /* What has been earned is kept, but not without end: a pool that rested for a day must not stall
    for minutes when it wakes. */
-static void purse_fill(int64_t *purse_ns, double earned, double most) {
-    double sum = (double)*purse_ns + earned;
-    *purse_ns = (int64_t)(sum < most ? sum : most);
+static void budget_add(int64_t *budget_ns, double earned, double most) {
+    double sum = (double)*budget_ns + earned;
+    *budget_ns = (int64_t)(sum < most ? sum : most);
 }
 
 /* Time has passed: some of it may be spent on moving. */
@@ -162,8 +162,8 @@ static void budget_fill(struct vr_space *space, uint64_t now_ns) {
     if (space->clock_ns && now_ns > space->clock_ns) {
         double earned = (double)(now_ns - space->clock_ns) * share;
         double saved = SAVED_NS * share, credit = (double)space->config.credit_ns;
-        purse_fill(&space->purse_ns, earned, saved);
-        purse_fill(&space->reserve_ns, earned / RESERVE_PART, saved / RESERVE_PART + credit);
+        budget_add(&space->budget_ns, earned, saved);
+        budget_add(&space->extra_budget_ns, earned / EXTRA_PART, saved / EXTRA_PART + credit);
     }
     space->clock_ns = now_ns > space->clock_ns ? now_ns : space->clock_ns;
 }
@@ -171,7 +171,7 @@ static void budget_fill(struct vr_space *space, uint64_t now_ns) {
 /* The highest need so far is what the space aims to hold. Blocks in caches are not needed by
    anybody: they come back before the space grows. */
 static void need_note(struct vr_space *space, const struct vr_want *want) {
-    vr_wear_note(space);
+    vr_aging_note_free(space);
     uint64_t need = space->stats.out_bytes + want->bytes;
     need -= want->idle_bytes < need ? want->idle_bytes : need;
     if (need > space->stats.peak_need_bytes) {
@@ -216,13 +216,13 @@ static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
 }
 
 /* Whether the block would leave a part of a coarse piece that vr_space_refine could release; keeps
-   wear.h (6). */
+   aging.h (6). */
 static bool cuts_coarse(const struct vr_space *space, const struct vr_place *place,
                         uint64_t bytes) {
     uint64_t ends[] = {place->addr, place->addr + bytes - 1};
     for (int i = 0; i < 2 && space->tight && !place->hole->stamp.queue; i++) {
-        const struct vr_piece *piece = vr_ground_get(&space->ground, ends[i]);
-        if (vr_wear_is_coarse(space, piece) && !piece->ghosts &&
+        const struct vr_piece *piece = vr_granule_map_get(&space->granule_map, ends[i]);
+        if (vr_aging_is_coarse(space, piece) && !piece->stale_mappings &&
             vr_inside(piece->addr, piece->bytes, vr_span_addr(place->hole),
                       vr_span_bytes(place->hole)) &&
             !vr_inside(piece->addr, piece->bytes, place->addr, bytes)) {
@@ -270,24 +270,24 @@ static vram_status find_behind(struct vr_space *space, const struct vr_want *wan
 static vram_status alloc_behind(struct vr_space *space, const struct vr_want *asked,
                                 struct vr_answer *answer) {
     struct vr_want want = *asked;
-    uint64_t room = vr_space_room(want.behind);
-    if (room && want.flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
+    uint64_t reserve = vr_space_reserve(want.behind);
+    if (reserve && want.flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
         return VRAM_ERR_LIMIT; /* nothing is mapped there */
     }
-    want.room = room > want.bytes ? room - want.bytes : 0;
-    if (room) {
-        vr_room_end(space, want.behind->span.after);
+    want.reserve = reserve > want.bytes ? reserve - want.bytes : 0;
+    if (reserve) {
+        vr_reserve_end(space, want.behind->span.after);
     }
     vram_status status = find_behind(space, &want, answer);
-    if (status != VRAM_OK && room) {
-        vr_space_keep_room(space, want.behind, room);
+    if (status != VRAM_OK && reserve) {
+        vr_space_keep_reserve(space, want.behind, reserve);
     }
     return status;
 }
 
 /* A block with room behind it, if there is a place for that. */
-static vram_status alloc_with_room(struct vr_space *space, const struct vr_want *want,
-                                   struct vr_answer *answer) {
+static vram_status alloc_with_reserve(struct vr_space *space, const struct vr_want *want,
+                                      struct vr_answer *answer) {
     struct vr_want roomy = *want;
     struct vr_place place;
     struct vr_plan *plan = NULL;
@@ -296,7 +296,7 @@ static vram_status alloc_with_room(struct vr_space *space, const struct vr_want 
     }
     vr_hole_settle(space, false); /* what has passed is there to be moved */
     budget_fill(space, want->now_ns);
-    vram_status status = vr_room_find(space, &roomy, &place)
+    vram_status status = vr_reserve_find(space, &roomy, &place)
                              ? vr_plan_window(space, &roomy, &place, &plan)
                              : VRAM_ERR_FRAGMENTED;
     if (status == VRAM_OK) {
@@ -306,10 +306,10 @@ static vram_status alloc_with_room(struct vr_space *space, const struct vr_want 
     return status;
 }
 
-static bool has_room(const struct vr_space *space, const struct vr_want *want) {
+static bool reserve_is_possible(const struct vr_space *space, const struct vr_want *want) {
     uint64_t rest = space->config.granule - 1;
-    return want->room && space->config.mode == VR_SPACE_VMM && !(want->bytes & rest) &&
-           !(want->room & rest) && want->room <= UINT64_MAX / 4;
+    return want->reserve && space->config.mode == VR_SPACE_VMM && !(want->bytes & rest) &&
+           !(want->reserve & rest) && want->reserve <= UINT64_MAX / 4;
 }
 
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
@@ -326,13 +326,13 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     if (want.behind) {
         return alloc_behind(space, &want, answer);
     }
-    if (has_room(space, &want)) {
-        status = alloc_with_room(space, &want, answer);
+    if (reserve_is_possible(space, &want)) {
+        status = alloc_with_reserve(space, &want, answer);
         if (status != VRAM_ERR_FRAGMENTED) {
             return status;
         }
     }
-    want.room = 0;
+    want.reserve = 0;
     if (space->config.direct) {
         const struct vr_place none = {.hole = NULL};
         bool held = want.flags & (VR_WANT_HELD | VR_WANT_PROBE);
@@ -357,7 +357,7 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     }
     budget_fill(space, want.now_ns);
     status = plan_for(space, &want, &place, answer);
-    if (status == VRAM_ERR_FRAGMENTED && space->rooms && vr_room_end_all(space)) {
+    if (status == VRAM_ERR_FRAGMENTED && space->reserves && vr_reserve_end_all(space)) {
         place = look(space, &want); /* addresses are for those who need them now */
         status = plan_for(space, &want, &place, answer);
     }
@@ -389,8 +389,8 @@ void vr_space_free(struct vr_space *space, struct vr_block *block) {
     assert(block->span.kind == VR_SPAN_BLOCK);
     assert(space->stats.blocks > 0 && space->stats.out_bytes >= vr_span_bytes(block));
     vr_fit_forget(space, block);
-    if (vr_space_room(block)) {
-        vr_room_end(space, block->span.after);
+    if (vr_space_reserve(block)) {
+        vr_reserve_end(space, block->span.after);
     }
     space->stats.blocks--;
     space->stats.out_bytes -= vr_span_bytes(block);
@@ -449,7 +449,7 @@ bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp) {
 bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes) {
     const struct vr_piece *piece = NULL;
     for (uint64_t at = addr; at - addr < bytes; at = piece->addr + piece->bytes) {
-        piece = vr_ground_get(&space->ground, at);
+        piece = vr_granule_map_get(&space->granule_map, at);
         if (!piece || piece->nap) {
             return false;
         }
@@ -463,16 +463,16 @@ struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *pi
     return link ? VR_CONTAINER(link, struct vr_piece, all) : NULL;
 }
 
-struct vr_block *vr_space_ghost_next(struct vr_space *space, struct vr_block *ghost) {
-    struct vr_link *link =
-        ghost ? vr_list_next(&space->ghosts, &ghost->span.age) : vr_list_first(&space->ghosts);
+struct vr_block *vr_space_stale_next(struct vr_space *space, struct vr_block *stale) {
+    struct vr_link *link = stale ? vr_list_next(&space->stale_mappings, &stale->span.age)
+                                 : vr_list_first(&space->stale_mappings);
     return link ? VR_CONTAINER(link, struct vr_block, span.age) : NULL;
 }
 
 static uint64_t largest_hole(const struct vr_space *space) {
     uint64_t most = 0;
-    for (uint32_t i = VR_SHELF_SETTLED; i < VR_SHELVES; i++) {
-        uint64_t bytes = vr_shelf_most(&space->shelves[i]);
+    for (uint32_t i = VR_BINS_SETTLED; i < VR_SHELVES; i++) {
+        uint64_t bytes = vr_bins_most(&space->size_bins[i]);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -493,5 +493,5 @@ void vr_space_stats_get(struct vr_space *space, struct vr_space_stats *stats) {
     stats->metadata_bytes = sizeof *space + space->records * sizeof(struct vr_block) +
                             space->stats.pieces * sizeof(struct vr_piece) +
                             space->range_count * sizeof *space->ranges +
-                            vr_ground_bytes(&space->ground);
+                            vr_granule_map_bytes(&space->granule_map);
 }

@@ -73,7 +73,7 @@ struct vr_piece {
     uint64_t addr;   /* where it is mapped, or VR_NOWHERE; a segment's is written by the pool */
     uint64_t bytes;
     struct vr_link all, spare; /* the space's own */
-    uint32_t ghosts;           /* the space's own: further places where it is still mapped */
+    uint32_t stale_mappings;   /* the space's own: further places where it is still mapped */
     struct vr_block *first;    /* the space's own: lowest span of a segment */
     struct vr_nap *nap;        /* asleep: sleep.h; else NULL */
     bool gone;                 /* asleep, and the driver has it back: `native` means nothing */
@@ -105,17 +105,17 @@ struct vr_step {
 struct vr_plan {
     struct vr_step *steps;
     uint32_t count;
-    bool sweep;               /* only unmaps ghosts */
+    bool sweep;               /* only unmaps stale mappings */
     bool tidies;              /* only gives back what was owed */
     bool behind;              /* its block goes behind another */
-    struct vr_block *room;    /* the space's own: kept behind the window; NULL: none */
+    struct vr_block *reserve; /* the space's own: kept behind the window; NULL: none */
     uint32_t moved_handles;   /* taken from elsewhere (UNMAP and MAP), or spares mapped */
     uint32_t created_handles; /* new ones (CREATE) */
     uint32_t released_handles;
     uint64_t moved_bytes, created_bytes, released_bytes;
     /* The space's own: what happens to which piece; the claimed window; the block to be. */
     struct vr_plan_item *items;
-    uint32_t item_count, item_room;
+    uint32_t item_count, item_capacity;
     struct vr_block *target; /* first claim of the window; NULL: none */
     struct vr_block *edges;  /* two records put aside for the commit */
     uint64_t to;             /* where the window ends */
@@ -136,14 +136,15 @@ enum vr_want_flag {
     VR_WANT_GATHER =
         1 << 4, /* free memory that fits comes first, whatever the time budget says, if it is
                                worth moving; with VR_WANT_NO_GROWTH all of it */
-    VR_WANT_ANY = 1 << 5 /* with VR_WANT_HELD: also where a coarse piece would be cut: wear.h (6) */
+    VR_WANT_ANY =
+        1 << 5 /* with VR_WANT_HELD: also where a coarse piece would be cut: aging.h (6) */
 };
 
 struct vr_want {
-    uint64_t bytes; /* > 0; the space rounds up to 512 */
-    uint64_t align; /* a power of two up to the granule; 0: 512 */
-    uint64_t queue; /* handle number, not 0: who uses it first */
-    uint64_t room;  /* VMM, a wish: addresses to keep free behind it, where these and bytes are
+    uint64_t bytes;   /* > 0; the space rounds up to 512 */
+    uint64_t align;   /* a power of two up to the granule; 0: 512 */
+    uint64_t queue;   /* handle number, not 0: who uses it first */
+    uint64_t reserve; /* VMM, a wish: addresses to keep free behind it, where these and bytes are
                             whole granules; 0: none */
     struct vr_block
         *behind;         /* it starts where this block ends, for vr_space_join; NULL: anywhere */
@@ -195,8 +196,8 @@ vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint6
 
 /* Addresses that are kept behind the block; and keeps up to `bytes`, whole granules, if they are
    free and the block ends with a granule. */
-uint64_t vr_space_room(const struct vr_block *block);
-void vr_space_keep_room(struct vr_space *space, struct vr_block *block, uint64_t bytes);
+uint64_t vr_space_reserve(const struct vr_block *block);
+void vr_space_keep_reserve(struct vr_space *space, struct vr_block *block, uint64_t bytes);
 
 /* All steps are done. The block of the plan, or NULL (trim). The plan is gone. */
 struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan);
@@ -215,8 +216,8 @@ void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *fa
    NULL when there is nothing to do. Commit returns NULL for it. */
 vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan);
 
-/* Plans to unmap the ghosts that no work can reach any more: *plan is NULL when there are none.
-   Commit returns NULL for it. */
+/* Plans to unmap the stale mappings that no work can reach any more: *plan is NULL when there are
+   none. Commit returns NULL for it. */
 vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
 
 /* Plans to give back some of what was free, in pieces too small to move, when a block grew by new
@@ -251,9 +252,9 @@ bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes
 /* The pieces in no particular order: NULL gives the first, the last gives NULL. */
 struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *piece);
 
-/* The ghosts likewise: a place, with its piece in span.segment. For the end of a pool, which unmaps
-   them itself. */
-struct vr_block *vr_space_ghost_next(struct vr_space *space, struct vr_block *ghost);
+/* The stale mappings likewise: a place, with its piece in span.segment. For the end of a pool,
+   which unmaps them itself. */
+struct vr_block *vr_space_stale_next(struct vr_space *space, struct vr_block *stale);
 
 /* ---------------------------------------------------------------- looking */
 
@@ -269,7 +270,7 @@ struct vr_space_stats {
     uint64_t lost_bytes;         /* could neither be used nor taken back after a failed step */
     uint64_t address_bytes;      /* reserved: all ranges */
     uint64_t largest_void_bytes; /* the longest run of them with nothing mapped */
-    uint64_t blocks, holes, pieces, spares, lost, ghosts;
+    uint64_t blocks, holes, pieces, spares, lost, stale_mappings;
     uint64_t moved_pieces, moved_bytes, move_ns; /* since the start */
     uint64_t metadata_bytes;                     /* host memory of all this */
 };

@@ -17,12 +17,12 @@ struct tally {
     char *text;
     size_t text_bytes;
     struct vr_space_stats sum;
-    uint64_t free_spans; /* holes and voids */
-    uint64_t listed;     /* holes in the list of pending or of idle ones */
-    uint64_t haunting;   /* ghosts that pieces say they have */
-    uint64_t rooms;      /* kept behind blocks */
-    uint64_t spans;      /* looked at, */
-    uint64_t granules;   /* and granules below them */
+    uint64_t free_spans;      /* holes and voids */
+    uint64_t listed;          /* holes in the list of pending or of idle ones */
+    uint64_t stale_of_pieces; /* stale mappings that pieces say they have */
+    uint64_t reserves;        /* kept behind blocks */
+    uint64_t spans;           /* looked at, */
+    uint64_t granules;        /* and granules below them */
 };
 
 #define CHECK(condition, ...)                                                                      \
@@ -34,8 +34,8 @@ struct tally {
     } while (0)
 
 static const char *kind_name(const struct vr_block *span) {
-    static const char *const names[] = {"nothing", "block", "hole", "void",
-                                        "claim",   "ghost", "room"};
+    static const char *const names[] = {"nothing", "block",         "hole",   "void",
+                                        "claim",   "stale mapping", "reserve"};
     return span->span.kind < sizeof names / sizeof names[0] ? names[span->span.kind] : "garbage";
 }
 
@@ -47,8 +47,8 @@ static unsigned long long hex(uint64_t value) {
 static bool check_memory(struct tally *tally, const struct vr_block *span, bool expected) {
     const struct vr_space *space = tally->space;
     for (uint64_t addr = vr_granule_down(space, vr_span_addr(span)); addr < vr_span_end(span);
-         addr = vr_ground_next(&space->ground, addr)) {
-        const struct vr_piece *piece = vr_ground_get(&space->ground, addr);
+         addr = vr_granule_map_next(&space->granule_map, addr)) {
+        const struct vr_piece *piece = vr_granule_map_get(&space->granule_map, addr);
         tally->granules++;
         CHECK(!piece == !expected, "%s at %llx: granule %llx has %s", kind_name(span),
               hex(vr_span_addr(span)), hex(addr), piece ? "memory" : "no memory");
@@ -90,33 +90,34 @@ static bool check_void(struct tally *tally, const struct vr_block *span) {
     return check_memory(tally, span, false);
 }
 
-static bool check_ghost(struct tally *tally, const struct vr_block *span) {
+static bool check_stale(struct tally *tally, const struct vr_block *span) {
     const struct vr_piece *piece = span->span.segment;
-    CHECK(piece && piece->ghosts && piece->bytes == vr_span_bytes(span),
-          "the ghost at %llx is nobody's", hex(vr_span_addr(span)));
-    CHECK(vr_link_linked(&span->span.age), "the ghost at %llx is in no list",
+    CHECK(piece && piece->stale_mappings && piece->bytes == vr_span_bytes(span),
+          "the stale mapping at %llx is nobody's", hex(vr_span_addr(span)));
+    CHECK(vr_link_linked(&span->span.age), "the stale mapping at %llx is in no list",
           hex(vr_span_addr(span)));
-    tally->sum.ghosts++;
+    tally->sum.stale_mappings++;
     return check_memory(tally, span, false);
 }
 
 /* (8) */
-static bool check_room(struct tally *tally, const struct vr_block *span) {
+static bool check_reserve(struct tally *tally, const struct vr_block *span) {
     const struct vr_space *space = tally->space;
     const struct vr_block *before = span->span.before;
     CHECK(vr_granule_down(space, vr_span_addr(span)) == vr_span_addr(span) &&
               vr_granule_down(space, vr_span_end(span)) == vr_span_end(span),
-          "the room at %llx is not of whole granules", hex(vr_span_addr(span)));
+          "the reserve at %llx is not of whole granules", hex(vr_span_addr(span)));
     CHECK(vr_span_is(before, VR_SPAN_BLOCK) || vr_span_is(before, VR_SPAN_CLAIM),
-          "the room at %llx is nobody's", hex(vr_span_addr(span)));
-    tally->rooms++;
+          "the reserve at %llx is nobody's", hex(vr_span_addr(span)));
+    tally->reserves++;
     return check_memory(tally, span, false);
 }
 
 /* Whether it lies over a piece that is asleep, as the holes there do. */
 static bool is_asleep(const struct vr_space *space, const struct vr_block *span) {
     bool vmm = space->config.mode == VR_SPACE_VMM;
-    const struct vr_piece *piece = vmm ? vr_ground_get(&space->ground, vr_span_addr(span)) : NULL;
+    const struct vr_piece *piece =
+        vmm ? vr_granule_map_get(&space->granule_map, vr_span_addr(span)) : NULL;
     return piece && piece->nap;
 }
 
@@ -128,7 +129,7 @@ static bool check_span(struct tally *tally, const struct vr_block *span) {
     CHECK(vr_span_bytes(span) > 0, "an empty span at %llx", hex(vr_span_addr(span)));
     CHECK(!next || (next->span.before == span && vr_span_addr(next) == vr_span_end(span)),
           "the chain breaks behind %llx", hex(vr_span_addr(span)));
-    CHECK(kind >= VR_SPAN_BLOCK && kind <= VR_SPAN_ROOM, "a span of no kind at %llx",
+    CHECK(kind >= VR_SPAN_BLOCK && kind <= VR_SPAN_RESERVE, "a span of no kind at %llx",
           hex(vr_span_addr(span)));
     if (kind == VR_SPAN_HOLE || kind == VR_SPAN_VOID) {
         tally->free_spans++;
@@ -145,11 +146,11 @@ static bool check_span(struct tally *tally, const struct vr_block *span) {
     if (kind == VR_SPAN_VOID) {
         return check_void(tally, span);
     }
-    if (kind == VR_SPAN_GHOST) {
-        return check_ghost(tally, span);
+    if (kind == VR_SPAN_STALE) {
+        return check_stale(tally, span);
     }
-    if (kind == VR_SPAN_ROOM) {
-        return check_room(tally, span);
+    if (kind == VR_SPAN_RESERVE) {
+        return check_reserve(tally, span);
     }
     if (space->config.mode == VR_SPACE_VMM && !check_memory(tally, span, true)) {
         return false;
@@ -173,7 +174,7 @@ static bool check_chain(struct tally *tally, const struct vr_block *span, uint64
 static bool check_piece(struct tally *tally, const struct vr_piece *piece) {
     const struct vr_space *space = tally->space;
     tally->sum.pieces++;
-    tally->haunting += piece->ghosts;
+    tally->stale_of_pieces += piece->stale_mappings;
     tally->sum.reserved_bytes += piece->gone ? 0 : piece->bytes;
     CHECK(!piece->gone || piece->nap, "the piece at %llx is gone and not asleep", hex(piece->addr));
     CHECK(piece->bytes && piece->bytes % space->config.granule == 0, "a piece of %llu bytes",
@@ -187,7 +188,7 @@ static bool check_piece(struct tally *tally, const struct vr_piece *piece) {
     for (uint64_t at = 0; piece->addr != VR_NOWHERE && at < piece->bytes;
          at += space->config.granule) {
         tally->granules++;
-        CHECK(vr_ground_get(&space->ground, piece->addr + at) == piece,
+        CHECK(vr_granule_map_get(&space->granule_map, piece->addr + at) == piece,
               "the piece at %llx is not under %llx", hex(piece->addr), hex(piece->addr + at));
     }
     return true;
@@ -230,15 +231,15 @@ static bool check_lists(struct tally *tally) {
     return true;
 }
 
-/* A bin of a shelf as it is walked. */
+/* A bin of a set of size bins as it is walked. */
 struct bin_walk {
-    uint32_t shelf, bin;
+    uint32_t bins, bin;
     const struct vr_block *last; /* the node before */
     uint64_t nodes;              /* of all bins so far */
 };
 
 /* Nodes of a bin in strictly rising order, free spans all, each where it is looked for: with as
-   many of them as free spans were found by address, the shelves hold each of those once. (4) */
+   many of them as free spans were found by address, the size bins hold each of those once. (4) */
 static bool check_tree(struct tally *tally, const struct vr_block *span, struct bin_walk *walk) {
     if (!span) {
         return true;
@@ -247,35 +248,35 @@ static bool check_tree(struct tally *tally, const struct vr_block *span, struct 
         return false;
     }
     bool is_free = span->span.kind == VR_SPAN_HOLE || span->span.kind == VR_SPAN_VOID;
-    CHECK(is_free, "a %s at %llx is on a shelf of free spans", kind_name(span),
+    CHECK(is_free, "a %s at %llx is in the bins of free spans", kind_name(span),
           hex(vr_span_addr(span)));
-    CHECK(vr_hole_key_holds(span), "the %s at %llx has changed on its shelf", kind_name(span),
+    CHECK(vr_hole_key_holds(span), "the %s at %llx has changed in its bin", kind_name(span),
           hex(vr_span_addr(span)));
-    CHECK(vr_hole_shelf(span->span.by_queue) == walk->shelf &&
-              vr_shelf_bin(span->span.by_bytes) == walk->bin,
+    CHECK(vr_hole_bins(span->span.by_queue) == walk->bins &&
+              vr_bins_index(span->span.by_bytes) == walk->bin,
           "the %s at %llx lies in the wrong bin", kind_name(span), hex(vr_span_addr(span)));
-    CHECK(!walk->last || vr_shelf_less(walk->last, span), "a bin has %llx before %llx",
+    CHECK(!walk->last || vr_bins_less(walk->last, span), "a bin has %llx before %llx",
           hex(vr_span_addr(walk->last)), hex(vr_span_addr(span)));
     walk->last = span;
     walk->nodes++;
     return check_tree(tally, span->span.right, walk);
 }
 
-static bool check_shelves(struct tally *tally) {
+static bool check_bins(struct tally *tally) {
     struct bin_walk walk = {.nodes = 0};
-    for (walk.shelf = 0; walk.shelf < VR_SHELVES; walk.shelf++) {
-        const struct vr_shelf *shelf = &tally->space->shelves[walk.shelf];
-        for (walk.bin = 0; walk.bin < VR_SHELF_BINS; walk.bin++) {
-            bool filled = shelf->filled[walk.bin / 64] >> walk.bin % 64 & 1;
-            CHECK(filled == (shelf->bins[walk.bin] != NULL), "bin %u of shelf %u is said to be %s",
-                  walk.bin, walk.shelf, filled ? "filled" : "empty");
+    for (walk.bins = 0; walk.bins < VR_SHELVES; walk.bins++) {
+        const struct vr_size_bins *bins = &tally->space->size_bins[walk.bins];
+        for (walk.bin = 0; walk.bin < VR_BINS_COUNT; walk.bin++) {
+            bool filled = bins->filled[walk.bin / 64] >> walk.bin % 64 & 1;
+            CHECK(filled == (bins->roots[walk.bin] != NULL), "bin %u of set %u is said to be %s",
+                  walk.bin, walk.bins, filled ? "filled" : "empty");
             walk.last = NULL;
-            if (!check_tree(tally, shelf->bins[walk.bin], &walk)) {
+            if (!check_tree(tally, bins->roots[walk.bin], &walk)) {
                 return false;
             }
         }
     }
-    CHECK(walk.nodes == tally->free_spans, "%llu spans on shelves, %llu found by address",
+    CHECK(walk.nodes == tally->free_spans, "%llu spans in bins, %llu found by address",
           hex(walk.nodes), hex(tally->free_spans));
     return true;
 }
@@ -294,12 +295,12 @@ static bool check_sums(struct tally *tally) {
           hex(stats->reserved_bytes), hex(sum->pieces), hex(sum->reserved_bytes));
     CHECK(sum->spares == stats->spares && sum->spare_bytes == stats->spare_bytes,
           "%llu spares counted, %llu there", hex(stats->spares), hex(sum->spares));
-    CHECK(sum->ghosts == stats->ghosts &&
-              (tally->haunting == sum->ghosts || tally->space->open_plans),
-          "%llu ghosts counted, %llu there, %llu of pieces", hex(stats->ghosts), hex(sum->ghosts),
-          hex(tally->haunting));
-    CHECK(tally->rooms == tally->space->rooms, "%llu rooms counted, %llu there",
-          hex(tally->space->rooms), hex(tally->rooms));
+    CHECK(sum->stale_mappings == stats->stale_mappings &&
+              (tally->stale_of_pieces == sum->stale_mappings || tally->space->open_plans),
+          "%llu stale mappings counted, %llu there, %llu of pieces", hex(stats->stale_mappings),
+          hex(sum->stale_mappings), hex(tally->stale_of_pieces));
+    CHECK(tally->reserves == tally->space->reserves, "%llu reserves counted, %llu there",
+          hex(tally->space->reserves), hex(tally->reserves));
     CHECK(stats->reserved_bytes <= stats->peak_reserved_bytes, "the peak was passed unnoticed");
     return true;
 }
@@ -312,7 +313,7 @@ static bool check_all(struct tally *tally) {
             return false;
         }
     }
-    return check_pieces(tally) && check_lists(tally) && check_shelves(tally) && check_sums(tally);
+    return check_pieces(tally) && check_lists(tally) && check_bins(tally) && check_sums(tally);
 }
 
 bool vr_space_check(const struct vr_space *space, char *text, size_t text_bytes) {

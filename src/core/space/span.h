@@ -17,22 +17,22 @@
  *  (3) A hole with stamp.queue 0 is settled: no work can touch it. Settled holes that may
  *      hold a whole piece are in the list `idle`, longest idle first; those not settled are in
  *      `pending`, oldest first.
- *  (4) Free spans, and only they, are on shelves, by queue, size and address; voids under
+ *  (4) Free spans, and only they, are on size bins, by queue, size and address; voids under
  *      VR_QUEUE_VOID.
  *  (5) A claim belongs to one open plan, hides what sleeps (sleep.h), or is lost for ever.
- *  (6) A ghost is one place of one piece that is in use elsewhere: work that its queue was given
- *      before its stamp may still reach it. It is unmapped, and a void, when that has passed.
+ *  (6) a stale mapping is one place of one piece that is in use elsewhere: work that its queue was
+ *      given before its stamp may still reach it. It is unmapped, and a void, when that has passed.
  *  (7) The record of the lowest span of a chain stays the same as long as the chain: merging keeps
  *      the lower record, cutting leaves it to the lower part.
- *  (8) A room is whole granules of addresses with nothing mapped, on no shelf, right behind its
+ *  (8) a reserve is whole granules of addresses with nothing mapped, in no bin, right behind its
  *      block or behind the claims of a plan that makes or grows it. It is a void again when the
  *      block is freed, or when addresses run out.
  */
 #ifndef VR_SPAN_H
 #define VR_SPAN_H
 
-#include "core/space/ground.h"
-#include "core/space/shelf.h"
+#include "core/space/granule_map.h"
+#include "core/space/size_bins.h"
 #include "core/space/space.h"
 
 /*
@@ -54,15 +54,15 @@ enum {
 
 /* Where free spans are found by size. */
 enum {
-    VR_SHELF_VOIDS,
-    VR_SHELF_SETTLED,
-    VR_SHELF_PENDING, /* the first of several, by a hash of the queue */
-    VR_SHELF_QUEUES = 8,
-    VR_SHELVES = VR_SHELF_PENDING + VR_SHELF_QUEUES
+    VR_BINS_VOIDS,
+    VR_BINS_SETTLED,
+    VR_BINS_PENDING, /* the first of several, by a hash of the queue */
+    VR_BINS_QUEUES = 8,
+    VR_SHELVES = VR_BINS_PENDING + VR_BINS_QUEUES
 };
 
 #define VR_SPAN_UNIT  UINT64_C(512)
-#define VR_QUEUE_VOID UINT64_MAX /* stands for the queue of voids on the shelves */
+#define VR_QUEUE_VOID UINT64_MAX /* stands for the queue of voids on the size bins */
 
 /* Blocks that come one after another on a queue, with one size: see fit.c. */
 struct vr_run {
@@ -84,31 +84,31 @@ struct vr_range {
 
 struct vr_space {
     struct vr_space_config config;
-    struct vr_ground ground; /* VMM */
-    struct vr_range *ranges; /* VMM: in the order in which they were added */
+    struct vr_granule_map granule_map; /* VMM */
+    struct vr_range *ranges;           /* VMM: in the order in which they were added */
     uint32_t range_count;
-    struct vr_shelf shelves[VR_SHELVES]; /* free spans by size, see (4) */
-    struct vr_list pending, idle;        /* holes, see (3) */
-    struct vr_list ghosts;               /* see (6); oldest first */
-    struct vr_list pieces, spares;       /* all; those mapped nowhere */
-    struct vr_block *stock;              /* records at hand, through span.after */
+    struct vr_size_bins size_bins[VR_SHELVES]; /* free spans by size, see (4) */
+    struct vr_list pending, idle;              /* holes, see (3) */
+    struct vr_list stale_mappings;             /* see (6); oldest first */
+    struct vr_list pieces, spares;             /* all; those mapped nowhere */
+    struct vr_block *stock;                    /* records at hand, through span.after */
     uint32_t stock_count;
     struct vr_run runs[VR_RUNS_QUEUES]; /* by a hash of the queue */
     bool high_turn;                     /* the next large block goes to the high end of its hole */
-    int64_t purse_ns;                   /* for moving; may fall below 0 */
-    int64_t reserve_ns;                 /* for moving when growth would be far too much */
+    int64_t budget_ns;                  /* for moving; may fall below 0 */
+    int64_t extra_budget_ns;            /* for moving when growth would be far too much */
     uint64_t clock_ns;                  /* when the two were filled last */
     uint64_t prices[VR_STEP_RELEASE + 1]; /* ns a handle, as measured lately */
     uint64_t planned_bytes;               /* to be created by open plans */
     uint64_t memory_bytes;                /* there is; vr_space_limit_set */
     uint64_t owed_bytes;  /* held past the aim beside free memory that was not worth moving */
-    bool tight;           /* most of the memory there is is needed: wear.h (3) */
-    uint32_t wear;        /* how much it is worn: wear.h */
-    uint64_t most_blocks; /* that were ever out, as wear.c has seen it */
+    bool tight;           /* most of the memory there is is needed: aging.h (3) */
+    uint32_t aging;       /* how much it is worn: aging.h */
+    uint64_t most_blocks; /* that were ever out, as aging.c has seen it */
     uint32_t open_plans;
-    bool resting;     /* hands nothing out: sleep.h */
-    uint64_t rooms;   /* spans of that kind */
-    uint64_t records; /* taken from the stable store */
+    bool resting;      /* hands nothing out: sleep.h */
+    uint64_t reserves; /* spans of that kind */
+    uint64_t records;  /* taken from the stable store */
     struct vr_space_stats stats;
 #if VR_SPACE_CHECKS
     uint64_t check_due; /* operations until the next validation */
@@ -141,7 +141,7 @@ static inline bool vr_span_is(const struct vr_block *span, enum vr_span_kind kin
     return span && span->span.kind == kind;
 }
 
-/* Whether it is free: on a shelf, or about to be; see (4). */
+/* Whether it is free: on a set of size bins, or about to be; see (4). */
 static inline bool vr_span_is_free(const struct vr_block *span) {
     return vr_span_is(span, VR_SPAN_HOLE) || vr_span_is(span, VR_SPAN_VOID);
 }
@@ -149,7 +149,7 @@ static inline bool vr_span_is_free(const struct vr_block *span) {
 /* Whether nothing is mapped there, or nothing will be once the plan is done. */
 static inline bool vr_span_is_bare(const struct vr_block *span) {
     return vr_span_is(span, VR_SPAN_VOID) || vr_span_is(span, VR_SPAN_CLAIM) ||
-           vr_span_is(span, VR_SPAN_ROOM);
+           vr_span_is(span, VR_SPAN_RESERVE);
 }
 
 static inline uint64_t vr_granule_down(const struct vr_space *space, uint64_t addr) {
@@ -160,7 +160,7 @@ static inline uint64_t vr_granule_up(const struct vr_space *space, uint64_t addr
     return vr_granule_down(space, addr + space->config.granule - 1);
 }
 
-/* Whether a span is whole granules, as voids and rooms are: (1), (8). */
+/* Whether a span is whole granules, as voids and reserves are: (1), (8). */
 static inline bool vr_span_is_whole(const struct vr_space *space, const struct vr_block *span) {
     return ((vr_span_addr(span) | vr_span_bytes(span)) & (space->config.granule - 1)) == 0;
 }

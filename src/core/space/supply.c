@@ -19,7 +19,7 @@
 
 #include "base/memory.h"
 #include "base/size.h"
-#include "core/space/wear.h"
+#include "core/space/aging.h"
 
 #include <assert.h>
 
@@ -42,7 +42,7 @@ enum {
 #define VAST_BYTES  (256 * VR_MIB) /* no window is vast that has fewer */
 #define REACH_BYTES (32 * VR_MIB)  /* how much longer a window may become: see reach */
 
-#define LOOSE    1.25 /* with an empty purse the slack grows by this part of itself, */
+#define LOOSE    1.25 /* with an empty time budget the slack grows by this part of itself, */
 #define AMPLE_NS 12e6 /* and not at all with this much time in it */
 
 /* One planning: how much may still be done. */
@@ -55,7 +55,7 @@ struct supply {
     uint64_t window_bytes;
     uint64_t queue;       /* whose unfinished memory may be taken; 0: none's */
     struct vr_link *seen; /* the last pending hole that has nothing to take; NULL: none yet */
-    int64_t purse_ns, reserve_ns;
+    int64_t budget_ns, extra_budget_ns;
     bool gathers;      /* what is free and fits comes first, */
     bool weighs;       /* if it is worth it: extension.c */
     bool grows;        /* something new is made, in the place of nothing */
@@ -69,18 +69,18 @@ static uint64_t held(const struct supply *supply) {
     return space->stats.reserved_bytes + space->planned_bytes - supply->released;
 }
 
-static uint64_t room_below(uint64_t bytes, uint64_t held_bytes) {
+static uint64_t bytes_below(uint64_t bytes, uint64_t held_bytes) {
     return bytes > held_bytes ? bytes - held_bytes : 0;
 }
 
 /* What may be held beyond the need before anything is moved: more when there is hardly any time for
-   moving. A program that is still growing will need it anyway, and what its purse can pay for is
-   better spent at the top. */
+   moving. A program that is still growing will need it anyway, and what its time budget can pay for
+   is better spent at the top. */
 static uint64_t slack_bytes(const struct vr_space *space, uint64_t need) {
     if (space->config.slack_bytes) {
         return space->config.slack_bytes; /* the program knows better */
     }
-    double in_hand = space->purse_ns > 0 ? (double)space->purse_ns : 0;
+    double in_hand = space->budget_ns > 0 ? (double)space->budget_ns : 0;
     double lacking = in_hand < AMPLE_NS ? 1 - in_hand / AMPLE_NS : 0;
     return (uint64_t)((double)need * space->config.slack_ppm / 1e6 * (1 + LOOSE * lacking));
 }
@@ -90,13 +90,13 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     uint64_t need = space->stats.out_bytes + want->bytes;
     need -= vr_smaller(want->idle_bytes, need);
     need = vr_larger(need, space->stats.peak_need_bytes);
-    vr_wear_tight(space, need);
+    vr_aging_note_need(space, need);
     struct supply supply = {.space = space,
                             .plan = plan,
                             .window_bytes = window_bytes,
                             .need_bytes = need,
-                            .purse_ns = space->purse_ns,
-                            .reserve_ns = space->reserve_ns,
+                            .budget_ns = space->budget_ns,
+                            .extra_budget_ns = space->extra_budget_ns,
                             .gathers = want->flags & VR_WANT_GATHER};
     uint64_t slack = slack_bytes(space, need);
     supply.aim_bytes = slack < UINT64_MAX - need ? need + slack : UINT64_MAX;
@@ -127,13 +127,14 @@ static vram_status supply_end(struct supply *supply, vram_status status, struct 
         vr_plan_cancel(space, supply->plan);
         return status;
     }
-    assert(space->purse_ns >= supply->purse_ns && space->reserve_ns >= supply->reserve_ns);
-    supply->plan->price_ns = (uint64_t)(space->purse_ns - supply->purse_ns) +
-                             (uint64_t)(space->reserve_ns - supply->reserve_ns);
-    space->purse_ns = supply->purse_ns;
-    space->reserve_ns = supply->reserve_ns;
+    assert(space->budget_ns >= supply->budget_ns &&
+           space->extra_budget_ns >= supply->extra_budget_ns);
+    supply->plan->price_ns = (uint64_t)(space->budget_ns - supply->budget_ns) +
+                             (uint64_t)(space->extra_budget_ns - supply->extra_budget_ns);
+    space->budget_ns = supply->budget_ns;
+    space->extra_budget_ns = supply->extra_budget_ns;
     if (creeps(supply)) {
-        vr_wear_creep(space);
+        vr_aging_note_growth(space);
     }
     *out = supply->plan;
     return VRAM_OK;
@@ -142,17 +143,17 @@ static vram_status supply_end(struct supply *supply, vram_status status, struct 
 /* ------------------------------------------------------------------ taking */
 
 /* Whether a piece under the hole lies wholly inside it and has at most `most` bytes. One that has
-   ghosts may only be moved under work again, not unmapped or given back. */
+   stale mappings may only be moved under work again, not unmapped or given back. */
 static bool takeable(const struct vr_block *hole, const struct vr_piece *piece, uint64_t most) {
     return piece->addr >= vr_span_addr(hole) && piece->addr + piece->bytes <= vr_span_end(hole) &&
-           piece->bytes <= most && (!piece->ghosts || hole->stamp.queue);
+           piece->bytes <= most && (!piece->stale_mappings || hole->stamp.queue);
 }
 
 static struct vr_piece *lowest_piece(const struct vr_space *space, const struct vr_block *hole,
                                      uint64_t most) {
     uint64_t addr = vr_granule_up(space, vr_span_addr(hole));
     while (addr < vr_span_end(hole)) {
-        struct vr_piece *piece = vr_ground_get(&space->ground, addr);
+        struct vr_piece *piece = vr_granule_map_get(&space->granule_map, addr);
         assert(piece);
         if (takeable(hole, piece, most)) {
             return piece;
@@ -166,7 +167,7 @@ static struct vr_piece *highest_piece(const struct vr_space *space, const struct
                                       uint64_t most) {
     uint64_t addr = vr_granule_down(space, vr_span_end(hole));
     while (addr > vr_span_addr(hole)) {
-        struct vr_piece *piece = vr_ground_get(&space->ground, addr - 1);
+        struct vr_piece *piece = vr_granule_map_get(&space->granule_map, addr - 1);
         assert(piece);
         if (takeable(hole, piece, most)) {
             return piece;
@@ -176,12 +177,12 @@ static struct vr_piece *highest_piece(const struct vr_space *space, const struct
     return NULL;
 }
 
-/* Whether a piece lies wholly inside the hole, one that has ghosts now and may be taken later
-   too. */
+/* Whether a piece lies wholly inside the hole, one that has stale mappings now and may be taken
+   later too. */
 static bool holds_piece(const struct vr_space *space, const struct vr_block *hole) {
     uint64_t addr = vr_granule_up(space, vr_span_addr(hole));
     while (addr < vr_span_end(hole)) {
-        const struct vr_piece *piece = vr_ground_get(&space->ground, addr);
+        const struct vr_piece *piece = vr_granule_map_get(&space->granule_map, addr);
         if (vr_inside(piece->addr, piece->bytes, vr_span_addr(hole), vr_span_bytes(hole))) {
             return true;
         }
@@ -277,25 +278,25 @@ static int64_t move_price(const struct vr_space *space) {
     return (int64_t)(prices[VR_STEP_UNMAP] + prices[VR_STEP_MAP] + prices[VR_STEP_ACCESS]);
 }
 
-/* Takes pieces until *need bytes are together, none is left, or the purse is empty (NULL: it never
-   is); *need is what is still missing. */
-static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns) {
+/* Takes pieces until *need bytes are together, none is left, or the time budget is empty (NULL: it
+   never is); *need is what is still missing. */
+static vram_status take(struct supply *supply, uint64_t *need, int64_t *budget_ns) {
     supply->seen = NULL; /* what was too large for less may do now */
-    while (*need && (!purse_ns || *purse_ns > 0)) {
+    while (*need && (!budget_ns || *budget_ns > 0)) {
         struct vr_piece *piece;
         vram_status status = take_one(supply, *need, &piece);
         if (status != VRAM_OK || !piece) {
             return status;
         }
         *need -= vr_smaller(piece->bytes, *need);
-        *(purse_ns ? purse_ns : &supply->purse_ns) -= move_price(supply->space);
+        *(budget_ns ? budget_ns : &supply->budget_ns) -= move_price(supply->space);
     }
     return VRAM_OK;
 }
 
-/* Takes what is to come from elsewhere when `bytes` are needed: from the purse what would pass the
-   aim, from the reserve what would pass it by much at once, at any price what would pass the limit.
-   Growing costs memory for ever, moving costs time once. */
+/* Takes what is to come from elsewhere when `bytes` are needed: from the time budget what would
+   pass the aim, from the reserve what would pass it by much at once, at any price what would pass
+   the limit. Growing costs memory for ever, moving costs time once. */
 static vram_status gather(struct supply *supply, uint64_t bytes) {
     if (supply->gathers) {
         uint32_t items = supply->plan->item_count;
@@ -304,19 +305,19 @@ static vram_status gather(struct supply *supply, uint64_t bytes) {
         if (taken != VRAM_OK) {
             return taken;
         }
-        supply->purse_ns -= move_price(supply->space) * (supply->plan->item_count - items);
+        supply->budget_ns -= move_price(supply->space) * (supply->plan->item_count - items);
     }
     bool ahead = supply->weighs && !supply->space->owed_bytes; /* see extension.c (4) */
     uint64_t aim = ahead ? UINT64_MAX : supply->aim_bytes;
-    uint64_t past_aim = room_below(bytes, room_below(aim, held(supply)));
+    uint64_t past_aim = bytes_below(bytes, bytes_below(aim, held(supply)));
     uint64_t giant = past_aim > supply->need_bytes / GIANT_PART ? past_aim : 0;
-    uint64_t past_limit = room_below(bytes, room_below(supply->limit_bytes, held(supply)));
+    uint64_t past_limit = bytes_below(bytes, bytes_below(supply->limit_bytes, held(supply)));
     uint64_t left = vr_larger(past_aim, past_limit), all = left;
-    vram_status status = take(supply, &left, &supply->purse_ns);
+    vram_status status = take(supply, &left, &supply->budget_ns);
     uint64_t got = all - left;
     if (status == VRAM_OK && giant > got) {
         left = all = giant - got;
-        status = take(supply, &left, &supply->reserve_ns);
+        status = take(supply, &left, &supply->extra_budget_ns);
         got += all - left;
     }
     if (status == VRAM_OK && past_limit > got) {
@@ -334,7 +335,7 @@ static vram_status gather(struct supply *supply, uint64_t bytes) {
 /* A part of the way from `at` to the nearer end of the window. */
 static uint64_t graded_bytes(const struct supply *supply, uint64_t at) {
     uint64_t start = supply->plan->addr, end = start + supply->window_bytes;
-    return vr_smaller(room_below(at, start), room_below(end, at)) / END_PART;
+    return vr_smaller(bytes_below(at, start), bytes_below(end, at)) / END_PART;
 }
 
 /*
@@ -345,27 +346,28 @@ static uint64_t graded_bytes(const struct supply *supply, uint64_t at) {
  * is coarse from the start: where a device is far behind its host nothing can be melted, and what
  * was made first is moved each time.
  */
-static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t room, bool melted) {
+static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t reserve,
+                             bool melted) {
     const struct vr_space *space = supply->space;
     uint64_t granule = space->config.granule, most = space->config.largest_handle;
     uint64_t bytes = space->stats.peak_need_bytes / VR_GROW_PART;
-    uint64_t least = vr_wear_bytes(space, GROW_LEAST);
+    uint64_t least = vr_aging_bytes(space, GROW_LEAST);
     if (melted) {
         bytes = graded_bytes(supply, at);
-        least = vr_wear_bytes(space, MELT_LEAST);
-        most = vr_smaller(most, vr_wear_bytes(space, MELT_MOST));
+        least = vr_aging_bytes(space, MELT_LEAST);
+        most = vr_smaller(most, vr_aging_bytes(space, MELT_MOST));
     } else if (supply->window_bytes >= VAST_BYTES &&
                supply->window_bytes >= supply->need_bytes / VAST_PART) {
         bytes = vr_larger(bytes, vr_smaller(graded_bytes(supply, at), VAST_MOST * granule));
     }
     if (supply->plan->run_end && supply->window_bytes >= RUN_WINDOW * granule) {
-        least = vr_wear_bytes(space, RUN_LEAST);
+        least = vr_aging_bytes(space, RUN_LEAST);
     }
     if (!melted && supply->plan->behind) {
         least = vr_larger(least, supply->window_bytes / (supply->weighs ? 1 : BEHIND_PART));
         most = supply->weighs ? vr_larger(most, VR_EXTENSION_MOST) : most;
     }
-    bytes = vr_smaller(vr_smaller(vr_larger(bytes, least), most), room);
+    bytes = vr_smaller(vr_smaller(vr_larger(bytes, least), most), reserve);
     return UINT64_C(1) << vr_high_bit(vr_larger(bytes, granule));
 }
 
@@ -399,19 +401,19 @@ static vram_status reach(struct supply *supply, struct vr_block *target, uint64_
     struct vr_space *space = supply->space;
     struct vr_block *behind = target->span.after, *hole = NULL;
     uint64_t rest = vr_span_end(target) - *at;
-    if (!rest || supply->melted || supply->purse_ns <= 0 ||
+    if (!rest || supply->melted || supply->budget_ns <= 0 ||
         held(supply) + rest <= supply->aim_bytes || vr_span_end(target) != supply->plan->to ||
         !vr_span_is(behind, VR_SPAN_VOID)) {
         return VRAM_OK;
     }
     supply->seen = NULL;
     struct vr_piece *piece = pending_piece(supply, rest + REACH_BYTES, &hole);
-    uint64_t more = piece ? room_below(piece->bytes, rest) : 0;
+    uint64_t more = piece ? bytes_below(piece->bytes, rest) : 0;
     if (!more || more >= vr_span_bytes(behind)) {
         return VRAM_OK;
     }
     if (vr_span_stock(space, 2) != VRAM_OK ||
-        vr_ground_prepare(&space->ground, supply->plan->to, more) != VRAM_OK) {
+        vr_granule_map_prepare(&space->granule_map, supply->plan->to, more) != VRAM_OK) {
         return VRAM_ERR_HOST_MEMORY;
     }
     vr_hole_cut(space, behind, supply->plan->to, more);
@@ -423,7 +425,7 @@ static vram_status reach(struct supply *supply, struct vr_block *target, uint64_
         item->target = target;
         item->to = *at;
         *at += piece->bytes;
-        supply->purse_ns -= move_price(space);
+        supply->budget_ns -= move_price(space);
     }
     return status;
 }
@@ -431,10 +433,10 @@ static vram_status reach(struct supply *supply, struct vr_block *target, uint64_
 /* Whether a free piece goes to `at` as it is, where `room` bytes are to be filled. In a space that
    is worn one that is much too coarse does not. */
 static bool suits(const struct supply *supply, const struct vr_piece *piece, uint64_t at,
-                  uint64_t room) {
-    uint64_t made = handle_bytes(supply, at, room, true);
-    return piece->bytes <= room && piece->bytes * 2 >= made &&
-           (!supply->space->wear || piece->bytes <= made * 2);
+                  uint64_t reserve) {
+    uint64_t made = handle_bytes(supply, at, reserve, true);
+    return piece->bytes <= reserve && piece->bytes * 2 >= made &&
+           (!supply->space->aging || piece->bytes <= made * 2);
 }
 
 /* Finds memory for one void of the window. Pieces of about the right size are moved, others
@@ -486,7 +488,7 @@ static vram_status claim(struct vr_space *space, struct vr_plan *plan,
         if (span->span.kind == VR_SPAN_VOID) {
             low = vr_granule_down(space, low);
             high = vr_granule_up(space, high);
-            if (vr_ground_prepare(&space->ground, low, high - low) != VRAM_OK) {
+            if (vr_granule_map_prepare(&space->granule_map, low, high - low) != VRAM_OK) {
                 return VRAM_ERR_HOST_MEMORY;
             }
         }
@@ -528,7 +530,7 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
     struct supply supply = supply_begin(space, want, plan, window->bytes);
     vram_status status = claim(space, plan, window);
     if (status == VRAM_OK && window->addr + want->bytes == plan->to) { /* keeps span.h (8) */
-        plan->room = vr_room_cut(space, last_claim(plan)->span.after, want->room);
+        plan->reserve = vr_reserve_cut(space, last_claim(plan)->span.after, want->reserve);
     }
     for (struct vr_block *span = plan->target;
          status == VRAM_OK && span && vr_span_addr(span) < plan->to; span = span->span.after) {
@@ -536,7 +538,7 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
             status = fill(&supply, span);
         }
     }
-    uint64_t more = supply.weighs ? room_below(held(&supply), supply.aim_bytes) : 0;
+    uint64_t more = supply.weighs ? bytes_below(held(&supply), supply.aim_bytes) : 0;
     space->owed_bytes = vr_larger(space->owed_bytes, vr_smaller(more, supply.passed));
     return supply_end(&supply, status, out);
 }
@@ -549,7 +551,7 @@ static uint64_t segment_bytes(const struct supply *supply, uint64_t bytes) {
     uint64_t ordinary = space->stats.reserved_bytes / SEGMENT_PART + 2 * VR_MIB;
     bytes = vr_granule_up(space, bytes);
     ordinary = vr_granule_up(space, vr_smaller(ordinary, space->config.largest_handle));
-    if (space->config.direct || ordinary > room_below(supply->limit_bytes, held(supply))) {
+    if (space->config.direct || ordinary > bytes_below(supply->limit_bytes, held(supply))) {
         return bytes;
     }
     return vr_larger(ordinary, bytes);
@@ -579,10 +581,11 @@ vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_
     if (!plan) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    struct supply supply = {.space = space, .plan = plan, .reserve_ns = space->reserve_ns};
-    uint64_t need = room_below(held(&supply), keep_bytes);
+    struct supply supply = {
+        .space = space, .plan = plan, .extra_budget_ns = space->extra_budget_ns};
+    uint64_t need = bytes_below(held(&supply), keep_bytes);
     vram_status status = take(&supply, &need, NULL);
-    supply.purse_ns = space->purse_ns; /* giving back is nobody's moving time */
+    supply.budget_ns = space->budget_ns; /* giving back is nobody's moving time */
     if (status != VRAM_OK || plan->item_count) {
         return supply_end(&supply, status, out);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wear.h: what a space does otherwise that is used over and over.
+ * aging.h: what a space does otherwise that is used over and over.
  *
  * A program that goes through its work again and again leaves the space a little more cut up each
  * time: long-lived blocks come to lie on more and more islands, and what is free beside them in the
@@ -24,29 +24,29 @@
  * A program's first pass with memory to spare, and one that always allocates the same, has no wear
  * and no cost. Deterministic pools have none, since it depends on the clock.
  */
-#ifndef VR_WEAR_H
-#define VR_WEAR_H
+#ifndef VR_AGING_H
+#define VR_AGING_H
 
 #include "core/space/span.h"
 
 enum { VR_GROW_PART = 4096 }; /* a handle made by growth is this part of the peak */
 
 /* The space grew past its aim for nothing new: (1). */
-void vr_wear_creep(struct vr_space *space);
+void vr_aging_note_growth(struct vr_space *space);
 /* A block is about to leave the space: (2). */
-void vr_wear_note(struct vr_space *space);
+void vr_aging_note_free(struct vr_space *space);
 
 /* Notes how much of the memory is needed: (3). */
-void vr_wear_tight(struct vr_space *space, uint64_t need_bytes);
+void vr_aging_note_need(struct vr_space *space, uint64_t need_bytes);
 
 /* Whether memory is tight, and the piece so coarse that it is released as soon as it is free:
    (6). */
-bool vr_wear_is_coarse(const struct vr_space *space, const struct vr_piece *piece);
+bool vr_aging_is_coarse(const struct vr_space *space, const struct vr_piece *piece);
 
 /* Whether little is out beside the most that ever was. */
-bool vr_wear_lull(const struct vr_space *space);
+bool vr_aging_is_idle(const struct vr_space *space);
 
 /* The size of a new handle that would have so many granules without wear: (4). */
-uint64_t vr_wear_bytes(const struct vr_space *space, uint64_t granules);
+uint64_t vr_aging_bytes(const struct vr_space *space, uint64_t granules);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_shelf.c: free spans by queue and size, against a search through all of them. */
-#include "core/space/shelf.h"
+/* test_size_bins.c: free spans by queue and size, against a search through all of them. */
+#include "core/space/size_bins.h"
 
 #include "base/size.h"
 
@@ -13,7 +13,7 @@
 
 enum { SPANS = 300, QUEUES = 5, NOBODY = 99 };
 
-static struct vr_shelf shelf;
+static struct vr_size_bins bins;
 static struct vr_block spans[SPANS];
 static bool there[SPANS];
 
@@ -26,7 +26,7 @@ static uint64_t random_next(uint64_t *seed) {
 
 static int begin(void **state) {
     (void)state;
-    memset(&shelf, 0, sizeof shelf);
+    memset(&bins, 0, sizeof bins);
     memset(spans, 0, sizeof spans);
     memset(there, 0, sizeof there);
     return 0;
@@ -35,12 +35,12 @@ static int begin(void **state) {
 static void add(int at, uint64_t queue, uint64_t bytes) {
     vr_store(&spans[at].addr, UINT64_C(0x1000000) + (uint64_t)at * 512, VR_RELAXED);
     vr_store(&spans[at].bytes, bytes, VR_RELAXED);
-    vr_shelf_add(&shelf, &spans[at], queue);
+    vr_bins_add(&bins, &spans[at], queue);
     there[at] = true;
 }
 
 static void take(int at) {
-    vr_shelf_remove(&shelf, &spans[at]);
+    vr_bins_remove(&bins, &spans[at]);
     there[at] = false;
 }
 
@@ -66,8 +66,8 @@ static struct vr_block *smaller(uint64_t queue, const struct vr_block *than) {
     struct vr_block *best = NULL;
     for (int i = 0; i < SPANS; i++) {
         struct vr_block *span = &spans[i];
-        if (is_of(i, queue) && (!than || vr_shelf_less(span, than)) &&
-            (!best || vr_shelf_less(best, span))) {
+        if (is_of(i, queue) && (!than || vr_bins_less(span, than)) &&
+            (!best || vr_bins_less(best, span))) {
             best = span;
         }
     }
@@ -91,11 +91,11 @@ static uint64_t most(void) {
     return best;
 }
 
-/* A bin that is empty is not looked into: shelf.c (2). */
+/* A bin that is empty is not looked into: size_bins.c (2). */
 static void empty_bins_are_known(void) {
-    for (uint32_t bin = 0; bin < VR_SHELF_BINS; bin++) {
-        bool filled = shelf.filled[bin / 64] >> bin % 64 & 1;
-        assert_int_equal(filled, shelf.bins[bin] != NULL);
+    for (uint32_t bin = 0; bin < VR_BINS_COUNT; bin++) {
+        bool filled = bins.filled[bin / 64] >> bin % 64 & 1;
+        assert_int_equal(filled, bins.roots[bin] != NULL);
     }
 }
 
@@ -103,44 +103,43 @@ static void compare(uint64_t *seed) {
     empty_bins_are_known();
     for (uint64_t queue = 0; queue <= QUEUES; queue++) {
         uint64_t bytes = random_next(seed) >> random_next(seed) % 60;
-        assert_ptr_equal(vr_shelf_least(&shelf, queue, bytes), least(queue, bytes));
-        assert_ptr_equal(vr_shelf_smaller(&shelf, queue, NULL), smaller(queue, NULL));
-        assert_int_equal(vr_shelf_queue_next(&shelf, queue, NOBODY), queue_behind(queue));
+        assert_ptr_equal(vr_bins_least(&bins, queue, bytes), least(queue, bytes));
+        assert_ptr_equal(vr_bins_smaller(&bins, queue, NULL), smaller(queue, NULL));
+        assert_int_equal(vr_bins_queue_next(&bins, queue, NOBODY), queue_behind(queue));
         int at = (int)(random_next(seed) % SPANS);
         if (is_of(at, queue)) {
-            assert_ptr_equal(vr_shelf_smaller(&shelf, queue, &spans[at]),
-                             smaller(queue, &spans[at]));
+            assert_ptr_equal(vr_bins_smaller(&bins, queue, &spans[at]), smaller(queue, &spans[at]));
         }
     }
-    assert_int_equal(vr_shelf_most(&shelf), most());
+    assert_int_equal(vr_bins_most(&bins), most());
 }
 
 /* --------------------------------------------------------------------------- cases */
 
 static void an_empty_shelf_has_nothing(void **state) {
     (void)state;
-    assert_null(vr_shelf_least(&shelf, 1, 0));
-    assert_null(vr_shelf_least(&shelf, 1, UINT64_MAX));
-    assert_null(vr_shelf_smaller(&shelf, 1, NULL));
-    assert_int_equal(vr_shelf_queue_next(&shelf, 0, NOBODY), NOBODY);
-    assert_int_equal(vr_shelf_most(&shelf), 0);
+    assert_null(vr_bins_least(&bins, 1, 0));
+    assert_null(vr_bins_least(&bins, 1, UINT64_MAX));
+    assert_null(vr_bins_smaller(&bins, 1, NULL));
+    assert_int_equal(vr_bins_queue_next(&bins, 0, NOBODY), NOBODY);
+    assert_int_equal(vr_bins_most(&bins), 0);
 }
 
-/* Every size has a bin, and a larger one has the same or a later bin: shelf.c (1). */
+/* Every size has a bin, and a larger one has the same or a later bin: size_bins.c (1). */
 static void bins_rise_with_sizes(void **state) {
     (void)state;
-    assert_int_equal(vr_shelf_bin(0), 0);
-    assert_int_equal(vr_shelf_bin(512), 1);
-    assert_int_equal(vr_shelf_bin(UINT64_MAX), VR_SHELF_BINS - 1);
+    assert_int_equal(vr_bins_index(0), 0);
+    assert_int_equal(vr_bins_index(512), 1);
+    assert_int_equal(vr_bins_index(UINT64_MAX), VR_BINS_COUNT - 1);
     for (uint64_t units = 1; units < 4096; units++) {
-        uint32_t step = vr_shelf_bin((units + 1) * 512) - vr_shelf_bin(units * 512);
+        uint32_t step = vr_bins_index((units + 1) * 512) - vr_bins_index(units * 512);
         assert_in_range(step, 0, 1);
     }
     for (unsigned bit = 9; bit < 63; bit++) {
         uint64_t bytes = UINT64_C(1) << bit;
-        assert_true(vr_shelf_bin(bytes - 512) <= vr_shelf_bin(bytes));
-        assert_true(vr_shelf_bin(bytes) <= vr_shelf_bin(bytes + bytes / 8));
-        assert_in_range(vr_shelf_bin(bytes + bytes / 8), 1, VR_SHELF_BINS - 1);
+        assert_true(vr_bins_index(bytes - 512) <= vr_bins_index(bytes));
+        assert_true(vr_bins_index(bytes) <= vr_bins_index(bytes + bytes / 8));
+        assert_in_range(vr_bins_index(bytes + bytes / 8), 1, VR_BINS_COUNT - 1);
     }
 }
 
@@ -152,14 +151,14 @@ static void others_do_not_hide_a_queue(void **state) {
     add(1, 3, 8192);
     add(2, 7, 16384);
     add(3, 3, 64 * VR_GIB);
-    assert_ptr_equal(vr_shelf_least(&shelf, 3, 512), &spans[1]);
-    assert_ptr_equal(vr_shelf_least(&shelf, 3, 8193), &spans[3]);
-    assert_ptr_equal(vr_shelf_least(&shelf, 7, 4097), &spans[2]);
-    assert_null(vr_shelf_least(&shelf, 7, 16385));
-    assert_null(vr_shelf_least(&shelf, 5, 512));
-    assert_ptr_equal(vr_shelf_smaller(&shelf, 3, &spans[3]), &spans[1]);
-    assert_null(vr_shelf_smaller(&shelf, 3, &spans[1]));
-    assert_int_equal(vr_shelf_most(&shelf), 64 * VR_GIB);
+    assert_ptr_equal(vr_bins_least(&bins, 3, 512), &spans[1]);
+    assert_ptr_equal(vr_bins_least(&bins, 3, 8193), &spans[3]);
+    assert_ptr_equal(vr_bins_least(&bins, 7, 4097), &spans[2]);
+    assert_null(vr_bins_least(&bins, 7, 16385));
+    assert_null(vr_bins_least(&bins, 5, 512));
+    assert_ptr_equal(vr_bins_smaller(&bins, 3, &spans[3]), &spans[1]);
+    assert_null(vr_bins_smaller(&bins, 3, &spans[1]));
+    assert_int_equal(vr_bins_most(&bins), 64 * VR_GIB);
 }
 
 /* Sizes of all magnitudes, and few that many spans share. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wear.c: when a space wears, and how much that is. */
-#include "core/space/wear.h"
+/* aging.c: when a space wears, and how much that is. */
+#include "core/space/aging.h"
 
 #include "base/size.h"
 
@@ -17,51 +17,51 @@ enum {
         2 /* and a piece is coarse then that has more granules, and more than growth makes */
 };
 
-/* In the purse: */
+/* In the time budget: */
 #define CREEP_NS INT64_C(200000000) /* what is stuck is not for want of time */
 #define AGAIN_NS INT64_C(20000000)  /* there is some to spend on the next pass */
 
-static bool may_wear(const struct vr_space *space, uint32_t most, int64_t least_ns) {
-    return space->wear < most && space->purse_ns > least_ns && !space->config.deterministic &&
+static bool may_age(const struct vr_space *space, uint32_t most, int64_t least_ns) {
+    return space->aging < most && space->budget_ns > least_ns && !space->config.deterministic &&
            space->config.mode == VR_SPACE_VMM;
 }
 
-void vr_wear_creep(struct vr_space *space) {
-    if (may_wear(space, WEAR_MOST, CREEP_NS)) {
-        space->wear++;
+void vr_aging_note_growth(struct vr_space *space) {
+    if (may_age(space, WEAR_MOST, CREEP_NS)) {
+        space->aging++;
     }
 }
 
-void vr_wear_note(struct vr_space *space) {
+void vr_aging_note_free(struct vr_space *space) {
     uint64_t blocks = space->stats.blocks;
     if (blocks > space->most_blocks) {
         space->most_blocks = blocks;
-    } else if (blocks < space->most_blocks / BLOCKS_PART && vr_wear_lull(space) &&
-               may_wear(space, WEAR_AGAIN, AGAIN_NS)) {
-        space->wear = WEAR_AGAIN;
+    } else if (blocks < space->most_blocks / BLOCKS_PART && vr_aging_is_idle(space) &&
+               may_age(space, WEAR_AGAIN, AGAIN_NS)) {
+        space->aging = WEAR_AGAIN;
     }
 }
 
-void vr_wear_tight(struct vr_space *space, uint64_t need_bytes) {
+void vr_aging_note_need(struct vr_space *space, uint64_t need_bytes) {
     if (need_bytes / TIGHT_OF > space->memory_bytes / TIGHT_PART && !space->config.deterministic &&
         space->config.mode == VR_SPACE_VMM) {
         space->tight = true;
-        space->wear = WEAR_MOST;
+        space->aging = WEAR_MOST;
     }
 }
 
-bool vr_wear_is_coarse(const struct vr_space *space, const struct vr_piece *piece) {
+bool vr_aging_is_coarse(const struct vr_space *space, const struct vr_piece *piece) {
     uint64_t fine =
         vr_larger(FINE_MOST * space->config.granule, space->stats.peak_need_bytes / VR_GROW_PART);
     return space->tight && piece->bytes > fine;
 }
 
-bool vr_wear_lull(const struct vr_space *space) {
+bool vr_aging_is_idle(const struct vr_space *space) {
     return space->stats.out_bytes < space->stats.peak_need_bytes / LULL_PART;
 }
 
-uint64_t vr_wear_bytes(const struct vr_space *space, uint64_t granules) {
-    assert(space->wear <= WEAR_MOST);
-    uint64_t left = granules >> space->wear;
+uint64_t vr_aging_bytes(const struct vr_space *space, uint64_t granules) {
+    assert(space->aging <= WEAR_MOST);
+    uint64_t left = granules >> space->aging;
     return (left ? left : 1) * space->config.granule;
 }

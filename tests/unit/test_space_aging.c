@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_space_wear.c: the block engine: what a space does otherwise that is used over and over
-   (wear.h). */
+/* test_space_aging.c: the block engine: what a space does otherwise that is used over and over
+   (aging.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static uint64_t made_next(struct fixture *fixture, uint64_t bytes) {
 }
 
 /* Half of what was needed is out, and the rest is free in pieces that a block touches each: 12 MiB
-   more are no new need, and yet the space has to grow. The purse has what `now_ns` earned. */
+   more are no new need, and yet the space has to grow. The time budget has what `now_ns` earned. */
 static void grow_for_nothing_new(struct fixture *fixture, uint64_t now_ns) {
     struct vr_block *blocks[32];
     fixture_restart(fixture);
@@ -67,15 +67,15 @@ static void grow_for_nothing_new(struct fixture *fixture, uint64_t now_ns) {
 static void test_creep(void **state) {
     struct fixture *fixture = *state;
     grow_for_nothing_new(fixture, 10 * second);
-    assert_int_equal(fixture->space->wear, 1);
+    assert_int_equal(fixture->space->aging, 1);
     assert_int_equal(made_next(fixture, 64 * VR_MIB), 2 * VR_MIB);
     grow_for_nothing_new(fixture, second);
-    assert_int_equal(fixture->space->wear, 0);
+    assert_int_equal(fixture->space->aging, 0);
     assert_int_equal(made_next(fixture, 64 * VR_MIB), 4 * VR_MIB);
-    assert_int_equal(fixture->space->wear, 0); /* that was new */
+    assert_int_equal(fixture->space->aging, 0); /* that was new */
     fixture->config.deterministic = true;
     grow_for_nothing_new(fixture, 10 * second);
-    assert_int_equal(fixture->space->wear, 0);
+    assert_int_equal(fixture->space->aging, 0);
 }
 
 /* So is one to which nearly all blocks have come back, but not one that has few blocks or little
@@ -84,9 +84,9 @@ static void test_again(void **state) {
     struct fixture *fixture = *state;
     static const struct {
         bool deterministic;
-        int small, large;   /* of 32 blocks of 1 MiB and 32 of 15 MiB, how many stay */
-        uint64_t ms;        /* of time until then, of which 8 % are in the purse */
-        uint32_t was, wear; /* before, and expected */
+        int small, large;    /* of 32 blocks of 1 MiB and 32 of 15 MiB, how many stay */
+        uint64_t ms;         /* of time until then, of which 8 % are in the time budget */
+        uint32_t was, aging; /* before, and expected */
     } cases[] = {
         {false, 6, 0, 1000, 0, 2}, {false, 6, 0, 1000, 1, 2}, {false, 6, 0, 1000, 3, 3},
         {false, 7, 0, 1000, 0, 0}, {false, 0, 6, 1000, 0, 0}, {false, 0, 5, 1000, 0, 2},
@@ -100,14 +100,14 @@ static void test_again(void **state) {
             blocks[k] =
                 get_at(fixture, (k < 32 ? 1 : 15) * VR_MIB, k < 63 ? 1 : cases[i].ms * 1000000);
         }
-        fixture->space->wear = cases[i].was;
+        fixture->space->aging = cases[i].was;
         for (int k = 0; k < 64; k++) {
             if (k < 32 ? k >= cases[i].small : k - 32 >= cases[i].large) {
                 fixture_put(fixture, blocks[k]);
             }
         }
         fixture_get(fixture, VR_MIB);
-        assert_int_equal(fixture->space->wear, cases[i].wear);
+        assert_int_equal(fixture->space->aging, cases[i].aging);
     }
 }
 
@@ -116,7 +116,7 @@ static void test_again(void **state) {
 static void test_off_islands(void **state) {
     struct fixture *fixture = *state;
     static const struct {
-        uint32_t wear;
+        uint32_t aging;
         uint64_t kib; /* of the block */
         bool lands;   /* on the island */
     } cases[] = {{0, 25088, true}, {1, 25088, false}, {1, 28160, true}, {0, 40960, false}};
@@ -134,10 +134,10 @@ static void test_off_islands(void **state) {
         driver_commit(&fixture->driver, fixture->space, plan, false);
         fixture_put(fixture, island);
         fixture_put(fixture, wide);
-        fixture->space->wear = cases[i].wear;
+        fixture->space->aging = cases[i].aging;
         struct vr_block *block = fixture_get(fixture, cases[i].kib * VR_KIB);
         assert_int_equal(addr_of(block), cases[i].lands ? shore : inland);
-        if (!cases[i].lands && cases[i].wear) {
+        if (!cases[i].lands && cases[i].aging) {
             struct vr_block *rest = fixture_get(fixture, 36 * VR_MIB);
             assert_int_equal(addr_of(fixture_get(fixture, cases[i].kib * VR_KIB)), shore);
             fixture_put(fixture, rest);
@@ -149,7 +149,7 @@ static void test_off_islands(void **state) {
 static void test_low(void **state) {
     struct fixture *fixture = *state;
     static const struct {
-        uint32_t wear;
+        uint32_t aging;
         uint64_t out_mib; /* besides */
         bool low;
     } cases[] = {{0, 2, false}, {2, 2, true}, {2, 128, false}};
@@ -162,7 +162,7 @@ static void test_low(void **state) {
         uint64_t low = addr_of(wide), high = addr_of(narrow);
         fixture_put(fixture, wide);
         fixture_put(fixture, narrow);
-        fixture->space->wear = cases[i].wear;
+        fixture->space->aging = cases[i].aging;
         assert_int_equal(addr_of(fixture_get(fixture, 17 * VR_MIB)), cases[i].low ? low : high);
         assert_int_equal(addr_of(fixture_get(fixture, 66 * VR_MIB)) == low, !cases[i].low);
     }
@@ -195,19 +195,19 @@ static void make_coarse(struct fixture *fixture, uint64_t out_mib, uint64_t *coa
 static void test_off_coarse(void **state) {
     struct fixture *fixture = *state;
     uint64_t coarse, fine;
-    for (uint32_t wear = 0; wear < 2; wear++) {
+    for (uint32_t aging = 0; aging < 2; aging++) {
         make_coarse(fixture, 256, &coarse, &fine);
-        fixture->space->wear = wear;
-        assert_int_equal(addr_of(fixture_get(fixture, 7 * VR_MIB)), wear ? fine : coarse);
+        fixture->space->aging = aging;
+        assert_int_equal(addr_of(fixture_get(fixture, 7 * VR_MIB)), aging ? fine : coarse);
         assert_int_equal(addr_of(fixture_get(fixture, 57 * VR_MIB)),
-                         wear ? coarse : coarse + 7 * VR_MIB); /* leaves 7 of it, or none */
+                         aging ? coarse : coarse + 7 * VR_MIB); /* leaves 7 of it, or none */
     }
     make_coarse(fixture, 256, &coarse, &fine);
-    fixture->space->wear = 1;
+    fixture->space->aging = 1;
     assert_int_equal(addr_of(fixture_get(fixture, 40 * VR_MIB)),
                      fine); /* 24 of it are too much, too */
     make_coarse(fixture, 256, &coarse, &fine);
-    fixture->space->wear = 1;
+    fixture->space->aging = 1;
     fixture_get(fixture, 80 * VR_MIB);
     assert_int_equal(addr_of(fixture_get(fixture, 7 * VR_MIB)), coarse); /* there is no other */
 }

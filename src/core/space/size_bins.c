@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shelf.c: see shelf.h.
+ * size_bins.c: see size_bins.h.
  *
  *  (1) A bin's sizes are all below the next bin's: the first bin that has anything of a queue,
  *      upwards or downwards, has the answer.
  *  (2) Bit b of `filled` is set exactly if bin b has a root.
  *  (3) A treap's priorities need no storage: they are a hash of the record's own address.
  */
-#include "core/space/shelf.h"
+#include "core/space/size_bins.h"
 
 #include "base/size.h"
 
@@ -41,7 +41,7 @@ static struct key key_of(const struct vr_block *span) {
     return (struct key){span->span.by_queue, span->span.by_bytes, addr_of(span)};
 }
 
-bool vr_shelf_less(const struct vr_block *a, const struct vr_block *b) {
+bool vr_bins_less(const struct vr_block *a, const struct vr_block *b) {
     return is_below(a, key_of(b));
 }
 
@@ -128,63 +128,63 @@ static struct vr_block *tree_below(struct vr_block *at, struct key key) {
 
 /* --------------------------------------------------------------------- bins */
 
-uint32_t vr_shelf_bin(uint64_t bytes) {
+uint32_t vr_bins_index(uint64_t bytes) {
     uint64_t units = bytes >> UNIT_BITS;
     if (units >> PART_BITS == 0) {
         return (uint32_t)units;
     }
     uint32_t shift = vr_high_bit(units) - PART_BITS;
     uint32_t bin = (shift << PART_BITS) + (uint32_t)(units >> shift);
-    return bin < VR_SHELF_BINS ? bin : VR_SHELF_BINS - 1;
+    return bin < VR_BINS_COUNT ? bin : VR_BINS_COUNT - 1;
 }
 
-/* The first bin from `bin` on that has anything; VR_SHELF_BINS: none. */
-static uint32_t filled_from(const struct vr_shelf *shelf, uint32_t bin) {
-    for (uint32_t word = bin / 64; word < VR_SHELF_WORDS; word++) {
-        uint64_t bits = shelf->filled[word];
+/* The first bin from `bin` on that has anything; VR_BINS_COUNT: none. */
+static uint32_t filled_from(const struct vr_size_bins *bins, uint32_t bin) {
+    for (uint32_t word = bin / 64; word < VR_BINS_WORDS; word++) {
+        uint64_t bits = bins->filled[word];
         bits = word == bin / 64 ? bits >> bin % 64 << bin % 64 : bits;
         if (bits) {
             return word * 64 + vr_low_bit(bits);
         }
     }
-    return VR_SHELF_BINS;
+    return VR_BINS_COUNT;
 }
 
-/* The last bin up to `bin` that has anything; VR_SHELF_BINS: none. */
-static uint32_t filled_to(const struct vr_shelf *shelf, uint32_t bin) {
+/* The last bin up to `bin` that has anything; VR_BINS_COUNT: none. */
+static uint32_t filled_to(const struct vr_size_bins *bins, uint32_t bin) {
     for (uint32_t word = bin / 64 + 1; word-- > 0;) {
-        uint64_t bits = shelf->filled[word];
+        uint64_t bits = bins->filled[word];
         bits = word == bin / 64 ? bits << (63 - bin % 64) >> (63 - bin % 64) : bits;
         if (bits) {
             return word * 64 + vr_high_bit(bits);
         }
     }
-    return VR_SHELF_BINS;
+    return VR_BINS_COUNT;
 }
 
-void vr_shelf_add(struct vr_shelf *shelf, struct vr_block *span, uint64_t queue) {
+void vr_bins_add(struct vr_size_bins *bins, struct vr_block *span, uint64_t queue) {
     assert(!span->span.left && !span->span.right);
     span->span.by_queue = queue;
     span->span.by_bytes = vr_load(&span->bytes, VR_RELAXED);
-    uint32_t bin = vr_shelf_bin(span->span.by_bytes);
-    tree_insert(&shelf->bins[bin], span);
-    shelf->filled[bin / 64] |= UINT64_C(1) << bin % 64;
+    uint32_t bin = vr_bins_index(span->span.by_bytes);
+    tree_insert(&bins->roots[bin], span);
+    bins->filled[bin / 64] |= UINT64_C(1) << bin % 64;
 }
 
-void vr_shelf_remove(struct vr_shelf *shelf, struct vr_block *span) {
-    uint32_t bin = vr_shelf_bin(span->span.by_bytes);
-    assert(shelf->filled[bin / 64] >> bin % 64 & 1); /* (2) */
-    tree_remove(&shelf->bins[bin], span);
-    if (!shelf->bins[bin]) {
-        shelf->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
+void vr_bins_remove(struct vr_size_bins *bins, struct vr_block *span) {
+    uint32_t bin = vr_bins_index(span->span.by_bytes);
+    assert(bins->filled[bin / 64] >> bin % 64 & 1); /* (2) */
+    tree_remove(&bins->roots[bin], span);
+    if (!bins->roots[bin]) {
+        bins->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
     }
 }
 
-struct vr_block *vr_shelf_least(const struct vr_shelf *shelf, uint64_t queue, uint64_t bytes) {
+struct vr_block *vr_bins_least(const struct vr_size_bins *bins, uint64_t queue, uint64_t bytes) {
     struct key key = {queue, bytes, 0};
-    for (uint32_t bin = filled_from(shelf, vr_shelf_bin(bytes)); bin < VR_SHELF_BINS;
-         bin = filled_from(shelf, bin + 1)) {
-        struct vr_block *found = tree_from(shelf->bins[bin], key);
+    for (uint32_t bin = filled_from(bins, vr_bins_index(bytes)); bin < VR_BINS_COUNT;
+         bin = filled_from(bins, bin + 1)) {
+        struct vr_block *found = tree_from(bins->roots[bin], key);
         if (found && found->span.by_queue == queue) {
             return found; /* keeps (1) */
         }
@@ -192,33 +192,33 @@ struct vr_block *vr_shelf_least(const struct vr_shelf *shelf, uint64_t queue, ui
     return NULL;
 }
 
-struct vr_block *vr_shelf_smaller(const struct vr_shelf *shelf, uint64_t queue,
-                                  const struct vr_block *span) {
+struct vr_block *vr_bins_smaller(const struct vr_size_bins *bins, uint64_t queue,
+                                 const struct vr_block *span) {
     struct key key = span ? key_of(span) : (struct key){queue, UINT64_MAX, UINT64_MAX};
-    uint32_t bin = filled_to(shelf, vr_shelf_bin(key.bytes));
-    while (bin < VR_SHELF_BINS) {
-        struct vr_block *found = tree_below(shelf->bins[bin], key);
+    uint32_t bin = filled_to(bins, vr_bins_index(key.bytes));
+    while (bin < VR_BINS_COUNT) {
+        struct vr_block *found = tree_below(bins->roots[bin], key);
         if (found && found->span.by_queue == queue) {
             return found; /* keeps (1) */
         }
-        bin = bin ? filled_to(shelf, bin - 1) : VR_SHELF_BINS;
+        bin = bin ? filled_to(bins, bin - 1) : VR_BINS_COUNT;
     }
     return NULL;
 }
 
-uint64_t vr_shelf_queue_next(const struct vr_shelf *shelf, uint64_t queue, uint64_t none) {
+uint64_t vr_bins_queue_next(const struct vr_size_bins *bins, uint64_t queue, uint64_t none) {
     uint64_t best = none;
-    for (uint32_t bin = filled_from(shelf, 0); bin < VR_SHELF_BINS;
-         bin = filled_from(shelf, bin + 1)) {
-        struct vr_block *found = tree_from(shelf->bins[bin], (struct key){queue + 1, 0, 0});
+    for (uint32_t bin = filled_from(bins, 0); bin < VR_BINS_COUNT;
+         bin = filled_from(bins, bin + 1)) {
+        struct vr_block *found = tree_from(bins->roots[bin], (struct key){queue + 1, 0, 0});
         best = found && found->span.by_queue < best ? found->span.by_queue : best;
     }
     return best;
 }
 
-uint64_t vr_shelf_most(const struct vr_shelf *shelf) {
-    uint32_t bin = filled_to(shelf, VR_SHELF_BINS - 1);
-    struct vr_block *root = bin < VR_SHELF_BINS ? shelf->bins[bin] : NULL;
+uint64_t vr_bins_most(const struct vr_size_bins *bins) {
+    uint32_t bin = filled_to(bins, VR_BINS_COUNT - 1);
+    struct vr_block *root = bin < VR_BINS_COUNT ? bins->roots[bin] : NULL;
     uint64_t most = 0;
     for (const struct vr_block *span = tree_from(root, (struct key){0, 0, 0}); span;
          span = tree_from(root, (struct key){span->span.by_queue + 1, 0, 0})) {
