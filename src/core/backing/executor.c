@@ -396,8 +396,8 @@ static void release_space(struct vr_pool *pool, struct vr_space *space) {
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
         struct vr_step step = {.piece = piece, .addr = piece->addr, .bytes = piece->bytes};
-        bool mapped =
-            pool->range && piece->addr != VR_NOWHERE && (!piece->nap || piece->nap->mapped);
+        bool mapped = pool->range && piece->addr != VR_NOWHERE &&
+                      (!piece->sleep_state || piece->sleep_state->mapped);
         step.kind = VR_STEP_UNMAP;
         if (mapped && vr_pool_step(pool, &step) != VRAM_OK &&
             vr_pool_step(pool, &step) != VRAM_OK) {

@@ -7,7 +7,7 @@
  *   1. threads keep nothing at hand any more, and a pool that sleeps as a whole hands nothing out;
  *   2. all work is waited for, what is free goes back to the driver, plans under way end, and their
  *      blocks have left the space: one that leaves it is not asleep;
- *   3. pieces get naps: from here on no copy is let in (sleep.h (1));
+ *   3. pieces get sleep states: from here on no copy is let in (sleep.h (1));
  *   4. work that was let in before is waited for;
  *   5. contents are copied to the host;
  *   6. pieces are unmapped, all of them, then given back. As long as none was given back the way
@@ -33,32 +33,33 @@ enum { LOOK_NS = 20000 }; /* between two looks at what others are about to end *
 /* ------------------------------------------------------------------- waiting */
 
 /* Calls that were let in to give the queue work have left, and that work is done. */
-static vram_status settle_queue(struct vr_queue_object *queue, const struct vr_turn *turn) {
+static vram_status settle_queue(struct vr_queue_object *queue,
+                                const struct vr_sleep_change *change) {
     if (vr_load(&queue->finished, VR_ACQUIRE) || !vr_queue_hold(queue)) {
         return VRAM_OK;
     }
     vram_status status = VRAM_OK;
-    if (!vr_entry_wait(&queue->submitting, turn->deadline, NULL)) {
+    if (!vr_entry_wait(&queue->submitting, change->deadline, NULL)) {
         status = vr_fail(VRAM_ERR_TIMEOUT, "another thread is giving a queue work all the while");
     }
     if (status == VRAM_OK) {
-        status = vr_queue_settle(queue, turn->deadline);
+        status = vr_queue_settle(queue, change->deadline);
     }
     vr_queue_release(queue);
     return status;
 }
 
 /* Any queue may use the memory, those that the pool has never seen too. */
-static vram_status wait_for_work(const struct vr_turn *turn) {
-    struct vr_device_object *device = turn->pool->device;
+static vram_status wait_for_work(const struct vr_sleep_change *change) {
+    struct vr_device_object *device = change->pool->device;
     struct vr_queue_object *queue;
     vram_status status = VRAM_OK;
     for (uint64_t last = 0; status == VRAM_OK && (queue = vr_queue_behind(device, last));) {
         last = queue->object.handle;
-        status = settle_queue(queue, turn);
+        status = settle_queue(queue, change);
         vr_leave(queue);
     }
-    if (status == VRAM_OK && !vr_readers_wait(device, turn->deadline)) {
+    if (status == VRAM_OK && !vr_readers_wait(device, change->deadline)) {
         status = vr_fail(VRAM_ERR_TIMEOUT,
                          "another device was still reading when the deadline had passed");
     }
@@ -73,9 +74,9 @@ static bool plans_are_open(struct vr_pool *pool) {
     return open;
 }
 
-static vram_status wait_for_plans(const struct vr_turn *turn) {
-    while (plans_are_open(turn->pool)) {
-        if (vr_deadline_passed(turn->deadline)) {
+static vram_status wait_for_plans(const struct vr_sleep_change *change) {
+    while (plans_are_open(change->pool)) {
+        if (vr_deadline_passed(change->deadline)) {
             return vr_fail(VRAM_ERR_BUSY, "an allocation of another thread is still under way");
         }
         vr_clock_sleep(LOOK_NS);
@@ -87,95 +88,98 @@ static vram_status wait_for_plans(const struct vr_turn *turn) {
 
 /* Nothing was given back: everything is mapped again, piece by piece. What the driver refuses twice
    is left asleep. */
-static void map_again(const struct vr_turn *turn) {
+static void map_again(const struct vr_sleep_change *change) {
     struct vram_error error;
     uint64_t left = 0;
     vr_error_save(&error);
-    for (uint32_t i = 0; i < turn->count; i++) {
-        struct vr_nap *nap = turn->naps[i];
-        for (int tries = 0; tries < 2 && !nap->mapped; tries++) {
-            if (vr_turn_step(turn->pool, nap, VR_STEP_MAP) == VRAM_OK) {
-                bool usable = vr_turn_access(turn, i, i + 1) == VRAM_OK;
-                nap->mapped = usable || vr_turn_step(turn->pool, nap, VR_STEP_UNMAP) != VRAM_OK;
-                nap->turning = usable || !nap->mapped; /* else it is not for use, and sleeps on */
+    for (uint32_t i = 0; i < change->count; i++) {
+        struct vr_sleep_state *sleep_state = change->sleep_states[i];
+        for (int tries = 0; tries < 2 && !sleep_state->mapped; tries++) {
+            if (vr_sleep_change_step(change->pool, sleep_state, VR_STEP_MAP) == VRAM_OK) {
+                bool usable = vr_sleep_change_access(change, i, i + 1) == VRAM_OK;
+                sleep_state->mapped = usable || vr_sleep_change_step(change->pool, sleep_state,
+                                                                     VR_STEP_UNMAP) != VRAM_OK;
+                sleep_state->changing =
+                    usable || !sleep_state->mapped; /* else it is not for use, and sleeps on */
             }
         }
-        left += nap->mapped && nap->turning ? 0 : nap->piece->bytes;
+        left += sleep_state->mapped && sleep_state->changing ? 0 : sleep_state->piece->bytes;
     }
     if (left) {
         vr_log(VRAM_LOG_ERROR,
                "the driver refused to map %llu bytes of pool \"%s\" again; they stay asleep",
-               (unsigned long long)left, turn->pool->name);
+               (unsigned long long)left, change->pool->name);
     }
     vr_error_restore(&error);
 }
 
-static vram_status unmap_all(const struct vr_turn *turn) {
+static vram_status unmap_all(const struct vr_sleep_change *change) {
     vram_status status = VRAM_OK;
-    for (uint32_t i = 0; i < turn->count && status == VRAM_OK; i++) {
-        status = vr_turn_step(turn->pool, turn->naps[i], VR_STEP_UNMAP);
-        turn->naps[i]->mapped = status != VRAM_OK;
+    for (uint32_t i = 0; i < change->count && status == VRAM_OK; i++) {
+        status = vr_sleep_change_step(change->pool, change->sleep_states[i], VR_STEP_UNMAP);
+        change->sleep_states[i]->mapped = status != VRAM_OK;
     }
     return status;
 }
 
 /* Not OK: nothing was given back. */
-static vram_status release_all(const struct vr_turn *turn) {
+static vram_status release_all(const struct vr_sleep_change *change) {
     uint64_t kept = 0;
-    vram_status first = turn->count ? vr_turn_release(turn, turn->naps[0]) : VRAM_OK;
+    vram_status first =
+        change->count ? vr_sleep_change_release(change, change->sleep_states[0]) : VRAM_OK;
     if (first != VRAM_OK) {
         return first;
     }
     struct vram_error error;
     vr_error_save(&error);
-    for (uint32_t i = 1; i < turn->count; i++) {
-        if (vr_turn_release(turn, turn->naps[i]) != VRAM_OK &&
-            vr_turn_release(turn, turn->naps[i]) != VRAM_OK) {
-            kept += turn->naps[i]->piece->bytes;
+    for (uint32_t i = 1; i < change->count; i++) {
+        if (vr_sleep_change_release(change, change->sleep_states[i]) != VRAM_OK &&
+            vr_sleep_change_release(change, change->sleep_states[i]) != VRAM_OK) {
+            kept += change->sleep_states[i]->piece->bytes;
         }
     }
     vr_error_restore(&error);
     if (kept) {
         vr_log(VRAM_LOG_WARN, "the driver refused to take back %llu bytes of sleeping pool \"%s\"",
-               (unsigned long long)kept, turn->pool->name);
+               (unsigned long long)kept, change->pool->name);
     }
     return VRAM_OK;
 }
 
 /* Steps 5 and 6. */
-static vram_status put_to_sleep(const struct vr_turn *turn) {
+static vram_status put_to_sleep(const struct vr_sleep_change *change) {
     bool safe = true;
     vram_status status =
-        turn->contents == VRAM_SLEEP_DROP ? VRAM_OK : vr_turn_copy(turn, true, &safe);
+        change->contents == VRAM_SLEEP_DROP ? VRAM_OK : vr_sleep_change_copy(change, true, &safe);
     if (!safe) {
         vr_log(VRAM_LOG_ERROR, "a copy out of pool \"%s\" never finished; its host memory is kept",
-               turn->pool->name);
-        for (uint32_t i = 0; i < turn->count; i++) {
-            turn->naps[i]->host = NULL;
+               change->pool->name);
+        for (uint32_t i = 0; i < change->count; i++) {
+            change->sleep_states[i]->host = NULL;
         }
     }
     if (status == VRAM_OK) {
-        status = unmap_all(turn);
+        status = unmap_all(change);
         if (status == VRAM_OK) {
-            status = release_all(turn);
+            status = release_all(change);
         }
         if (status != VRAM_OK) {
-            map_again(turn);
+            map_again(change);
         }
     }
     return status;
 }
 
-static vram_status begin(struct vr_turn *turn, bool whole) {
-    struct vr_pool *pool = turn->pool;
+static vram_status begin(struct vr_sleep_change *change, bool whole) {
+    struct vr_pool *pool = change->pool;
     vram_status status = VRAM_OK;
     vr_mutex_lock(&pool->lock);
-    if (pool->sleep.turning) {
+    if (pool->sleep.changing) {
         status = vr_fail(VRAM_ERR_BUSY, "another thread is putting the pool to sleep or waking it");
     } else if (whole && pool->sleep.whole) {
         status = vr_fail(VRAM_ERR_INVALID, "pool \"%s\" is asleep already", pool->name);
     } else {
-        pool->sleep.turning = true;
+        pool->sleep.changing = true;
         vr_sleep_note(pool);
         for (int part = 0; part < VR_PART_COUNT && whole; part++) {
             vr_space_rest(pool->spaces[part], true);
@@ -186,66 +190,66 @@ static vram_status begin(struct vr_turn *turn, bool whole) {
 }
 
 /* Step 2. */
-static vram_status come_to_rest(const struct vr_turn *turn) {
+static vram_status come_to_rest(const struct vr_sleep_change *change) {
     struct vram_error error;
     uint64_t released;
-    vr_pool_drop_caches(turn->pool, VR_NO_QUEUE);
-    (void)vr_guard_release(turn->pool);
-    vram_status status = wait_for_work(turn);
-    if (status == VRAM_OK && !turn->tag) {
+    vr_pool_drop_caches(change->pool, VR_NO_QUEUE);
+    (void)vr_guard_release(change->pool);
+    vram_status status = wait_for_work(change);
+    if (status == VRAM_OK && !change->tag) {
         vr_error_save(&error);
-        (void)vr_guard_inspect(turn->pool);
-        (void)vr_pool_trim(turn->pool, 0, &released);
-        vr_pressure_note(turn->pool, false);
+        (void)vr_guard_inspect(change->pool);
+        (void)vr_pool_trim(change->pool, 0, &released);
+        vr_pressure_note(change->pool, false);
         vr_error_restore(&error); /* what could not be given back falls asleep with the rest */
-        status = wait_for_plans(turn);
+        status = wait_for_plans(change);
     }
     return status;
 }
 
 /* Step 3. */
-static vram_status pick(struct vr_turn *turn) {
-    struct vr_pool *pool = turn->pool;
+static vram_status pick(struct vr_sleep_change *change) {
+    struct vr_pool *pool = change->pool;
     bool seen = false;
     vram_status status = VRAM_OK;
     vr_mutex_lock(&pool->lock);
-    assert(pool->sleep.turning && vr_load(&pool->uncached, VR_RELAXED)); /* sleep.h (3); step 1 */
+    assert(pool->sleep.changing && vr_load(&pool->uncached, VR_RELAXED)); /* sleep.h (3); step 1 */
     vr_pool_empty_central(pool, VR_NO_QUEUE);
     for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
-        status = vr_sleep_pick(pool->spaces[part], turn->tag, &pool->sleep.naps, &seen);
+        status = vr_sleep_pick(pool->spaces[part], change->tag, &pool->sleep.sleep_states, &seen);
     }
     if (status == VRAM_OK) {
-        status = vr_turn_gather(turn);
+        status = vr_sleep_change_gather(change);
     }
     vr_mutex_unlock(&pool->lock);
-    if (status != VRAM_OK || !turn->tag || turn->count) {
+    if (status != VRAM_OK || !change->tag || change->count) {
         return status;
     }
     return seen ? vr_fail(VRAM_ERR_BUSY,
                           "all memory under blocks tagged \"%s\" is asleep or under others too",
-                          turn->tag)
-                : vr_fail(VRAM_ERR_INVALID, "no live block is tagged \"%s\"", turn->tag);
+                          change->tag)
+                : vr_fail(VRAM_ERR_INVALID, "no live block is tagged \"%s\"", change->tag);
 }
 
-static vram_status fall_asleep(struct vr_turn *turn) {
-    struct vr_pool *pool = turn->pool;
+static vram_status fall_asleep(struct vr_sleep_change *change) {
+    struct vr_pool *pool = change->pool;
     bool before;
-    vram_status status = begin(turn, !turn->tag);
+    vram_status status = begin(change, !change->tag);
     if (status != VRAM_OK) {
         return status;
     }
-    before = pool->sleep.whole; /* while `turning` it is ours */
-    status = come_to_rest(turn);
-    if (status == VRAM_OK && (status = pick(turn)) == VRAM_OK) {
-        status = wait_for_work(turn);
+    before = pool->sleep.whole; /* while `changing` it is ours */
+    status = come_to_rest(change);
+    if (status == VRAM_OK && (status = pick(change)) == VRAM_OK) {
+        status = wait_for_work(change);
         if (status == VRAM_OK) {
-            status = put_to_sleep(turn);
+            status = put_to_sleep(change);
         }
     }
     if (status == VRAM_OK) {
         vr_tally(&pool->tally.sleeps, 1);
     }
-    vr_turn_end(turn, before || (status == VRAM_OK && !turn->tag));
+    vr_sleep_change_end(change, before || (status == VRAM_OK && !change->tag));
     return status;
 }
 
@@ -287,11 +291,12 @@ vram_status vram_pool_sleep(vram_pool *handle, const vram_sleep_options *options
     struct vr_pool *pool = entered;
     status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && (status = check_options(pool, &taken)) == VRAM_OK) {
-        struct vr_turn turn = {.pool = pool,
-                               .tag = taken.tag,
-                               .contents = taken.contents,
-                               .deadline = vr_deadline_in(pool->device->context->wait_ns)};
-        status = fall_asleep(&turn);
+        struct vr_sleep_change change = {.pool = pool,
+                                         .tag = taken.tag,
+                                         .contents = taken.contents,
+                                         .deadline =
+                                             vr_deadline_in(pool->device->context->wait_ns)};
+        status = fall_asleep(&change);
     }
     vr_leave(pool);
     return status;

@@ -15,70 +15,73 @@ static vram_device *device_handle(const struct vr_pool *pool) {
     return (vram_device *)(uintptr_t)pool->device->object.handle;
 }
 
-void vr_nap_free_host(struct vr_pool *pool, struct vr_nap *nap) {
-    if (nap->host) {
-        vr_fetch_sub(&pool->tally.asleep_host_bytes, nap->to - nap->from, VR_RELAXED);
-        if (nap->pinned) {
+void vr_sleep_state_free_host(struct vr_pool *pool, struct vr_sleep_state *sleep_state) {
+    if (sleep_state->host) {
+        vr_fetch_sub(&pool->tally.asleep_host_bytes, sleep_state->to - sleep_state->from,
+                     VR_RELAXED);
+        if (sleep_state->pinned) {
             /* Should the device be closing, it ends such memory itself. */
-            (void)vr_device_free(device_handle(pool), (uintptr_t)nap->host);
+            (void)vr_device_free(device_handle(pool), (uintptr_t)sleep_state->host);
         } else {
-            vr_mem_free(nap->host);
+            vr_mem_free(sleep_state->host);
         }
-        nap->host = NULL;
+        sleep_state->host = NULL;
     }
 }
 
 /* ------------------------------------------------------------------ contents */
 
-static vram_status take_host(const struct vr_turn *turn, struct vr_nap *nap) {
-    struct vr_pool *pool = turn->pool;
-    uint64_t bytes = nap->to - nap->from;
-    assert(nap->from < nap->to && nap->mapped);
+static vram_status take_host(const struct vr_sleep_change *change,
+                             struct vr_sleep_state *sleep_state) {
+    struct vr_pool *pool = change->pool;
+    uint64_t bytes = sleep_state->to - sleep_state->from;
+    assert(sleep_state->from < sleep_state->to && sleep_state->mapped);
     vram_addr addr = 0;
     vram_status status = VRAM_OK;
-    nap->pinned = turn->contents == VRAM_SLEEP_PINNED;
-    if (nap->pinned) {
+    sleep_state->pinned = change->contents == VRAM_SLEEP_PINNED;
+    if (sleep_state->pinned) {
         status = vr_device_alloc(device_handle(pool), bytes, VRAM_MEMORY_PINNED, &addr);
-        nap->host = (void *)(uintptr_t)addr;
+        sleep_state->host = (void *)(uintptr_t)addr;
     } else {
-        nap->host = vr_mem_alloc(1, (size_t)bytes, vr_operation());
-        status = nap->host ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+        sleep_state->host = vr_mem_alloc(1, (size_t)bytes, vr_operation());
+        status = sleep_state->host ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     }
-    if (nap->host) {
+    if (sleep_state->host) {
         vr_tally(&pool->tally.asleep_host_bytes, bytes);
     }
     return status;
 }
 
 /* Whether there is anything to copy out of a piece, or back into it. */
-static bool has_copy(const struct vr_nap *nap, bool out) {
-    return out ? nap->from != nap->to : nap->host != NULL;
+static bool has_copy(const struct vr_sleep_state *sleep_state, bool out) {
+    return out ? sleep_state->from != sleep_state->to : sleep_state->host != NULL;
 }
 
 /* Submits the copy of one piece, out to the host or back in. */
-static vram_status submit(const struct vr_turn *turn, struct vr_queue_object *queue,
-                          struct vr_nap *nap, bool out) {
-    uint64_t bytes = nap->to - nap->from;
-    vram_status status = out && !nap->host ? take_host(turn, nap) : VRAM_OK;
+static vram_status submit(const struct vr_sleep_change *change, struct vr_queue_object *queue,
+                          struct vr_sleep_state *sleep_state, bool out) {
+    uint64_t bytes = sleep_state->to - sleep_state->from;
+    vram_status status = out && !sleep_state->host ? take_host(change, sleep_state) : VRAM_OK;
     if (status != VRAM_OK) {
         return status;
     }
-    return out ? vr_queue_download(&queue->base, nap->host, nap->from, bytes)
-               : vr_queue_upload(&queue->base, nap->from, nap->host, bytes);
+    return out ? vr_queue_download(&queue->base, sleep_state->host, sleep_state->from, bytes)
+               : vr_queue_upload(&queue->base, sleep_state->from, sleep_state->host, bytes);
 }
 
 /* Copies with one copy ahead of the one that is waited for; each may take as long as a call may
    wait. */
-static vram_status copy_with(const struct vr_turn *turn, struct vr_queue_object *queue, bool out) {
-    uint64_t wait_ns = turn->pool->device->context->wait_ns, value = 0;
+static vram_status copy_with(const struct vr_sleep_change *change, struct vr_queue_object *queue,
+                             bool out) {
+    uint64_t wait_ns = change->pool->device->context->wait_ns, value = 0;
     vram_status status = VRAM_OK;
-    for (uint32_t i = 0; i < turn->count && status == VRAM_OK; i++) {
-        struct vr_nap *nap = turn->naps[i];
+    for (uint32_t i = 0; i < change->count && status == VRAM_OK; i++) {
+        struct vr_sleep_state *sleep_state = change->sleep_states[i];
         uint64_t before = value;
-        if (!has_copy(nap, out)) {
+        if (!has_copy(sleep_state, out)) {
             continue;
         }
-        status = submit(turn, queue, nap, out);
+        status = submit(change, queue, sleep_state, out);
         if (status == VRAM_OK && (status = vr_queue_mark(queue, &value)) == VRAM_OK && before) {
             status = vr_queue_wait_value(queue, before, wait_ns);
         }
@@ -86,9 +89,9 @@ static vram_status copy_with(const struct vr_turn *turn, struct vr_queue_object 
     return status == VRAM_OK && value ? vr_queue_wait_value(queue, value, wait_ns) : status;
 }
 
-static bool has_copies(const struct vr_turn *turn, bool out) {
-    for (uint32_t i = 0; i < turn->count; i++) {
-        if (has_copy(turn->naps[i], out)) {
+static bool has_copies(const struct vr_sleep_change *change, bool out) {
+    for (uint32_t i = 0; i < change->count; i++) {
+        if (has_copy(change->sleep_states[i], out)) {
             return true;
         }
     }
@@ -96,12 +99,12 @@ static bool has_copies(const struct vr_turn *turn, bool out) {
 }
 
 /* Copies on a queue of its own. *safe: no copy is on its way any more, whatever happened. */
-vram_status vr_turn_copy(const struct vr_turn *turn, bool out, bool *safe) {
+vram_status vr_sleep_change_copy(const struct vr_sleep_change *change, bool out, bool *safe) {
     vram_queue *handle;
     void *entered;
     *safe = true;
-    vram_status status = has_copies(turn, out)
-                             ? vr_queue_make(device_handle(turn->pool), NULL, &handle)
+    vram_status status = has_copies(change, out)
+                             ? vr_queue_make(device_handle(change->pool), NULL, &handle)
                              : VRAM_ERR_NOT_READY;
     if (status != VRAM_OK) {
         return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
@@ -113,7 +116,7 @@ vram_status vr_turn_copy(const struct vr_turn *turn, bool out, bool *safe) {
     }
     struct vr_queue_object *queue = entered;
     if (vr_submit_begin(queue)) {
-        status = copy_with(turn, queue, out);
+        status = copy_with(change, queue, out);
         vr_submit_end(queue);
     } else {
         status = vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed");

@@ -82,25 +82,29 @@ static vram_status see_all(struct vr_space *space, const char *tag, bool *seen) 
 }
 
 static bool may_sleep(const struct vr_piece *piece, const char *tag) {
-    return !piece->nap && piece->addr != VR_NOWHERE && !piece->stale_mappings &&
+    return !piece->sleep_state && piece->addr != VR_NOWHERE && !piece->stale_mappings &&
            !(piece->seen & SEEN_OTHER) && (!tag || piece->seen & SEEN_WANTED);
 }
 
-/* Gives every piece that may sleep a nap. */
-static vram_status make_naps(struct vr_space *space, const char *tag, struct vr_nap **naps) {
+/* Gives every piece that may sleep a sleep state. */
+static vram_status make_sleep_states(struct vr_space *space, const char *tag,
+                                     struct vr_sleep_state **sleep_states) {
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
         if (!may_sleep(piece, tag)) {
             continue;
         }
-        struct vr_nap *nap = vr_mem_alloc(1, sizeof *nap, vr_operation());
-        if (!nap) {
+        struct vr_sleep_state *sleep_state = vr_mem_alloc(1, sizeof *sleep_state, vr_operation());
+        if (!sleep_state) {
             return VRAM_ERR_HOST_MEMORY;
         }
-        *nap = (struct vr_nap){
-            .next = *naps, .space = space, .piece = piece, .mapped = true, .turning = true};
-        piece->nap = nap;
-        *naps = nap;
+        *sleep_state = (struct vr_sleep_state){.next = *sleep_states,
+                                               .space = space,
+                                               .piece = piece,
+                                               .mapped = true,
+                                               .changing = true};
+        piece->sleep_state = sleep_state;
+        *sleep_states = sleep_state;
     }
     return VRAM_OK;
 }
@@ -115,12 +119,12 @@ static uint64_t lower(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* What of a hole lies over the first piece with a nap becomes a claim. *span is that claim then, or
-   the hole, where there is no such piece. */
+/* What of a hole lies over the first piece with a sleep state becomes a claim. *span is that claim
+   then, or the hole, where there is no such piece. */
 static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
     uint64_t at = vr_span_addr(*span), end = vr_span_end(*span);
     struct vr_piece *piece;
-    while ((piece = piece_under(space, &at, end)) && !piece->nap) {
+    while ((piece = piece_under(space, &at, end)) && !piece->sleep_state) {
     }
     if (!piece) {
         return VRAM_OK;
@@ -137,10 +141,10 @@ static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
 }
 
 /* Whether a piece under the block is asleep. */
-static bool lies_on_nap(const struct vr_space *space, const struct vr_block *block) {
+static bool lies_on_sleeping(const struct vr_space *space, const struct vr_block *block) {
     struct vr_piece *piece;
     uint64_t at = vr_span_addr(block);
-    while ((piece = piece_under(space, &at, vr_span_end(block))) && !piece->nap) {
+    while ((piece = piece_under(space, &at, vr_span_end(block))) && !piece->sleep_state) {
     }
     return piece != NULL;
 }
@@ -150,10 +154,12 @@ static void note_contents(struct vr_space *space, const struct vr_block *block) 
     struct vr_piece *piece;
     uint64_t at = vr_span_addr(block);
     while ((piece = piece_under(space, &at, vr_span_end(block)))) {
-        struct vr_nap *nap = piece->nap;
-        if (nap && nap->turning) {
-            nap->from = nap->from == nap->to ? higher(piece->addr, vr_span_addr(block)) : nap->from;
-            nap->to = lower(piece_end(piece), vr_span_end(block));
+        struct vr_sleep_state *sleep_state = piece->sleep_state;
+        if (sleep_state && sleep_state->changing) {
+            sleep_state->from = sleep_state->from == sleep_state->to
+                                    ? higher(piece->addr, vr_span_addr(block))
+                                    : sleep_state->from;
+            sleep_state->to = lower(piece_end(piece), vr_span_end(block));
         }
     }
 }
@@ -165,7 +171,7 @@ static vram_status settle_down(struct vr_space *space) {
          span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_HOLE) {
             status = claim_hole(space, &span);
-        } else if (span->span.kind == VR_SPAN_BLOCK && lies_on_nap(space, span)) {
+        } else if (span->span.kind == VR_SPAN_BLOCK && lies_on_sleeping(space, span)) {
             span->asleep = true;
             vr_block_note_held(span);
             note_contents(space, span);
@@ -195,8 +201,8 @@ static void get_up(struct vr_space *space) {
             continue;
         }
         assert(span->span.kind != VR_SPAN_BLOCK || span->asleep ||
-               !lies_on_nap(space, span)); /* (2) */
-        if (span->span.kind == VR_SPAN_BLOCK && span->asleep && !lies_on_nap(space, span)) {
+               !lies_on_sleeping(space, span)); /* (2) */
+        if (span->span.kind == VR_SPAN_BLOCK && span->asleep && !lies_on_sleeping(space, span)) {
             span->asleep = false;
             vr_block_note_held(span);
         }
@@ -205,30 +211,30 @@ static void get_up(struct vr_space *space) {
     }
 }
 
-/* ------------------------------------------------------------------ turning */
+/* ------------------------------------------------------------------ changing */
 
-vram_status vr_sleep_pick(struct vr_space *space, const char *tag, struct vr_nap **naps,
-                          bool *seen) {
-    struct vr_nap *ended = NULL;
+vram_status vr_sleep_pick(struct vr_space *space, const char *tag,
+                          struct vr_sleep_state **sleep_states, bool *seen) {
+    struct vr_sleep_state *ended = NULL;
     vram_status status = see_all(space, tag, seen);
     if (status == VRAM_OK) {
-        status = make_naps(space, tag, naps);
+        status = make_sleep_states(space, tag, sleep_states);
         if (status == VRAM_OK) {
             status = settle_down(space);
         }
         if (status != VRAM_OK) {
-            vr_sleep_rouse(space, naps, &ended);
+            vr_sleep_end(space, sleep_states, &ended);
         }
     }
     while (ended) {
-        struct vr_nap *next = ended->next;
+        struct vr_sleep_state *next = ended->next;
         vr_mem_free(ended);
         ended = next;
     }
     return status;
 }
 
-uint64_t vr_sleep_call(struct vr_space *space, const char *tag) {
+uint64_t vr_sleep_mark(struct vr_space *space, const char *tag) {
     uint64_t missing = 0;
     forget_seen(space);
     for (struct vr_block *span = vr_span_first(space); tag && span;
@@ -240,45 +246,48 @@ uint64_t vr_sleep_call(struct vr_space *space, const char *tag) {
     }
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
-        if (piece->nap && (!tag || piece->seen & SEEN_WANTED)) {
-            piece->nap->turning = true;
+        if (piece->sleep_state && (!tag || piece->seen & SEEN_WANTED)) {
+            piece->sleep_state->changing = true;
             missing += piece->gone ? piece->bytes : 0;
         }
     }
     return missing;
 }
 
-void vr_sleep_rouse(struct vr_space *space, struct vr_nap **naps, struct vr_nap **ended) {
+void vr_sleep_end(struct vr_space *space, struct vr_sleep_state **sleep_states,
+                  struct vr_sleep_state **ended) {
     bool any = false;
-    for (struct vr_nap **at = naps; *at;) {
-        struct vr_nap *nap = *at;
-        bool roused = nap->space == space && nap->turning && nap->mapped && !nap->piece->gone;
-        assert(nap->piece->nap == nap); /* (4) */
+    for (struct vr_sleep_state **at = sleep_states; *at;) {
+        struct vr_sleep_state *sleep_state = *at;
+        bool roused = sleep_state->space == space && sleep_state->changing && sleep_state->mapped &&
+                      !sleep_state->piece->gone;
+        assert(sleep_state->piece->sleep_state == sleep_state); /* (4) */
         if (roused) {
-            *at = nap->next;
-            nap->next = *ended;
-            *ended = nap;
-            nap->piece->nap = NULL;
-            nap->piece->roused = true;
+            *at = sleep_state->next;
+            sleep_state->next = *ended;
+            *ended = sleep_state;
+            sleep_state->piece->sleep_state = NULL;
+            sleep_state->piece->roused = true;
             any = true;
         } else {
-            at = &nap->next;
+            at = &sleep_state->next;
         }
     }
     if (any) {
         get_up(space);
-        for (struct vr_nap *nap = *ended; nap; nap = nap->next) {
-            nap->piece->roused = false;
+        for (struct vr_sleep_state *sleep_state = *ended; sleep_state;
+             sleep_state = sleep_state->next) {
+            sleep_state->piece->roused = false;
         }
     }
 }
 
-void vr_sleep_gone(struct vr_nap *nap, bool gone) {
-    struct vr_space_stats *stats = &nap->space->stats;
-    assert(nap->piece->nap == nap && nap->piece->gone != gone);
-    assert(!gone || stats->reserved_bytes >= nap->piece->bytes);
-    nap->piece->gone = gone;
-    stats->reserved_bytes += gone ? -nap->piece->bytes : nap->piece->bytes;
+void vr_sleep_gone(struct vr_sleep_state *sleep_state, bool gone) {
+    struct vr_space_stats *stats = &sleep_state->space->stats;
+    assert(sleep_state->piece->sleep_state == sleep_state && sleep_state->piece->gone != gone);
+    assert(!gone || stats->reserved_bytes >= sleep_state->piece->bytes);
+    sleep_state->piece->gone = gone;
+    stats->reserved_bytes += gone ? -sleep_state->piece->bytes : sleep_state->piece->bytes;
     if (stats->reserved_bytes > stats->peak_reserved_bytes) {
         stats->peak_reserved_bytes = stats->reserved_bytes;
     }

@@ -63,7 +63,7 @@ vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr
     if (!item) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    assert(!piece->nap && !piece->gone); /* sleep.h (1) */
+    assert(!piece->sleep_state && !piece->gone); /* sleep.h (1) */
     if (!hole) {
         assert(piece->addr == VR_NOWHERE && vr_link_linked(&piece->spare));
         vr_link_remove(&piece->spare);
@@ -288,7 +288,7 @@ static void piece_enter(struct vr_space *space, struct vr_piece *piece) {
 }
 
 static void piece_leave(struct vr_space *space, struct vr_piece *piece) {
-    assert(!piece->stale_mappings && !piece->nap && !vr_link_linked(&piece->spare));
+    assert(!piece->stale_mappings && !piece->sleep_state && !vr_link_linked(&piece->spare));
     assert(space->stats.reserved_bytes >= piece->bytes);
     vr_link_remove(&piece->all);
     space->stats.pieces--;

@@ -450,7 +450,7 @@ bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes
     const struct vr_piece *piece = NULL;
     for (uint64_t at = addr; at - addr < bytes; at = piece->addr + piece->bytes) {
         piece = vr_granule_map_get(&space->granule_map, at);
-        if (!piece || piece->nap) {
+        if (!piece || piece->sleep_state) {
             return false;
         }
     }

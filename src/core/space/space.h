@@ -75,10 +75,10 @@ struct vr_piece {
     struct vr_link all, spare; /* the space's own */
     uint32_t stale_mappings;   /* the space's own: further places where it is still mapped */
     struct vr_block *first;    /* the space's own: lowest span of a segment */
-    struct vr_nap *nap;        /* asleep: sleep.h; else NULL */
-    bool gone;                 /* asleep, and the driver has it back: `native` means nothing */
-    bool roused;               /* sleep_space.c's own: awake again, its holes not yet */
-    uint8_t seen;              /* sleep_space.c's own: what lies over it */
+    struct vr_sleep_state *sleep_state; /* asleep: sleep.h; else NULL */
+    bool gone;    /* asleep, and the driver has it back: `native` means nothing */
+    bool roused;  /* sleep_space.c's own: awake again, its holes not yet */
+    uint8_t seen; /* sleep_space.c's own: what lies over it */
 };
 
 #define VR_NOWHERE UINT64_MAX

@@ -118,7 +118,7 @@ static bool is_asleep(const struct vr_space *space, const struct vr_block *span)
     bool vmm = space->config.mode == VR_SPACE_VMM;
     const struct vr_piece *piece =
         vmm ? vr_granule_map_get(&space->granule_map, vr_span_addr(span)) : NULL;
-    return piece && piece->nap;
+    return piece && piece->sleep_state;
 }
 
 static bool check_span(struct tally *tally, const struct vr_block *span) {
@@ -176,7 +176,8 @@ static bool check_piece(struct tally *tally, const struct vr_piece *piece) {
     tally->sum.pieces++;
     tally->stale_of_pieces += piece->stale_mappings;
     tally->sum.reserved_bytes += piece->gone ? 0 : piece->bytes;
-    CHECK(!piece->gone || piece->nap, "the piece at %llx is gone and not asleep", hex(piece->addr));
+    CHECK(!piece->gone || piece->sleep_state, "the piece at %llx is gone and not asleep",
+          hex(piece->addr));
     CHECK(piece->bytes && piece->bytes % space->config.granule == 0, "a piece of %llu bytes",
           hex(piece->bytes));
     if (space->config.mode == VR_SPACE_SEGMENTS) {

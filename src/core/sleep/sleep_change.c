@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sleep_change.c: one change of a pool's sleep, from its start to its end: which sleep states take
+ * part, and the driver's calls that falling asleep and waking share.
+ */
+#include "core/backing/backing.h"
+#include "core/cache/drain.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static int by_address(const void *a, const void *b) {
+    const struct vr_sleep_state *first = *(struct vr_sleep_state *const *)a,
+                                *second = *(struct vr_sleep_state *const *)b;
+    return (first->piece->addr > second->piece->addr) - (first->piece->addr < second->piece->addr);
+}
+
+/* Lists the sleep states that are changing. Under the lock. */
+vram_status vr_sleep_change_gather(struct vr_sleep_change *change) {
+    assert(vr_pool_is_locked(change->pool));
+    uint32_t count = 0;
+    for (struct vr_sleep_state *sleep_state = change->pool->sleep.sleep_states; sleep_state;
+         sleep_state = sleep_state->next) {
+        count += sleep_state->changing;
+    }
+    change->sleep_states = vr_mem_alloc(count + 1, sizeof(struct vr_sleep_state *), vr_operation());
+    if (!change->sleep_states) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    for (struct vr_sleep_state *sleep_state = change->pool->sleep.sleep_states; sleep_state;
+         sleep_state = sleep_state->next) {
+        if (sleep_state->changing) {
+            change->sleep_states[change->count++] = sleep_state;
+        }
+    }
+    qsort(change->sleep_states, change->count, sizeof(struct vr_sleep_state *), by_address);
+    return VRAM_OK;
+}
+
+void vr_sleep_note(struct vr_pool *pool) {
+    uint32_t others = vr_load(&pool->uncached, VR_RELAXED) &
+                      ~(uint32_t)(VR_UNCACHED_TURNING | VR_UNCACHED_ASLEEP);
+    uint32_t changing = pool->sleep.changing ? VR_UNCACHED_TURNING : 0;
+    uint32_t asleep = pool->sleep.whole ? VR_UNCACHED_ASLEEP : 0;
+    vr_store(&pool->uncached, others | changing | asleep, VR_SEQ_CST);
+    vr_addresses_note_sleep(pool, changing || asleep || pool->sleep.sleep_states);
+}
+
+/* Ends the sleep states of what is awake again and hands them to the caller. Under the lock. */
+static struct vr_sleep_state *rouse(struct vr_pool *pool) {
+    struct vr_sleep_state *ended = NULL;
+    uint64_t asleep = 0;
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        vr_sleep_end(pool->spaces[part], &pool->sleep.sleep_states, &ended);
+    }
+    for (struct vr_sleep_state *sleep_state = pool->sleep.sleep_states; sleep_state;
+         sleep_state = sleep_state->next) {
+        sleep_state->changing = false;
+        asleep += sleep_state->piece->bytes;
+    }
+    vr_store(&pool->tally.asleep_bytes, asleep, VR_RELAXED);
+    return ended;
+}
+
+/* The change is over, whatever came of it; `whole`: the pool hands nothing out from now on. No lock
+   held. */
+void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
+    struct vr_pool *pool = change->pool;
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_mutex_lock(&pool->lock);
+    assert(pool->sleep.changing); /* ours since the change began: sleep.h (3) */
+    struct vr_sleep_state *ended = rouse(pool);
+    pool->sleep.whole = whole && !(change->waking && !pool->sleep.sleep_states);
+    pool->sleep.changing = false;
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        vr_space_rest(pool->spaces[part], pool->sleep.whole);
+    }
+    vr_pool_settle(pool);
+    vr_sleep_note(pool);
+    vr_pool_note_peak(pool);
+    vr_mutex_unlock(&pool->lock);
+    while (ended) {
+        struct vr_sleep_state *sleep_state = ended;
+        ended = sleep_state->next;
+        vr_sleep_state_free_host(pool, sleep_state);
+        vr_mem_free(sleep_state);
+    }
+    vr_mem_free(change->sleep_states);
+    vr_error_restore(&error);
+}
+
+vram_status vr_sleep_change_step(struct vr_pool *pool, const struct vr_sleep_state *sleep_state,
+                                 enum vr_step_kind kind) {
+    struct vr_step one = {.kind = kind,
+                          .piece = sleep_state->piece,
+                          .addr = sleep_state->piece->addr,
+                          .bytes = sleep_state->piece->bytes};
+    return vr_pool_step(pool, &one);
+}
+
+/* Makes one run of mapped pieces, [from, to), accessible. */
+vram_status vr_sleep_change_access(const struct vr_sleep_change *change, uint32_t from,
+                                   uint32_t to) {
+    const struct vr_piece *first = change->sleep_states[from]->piece,
+                          *last = change->sleep_states[to - 1]->piece;
+    struct vr_step access = {.kind = VR_STEP_ACCESS,
+                             .handles = to - from,
+                             .addr = first->addr,
+                             .bytes = last->addr + last->bytes - first->addr};
+    return vr_pool_step(change->pool, &access);
+}
+
+vram_status vr_sleep_change_release(const struct vr_sleep_change *change,
+                                    struct vr_sleep_state *sleep_state) {
+    vram_status status = vr_sleep_change_step(change->pool, sleep_state, VR_STEP_RELEASE);
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&change->pool->lock);
+        vr_sleep_gone(sleep_state, true);
+        vr_mutex_unlock(&change->pool->lock);
+    }
+    return status;
+}
+
+void vr_pool_forget_sleep(struct vr_pool *pool) {
+    while (pool->sleep.sleep_states) {
+        struct vr_sleep_state *sleep_state = pool->sleep.sleep_states;
+        pool->sleep.sleep_states = sleep_state->next;
+        vr_sleep_state_free_host(pool, sleep_state);
+        vr_mem_free(sleep_state);
+    }
+}
