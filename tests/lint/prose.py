@@ -55,7 +55,7 @@ LONG = (
     "include/vram/hpp/moving.hpp", "include/vram/hpp/objects.hpp",
     "include/vram/model.h", "include/vram/readback.h", "include/vram/vram.hpp",
     "src/base/", "src/compute/", "src/core/cache/", "src/core/limit/", "src/core/object/", "src/core/pool/",
-    "src/core/pressure/", "src/core/witness/", "src/device/", "src/mem/", "src/model/", "src/ring/",
+    "src/core/pressure/", "src/core/tracking/", "src/device/", "src/mem/", "src/model/", "src/ring/",
     "src/track/", "src/xfer/", "tests/consumers/raii.cpp", "tests/documents/s1_manager.c",
     "tests/documents/s2_bridge.c", "tests/documents/s3_consolidation.c", "tests/documents/s4_vectors.c",
     "tests/documents/sample.h", "tests/unit/buffer_world.h", "tests/unit/object_state.h",

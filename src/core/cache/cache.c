@@ -2,15 +2,15 @@
 /*
  * cache.c: the slower half of cache.h: tables of caches, changes of bins, emptying.
  *
- *  (1) A thread's table is open addressing with at most half of its slots used; a cache is taken out by
- *      making the table anew, which happens when a pool, a queue or a thread ends.
- *  (2) The bytes of large blocks in exact bins are charged to the pool when they enter and given back
- *      when the block leaves for good, not at every hit: a bin that keeps alternating between full and
- *      empty with one size stays charged for it.
- *  (3) A large block at a thread's hand is memory that cannot be merged. While the pool has to look for
- *      memory (it drains the caches then) large blocks go straight back; a program that has settled
- *      keeps its blocks at hand again after some thousands of them, and later each time that this
- *      turns out to have been too early.
+ *  (1) A thread's table is open addressing with at most half of its slots used; a cache is taken
+ *      out by making the table anew, which happens when a pool, a queue or a thread ends.
+ *  (2) The bytes of large blocks in exact bins are charged to the pool when they enter and given
+ *      back when the block leaves for good, not at every hit: a bin that keeps alternating between
+ *      full and empty with one size stays charged for it.
+ *  (3) A large block at a thread's hand is memory that cannot be merged. While the pool has to look
+ *      for memory (it drains the caches then) large blocks go straight back; a program that has
+ *      settled keeps its blocks at hand again after some thousands of them, and later each time
+ *      that this turns out to have been too early.
  */
 #include "core/cache/cache.h"
 
@@ -34,9 +34,9 @@ struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t poo
     if (!thread->caches) {
         return NULL;
     }
-    struct vr_cache *witnessed = thread->witnessed;
-    if (witnessed && witnessed->pool_handle == pool && vr_queue_id_same(witnessed->queue, queue)) {
-        return witnessed;
+    struct vr_cache *tracked = thread->tracked;
+    if (tracked && tracked->pool_handle == pool && vr_queue_id_same(tracked->queue, queue)) {
+        return tracked;
     }
     for (uint32_t at = table_hash(pool, queue);; at++) {
         struct vr_cache *cache = thread->caches[at & thread->cache_mask];
@@ -44,8 +44,8 @@ struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t poo
             return NULL;
         }
         if (cache->pool_handle == pool && vr_queue_id_same(cache->queue, queue)) {
-            if (vr_cache_is_witnessed(cache)) {
-                thread->witnessed = cache;
+            if (vr_cache_is_tracked(cache)) {
+                thread->tracked = cache;
             } else {
                 thread->recent = cache;
             }
@@ -79,7 +79,8 @@ static void go_inside(struct vr_thread_state *thread) {
     }
 }
 
-/* Moves all present caches and `added` into a new table. Inside enter; the old one is the caller's. */
+/* Moves all present caches and `added` into a new table. Inside enter; the old one is the caller's.
+   */
 static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr_cache **table,
                                        uint32_t mask, struct vr_cache *added) {
     struct vr_cache **old = thread->caches;
@@ -94,7 +95,7 @@ static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr
     thread->caches = table;
     thread->cache_mask = mask;
     thread->cache_count++;
-    thread->recent = vr_cache_is_witnessed(added) ? NULL : added;
+    thread->recent = vr_cache_is_tracked(added) ? NULL : added;
     return old;
 }
 
@@ -120,7 +121,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     cache->queue = queue;
     cache->pool = pool;
     cache->thread = thread;
-    cache->witnessed = pool->track != NULL;
+    cache->tracked = pool->track != NULL;
     go_inside(thread);
     struct vr_cache **old = table_replace(thread, table, mask, cache);
     vr_thread_leave(thread);
@@ -144,7 +145,7 @@ void vr_cache_drop(struct vr_cache *cache) {
             break;
         }
     }
-    thread->recent = thread->witnessed = NULL;
+    thread->recent = thread->tracked = NULL;
     if (--thread->cache_count == 0) {
         vr_mem_free(thread->caches);
         thread->caches = NULL;

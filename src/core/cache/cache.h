@@ -85,14 +85,14 @@ struct vr_cache {
     struct vr_bin small[VR_SMALL_UNITS + 1];
     struct vr_exact_bin exact[VR_EXACT_BINS];
     struct vr_block *recent[VR_RECENT];
-    bool witnessed; /* its pool tells of its blocks: never the thread's recent cache; witness.h */
+    bool tracked; /* its pool tells of its blocks: never the thread's recent cache; tracking.h */
     uint32_t
         site[2]; /* where its blocks are counted, untagged and tagged; guesses of the track's */
     char apart_behind[128];
 };
 
-static inline bool vr_cache_is_witnessed(const struct vr_cache *cache) {
-    return VR_TRACKER && cache->witnessed;
+static inline bool vr_cache_is_tracked(const struct vr_cache *cache) {
+    return VR_TRACKER && cache->tracked;
 }
 
 /* Rounds a request to what its block holds; false when that overflows. 0 counts as 1. */

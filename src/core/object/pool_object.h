@@ -7,7 +7,7 @@
  *   pool/      vram_alloc and vram_free, misses, making and ending pools
  *   sleep/     memory that is given back and keeps its contents
  *   ladder/    what is tried when memory is short, and what is said when nothing helped
- *   witness/   what a pool tells of its blocks
+ *   tracking/   what a pool tells of its blocks
  *   pressure/  how near memory is to its end, and giving it back
  *   backing/   the driver's memory: ranges of addresses, and carrying plans out
  *   guard/     safety modes, and finding blocks by address
@@ -199,7 +199,7 @@ struct vr_pool {
     struct vr_peak_stack peaks;
 
     struct vr_track
-        *track; /* its live blocks; NULL: it tells of none; fixed at creation; witness.h */
+        *track; /* its live blocks; NULL: it tells of none; fixed at creation; tracking.h */
     uint32_t stack_every; /* option track_stacks, at creation */
     vr_atomic_bool told;  /* its end was told of */
 };
@@ -223,7 +223,7 @@ static inline bool vr_pool_is_open(const struct vr_pool *pool) {
     return !vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle);
 }
 
-/* Whether it tells of its blocks; witness.h. */
+/* Whether it tells of its blocks; tracking.h. */
 static inline bool vr_pool_is_tracked(const struct vr_pool *pool) {
     return VR_TRACKER && pool->track;
 }

@@ -4,7 +4,7 @@
  */
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
-#include "core/witness/witness.h"
+#include "core/tracking/tracking.h"
 
 #include "base/error.h"
 
@@ -36,7 +36,7 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
     }
     if (status == VRAM_OK) {
         if (vr_pool_is_tracked(pool)) {
-            vr_witness_ask(pool, &request);
+            vr_tracking_ask(pool, &request);
         }
         status = vr_pool_alloc_request(pool, &request, addr);
     }

@@ -8,8 +8,8 @@
 #include "core/ladder/ladder.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
-#include "core/witness/recorder.h"
-#include "core/witness/witness.h"
+#include "core/tracking/recorder.h"
+#include "core/tracking/tracking.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -171,7 +171,7 @@ static vram_status pool_create(struct vr_device_object *device,
     status = vr_pool_build(pool, options);
     if (status == VRAM_OK) {
         vr_recorder_start();
-        vr_witness_begin(pool);
+        vr_tracking_begin(pool);
         status = vr_device_list_watcher(device, &pool->watcher);
     }
     if (status != VRAM_OK) {

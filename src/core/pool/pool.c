@@ -14,7 +14,7 @@
 #include "core/limit/limit.h"
 #include "core/pool/hit.h"
 #include "core/pool/pool_calls.h"
-#include "core/witness/witness.h"
+#include "core/tracking/tracking.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -25,7 +25,8 @@
 
 /* ------------------------------------------------------------------ hit paths */
 
-/* Makes a block the caller's if it is live, of that pool, and starts there: keeps block.h (1), (4). */
+/* Makes a block the caller's if it is live, of that pool, and starts there: keeps block.h (1), (4).
+   */
 static inline bool claim(struct vr_block *block, uint64_t pool, vram_addr addr) {
     uint32_t seen = vr_load(&block->state, VR_ACQUIRE);
     return (seen & VR_BLOCK_STATES) == VR_BLOCK_LIVE && vr_load(&block->addr, VR_RELAXED) == addr &&
@@ -72,22 +73,23 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
  */
 #define ASIDE __attribute__((noinline)) static
 
-/* A hit itself is in both the public call and the library's own, so that neither calls the other. */
+/* A hit itself is in both the public call and the library's own, so that neither calls the other.
+   */
 #define HIT __attribute__((always_inline)) static inline
 
-/* A hit from a cache of any pool, tagged or not. In a pool that tells (witness.h) it must be noted
+/* A hit from a cache of any pool, tagged or not. In a pool that tells (tracking.h) it must be noted
    first, and what cannot be noted here is left to the slow way. The thread is inside, and outside
    after a hit. */
 bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct vr_tag *tag,
                  vram_addr *addr) {
-    bool told = vr_cache_is_witnessed(cache);
+    bool told = vr_cache_is_tracked(cache);
     struct vr_block *block =
-        !told || vr_witness_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
+        !told || vr_tracking_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
     uint64_t id = 0;
     if (!block) {
         return false;
     }
-    if (told && !vr_witness_quick(cache, block, size, tag, &id)) {
+    if (told && !vr_tracking_quick(cache, block, size, tag, &id)) {
         vr_cache_untake(cache, block, bytes);
         return false;
     }
@@ -99,7 +101,7 @@ bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct v
         vr_tag_confirm(tag);
     }
     if (told && __builtin_expect(vr_events_wanted(), 0)) {
-        vr_witness_tell_hit(cache, block, size, tag, id); /* leaves */
+        vr_tracking_tell_hit(cache, block, size, tag, id); /* leaves */
     } else {
         vr_thread_leave(cache->thread);
     }
@@ -107,7 +109,8 @@ bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct v
 }
 
 /* Another queue than the last time, or none of that size at hand; caches of pools that tell are
-   never the thread's recent one, so that no other pool's hits pay for them. The thread is inside. */
+   never the thread's recent one, so that no other pool's hits pay for them. The thread is inside.
+   */
 ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
                               vram_queue *queue, vram_addr *addr) {
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
@@ -116,7 +119,7 @@ ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, u
     if (cache && vr_hit_from(cache, size, bytes, NULL, addr)) {
         return VRAM_OK;
     }
-    bool plain = cache && !vr_cache_is_witnessed(cache) && bytes > VR_SMALL_BYTES;
+    bool plain = cache && !vr_cache_is_tracked(cache) && bytes > VR_SMALL_BYTES;
     vr_thread_leave(thread);
     if (plain && vr_pool_alloc_shortcut(pool, size, bytes, queue, addr)) {
         return VRAM_OK;
@@ -184,7 +187,7 @@ ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint
     uint64_t handle = cache->pool_handle;
     struct vr_queue_id queue = cache->queue;
     struct vr_event event;
-    if (!vr_witness_free(pool, block, queue.handle, &event)) {
+    if (!vr_tracking_free(pool, block, queue.handle, &event)) {
         return keep_aside(cache, block, bytes);
     }
     bool lives = vr_handle_try_ref(handle);
@@ -209,11 +212,11 @@ ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint
 }
 
 /* The same when nobody listens, as far as this thread can see. */
-static vram_status free_witnessed(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+static vram_status free_tracked(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     if (__builtin_expect(vr_events_wanted(), 0)) {
         return free_told(cache, block, bytes);
     }
-    vr_witness_forget(cache->pool, block, NULL);
+    vr_tracking_forget(cache->pool, block, NULL);
     return keep_aside(cache, block, bytes);
 }
 
@@ -244,8 +247,8 @@ ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vr
     }
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     count_free(cache, block, bytes);
-    return vr_cache_is_witnessed(cache) ? free_witnessed(cache, block, bytes)
-                                        : keep_aside(cache, block, bytes);
+    return vr_cache_is_tracked(cache) ? free_tracked(cache, block, bytes)
+                                      : keep_aside(cache, block, bytes);
 }
 
 /* `pool`: the block must be of that one; NULL: of whatever pool has memory there. */
@@ -312,9 +315,9 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
                          const struct vr_request *request, struct vr_block *block,
                          struct vr_block **more, uint32_t extra) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
-    uint64_t id = vr_witness_alloc(pool, request, block);
+    uint64_t id = vr_tracking_alloc(pool, request, block);
     if (vr_pool_is_tracked(pool) && vr_events_wanted()) {
-        vr_witness_tell(pool, request, block, id);
+        vr_tracking_tell(pool, request, block, id);
     }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
     if (!cache) {
@@ -338,10 +341,10 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
 static bool note_hit(struct vr_pool *pool, struct vr_cache *cache, const struct vr_request *request,
                      struct vr_block *block, uint64_t *id) {
     if (vr_pool_is_tracked(pool) && !request->asked) {
-        return vr_witness_is_plain(pool, request) &&
-               vr_witness_quick(cache, block, request->size, request->tag, id);
+        return vr_tracking_is_plain(pool, request) &&
+               vr_tracking_quick(cache, block, request->size, request->tag, id);
     }
-    *id = vr_witness_alloc(pool, request, block);
+    *id = vr_tracking_alloc(pool, request, block);
     return true;
 }
 
@@ -367,7 +370,7 @@ static bool hit_with(struct vr_pool *pool, const struct vr_request *request, boo
     }
     vr_thread_leave(thread);
     if (block && vr_pool_is_tracked(pool) && vr_events_wanted()) {
-        vr_witness_tell(pool, request, block, id);
+        vr_tracking_tell(pool, request, block, id);
     }
     return block != NULL;
 }
@@ -377,7 +380,7 @@ static bool hit_with_record(struct vr_pool *pool, struct vr_request *request, vr
     bool unnoted;
     bool hit = hit_with(pool, request, &unnoted, addr);
     if (!hit && vr_pool_is_tracked(pool)) {
-        vr_witness_ask(pool, request);
+        vr_tracking_ask(pool, request);
         hit = unnoted && hit_with(pool, request, &unnoted, addr);
     }
     return hit;
@@ -429,7 +432,7 @@ vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *reque
     vram_status status =
         request->tag ? alloc_tagged(pool, request, addr) : alloc_entered(pool, request, addr);
     if (status != VRAM_OK && vr_pool_is_tracked(pool)) {
-        vr_witness_refuse(pool, request, status);
+        vr_tracking_refuse(pool, request, status);
     }
     return status;
 }
@@ -473,7 +476,7 @@ static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
     struct vr_event event;
     assert(vr_block_is_cached(block) && vr_load(&block->pool, VR_RELAXED) == pool->object.handle);
     if (vr_pool_is_tracked(pool) &&
-        vr_witness_free(pool, block, queue ? queue->object.handle : 0, &event)) {
+        vr_tracking_free(pool, block, queue ? queue->object.handle : 0, &event)) {
         vr_event_tell(&event);
     }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);

@@ -23,7 +23,7 @@
 #include "core/cache/stamp.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
-#include "core/witness/witness.h"
+#include "core/tracking/tracking.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -239,7 +239,7 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     end_children(pool);
     vr_watches_end(pool, vr_deadline_in(pool->device->context->wait_ns));
     vr_pool_drop_caches(pool, VR_NO_QUEUE);
-    vr_witness_end(pool);
+    vr_tracking_end(pool);
     disown(pool, !finished);
 }
 
@@ -305,7 +305,7 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     vr_guard_end(pool);
     vr_watches_end(pool, deadline);
     vr_pool_drop_caches(pool, VR_NO_QUEUE);
-    vr_witness_end(pool);
+    vr_tracking_end(pool);
     bool unused = is_unused(pool); /* keeps (6) */
     bool readers_done = unused || vr_readers_wait(pool->device, deadline);
     vram_status status = unused || vr_submits_wait(pool->device, deadline)

@@ -27,7 +27,7 @@
 #include "core/ladder/report.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
-#include "core/witness/witness.h"
+#include "core/tracking/tracking.h"
 
 #include "base/error.h"
 #include "base/size.h"
@@ -70,8 +70,8 @@ static void let_go(struct vr_block *block) {
 /* The block has its new size. It is the caller's; under the lock. */
 static void note(struct resizing *job) {
     struct vr_track_size before = {job->old_size, job->old_bytes};
-    job->told = vr_witness_resize(job->pool, job->block, before,
-                                  job->queue ? job->queue->object.handle : 0, &job->event);
+    job->told = vr_tracking_resize(job->pool, job->block, before,
+                                   job->queue ? job->queue->object.handle : 0, &job->event);
 }
 
 static vram_status refuse(const struct resizing *job, vram_status status, const char *why) {

@@ -2,14 +2,14 @@
 /*
  * recorder.c: see recorder.h.
  *
- *  (1) One trace listens to pools at a time (vr_events_to): whoever got that has a recorder that is `heard`.
- *      It is deaf again before its writer is closed, so no event finds a closed file.
- *  (2) A trace of a context is in the context's list of watchers and pins the context. The trace of the
- *      option has no context and no handle: it writes down all pools and ends with the process.
- *  (3) Pools are looked at on the thread whose event comes when a look is due, by one thread at a time. The
- *      event's pool is there during the event. No lock is held.
+ *  (1) One trace listens to pools at a time (vr_events_to): whoever got that has a recorder that is
+ *      `heard`. It is deaf again before its writer is closed, so no event finds a closed file.
+ *  (2) A trace of a context is in the context's list of watchers and pins the context. The trace of
+ *      the option has no context and no handle: it writes down all pools and ends with the process.
+ *  (3) Pools are looked at on the thread whose event comes when a look is due, by one thread at a
+ *      time. The event's pool is there during the event. No lock is held.
  */
-#include "core/witness/recorder.h"
+#include "core/tracking/recorder.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -5,7 +5,7 @@
  * Reports go where the user has asked for them, and nowhere else. What goes wrong with writing one
  * is logged, and changes no call's answer.
  */
-#include "core/witness/leaks.h"
+#include "core/tracking/leaks.h"
 
 #include "base/error.h"
 #include "base/log.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * witness.c: from a pool's blocks to records and events. See witness.h.
+ * tracking.c: from a pool's blocks to records and events. See tracking.h.
  */
 #include "core/object/request.h"
-#include "core/witness/leaks.h"
+#include "core/tracking/leaks.h"
 
 #include "base/error.h"
 #include "base/log.h"
@@ -40,7 +40,7 @@ static bool is_wanted(struct vr_pool *pool) {
 }
 
 /* A pool without memory for its track is a pool all the same: keeps (3). */
-void vr_witness_begin(struct vr_pool *pool) {
+void vr_tracking_begin(struct vr_pool *pool) {
     struct vram_error error;
     if (!VR_TRACKER || !is_wanted(pool)) {
         return;
@@ -70,7 +70,7 @@ void vr_witness_begin(struct vr_pool *pool) {
     }
 }
 
-void vr_witness_end(struct vr_pool *pool) {
+void vr_tracking_end(struct vr_pool *pool) {
     if (!pool->track || vr_exchange(&pool->told, true, VR_ACQ_REL)) {
         return;
     }
@@ -102,7 +102,7 @@ static uint32_t memory_of(const struct vr_block *block) {
                : VRAM_MEMORY_DEVICE;
 }
 
-void vr_witness_ask(struct vr_pool *pool, struct vr_request *request) {
+void vr_tracking_ask(struct vr_pool *pool, struct vr_request *request) {
     if (request->asked) {
         return;
     }
@@ -114,8 +114,8 @@ void vr_witness_ask(struct vr_pool *pool, struct vr_request *request) {
     request->record = vr_track_prepare(pool->track, &key, &label);
 }
 
-uint64_t vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
-                          struct vr_block *block) {
+uint64_t vr_tracking_alloc(struct vr_pool *pool, const struct vr_request *request,
+                           struct vr_block *block) {
     if (!vr_pool_is_tracked(pool)) {
         return 0;
     }
@@ -152,8 +152,8 @@ static inline void fill(struct vr_event *event, enum vr_event_kind kind, struct 
     };
 }
 
-void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request, struct vr_block *block,
-                     uint64_t id) {
+void vr_tracking_tell(struct vr_pool *pool, const struct vr_request *request,
+                      struct vr_block *block, uint64_t id) {
     struct vr_track_brief brief = {
         .id = id, .elements = request->elements, .stack = request->stack};
     struct vr_event event;
@@ -167,20 +167,21 @@ void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request, str
     vr_event_tell(&event);
 }
 
-void vr_witness_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                         struct vr_tag *tag, uint64_t id) {
+void vr_tracking_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                          struct vr_tag *tag, uint64_t id) {
     struct vr_request request = {.size = size, .queue = cache->queue, .tag = tag};
     struct vr_pool *pool = cache->pool;
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(cache->thread);
     if (lives) {
-        vr_witness_tell(pool, &request, block, id);
+        vr_tracking_tell(pool, &request, block, id);
         vr_handle_unpin(handle);
     }
 }
 
-void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, vram_status status) {
+void vr_tracking_refuse(struct vr_pool *pool, const struct vr_request *request,
+                        vram_status status) {
     vr_track_drop(pool->track, request->record);
     if (vr_events_wanted()) {
         struct vr_event event = event_of(pool, VR_EVENT_REFUSED);
@@ -196,21 +197,21 @@ void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, v
     }
 }
 
-bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
-                     struct vr_event *event) {
+bool vr_tracking_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
+                      struct vr_event *event) {
     struct vr_track_brief brief = {0};
     if (!vr_events_wanted()) {
-        vr_witness_forget(pool, block, NULL);
+        vr_tracking_forget(pool, block, NULL);
         return false;
     }
-    vr_witness_forget(pool, block, &brief);
+    vr_tracking_forget(pool, block, &brief);
     fill(event, VR_EVENT_FREE, pool, block, queue, &brief, vr_load(&block->tag, VR_RELAXED),
          vr_load(&block->requested, VR_RELAXED));
     return true;
 }
 
-bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_track_size before,
-                       uint64_t queue, struct vr_event *event) {
+bool vr_tracking_resize(struct vr_pool *pool, struct vr_block *block, struct vr_track_size before,
+                        uint64_t queue, struct vr_event *event) {
     struct vr_track_size after = {vr_load(&block->requested, VR_RELAXED),
                                   vr_load(&block->bytes, VR_RELAXED)};
     struct vr_track_brief brief = {0};
