@@ -69,7 +69,7 @@ static inline void vr_atomic_max(vr_atomic_u64 *object, uint64_t value) {
     }
 }
 
-static inline void vr_tally(vr_atomic_u64 *counter, uint64_t value) {
+static inline void vr_counter_add(vr_atomic_u64 *counter, uint64_t value) {
     vr_fetch_add(counter, value, VR_RELAXED);
 }
 

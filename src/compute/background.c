@@ -2,13 +2,14 @@
 /*
  * background.c: products that nobody waits for.
  *
- * Threads of the scheduler take them in the order in which they came and compute them as vram_matmul_run does: so
- * they are asynchronous whatever the driver does with pageable memory, and on the CPU too. Two threads, so that
- * one product is sent while another is computed.
+ * Threads of the scheduler take them in the order in which they came and compute them as
+ * vram_matmul_run does: so they are asynchronous whatever the driver does with pageable memory, and
+ * on the CPU too. Two threads, so that one product is sent while another is computed.
  *
- *  (1) Each thread has a reference to the scheduler; the end of the scheduler stops and joins them, unless it is
- *      one of them that ends it, from a callback: that one is let go.
- *  (2) A job's record is finished exactly once, by the thread that took the job off the list, with no lock held.
+ *  (1) Each thread has a reference to the scheduler; the end of the scheduler stops and joins them,
+ *      unless it is one of them that ends it, from a callback: that one is let go.
+ *  (2) A job's record is finished exactly once, by the thread that took the job off the list, with
+ *      no lock held.
  */
 #include "compute/scheduler_object.h"
 
@@ -39,7 +40,7 @@ static void finish(struct vr_scheduler *scheduler, struct job *job, vram_status 
     vram_async_work *record = job->record;
     vr_product_drop(&job->product);
     vr_mem_free(job);
-    vr_fetch_sub(&scheduler->tally.pending, 1, VR_RELAXED);
+    vr_fetch_sub(&scheduler->counters.pending, 1, VR_RELAXED);
     (void)vram_async_finish(record, status);
 }
 
@@ -195,7 +196,7 @@ vram_status vram_matmul_start(vram_scheduler *handle, const vram_matmul *product
         }
         vr_mem_free(job);
     } else {
-        vr_tally(&scheduler->tally.pending, 1);
+        vr_counter_add(&scheduler->counters.pending, 1);
         if (!add(scheduler, job)) {
             finish(scheduler, job, vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended"));
         }

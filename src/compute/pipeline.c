@@ -54,13 +54,13 @@ vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue)
 /* ---------------------------------------------------------------------- transfers */
 
 static void count_up(struct vr_pipeline *pipeline, uint64_t bytes) {
-    vr_tally(&pipeline->scheduler->tally.uploads, 1);
-    vr_tally(&pipeline->scheduler->tally.uploaded_bytes, bytes);
+    vr_counter_add(&pipeline->scheduler->counters.uploads, 1);
+    vr_counter_add(&pipeline->scheduler->counters.uploaded_bytes, bytes);
 }
 
 static void count_down(struct vr_pipeline *pipeline, uint64_t bytes) {
-    vr_tally(&pipeline->scheduler->tally.downloads, 1);
-    vr_tally(&pipeline->scheduler->tally.downloaded_bytes, bytes);
+    vr_counter_add(&pipeline->scheduler->counters.downloads, 1);
+    vr_counter_add(&pipeline->scheduler->counters.downloaded_bytes, bytes);
 }
 
 /* Rows that do not lie one behind the other are gathered in host memory, some at a time, or
@@ -126,7 +126,7 @@ static vram_status alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t b
         status = vram_alloc(scheduler->pool, bytes, queue, block);
     }
     if (status == VRAM_OK) {
-        vr_tally(hit ? &scheduler->tally.hits : &scheduler->tally.misses, 1);
+        vr_counter_add(hit ? &scheduler->counters.hits : &scheduler->counters.misses, 1);
     } else {
         *block = 0;
     }
@@ -367,7 +367,7 @@ static vram_status add_tile(struct vr_pipeline *pipeline, const struct vr_produc
         let_go(pipeline, lane, c);
         return status;
     }
-    vr_tally(&pipeline->scheduler->tally.tiles, 1);
+    vr_counter_add(&pipeline->scheduler->counters.tiles, 1);
     if (c) {
         pipeline->pending[lane] =
             (struct vr_pending){c, product->c + tile->row * product->n + tile->column, tile->rows,
@@ -407,8 +407,8 @@ vram_status vr_pipeline_add(struct vr_pipeline *pipeline, const struct vr_produc
         if (product->b) {
             bool had = pipeline->b_of == product->b;
             status = bring_b(pipeline, product, pipeline->next, j, columns);
-            vr_tally(&pipeline->scheduler->tally.shared_operands,
-                     had && j == 0 && columns == product->n ? 1 : 0);
+            vr_counter_add(&pipeline->scheduler->counters.shared_operands,
+                           had && j == 0 && columns == product->n ? 1 : 0);
         } else {
             drop_b(pipeline);
         }

@@ -2,9 +2,9 @@
 /*
  * product.c: products, one or many, on the CPU or as tiles on the device.
  *
- * When device memory runs out, in this order: the results under way are fetched and their memory is free again;
- * emergency cleanup of the device and one more try; smaller tiles, as long as there are; the CPU, unless the
- * scheduler may not. Other failures are the answer.
+ * When device memory runs out, in this order: the results under way are fetched and their memory is
+ * free again; emergency cleanup of the device and one more try; smaller tiles, as long as there
+ * are; the CPU, unless the scheduler may not. Other failures are the answer.
  */
 #include "compute/scheduler_object.h"
 
@@ -16,7 +16,7 @@
 #include <string.h>
 
 static void note(struct vr_scheduler *scheduler, vram_place place, vram_reason reason) {
-    vr_store(&scheduler->tally.last, (uint64_t)place << 8 | (uint64_t)reason, VR_RELAXED);
+    vr_store(&scheduler->counters.last, (uint64_t)place << 8 | (uint64_t)reason, VR_RELAXED);
 }
 
 /* -------------------------------------------------------------------- the CPU */
@@ -99,7 +99,7 @@ static vram_status run_on_cpu(struct vr_scheduler *scheduler, const struct vr_pr
                               vram_reason reason) {
     vram_status status = on_cpu(scheduler, product);
     if (status == VRAM_OK) {
-        vr_tally(&scheduler->tally.cpu_products, 1);
+        vr_counter_add(&scheduler->counters.cpu_products, 1);
         note(scheduler, VRAM_PLACE_CPU, reason);
     }
     return status;
@@ -130,20 +130,21 @@ static vram_status squeeze(struct vr_scheduler *scheduler, struct vr_arithmetic 
         if (!vram_status_is_exhausted(status) || !vr_plan_shrink(product, plan)) {
             break;
         }
-        vr_tally(&scheduler->tally.shrinks, 1);
+        vr_counter_add(&scheduler->counters.shrinks, 1);
     }
     if (status == VRAM_OK) {
-        vr_tally(&scheduler->tally.device_products, 1);
+        vr_counter_add(&scheduler->counters.device_products, 1);
         note(scheduler, VRAM_PLACE_DEVICE, plan->reason);
     } else if (vram_status_is_exhausted(status) && product->place != VRAM_PLACE_DEVICE &&
                !(scheduler->flags & VRAM_SCHEDULER_NO_FALLBACK)) {
         status = run_on_cpu(scheduler, product, VRAM_REASON_MEMORY);
-        vr_tally(&scheduler->tally.cpu_fallbacks, status == VRAM_OK ? 1 : 0);
+        vr_counter_add(&scheduler->counters.cpu_fallbacks, status == VRAM_OK ? 1 : 0);
     }
     return status;
 }
 
-/* A row of products that one pipeline takes: those from `first` on that run on the device by the same queue. */
+/* A row of products that one pipeline takes: those from `first` on that run on the device by the
+   same queue. */
 struct row {
     struct vr_product *products;
     struct vram_matmul_plan *plans;
@@ -186,7 +187,7 @@ static vram_status run_on_device(struct vr_scheduler *scheduler, const struct ro
         struct row rest = {row->products + first, row->plans + first, row->count - first};
         status = submit(scheduler, arithmetic, &rest, &done);
         if (done) {
-            vr_tally(&scheduler->tally.device_products, done);
+            vr_counter_add(&scheduler->counters.device_products, done);
             note(scheduler, VRAM_PLACE_DEVICE, rest.plans[done - 1].reason);
         }
         first += done;
@@ -242,7 +243,7 @@ vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *p
     }
     vram_status status = vr_scheduler_stale(scheduler, run(scheduler, products, plans, count));
     if (status != VRAM_OK) {
-        vr_tally(&scheduler->tally.failures, 1);
+        vr_counter_add(&scheduler->counters.failures, 1);
     }
     if (plans != &one) {
         vr_mem_free(plans);

@@ -18,8 +18,8 @@
  *      product has left. Pool, device and queues are known by handle: a call on one that has ended
  *      is VRAM_ERR_STALE, and that is the product's answer.
  *  (2) Weights are attached to the pool too, and know their scheduler by handle.
- *  (3) `arithmetic`, `shortlist` and `pinned` are opened by whoever needs them first and set once: a
- *      thread that comes second closes its own.
+ *  (3) `arithmetic`, `shortlist` and `pinned` are opened by whoever needs them first and set once:
+ *      a thread that comes second closes its own.
  *  (4) No lock is held while a driver is called or a product computed.
  */
 #ifndef VR_SCHEDULER_OBJECT_H
@@ -37,7 +37,7 @@ struct vr_background;
 struct vr_scratch;
 
 /* What is counted, in the words of vram_scheduler_stats. */
-struct vr_scheduler_tally {
+struct vr_scheduler_counters {
     vr_atomic_u64 cpu_products, device_products, cpu_fallbacks, failures, tiles;
     vr_atomic_u64 uploads, uploaded_bytes, downloads, downloaded_bytes;
     vr_atomic_u64 hits, misses, shared_operands, shrinks, pending, weights, weight_bytes;
@@ -59,7 +59,7 @@ struct vr_scheduler {
     bool parcels; /* small operands go through page-locked memory; parcel.c */
     struct vr_blas blas;
     char cpu_name[32]; /* of our own kernel */
-    struct vr_scheduler_tally tally;
+    struct vr_scheduler_counters counters;
     vr_atomic_u64 copy_costs[2], copy_turns; /* of ordinary copies and past the cache; parcel.c */
     vr_atomic_ptr arithmetic;                /* struct vr_arithmetic; NULL: not needed yet; (3) */
     vr_atomic_ptr shortlist;                 /* struct vr_shortlist_kernels; NULL: the same; (3) */
@@ -168,14 +168,14 @@ struct vr_pipeline {
 /* Names the operation in the record of a failure; attached.c. */
 vram_status vr_in_operation(vram_status status);
 
-/* Gives a new object its handle and attaches it to the pool: `ended` gets the handle. The caller has a
-   reference, too; what cannot be is freed, by `destroy`; attached.c. */
+/* Gives a new object its handle and attaches it to the pool: `ended` gets the handle. The caller
+   has a reference, too; what cannot be is freed, by `destroy`; attached.c. */
 vram_status vr_publish_attached(vram_pool *pool, enum vr_kind kind, struct vr_object *object,
                                 void (*destroy)(void *object), vram_pool_ended_fn *ended,
                                 vram_device **device, vram_attachment **attachment);
 
-/* The status of a call of a scheduler whose pool may have ended during it. What the call then did not
-   find is not the caller's mistake, so VRAM_ERR_INVALID becomes VRAM_ERR_STALE; attached.c. */
+/* The status of a call of a scheduler whose pool may have ended during it. What the call then did
+   not find is not the caller's mistake, so VRAM_ERR_INVALID becomes VRAM_ERR_STALE; attached.c. */
 vram_status vr_scheduler_stale(const struct vr_scheduler *scheduler, vram_status status);
 
 /* Whether a wait for a queue that was answered so leaves work that may go on using memory. A lost
@@ -217,8 +217,8 @@ vram_status vr_parcel_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_ad
 bool vr_parcels_are_many(const struct vr_pipeline *pipeline);
 /* All lanes were waited for, which answered `waited`: brings results home where that is VRAM_OK. */
 void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited);
-/* Whether a device with these capabilities has use for them: where the host reaches its memory itself a
-   driver holds nobody up. Reads an option. */
+/* Whether a device with these capabilities has use for them: where the host reaches its memory
+   itself a driver holds nobody up. Reads an option. */
 bool vr_parcels_are_useful(uint64_t caps);
 /* The scheduler ends. */
 void vr_parcel_pool_end(struct vr_scheduler *scheduler);

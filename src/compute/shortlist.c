@@ -6,17 +6,21 @@
  *   lane 0   tile 0 --> turned, measured --> product --> its best into lane 0's lists      tile 3 --> ...
  *   lane 1        tile 1 --> turned, measured --> product --> its best into lane 1's lists      tile 4 --> ...
  *   lane 2             tile 2 --> ...
- *                                                  at the end: the lists of all lanes, merged on the host
+ *                                                  at the end: the lists of all lanes, merged on
+ *                                                  the host
  *
- *  (1) A lane is a queue, and has lists of its own. Its tiles come in the order of the corpus, so what is in a list has
- *      lower numbers than what comes, and wins where distances are equal.
- *  (2) All queries of a pass are on the device, in blocks; lane 0 brings them, the others wait for its point, and
- *      the pool is told that they use them. More queries than have room there take more passes.
- *  (3) The device computes in single precision with numbers whose squares and their sums are far from its ends. A
- *      kernel tells where they are not, and then the search goes the other way as if this one had never been.
- *  (4) What is not finite counts as 0 here. A kernel tells that too: where it is to be refused, the host looks for
- *      the first such number, by the rules and in the words of metric.c.
- *  (5) When device memory runs out: cleanup, tiles of half the size, as long as there are, then the other way.
+ *  (1) A lane is a queue, and has lists of its own. Its tiles come in the order of the corpus, so
+ *      what is in a list has lower numbers than what comes, and wins where distances are equal.
+ *  (2) All queries of a pass are on the device, in blocks; lane 0 brings them, the others wait for
+ *      its point, and the pool is told that they use them. More queries than have room there take
+ *      more passes.
+ *  (3) The device computes in single precision with numbers whose squares and their sums are far
+ *      from its ends. A kernel tells where they are not, and then the search goes the other way as
+ *      if this one had never been.
+ *  (4) What is not finite counts as 0 here. A kernel tells that too: where it is to be refused, the
+ *      host looks for the first such number, by the rules and in the words of metric.c.
+ *  (5) When device memory runs out: cleanup, tiles of half the size, as long as there are, then the
+ *      other way.
  */
 #include "compute/shortlist.h"
 
@@ -328,8 +332,8 @@ static vram_status add_tiles(struct shortlist *list) {
 static vram_status fetch(struct shortlist *list, uint32_t lane, void *to, vram_addr from,
                          uint64_t bytes, vram_status *waited) {
     vram_queue *queue = queue_of(list, lane);
-    vr_tally(&list->pipeline.scheduler->tally.downloads, 1);
-    vr_tally(&list->pipeline.scheduler->tally.downloaded_bytes, bytes);
+    vr_counter_add(&list->pipeline.scheduler->counters.downloads, 1);
+    vr_counter_add(&list->pipeline.scheduler->counters.downloaded_bytes, bytes);
     vram_status status = vram_transfer_download(queue, to, from, bytes, NULL, NULL);
     *waited = vr_scheduler_wait(list->pipeline.scheduler, queue);
     return status == VRAM_OK ? *waited : status;
@@ -460,7 +464,7 @@ static vram_status run(struct shortlist *list, struct vr_scheduler *scheduler,
         status = attempt(list, scheduler, arithmetic);
     }
     while (vram_status_is_exhausted(status) && shrink(list)) {
-        vr_tally(&scheduler->tally.shrinks, 1);
+        vr_counter_add(&scheduler->counters.shrinks, 1);
         status = attempt(list, scheduler, arithmetic);
     }
     if (vram_status_is_exhausted(status) || status == VRAM_ERR_UNSUPPORTED) {
@@ -525,12 +529,12 @@ vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_sea
     list.kernels = kernels;
     status = vr_scheduler_stale(scheduler, run(&list, scheduler, arithmetic, done));
     if (*done) {
-        vr_tally(&scheduler->tally.device_products, list.tiles);
-        vr_tally(&scheduler->tally.tiles, list.tiles);
-        vr_store(&scheduler->tally.last, (uint64_t)VRAM_PLACE_DEVICE << 8 | (uint64_t)reason,
+        vr_counter_add(&scheduler->counters.device_products, list.tiles);
+        vr_counter_add(&scheduler->counters.tiles, list.tiles);
+        vr_store(&scheduler->counters.last, (uint64_t)VRAM_PLACE_DEVICE << 8 | (uint64_t)reason,
                  VR_RELAXED);
     } else if (status != VRAM_OK) {
-        vr_tally(&scheduler->tally.failures, 1);
+        vr_counter_add(&scheduler->counters.failures, 1);
     }
     return status;
 }

@@ -26,8 +26,8 @@ static void weights_free(void *memory) {
     (void)vram_attachment_end(weights->attachment);
     vr_error_restore(&error);
     if (scheduler) {
-        vr_fetch_sub(&scheduler->tally.weights, 1, VR_RELAXED);
-        vr_fetch_sub(&scheduler->tally.weight_bytes, weights->bytes, VR_RELAXED);
+        vr_fetch_sub(&scheduler->counters.weights, 1, VR_RELAXED);
+        vr_fetch_sub(&scheduler->counters.weight_bytes, weights->bytes, VR_RELAXED);
         vr_leave(scheduler);
     }
     vr_mem_free(weights->host);
@@ -133,8 +133,8 @@ static vram_status make(struct vr_scheduler *scheduler, const struct vram_weight
         return status;
     }
     weights->scheduler = scheduler->object.handle;
-    vr_tally(&scheduler->tally.weights, 1);
-    vr_tally(&scheduler->tally.weight_bytes, bytes);
+    vr_counter_add(&scheduler->counters.weights, 1);
+    vr_counter_add(&scheduler->counters.weight_bytes, bytes);
     status = vr_publish_attached(weights->pool, VR_KIND_WEIGHTS, &weights->object, weights_free,
                                  pool_ended, NULL, &weights->attachment);
     if (status == VRAM_OK) {

@@ -2,9 +2,9 @@
 /*
  * promotion.c: buffers that may fall back move between device and host memory, contents and all.
  *
- * A move keeps buffer_object.h (3): new memory, order, copy, installation, and then the old memory goes, in
- * the time of the queue that copies. It waits for nothing on the host. The hints for managed memory, which
- * moves by itself, are here too.
+ * A move keeps buffer_object.h (3): new memory, order, copy, installation, and then the old memory
+ * goes, in the time of the queue that copies. It waits for nothing on the host. The hints for
+ * managed memory, which moves by itself, are here too.
  */
 #include "mem/buffer_object.h"
 
@@ -60,9 +60,10 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
 
 /* Counts a move that was made. The buffer is claimed. */
 static void count_move(struct vr_buffer *buffer, bool to_device) {
-    struct vr_tally *tally = &buffer->pool->tally;
-    vr_tally(to_device ? &tally->promotions : &tally->demotions, 1);
-    vr_tally(to_device ? &tally->promoted_bytes : &tally->demoted_bytes, buffer->used_bytes);
+    struct vr_counter_add *counters = &buffer->pool->counters;
+    vr_counter_add(to_device ? &counters->promotions : &counters->demotions, 1);
+    vr_counter_add(to_device ? &counters->promoted_bytes : &counters->demoted_bytes,
+                   buffer->used_bytes);
     vr_mutex_lock(&buffer->lock);
     buffer->promotions += to_device;
     buffer->demotions += !to_device;

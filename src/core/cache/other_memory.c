@@ -203,9 +203,10 @@ static vram_status fall_back(struct vr_pool *pool, const struct vr_request *requ
 static void count_fallback(struct vr_pool *pool, const struct vr_request *request,
                            const struct vr_block *block) {
     bool wished = request->flags & VR_REQUEST_WISHED;
-    vr_tally(&pool->tally.fallbacks, !(request->flags & (VR_REQUEST_WISHED | VR_REQUEST_MOVED)));
-    vr_tally(wished ? &pool->tally.other_bytes : &pool->tally.fallback_bytes,
-             vr_load(&block->bytes, VR_RELAXED));
+    vr_counter_add(&pool->counters.fallbacks,
+                   !(request->flags & (VR_REQUEST_WISHED | VR_REQUEST_MOVED)));
+    vr_counter_add(wished ? &pool->counters.other_bytes : &pool->counters.fallback_bytes,
+                   vr_load(&block->bytes, VR_RELAXED));
 }
 
 bool vr_fallback_first_of(struct vr_pool *pool, const struct vr_request *request, uint32_t allowed,
@@ -250,8 +251,8 @@ vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *re
 void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block) {
     assert(vr_pool_is_locked(pool) && vr_block_is_fallen(block) &&
            vr_block_is_free(block)); /* (3) */
-    vr_atomic_u64 *bytes =
-        block->span.kind == VR_SPAN_WISHED ? &pool->tally.other_bytes : &pool->tally.fallback_bytes;
+    vr_atomic_u64 *bytes = block->span.kind == VR_SPAN_WISHED ? &pool->counters.other_bytes
+                                                              : &pool->counters.fallback_bytes;
     vr_fetch_sub(bytes, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
 }
 

@@ -263,7 +263,7 @@ static void report(struct vr_pool *pool, const struct vr_block *block,
              address_of(block), (unsigned long long)vr_load(&block->requested, VR_RELAXED),
              tag ? " tagged \"" : "", tag ? tag : "", tag ? "\"" : "", damage->where,
              (long long)damage->offset, damage->found);
-    vr_tally(&pool->tally.damaged_blocks, 1);
+    vr_counter_add(&pool->counters.damaged_blocks, 1);
     vr_log(VRAM_LOG_ERROR, "pool \"%s\": %s", pool->name, text);
     (void)vr_fail(VRAM_ERR_CORRUPT, "%s", text);
 }
@@ -419,7 +419,7 @@ static void note_unchecked(struct vr_pool *pool, const struct vr_block *block, b
     uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     if (is_ours(block) &&
         ((modes & VRAM_POOL_RED_ZONES && !looked) || (modes & VRAM_POOL_POISON && !poisoned))) {
-        vr_tally(&pool->tally.unchecked_blocks, 1);
+        vr_counter_add(&pool->counters.unchecked_blocks, 1);
     }
 }
 
@@ -498,7 +498,7 @@ static struct vr_block *let_out(struct vr_pool *pool, uint64_t most) {
         guard->first = block->next;
         guard->last = guard->first ? guard->last : NULL;
         guard->bytes -= vr_load(&block->bytes, VR_RELAXED);
-        vr_store(&pool->tally.quarantine_bytes, guard->bytes, VR_RELAXED);
+        vr_store(&pool->counters.quarantine_bytes, guard->bytes, VR_RELAXED);
     }
     assert(vr_pool_is_locked(pool) && !guard->first == !guard->bytes);
     return block;
@@ -536,7 +536,7 @@ static bool empty(struct vr_pool *pool, uint64_t most, bool ended) {
             vr_error_save(&error);
         }
         if (!readable || !looked) {
-            vr_tally(&pool->tally.unchecked_blocks, 1);
+            vr_counter_add(&pool->counters.unchecked_blocks, 1);
         }
         give_on(pool, block, looked);
     }
@@ -556,7 +556,7 @@ bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept) {
         *(guard->last ? &guard->last->next : &guard->first) = block;
         guard->last = block;
         guard->bytes += vr_load(&block->bytes, VR_RELAXED);
-        vr_store(&pool->tally.quarantine_bytes, guard->bytes, VR_RELAXED);
+        vr_store(&pool->counters.quarantine_bytes, guard->bytes, VR_RELAXED);
     }
     vr_mutex_unlock(&pool->lock);
     return *kept && empty(pool, guard->most_bytes, false);

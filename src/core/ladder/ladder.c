@@ -198,18 +198,18 @@ static bool goes_on(const struct vr_climb *climb) {
 
 /* Takes one step, and counts it. */
 static void take(struct vr_climb *climb, enum vram_ladder_step step) {
-    struct vr_tally *tally = &climb->pool->tally;
+    struct vr_counter_add *counters = &climb->pool->counters;
     struct vr_rung *rung = &climb->rungs[step];
     uint64_t begin = vr_pool_now(climb->pool), bytes = rung->bytes;
     climb->step = step;
     if (steps[step].take(climb)) {
         rung->taken++;
         rung->ns += vr_pool_now(climb->pool) - begin;
-        vr_tally(&tally->ladder_steps[step], 1);
-        vr_tally(&tally->ladder_bytes[step], rung->bytes - bytes);
+        vr_counter_add(&counters->ladder_steps[step], 1);
+        vr_counter_add(&counters->ladder_bytes[step], rung->bytes - bytes);
     }
     if (climb->tried == VRAM_OK) {
-        vr_tally(&tally->ladder_rescues[step], 1);
+        vr_counter_add(&counters->ladder_rescues[step], 1);
     }
 }
 
@@ -222,7 +222,7 @@ static bool wait_behind(struct vr_climb *climb) {
     bool again = vr_climb_wait(climb);
     rung->ns += vr_pool_now(climb->pool) - begin;
     if (climb->tried == VRAM_OK) {
-        vr_tally(&climb->pool->tally.ladder_rescues[VRAM_LADDER_FINISHED], 1);
+        vr_counter_add(&climb->pool->counters.ladder_rescues[VRAM_LADDER_FINISHED], 1);
     }
     return again;
 }
@@ -250,7 +250,7 @@ static uint32_t take_row(struct vr_climb *climb, uint32_t at) {
 vram_status vr_climb_run(struct vr_climb *climb) {
     struct vram_error error;
     vr_error_save(&error);
-    vr_tally(&climb->pool->tally.ladder_runs, 1);
+    vr_counter_add(&climb->pool->counters.ladder_runs, 1);
     for (uint32_t at = 0; at < climb->ladder.count && goes_on(climb);) {
         at = take_row(climb, at);
     }

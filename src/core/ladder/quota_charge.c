@@ -40,8 +40,8 @@ vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *reque
             vr_report_write_quota(pool, request, status, full);
         }
     } while (is_retried(pool, request, &status, retries++));
-    vr_tally(&pool->tally.quota_refusals, 1);
-    vr_tally(&pool->tally.limit_refusals, 1);
-    vr_tally(&pool->tally.refusals, 1);
+    vr_counter_add(&pool->counters.quota_refusals, 1);
+    vr_counter_add(&pool->counters.limit_refusals, 1);
+    vr_counter_add(&pool->counters.refusals, 1);
     return status;
 }

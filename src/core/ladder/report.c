@@ -160,7 +160,7 @@ static void read_pool(struct vram_oom_report *report, struct vr_pool *pool, uint
                                  ? stats.allocated_bytes - stats.requested_bytes
                                  : 0;
     report->asleep_bytes = stats.asleep_bytes;
-    report->fallback_bytes = vr_load(&pool->tally.fallback_bytes, VR_RELAXED);
+    report->fallback_bytes = vr_load(&pool->counters.fallback_bytes, VR_RELAXED);
     vr_mutex_lock(&pool->lock);
     for (int part = 0; part < VR_PART_COUNT; part++) {
         read_space(report, pool, pool->spaces[part], pool->spaces[part] != own);

@@ -96,7 +96,7 @@ void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct
         }
         vr_fetch_add(&at->crossings, 1, VR_RELAXED);
         if (pool) {
-            vr_tally(&pool->tally.quota_crossings, 1);
+            vr_counter_add(&pool->counters.quota_crossings, 1);
         }
         vr_mutex_lock(&ledger->lock);
         vram_tag_fn *handler = ledger->tags.handler;

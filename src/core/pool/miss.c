@@ -428,8 +428,8 @@ static vram_status supply_slowly(struct miss *miss) {
     }
     if (status != VRAM_OK) {
         *miss->extra = 0;
-        vr_tally(&miss->pool->tally.refusals, counts && vr_status_is_exhausted(status));
-        vr_tally(&miss->pool->tally.limit_refusals, counts && status == VRAM_ERR_LIMIT);
+        vr_counter_add(&miss->pool->counters.refusals, counts && vr_status_is_exhausted(status));
+        vr_counter_add(&miss->pool->counters.limit_refusals, counts && status == VRAM_ERR_LIMIT);
     }
     return status;
 }

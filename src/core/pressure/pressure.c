@@ -28,11 +28,11 @@ static void count_levels(struct vr_pool *pool, const struct vram_pressure *p) {
     uint32_t now = vr_pressure_level_after(*level, p, vr_rules_of(pool).hysteresis);
     for (; *level < now; ++*level) {
         if (*level >= VRAM_PRESSURE_LOW) { /* that it has become known is no rise */
-            vr_tally(&pool->tally.rises[*level + 1], 1);
+            vr_counter_add(&pool->counters.rises[*level + 1], 1);
         }
     }
     for (; *level > now; --*level) {
-        vr_tally(&pool->tally.falls[*level - 1], 1);
+        vr_counter_add(&pool->counters.falls[*level - 1], 1);
     }
 }
 
@@ -77,8 +77,8 @@ static bool is_due(vr_atomic_u64 *last, uint64_t now, uint64_t ns) {
 static void decay(struct vr_pool *pool) {
     uint64_t bytes = vr_decay_tick(pool);
     vr_pool_need_anew(pool);
-    vr_tally(&pool->tally.response_steps[VRAM_RESPONSE_DECAY], 1);
-    vr_tally(&pool->tally.response_bytes[VRAM_RESPONSE_DECAY], bytes);
+    vr_counter_add(&pool->counters.response_steps[VRAM_RESPONSE_DECAY], 1);
+    vr_counter_add(&pool->counters.response_bytes[VRAM_RESPONSE_DECAY], bytes);
 }
 
 void vr_pressure_tick(struct vr_pool *pool, bool always) {

@@ -20,9 +20,9 @@ static uint64_t less(uint64_t before, uint64_t after) {
 }
 
 void vr_count_cleanup(struct vr_pool *pool, uint64_t released) {
-    vr_tally(&pool->tally.cleanups, 1);
-    vr_tally(&pool->tally.cleaned_bytes, released);
-    vr_store(&pool->tally.last_cleanup_ns, vr_pool_now(pool) + 1, VR_RELAXED);
+    vr_counter_add(&pool->counters.cleanups, 1);
+    vr_counter_add(&pool->counters.cleaned_bytes, released);
+    vr_store(&pool->counters.last_cleanup_ns, vr_pool_now(pool) + 1, VR_RELAXED);
 }
 
 vram_status vr_pool_trim(struct vr_pool *pool, uint64_t keep_bytes, uint64_t *released) {
@@ -88,8 +88,8 @@ vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_
     vr_mutex_unlock(&pool->lock);
     *released = shrink_to(pool, needed);
     vr_pool_need_anew(pool);
-    vr_tally(&pool->tally.response_steps[VRAM_RESPONSE_MAINTAIN], 1);
-    vr_tally(&pool->tally.response_bytes[VRAM_RESPONSE_MAINTAIN], dropped);
+    vr_counter_add(&pool->counters.response_steps[VRAM_RESPONSE_MAINTAIN], 1);
+    vr_counter_add(&pool->counters.response_bytes[VRAM_RESPONSE_MAINTAIN], dropped);
     vr_count_cleanup(pool, *released);
     return VRAM_OK;
 }

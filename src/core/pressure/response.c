@@ -17,15 +17,16 @@ static bool is_on(const struct vr_rules *rules, vram_response_step step) {
 }
 
 static void count(struct vr_pool *pool, vram_response_step step, uint64_t bytes) {
-    vr_tally(&pool->tally.response_steps[step], 1);
-    vr_tally(&pool->tally.response_bytes[step], bytes);
+    vr_counter_add(&pool->counters.response_steps[step], 1);
+    vr_counter_add(&pool->counters.response_bytes[step], bytes);
 }
 
 static bool is_high(const struct vram_pressure *p) {
     return p->known && p->value >= vr_pressure_level_begin(VRAM_PRESSURE_HIGH);
 }
 
-/* Whether a step is to be taken now that pressure is `above` its threshold, or `below` it for good. */
+/* Whether a step is to be taken now that pressure is `above` its threshold, or `below` it for good.
+   */
 static bool is_due(bool above, bool below, bool *done, uint64_t *last, uint64_t now,
                    uint64_t interval) {
     *done = *done && !below;

@@ -247,7 +247,7 @@ static vram_status fall_asleep(struct vr_sleep_change *change) {
         }
     }
     if (status == VRAM_OK) {
-        vr_tally(&pool->tally.sleeps, 1);
+        vr_counter_add(&pool->counters.sleeps, 1);
     }
     vr_sleep_change_end(change, before || (status == VRAM_OK && !change->tag));
     return status;

@@ -61,7 +61,7 @@ static struct vr_sleep_state *rouse(struct vr_pool *pool) {
         sleep_state->changing = false;
         asleep += sleep_state->piece->bytes;
     }
-    vr_store(&pool->tally.asleep_bytes, asleep, VR_RELAXED);
+    vr_store(&pool->counters.asleep_bytes, asleep, VR_RELAXED);
     return ended;
 }
 

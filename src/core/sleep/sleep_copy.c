@@ -17,7 +17,7 @@ static vram_device *device_handle(const struct vr_pool *pool) {
 
 void vr_sleep_state_free_host(struct vr_pool *pool, struct vr_sleep_state *sleep_state) {
     if (sleep_state->host) {
-        vr_fetch_sub(&pool->tally.asleep_host_bytes, sleep_state->to - sleep_state->from,
+        vr_fetch_sub(&pool->counters.asleep_host_bytes, sleep_state->to - sleep_state->from,
                      VR_RELAXED);
         if (sleep_state->pinned) {
             /* Should the device be closing, it ends such memory itself. */
@@ -47,7 +47,7 @@ static vram_status take_host(const struct vr_sleep_change *change,
         status = sleep_state->host ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     }
     if (sleep_state->host) {
-        vr_tally(&pool->tally.asleep_host_bytes, bytes);
+        vr_counter_add(&pool->counters.asleep_host_bytes, bytes);
     }
     return status;
 }

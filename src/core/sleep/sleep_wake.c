@@ -227,7 +227,7 @@ vram_status vram_pool_wake(vram_pool *handle, const char *tag) {
     if (status == VRAM_OK) {
         status = wake_with_handler(&change);
         if (status == VRAM_OK) {
-            vr_tally(&pool->tally.wakes, 1);
+            vr_counter_add(&pool->counters.wakes, 1);
         }
         vr_sleep_change_end(&change, pool->sleep.whole);
     }

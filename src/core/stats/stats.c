@@ -3,7 +3,7 @@
  * stats.c: counters and peaks of pools, summed when somebody asks.
  *
  * A hit writes only what its own thread owns (cache.h). What is counted past the hit path is added
- * to the pool's tally by whoever does it. Both are read here, while threads run.
+ * to the pool's counters by whoever does it. Both are read here, while threads run.
  */
 #include "base/error.h"
 #include "core/cache/drain.h"
@@ -71,43 +71,43 @@ static void add_calls(const struct vr_pool *pool, struct vram_pool_stats *stats)
     stats->driver_markers = vr_load(&pool->calls[VR_CALL_MARK], VR_RELAXED);
 }
 
-/* Counters of one kind, as many as the struct and the tally both have. */
+/* Counters of one kind, as many as the struct and the counters both have. */
 static void copy_counters(uint64_t *to, const vr_atomic_u64 *from, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         to[i] = vr_load(&from[i], VR_RELAXED);
     }
 }
 
-static void add_tally(const struct vr_tally *tally, struct vram_pool_stats *stats) {
-    uint64_t cleaned = vr_load(&tally->last_cleanup_ns, VR_RELAXED);
-    copy_counters(&stats->refusals, &tally->refusals, 1);
-    copy_counters(&stats->limit_refusals, &tally->limit_refusals, 1);
-    copy_counters(&stats->quota_refusals, &tally->quota_refusals, 1);
-    copy_counters(&stats->quota_crossings, &tally->quota_crossings, 1);
-    copy_counters(&stats->fallbacks, &tally->fallbacks, 1);
-    copy_counters(&stats->fallback_bytes, &tally->fallback_bytes, 1);
-    copy_counters(&stats->other_bytes, &tally->other_bytes, 1);
-    copy_counters(&stats->promotions, &tally->promotions, 1);
-    copy_counters(&stats->promoted_bytes, &tally->promoted_bytes, 1);
-    copy_counters(&stats->demotions, &tally->demotions, 1);
-    copy_counters(&stats->demoted_bytes, &tally->demoted_bytes, 1);
-    copy_counters(&stats->ladder_runs, &tally->ladder_runs, 1);
-    copy_counters(stats->ladder_steps, tally->ladder_steps, VRAM_LADDER_ROOM);
-    copy_counters(stats->ladder_bytes, tally->ladder_bytes, VRAM_LADDER_ROOM);
-    copy_counters(stats->ladder_rescues, tally->ladder_rescues, VRAM_LADDER_ROOM);
-    copy_counters(stats->response_steps, tally->response_steps, VRAM_RESPONSE_ROOM);
-    copy_counters(stats->response_bytes, tally->response_bytes, VRAM_RESPONSE_ROOM);
-    copy_counters(stats->rises, tally->rises, VRAM_PRESSURE_ROOM);
-    copy_counters(stats->falls, tally->falls, VRAM_PRESSURE_ROOM);
-    copy_counters(&stats->cleanups, &tally->cleanups, 1);
-    copy_counters(&stats->cleaned_bytes, &tally->cleaned_bytes, 1);
-    copy_counters(&stats->sleeps, &tally->sleeps, 1);
-    copy_counters(&stats->wakes, &tally->wakes, 1);
-    copy_counters(&stats->asleep_bytes, &tally->asleep_bytes, 1);
-    copy_counters(&stats->asleep_host_bytes, &tally->asleep_host_bytes, 1);
-    copy_counters(&stats->quarantine_bytes, &tally->quarantine_bytes, 1);
-    copy_counters(&stats->damaged_blocks, &tally->damaged_blocks, 1);
-    copy_counters(&stats->unchecked_blocks, &tally->unchecked_blocks, 1);
+static void add_counters(const struct vr_counter_add *counters, struct vram_pool_stats *stats) {
+    uint64_t cleaned = vr_load(&counters->last_cleanup_ns, VR_RELAXED);
+    copy_counters(&stats->refusals, &counters->refusals, 1);
+    copy_counters(&stats->limit_refusals, &counters->limit_refusals, 1);
+    copy_counters(&stats->quota_refusals, &counters->quota_refusals, 1);
+    copy_counters(&stats->quota_crossings, &counters->quota_crossings, 1);
+    copy_counters(&stats->fallbacks, &counters->fallbacks, 1);
+    copy_counters(&stats->fallback_bytes, &counters->fallback_bytes, 1);
+    copy_counters(&stats->other_bytes, &counters->other_bytes, 1);
+    copy_counters(&stats->promotions, &counters->promotions, 1);
+    copy_counters(&stats->promoted_bytes, &counters->promoted_bytes, 1);
+    copy_counters(&stats->demotions, &counters->demotions, 1);
+    copy_counters(&stats->demoted_bytes, &counters->demoted_bytes, 1);
+    copy_counters(&stats->ladder_runs, &counters->ladder_runs, 1);
+    copy_counters(stats->ladder_steps, counters->ladder_steps, VRAM_LADDER_ROOM);
+    copy_counters(stats->ladder_bytes, counters->ladder_bytes, VRAM_LADDER_ROOM);
+    copy_counters(stats->ladder_rescues, counters->ladder_rescues, VRAM_LADDER_ROOM);
+    copy_counters(stats->response_steps, counters->response_steps, VRAM_RESPONSE_ROOM);
+    copy_counters(stats->response_bytes, counters->response_bytes, VRAM_RESPONSE_ROOM);
+    copy_counters(stats->rises, counters->rises, VRAM_PRESSURE_ROOM);
+    copy_counters(stats->falls, counters->falls, VRAM_PRESSURE_ROOM);
+    copy_counters(&stats->cleanups, &counters->cleanups, 1);
+    copy_counters(&stats->cleaned_bytes, &counters->cleaned_bytes, 1);
+    copy_counters(&stats->sleeps, &counters->sleeps, 1);
+    copy_counters(&stats->wakes, &counters->wakes, 1);
+    copy_counters(&stats->asleep_bytes, &counters->asleep_bytes, 1);
+    copy_counters(&stats->asleep_host_bytes, &counters->asleep_host_bytes, 1);
+    copy_counters(&stats->quarantine_bytes, &counters->quarantine_bytes, 1);
+    copy_counters(&stats->damaged_blocks, &counters->damaged_blocks, 1);
+    copy_counters(&stats->unchecked_blocks, &counters->unchecked_blocks, 1);
     stats->last_cleanup_ns =
         (vram_value){.known = cleaned != 0, .value = cleaned ? cleaned - 1 : 0};
 }
@@ -130,7 +130,7 @@ void vr_stats_of_pool(struct vr_pool *pool, struct vram_pool_stats *stats) {
     stats->returns = stats->frees - sums.overflows;
     add_space(pool, stats);
     add_calls(pool, stats);
-    add_tally(&pool->tally, stats);
+    add_counters(&pool->counters, stats);
     vr_limit_derive(pool);
     uint64_t budget = vr_budget_bytes(pool);
     stats->budget_bytes =
