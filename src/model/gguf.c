@@ -7,8 +7,9 @@
  *
  * (1) Everything is read once, from front to back, through the window of the source: neither time
  *     nor memory grows with a number in the file beyond the bytes that are there.
- * (2) Tensors lie one behind the other without gaps or overlaps, in the order of their entries, as the
- *     format wants it; the last ends inside the file. So the sum of sizes is the truth to the byte.
+ * (2) Tensors lie one behind the other without gaps or overlaps, in the order of their entries, as
+ *     the format wants it; the last ends inside the file. So the sum of sizes is the truth to the
+ *     byte.
  */
 #include "model/model_file.h"
 
@@ -77,7 +78,7 @@ static const char *const number_keys[NUMBERS] = {
 
 struct gguf {
     struct vr_source *source;
-    struct vr_tally *tally;
+    struct vr_weight_sum *sum;
     struct vr_gguf_split *split;
     bool first; /* of its parts, the one whose metadata describe the model */
     uint64_t alignment;
@@ -148,7 +149,8 @@ static void note_element(struct gguf *gguf, enum number key, uint64_t index,
     }
 }
 
-/* An array, of which `key` tells what it is for: NUMBERS for nothing, NUMBERS + 1 for the tokens. */
+/* An array, of which `key` tells what it is for: NUMBERS for nothing, NUMBERS + 1 for the tokens.
+   */
 static vram_status take_array(struct gguf *gguf, uint32_t key) {
     uint32_t type;
     uint64_t count;
@@ -202,7 +204,7 @@ static uint32_t key_of(const char *key) {
 }
 
 static vram_status take_value(struct gguf *gguf, const char *key, uint32_t type) {
-    struct vram_model *model = gguf->tally->model;
+    struct vram_model *model = gguf->sum->model;
     struct vram_value value;
     uint32_t found = key_of(key);
     char ignored[2];
@@ -276,16 +278,17 @@ static bool slides(const struct gguf *gguf, const struct vr_family *family, uint
     return every > 0 && (layer + 1) % every != 0;
 }
 
-/* Layers without a cache keep a state: those without heads of keys, and of Qwen3-Next all but each fourth. */
+/* Layers without a cache keep a state: those without heads of keys, and of Qwen3-Next all but each
+   fourth. */
 static bool is_recurrent(const struct gguf *gguf, uint32_t layer) {
-    bool next = strcmp(gguf->tally->model->architecture, "qwen3next") == 0;
+    bool next = strcmp(gguf->sum->model->architecture, "qwen3next") == 0;
     uint64_t full_every = get(gguf, NUMBER_FULL_EVERY, next ? 4 : 0);
     return full_every ? (layer + 1) % full_every != 0 : kv_heads_of(gguf, layer) == 0;
 }
 
 /* Within 32 bits, or false. */
 static bool set_layer(const struct gguf *gguf, const struct vr_family *family, uint32_t index) {
-    struct vram_model *model = gguf->tally->model;
+    struct vram_model *model = gguf->sum->model;
     struct vram_model_layer *layer = &model->layers[index];
     uint64_t heads = kv_heads_of(gguf, index), k, v = 0, state = 0, group = 0;
     uint64_t inner = get(gguf, NUMBER_SSM_INNER, 0), states = get(gguf, NUMBER_SSM_STATE, 0);
@@ -317,7 +320,7 @@ static bool set_layer(const struct gguf *gguf, const struct vr_family *family, u
 }
 
 static vram_status set_layers(struct gguf *gguf) {
-    struct vram_model *model = gguf->tally->model;
+    struct vram_model *model = gguf->sum->model;
     uint64_t layers = get(gguf, NUMBER_LAYERS, 0), heads = get(gguf, NUMBER_HEADS, 0);
     const struct vr_family *family = vr_family_find(model->architecture);
     if (layers == 0) {
@@ -329,7 +332,7 @@ static vram_status set_layers(struct gguf *gguf) {
                              (unsigned long long)layers, VRAM_MODEL_LAYERS_MAX);
     }
     model->layer_count = (uint32_t)layers;
-    gguf->tally->layers_known = true;
+    gguf->sum->layers_known = true;
     model->heads = heads;
     model->kv_heads = kv_heads_of(gguf, 0);
     model->head_elements = get(gguf, NUMBER_KEY, heads ? model->hidden / heads : 0);
@@ -343,7 +346,7 @@ static vram_status set_layers(struct gguf *gguf) {
 }
 
 static vram_status set_model(struct gguf *gguf) {
-    struct vram_model *model = gguf->tally->model;
+    struct vram_model *model = gguf->sum->model;
     const uint64_t most = UINT32_MAX;
     for (uint32_t i = 0; i < NUMBERS; i++) {
         if (gguf->numbers[i].known && gguf->numbers[i].value > most) {
@@ -407,7 +410,7 @@ static vram_status take_tensor(struct gguf *gguf) {
         return CORRUPT(gguf, "is cut off: %.60s ends behind the end of the file", name);
     }
     tensor.rows = rows;
-    if (!vr_tally_add(gguf->tally, &tensor)) {
+    if (!vr_weight_sum_add(gguf->sum, &tensor)) {
         return vr_source_bad(gguf->source, VRAM_ERR_UNSUPPORTED, "%.60s: too many layers", name);
     }
     return VRAM_OK;
@@ -431,11 +434,11 @@ static vram_status take_tensors(struct gguf *gguf, uint64_t count) {
     return VRAM_OK;
 }
 
-vram_status vr_gguf_read(struct vr_source *source, struct vr_tally *tally, bool first,
+vram_status vr_gguf_read(struct vr_source *source, struct vr_weight_sum *sum, bool first,
                          struct vr_gguf_split *split) {
     static const uint8_t magic[4] = {'G', 'G', 'U', 'F'};
     struct gguf gguf = {
-        .source = source, .tally = tally, .split = split, .first = first, .alignment = 32};
+        .source = source, .sum = sum, .split = split, .first = first, .alignment = 32};
     uint8_t head[4];
     uint32_t version;
     uint64_t tensors, pairs;
@@ -455,6 +458,6 @@ vram_status vr_gguf_read(struct vr_source *source, struct vr_tally *tally, bool 
     if (first) {
         TRY(set_model(&gguf));
     }
-    tally->model->files++;
+    sum->model->files++;
     return take_tensors(&gguf, tensors);
 }

@@ -6,7 +6,7 @@
 #define VR_MODEL_FILE_H
 
 #include "model/source.h"
-#include "model/tally.h"
+#include "model/weight_sum.h"
 
 /* What the parts of a split GGUF file say of each other. */
 struct vr_gguf_split {
@@ -15,12 +15,12 @@ struct vr_gguf_split {
     uint64_t tensors; /* of all parts together; 0: not told */
 };
 
-/* Reads one GGUF file: of the first (`first`) metadata into tally->model, of each its tensors. */
-vram_status vr_gguf_read(struct vr_source *source, struct vr_tally *tally, bool first,
+/* Reads one GGUF file: of the first (`first`) metadata into sum->model, of each its tensors. */
+vram_status vr_gguf_read(struct vr_source *source, struct vr_weight_sum *sum, bool first,
                          struct vr_gguf_split *split);
 
 /* Reads the header of one safetensors file. */
-vram_status vr_safetensors_read(struct vr_source *source, struct vr_tally *tally);
+vram_status vr_safetensors_read(struct vr_source *source, struct vr_weight_sum *sum);
 
 enum { VR_SHARDS_MAX = 1024, VR_SHARD_NAME_MAX = 128 };
 
@@ -32,7 +32,8 @@ struct vr_shards {
     uint16_t slots[2 * VR_SHARDS_MAX]; /* by hash: index + 1; 0: free */
 };
 
-/* Reads an index from memory. *found is false when the JSON, which may be valid, has no weight_map. */
+/* Reads an index from memory. *found is false when the JSON, which may be valid, has no weight_map.
+   */
 vram_status vr_shards_read(struct vr_source *source, const char *text, size_t bytes,
                            struct vr_shards *shards, bool *found);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_read.c: from a path to a model. What a file is, is seen from its first bytes; its name only tells
- * where the other parts of a model lie.
+ * model_read.c: from a path to a model. What a file is, is seen from its first bytes; its name only
+ * tells where the other parts of a model lie.
  */
 #include "vram/model.h"
 
@@ -21,7 +21,7 @@
 /* Everything that one reading needs, on the heap: about 200 KiB. */
 struct reading {
     struct vram_model model;
-    struct vr_tally tally;
+    struct vr_weight_sum sum;
     struct vr_config config;
     struct vr_shards shards;
     const char *weight_type;
@@ -102,7 +102,7 @@ static vram_status read_part(struct reading *reading, uint64_t number,
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_gguf_read(&source, &reading->tally, number == 0, split);
+    status = vr_gguf_read(&source, &reading->sum, number == 0, split);
     if (status == VRAM_OK && split->count > 1 && split->number != number) {
         status =
             vr_source_bad(&source, VRAM_ERR_CORRUPT, "says that it is part %llu, not %llu",
@@ -176,14 +176,14 @@ static vram_status read_neighbour(struct reading *reading) {
         return VRAM_OK;
     }
     vram_status status = read_config(reading, reading->other);
-    reading->tally.layers_known = status == VRAM_OK;
+    reading->sum.layers_known = status == VRAM_OK;
     model->family_known = true; /* shapes are read, not guessed */
     return status;
 }
 
 static vram_status finish_safetensors(struct reading *reading) {
     struct vram_model *model = &reading->model;
-    bool configured = reading->tally.layers_known;
+    bool configured = reading->sum.layers_known;
     model->format = VRAM_MODEL_SAFETENSORS;
     if (!configured) {
         model->kv_known = model->layer_count > 0;
@@ -199,7 +199,7 @@ static vram_status read_shard(struct reading *reading, const char *path) {
     struct vr_source source;
     vram_status status = vr_source_open(&source, path, NULL);
     if (status == VRAM_OK) {
-        status = vr_safetensors_read(&source, &reading->tally);
+        status = vr_safetensors_read(&source, &reading->sum);
         vr_source_close(&source);
     }
     return status;
@@ -339,11 +339,11 @@ vram_status vram_model_read(const char *path, const vram_model_read_options *opt
     if (!reading) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    reading->tally.model = &reading->model;
+    reading->sum.model = &reading->model;
     reading->weight_type = taken.weight_type;
     status = read_path(reading, path);
     if (status == VRAM_OK && reading->model.format != VRAM_MODEL_CONFIG &&
-        !vr_tally_finish(&reading->tally)) {
+        !vr_weight_sum_finish(&reading->sum)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, "the weights do not fit in 64 bits");
     }
     if (status == VRAM_OK) {

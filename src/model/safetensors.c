@@ -4,11 +4,12 @@
  *
  *   length of the header, 8 bytes | header, JSON: name -> dtype, shape, data_offsets | data
  *
- * (1) The header is read into memory, which the format bounds by 100 MB and the file by its own length.
- * (2) The tensors fill the data exactly: each byte is one tensor's. That is seen in linear time and no
- *     memory: a range is a step from its begin to its end, steps only go forward, and they fill the data
- *     once if and only if every place that steps go to, but the end, is one that as many steps go
- *     from. Both sides are summed up as hashes (struct walk).
+ * (1) The header is read into memory, which the format bounds by 100 MB and the file by its own
+ *     length.
+ * (2) The tensors fill the data exactly: each byte is one tensor's. That is seen in linear time and
+ *     no memory: a range is a step from its begin to its end, steps only go forward, and they fill
+ *     the data once if and only if every place that steps go to, but the end, is one that as many
+ *     steps go from. Both sides are summed up as hashes (struct walk).
  */
 #include "model/model_file.h"
 
@@ -121,7 +122,7 @@ static vram_status check_entry(const struct vr_source *source, struct entry *ent
 }
 
 static vram_status take_tensors(struct vr_source *source, struct vr_json_reader *reader,
-                                struct vr_tally *tally, uint64_t data_bytes) {
+                                struct vr_weight_sum *sum, uint64_t data_bytes) {
     struct walk walk = {hash(data_bytes), hash(0)};
     struct vr_json_token key;
     if (vr_json_next(reader).kind != VR_JSON_OBJECT) {
@@ -146,7 +147,7 @@ static vram_status take_tensors(struct vr_source *source, struct vr_json_reader 
         }
         walk.from += hash(entry.begin);
         walk.to += hash(entry.end);
-        if (!vr_tally_add(tally, &entry.tensor)) {
+        if (!vr_weight_sum_add(sum, &entry.tensor)) {
             return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "%.80s: too many layers", name);
         }
     }
@@ -161,7 +162,7 @@ static vram_status take_tensors(struct vr_source *source, struct vr_json_reader 
                                (unsigned long long)data_bytes);
 }
 
-vram_status vr_safetensors_read(struct vr_source *source, struct vr_tally *tally) {
+vram_status vr_safetensors_read(struct vr_source *source, struct vr_weight_sum *sum) {
     struct vr_json_reader reader;
     uint64_t header;
     char *text;
@@ -178,10 +179,10 @@ vram_status vr_safetensors_read(struct vr_source *source, struct vr_tally *tally
         return status;
     }
     vr_json_begin(&reader, text, (size_t)header);
-    status = take_tensors(source, &reader, tally, source->bytes - source->at);
+    status = take_tensors(source, &reader, sum, source->bytes - source->at);
     vr_mem_free(text);
     if (status == VRAM_OK) {
-        tally->model->files++;
+        sum->model->files++;
     }
     return status;
 }

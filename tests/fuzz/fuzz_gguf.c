@@ -26,21 +26,21 @@ const char *const fuzz_words[] = {"GGUF",
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     static vram_model model;
-    struct vr_tally tally = {.model = &model};
+    struct vr_weight_sum sum = {.model = &model};
     struct vr_gguf_split split;
     struct vr_source source;
     memset(&model, 0, sizeof model);
     model.size = sizeof model;
     uint64_t calls = vr_mem_calls();
     vr_source_memory(&source, data, bytes);
-    vram_status status = vr_gguf_read(&source, &tally, true, &split);
+    vram_status status = vr_gguf_read(&source, &sum, true, &split);
     FUZZ_EXPECT(vr_mem_calls() == calls);
     FUZZ_EXPECT(source.at <= bytes);
     if (status != VRAM_OK) {
         expect_refusal(status);
         return 0;
     }
-    FUZZ_EXPECT(vr_tally_finish(&tally));
+    FUZZ_EXPECT(vr_weight_sum_finish(&sum));
     FUZZ_EXPECT(model.weight_bytes <= bytes);
     expect_model(&model);
     return 0;

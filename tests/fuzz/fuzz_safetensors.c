@@ -42,17 +42,17 @@ static void read_index(const uint8_t *data, size_t bytes) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     static vram_model model;
-    struct vr_tally tally = {.model = &model};
+    struct vr_weight_sum sum = {.model = &model};
     struct vr_source source;
     memset(&model, 0, sizeof model);
     model.size = sizeof model;
     vr_source_memory(&source, data, bytes);
-    vram_status status = vr_safetensors_read(&source, &tally);
+    vram_status status = vr_safetensors_read(&source, &sum);
     FUZZ_EXPECT(vr_mem_live_bytes() == 0);
     if (status != VRAM_OK) {
         expect_refusal(status);
     } else {
-        FUZZ_EXPECT(vr_tally_finish(&tally));
+        FUZZ_EXPECT(vr_weight_sum_finish(&sum));
         FUZZ_EXPECT(model.weight_bytes == bytes - source.at);
         model.kv_known = true;
         expect_model(&model);

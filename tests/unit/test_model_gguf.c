@@ -18,7 +18,7 @@
 
 static struct maker maker;
 static vram_model model;
-static struct vr_tally tally;
+static struct vr_weight_sum sum;
 
 static const char *const files[] = {"a.gguf", "m-00001-of-00003.gguf", "m-00002-of-00003.gguf",
                                     "m-00003-of-00003.gguf", "b.gguf"};
@@ -43,12 +43,12 @@ static vram_status read_memory(const void *data, size_t bytes) {
     struct vr_source source;
     struct vr_gguf_split split;
     memset(&model, 0, sizeof model);
-    memset(&tally, 0, sizeof tally);
-    tally.model = &model;
+    memset(&sum, 0, sizeof sum);
+    sum.model = &model;
     vr_source_memory(&source, data, bytes);
-    vram_status status = vr_gguf_read(&source, &tally, true, &split);
+    vram_status status = vr_gguf_read(&source, &sum, true, &split);
     if (status == VRAM_OK) {
-        assert_true(vr_tally_finish(&tally));
+        assert_true(vr_weight_sum_finish(&sum));
         assert_true(model.weight_bytes <= bytes);
     }
     return status;

@@ -17,7 +17,7 @@
 
 static struct maker maker;
 static vram_model model;
-static struct vr_tally tally;
+static struct vr_weight_sum sum;
 
 static const char *const files[] = {"model.safetensors", "config.json", "a.safetensors",
                                     "b.safetensors", "model.safetensors.index.json"};
@@ -40,12 +40,12 @@ static int end(void **state) {
 static vram_status read_memory(const void *data, size_t bytes) {
     struct vr_source source;
     memset(&model, 0, sizeof model);
-    memset(&tally, 0, sizeof tally);
-    tally.model = &model;
+    memset(&sum, 0, sizeof sum);
+    sum.model = &model;
     vr_source_memory(&source, data, bytes);
-    vram_status status = vr_safetensors_read(&source, &tally);
+    vram_status status = vr_safetensors_read(&source, &sum);
     if (status == VRAM_OK) {
-        assert_true(vr_tally_finish(&tally));
+        assert_true(vr_weight_sum_finish(&sum));
         assert_true(model.weight_bytes <= bytes);
     }
     return status;

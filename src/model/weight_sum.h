@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tally.h: tensors counted one by one into the parts of a model, by their names.
+ * weight_sum.h: tensors counted one by one into the parts of a model, by their names.
  */
-#ifndef VR_TALLY_H
-#define VR_TALLY_H
+#ifndef VR_WEIGHT_SUM_H
+#define VR_WEIGHT_SUM_H
 
 #include "model/tensor_type.h"
 #include "vram/model.h"
 
-enum { VR_TALLY_TYPES = 64 };
+enum { VR_WEIGHT_SUM_TYPES = 64 };
 
-struct vr_tally {
+struct vr_weight_sum {
     struct vram_model *model; /* its weight_bytes, parameters, layers[] and tensors are added to */
     bool layers_known;        /* layer_count is; else it grows with the layers that are named */
     bool overflow;
     bool output_seen; /* an output layer of its own */
     uint64_t expert_parameters;
-    uint64_t type_bytes[VR_TALLY_TYPES]; /* by row of the table of types */
+    uint64_t type_bytes[VR_WEIGHT_SUM_TYPES]; /* by row of the table of types */
 };
 
 struct vr_tensor {
@@ -28,9 +28,9 @@ struct vr_tensor {
 };
 
 /* False: a layer's number is beyond VRAM_MODEL_LAYERS_MAX. */
-bool vr_tally_add(struct vr_tally *tally, const struct vr_tensor *tensor);
+bool vr_weight_sum_add(struct vr_weight_sum *sum, const struct vr_tensor *tensor);
 
 /* Sets what follows from all tensors together. False: a sum does not fit in 64 bits. */
-bool vr_tally_finish(struct vr_tally *tally);
+bool vr_weight_sum_finish(struct vr_weight_sum *sum);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tally.c: see tally.h. A tensor belongs to the layer whose number its name holds, to the input, to the
- * output, or to none of these; whatever its name, its bytes are counted once.
+ * weight_sum.c: see weight_sum.h. A tensor belongs to the layer whose number its name holds, to the
+ * input, to the output, or to none of these; whatever its name, its bytes are counted once.
  */
-#include "model/tally.h"
+#include "model/weight_sum.h"
 
 #include "base/text.h"
 
@@ -61,8 +61,8 @@ static enum place place_of(const char *name, uint64_t *layer) {
                                      : PLACE_OTHER;
 }
 
-static void add(struct vr_tally *tally, uint64_t *to, uint64_t bytes) {
-    tally->overflow = tally->overflow || !vr_add(*to, bytes, to);
+static void add(struct vr_weight_sum *sum, uint64_t *to, uint64_t bytes) {
+    sum->overflow = sum->overflow || !vr_add(*to, bytes, to);
 }
 
 static bool ends_with(const char *name, const char *end) {
@@ -71,9 +71,9 @@ static bool ends_with(const char *name, const char *end) {
 }
 
 /* Where no config tells what is cached, the matrices that make keys and values do. */
-static void look_at_cache(struct vr_tally *tally, struct vram_model_layer *layer,
+static void look_at_cache(struct vr_weight_sum *sum, struct vram_model_layer *layer,
                           const struct vr_tensor *tensor) {
-    if (tally->layers_known || tensor->rows == 0 || tensor->rows > UINT32_MAX) {
+    if (sum->layers_known || tensor->rows == 0 || tensor->rows > UINT32_MAX) {
         return;
     }
     if (ends_with(tensor->name, "k_proj.weight") || ends_with(tensor->name, ".wk.weight")) {
@@ -83,76 +83,77 @@ static void look_at_cache(struct vr_tally *tally, struct vram_model_layer *layer
     }
 }
 
-static bool add_to_layer(struct vr_tally *tally, uint64_t index, const struct vr_tensor *tensor) {
+static bool add_to_layer(struct vr_weight_sum *sum, uint64_t index,
+                         const struct vr_tensor *tensor) {
     static const char *const experts[] = {".experts.", "_exps.", ".experts_"};
-    struct vram_model *model = tally->model;
-    if (!tally->layers_known && index >= VRAM_MODEL_LAYERS_MAX) {
+    struct vram_model *model = sum->model;
+    if (!sum->layers_known && index >= VRAM_MODEL_LAYERS_MAX) {
         return false;
     }
-    if (tally->layers_known && index >= model->layer_count) { /* layers for guessing ahead */
-        add(tally, &model->other_bytes, tensor->bytes);
+    if (sum->layers_known && index >= model->layer_count) { /* layers for guessing ahead */
+        add(sum, &model->other_bytes, tensor->bytes);
         return true;
     }
     struct vram_model_layer *layer = &model->layers[index];
     model->layer_count = index >= model->layer_count ? (uint32_t)index + 1 : model->layer_count;
-    add(tally, &layer->weight_bytes, tensor->bytes);
-    add(tally, &layer->parameters, tensor->parameters);
+    add(sum, &layer->weight_bytes, tensor->bytes);
+    add(sum, &layer->parameters, tensor->parameters);
     if (CONTAINS(tensor->name, experts)) {
-        add(tally, &layer->expert_bytes, tensor->bytes);
-        add(tally, &tally->expert_parameters, tensor->parameters);
+        add(sum, &layer->expert_bytes, tensor->bytes);
+        add(sum, &sum->expert_parameters, tensor->parameters);
     }
-    look_at_cache(tally, layer, tensor);
+    look_at_cache(sum, layer, tensor);
     return true;
 }
 
-bool vr_tally_add(struct vr_tally *tally, const struct vr_tensor *tensor) {
-    struct vram_model *model = tally->model;
+bool vr_weight_sum_add(struct vr_weight_sum *sum, const struct vr_tensor *tensor) {
+    struct vram_model *model = sum->model;
     uint64_t layer = 0;
     enum place place = place_of(tensor->name, &layer);
     model->tensors++;
-    add(tally, &model->weight_bytes, tensor->bytes);
-    add(tally, &model->parameters, tensor->parameters);
-    for (size_t i = 0; i < VR_TALLY_TYPES; i++) {
+    add(sum, &model->weight_bytes, tensor->bytes);
+    add(sum, &model->parameters, tensor->parameters);
+    for (size_t i = 0; i < VR_WEIGHT_SUM_TYPES; i++) {
         if (vr_tensor_type_at(i) == tensor->type) {
-            add(tally, &tally->type_bytes[i], tensor->bytes);
+            add(sum, &sum->type_bytes[i], tensor->bytes);
         }
     }
     switch (place) {
     case PLACE_LAYER:
-        return add_to_layer(tally, layer, tensor);
+        return add_to_layer(sum, layer, tensor);
     case PLACE_INPUT:
-        add(tally, &model->input_bytes, tensor->bytes);
+        add(sum, &model->input_bytes, tensor->bytes);
         if (model->vocabulary == 0 && tensor->rows > 0) {
             model->vocabulary = tensor->rows;
             model->hidden = model->hidden ? model->hidden : tensor->parameters / tensor->rows;
         }
         break;
     case PLACE_OUTPUT:
-        tally->output_seen =
-            tally->output_seen || (!strstr(tensor->name, "norm") && !strstr(tensor->name, "ln_f"));
-        add(tally, &model->output_bytes, tensor->bytes);
+        sum->output_seen =
+            sum->output_seen || (!strstr(tensor->name, "norm") && !strstr(tensor->name, "ln_f"));
+        add(sum, &model->output_bytes, tensor->bytes);
         break;
     case PLACE_OTHER:
-        add(tally, &model->other_bytes, tensor->bytes);
+        add(sum, &model->other_bytes, tensor->bytes);
     }
     return true;
 }
 
-bool vr_tally_finish(struct vr_tally *tally) {
-    struct vram_model *model = tally->model;
+bool vr_weight_sum_finish(struct vr_weight_sum *sum) {
+    struct vram_model *model = sum->model;
     size_t most = 0;
-    for (size_t i = 0; i < VR_TALLY_TYPES; i++) {
-        most = tally->type_bytes[i] > tally->type_bytes[most] ? i : most;
+    for (size_t i = 0; i < VR_WEIGHT_SUM_TYPES; i++) {
+        most = sum->type_bytes[i] > sum->type_bytes[most] ? i : most;
     }
-    if (tally->type_bytes[most] > 0) {
+    if (sum->type_bytes[most] > 0) {
         vr_text_format(model->weight_type, sizeof model->weight_type, "%s",
                        vr_tensor_type_at(most)->name);
     }
     model->active_parameters = model->parameters;
     if (model->experts > 0 && model->experts_used <= model->experts) {
         uint64_t idle = model->experts - model->experts_used;
-        model->active_parameters -= tally->expert_parameters / model->experts * idle;
+        model->active_parameters -= sum->expert_parameters / model->experts * idle;
     }
-    model->tied = !tally->output_seen;
-    return !tally->overflow;
+    model->tied = !sum->output_seen;
+    return !sum->overflow;
 }
