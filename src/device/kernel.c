@@ -10,7 +10,7 @@
 #include "device/address.h"
 #include "device/device_calls.h"
 #include "device/ops.h"
-#include "device/stillness.h"
+#include "device/quiesce.h"
 
 #include <string.h>
 
@@ -150,8 +150,8 @@ static vram_status check_launch(const struct vram_launch *launch) {
     return VRAM_OK;
 }
 
-/* An address that a kernel may be given. Page-locked memory is the host's, and no copy takes it for the device's; but
-   where addresses are the device's own a kernel reaches it there. */
+/* An address that a kernel may be given. Page-locked memory is the host's, and no copy takes it for
+   the device's; but where addresses are the device's own a kernel reaches it there. */
 static vram_status check_address(struct vr_device_object *device, vram_addr addr) {
     struct vr_place place;
     bool pinned = device->base.info.caps & VRAM_CAP_TRUE_ADDRESS && vr_address_find(addr, &place) &&
@@ -159,8 +159,8 @@ static vram_status check_address(struct vr_device_object *device, vram_addr addr
     return pinned ? VRAM_OK : vr_span_check(device, addr, 1);
 }
 
-/* What the driver calls the address, where it has another name for it. Memory that is the host's too
-   has none: its address is good everywhere. */
+/* What the driver calls the address, where it has another name for it. Memory that is the host's
+   too has none: its address is good everywhere. */
 static vram_status name_address(struct vr_device_object *device, vram_addr addr,
                                 struct vr_native *native) {
     struct vr_place place;
@@ -214,7 +214,7 @@ vram_status vr_submit_launch(vram_queue *queue_handle, vram_kernel *kernel_handl
         return status;
     }
     struct vr_queue_object *queue = queue_entered;
-    vr_still_await(queue->device);
+    vr_quiesce_await(queue->device);
     status = vr_enter(VR_KIND_KERNEL, kernel_handle, &kernel_entered);
     if (status == VRAM_OK) {
         struct vr_kernel *kernel = kernel_entered;

@@ -92,8 +92,8 @@ struct vr_error_count {
 };
 
 /*
- * A function of the program's whose type is the business of core/ladder (vram/oom.h), which casts it
- * back. A change of that header does not recompile this tier.
+ * A function of the program's whose type is the business of core/ladder (vram/oom.h), which casts
+ * it back. A change of that header does not recompile this tier.
  */
 typedef void vr_program_fn(void);
 
@@ -114,7 +114,7 @@ struct vr_context {
     uint64_t wait_ns;                   /* option wait_timeout, at creation */
     uint64_t limit_bytes;               /* option device_limit, at creation; 0: none */
     struct vr_gauge charged, requested; /* of all devices together */
-    vr_atomic_u64 giver;       /* thread that gives page-locked memory back; 0: none; stillness.h */
+    vr_atomic_u64 giver;       /* thread that gives page-locked memory back; 0: none; quiesce.h */
     vr_atomic_u64 giver_since; /* vr_os_now when it began */
     void *peaks;               /* what the tier above keeps for them; vr_mem's; NULL: nothing */
     struct vr_mutex lock;      /* guards the rest, and vr_device_object.quieted */

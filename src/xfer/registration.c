@@ -11,7 +11,7 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "device/ops.h"
-#include "device/stillness.h"
+#include "device/quiesce.h"
 
 struct entry {
     struct vr_link link;
@@ -75,9 +75,10 @@ static void take_off(struct vr_registrations *all, struct entry *entry) {
     vr_cond_broadcast(&all->changed);
 }
 
-/* Unregisters an entry that nobody uses; the lock is held at the call and at its return, not in between. What
-   the driver refuses to give up stays as it was. The driver of a lost device is asked for nothing: the entry goes, but
-   its pages may stay locked, and who is to use them next has to know. */
+/* Unregisters an entry that nobody uses; the lock is held at the call and at its return, not in
+   between. What the driver refuses to give up stays as it was. The driver of a lost device is asked
+   for nothing: the entry goes, but its pages may stay locked, and who is to use them next has to
+   know. */
 static vram_status give_up(struct vr_registrations *all, struct entry *entry) {
     entry->moving = true;
     vr_mutex_unlock(&all->lock);
@@ -157,7 +158,8 @@ static vram_status make_room(struct vr_registrations *all, uint64_t bytes) {
 
 /* ----------------------------------------------------------------------- using */
 
-/* Under the lock, open meanwhile. The entry is in the list before the driver is asked: keeps (1) and (3). */
+/* Under the lock, open meanwhile. The entry is in the list before the driver is asked: keeps (1)
+   and (3). */
 static vram_status register_pages(struct vr_registrations *all, struct entry *fresh) {
     fresh->moving = true;
     fresh->uses = 1;
@@ -295,7 +297,8 @@ void vr_registration_count(struct vr_registrations *all, uint32_t *entries, uint
     vr_mutex_unlock(&all->lock);
 }
 
-/* The bytes of one entry that nobody uses and that was given up; 0: there is none, or the driver refused. */
+/* The bytes of one entry that nobody uses and that was given up; 0: there is none, or the driver
+   refused. */
 static uint64_t trim_one(struct vr_registrations *all) {
     VR_OPERATION("pinned_unregister");
     vr_mutex_lock(&all->lock);
@@ -310,11 +313,11 @@ uint64_t vr_registration_trim(struct vr_registrations *all, bool always) {
     struct vram_error error;
     uint64_t given = 0, bytes = 1;
     vr_error_save(&error);
-    while (bytes && (always || vr_still_begin(all->device))) {
+    while (bytes && (always || vr_quiesce_begin(all->device))) {
         bytes = trim_one(all);
         given += bytes;
         if (!always) {
-            vr_still_end(all->device);
+            vr_quiesce_end(all->device);
         }
     }
     vr_error_restore(&error);

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "device/device_calls.h"
-#include "device/stillness.h"
+#include "device/quiesce.h"
 
 static void count(vr_atomic_u64 *counter, uint64_t value) {
     vr_fetch_add(counter, value, VR_RELAXED);
@@ -84,7 +84,8 @@ vram_status vr_slot_busy(struct vr_staging *staging, struct vr_staging_slot *slo
     return status;
 }
 
-/* Takes a busy slot, so that it can be looked at without the lock; it is as it was when it has not passed. */
+/* Takes a busy slot, so that it can be looked at without the lock; it is as it was when it has not
+   passed. */
 static struct vr_staging_slot *try_busy(struct vr_staging *staging, struct vr_staging_slot *slot) {
     if (has_passed(staging, &slot->point)) {
         return slot;
@@ -191,12 +192,12 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
 
 /* Gives the memory of a HELD slot back, unless its driver would wait for work now. */
 static bool give_back(struct vr_staging *staging, const struct vr_staging_slot *slot, bool always) {
-    if (!always && !vr_still_begin(staging->device)) {
+    if (!always && !vr_quiesce_begin(staging->device)) {
         return false;
     }
     bool given = vr_device_free(device_of(staging), slot->memory) == VRAM_OK;
     if (!always) {
-        vr_still_end(staging->device);
+        vr_quiesce_end(staging->device);
     }
     return given;
 }
@@ -223,15 +224,17 @@ static uint64_t trim_slots(struct vr_staging *staging, bool always) {
     return bytes;
 }
 
-/* The drivers that keep callers of copies waiting (CUDA, HIP) wait for all work when they take page-locked memory
-   back, whoever asks them to; nobody is to wait for a kernel that listens to a ring. */
+/* The drivers that keep callers of copies waiting (CUDA, HIP) wait for all work when they take
+   page-locked memory back, whoever asks them to; nobody is to wait for a kernel that listens to a
+   ring. */
 uint64_t vr_staging_trim(struct vr_staging *staging) {
     bool always = !staging->device->base.pageable_waits;
     uint64_t bytes = trim_slots(staging, always);
     return bytes + vr_registration_trim(&staging->registrations, always);
 }
 
-/* On a worker that has rested for the option's time. Copies too small for workers may have come meanwhile. */
+/* On a worker that has rested for the option's time. Copies too small for workers may have come
+   meanwhile. */
 static bool idle(struct vr_copy_workers *workers) {
     struct vr_staging *staging = VR_CONTAINER(workers, struct vr_staging, workers);
     vr_mutex_lock(&staging->lock);
@@ -273,7 +276,8 @@ static bool wait_for_calls(struct vr_staging *staging, bool finished) {
     return vr_entry_wait(&staging->calls, vr_deadline_in(staging->device->context->wait_ns), NULL);
 }
 
-/* The slots are memory of the device and go with it, unless somebody may still be at work on them. Keeps (5). */
+/* The slots are memory of the device and go with it, unless somebody may still be at work on them.
+   Keeps (5). */
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_staging *staging = VR_CONTAINER(watcher, struct vr_staging, watcher);
     struct vr_device_object *device = staging->device;
@@ -381,8 +385,8 @@ static struct vr_staging *listed(struct vr_device_object *device) {
     return NULL;
 }
 
-/* Lists the fresh one unless another thread was quicker: the one that counts from now on, or NULL when the device
-   is closing. */
+/* Lists the fresh one unless another thread was quicker: the one that counts from now on, or NULL
+   when the device is closing. */
 static struct vr_staging *list(struct vr_device_object *device, struct vr_staging *fresh) {
     vr_mutex_lock(&device->lock);
     struct vr_staging *found = listed(device);

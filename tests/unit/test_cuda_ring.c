@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_cuda_ring.c: page-locked memory beside kernels that do not end by themselves, over the fake driver. It waits
- * for all kernels when it takes such memory back, as drivers do, and counts that as a breach: nobody would come back.
+ * test_cuda_ring.c: page-locked memory beside kernels that do not end by themselves, over the fake
+ * driver. It waits for all kernels when it takes such memory back, as drivers do, and counts that
+ * as a breach: nobody would come back.
  */
 #include "byte_units.h"
-#include "device/stillness.h"
+#include "device/quiesce.h"
 #include "trims.h"
 #include "unit/assert_ok.h"
 #include "unit/cuda_world.h"
@@ -109,7 +110,8 @@ static void trip(vram_ring *ring, uint64_t number) {
     assert_int_equal(back, number);
 }
 
-/* Idle or not, slots stay as long as a kernel listens, whoever wants them back; and everything goes on beside it. */
+/* Idle or not, slots stay as long as a kernel listens, whoever wants them back; and everything goes
+   on beside it. */
 static void slots_stay_beside_a_ring(void **state) {
     struct stage *stage = *state;
     vram_ring *ring;
@@ -144,7 +146,8 @@ static void slots_stay_beside_a_ring(void **state) {
     vram_kernel_destroy(echo);
 }
 
-/* Memory of a page-locked pool that nobody needs stays as long as a kernel runs, whoever wants it back. */
+/* Memory of a page-locked pool that nobody needs stays as long as a kernel runs, whoever wants it
+   back. */
 static void pinned_pools_stay_beside_a_kernel(void **state) {
     struct stage *stage = *state;
     vram_limits limits = {.size = sizeof limits, .cached_bytes = MIB};
@@ -221,7 +224,8 @@ static void launches_wait_for_slots_that_go(void **state) {
     vram_kernel_destroy(gate);
 }
 
-/* The driver waits for a stream of the program's own, which waits for what the program launches next. */
+/* The driver waits for a stream of the program's own, which waits for what the program launches
+   next. */
 static void a_launch_does_not_wait_for_ever(void **state) {
     enum { LAUNCHES = 40 };
     struct giving giving = {.stage = *state};
@@ -243,7 +247,7 @@ static void a_launch_does_not_wait_for_ever(void **state) {
     for (int i = 1; i < LAUNCHES; i++) { /* who hangs is paid for once */
         launch(giving.stage->listening, gate, (uintptr_t)&word, 1000, 2);
     }
-    assert_in_range(vr_os_now() - before, 0, LAUNCHES * VR_STILL_NS / 2);
+    assert_in_range(vr_os_now() - before, 0, LAUNCHES * VR_QUIESCE_NS / 2);
     fake->free_held(false);
     pthread_join(thread, NULL);
     alarm(0);

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "device/stillness.h"
+#include "device/quiesce.h"
 
 /* --------------------------------------------------------------- uses, pins */
 

@@ -7,7 +7,7 @@
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
 
-#include "device/stillness.h"
+#include "device/quiesce.h"
 
 uint64_t vr_pool_reserved(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
@@ -39,12 +39,12 @@ static bool driver_waits(const struct vr_pool *pool) {
 }
 
 bool vr_pool_calm_begin(struct vr_pool *pool) {
-    return !driver_waits(pool) || vr_still_begin(pool->device);
+    return !driver_waits(pool) || vr_quiesce_begin(pool->device);
 }
 
 void vr_pool_calm_end(struct vr_pool *pool) {
     if (driver_waits(pool)) {
-        vr_still_end(pool->device);
+        vr_quiesce_end(pool->device);
     }
 }
 

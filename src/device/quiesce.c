@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stillness.c: see stillness.h.
+ * quiesce.c: see quiesce.h.
  */
-#include "device/stillness.h"
+#include "device/quiesce.h"
 
 #include "base/error.h"
 #include "base/os/os.h"
@@ -35,7 +35,7 @@ static bool has_work(struct vr_device_object *device) {
 }
 
 /* Keeps (1); the time comes behind the thread and before the looks, for (4). */
-bool vr_still_begin(struct vr_device_object *device) {
+bool vr_quiesce_begin(struct vr_device_object *device) {
     struct vr_context *context = device->context;
     struct vram_error error;
     uint64_t nobody = 0, last = 0;
@@ -52,21 +52,21 @@ bool vr_still_begin(struct vr_device_object *device) {
     }
     vr_error_restore(&error);
     if (working) {
-        vr_still_end(device);
+        vr_quiesce_end(device);
     }
     return !working;
 }
 
-void vr_still_end(struct vr_device_object *device) {
+void vr_quiesce_end(struct vr_device_object *device) {
     vr_store(&device->context->giver, 0, VR_SEQ_CST);
 }
 
 /* Keeps (2), (3) and (4). */
-void vr_still_await(struct vr_device_object *device) {
+void vr_quiesce_await(struct vr_device_object *device) {
     struct vr_context *context = device->context;
-    for (uint64_t giver; (giver = vr_load(&context->giver, VR_SEQ_CST)) &&
-                         giver != vr_os_thread_number() &&
-                         vr_os_now() - vr_load(&context->giver_since, VR_SEQ_CST) < VR_STILL_NS;) {
+    for (uint64_t giver;
+         (giver = vr_load(&context->giver, VR_SEQ_CST)) && giver != vr_os_thread_number() &&
+         vr_os_now() - vr_load(&context->giver_since, VR_SEQ_CST) < VR_QUIESCE_NS;) {
         vr_os_sleep(NAP);
     }
 }
