@@ -91,7 +91,7 @@ vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t
 
 vram_status vr_record_publish_provided(struct vr_record *record, vram_addr base, uint64_t bytes,
                                        uint64_t device) {
-    struct vr_place place;
+    struct vr_address_info place;
     record->passed_on = vr_address_find(base, &place) && place.device == device && !place.pool &&
                         place.kind == VRAM_MEMORY_DEVICE &&
                         vr_inside(base, bytes, place.base, place.bytes);
@@ -113,7 +113,7 @@ uint64_t vr_address_range_bytes(void) {
     return vr_load(&range_bytes, VR_RELAXED);
 }
 
-static bool find_in(struct vr_radix *map, vram_addr addr, struct vr_place *place) {
+static bool find_in(struct vr_radix *map, vram_addr addr, struct vr_address_info *place) {
     struct vr_record *record = vr_radix_find(map, addr);
     if (!record) {
         return false;
@@ -132,21 +132,21 @@ static bool find_in(struct vr_radix *map, vram_addr addr, struct vr_place *place
     return before == after && before % 2 == 0 && vr_inside(addr, 1, place->base, place->bytes);
 }
 
-bool vr_address_find(vram_addr addr, struct vr_place *place) {
+bool vr_address_find(vram_addr addr, struct vr_address_info *place) {
     return find_in(&address_map, addr, place);
 }
 
 /* Memory of the address map that a provider passed on to a pool is the pool's. */
-static bool find_pool(vram_addr addr, struct vr_place *place) {
+static bool find_pool(vram_addr addr, struct vr_address_info *place) {
     return (find_in(&address_map, addr, place) && place->pool) || find_in(&passed_map, addr, place);
 }
 
 uint64_t vr_address_pool(vram_addr addr) {
-    struct vr_place place;
+    struct vr_address_info place;
     return find_pool(addr, &place) ? place.pool : 0;
 }
 
 uint64_t vr_address_extent(vram_addr addr) {
-    struct vr_place place;
+    struct vr_address_info place;
     return find_pool(addr, &place) && place.extent ? place.extent(place.pool, addr) : 0;
 }

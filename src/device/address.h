@@ -51,7 +51,7 @@ struct vr_record {
 };
 
 /* What a reader learns: a copy, consistent at one moment. */
-struct vr_place {
+struct vr_address_info {
     struct vr_record *record;
     vram_addr base;
     uint64_t bytes;
@@ -82,7 +82,7 @@ void vr_record_withdraw(struct vr_record *record);
 uint64_t vr_address_range_bytes(void);
 
 /* The place of an address; false when no live memory is there. Lock-free. */
-bool vr_address_find(vram_addr addr, struct vr_place *place);
+bool vr_address_find(vram_addr addr, struct vr_address_info *place);
 /* The handle of the pool whose memory is there; 0: none. Lock-free. */
 uint64_t vr_address_pool(vram_addr addr);
 /* The size of the pool's live block that begins at `addr`; 0: none does. */

@@ -10,8 +10,8 @@
 enum { LEAST_BLOCK = 256 }; /* bytes: the least alignment that a block of a pool can have */
 
 /* A pool that was destroyed may still keep its memory, but nobody else may use it. */
-bool vr_place_covers(struct vr_device_object *device, const struct vr_place *place, vram_addr addr,
-                     uint64_t bytes) {
+bool vr_address_info_covers(struct vr_device_object *device, const struct vr_address_info *place,
+                            vram_addr addr, uint64_t bytes) {
     if (place->pool) {
         return !vr_handle_was(VR_KIND_POOL, (void *)(uintptr_t)place->pool) &&
                (!place->is_range || vr_device_covers(device, place->pool, addr, bytes));
@@ -29,7 +29,7 @@ bool vr_place_covers(struct vr_device_object *device, const struct vr_place *pla
 /* Of a range that begins inside a block nobody knows where that ends without a search under the
    pool's lock. What a program passed on to a pool is still its own (address.h): it may copy all of
    that at once. */
-vram_status vr_block_check(const struct vr_place *place, vram_addr addr, uint64_t bytes) {
+vram_status vr_block_check(const struct vr_address_info *place, vram_addr addr, uint64_t bytes) {
     bool asks = place->extent && addr % LEAST_BLOCK == 0 && bytes > LEAST_BLOCK;
     uint64_t extent = asks ? place->extent(place->pool, addr) : 0;
     return bytes <= extent || extent == 0
@@ -41,11 +41,11 @@ vram_status vr_block_check(const struct vr_place *place, vram_addr addr, uint64_
 }
 
 vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes) {
-    struct vr_place place;
+    struct vr_address_info place;
     bool good = vr_address_find(addr, &place) && place.device == device->object.handle &&
                 place.kind != VRAM_MEMORY_PINNED && place.kind != VRAM_MEMORY_HOST &&
                 vr_inside(addr, bytes, place.base, place.bytes) &&
-                vr_place_covers(device, &place, addr, bytes);
+                vr_address_info_covers(device, &place, addr, bytes);
     if (!good) {
         return vr_fail(VRAM_ERR_INVALID, "0x%llx + %llu bytes is not live memory of this device",
                        (unsigned long long)addr, (unsigned long long)bytes);
@@ -53,7 +53,8 @@ vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint6
     return vr_block_check(&place, addr, bytes);
 }
 
-vram_status vr_span_owner(vram_addr addr, struct vr_place *place, struct vr_device_object **owner) {
+vram_status vr_span_owner(vram_addr addr, struct vr_address_info *place,
+                          struct vr_device_object **owner) {
     void *device;
     vram_status status = VRAM_ERR_STALE;
     if (vr_address_find(addr, place)) {

@@ -227,7 +227,7 @@ vram_status vram_device_alloc(vram_device *handle, uint64_t bytes, vram_memory_k
 
 /* Claims an allocation for freeing, so that a second free meanwhile finds it gone. */
 static struct vr_record *claim(struct vr_device_object *device, vram_addr addr) {
-    struct vr_place place;
+    struct vr_address_info place;
     struct vr_record *record = NULL;
     vr_mutex_lock(&device->lock);
     if (vr_address_find(addr, &place) && place.device == device->object.handle &&
@@ -333,7 +333,7 @@ void vr_records_end(struct vr_device_object *device) {
 /* ------------------------------------------------------------------- looking up */
 
 /* Says what the driver calls the address, and of which size that is. */
-static vram_status name_native(struct vr_device_object *device, const struct vr_place *place,
+static vram_status name_native(struct vr_device_object *device, const struct vr_address_info *place,
                                vram_addr addr, struct vram_native_info *info) {
     struct vr_native native = {.handle = NULL};
     vram_status status =
@@ -350,15 +350,15 @@ static vram_status name_native(struct vr_device_object *device, const struct vr_
 }
 
 /* Whether the address has no memory now, since its pool is asleep there. */
-static bool is_asleep(struct vr_device_object *device, const struct vr_place *place,
+static bool is_asleep(struct vr_device_object *device, const struct vr_address_info *place,
                       vram_addr addr) {
     return place->pool && vr_load(&place->record->sleeps, VR_ACQUIRE) &&
-           !vr_place_covers(device, place, addr, 1);
+           !vr_address_info_covers(device, place, addr, 1);
 }
 
 vram_status vr_native_get(vram_addr addr, vram_native_info *info) {
     VR_OPERATION("vram_native");
-    struct vr_place place;
+    struct vr_address_info place;
     struct vr_device_object *device;
     vram_status status = vr_span_owner(addr, &place, &device);
     if (status != VRAM_OK) {
@@ -372,7 +372,7 @@ vram_status vr_native_get(vram_addr addr, vram_native_info *info) {
     uint32_t caps = device->base.info.caps;
     bool on_host =
         place.kind != VRAM_MEMORY_DEVICE || ((caps & VRAM_CAP_HOST_ACCESS) && !place.object &&
-                                             vr_place_covers(device, &place, addr, 1));
+                                             vr_address_info_covers(device, &place, addr, 1));
     struct vram_native_info full = {
         .size = sizeof full,
         .device = (vram_device *)(uintptr_t)place.device,

@@ -153,7 +153,7 @@ static vram_status check_launch(const struct vram_launch *launch) {
 /* An address that a kernel may be given. Page-locked memory is the host's, and no copy takes it for
    the device's; but where addresses are the device's own a kernel reaches it there. */
 static vram_status check_address(struct vr_device_object *device, vram_addr addr) {
-    struct vr_place place;
+    struct vr_address_info place;
     bool pinned = device->base.info.caps & VRAM_CAP_TRUE_ADDRESS && vr_address_find(addr, &place) &&
                   place.device == device->object.handle && place.kind == VRAM_MEMORY_PINNED;
     return pinned ? VRAM_OK : vr_span_check(device, addr, 1);
@@ -163,7 +163,7 @@ static vram_status check_address(struct vr_device_object *device, vram_addr addr
    too has none: its address is good everywhere. */
 static vram_status name_address(struct vr_device_object *device, vram_addr addr,
                                 struct vr_native *native) {
-    struct vr_place place;
+    struct vr_address_info place;
     if (vr_address_find(addr, &place) && place.kind != VRAM_MEMORY_DEVICE) {
         *native = (struct vr_native){.device_address = {addr, true}};
         return VRAM_OK;

@@ -298,17 +298,18 @@ void vr_held_peak(struct vr_device_object *device, uint64_t bytes);
 
 /* Whether what was found at an address, and belongs to a range or a pool, has memory throughout
    [addr, addr + bytes). */
-struct vr_place;
-bool vr_place_covers(struct vr_device_object *device, const struct vr_place *place, vram_addr addr,
-                     uint64_t bytes);
+struct vr_address_info;
+bool vr_address_info_covers(struct vr_device_object *device, const struct vr_address_info *place,
+                            vram_addr addr, uint64_t bytes);
 /* Whether a range that begins where a live block of a pool does ends in that block; VRAM_OK for all
    that begins elsewhere. `place` is what vr_address_find has found there. Under no lock. */
-vram_status vr_block_check(const struct vr_place *place, vram_addr addr, uint64_t bytes);
+vram_status vr_block_check(const struct vr_address_info *place, vram_addr addr, uint64_t bytes);
 /* Whether [addr, addr + bytes) is live memory of `device` that its queues may touch, and stays in
    its block as vr_block_check has it. */
 vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes);
 /* The live memory at `addr` on any device of this process; *owner is pinned on success. */
-vram_status vr_span_owner(vram_addr addr, struct vr_place *place, struct vr_device_object **owner);
+vram_status vr_span_owner(vram_addr addr, struct vr_address_info *place,
+                          struct vr_device_object **owner);
 
 /* ---------------------------------- calls inside a queue; queue_entry.c */
 

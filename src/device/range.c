@@ -95,7 +95,7 @@ vram_status vram_range_create(vram_device *handle, uint64_t bytes, vram_addr *ba
 }
 
 struct vr_record *vr_range_at(struct vr_device_object *device, vram_addr addr) {
-    struct vr_place place;
+    struct vr_address_info place;
     bool found = vr_address_find(addr, &place) && place.is_range && !place.pool &&
                  place.device == device->object.handle && !place.record->freeing;
     return found ? place.record : NULL;

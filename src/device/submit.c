@@ -26,16 +26,16 @@ vram_status vram_queue_submit(vram_queue *handle, vram_submit_fn *submit, void *
 
 /* Page-locked memory that kernels reach by its address. */
 static bool is_pinned(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
-                      struct vr_place *place) {
+                      struct vr_address_info *place) {
     return device->base.info.caps & VRAM_CAP_TRUE_ADDRESS && vr_address_find(addr, place) &&
            place->device == device->object.handle && place->kind == VRAM_MEMORY_PINNED &&
            vr_inside(addr, bytes, place->base, place->bytes) &&
-           vr_place_covers(device, place, addr, bytes);
+           vr_address_info_covers(device, place, addr, bytes);
 }
 
 vram_status vram_memory_check(vram_device *handle, vram_addr addr, uint64_t bytes) {
     VR_CALL;
-    struct vr_place place;
+    struct vr_address_info place;
     void *device;
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
@@ -47,7 +47,7 @@ vram_status vram_memory_check(vram_device *handle, vram_addr addr, uint64_t byte
 }
 
 bool vram_memory_is_known(const void *host) {
-    struct vr_place place;
+    struct vr_address_info place;
     return vr_address_find((vram_addr)(uintptr_t)host, &place);
 }
 

@@ -91,7 +91,7 @@ static vram_status copy_from_peer(struct vr_queue_object *queue, vram_addr to,
 static vram_status copy(struct vr_queue_object *queue, vram_addr to, vram_addr from,
                         uint64_t bytes) {
     struct vr_device_object *owner;
-    struct vr_place place;
+    struct vr_address_info place;
     vram_status status = vr_span_check(queue->device, to, bytes);
     if (status != VRAM_OK || (status = vr_span_owner(from, &place, &owner)) != VRAM_OK) {
         return status;
@@ -156,7 +156,7 @@ vram_status vram_queue_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
 /* Whether there is something to hint at: VRAM_OK with *any false when it is nothing. */
 static vram_status check_managed(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
                                  bool *any) {
-    struct vr_place place;
+    struct vr_address_info place;
     *any = false;
     if (!device->base.managed) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "the device has no managed memory");

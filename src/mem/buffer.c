@@ -62,7 +62,7 @@ vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr
                             vram_queue *queue, const struct vram_buffer_options *options,
                             vram_buffer **out) {
     struct vr_buffer *buffer;
-    struct vr_place place;
+    struct vr_address_info place;
     vram_status status = vr_buffer_make(pool, bytes, queue, options, &buffer);
     if (status == VRAM_OK) {
         buffer->memory.addr = addr;

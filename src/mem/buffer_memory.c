@@ -27,7 +27,7 @@ static vram_pool *pool_of(const struct vr_buffer *buffer) {
 
 /* What lies behind an address that was just given, and is the buffer's from now on. */
 static void found_at(uint64_t pool, vram_addr addr, struct vr_buffer_memory *memory) {
-    struct vr_place place;
+    struct vr_address_info place;
     *memory = (struct vr_buffer_memory){
         .addr = addr, .kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE};
     (void)vr_pool_own(pool, addr, true);
@@ -148,7 +148,8 @@ static vram_status take_managed(struct vr_buffer *buffer, uint64_t bytes, vram_q
     return take_other(buffer, bytes, queue, VRAM_FALLBACK_MANAGED, VR_REQUEST_WISHED, memory);
 }
 
-/* The device reads page-locked memory where it lies when a host pointer is an address of its own. */
+/* The device reads page-locked memory where it lies when a host pointer is an address of its own.
+   */
 static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
     uint32_t caps = buffer->pool->device->base.info.caps;

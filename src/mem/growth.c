@@ -93,7 +93,7 @@ static uint64_t room_for(const struct vr_buffer *buffer, uint64_t bytes) {
 vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                    struct vr_buffer_memory *memory) {
     struct vram_alloc_options options = vr_buffer_wishes(buffer, bytes);
-    struct vr_place place;
+    struct vr_address_info place;
     options.reserve_bytes = room_for(buffer, bytes);
     if (buffer->kind != VRAM_BUFFER_DEVICE || !options.reserve_bytes) {
         return vr_buffer_take(buffer, bytes, queue, memory);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* route.c: both sides of a copy are looked up in the address map, without a lock; the rest is a table. */
+/* route.c: both sides of a copy are looked up in the address map, without a lock; the rest is a
+   table. */
 #include "xfer/route.h"
 
 #include "base/error.h"
@@ -20,11 +21,11 @@ static bool is_host_kind(vram_memory_kind kind) {
     return kind == VRAM_MEMORY_PINNED || kind == VRAM_MEMORY_HOST;
 }
 
-/* A host pointer may be anything of the program's. What is the library's must be live throughout, and must
-   be memory that the host may touch. */
+/* A host pointer may be anything of the program's. What is the library's must be live throughout,
+   and must be memory that the host may touch. */
 static vram_status host_side(const void *pointer, uint64_t bytes, struct side *side) {
     vram_addr addr = (vram_addr)(uintptr_t)pointer;
-    struct vr_place place;
+    struct vr_address_info place;
     uint64_t end;
     if (!vr_add(addr, bytes, &end)) {
         return vr_fail(VRAM_ERR_INVALID, "%llu bytes at %p wrap around", (unsigned long long)bytes,
@@ -38,7 +39,7 @@ static vram_status host_side(const void *pointer, uint64_t bytes, struct side *s
     bool reached = owner && (is_host_kind(place.kind) || place.kind == VRAM_MEMORY_MANAGED ||
                              (owner->base.info.caps & VRAM_CAP_HOST_ACCESS));
     bool good = reached && vr_inside(addr, bytes, place.base, place.bytes) &&
-                vr_place_covers(owner, &place, addr, bytes);
+                vr_address_info_covers(owner, &place, addr, bytes);
     if (owner) {
         vr_leave(owner);
     }
@@ -54,7 +55,7 @@ static vram_status host_side(const void *pointer, uint64_t bytes, struct side *s
 
 /* An address is page-locked memory, which is the host's, or memory of a device, looked at later. */
 static vram_status addr_side(vram_addr addr, uint64_t bytes, struct side *side) {
-    struct vr_place place;
+    struct vr_address_info place;
     if (!vr_address_find(addr, &place)) {
         return vr_fail(VRAM_ERR_INVALID, "no live memory of libvram is at 0x%llx",
                        (unsigned long long)addr);
@@ -79,7 +80,7 @@ static vram_status side_find(vram_addr addr, const void *host, uint64_t bytes, c
 static vram_status between_devices(struct vr_queue_object *queue, uint64_t bytes,
                                    struct vr_route *route) {
     struct vr_device_object *owner;
-    struct vr_place place;
+    struct vr_address_info place;
     vram_status status = vr_span_owner(route->from, &place, &owner);
     if (status != VRAM_OK) {
         return status;

@@ -142,7 +142,7 @@ uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
 vram_status vr_block_info_get(vram_addr addr, vram_block_info *info) {
     VR_OPERATION("vram_block_info_get");
     struct vram_block_info full = {.size = sizeof full};
-    struct vr_place place;
+    struct vr_address_info place;
     struct vr_pool *pool;
     uint64_t front;
     vram_status status = vr_pool_enter_at(addr, &pool);

@@ -61,7 +61,7 @@ void vr_space_keep_reserve(struct vr_space *space, struct vr_block *block, uint6
 
 /* The smallest void that has both, from its beginning: what is larger is left to others. If none
    has, the largest, and half of what it has behind the block. */
-bool vr_reserve_find(struct vr_space *space, struct vr_want *want, struct vr_place *found) {
+bool vr_reserve_find(struct vr_space *space, struct vr_want *want, struct vr_placement *found) {
     struct vr_block *place = vr_hole_least(space, VR_QUEUE_VOID, want->bytes + want->reserve);
     if (!place) {
         place = vr_hole_smaller(space, VR_QUEUE_VOID, NULL);
@@ -72,9 +72,9 @@ bool vr_reserve_find(struct vr_space *space, struct vr_want *want, struct vr_pla
     if (!place || !want->reserve) {
         return false;
     }
-    *found = (struct vr_place){.window = {.first = place,
-                                          .addr = vr_span_addr(place),
-                                          .bytes = want->bytes,
-                                          .missing = want->bytes / space->config.granule}};
+    *found = (struct vr_placement){.window = {.first = place,
+                                              .addr = vr_span_addr(place),
+                                              .bytes = want->bytes,
+                                              .missing = want->bytes / space->config.granule}};
     return true;
 }

@@ -184,9 +184,9 @@ static bool is_large(const struct vr_space *space, uint64_t bytes) {
  * them, in which each is freed when the next but one comes, what is left of the hole then stays in
  * one piece.
  */
-static struct vr_place in_hole(const struct vr_space *space, struct vr_block *hole,
-                               const struct vr_want *want) {
-    struct vr_place place = {.hole = hole};
+static struct vr_placement in_hole(const struct vr_space *space, struct vr_block *hole,
+                                   const struct vr_want *want) {
+    struct vr_placement place = {.hole = hole};
     if (hole && want->bytes >= LARGE_BYTES && space->high_turn) {
         place.addr = (vr_span_end(hole) - want->bytes) & ~(want->align - 1);
     } else if (hole) {
@@ -368,19 +368,19 @@ void vr_fit_forget(struct vr_space *space, const struct vr_block *block) {
 }
 
 /* A window that maps more than the block: what should follow it before `end`, within reason. */
-static struct vr_place ahead(const struct vr_space *space, const struct vr_want *want,
-                             struct vr_window window, uint64_t end) {
+static struct vr_placement ahead(const struct vr_space *space, const struct vr_want *want,
+                                 struct vr_window window, uint64_t end) {
     uint64_t bytes = end - window.addr < AHEAD_BYTES ? end - window.addr : AHEAD_BYTES;
     window.bytes = bytes > want->bytes ? bytes : want->bytes;
     if (missing(space, window.first, window.addr, window.bytes, want->queue) == UINT64_MAX) {
         window.bytes = want->bytes;
     }
-    return (struct vr_place){.window = window, .run_end = end};
+    return (struct vr_placement){.window = window, .run_end = end};
 }
 
 /* Behind the latest of the run, in memory that is there or in the window that was foreseen. */
 static bool beside_sibling(const struct vr_space *space, const struct vr_want *want,
-                           const struct vr_run *run, struct vr_place *place) {
+                           const struct vr_run *run, struct vr_placement *place) {
     if (!run->last || run->expected <= 1) {
         return false;
     }
@@ -401,7 +401,7 @@ static bool beside_sibling(const struct vr_space *space, const struct vr_want *w
 
 /* A place where several siblings fit, fewer and fewer of them. `hole` would do for one. */
 static bool run_fits(const struct vr_space *space, const struct vr_want *want, uint32_t siblings,
-                     const struct vr_block *hole, struct vr_place *place) {
+                     const struct vr_block *hole, struct vr_placement *place) {
     for (uint32_t count = siblings; count > 1; count /= 2) {
         uint64_t bytes = want->bytes * count;
         struct vr_block *wide = best_fit(space, want, bytes);
@@ -423,12 +423,12 @@ static bool run_fits(const struct vr_space *space, const struct vr_want *want, u
 
 /* --------------------------------------------------------------------- all */
 
-static struct vr_place find_in(struct vr_space *space, const struct vr_want *want,
-                               const struct vr_run *run) {
+static struct vr_placement find_in(struct vr_space *space, const struct vr_want *want,
+                                   const struct vr_run *run) {
     struct vr_block *hole = best_fit(space, want, want->bytes);
     uint32_t siblings = run->length < run->expected ? run->expected - run->length + 1 : 1;
     bool exact = hole && is_exact(hole, want->bytes);
-    struct vr_place place;
+    struct vr_placement place;
     if (!exact && run_fits(space, want, siblings, hole, &place)) {
         return place;
     }
@@ -439,9 +439,9 @@ static struct vr_place find_in(struct vr_space *space, const struct vr_want *wan
     return place;
 }
 
-struct vr_place vr_fit_find(struct vr_space *space, const struct vr_want *want) {
+struct vr_placement vr_fit_find(struct vr_space *space, const struct vr_want *want) {
     struct vr_run run = space->runs[run_slot(want->queue)];
-    struct vr_place place;
+    struct vr_placement place;
     run_extend(space, &run, want->queue, want->bytes);
     if (beside_sibling(space, want, &run, &place)) {
         return place;
@@ -449,15 +449,15 @@ struct vr_place vr_fit_find(struct vr_space *space, const struct vr_want *want) 
     return find_in(space, want, &run);
 }
 
-struct vr_place vr_fit_held(struct vr_space *space, const struct vr_want *want) {
-    struct vr_place place = vr_fit_find(space, want);
+struct vr_placement vr_fit_held(struct vr_space *space, const struct vr_want *want) {
+    struct vr_placement place = vr_fit_find(space, want);
     if (place.hole) {
         return place;
     }
     return in_hole(space, best_fit(space, want, want->bytes), want);
 }
 
-struct vr_place vr_fit_after(struct vr_space *space, const struct vr_want *want) {
+struct vr_placement vr_fit_after(struct vr_space *space, const struct vr_want *want) {
     struct vr_block *best = NULL;
     uint64_t queue = vr_hole_queue_next(space, 0);
     for (int left = STEPS; left > 0 && queue != VR_QUEUE_VOID; left--) {
@@ -485,10 +485,10 @@ static bool clears(const struct vr_block *span, uint64_t end) {
 }
 
 vram_status vr_fit_behind(const struct vr_space *space, const struct vr_want *want,
-                          struct vr_place *place) {
+                          struct vr_placement *place) {
     struct vr_block *next = want->behind->span.after;
     uint64_t addr = vr_span_end(want->behind), count = UINT64_MAX;
-    *place = (struct vr_place){.addr = addr};
+    *place = (struct vr_placement){.addr = addr};
     if (usable(next, want->queue) && vr_span_bytes(next) >= want->bytes) {
         place->hole = next;
         return VRAM_OK;

@@ -41,7 +41,7 @@ struct vr_plan_item {
 
 /* Plans the memory that is missing in a window, and the block in it. */
 vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
-                           const struct vr_place *place, struct vr_plan **plan);
+                           const struct vr_placement *place, struct vr_plan **plan);
 
 /* Plans a segment for a block. */
 vram_status vr_plan_segment(struct vr_space *space, const struct vr_want *want,
@@ -74,7 +74,7 @@ vram_status vr_extension_gather(struct vr_space *space, struct vr_plan *plan, ui
 
 /* Finds a place for a block with want->room behind it. Where there is only a place with less,
    want->room becomes that; false: there is none. */
-bool vr_reserve_find(struct vr_space *space, struct vr_want *want, struct vr_place *found);
+bool vr_reserve_find(struct vr_space *space, struct vr_want *want, struct vr_placement *found);
 /* Makes the first `bytes` of a void a reserve; NULL: it is none or has fewer, or no record is in
    stock. */
 struct vr_block *vr_reserve_cut(struct vr_space *space, struct vr_block *span, uint64_t bytes);

@@ -181,7 +181,7 @@ static void need_note(struct vr_space *space, const struct vr_want *want) {
 
 /* Cuts the block out of the hole that was found for it. */
 static void hand_out(struct vr_space *space, const struct vr_want *want,
-                     const struct vr_place *place, struct vr_answer *answer) {
+                     const struct vr_placement *place, struct vr_answer *answer) {
     need_note(space, want);
     uint64_t queue = place->hole->stamp.queue;
     struct vr_stamp after = queue == want->queue ? (struct vr_stamp){0} : place->hole->stamp;
@@ -200,7 +200,7 @@ static void hand_out(struct vr_space *space, const struct vr_want *want,
 
 /* Nothing that is mapped will do: what would have to be done. */
 static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
-                            const struct vr_place *place, struct vr_answer *answer) {
+                            const struct vr_placement *place, struct vr_answer *answer) {
     struct vr_plan *plan = NULL;
     vram_status status = VRAM_ERR_FRAGMENTED;
     if (space->config.mode == VR_SPACE_SEGMENTS) {
@@ -217,7 +217,7 @@ static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
 
 /* Whether the block would leave a part of a coarse piece that vr_space_refine could release; keeps
    aging.h (6). */
-static bool cuts_coarse(const struct vr_space *space, const struct vr_place *place,
+static bool cuts_coarse(const struct vr_space *space, const struct vr_placement *place,
                         uint64_t bytes) {
     uint64_t ends[] = {place->addr, place->addr + bytes - 1};
     for (int i = 0; i < 2 && space->tight && !place->hole->stamp.queue; i++) {
@@ -233,9 +233,9 @@ static bool cuts_coarse(const struct vr_space *space, const struct vr_place *pla
 }
 
 /* With VR_WANT_HELD any hole is better than none; otherwise the policy may prefer to map more. */
-static struct vr_place look(struct vr_space *space, const struct vr_want *want) {
+static struct vr_placement look(struct vr_space *space, const struct vr_want *want) {
     bool held = want->flags & (VR_WANT_HELD | VR_WANT_PROBE) && !(want->flags & VR_WANT_ANY);
-    struct vr_place place =
+    struct vr_placement place =
         want->flags & VR_WANT_HELD ? vr_fit_held(space, want) : vr_fit_find(space, want);
     if (place.hole && held && cuts_coarse(space, &place, want->bytes)) {
         place.hole = NULL;
@@ -246,7 +246,7 @@ static struct vr_place look(struct vr_space *space, const struct vr_want *want) 
 /* The one place that will do is behind a block: a hole, or what can be planned there. */
 static vram_status find_behind(struct vr_space *space, const struct vr_want *want,
                                struct vr_answer *answer) {
-    struct vr_place place;
+    struct vr_placement place;
     vram_status status = vr_fit_behind(space, want, &place);
     if (!place.hole && vr_hole_settle(space, true)) {
         status = vr_fit_behind(space, want, &place);
@@ -289,7 +289,7 @@ static vram_status alloc_behind(struct vr_space *space, const struct vr_want *as
 static vram_status alloc_with_reserve(struct vr_space *space, const struct vr_want *want,
                                       struct vr_answer *answer) {
     struct vr_want roomy = *want;
-    struct vr_place place;
+    struct vr_placement place;
     struct vr_plan *plan = NULL;
     if (want->flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
         return VRAM_ERR_LIMIT;
@@ -334,18 +334,18 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     }
     want.reserve = 0;
     if (space->config.direct) {
-        const struct vr_place none = {.hole = NULL};
+        const struct vr_placement none = {.hole = NULL};
         bool held = want.flags & (VR_WANT_HELD | VR_WANT_PROBE);
         return held ? VRAM_ERR_LIMIT : plan_for(space, &want, &none, answer);
     }
     /* Stamps are looked at only when what is known to be free does not do: a hit asks nobody. */
-    struct vr_place place = look(space, &want);
+    struct vr_placement place = look(space, &want);
     bool needy = want.flags & (VR_WANT_NO_GROWTH | VR_WANT_AFTER);
     if (!place.hole && vr_hole_settle(space, needy)) {
         place = look(space, &want);
     }
     if (!place.hole && want.flags & VR_WANT_AFTER) {
-        struct vr_place shared = vr_fit_after(space, &want);
+        struct vr_placement shared = vr_fit_after(space, &want);
         place = shared.hole ? shared : place;
     }
     if (place.hole) {

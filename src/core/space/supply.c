@@ -516,7 +516,7 @@ static struct vr_block *last_claim(const struct vr_plan *plan) {
 }
 
 vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
-                           const struct vr_place *place, struct vr_plan **out) {
+                           const struct vr_placement *place, struct vr_plan **out) {
     const struct vr_window *window = &place->window;
     struct vr_plan *plan = vr_plan_new(space);
     if (!plan) {

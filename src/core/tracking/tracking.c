@@ -96,7 +96,7 @@ static vram_addr address_of(const struct vr_block *block) {
 
 /* What memory a block is of. One that fell back lies in a record of its own. */
 static uint32_t memory_of(const struct vr_block *block) {
-    struct vr_place place;
+    struct vr_address_info place;
     return vr_load(&block->held, VR_RELAXED) && vr_address_find(address_of(block), &place)
                ? (uint32_t)place.kind
                : VRAM_MEMORY_DEVICE;
