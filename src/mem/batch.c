@@ -7,15 +7,16 @@
  *                                     +--------+-----+----------+--+
  *
  *  (1) A batch is a child of its pool, pins nothing, and ends with it.
- *  (2) What one call adds is a draft first, which nobody else knows. It joins the batch as a whole, under the
- *      lock and with room made before; a draft that fails is let go of, newest first.
- *  (3) Buffers in a common block do not own their memory (vr_buffer_memory.base): the batch has the block, and
- *      frees it after them.
+ *  (2) What one call adds is a draft first, which nobody else knows. It joins the batch as a whole,
+ *      under the lock and with room made before; a draft that fails is let go of, newest first.
+ *  (3) Buffers in a common block do not own their memory (vr_buffer_memory.base): the batch has the
+ *      block, and frees it after them.
  *  (4) Numbers of buffers stay: nothing leaves `buffers` before the end.
- *  (5) Who retires the handle ends the batch; `ended`, under the lock, keeps drafts out from then on.
+ *  (5) Who retires the handle ends the batch; `ended`, under the lock, keeps drafts out from then
+ *      on.
  */
 #include "vram/batch.h"
-#include "mem/holding.h"
+#include "mem/owned_list.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -40,8 +41,8 @@ struct vr_batch {
     const char *tag;             /* the ledger's; NULL: none */
     struct vr_mutex lock;        /* guards the rest */
     bool ended;
-    struct vr_holding blocks;  /* that buffers lie in */
-    struct vr_holding buffers; /* by number */
+    struct vr_owned_list blocks;  /* that buffers lie in */
+    struct vr_owned_list buffers; /* by number */
 };
 
 /* What one call is about to add; keeps (2). */
@@ -55,7 +56,7 @@ struct draft {
     const struct vr_batch *batch;
     struct order *orders; /* a copy of the items: nobody changes it between two looks */
     uint32_t count;
-    struct vr_holding blocks, buffers;
+    struct vr_owned_list blocks, buffers;
 };
 
 /* -------------------------------------------------------------------- ending */
@@ -63,20 +64,20 @@ struct draft {
 static void batch_free(void *memory) {
     struct vr_batch *batch = memory;
     vr_pool_child_remove(batch->pool, batch->pool_object, &batch->child);
-    vr_holding_free(&batch->buffers);
-    vr_holding_free(&batch->blocks);
+    vr_owned_list_free(&batch->buffers);
+    vr_owned_list_free(&batch->blocks);
     vr_mutex_destroy(&batch->lock);
     vr_mem_free(batch);
 }
 
 /* Buffers first, then what they lie in: keeps (3). */
-static vram_status release(struct vr_holding *buffers, struct vr_holding *blocks) {
+static vram_status release(struct vr_owned_list *buffers, struct vr_owned_list *blocks) {
     struct vram_error error;
-    vram_status status = vr_holding_release(buffers);
+    vram_status status = vr_owned_list_release(buffers);
     if (status != VRAM_OK) {
         vr_error_save(&error);
     }
-    vram_status freed = vr_holding_release(blocks);
+    vram_status freed = vr_owned_list_release(blocks);
     if (status != VRAM_OK) {
         vr_error_restore(&error);
     }
@@ -87,8 +88,8 @@ static vram_status batch_end(void *object) {
     struct vr_batch *batch = object;
     vr_mutex_lock(&batch->lock);
     batch->ended = true;
-    struct vr_holding buffers = batch->buffers, blocks = batch->blocks;
-    batch->buffers = batch->blocks = (struct vr_holding){0};
+    struct vr_owned_list buffers = batch->buffers, blocks = batch->blocks;
+    batch->buffers = batch->blocks = (struct vr_owned_list){0};
     vr_mutex_unlock(&batch->lock);
     return release(&buffers, &blocks);
 }
@@ -244,18 +245,18 @@ static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *ba
     if (!bytes) {
         return VRAM_OK;
     }
-    vram_status status = vr_holding_reserve(&draft->blocks, 1);
+    vram_status status = vr_owned_list_reserve(&draft->blocks, 1);
     if (status == VRAM_OK) {
         status = draft->batch->tag ? vr_alloc_with(pool, bytes, draft->batch->queue, &options, base)
                                    : vr_alloc(pool, bytes, draft->batch->queue, base);
     }
     if (status == VRAM_OK) {
-        struct vr_thing block = {.kind = VR_THING_BLOCK,
+        struct vr_owned block = {.kind = VR_OWNED_BLOCK,
                                  .number = *base,
                                  .bytes = bytes,
                                  .queue = (uintptr_t)draft->batch->queue,
                                  .pool = draft->batch->pool};
-        (void)vr_holding_add(&draft->blocks, &block); /* there is room */
+        (void)vr_owned_list_add(&draft->blocks, &block); /* there is room */
         (void)vr_pool_own(draft->batch->pool, *base, true);
     }
     return status;
@@ -278,8 +279,8 @@ static vram_status take_buffer(struct draft *draft, const struct order *order, v
                                   &options, &buffer);
     }
     if (status == VRAM_OK) {
-        struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)buffer};
-        (void)vr_holding_add(&draft->buffers, &thing); /* there is room */
+        struct vr_owned item = {.kind = VR_OWNED_BUFFER, .number = (uintptr_t)buffer};
+        (void)vr_owned_list_add(&draft->buffers, &item); /* there is room */
     }
     return status;
 }
@@ -288,7 +289,7 @@ static vram_status take_buffer(struct draft *draft, const struct order *order, v
 static vram_status upload(const struct draft *draft, uint32_t index) {
     const void *host = draft->orders[index].item.host;
     uint64_t bytes = draft->orders[index].bytes;
-    vram_buffer *buffer = (vram_buffer *)(uintptr_t)draft->buffers.things[index].number;
+    vram_buffer *buffer = (vram_buffer *)(uintptr_t)draft->buffers.items[index].number;
     struct vram_buffer_info info = {.size = sizeof info};
     if (!host || !bytes) {
         return VRAM_OK;
@@ -314,7 +315,7 @@ static vram_status fill_draft(struct draft *draft, const struct vram_batch_item 
     vram_addr base = 0;
     vram_status status = measure(draft, items, &total);
     if (status == VRAM_OK) {
-        status = vr_holding_reserve(&draft->buffers, draft->count);
+        status = vr_owned_list_reserve(&draft->buffers, draft->count);
     }
     if (status == VRAM_OK) {
         status = take_block(draft, total, &base);
@@ -329,9 +330,9 @@ static vram_status fill_draft(struct draft *draft, const struct vram_batch_item 
     return status;
 }
 
-static void move_all(struct vr_holding *to, struct vr_holding *from) {
+static void move_all(struct vr_owned_list *to, struct vr_owned_list *from) {
     for (size_t i = 0; i < from->count; i++) {
-        to->things[to->count++] = from->things[i];
+        to->items[to->count++] = from->items[i];
     }
     from->count = 0;
 }
@@ -343,10 +344,10 @@ static vram_status join(struct vr_batch *batch, struct draft *draft, uint32_t *f
     bool full = draft->buffers.count > UINT32_MAX - batch->buffers.count;
     vram_status status = VRAM_OK;
     if (!ended && !full) {
-        status = vr_holding_reserve(&batch->buffers, draft->buffers.count);
+        status = vr_owned_list_reserve(&batch->buffers, draft->buffers.count);
     }
     if (!ended && !full && status == VRAM_OK) {
-        status = vr_holding_reserve(&batch->blocks, draft->blocks.count);
+        status = vr_owned_list_reserve(&batch->blocks, draft->blocks.count);
     }
     if (!ended && !full && status == VRAM_OK) {
         *first = (uint32_t)batch->buffers.count;
@@ -406,14 +407,14 @@ vram_status vram_batch_add(vram_batch *handle, const vram_batch_item *items, uin
 /* -------------------------------------------------------- giving and looking */
 
 static vram_status give(struct vr_batch *batch, uint64_t buffer, uint32_t *index) {
-    struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = buffer};
+    struct vr_owned item = {.kind = VR_OWNED_BUFFER, .number = buffer};
     vram_status status = VRAM_OK;
     vr_mutex_lock(&batch->lock);
     bool ended = batch->ended;
-    bool has = vr_holding_find(&batch->buffers, VR_THING_BUFFER, buffer);
+    bool has = vr_owned_list_find(&batch->buffers, VR_OWNED_BUFFER, buffer);
     bool full = batch->buffers.count >= UINT32_MAX;
     if (!ended && !has && !full) {
-        status = vr_holding_add(&batch->buffers, &thing);
+        status = vr_owned_list_add(&batch->buffers, &item);
     }
     uint32_t last = (uint32_t)(batch->buffers.count - 1);
     vr_mutex_unlock(&batch->lock);
@@ -467,7 +468,7 @@ vram_status vram_batch_get(vram_batch *handle, uint32_t index, vram_buffer **buf
     vr_mutex_lock(&batch->lock);
     size_t count = batch->buffers.count;
     if (index < count) {
-        *buffer = (vram_buffer *)(uintptr_t)batch->buffers.things[index].number;
+        *buffer = (vram_buffer *)(uintptr_t)batch->buffers.items[index].number;
     }
     vr_mutex_unlock(&batch->lock);
     if (index >= count) {
@@ -494,7 +495,7 @@ vram_status vram_batch_info_get(vram_batch *handle, vram_batch_info *info) {
     full.count = (uint32_t)batch->buffers.count;
     full.blocks = (uint32_t)batch->blocks.count;
     for (size_t i = 0; i < batch->blocks.count; i++) {
-        full.shared_bytes += batch->blocks.things[i].bytes;
+        full.shared_bytes += batch->blocks.items[i].bytes;
     }
     vr_mutex_unlock(&batch->lock);
     status = vr_info_give(info, &full, sizeof full, sizeof full);

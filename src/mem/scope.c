@@ -2,22 +2,23 @@
 /*
  * scope.c: what a part of the program has, let go of when that part is done.
  *
- *  (1) A scope is a child of its pool (pool_end.c), pins nothing, and ends with it. Pool and context are
- *      known by number only: a pool takes its blocks with it.
- *  (2) What is in `things` is the scope's alone. Whoever takes a thing off the list, under the lock, frees it
- *      or hands it on; so each is freed once.
- *  (3) Who retires the handle ends the scope, and sets `ended` under the lock before it takes the first
- *      thing off. A call that has got a block meanwhile finds that when it wants to add it, and frees it.
- *  (4) A scope in another one is a thing of it, by handle. The parent's end ends it in its turn; its own end
- *      takes it off the parent's list. Scopes may lie in each other without bound, so ending climbs by `up`
- *      and not by recursion.
- *  (5) The lock of one scope is never taken under that of another, and nothing is allocated from a pool or
- *      freed under it.
+ *  (1) A scope is a child of its pool (pool_end.c), pins nothing, and ends with it. Pool and
+ *      context are known by number only: a pool takes its blocks with it.
+ *  (2) What is in `things` is the scope's alone. Whoever takes a thing off the list, under the
+ *      lock, frees it or hands it on; so each is freed once.
+ *  (3) Who retires the handle ends the scope, and sets `ended` under the lock before it takes the
+ *      first thing off. A call that has got a block meanwhile finds that when it wants to add it,
+ *      and frees it.
+ *  (4) A scope in another one is a thing of it, by handle. The parent's end ends it in its turn;
+ *      its own end takes it off the parent's list. Scopes may lie in each other without bound, so
+ *      ending climbs by `up` and not by recursion.
+ *  (5) The lock of one scope is never taken under that of another, and nothing is allocated from a
+ *      pool or freed under it.
  */
 #include "vram/scope.h"
 #include "core/guard/block_lookup.h"
 #include "core/pool/pool_calls.h"
-#include "mem/holding.h"
+#include "mem/owned_list.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -35,7 +36,7 @@ struct vr_scope {
     struct vr_scope *up;         /* while it ends: who goes on when it is empty; (4) */
     struct vr_mutex lock;        /* guards the rest */
     bool ended;
-    struct vr_holding things;
+    struct vr_owned_list items;
 };
 
 static vram_status has_ended(void) {
@@ -44,18 +45,18 @@ static vram_status has_ended(void) {
 
 /* ---------------------------------------------------------------- the things */
 
-static vram_status add(struct vr_scope *scope, const struct vr_thing *thing) {
+static vram_status add(struct vr_scope *scope, const struct vr_owned *item) {
     vr_mutex_lock(&scope->lock);
     bool ended = scope->ended;
-    vram_status status = ended ? VRAM_OK : vr_holding_add(&scope->things, thing);
+    vram_status status = ended ? VRAM_OK : vr_owned_list_add(&scope->items, item);
     vr_mutex_unlock(&scope->lock);
     return ended ? has_ended() : status;
 }
 
-static bool take_off(struct vr_scope *scope, enum vr_thing_kind kind, uint64_t number,
-                     struct vr_thing *thing) {
+static bool take_off(struct vr_scope *scope, enum vr_owned_kind kind, uint64_t number,
+                     struct vr_owned *item) {
     vr_mutex_lock(&scope->lock);
-    bool found = vr_holding_remove(&scope->things, kind, number, thing);
+    bool found = vr_owned_list_remove(&scope->items, kind, number, item);
     vr_mutex_unlock(&scope->lock);
     return found;
 }
@@ -69,7 +70,7 @@ static vram_status has_none(vram_addr addr) {
 static void scope_free(void *memory) {
     struct vr_scope *scope = memory;
     vr_pool_child_remove(scope->pool, scope->pool_object, &scope->child);
-    vr_holding_free(&scope->things);
+    vr_owned_list_free(&scope->items);
     vr_mutex_destroy(&scope->lock);
     vr_mem_free(scope);
 }
@@ -112,20 +113,20 @@ static vram_status empty(struct vr_scope *scope) {
     struct vram_error error;
     scope->up = NULL;
     while (scope) {
-        struct vr_thing thing;
+        struct vr_owned item;
         vr_mutex_lock(&scope->lock);
-        bool found = vr_holding_pop(&scope->things, &thing);
+        bool found = vr_owned_list_pop(&scope->items, &item);
         vr_mutex_unlock(&scope->lock);
         if (!found) {
             scope = climb(scope);
-        } else if (thing.kind == VR_THING_SCOPE) {
-            struct vr_scope *child = win_by_handle(thing.number);
+        } else if (item.kind == VR_OWNED_SCOPE) {
+            struct vr_scope *child = win_by_handle(item.number);
             if (child) {
                 child->up = scope;
                 scope = child;
             }
         } else {
-            vram_status status = vr_thing_release(&thing);
+            vram_status status = vr_owned_release(&item);
             if (status != VRAM_OK && first == VRAM_OK) {
                 first = status;
                 vr_error_save(&error);
@@ -140,11 +141,11 @@ static vram_status empty(struct vr_scope *scope) {
 
 /* A scope is no thing of its parent any more. */
 static void leave_parent(uint64_t parent, uint64_t handle) {
-    struct vr_thing thing;
+    struct vr_owned item;
     struct vr_scope *scope =
         parent ? vr_handle_pin(VR_KIND_SCOPE, (void *)(uintptr_t)parent) : NULL;
     if (scope) {
-        (void)take_off(scope, VR_THING_SCOPE, handle, &thing);
+        (void)take_off(scope, VR_OWNED_SCOPE, handle, &item);
         vr_leave(scope);
     }
 }
@@ -191,8 +192,8 @@ static void pool_ended(struct vr_pool_child *child) {
 /* ----------------------------------------------------------------- beginning */
 
 static vram_status list_in_parent(struct vr_scope *parent, struct vr_scope *scope) {
-    struct vr_thing thing = {.kind = VR_THING_SCOPE, .number = scope->object.handle};
-    return parent ? add(parent, &thing) : VRAM_OK;
+    struct vr_owned item = {.kind = VR_OWNED_SCOPE, .number = scope->object.handle};
+    return parent ? add(parent, &item) : VRAM_OK;
 }
 
 static vram_status begin(struct vr_pool *pool, struct vr_scope *parent, vram_scope **out) {
@@ -263,12 +264,12 @@ vram_status vram_scope_begin(vram_pool *pool_handle, vram_scope *parent_handle,
 /* ---------------------------------------------------------------- the blocks */
 
 /* Adds what the caller has just got, or lets go of it: keeps (3). */
-static vram_status keep(struct vr_scope *scope, const struct vr_thing *thing) {
-    vram_status status = add(scope, thing);
+static vram_status keep(struct vr_scope *scope, const struct vr_owned *item) {
+    vram_status status = add(scope, item);
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
-        (void)vr_thing_release(thing);
+        (void)vr_owned_release(item);
         vr_error_restore(&error);
     }
     return status;
@@ -290,7 +291,7 @@ static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue
     status = options ? vr_alloc_with(pool, size, queue, options, &got)
                      : vr_alloc(pool, size, queue, &got);
     if (status == VRAM_OK) {
-        struct vr_thing block = {.kind = VR_THING_BLOCK,
+        struct vr_owned block = {.kind = VR_OWNED_BLOCK,
                                  .number = got,
                                  .bytes = size,
                                  .queue = (uintptr_t)queue,
@@ -321,7 +322,7 @@ vram_status vram_scope_free(vram_scope *handle, vram_addr addr, vram_queue *queu
     VR_CALL;
     struct vr_queue_object *queue;
     struct vr_pool *pool;
-    struct vr_thing block;
+    struct vr_owned block;
     void *entered;
     vram_status status = vr_enter(VR_KIND_SCOPE, handle, &entered);
     if (status != VRAM_OK) {
@@ -330,11 +331,11 @@ vram_status vram_scope_free(vram_scope *handle, vram_addr addr, vram_queue *queu
     struct vr_scope *scope = entered;
     status = vr_pool_enter((vram_pool *)(uintptr_t)scope->pool, queue_handle, &pool, &queue);
     if (status == VRAM_OK) {
-        if (!take_off(scope, VR_THING_BLOCK, addr, &block)) {
+        if (!take_off(scope, VR_OWNED_BLOCK, addr, &block)) {
             status = has_none(addr);
         } else {
             block.queue = (uintptr_t)queue_handle;
-            status = vr_thing_release(&block);
+            status = vr_owned_release(&block);
         }
         vr_pool_leave(pool, queue);
     }
@@ -344,13 +345,13 @@ vram_status vram_scope_free(vram_scope *handle, vram_addr addr, vram_queue *queu
 
 vram_status vram_scope_take(vram_scope *handle, vram_addr addr) {
     VR_CALL;
-    struct vr_thing block;
+    struct vr_owned block;
     void *scope;
     vram_status status = vr_enter(VR_KIND_SCOPE, handle, &scope);
     if (status != VRAM_OK) {
         return status;
     }
-    if (!take_off(scope, VR_THING_BLOCK, addr, &block)) {
+    if (!take_off(scope, VR_OWNED_BLOCK, addr, &block)) {
         status = has_none(addr);
     } else {
         (void)vr_pool_own(block.pool, addr, false);
@@ -360,13 +361,13 @@ vram_status vram_scope_take(vram_scope *handle, vram_addr addr) {
 }
 
 /* Adds what the caller had, unless the scope has it already. */
-static vram_status add_given(struct vr_scope *scope, const struct vr_thing *thing) {
+static vram_status add_given(struct vr_scope *scope, const struct vr_owned *item) {
     vram_status status = VRAM_OK;
     vr_mutex_lock(&scope->lock);
     bool ended = scope->ended;
-    bool has = !ended && vr_holding_find(&scope->things, thing->kind, thing->number);
+    bool has = !ended && vr_owned_list_find(&scope->items, item->kind, item->number);
     if (!ended && !has) {
-        status = vr_holding_add(&scope->things, thing);
+        status = vr_owned_list_add(&scope->items, item);
     }
     vr_mutex_unlock(&scope->lock);
     if (has) {
@@ -376,7 +377,7 @@ static vram_status add_given(struct vr_scope *scope, const struct vr_thing *thin
 }
 
 /* The block is live, and of the scope's pool. */
-static vram_status give(struct vr_scope *scope, struct vr_thing *block) {
+static vram_status give(struct vr_scope *scope, struct vr_owned *block) {
     struct vram_block_info info = {.size = sizeof info};
     vram_status status = vr_block_info_get(block->number, &info);
     if (status != VRAM_OK || (uintptr_t)info.pool != scope->pool) {
@@ -409,7 +410,7 @@ vram_status vram_scope_give(vram_scope *handle, vram_addr addr, vram_queue *queu
     struct vr_scope *scope = entered;
     status = vr_pool_enter((vram_pool *)(uintptr_t)scope->pool, queue_handle, &pool, &queue);
     if (status == VRAM_OK) {
-        struct vr_thing block = {.kind = VR_THING_BLOCK,
+        struct vr_owned block = {.kind = VR_OWNED_BLOCK,
                                  .number = addr,
                                  .queue = (uintptr_t)queue_handle,
                                  .pool = scope->pool};
@@ -437,8 +438,8 @@ vram_status vram_scope_buffer_create(vram_scope *handle, uint64_t bytes, vram_qu
     struct vr_scope *scope = entered;
     status = vr_buffer_create((vram_pool *)(uintptr_t)scope->pool, bytes, queue, options, &made);
     if (status == VRAM_OK) {
-        struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)made};
-        status = keep(scope, &thing);
+        struct vr_owned item = {.kind = VR_OWNED_BUFFER, .number = (uintptr_t)made};
+        status = keep(scope, &item);
     }
     if (status == VRAM_OK) {
         *buffer = made;
@@ -449,13 +450,13 @@ vram_status vram_scope_buffer_create(vram_scope *handle, uint64_t bytes, vram_qu
 
 vram_status vram_scope_buffer_take(vram_scope *handle, vram_buffer *buffer) {
     VR_CALL;
-    struct vr_thing thing;
+    struct vr_owned item;
     void *scope;
     vram_status status = vr_enter(VR_KIND_SCOPE, handle, &scope);
     if (status != VRAM_OK) {
         return status;
     }
-    if (!take_off(scope, VR_THING_BUFFER, (uintptr_t)buffer, &thing)) {
+    if (!take_off(scope, VR_OWNED_BUFFER, (uintptr_t)buffer, &item)) {
         status = vr_fail(VRAM_ERR_INVALID, "the scope has no such buffer");
     }
     vr_leave(scope);
@@ -473,11 +474,11 @@ vram_status vram_scope_buffer_give(vram_scope *handle, vram_buffer *buffer_handl
     struct vr_scope *scope = entered;
     status = vr_buffer_enter(buffer_handle, &buffer);
     if (status == VRAM_OK) {
-        struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)buffer_handle};
+        struct vr_owned item = {.kind = VR_OWNED_BUFFER, .number = (uintptr_t)buffer_handle};
         if (buffer->pool->device->context->object.handle != scope->context) {
             status = vr_fail(VRAM_ERR_INVALID, "the buffer belongs to another context");
         } else {
-            status = add_given(scope, &thing);
+            status = add_given(scope, &item);
         }
         vr_buffer_leave(buffer);
     }
@@ -499,12 +500,12 @@ vram_status vram_scope_info_get(vram_scope *handle, vram_scope_info *info) {
     full.pool = (vram_pool *)(uintptr_t)scope->pool;
     full.parent = (vram_scope *)(uintptr_t)scope->parent;
     vr_mutex_lock(&scope->lock);
-    for (size_t i = 0; i < scope->things.count; i++) {
-        const struct vr_thing *thing = &scope->things.things[i];
-        full.blocks += thing->kind == VR_THING_BLOCK;
-        full.buffers += thing->kind == VR_THING_BUFFER;
-        full.scopes += thing->kind == VR_THING_SCOPE;
-        full.bytes += thing->bytes;
+    for (size_t i = 0; i < scope->items.count; i++) {
+        const struct vr_owned *item = &scope->items.items[i];
+        full.blocks += item->kind == VR_OWNED_BLOCK;
+        full.buffers += item->kind == VR_OWNED_BUFFER;
+        full.scopes += item->kind == VR_OWNED_SCOPE;
+        full.bytes += item->bytes;
     }
     vr_mutex_unlock(&scope->lock);
     status = vr_info_give(info, &full, sizeof full, sizeof full);

@@ -117,7 +117,7 @@ static void an_arena_survives_failure(void **state) {
 
 /* --------------------------------------------------------------------- stable */
 
-struct thing {
+struct item {
     uint64_t undefined;
     uint64_t generation;
     char rest[100];
@@ -125,33 +125,33 @@ struct thing {
 
 static void things_are_reused_and_keep_their_contents(void **state) {
     (void)state;
-    static struct vr_stable things = VR_STABLE_INIT(struct thing);
+    static struct vr_stable items = VR_STABLE_INIT(struct item);
     uint64_t before = vr_mem_live_bytes();
-    struct thing *one = vr_stable_take(&things, "test");
+    struct item *one = vr_stable_take(&items, "test");
     assert_non_null(one);
     assert_true(all_zero(one, sizeof *one));
-    struct thing *two = vr_stable_take(&things, "test");
+    struct item *two = vr_stable_take(&items, "test");
     assert_true(two != one);
     one->generation = 41;
-    vr_stable_give(&things, one);
+    vr_stable_give(&items, one);
     assert_int_equal(one->generation, 41); /* still to be looked at */
-    struct thing *again = vr_stable_take(&things, "test");
+    struct item *again = vr_stable_take(&items, "test");
     assert_ptr_equal(again, one);
     assert_int_equal(again->generation, 41);
     assert_int_equal(vr_mem_live_bytes(), before); /* comes from the system, not from malloc */
-    assert_true(things.page_bytes > 0);
-    assert_int_equal(things.page_bytes % vr_os_page_bytes(), 0);
+    assert_true(items.page_bytes > 0);
+    assert_int_equal(items.page_bytes % vr_os_page_bytes(), 0);
 }
 
 /* Enough for several blocks; none is handed out twice, and given back they do not grow it. */
 static void many_things_are_apart(void **state) {
     (void)state;
     enum { COUNT = 10000 };
-    static struct vr_stable things = VR_STABLE_INIT(struct thing);
-    static struct thing *all[COUNT];
+    static struct vr_stable items = VR_STABLE_INIT(struct item);
+    static struct item *all[COUNT];
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < COUNT; i++) {
-            all[i] = vr_stable_take(&things, "test");
+            all[i] = vr_stable_take(&items, "test");
             assert_non_null(all[i]);
             memset(all[i], 0xee, sizeof *all[i]);
             all[i]->generation = (uint64_t)i;
@@ -159,11 +159,11 @@ static void many_things_are_apart(void **state) {
         for (int i = 0; i < COUNT; i++) {
             assert_int_equal(all[i]->generation, i);
         }
-        uint64_t bytes = things.page_bytes;
-        assert_true(bytes >= COUNT * sizeof(struct thing));
-        assert_true(bytes < COUNT * sizeof(struct thing) + VR_MIB);
+        uint64_t bytes = items.page_bytes;
+        assert_true(bytes >= COUNT * sizeof(struct item));
+        assert_true(bytes < COUNT * sizeof(struct item) + VR_MIB);
         for (int i = 0; i < COUNT; i++) {
-            vr_stable_give(&things, all[i]);
+            vr_stable_give(&items, all[i]);
         }
     }
 }
@@ -185,15 +185,15 @@ static void vast_things_get_blocks_of_their_own(void **state) {
 
 static void pages_may_be_refused(void **state) {
     (void)state;
-    static struct vr_stable things = VR_STABLE_INIT(struct thing);
+    static struct vr_stable items = VR_STABLE_INIT(struct item);
     vr_os_fail_at(1, false, EAGAIN);
-    assert_null(vr_stable_take(&things, "the operation"));
+    assert_null(vr_stable_take(&items, "the operation"));
     const vram_error *error = vram_error_get();
     assert_int_equal(error->status, VRAM_ERR_HOST_MEMORY);
     assert_string_equal(error->operation, "the operation");
     assert_int_equal(error->native_code, EAGAIN);
     assert_non_null(strstr(error->text, "mmap"));
-    assert_non_null(vr_stable_take(&things, "the operation"));
+    assert_non_null(vr_stable_take(&items, "the operation"));
     vr_os_fail_at(0, false, 0);
     static struct vr_stable absurd = {.lock = VR_MUTEX_INIT(VR_RANK_STABLE),
                                       .object_bytes = SIZE_MAX};
@@ -201,15 +201,15 @@ static void pages_may_be_refused(void **state) {
     assert_int_equal(vram_error_get()->status, VRAM_ERR_HOST_MEMORY);
 }
 
-static struct vr_stable shared = VR_STABLE_INIT(struct thing);
+static struct vr_stable shared = VR_STABLE_INIT(struct item);
 
 /* Whoever holds a thing holds it alone: the owner's mark stays. */
 static void take_and_give(void *argument) {
     vr_atomic_u32 *wrong = argument;
     uint64_t mark = (uintptr_t)&mark;
     for (int i = 0; i < 5000; i++) {
-        struct thing *one = vr_stable_take(&shared, "test");
-        struct thing *two = vr_stable_take(&shared, "test");
+        struct item *one = vr_stable_take(&shared, "test");
+        struct item *two = vr_stable_take(&shared, "test");
         one->generation = mark;
         two->generation = mark + 1;
         vr_os_pause();
