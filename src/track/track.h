@@ -9,7 +9,7 @@
  *      | sites    |-> who asks: tag, queue and stack, and what all blocks of one such
  *      +----------+   site sum up to, now and at the peak
  *
- *  (1) `turn` (turn.h) guards records, sites' sums and totals. It is held for some tens of
+ *  (1) `turn` (biased_lock.h) guards records, sites' sums and totals. It is held for some tens of
  *      instructions, never across a call, so a thread may take it inside its caches
  *      (core/cache/thread.h). A signal handler that interrupts its holder does not get it and goes
  *      away: its record is lost.

@@ -6,8 +6,8 @@
 #ifndef VR_TRACK_TABLE_H
 #define VR_TRACK_TABLE_H
 
+#include "track/biased_lock.h"
 #include "track/site.h"
-#include "track/turn.h"
 
 enum {
     VR_TRACK_ID_BATCH = 1024,
@@ -43,7 +43,7 @@ struct vr_track_chunk {
 };
 
 struct vr_track {
-    struct vr_turn turn; /* see (1) */
+    struct vr_biased_lock lock; /* see (1) */
     struct vr_track_config config;
     char name[VR_TRACK_NAME];
     struct vr_track_chunk **chunks;
@@ -68,11 +68,11 @@ extern vr_atomic_u64 vr_track_ids;
 
 /* False: a signal handler has interrupted the holder. */
 static inline bool vr_track_enter(struct vr_track *track) {
-    return vr_turn_take(&track->turn);
+    return vr_biased_lock_take(&track->lock);
 }
 
 static inline void vr_track_leave(struct vr_track *track) {
-    vr_turn_give(&track->turn);
+    vr_biased_lock_give(&track->lock);
 }
 
 /* ------------------------------------------------------------------ records */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * track_room.c: memory for records, labels and sites, which is asked for outside; the beginning and
- * the end of a track. See track.h.
+ * track_memory.c: memory for records, labels and sites, which is asked for outside; the beginning
+ * and the end of a track. See track.h.
  */
 #include "track/track_table.h"
 
@@ -175,7 +175,7 @@ void vr_track_drop(struct vr_track *track, uint32_t number) {
 struct vr_track *vr_track_make(const struct vr_track_config *config) {
     struct vr_track *track = vr_mem_alloc(1, sizeof *track, vr_operation());
     if (track) {
-        vr_turns_start();
+        vr_biased_locks_start();
         track->config = *config;
         track->config.name = track->name;
         track->epoch = 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_turn.c: turns (track/turn.h): one thread at a time, whichever way it came, and no signal
- * handler on top of the thread that it interrupted.
+ * test_biased_lock.c: turns (track/biased_lock.h): one thread at a time, whichever way it came, and
+ * no signal handler on top of the thread that it interrupted.
  */
-#include "track/turn.h"
+#include "track/biased_lock.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,23 +15,23 @@
 
 enum { THREADS = 4, TURNS = 20000 };
 
-static struct vr_turn turn;
-static uint64_t count, copy; /* guarded by the turn, and the same outside of it */
+static struct vr_biased_lock lock;
+static uint64_t count, copy; /* guarded by the lock, and the same outside of it */
 
 static int begin(void **state) {
     (void)state;
-    turn = (struct vr_turn){0};
+    lock = (struct vr_biased_lock){0};
     count = copy = 0;
-    vr_turns_start();
+    vr_biased_locks_start();
     return 0;
 }
 
 /* What goes wrong is found at the end: a thread of its own is no place to fail. */
 static void have_turn(void) {
-    if (vr_turn_take(&turn)) {
+    if (vr_biased_lock_take(&lock)) {
         count++;
         copy = copy == count - 1 ? count : UINT64_MAX / 2;
-        vr_turn_give(&turn);
+        vr_biased_lock_give(&lock);
     }
 }
 
@@ -56,26 +56,26 @@ static void let_another_have_one(void) {
    turns. */
 static void an_owner_is_alone_until_another_comes(void **state) {
     (void)state;
-    have_turns(VR_TURN_ROW);
-    assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 0);
+    have_turns(VR_BIASED_LOCK_ROW);
+    assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 0);
     have_turns(1);
-    assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 1);
-    assert_int_equal(vr_load(&turn.owner, VR_RELAXED), vr_os_thread_number());
+    assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 1);
+    assert_int_equal(vr_load(&lock.owner, VR_RELAXED), vr_os_thread_number());
     have_turns(1000);
-    assert_int_equal(vr_load(&turn.holder, VR_RELAXED), 0);
-    for (uint32_t needed = 2 * VR_TURN_ROW; needed <= 8 * VR_TURN_ROW; needed *= 2) {
+    assert_int_equal(vr_load(&lock.holder, VR_RELAXED), 0);
+    for (uint32_t needed = 2 * VR_BIASED_LOCK_ROW; needed <= 8 * VR_BIASED_LOCK_ROW; needed *= 2) {
         let_another_have_one();
-        assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 0);
+        assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 0);
         have_turns(needed);
-        assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 0);
+        assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 0);
         have_turns(1);
-        assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 1);
+        assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 1);
     }
     assert_int_equal(count, copy);
 }
 
 static void *be_regular(void *unused) {
-    have_turns(VR_TURN_ROW + 1);
+    have_turns(VR_BIASED_LOCK_ROW + 1);
     return unused;
 }
 
@@ -85,11 +85,11 @@ static void an_owner_may_end(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, be_regular, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 1);
-    have_turns(10 * VR_TURN_ROW);
-    assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 0);
-    assert_int_not_equal(vr_load(&turn.owner, VR_RELAXED), vr_os_thread_number());
-    assert_int_equal(count, 11 * VR_TURN_ROW + 1);
+    assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 1);
+    have_turns(10 * VR_BIASED_LOCK_ROW);
+    assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 0);
+    assert_int_not_equal(vr_load(&lock.owner, VR_RELAXED), vr_os_thread_number());
+    assert_int_equal(count, 11 * VR_BIASED_LOCK_ROW + 1);
 }
 
 /* Number 0 is the regular one; the others come in between, so that it is alone and not alone all
@@ -108,35 +108,36 @@ static void *storm(void *number) {
 static void storm_once(void) {
     pthread_t threads[THREADS];
     int numbers[THREADS];
-    have_turns(VR_TURN_ROW + 1);
+    have_turns(VR_BIASED_LOCK_ROW + 1);
     for (int i = 0; i < THREADS; i++) {
         numbers[i] = i;
         assert_int_equal(pthread_create(&threads[i], NULL, storm, &numbers[i]), 0);
-        have_turns(2 * VR_TURN_ROW); /* the owner's own, among theirs */
+        have_turns(2 * VR_BIASED_LOCK_ROW); /* the owner's own, among theirs */
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     assert_int_equal(count, copy);
-    assert_int_equal(count, THREADS * TURNS + 2 * THREADS * VR_TURN_ROW + VR_TURN_ROW + 1);
+    assert_int_equal(count,
+                     THREADS * TURNS + 2 * THREADS * VR_BIASED_LOCK_ROW + VR_BIASED_LOCK_ROW + 1);
 }
 
 /* With a barrier of the system's where it has one, and without. */
 static void one_thread_at_a_time(void **state) {
-    bool biased = vr_load(&vr_turn_biased, VR_RELAXED);
+    bool biased = vr_load(&vr_biased_lock_enabled, VR_RELAXED);
     storm_once();
     begin(state);
-    vr_store(&vr_turn_biased, false, VR_RELAXED);
+    vr_store(&vr_biased_lock_enabled, false, VR_RELAXED);
     storm_once();
-    vr_store(&vr_turn_biased, biased, VR_RELAXED);
+    vr_store(&vr_biased_lock_enabled, biased, VR_RELAXED);
 }
 
 static volatile sig_atomic_t refused;
 
 static void interrupt(int number) {
     (void)number;
-    if (vr_turn_take(&turn)) {
-        vr_turn_give(&turn);
+    if (vr_biased_lock_take(&lock)) {
+        vr_biased_lock_give(&lock);
     } else {
         refused = refused + 1;
     }
@@ -149,14 +150,14 @@ static void a_handler_keeps_out_of_its_own_threads_turn(void **state) {
     refused = 0;
     assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
     for (int way = 0; way < 2; way++) {
-        assert_int_equal(vr_load(&turn.alone, VR_RELAXED), (uint32_t)way);
+        assert_int_equal(vr_load(&lock.alone, VR_RELAXED), (uint32_t)way);
         assert_int_equal(raise(SIGUSR1), 0);
         assert_int_equal(refused, way);
-        assert_true(vr_turn_take(&turn));
+        assert_true(vr_biased_lock_take(&lock));
         assert_int_equal(raise(SIGUSR1), 0);
-        vr_turn_give(&turn);
+        vr_biased_lock_give(&lock);
         assert_int_equal(refused, way + 1);
-        have_turns(VR_TURN_ROW);
+        have_turns(VR_BIASED_LOCK_ROW);
     }
     assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
 }
