@@ -99,7 +99,7 @@ static vram_status send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr b
     bool taken;
     count_up(pipeline, bytes);
     pipeline->used |= 1u << lane;
-    vram_status status = vr_parcel_send(pipeline, lane, block, from, part, &taken);
+    vram_status status = vr_bounce_send(pipeline, lane, block, from, part, &taken);
     if (taken) {
         return status;
     }
@@ -156,25 +156,25 @@ vram_status vr_pipeline_send(struct vr_pipeline *pipeline, uint32_t lane, vram_a
 
 /* The lane's result is home, or not wanted any more. */
 static void settle(struct vr_pipeline *pipeline, uint32_t lane) {
-    struct vr_pending *pending = &pipeline->pending[lane];
+    struct vr_pending_result *pending = &pipeline->pending[lane];
     if (pending->block) {
         let_go(pipeline, lane, pending->block);
     }
     pending->block = 0;
 }
 
-static struct vr_part part_of(const struct vr_pending *pending) {
+static struct vr_part part_of(const struct vr_pending_result *pending) {
     return (struct vr_part){pending->rows, pending->columns * sizeof(float),
                             pending->stride * sizeof(float)};
 }
 
 /* A small result is fetched at once, since that keeps nobody. */
 static vram_status fetch_small(struct vr_pipeline *pipeline, uint32_t lane) {
-    struct vr_pending *pending = &pipeline->pending[lane];
+    struct vr_pending_result *pending = &pipeline->pending[lane];
     struct vr_part part = part_of(pending);
     bool taken;
     vram_status status =
-        vr_parcel_fetch(pipeline, lane, pending->block, pending->to, &part, &taken);
+        vr_bounce_fetch(pipeline, lane, pending->block, pending->to, &part, &taken);
     if (taken) {
         count_down(pipeline, part.rows * part.row_bytes);
         settle(pipeline, lane);
@@ -185,7 +185,7 @@ static vram_status fetch_small(struct vr_pipeline *pipeline, uint32_t lane) {
 /* Fetches what the lane has ready: keeps (2). What could not be fetched stays pending: keeps
    (5). */
 static vram_status fetch(struct vr_pipeline *pipeline, uint32_t lane) {
-    struct vr_pending *pending = &pipeline->pending[lane];
+    struct vr_pending_result *pending = &pipeline->pending[lane];
     vram_status status = VRAM_OK;
     if (pending->block) {
         struct vr_part part = part_of(pending);
@@ -370,8 +370,8 @@ static vram_status add_tile(struct vr_pipeline *pipeline, const struct vr_produc
     vr_counter_add(&pipeline->scheduler->counters.tiles, 1);
     if (c) {
         pipeline->pending[lane] =
-            (struct vr_pending){c, product->c + tile->row * product->n + tile->column, tile->rows,
-                                tile->columns, product->n};
+            (struct vr_pending_result){c, product->c + tile->row * product->n + tile->column,
+                                       tile->rows, tile->columns, product->n};
         status = fetch_small(pipeline, lane);
     }
     return status;
@@ -393,7 +393,7 @@ static vram_status wait_for_all(struct vr_pipeline *pipeline) {
             vr_error_save(&error);
         }
     }
-    vr_parcels_deliver(pipeline, status);
+    vr_bounces_deliver(pipeline, status);
     pipeline->lost = pipeline->lost ? pipeline->lost : status;
     vr_error_restore(&error);
     return status;
@@ -418,7 +418,7 @@ vram_status vr_pipeline_add(struct vr_pipeline *pipeline, const struct vr_produc
             uint32_t lane = pipeline->next;
             pipeline->next = (lane + 1) % pipeline->lane_count;
             status = add_tile(pipeline, product, lane, &tile);
-            if (status == VRAM_OK && vr_parcels_are_many(pipeline)) {
+            if (status == VRAM_OK && vr_bounces_are_many(pipeline)) {
                 status = wait_for_all(pipeline);
             }
         }

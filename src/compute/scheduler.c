@@ -41,7 +41,7 @@ static void let_go(struct vr_scheduler *scheduler) {
         vram_queue_destroy(scheduler->lanes[i]);
         (void)vram_attachment_wait(scheduler->attachment, scheduler->lanes[i], 0);
     }
-    vr_parcel_pool_end(scheduler);
+    vr_bounce_pool_end(scheduler);
     vr_scratch_end(scheduler);
     vr_error_restore(&error);
 }
@@ -154,7 +154,7 @@ static vram_status create(vram_pool *pool, const struct vram_scheduler_options *
     handle = scheduler->object.handle;
     scheduler->info.size = sizeof scheduler->info;
     status = vr_in_operation(vram_device_describe(scheduler->device, &scheduler->info));
-    scheduler->parcels = vr_parcels_are_useful(scheduler->info.caps);
+    scheduler->bounces = vr_bounces_are_useful(scheduler->info.caps);
     if (status == VRAM_OK) {
         status = make_lanes(scheduler, lanes_of(scheduler, options));
     }

@@ -9,7 +9,7 @@
  *   pipeline.c     tiles over several queues: memory, transfers, arithmetic
  *   weights.c      matrices that stay
  *   background.c   products that nobody waits for
- *   parcel.c       small operands and results through page-locked memory
+ *   bounce.c       small operands and results through page-locked memory
  *   scratch.c      host memory that copies go through
  *   attached.c     how these objects hang on their pool
  *   shortlist.c    searches on the device from end to end
@@ -56,14 +56,14 @@ struct vr_scheduler {
     uint32_t flags;
     uint64_t threshold, device_bytes;
     uint32_t cpu_threads;
-    bool parcels; /* small operands go through page-locked memory; parcel.c */
+    bool bounces; /* small operands go through page-locked memory; bounce.c */
     struct vr_blas blas;
     char cpu_name[32]; /* of our own kernel */
     struct vr_scheduler_counters counters;
-    vr_atomic_u64 copy_costs[2], copy_turns; /* of ordinary copies and past the cache; parcel.c */
+    vr_atomic_u64 copy_costs[2], copy_turns; /* of ordinary copies and past the cache; bounce.c */
     vr_atomic_ptr arithmetic;                /* struct vr_arithmetic; NULL: not needed yet; (3) */
     vr_atomic_ptr shortlist;                 /* struct vr_shortlist_kernels; NULL: the same; (3) */
-    vr_atomic_ptr pinned;                    /* struct vr_parcel_pool; NULL: the same; (3) */
+    vr_atomic_ptr pinned;                    /* struct vr_bounce_pool; NULL: the same; (3) */
     struct vr_mutex lock;                    /* guards the rest */
     struct vram_calibration rates;           /* size 0: not measured */
     struct vr_background *background;        /* NULL: nothing was started yet */
@@ -124,7 +124,7 @@ vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *p
 /* ------------------------------------------------------------------ tiles; pipeline.c */
 
 /* A result on its way back. */
-struct vr_pending {
+struct vr_pending_result {
     vram_addr block; /* 0: none */
     float *to;
     uint64_t rows, columns, stride; /* of it in host memory; stride in elements */
@@ -135,8 +135,8 @@ struct vr_part {
     uint64_t rows, row_bytes, stride_bytes;
 };
 
-struct vr_parcel;
-struct vr_sack;
+struct vr_bounce;
+struct vr_bounce_chunk;
 
 struct vr_pipeline {
     struct vr_scheduler *scheduler;
@@ -145,7 +145,7 @@ struct vr_pipeline {
     uint32_t lane_count; /* of those in use */
     uint32_t next;       /* lane */
     uint32_t used;       /* bit i: lane i has work */
-    struct vr_pending pending[VR_LANES_MAX];
+    struct vr_pending_result pending[VR_LANES_MAX];
     /* B of the products at hand, as it lies on the device. */
     vram_addr b_block; /* 0: none, or not ours */
     uint32_t b_lane;
@@ -156,12 +156,12 @@ struct vr_pipeline {
     vram_point b_point; /* behind its upload */
     uint32_t b_seen;    /* bit i: lane i has waited for it */
     bool alone;         /* there is one tile: no other lane will want B */
-    /* Small operands and results under way; parcel.c. */
+    /* Small operands and results under way; bounce.c. */
     bool pinned_asked;
     vram_pool *pinned; /* of the scheduler's; NULL: none */
     vram_status lost;  /* not VRAM_OK: why small results of products before did not come home */
-    struct vr_parcel *parcels; /* results under way */
-    struct vr_sack *sacks;     /* what all of them lie in */
+    struct vr_bounce *bounces;      /* results under way */
+    struct vr_bounce_chunk *chunks; /* what all of them lie in */
     uint64_t sack_bytes;
 };
 
@@ -208,20 +208,20 @@ static inline vram_queue *vr_pipeline_queue(const struct vr_pipeline *pipeline, 
 }
 
 /* Sends a small operand, or has a small result arrive, without waiting. Not *taken: it is not
-   small, or there is no page-locked memory; nothing was done. parcel.c */
-vram_status vr_parcel_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
+   small, or there is no page-locked memory; nothing was done. bounce.c */
+vram_status vr_bounce_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
                            const void *from, const struct vr_part *part, bool *taken);
-vram_status vr_parcel_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block, void *to,
+vram_status vr_bounce_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block, void *to,
                             const struct vr_part *part, bool *taken);
 /* So much is under way that the lanes should be waited for. */
-bool vr_parcels_are_many(const struct vr_pipeline *pipeline);
+bool vr_bounces_are_many(const struct vr_pipeline *pipeline);
 /* All lanes were waited for, which answered `waited`: brings results home where that is VRAM_OK. */
-void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited);
+void vr_bounces_deliver(struct vr_pipeline *pipeline, vram_status waited);
 /* Whether a device with these capabilities has use for them: where the host reaches its memory
    itself a driver holds nobody up. Reads an option. */
-bool vr_parcels_are_useful(uint64_t caps);
+bool vr_bounces_are_useful(uint64_t caps);
 /* The scheduler ends. */
-void vr_parcel_pool_end(struct vr_scheduler *scheduler);
+void vr_bounce_pool_end(struct vr_scheduler *scheduler);
 
 /* ---------------------------------------------------------------- scratch.c */
 

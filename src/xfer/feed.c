@@ -55,7 +55,7 @@ static vram_status look(struct vr_feed *feed, struct vr_feed_slot *slot, enum vr
         was == VR_FEED_FLYING ? vr_point_poll(slot->point) : vr_slot_settled(&slot->memory);
     bool over = status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST;
     if (over && was == VR_FEED_FLYING) {
-        memset(&slot->memory.pending[VR_SLOT_TRANSFER], 0, sizeof(struct vr_pending));
+        memset(&slot->memory.pending[VR_SLOT_TRANSFER], 0, sizeof(struct vr_slot_work));
         vr_transfer_end(&slot->count, slot->sent, status);
     }
     vr_feed_set_state(feed, slot, over ? VR_FEED_IDLE : was);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame_slot.c: memory that a device writes or reads while nobody waits, and when it is free again. */
+/* frame_slot.c: memory that a device writes or reads while nobody waits, and when it is free again.
+   */
 #include "xfer/frame_slot.h"
 
 #include "base/clock.h"
@@ -15,12 +16,12 @@ enum { REFUSALS = 4 }; /* of a driver to tell what is pending, until it is not a
 
 vram_status vr_slot_mark(struct vr_frame_slot *slot, int which, vram_queue *queue,
                          vram_point *point) {
-    struct vr_pending *pending = &slot->pending[which];
+    struct vr_slot_work *pending = &slot->pending[which];
     vram_point made;
     pending->queue = queue;
     vram_status status = vr_submit_mark(queue, &made);
     if (status == VRAM_OK) {
-        *pending = (struct vr_pending){.point = made};
+        *pending = (struct vr_slot_work){.point = made};
         if (point) {
             *point = made;
         }
@@ -32,27 +33,28 @@ void vr_slot_note(struct vr_frame_slot *slot, int which, vram_queue *queue) {
     slot->pending[which].queue = queue;
 }
 
-/* Work that could not be marked when it was submitted is marked now. A queue that has ended, and whose number
-   is dead, has finished all of it; one that is ending says so until then. */
-static vram_status mark_late(struct vr_pending *pending) {
+/* Work that could not be marked when it was submitted is marked now. A queue that has ended, and
+   whose number is dead, has finished all of it; one that is ending says so until then. */
+static vram_status mark_late(struct vr_slot_work *pending) {
     vram_point made;
     vram_status status = vr_submit_mark(pending->queue, &made);
     if (status == VRAM_OK) {
-        *pending = (struct vr_pending){.point = made};
+        *pending = (struct vr_slot_work){.point = made};
     } else if (status == VRAM_ERR_STALE && vr_handle_was(VR_KIND_QUEUE, pending->queue)) {
-        *pending = (struct vr_pending){.queue = NULL};
+        *pending = (struct vr_slot_work){.queue = NULL};
         status = VRAM_OK;
     }
     return status;
 }
 
-static vram_status look(struct vr_pending *pending) {
+static vram_status look(struct vr_slot_work *pending) {
     vram_status status = pending->queue ? mark_late(pending) : VRAM_OK;
     if (status == VRAM_OK) {
         status = vr_point_poll(pending->point);
     }
     if (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST) {
-        *pending = (struct vr_pending){.queue = NULL}; /* nothing runs on a lost device any more */
+        *pending =
+            (struct vr_slot_work){.queue = NULL}; /* nothing runs on a lost device any more */
         return VRAM_OK;
     }
     return status;

@@ -10,9 +10,9 @@
  *     producer   ... step k |                       .-> step k+1 ...          HOLD
  *     transfer              '-> download source ----'
  *
- * The numbers in brackets are those of readback_object.h. A start that fails half-way has told nobody of its
- * frame; what it has submitted may still use the slot, which settles before it serves again. The producer is
- * never left waiting for something that was not submitted.
+ * The numbers in brackets are those of readback_object.h. A start that fails half-way has told
+ * nobody of its frame; what it has submitted may still use the slot, which settles before it serves
+ * again. The producer is never left waiting for something that was not submitted.
  */
 #include "xfer/readback_object.h"
 
@@ -188,7 +188,7 @@ static void publish(struct job *job, enum vr_frame_state before, uint64_t *numbe
 /* The start failed. Waits until what it has submitted no longer reads its sources. A frame whose
    slot was not written is available again. */
 static void undo(struct job *job, enum vr_frame_state before) {
-    const struct vr_pending *pending = job->frame->memory.pending;
+    const struct vr_slot_work *pending = job->frame->memory.pending;
     if (pending[VR_SLOT_OTHER].queue || pending[VR_SLOT_OTHER].point.queue) {
         (void)vr_queue_drained(job->producer);
     }

@@ -116,7 +116,7 @@ static void right_results(void **state) {
    once. */
 static void batches_and_tiles(void **state) {
     enum { COUNT = 40 };
-    static const uint64_t sides[] = {20, 400}; /* 400: 640,000 bytes, which are no parcel */
+    static const uint64_t sides[] = {20, 400}; /* 400: 640,000 bytes, which are no bounce buffer */
     (void)state;
     for (int i = 0; i < KINDS * 2; i++) {
         uint64_t side = sides[i % 2];

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parcel.c: small operands and results through page-locked memory.
+ * bounce.c: small operands and results through page-locked memory.
  *
- * A driver holds its caller up for a copy of ordinary memory, and such a wait costs more than the copy when the copy
- * is small. So a small operand is copied into a parcel, which the device reads in its own time, and a small
- * result arrives in one: nothing waits before the end of the pipeline.
+ * A driver holds its caller up for a copy of ordinary memory, and such a wait costs more than the
+ * copy when the copy is small. So a small operand is copied into a bounce buffer, which the device
+ * reads in its own time, and a small result arrives in one: nothing waits before the end of the
+ * pipeline.
  *
- *     sack, a block of the scheduler's page-locked pool
- *     | head | B ......... | A ....... | parcel, C ......... |        |
+ *     chunk, a block of the scheduler's page-locked pool
+ *     | head | B ......... | A ....... | bounce buffer, C ......... |        |
  *
- *  (1) Parcels lie in sacks in the order in which they are made: the same product finds each operand's place where it
- *      was the last time, and perhaps still in the processor's cache. The scheduler is attached to the pool: it may
- *      end meanwhile with its device, but not its memory.
- *  (2) A sack is in use until all lanes were waited for. Then results are brought to where they belong, and its memory
- *      goes back. If the wait failed it stays for ever, or until the device ends: work may go on.
- *  (3) When much is under way the lanes are waited for in between: PARCELS_MOST. Whoever does not wait then has no
- *      more of them.
- *  (4) Without page-locked memory, or none to be had at present, nothing is taken, and the caller has other ways.
+ *  (1) Parcels lie in chunks in the order in which they are made: the same product finds each
+ *      operand's place where it was the last time, and perhaps still in the processor's cache. The
+ *      scheduler is attached to the pool: it may end meanwhile with its device, but not its memory.
+ *  (2) A chunk is in use until all lanes were waited for. Then results are brought to where they
+ *      belong, and its memory goes back. If the wait failed it stays for ever, or until the device
+ *      ends: work may go on.
+ *  (3) When much is under way the lanes are waited for in between: PARCELS_MOST. Whoever does not
+ *      wait then has no more of them.
+ *  (4) Without page-locked memory, or none to be had at present, nothing is taken, and the caller
+ *      has other ways.
  */
 #include "compute/scheduler_object.h"
 
@@ -28,81 +31,83 @@
 
 #include <string.h>
 
-enum { HEAD = 64 }; /* bytes: of a sack, of a parcel, and of what all of them are a multiple */
+enum {
+    HEAD = 64
+}; /* bytes: of a chunk, of a bounce buffer, and of what all of them are a multiple */
 
 #define SACK_BYTES   (UINT64_C(1) << 20)
 #define PARCEL_MOST  (UINT64_C(512) << 10) /* larger ones are worth several threads */
 #define PARCELS_MOST (UINT64_C(16) << 20)
 
-struct vr_sack {
-    struct vr_sack *next;
+struct vr_bounce_chunk {
+    struct vr_bounce_chunk *next;
     uint64_t used; /* bytes */
     uint32_t lane; /* whose queue it was allocated for */
 };
 
 /* The head of a result. */
-struct vr_parcel {
-    struct vr_parcel *next;
+struct vr_bounce {
+    struct vr_bounce *next;
     char *to; /* where it belongs */
     struct vr_part part;
 };
 
-_Static_assert(sizeof(struct vr_parcel) <= HEAD && sizeof(struct vr_sack) <= HEAD,
+_Static_assert(sizeof(struct vr_bounce) <= HEAD && sizeof(struct vr_bounce_chunk) <= HEAD,
                "heads have room");
 
 /* ---------------------------------------------------------------- the pool */
 
-struct vr_parcel_pool {
+struct vr_bounce_pool {
     vram_pool *pool;
     vram_attachment *attachment;
 };
 
-static void parcel_pool_close(struct vr_parcel_pool *pinned) {
+static void bounce_pool_close(struct vr_bounce_pool *pinned) {
     (void)vram_pool_destroy(pinned->pool);
     (void)vram_attachment_end(pinned->attachment);
     vr_mem_free(pinned);
 }
 
-static struct vr_parcel_pool *parcel_pool_open(const struct vr_scheduler *scheduler) {
+static struct vr_bounce_pool *bounce_pool_open(const struct vr_scheduler *scheduler) {
     vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_PINNED};
-    struct vr_parcel_pool *pinned = vr_mem_alloc(1, sizeof *pinned, "vram_matmul_run");
+    struct vr_bounce_pool *pinned = vr_mem_alloc(1, sizeof *pinned, "vram_matmul_run");
     if (pinned &&
         (vram_pool_create(scheduler->device, &options, &pinned->pool) != VRAM_OK ||
          vram_pool_attach(pinned->pool, NULL, NULL, NULL, &pinned->attachment) != VRAM_OK)) {
-        parcel_pool_close(pinned);
+        bounce_pool_close(pinned);
         pinned = NULL;
     }
     return pinned;
 }
 
-void vr_parcel_pool_end(struct vr_scheduler *scheduler) {
-    struct vr_parcel_pool *pinned = vr_load(&scheduler->pinned, VR_ACQUIRE);
+void vr_bounce_pool_end(struct vr_scheduler *scheduler) {
+    struct vr_bounce_pool *pinned = vr_load(&scheduler->pinned, VR_ACQUIRE);
     if (pinned) {
-        parcel_pool_close(pinned);
+        bounce_pool_close(pinned);
         vr_store(&scheduler->pinned, NULL, VR_RELAXED);
     }
 }
 
-bool vr_parcels_are_useful(uint64_t caps) {
+bool vr_bounces_are_useful(uint64_t caps) {
     return caps & VRAM_CAP_PINNED && !(caps & VRAM_CAP_HOST_ACCESS) &&
            vr_setting_number("staging_slots") > 0;
 }
 
 /* The scheduler's, made by whoever needs it first; NULL: none is to be had. */
-static vram_pool *parcel_pool(struct vr_scheduler *scheduler) {
+static vram_pool *bounce_pool(struct vr_scheduler *scheduler) {
     void *present = vr_load(&scheduler->pinned, VR_ACQUIRE);
     if (!present) {
-        struct vr_parcel_pool *made = parcel_pool_open(scheduler);
+        struct vr_bounce_pool *made = bounce_pool_open(scheduler);
         if (!made) {
             return NULL;
         }
         if (vr_cas(&scheduler->pinned, &present, made, VR_ACQ_REL)) {
             present = made;
         } else { /* another thread was first */
-            parcel_pool_close(made);
+            bounce_pool_close(made);
         }
     }
-    return ((struct vr_parcel_pool *)present)->pool;
+    return ((struct vr_bounce_pool *)present)->pool;
 }
 
 /* NULL: none, keeps (4). */
@@ -111,8 +116,8 @@ static vram_pool *pinned_pool(struct vr_pipeline *pipeline) {
     if (!pipeline->pinned_asked) {
         pipeline->pinned_asked = true;
         vr_error_save(&error);
-        if (pipeline->scheduler->parcels) {
-            pipeline->pinned = parcel_pool(pipeline->scheduler);
+        if (pipeline->scheduler->bounces) {
+            pipeline->pinned = bounce_pool(pipeline->scheduler);
         }
         vr_error_restore(&error);
     }
@@ -124,13 +129,13 @@ static bool is_small(const void *host, const struct vr_part *part) {
     return part->rows * part->row_bytes <= PARCEL_MOST && !vram_memory_is_known(host);
 }
 
-/* Room in the sack at hand, or in a new one; NULL: keeps (3) and (4). */
+/* Room in the chunk at hand, or in a new one; NULL: keeps (3) and (4). */
 static void *take(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes) {
-    struct vr_sack *sack = pipeline->sacks;
+    struct vr_bounce_chunk *chunk = pipeline->chunks;
     uint64_t room = (bytes + HEAD - 1) / HEAD * HEAD;
     struct vram_error error;
     vram_addr memory;
-    if (!sack || SACK_BYTES - sack->used < room) {
+    if (!chunk || SACK_BYTES - chunk->used < room) {
         if (pipeline->sack_bytes > 2 * PARCELS_MOST || !pinned_pool(pipeline)) {
             return NULL;
         }
@@ -140,22 +145,23 @@ static void *take(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes) {
             vr_error_restore(&error);
             return NULL;
         }
-        sack = (struct vr_sack *)(uintptr_t)memory;
-        *sack = (struct vr_sack){pipeline->sacks, HEAD, lane};
-        pipeline->sacks = sack;
+        chunk = (struct vr_bounce_chunk *)(uintptr_t)memory;
+        *chunk = (struct vr_bounce_chunk){pipeline->chunks, HEAD, lane};
+        pipeline->chunks = chunk;
         pipeline->sack_bytes += SACK_BYTES;
     }
     pipeline->used |= 1u << lane;
-    sack->used += room;
-    return (char *)sack + sack->used - room;
+    chunk->used += room;
+    return (char *)chunk + chunk->used - room;
 }
 
 /* ------------------------------------------------------------------- copies */
 
 /*
- * An operand is copied by ordinary stores or past the cache. Which is quicker depends on what the bus leaves in the cache,
- * by a factor of two to five either way, so it is measured: of every EPOCH copies the first TRIALS are made
- * both ways, in runs, since each way finds the target as the one before left it. The quickest counts.
+ * An operand is copied by ordinary stores or past the cache. Which is quicker depends on what the
+ * bus leaves in the cache, by a factor of two to five either way, so it is measured: of every EPOCH
+ * copies the first TRIALS are made both ways, in runs, since each way finds the target as the one
+ * before left it. The quickest counts.
  */
 enum { EPOCH = 1024, TRIALS = 32, RUN = 4, WAYS = 2 };
 
@@ -197,7 +203,7 @@ static void move_rows(char *packed, char *apart, const struct vr_part *part, boo
     }
 }
 
-vram_status vr_parcel_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
+vram_status vr_bounce_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
                            const void *from, const struct vr_part *part, bool *taken) {
     uint64_t bytes = part->rows * part->row_bytes;
     char *packed = is_small(from, part) ? take(pipeline, lane, bytes) : NULL;
@@ -213,40 +219,40 @@ vram_status vr_parcel_send(struct vr_pipeline *pipeline, uint32_t lane, vram_add
     return vram_queue_upload(vr_pipeline_queue(pipeline, lane), block, packed, bytes);
 }
 
-vram_status vr_parcel_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block, void *to,
+vram_status vr_bounce_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block, void *to,
                             const struct vr_part *part, bool *taken) {
     uint64_t bytes = part->rows * part->row_bytes;
-    struct vr_parcel *parcel = is_small(to, part) ? take(pipeline, lane, HEAD + bytes) : NULL;
-    *taken = parcel != NULL;
-    if (!parcel) {
+    struct vr_bounce *bounce = is_small(to, part) ? take(pipeline, lane, HEAD + bytes) : NULL;
+    *taken = bounce != NULL;
+    if (!bounce) {
         return VRAM_OK;
     }
     vram_status status =
-        vram_queue_download(vr_pipeline_queue(pipeline, lane), (char *)parcel + HEAD, block, bytes);
+        vram_queue_download(vr_pipeline_queue(pipeline, lane), (char *)bounce + HEAD, block, bytes);
     if (status == VRAM_OK) {
-        *parcel = (struct vr_parcel){pipeline->parcels, to, *part};
-        pipeline->parcels = parcel;
+        *bounce = (struct vr_bounce){pipeline->bounces, to, *part};
+        pipeline->bounces = bounce;
     }
     return status;
 }
 
-bool vr_parcels_are_many(const struct vr_pipeline *pipeline) {
+bool vr_bounces_are_many(const struct vr_pipeline *pipeline) {
     return pipeline->sack_bytes > PARCELS_MOST;
 }
 
 /* Keeps (2). */
-void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited) {
-    struct vr_parcel *parcel = waited == VRAM_OK ? pipeline->parcels : NULL;
-    struct vr_sack *sack = vr_wait_leaves_work(waited) ? NULL : pipeline->sacks, *next;
-    for (; parcel; parcel = parcel->next) {
-        move_rows((char *)parcel + HEAD, parcel->to, &parcel->part, false);
+void vr_bounces_deliver(struct vr_pipeline *pipeline, vram_status waited) {
+    struct vr_bounce *bounce = waited == VRAM_OK ? pipeline->bounces : NULL;
+    struct vr_bounce_chunk *chunk = vr_wait_leaves_work(waited) ? NULL : pipeline->chunks, *next;
+    for (; bounce; bounce = bounce->next) {
+        move_rows((char *)bounce + HEAD, bounce->to, &bounce->part, false);
     }
-    for (; sack; sack = next) {
-        next = sack->next;
-        vr_block_let_go(pipeline->pinned, (vram_addr)(uintptr_t)sack,
-                        vr_pipeline_queue(pipeline, sack->lane));
+    for (; chunk; chunk = next) {
+        next = chunk->next;
+        vr_block_let_go(pipeline->pinned, (vram_addr)(uintptr_t)chunk,
+                        vr_pipeline_queue(pipeline, chunk->lane));
     }
-    pipeline->parcels = NULL;
-    pipeline->sacks = NULL;
+    pipeline->bounces = NULL;
+    pipeline->chunks = NULL;
     pipeline->sack_bytes = 0;
 }
