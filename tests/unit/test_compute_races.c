@@ -142,12 +142,13 @@ static vram_status no_labels(void *user, const int32_t *labels, size_t count, in
 
 static vram_status call_labels(void *argument) {
     struct compute_world *world = argument;
-    static int32_t turn;
-    int32_t asked[2] = {++turn % 50, 1}, mapping[4];
+    static int32_t generation;
+    int32_t asked[2] = {++generation % 50, 1}, mapping[4];
     size_t mapped;
     vram_status status =
         vram_labels_get(world->labels, asked, 2, no_labels, NULL, mapping, 4, &mapped);
-    return status == VRAM_OK && turn % 20 == 0 ? vram_labels_clear(world->labels, NULL) : status;
+    return status == VRAM_OK && generation % 20 == 0 ? vram_labels_clear(world->labels, NULL)
+                                                     : status;
 }
 
 static const struct {

@@ -196,8 +196,8 @@ static void scene_work(struct scene *scene) {
     const struct vr_queue_ops *ops = device->queue_ops;
     /* A place of its own for each scene: nobody waits for the work of a device that is lost. */
     static char texts[1024][8];
-    static uint32_t turn;
-    char *text = texts[turn++ % 1024];
+    static uint32_t generation;
+    char *text = texts[generation++ % 1024];
     uint64_t point = vr_load(queue->word, VR_ACQUIRE) + 1;
     (void)STEP(device, ops->upload(queue, scene->memory, "libvram", 8));
     (void)STEP(device, ops->copy(queue, scene->memory + 64, scene->memory, 8));

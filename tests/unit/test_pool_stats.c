@@ -199,7 +199,7 @@ static void *hold_at_once(void *argument) {
     vram_addr small[SMALL], large[LARGE];
     vram_queue *queue;
     assert_ok(vram_queue_create(peers->device, NULL, &queue));
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int generation = 0; generation < TURNS; generation++) {
         for (int i = 0; i < SMALL; i++) {
             assert_ok(vram_alloc(peers->pool, 4 * KIB, queue, &small[i]));
         }

@@ -27,10 +27,10 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr
     block->part = (uint8_t)vr_part_of(vr_load(&block->bytes, VR_RELAXED));
     vr_store(&block->zone, 0, VR_RELAXED);
     block->owed = false;
-    block->turn += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
+    block->generation += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
     vr_store(&block->held, false, VR_RELAXED);
     vr_store(&block->pool, pool->object.handle, VR_RELAXED);
-    vr_store(&block->state, block->turn | VR_BLOCK_CACHED, VR_RELEASE);
+    vr_store(&block->state, block->generation | VR_BLOCK_CACHED, VR_RELEASE);
     vr_block_table_insert(&pool->table, block); /* keeps pool_object.h (2) */
     vr_pool_out(pool, block);
 }

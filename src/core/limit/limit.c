@@ -217,7 +217,7 @@ void vr_limit_derive(struct vr_pool *pool) {
     struct vr_ledger *ledger = vr_ledger_of(pool->device);
     struct vr_caps *caps = &pool->caps;
     struct vram_limits limits;
-    if (vr_load(&caps->turn, VR_ACQUIRE) == vr_load(&ledger->turn, VR_ACQUIRE)) {
+    if (vr_load(&caps->generation, VR_ACQUIRE) == vr_load(&ledger->generation, VR_ACQUIRE)) {
         return;
     }
     vr_mutex_lock(&ledger->lock);
@@ -232,7 +232,7 @@ void vr_limit_derive(struct vr_pool *pool) {
     vr_store(&caps->cached_blocks, limits.cached_blocks, VR_RELAXED);
     vr_store(&caps->falls_back, limits.cpu_fallback != VRAM_SWITCH_OFF, VR_RELAXED);
     allow_large(pool, &limits);
-    vr_store(&caps->turn, vr_load(&ledger->turn, VR_RELAXED), VR_RELEASE);
+    vr_store(&caps->generation, vr_load(&ledger->generation, VR_RELAXED), VR_RELEASE);
     vr_mutex_unlock(&ledger->lock);
 }
 

@@ -33,7 +33,7 @@ struct vr_sample {
 
 struct vr_ledger {
     uint64_t sample_ns;             /* option memory_sample, at creation */
-    vr_atomic_u64 turn;             /* goes up whenever limits change; starts with 1 */
+    vr_atomic_u64 generation;       /* goes up whenever limits change; starts with 1 */
     vr_atomic_u64 due_ns;           /* when the next sample may be taken; 0: none was */
     vr_atomic_u64 processes_due_ns; /* when other processes may be asked for again; 0: never were */
     vr_atomic_u64 room;   /* charged and free together, at the last sample; UINT64_MAX: unknown */

@@ -93,8 +93,8 @@ struct vr_peak_stack {
 
 /* The limits of a pool as numbers, UINT64_MAX where there is none; limit.h (1). */
 struct vr_caps {
-    vr_atomic_u64 turn;      /* of the ledger, when they were derived */
-    vr_atomic_u64 own_bytes; /* that the pool may hold */
+    vr_atomic_u64 generation; /* of the ledger, when they were derived */
+    vr_atomic_u64 own_bytes;  /* that the pool may hold */
     vr_atomic_u64
         fraction_bytes; /* that the program may hold on the device, when this pool grows */
     vr_atomic_u64 min_free_bytes; /* to stay free on the device; 0: none */

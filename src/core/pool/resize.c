@@ -11,8 +11,8 @@
  * those of an allocation; nothing of the block itself is touched before the memory is there.
  *
  *  (1) A live block changes under the pool's lock, while its state says CACHED: a free that comes
- *      in between finds it LIVE again under the lock, as all slow ways do. It has another turn
- *      then.
+ *      in between finds it LIVE again under the lock, as all slow ways do. It has another
+ *      generation then.
  *  (2) While memory is looked for the lock is open and the block LIVE, but `growing`: a free of
  *      that moment wins, and the block waits in `deferred` until the search is over. What was found
  *      goes back.
@@ -63,8 +63,8 @@ static bool seize(struct vr_block *block) {
 
 static void let_go(struct vr_block *block) {
     assert(vr_block_is_cached(block)); /* seized: (1) */
-    block->turn += VR_BLOCK_STATES + 1;
-    vr_store(&block->state, block->turn | VR_BLOCK_LIVE, VR_RELEASE);
+    block->generation += VR_BLOCK_STATES + 1;
+    vr_store(&block->state, block->generation | VR_BLOCK_LIVE, VR_RELEASE);
 }
 
 /* The block has its new size. It is the caller's; under the lock. */

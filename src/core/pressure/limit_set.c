@@ -35,7 +35,8 @@ void vr_limit_keep(struct vr_pool *pool) {
     vr_error_restore(&error);
 }
 
-/* New limits are in force: the pool gives back what it may not hold any more, as far as it is free. */
+/* New limits are in force: the pool gives back what it may not hold any more, as far as it is free.
+   */
 static void fit(struct vr_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);
@@ -77,7 +78,7 @@ vram_status vram_pool_limits_set(vram_pool *handle, const vram_limits *limits) {
         struct vr_ledger *ledger = vr_ledger_of(pool->device);
         vr_mutex_lock(&ledger->lock);
         pool->limits = taken;
-        vr_store(&pool->caps.turn, 0, VR_RELEASE);
+        vr_store(&pool->caps.generation, 0, VR_RELEASE);
         vr_mutex_unlock(&ledger->lock);
         fit(pool);
         struct vr_budget budget = vr_budget_get(pool);
@@ -108,7 +109,7 @@ vram_status vram_device_limits_set(vram_device *handle, const vram_limits *limit
         vr_mutex_lock(&ledger->lock);
         ledger->limits = taken;
         vr_store(&device->slot->account->limit_bytes, hard, VR_RELAXED);
-        vr_fetch_add(&ledger->turn, 1, VR_ACQ_REL);
+        vr_fetch_add(&ledger->generation, 1, VR_ACQ_REL);
         vr_mutex_unlock(&ledger->lock);
         vr_sample_refresh(device, true);
         fit_all(device);

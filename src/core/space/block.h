@@ -18,9 +18,9 @@
  *  (3) stamp tells when the memory is free of work, in the words of its space; freed does so while
  *      the block is in none. It is written by the owner before the block goes to a place where
  *      others find it.
- *  (4) Every time a block leaves the space it has another turn, which is part of its state. So who
- *      has seen it LIVE, then looked at pool and address, and moves it from exactly that state by
- *      (1), has the block that was looked at, and not what a record used again stands for
+ *  (4) Every time a block leaves the space it has another generation, which is part of its state.
+ *      So who has seen it LIVE, then looked at pool and address, and moves it from exactly that
+ *      state by (1), has the block that was looked at, and not what a record used again stands for
  *      meanwhile.
  *  (5) A queue gets memory back at once that work of its own may still touch. `home` names that
  *      queue for as long as this may be: a block that is then freed on another queue, or on none,
@@ -46,7 +46,7 @@ enum vr_block_state {
     VR_BLOCK_LIVE = 1,   /* the program's */
     VR_BLOCK_CACHED = 2, /* in a thread cache or central cache */
     VR_BLOCK_STATES =
-        3 /* mask: the bits above it are the turn of a block that is not FREE; see (4) */
+        3 /* mask: the bits above it are the generation of a block that is not FREE; see (4) */
 };
 
 enum {
@@ -122,7 +122,7 @@ struct vr_span {
    meet. */
 struct vr_block {
     _Alignas(64) void *free_link; /* vr_stable's */
-    vr_atomic_u32 state;          /* enum vr_block_state, and the turn */
+    vr_atomic_u32 state;          /* enum vr_block_state, and the generation */
     vr_atomic_bool
         held; /* not for a cache: pins, uses, asleep, growing or fallen; read without the lock */
     vr_atomic_u64 addr;           /* first address */
@@ -136,11 +136,12 @@ struct vr_block {
     struct vr_block *next; /* in a list of cached blocks: central cache, batches on the way */
     struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
     uint32_t pins;         /* vram_pin; under the pool's lock */
-    uint32_t turn; /* its last, in the place of the turn in `state`; under the pool's lock */
-    bool asleep;   /* a piece under it is: sleep.h (2); pool's lock, as the next two */
-    bool growing;  /* memory is being put behind it: resize.c */
-    bool owed;     /* deferred, on a queue that no queue state could be made for */
-    uint8_t part;  /* vr_pool_part: the space it is of; pool's lock */
+    uint32_t
+        generation; /* its last, in the place of the generation in `state`; under the pool's lock */
+    bool asleep;    /* a piece under it is: sleep.h (2); pool's lock, as the next two */
+    bool growing;   /* memory is being put behind it: resize.c */
+    bool owed;      /* deferred, on a queue that no queue state could be made for */
+    uint8_t part;   /* vr_pool_part: the space it is of; pool's lock */
     _Atomic(uint8_t) zone; /* log2 of the front zone, guard.h (2); 0: none; the owner's */
     vr_atomic_u32
         record; /* number of its record while it is live; 0: none; tracking.h; the owner's */
