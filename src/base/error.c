@@ -51,8 +51,8 @@ vram_status vr_error_set(vram_status status, const char *backend, const char *op
     return status;
 }
 
-/* Without what lies behind the end of the text: both are called where nothing fails as a rule, and there
-   is no text then. */
+/* Without what lies behind the end of the text: both are called where nothing fails as a rule, and
+   there is no text then. */
 static inline void copy_record(vram_error *to, const vram_error *from) {
     to->status = from->status;
     to->backend = from->backend;

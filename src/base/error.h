@@ -6,9 +6,9 @@
 #include "vram/base.h"
 
 /*
- * The operation that the calling thread is inside, for its error record; "" outside of any. A public
- * call names itself once, where it begins, and nothing hands the name down. Who is called by the
- * program from inside another call, in a callback, names itself for that time.
+ * The operation that the calling thread is inside, for its error record; "" outside of any. A
+ * public call names itself once, where it begins, and nothing hands the name down. Who is called by
+ * the program from inside another call, in a callback, names itself for that time.
  */
 extern _Thread_local const char *vr_operation_inside __attribute__((tls_model("initial-exec")));
 

@@ -23,13 +23,14 @@
  *  (2) pin adds a reference if the handle is live; every API call pins what it works on and unpins
  *      it at its end. A child pins its parent for its whole life.
  *  (3) retire makes the handle dead at once: later pins fail. It is won by one caller only, which
- *      then drops the owner's reference. Who is told that a handle is dead, by vr_handle_was or an error, sees
- *      what was done before it was retired: a result whose handle has gone is there to be read.
+ *      then drops the owner's reference. Who is told that a handle is dead, by vr_handle_was or an
+ *      error, sees what was done before it was retired: a result whose handle has gone is there to
+ *      be read.
  *  (4) whoever drops the last reference runs the object's destructor, on its own thread, with no
  *      lock held. So unpin is called with no lock held (debug builds check it); a pin that fails
  *      touches nothing, so pin and ref may be called under any lock.
- * A slot's memory is type-stable, so a pin of a long dead handle is safe. A slot serves one kind for
- * ever, so its last generation tells all numbers that were ever issued for it. A slot whose
+ * A slot's memory is type-stable, so a pin of a long dead handle is safe. A slot serves one kind
+ * for ever, so its last generation tells all numbers that were ever issued for it. A slot whose
  * generation would wrap is never used again.
  */
 #ifndef VR_HANDLE_H
@@ -76,7 +77,8 @@ enum vr_kind {
 };
 
 /* Gives `object` a handle of `kind`; `destroy` runs when its last reference goes. The first 1024
-   handles need no memory; VRAM_ERR_HOST_MEMORY behind them, VRAM_ERR_LIMIT when all slots are used. */
+   handles need no memory; VRAM_ERR_HOST_MEMORY behind them, VRAM_ERR_LIMIT when all slots are
+   used. */
 vram_status vr_handle_publish(enum vr_kind kind, void *object, void (*destroy)(void *object),
                               uint64_t *handle);
 
@@ -93,8 +95,8 @@ bool vr_handle_try_ref(uint64_t handle);
 /* Drops a reference; the last one destroys. The handle may be dead already. No lock may be held. */
 void vr_handle_unpin(uint64_t handle);
 
-/* Kills the handle; true for the one caller that did. That caller must call vr_handle_unpin once for
-   the owner's reference. */
+/* Kills the handle; true for the one caller that did. That caller must call vr_handle_unpin once
+   for the owner's reference. */
 bool vr_handle_retire(uint64_t handle);
 
 /* Whether the object of a retired handle has only the owner's reference and one of the caller's:

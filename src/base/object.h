@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * object.h: what all objects behind handles have in common: the way into a public call and out of it, and how an
- * object ends.
+ * object.h: what all objects behind handles have in common: the way into a public call and out of
+ * it, and how an object ends.
  */
 #ifndef VR_OBJECT_H
 #define VR_OBJECT_H

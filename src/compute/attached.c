@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attached.c: what schedulers and weights share: they are attached to a pool, which may end during any call.
+ * attached.c: what schedulers and weights share: they are attached to a pool, which may end during
+ * any call.
  */
 #include "compute/scheduler_object.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calibration.c: how fast this machine's CPU, device and the way between them are, measured once for all programs of
- * its user: calibration_cache.c keeps it.
+ * calibration.c: how fast this machine's CPU, device and the way between them are, measured once
+ * for all programs of its user: calibration_cache.c keeps it.
  *
  * Each number is the best of a few runs: what disturbs a measurement makes it slower, never faster.
  */
@@ -59,7 +59,8 @@ static vram_status product_time(const struct trial *trial, uint64_t side, vram_p
     return VRAM_OK;
 }
 
-/* As operands and results are copied: through staging, or the driver's way where that is quicker. */
+/* As operands and results are copied: through staging, or the driver's way where that is
+   quicker. */
 static vram_status copy_time(const struct trial *trial, vram_addr addr, bool up, double *seconds) {
     vram_queue *queue = trial->scheduler->lanes[0];
     for (int i = 0; i < COPIES; i++) {

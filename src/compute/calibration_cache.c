@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calibration_cache.c: rates that were measured once on this machine, in a file for the next program.
+ * calibration_cache.c: rates that were measured once on this machine, in a file for the next
+ * program.
  *
  *     vram calibration 2
- *     version 0.1.0                      everything that rates depend on: the key. A machine that differs in any
- *     cpu AMD EPYC 9654, 16 processors   of it has another file
+ *     version 0.1.0                      everything that rates depend on: the key. A machine
+ *     cpu AMD EPYC 9654, 16 processors   that differs in any of it has another file
  *     ...
  *     cpu_rate 1234567                   multiplications, or bytes, a second
  *     ...
  *     check 0123456789abcdef             of all before it
  *
- *  (1) A file counts when it is byte for byte what this code would write for this key and some numbers. Anything else,
- *      cut off, changed, or put there by somebody else, is measured anew and replaced.
- *  (2) It is replaced whole, by a rename. Numbers in it decide where products run, never what memory is used.
+ *  (1) A file counts when it is byte for byte what this code would write for this key and some
+ *      numbers. Anything else, cut off, changed, or put there by somebody else, is measured anew
+ *      and replaced.
+ *  (2) It is replaced whole, by a rename. Numbers in it decide where products run, never what
+ *      memory is used.
  *  (3) Without the cache all goes on as before: a failure here is nobody's.
  */
 #include "compute/calibration_cache.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clblast.c: products by CLBlast, in our own words of its interface. It takes buffers, so it serves devices whose
- * memory lies behind cl_mem; shared virtual memory is served by our own kernel, and so are types of 16 bits,
- * whose sums CLBlast would make of 16 bits too.
+ * clblast.c: products by CLBlast, in our own words of its interface. It takes buffers, so it serves
+ * devices whose memory lies behind cl_mem; shared virtual memory is served by our own kernel, and
+ * so are types of 16 bits, whose sums CLBlast would make of 16 bits too.
  */
 #include "compute/arithmetic.h"
 

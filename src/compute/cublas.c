@@ -2,16 +2,20 @@
 /*
  * cublas.c: products by cuBLAS, in our own words of its interface.
  *
- *  (1) A handle of cuBLAS belongs to a lane and takes one call at a time: its lock is held around the call.
- *  (2) cuBLAS works in the context that is current. It is found from the stream, pushed for the call, and what
- *      was current before is current again afterwards. At the end it is known from the beginning: the streams may
- *      be gone then, when all ends with its device.
- *  (3) A lane's scratch memory is the pool's, given again whenever the stream comes back to the lane's own, and used
- *      on no other: products of two streams run at once. There, and where the pool has none, cuBLAS uses its own.
- *  (4) cuBLAS finds the driver by its own name. Where the backend works with another library, contexts and streams
- *      mean nothing to cuBLAS, and it is not used. A library that the option cublas_library names is believed to
- *      know the driver; one that is found here is only loaded beside a driver that can be NVIDIA's.
- *  (5) Matrices lie column by column for cuBLAS. Ours, row by row, are their transposes: C' = B' * A'.
+ *  (1) A handle of cuBLAS belongs to a lane and takes one call at a time: its lock is held around
+ *      the call.
+ *  (2) cuBLAS works in the context that is current. It is found from the stream, pushed for the
+ *      call, and what was current before is current again afterwards. At the end it is known from
+ *      the beginning: the streams may be gone then, when all ends with its device.
+ *  (3) A lane's scratch memory is the pool's, given again whenever the stream comes back to the
+ *      lane's own, and used on no other: products of two streams run at once. There, and where the
+ *      pool has none, cuBLAS uses its own.
+ *  (4) cuBLAS finds the driver by its own name. Where the backend works with another library,
+ *      contexts and streams mean nothing to cuBLAS, and it is not used. A library that the option
+ *      cublas_library names is believed to know the driver; one that is found here is only loaded
+ *      beside a driver that can be NVIDIA's.
+ *  (5) Matrices lie column by column for cuBLAS. Ours, row by row, are their transposes: C' = B' *
+ *      A'.
  */
 #include "compute/arithmetic.h"
 

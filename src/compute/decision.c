@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decision.c: where a product runs, and in which tiles. The rule is written down in vram/compute.h and in
- * docs/design/08-where-products-run.md; the numbers of its comments are those of the header.
+ * decision.c: where a product runs, and in which tiles. The rule is written down in vram/compute.h
+ * and in docs/design/08-where-products-run.md; the numbers of its comments are those of the header.
  */
 #include "compute/scheduler_object.h"
 

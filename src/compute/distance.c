@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * distance.c: what is asked for, checked; several devices, each with a part of the corpus; and their nearest
- * merged into one list.
+ * distance.c: what is asked for, checked; several devices, each with a part of the corpus; and
+ * their nearest merged into one list.
  */
 #include "compute/search.h"
 
@@ -111,7 +111,8 @@ static void part_run(void *argument) {
     }
 }
 
-/* A heap for each query: in the caller's results where there is one part, else in memory of its own. */
+/* A heap for each query: in the caller's results where there is one part, else in memory of its
+   own. */
 static vram_status part_nearest(struct part *part, const struct vram_distance *distance,
                                 bool alone) {
     uint64_t room = distance->k < part->search.count ? distance->k : part->search.count;

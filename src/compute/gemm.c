@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm.c: a product on the CPU: by a BLAS where there is one, else by our own kernel on a few threads. One row is ours
- * anyway: general products of libraries pack all of B for it, which takes longer than the product.
+ * gemm.c: a product on the CPU: by a BLAS where there is one, else by our own kernel on a few
+ * threads. One row is ours anyway: general products of libraries pack all of B for it, which takes
+ * longer than the product.
  *
- * Threads are made for a product that is worth it and end with it: the library keeps none. Each has rows, or
- * columns, of C for itself, so nothing is shared but what is read.
+ * Threads are made for a product that is worth it and end with it: the library keeps none. Each has
+ * rows, or columns, of C for itself, so nothing is shared but what is read.
  */
 #include "compute/gemm.h"
 

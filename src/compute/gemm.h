@@ -2,8 +2,8 @@
 /*
  * gemm.h: one product of matrices, C = A * B, on the CPU.
  *
- * All matrices lie row by row. A has m x k elements, or is stored as k x m and transposed; B has k x n, or is
- * stored as n x k. C has m x n numbers of single precision.
+ * All matrices lie row by row. A has m x k elements, or is stored as k x m and transposed; B has k
+ * x n, or is stored as n x k. C has m x n numbers of single precision.
  *
  *   gemm.c         who does it: a BLAS where there is one, else our own kernel on a few threads
  *   gemm_block.c   our own: blocks of both operands packed into the order in which they are read
@@ -29,20 +29,22 @@ float vr_element(const void *matrix, vram_precision precision, uint64_t at);
 
 struct vr_blas;
 
-/* Computes it, by the BLAS if there is one, else on the calling thread and at most `threads` - 1 more (0: as many
-   as there are processors, up to 16). Cannot fail: without host memory it is slow. */
+/* Computes it, by the BLAS if there is one, else on the calling thread and at most `threads` - 1
+   more (0: as many as there are processors, up to 16). Cannot fail: without host memory it is
+   slow. */
 void vr_gemm_cpu(const struct vr_gemm *gemm, const struct vr_blas *blas, uint32_t threads);
 
 /* The part of it that is our own, on one thread, whatever libraries there are. */
 void vr_gemm_block(const struct vr_gemm *gemm);
 
-/* The tile that the innermost loops compute at once: `rows` x `columns`, from k columns of A and k rows of B,
-   both packed. Adds to C, or sets it. */
+/* The tile that the innermost loops compute at once: `rows` x `columns`, from k columns of A and k
+   rows of B, both packed. Adds to C, or sets it. */
 struct vr_gemm_kernel {
     const char *name; /* "avx512" */
     uint32_t rows, columns;
     void (*run)(uint64_t k, const float *a, const float *b, float *c, uint64_t ldc, bool add);
-    /* One row: c[j] = a * row j of b, for n rows of k numbers, ldb from one to the next; nothing is packed. */
+    /* One row: c[j] = a * row j of b, for n rows of k numbers, ldb from one to the next; nothing is
+       packed. */
     void (*dots)(uint64_t k, const float *a, const float *b, uint64_t ldb, uint64_t n, float *c);
 };
 enum { VR_GEMM_TILE_MAX = 16 * 32 }; /* most of rows * columns */
@@ -64,8 +66,8 @@ struct vr_blas {
     char name[VRAM_ERROR_TEXT_MAX]; /* of the library; else why there is none */
 };
 
-/* Looks for the library that the option blas_library names or, where that is empty, for OpenBLAS or BLIS. It
-   is never closed: its threads would not survive that. */
+/* Looks for the library that the option blas_library names or, where that is empty, for OpenBLAS or
+   BLIS. It is never closed: its threads would not survive that. */
 void vr_blas_open(struct vr_blas *blas);
 
 #endif

@@ -10,9 +10,9 @@
  *       for each strip of B  in the first-level cache
  *         for each strip of A: one tile of C in registers (gemm_kernel.c)
  *
- * Packing turns every layout and precision into the same strips of single precision, filled up with zeros, so
- * the innermost loops know neither edges nor types. Products of a few rows read B in order,
- * which packing would only double.
+ * Packing turns every layout and precision into the same strips of single precision, filled up with
+ * zeros, so the innermost loops know neither edges nor types. Products of a few rows read B in
+ * order, which packing would only double.
  */
 #include "compute/gemm.h"
 
@@ -37,8 +37,8 @@ float vr_element(const void *matrix, vram_precision precision, uint64_t at) {
 
 /* -------------------------------------------------------------------- packing */
 
-/* One operand as the packing sees it: element (line, p), where a strip has lines side by side and p is what the
-   product sums over. */
+/* One operand as the packing sees it: element (line, p), where a strip has lines side by side and p
+   is what the product sums over. */
 struct operand {
     const void *matrix;
     vram_precision precision;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm_kernel.c: the innermost loops of a product: a tile of C stays in registers while a column of A and a row
- * of B go by; or, for one row, four sums.
+ * gemm_kernel.c: the innermost loops of a product: a tile of C stays in registers while a column of
+ * A and a row of B go by; or, for one row, four sums.
  *
- * One body in plain C with vectors of the compiler's, compiled for several processors; which one runs is found
- * out at run time. The tile's size is what fits the registers: rows * vectors sums, and the row of B.
+ * One body in plain C with vectors of the compiler's, compiled for several processors; which one
+ * runs is found out at run time. The tile's size is what fits the registers: rows * vectors sums,
+ * and the row of B.
  */
 #include "compute/gemm.h"
 

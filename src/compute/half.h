@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* half.h: numbers of 16 bits, half precision and bfloat16, to single precision and back, as plain arithmetic. */
+/* half.h: numbers of 16 bits, half precision and bfloat16, to single precision and back, as plain
+   arithmetic. */
 #ifndef VR_HALF_H
 #define VR_HALF_H
 
@@ -18,7 +19,8 @@ static inline uint32_t vr_float_bits(float value) {
     return bits;
 }
 
-/* Exact. Normal numbers get their exponent moved by a multiplication, denormal ones by a subtraction. */
+/* Exact. Normal numbers get their exponent moved by a multiplication, denormal ones by a
+   subtraction. */
 static inline float vr_half_float(uint16_t half) {
     uint32_t word = (uint32_t)half << 16, twice = word + word;
     float normal = vr_bits_float((twice >> 4) + (UINT32_C(0xE0) << 23)) * 0x1.0p-112f;

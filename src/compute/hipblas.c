@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hipblas.c: products by hipBLAS, in our own words of its interface. As cublas.c, except that HIP has a current
- * device in the place of contexts, and that single precision is all: the types of the call for others changed
- * between its versions. Not run on hardware yet.
+ * hipblas.c: products by hipBLAS, in our own words of its interface. As cublas.c, except that HIP
+ * has a current device in the place of contexts, and that single precision is all: the types of the
+ * call for others changed between its versions. Not run on hardware yet.
  */
 #include "compute/arithmetic.h"
 
@@ -135,7 +135,8 @@ static void close_library(struct vr_arithmetic *arithmetic) {
     arithmetic->library = NULL;
 }
 
-/* hipBLAS is linked with its runtime: streams of another one, as an option may name it, mean nothing to it. */
+/* hipBLAS is linked with its runtime: streams of another one, as an option may name it, mean
+   nothing to it. */
 static vram_status same_runtime(const struct hipblas *hipblas) {
     void *own = vr_os_library_symbol(hipblas->library.native, "hipSetDevice");
     void *ours = vr_os_library_symbol(hipblas->runtime.native, "hipSetDevice");

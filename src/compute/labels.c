@@ -2,12 +2,12 @@
 /*
  * labels.c: mappings of labels that were computed once and are asked for again.
  *
- *  (1) An entry is one piece of memory: its head, then the labels, then their mapping. It is in one chain of
- *      the table, and in the list of all, the one asked for last at the end.
- *  (2) `bytes` is the sum over all entries and never above max_bytes, nor `entries` above max_entries: room
- *      is made before an entry comes in.
- *  (3) The program's function and the allocator are called without the lock. Whoever comes back with an entry
- *      looks again: of two that computed the same one, the first is kept.
+ *  (1) An entry is one piece of memory: its head, then the labels, then their mapping. It is in one
+ *      chain of the table, and in the list of all, the one asked for last at the end.
+ *  (2) `bytes` is the sum over all entries and never above max_bytes, nor `entries` above
+ *      max_entries: room is made before an entry comes in.
+ *  (3) The program's function and the allocator are called without the lock. Whoever comes back
+ *      with an entry looks again: of two that computed the same one, the first is kept.
  */
 #include "vram/labels.h"
 
@@ -115,7 +115,8 @@ static struct entry *make_room(struct vr_labels *cache, uint64_t bytes) {
 
 /* ------------------------------------------------------------------ the table */
 
-/* Spreads all entries over `chains`, which are more; returns the chains of before. Under the lock. */
+/* Spreads all entries over `chains`, which are more; returns the chains of before. Under the
+   lock. */
 static struct entry **spread(struct vr_labels *cache, struct entry **chains, size_t count) {
     struct entry **before = cache->chains;
     cache->chains = chains;

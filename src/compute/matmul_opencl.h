@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * matmul_opencl.h: C = A * B in OpenCL C, which the device's driver compiles. A group of 16 x 16 items computes
- * 64 x 64 results, 4 x 4 each, from tiles of 16 steps in local memory.
+ * matmul_opencl.h: C = A * B in OpenCL C, which the device's driver compiles. A group of 16 x 16
+ * items computes 64 x 64 results, 4 x 4 each, from tiles of 16 steps in local memory.
  */
 #ifndef VR_MATMUL_OPENCL_H
 #define VR_MATMUL_OPENCL_H
 
-/* Precisions as in vram/buffer.h: 1 single, 2 half, 3 bfloat16. flags: 1 A is transposed, 2 B is. */
+/* Precisions as in vram/buffer.h: 1 single, 2 half, 3 bfloat16. flags: 1 A is transposed, 2 B
+   is. */
 static const char matmul_opencl[] =
     "#define TILE 64\n"
     "#define STEPS 16\n"

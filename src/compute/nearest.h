@@ -2,8 +2,8 @@
 /*
  * nearest.h: the k best of a stream of candidates, in the memory of the caller's results.
  *
- * While candidates come, both arrays are a heap whose top is the worst that is kept: most candidates are refused by
- * one comparison. Of equal ones the lower number is better.
+ * While candidates come, both arrays are a heap whose top is the worst that is kept: most
+ * candidates are refused by one comparison. Of equal ones the lower number is better.
  */
 #ifndef VR_NEAREST_H
 #define VR_NEAREST_H

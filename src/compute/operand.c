@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * operand.c: a product as it was asked for, checked before anything is done: the same rules wherever it runs.
+ * operand.c: a product as it was asked for, checked before anything is done: the same rules
+ * wherever it runs.
  */
 #include "compute/scheduler_object.h"
 
@@ -128,7 +129,8 @@ static vram_status check_address(const struct vr_scheduler *scheduler, vram_addr
     return vr_in_operation(vram_memory_check(scheduler->device, addr, bytes));
 }
 
-/* Addresses are unique in the process: one that is a host pointer's number is the same memory by another name. */
+/* Addresses are unique in the process: one that is a host pointer's number is the same memory by
+   another name. */
 static bool lies_on(const struct vr_product *product, const void *host, vram_addr addr,
                     uint64_t bytes) {
     uint64_t results = product->m * product->n * sizeof(float);

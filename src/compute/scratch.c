@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scratch.c: host memory that copies go through, and blocks that the pool cannot be told the users of.
+ * scratch.c: host memory that copies go through, and blocks that the pool cannot be told the users
+ * of.
  *
- * Work that was not seen to end may still read or write it, also when the driver did not say: a wait that failed proves
- * nothing. Such memory is not freed.
+ * Work that was not seen to end may still read or write it, also when the driver did not say: a
+ * wait that failed proves nothing. Such memory is not freed.
  *
- *  (1) It is free when each queue that may use it was seen idle, or has ended. The driver is asked once, at once: most
- *      failures leave nothing under way.
- *  (2) What is in use is kept with the scheduler, and looked at whenever a later wait succeeds. A queue that is busy
- *      even then is marked: what is kept is free when that point has passed, whatever comes behind it.
- *  (3) A scheduler that ends has ended its queues, and the driver finished what was left in them. What another queue of
- *      the program's has not passed even then goes to the device, which frees it when it is closed.
+ *  (1) It is free when each queue that may use it was seen idle, or has ended. The driver is asked
+ *      once, at once: most failures leave nothing under way.
+ *  (2) What is in use is kept with the scheduler, and looked at whenever a later wait succeeds. A
+ *      queue that is busy even then is marked: what is kept is free when that point has passed,
+ *      whatever comes behind it.
+ *  (3) A scheduler that ends has ended its queues, and the driver finished what was left in them.
+ *      What another queue of the program's has not passed even then goes to the device, which frees
+ *      it when it is closed.
  *
  *   | next, queue, points | what the caller has ...
  *   ^ from malloc           ^ HEAD bytes on
@@ -57,8 +60,9 @@ static bool is_over(vram_status status) {
     return status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST;
 }
 
-/* Asks the driver, once. What never was a queue has no work. Of a queue that ends a poll says VRAM_ERR_STALE, but its
-   work may go on: once it has ended all its points have passed, those that it never made too. */
+/* Asks the driver, once. What never was a queue has no work. Of a queue that ends a poll says
+   VRAM_ERR_STALE, but its work may go on: once it has ended all its points have passed, those that
+   it never made too. */
 static bool is_idle(vram_queue *queue) {
     vram_point last = {.queue = queue, .value = UINT64_MAX};
     vram_status status = vram_queue_poll(queue);

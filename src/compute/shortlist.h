@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shortlist.h: the nearest found on the device: vectors go there once, as they are, and only the k best of each
- * query come back.
+ * shortlist.h: the nearest found on the device: vectors go there once, as they are, and only the k
+ * best of each query come back.
  *
  *   shortlist.c          memory, tiles and lanes
  *   shortlist_kernel.c   the two kernels in every form, and their launches
- *   shortlist.cu         what they do, in CUDA; shortlist_opencl.h, vectors.comp, shortlist.comp: in the others
+ *   shortlist.cu         what they do, in CUDA; in the others: shortlist_opencl.h, vectors.comp,
+ *                        shortlist.comp
  *
- * A list has k places for each query, the best first. A place is a word of 64 bits: the rank of a distance above,
- * of which the lower is the better, the number of the vector in its part of the corpus below.
+ * A list has k places for each query, the best first. A place is a word of 64 bits: the rank of a
+ * distance above, of which the lower is the better, the number of the vector in its part of the
+ * corpus below.
  */
 #ifndef VR_SHORTLIST_H
 #define VR_SHORTLIST_H
@@ -25,8 +27,8 @@ enum {
 #define VR_SHORTLIST_NONE UINT64_MAX /* a place that nothing has */
 
 /*
- * Searches on the device if it can and the rule says so; *done tells. VRAM_OK without it: nothing has happened that
- * matters, and the search goes the other way.
+ * Searches on the device if it can and the rule says so; *done tells. VRAM_OK without it: nothing
+ * has happened that matters, and the search goes the other way.
  */
 vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_search *search,
                              bool *done);

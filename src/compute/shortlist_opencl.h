@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shortlist_opencl.h: the nearest of many vectors in OpenCL C, which the device's driver compiles. The same as
- * shortlist.cu, which says what is what; groups meet in local memory alone, and gather half as much.
+ * shortlist_opencl.h: the nearest of many vectors in OpenCL C, which the device's driver compiles.
+ * The same as shortlist.cu, which says what is what; groups meet in local memory alone, and gather
+ * half as much.
  */
 #ifndef VR_SHORTLIST_OPENCL_H
 #define VR_SHORTLIST_OPENCL_H
 
-/* Precisions as in vram/buffer.h: 2 half, 4 of 8 bits. Metrics as in vram/distance.h: 1 L2, 2 inner product,
-   3 cosine. */
+/* Precisions as in vram/buffer.h: 2 half, 4 of 8 bits. Metrics as in vram/distance.h: 1 L2, 2 inner
+   product, 3 cosine. */
 static const char shortlist_opencl[] =
     "#define GROUP 256\n"
     "#define CHUNK (2 * GROUP)\n"

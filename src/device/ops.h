@@ -2,9 +2,9 @@
 /*
  * ops.h: the only callers of a backend's tables. Each wrapper is declared with the very type of the
  * table's field, so the two cannot drift apart. A wrapper counts the call, refuses it on a lost
- * device (except the functions that backend.h marks [lost]) and once the process is exiting, notices
- * when the device is lost, and makes sure that a failure is in the error record. Groups are checked by
- * the callers: these functions must not be called when the group is NULL.
+ * device (except the functions that backend.h marks [lost]) and once the process is exiting,
+ * notices when the device is lost, and makes sure that a failure is in the error record. Groups are
+ * checked by the callers: these functions must not be called when the group is NULL.
  */
 #ifndef VR_OPS_H
 #define VR_OPS_H

@@ -109,7 +109,8 @@ static vram_status claim(struct vr_physical *physical) {
     return status;
 }
 
-/* Gives a claimed handle's memory to the driver. A driver that refuses leaves the handle as it was. */
+/* Gives a claimed handle's memory to the driver. A driver that refuses leaves the handle as it
+   was. */
 static vram_status give_back(struct vr_physical *physical) {
     struct vr_device_object *device = physical->device;
     vram_status status = vr_vmm_release(&device->base, physical->native, physical->bytes);

@@ -3,35 +3,37 @@
  * point.c: points in time.
  *
  * A mark takes a number and has the queue write it into the queue's word behind everything
- * submitted so far. Any number of threads may mark one queue at once, and no lock is held across the
- * driver call, so two marks may reach the driver in the other order than their numbers. That is
+ * submitted so far. Any number of threads may mark one queue at once, and no lock is held across
+ * the driver call, so two marks may reach the driver in the other order than their numbers. That is
  * harmless, for these reasons:
  *
  *  (1) Point v means the work submitted before v was taken. A signal with any number >= v was
  *      submitted after v was taken, hence behind that work. So word >= v proves v has passed,
  *      whichever signal wrote the word.
- *  (2) A late signal with a lower number may lower the word for a moment. Whoever submitted a signal
- *      and then finds that a higher number was taken meanwhile submits the newest number again. The
- *      last signal of a queue therefore always carries the highest number, and nobody waits for ever.
- *      Re-submitting takes no new number, so threads cannot chase each other endlessly.
+ *  (2) A late signal with a lower number may lower the word for a moment. Whoever submitted a
+ *      signal and then finds that a higher number was taken meanwhile submits the newest number
+ *      again. The last signal of a queue therefore always carries the highest number, and nobody
+ *      waits for ever. Re-submitting takes no new number, so threads cannot chase each other
+ *      endlessly.
  *
  *  (3) A point that was seen to have passed stays so: `settled` keeps the highest number seen.
- *  (4) A signal that the driver refused is covered by the next one, or by the queue being seen idle.
+ *  (4) A signal that the driver refused is covered by the next one, or by the queue being seen
+ *      idle.
  *  (5) When it is the newest number again that the driver refuses, the word may stay below a point
- *      that was given out. The host does not mind, by (4), but a device that waits for the word would
- *      wait until the next mark. So the driver is asked several times, and then `behind` is set: the
- *      number is written before any device is told to wait for it.
+ *      that was given out. The host does not mind, by (4), but a device that waits for the word
+ *      would wait until the next mark. So the driver is asked several times, and then `behind` is
+ *      set: the number is written before any device is told to wait for it.
  *
- *  (6) The queue of a captured region makes no points and is never seen idle: its graphs may be launched
- *      at any time until the region ends.
+ *  (6) The queue of a captured region makes no points and is never seen idle: its graphs may be
+ *      launched at any time until the region ends.
  *
- *  (7) While a lower number is on its way, the word may fall below a point that was given out, until the
- *      repeat of (2), which may come to lie behind a wait of that very queue. A device that was told to wait
- *      for the point would then wait for ever, if that wait waits for it in turn. So before a device is told
- *      to, the marks that were under way are seen to have ended: they took their numbers earlier, and those
- *      that begin later take higher ones. Marks count themselves in the bucket of the turn in which they
- *      began; `after` begins a new turn and waits for the old bucket to be empty. They make driver calls
- *      and wait for nobody.
+ *  (7) While a lower number is on its way, the word may fall below a point that was given out,
+ *      until the repeat of (2), which may come to lie behind a wait of that very queue. A device
+ *      that was told to wait for the point would then wait for ever, if that wait waits for it in
+ *      turn. So before a device is told to, the marks that were under way are seen to have ended:
+ *      they took their numbers earlier, and those that begin later take higher ones. Marks count
+ *      themselves in the bucket of the turn in which they began; `after` begins a new turn and
+ *      waits for the old bucket to be empty. They make driver calls and wait for nobody.
  *
  * docs/design/02-points-in-time.md has the argument at length.
  */
@@ -64,9 +66,9 @@ bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value) {
     return vr_load(&queue->settled, VR_ACQUIRE) >= value;
 }
 
-/* Asks the driver. A queue without unfinished work has passed every number taken before it was asked;
-   that settles points even when a signal was refused and the word stays behind. A refusal to answer
-   is not the caller's business when the point has passed all the same. */
+/* Asks the driver. A queue without unfinished work has passed every number taken before it was
+   asked; that settles points even when a signal was refused and the word stays behind. A refusal to
+   answer is not the caller's business when the point has passed all the same. */
 static vram_status ask(struct vr_queue_object *queue, uint64_t value) {
     struct vram_error error;
     uint64_t taken = vr_load(&queue->issued, VR_ACQUIRE);
@@ -125,8 +127,9 @@ struct rest {
     bool awake;     /* yields for the first AWAKE_NS */
 };
 
-/* Rests a little longer each time. A sleep of any length costs 50 us and more, as much as many a wait lasts: nobody
-   sleeps before AWAKE_NS have passed, unless whoever is waited for may need this very processor. */
+/* Rests a little longer each time. A sleep of any length costs 50 us and more, as much as many a
+   wait lasts: nobody sleeps before AWAKE_NS have passed, unless whoever is waited for may need this
+   very processor. */
 static void rest(struct rest *rest) {
     unsigned round = rest->round++;
     if (round == 0) {
@@ -162,7 +165,8 @@ static vr_atomic_u32 *mark_begin(struct vr_queue_object *queue) {
     }
 }
 
-/* Waits for the marks that are under way: keeps (7). Not for ever: a thread may have died in one. */
+/* Waits for the marks that are under way: keeps (7). Not for ever: a thread may have died in
+   one. */
 static void marks_end(struct vr_queue_object *queue) {
     static struct vr_mutex turns = VR_MUTEX_INIT(VR_RANK_SHORT); /* one new turn at a time */
     if (!vr_load(&queue->marking[0], VR_SEQ_CST) && !vr_load(&queue->marking[1], VR_SEQ_CST)) {
@@ -223,8 +227,8 @@ struct patience {
     struct vram_error before, refusal; /* the error record without it, and with it */
 };
 
-/* One look: VRAM_OK, VRAM_ERR_NOT_READY, or what ends the wait. Work may be under way when a driver does not answer,
-   for want of memory say: it is asked again. */
+/* One look: VRAM_OK, VRAM_ERR_NOT_READY, or what ends the wait. Work may be under way when a driver
+   does not answer, for want of memory say: it is asked again. */
 static vram_status look(struct vr_queue_object *queue, uint64_t value, struct patience *patience) {
     vram_status status = ask(queue, value);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
@@ -278,8 +282,8 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
     }
 }
 
-/* A number behind all work so far, whether or not the queue can be marked: keeps (4), since the driver says when
-   the queue is idle. The refusal is nobody's error then. */
+/* A number behind all work so far, whether or not the queue can be marked: keeps (4), since the
+   driver says when the queue is idle. The refusal is nobody's error then. */
 static vram_status number_behind(struct vr_queue_object *queue, uint64_t *value) {
     struct vram_error error;
     vr_error_save(&error);

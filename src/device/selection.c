@@ -2,9 +2,10 @@
 /*
  * selection.c: which device to use when what is known is how much memory it takes.
  *
- * Devices are looked at in order until one has room. Free memory is what the driver says at this moment,
- * so each device is opened for the question. A driver that does not tell what is free is trusted with four
- * fifths of what it has; one that tells nothing is passed by. The text of the refusal says what each had.
+ * Devices are looked at in order until one has room. Free memory is what the driver says at this
+ * moment, so each device is opened for the question. A driver that does not tell what is free is
+ * trusted with four fifths of what it has; one that tells nothing is passed by. The text of the
+ * refusal says what each had.
  */
 #include "device/objects.h"
 
@@ -48,8 +49,8 @@ bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
 
 /* ------------------------------------------------------------------ one device */
 
-/* Free and total memory by the driver's word now. False: it cannot be opened or asked, and the error
-   record says why. */
+/* Free and total memory by the driver's word now. False: it cannot be opened or asked, and the
+   error record says why. */
 static bool ask(const struct search *search, uint32_t index, struct vram_memory_info *memory) {
     vram_device *device;
     vram_context *context = (vram_context *)(uintptr_t)search->context->object.handle;
@@ -132,8 +133,8 @@ static void consider(struct search *search, uint32_t index) {
 
 /* ------------------------------------------------------------------- the order */
 
-/* Real GPUs as they are listed, behind a simulation that the user asked for; then the host, which is
-   itself better than a driver that runs on it. */
+/* Real GPUs as they are listed, behind a simulation that the user asked for; then the host, which
+   is itself better than a driver that runs on it. */
 static void in_usual_order(struct search *search) {
     const struct vr_context *context = search->context;
     const vram_device_kind kinds[] = {

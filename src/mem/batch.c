@@ -3,7 +3,7 @@
  * batch.c: buffers that come together, lie together and go together.
  *
  *      one block of the pool          +--------+-----+----------+--+
- *      items in the order they came   | 0      | 1   | 2        |  |   each begins at a multiple of 512
+ *      items in the order they came   | 0      | 1   | 2        |  |   each at a multiple of 512
  *                                     +--------+-----+----------+--+
  *
  *  (1) A batch is a child of its pool, pins nothing, and ends with it.

@@ -5,8 +5,8 @@
  *
  *  (1) A mapping shares its buffer, buffer_object.h (2), from the end of map to the end of unmap.
  *  (2) While it is made it claims the buffer, so there is never more than one.
- *  (3) The copy is a block of host memory of the pool. Nothing of it is in use by a queue when unmap has
- *      succeeded but what that submitted, and it is freed behind that.
+ *  (3) The copy is a block of host memory of the pool. Nothing of it is in use by a queue when
+ *      unmap has succeeded but what that submitted, and it is freed behind that.
  */
 #include "core/pool/pool_calls.h"
 #include "mem/buffer_object.h"

@@ -148,8 +148,8 @@ static vram_status take_managed(struct vr_buffer *buffer, uint64_t bytes, vram_q
     return take_other(buffer, bytes, queue, VRAM_FALLBACK_MANAGED, VR_REQUEST_WISHED, memory);
 }
 
-/* The device reads page-locked memory where it lies when a host pointer is an address of its own.
-   */
+/* The device reads page-locked memory where it lies when a host pointer is an address of its
+   own. */
 static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
     uint32_t caps = buffer->pool->device->base.info.caps;

@@ -8,16 +8,20 @@
  *          +- vr_buffer       pins nothing: memory is the pool's, and ends with it
  *               +- memory     one block of the pool, or memory that was wrapped
  *
- *  (1) `lock` guards everything that may change. No call into pool, queue or driver is made under it.
- *  (2) Who wants to change where the buffer lies claims it; who needs it to stay shares it. One excludes
- *      the other: VRAM_ERR_BUSY. So between claim and unclaim only the claimer changes `memory`.
- *  (3) A change takes the new memory first, submits the copy, installs it, and gives the old memory back on
- *      the queue of the copy. Whatever fails before the installation leaves the buffer as it was.
- *  (4) `uses` holds the last point of each queue besides home that uses the memory. The pool knows of them
- *      too (vram_use): they are kept here so that a move can be ordered behind them.
- *  (5) A destroyed buffer gives its memory back at once unless somebody shares or claims it at that moment:
- *      then the destructor does, when the last of them has left.
- *  (6) A pool that ends takes the memory of its buffers with it: `orphan` says so, and nothing is freed.
+ *  (1) `lock` guards everything that may change. No call into pool, queue or driver is made under
+ *      it.
+ *  (2) Who wants to change where the buffer lies claims it; who needs it to stay shares it. One
+ *      excludes the other: VRAM_ERR_BUSY. So between claim and unclaim only the claimer changes
+ *      `memory`.
+ *  (3) A change takes the new memory first, submits the copy, installs it, and gives the old memory
+ *      back on the queue of the copy. Whatever fails before the installation leaves the buffer as
+ *      it was.
+ *  (4) `uses` holds the last point of each queue besides home that uses the memory. The pool knows
+ *      of them too (vram_use): they are kept here so that a move can be ordered behind them.
+ *  (5) A destroyed buffer gives its memory back at once unless somebody shares or claims it at that
+ *      moment: then the destructor does, when the last of them has left.
+ *  (6) A pool that ends takes the memory of its buffers with it: `orphan` says so, and nothing is
+ *      freed.
  */
 #ifndef VR_BUFFER_OBJECT_H
 #define VR_BUFFER_OBJECT_H
@@ -128,7 +132,8 @@ vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr
 
 /* ------------------------------------------------------- memory; buffer_memory.c */
 
-/* What the pool is told of `bytes` that it is asked for: for whom, and what the tracker calls them. */
+/* What the pool is told of `bytes` that it is asked for: for whom, and what the tracker calls
+   them. */
 struct vram_alloc_options vr_buffer_wishes(const struct vr_buffer *buffer, uint64_t bytes);
 /* `bytes` of memory from the buffer's pool, ready for `queue`, as a buffer of its kind begins. */
 vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * growth_policy.c: how large a buffer becomes. Whole numbers alone: a capacity times a factor is exact, and
- * what does not fit into 64 bits is as much as fits.
+ * growth_policy.c: how large a buffer becomes. Whole numbers alone: a capacity times a factor is
+ * exact, and what does not fit into 64 bits is as much as fits.
  */
 #include "base/error.h"
 #include "base/size.h"
@@ -34,8 +34,8 @@ vram_status vr_growth_take(const struct vram_growth *given, struct vram_growth *
     return status == VRAM_OK ? check(growth) : status;
 }
 
-/* floor(capacity * ppm / 10^6), or UINT64_MAX. The product of two parts each fits; what is lost by dividing
-   first is made up for by the rest. */
+/* floor(capacity * ppm / 10^6), or UINT64_MAX. The product of two parts each fits; what is lost by
+   dividing first is made up for by the rest. */
 static uint64_t times(uint64_t capacity, uint32_t ppm) {
     uint64_t whole, sum;
     uint64_t rest = capacity % WHOLE_PPM * ppm / WHOLE_PPM;

@@ -13,8 +13,8 @@ struct vr_growth_state {
 /* Reads a policy of the program's; NULL: EXACT. VRAM_ERR_INVALID: it makes no sense. */
 vram_status vr_growth_take(const struct vram_growth *given, struct vram_growth *growth);
 
-/* Reads a policy for a buffer that is made with `bytes` in use, and what it has then. VRAM_ERR_LIMIT: more than
-   its maximum. */
+/* Reads a policy for a buffer that is made with `bytes` in use, and what it has then.
+   VRAM_ERR_LIMIT: more than its maximum. */
 vram_status vr_growth_first(const struct vram_growth *given, uint64_t bytes,
                             struct vram_growth *growth, uint64_t *capacity);
 

@@ -337,7 +337,8 @@ static vram_status make_and_put(struct vr_named *named, const char *name, uint64
     return status;
 }
 
-/* What is there under a name: the buffer, 0 for none, and what was said of it, size 0 for nothing. */
+/* What is there under a name: the buffer, 0 for none, and what was said of it, size 0 for
+   nothing. */
 static uint64_t look(struct vr_named *named, const char *name, struct vram_named_config *is) {
     size_t at;
     vr_mutex_lock(&named->lock);
@@ -504,8 +505,8 @@ static vram_status resize_patiently(struct vr_named *named, vram_buffer *buffer,
     }
 }
 
-/* In place only what is new counts. Where that cannot be, old and new memory coexist, and the limit is asked for
-   the rest of the new, too. */
+/* In place only what is new counts. Where that cannot be, old and new memory coexist, and the limit
+   is asked for the rest of the new, too. */
 static vram_status grow_capacity(struct vr_named *named, vram_buffer *buffer, uint64_t bytes,
                                  uint64_t before, uint64_t after, uint64_t *reserved) {
     vram_status status = reserve(named, after - before);

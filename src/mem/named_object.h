@@ -3,15 +3,18 @@
  * named_object.h: what stands behind a vram_named.
  *
  *  (1) A manager is a child of its pool, pins nothing, and ends with it.
- *  (2) `entries` is in the order of the names and never loses one before the end: an entry without a buffer
- *      keeps its config. So an entry, once found, stays good for who has entered the manager.
- *  (3) Buffers are made and grown without the lock. What a call is about to take stands in `pending`, so that
- *      two at once do not pass the limit together. The program may grow or destroy a buffer by its handle:
- *      capacities are asked of the buffers again, without the lock, whenever the sum matters.
+ *  (2) `entries` is in the order of the names and never loses one before the end: an entry without
+ *      a buffer keeps its config. So an entry, once found, stays good for who has entered the
+ *      manager.
+ *  (3) Buffers are made and grown without the lock. What a call is about to take stands in
+ *      `pending`, so that two at once do not pass the limit together. The program may grow or
+ *      destroy a buffer by its handle: capacities are asked of the buffers again, without the lock,
+ *      whenever the sum matters.
  *  (4) Of two calls that make one buffer the first to come back wins; the other lets go of its own.
- *  (5) One thread at a time grows a buffer: `grower`. Others wait; the same thread, from inside a callback, does
- *      not.
- *  (6) Who retires the handle ends the manager; `ended`, under the lock, keeps buffers out from then on.
+ *  (5) One thread at a time grows a buffer: `grower`. Others wait; the same thread, from inside a
+ *      callback, does not.
+ *  (6) Who retires the handle ends the manager; `ended`, under the lock, keeps buffers out from
+ *      then on.
  */
 #ifndef VR_NAMED_OBJECT_H
 #define VR_NAMED_OBJECT_H
@@ -48,7 +51,8 @@ struct vr_named {
 vram_status vr_named_check(const char *name);
 /* The place of a name, or where it belongs; whether it is there. Under the lock. */
 bool vr_named_find(const struct vr_named *named, const char *name, size_t *at);
-/* What the buffer behind a handle has now; all 0 when it is gone. The error record stays. No lock held. */
+/* What the buffer behind a handle has now; all 0 when it is gone. The error record stays. No lock
+   held. */
 struct vram_buffer_info vr_named_buffer(uint64_t buffer);
 /* The buffer of an entry; 0: there is none, or it was destroyed by its handle. Under the lock. */
 uint64_t vr_named_live(const struct vr_named_entry *entry);

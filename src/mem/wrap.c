@@ -2,12 +2,13 @@
 /*
  * wrap.c: buffers over memory that the program owns.
  *
- * An address of the device gets a record in the address map, so that copies, fills and launches take it like
- * memory of the library's own. The record is the pool's by name, which keeps vram_device_free and vram_free
- * from giving it to a driver; nobody but the buffer takes it out again. Memory that is in the map already
- * needs none. Host pointers are in no map: copies take them as they are. An object of the driver's is taken up by
- * its backend, which finds an address for it; the record then keeps the device, since the backend lets go of the
- * object with the buffer, however late that is.
+ * An address of the device gets a record in the address map, so that copies, fills and launches
+ * take it like memory of the library's own. The record is the pool's by name, which keeps
+ * vram_device_free and vram_free from giving it to a driver; nobody but the buffer takes it out
+ * again. Memory that is in the map already needs none. Host pointers are in no map: copies take
+ * them as they are. An object of the driver's is taken up by its backend, which finds an address
+ * for it; the record then keeps the device, since the backend lets go of the object with the
+ * buffer, however late that is.
  */
 #include "mem/buffer_object.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config_shape.c: dimensions of a model by its config.json, and what each of its layers keeps of the tokens
- * it has seen.
+ * config_shape.c: dimensions of a model by its config.json, and what each of its layers keeps of
+ * the tokens it has seen.
  */
 #include "model/model_config.h"
 
@@ -43,8 +43,8 @@ static enum vr_attention attention_of(const struct vr_config *config,
     return windowed ? VR_ATTENTION_SLIDING : VR_ATTENTION_FULL;
 }
 
-/* Keys and values of one token. With MLA the latent and the rotated part of the key are kept, from which
-   both are made again. */
+/* Keys and values of one token. With MLA the latent and the rotated part of the key are kept, from
+   which both are made again. */
 static bool set_cache(const struct vr_config *config, const struct vram_model *model,
                       struct vram_model_layer *layer) {
     const struct vr_config_part *text = &config->text;
@@ -60,7 +60,8 @@ static bool set_cache(const struct vr_config *config, const struct vram_model *m
     return k <= UINT32_MAX;
 }
 
-/* The state of linear attention: a matrix for each head of values, and the inputs of the convolution. */
+/* The state of linear attention: a matrix for each head of values, and the inputs of the
+   convolution. */
 static bool set_state(const struct vr_config_part *text, struct vram_model_layer *layer) {
     uint64_t keys = vr_config_get(text, VR_CONFIG_LINEAR_KEY_HEADS, 0) *
                     vr_config_get(text, VR_CONFIG_LINEAR_KEY_DIM, 0);
@@ -157,7 +158,8 @@ static vram_status set_dimensions(const struct vr_config *config, const struct v
     return set_heads(text, family, model);
 }
 
-/* What a token passes on its way through the widest block: experts count as often as they are used. */
+/* What a token passes on its way through the widest block: experts count as often as they are
+   used. */
 static void set_intermediate(const struct vr_config *config, const struct vr_family *family,
                              struct vram_model *model) {
     const struct vr_config_part *text = &config->text;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config_weights.c: the parameters of a model by its config.json: matrix by matrix, as its family is
- * built, and the bytes that they take in the type that the config names.
+ * config_weights.c: the parameters of a model by its config.json: matrix by matrix, as its family
+ * is built, and the bytes that they take in the type that the config names.
  *
  * All dimensions are below 2^32 (model_config.c); products are checked as sums are (sum.h).
  */
@@ -72,8 +72,8 @@ static void count_heads(const struct count *count, struct vr_sum *sum) {
     PRODUCT(sum, q, (count->bits & VR_FAMILY_SINKS) != 0);
 }
 
-/* Gated delta nets: queries, keys, values and a gate in one matrix, two numbers for each head of values, a
-   convolution over the first three. */
+/* Gated delta nets: queries, keys, values and a gate in one matrix, two numbers for each head of
+   values, a convolution over the first three. */
 static void count_linear(const struct count *count, struct vr_sum *sum) {
     const struct vr_config_part *text = count->text;
     uint64_t hidden = count->model->hidden;
@@ -223,7 +223,8 @@ static const struct vr_tensor_type *dtype_of(const char *dtype) {
     return vr_tensor_type_of_name("bf16");
 }
 
-/* Quantized by groups: `bits` a number, and for each group a scale of 16 bits and a zero of `bits`. */
+/* Quantized by groups: `bits` a number, and for each group a scale of 16 bits and a zero of
+   `bits`. */
 static struct rate grouped(const char *name, uint64_t bits, uint64_t group) {
     return (struct rate){name, 8 * group, group * bits + 16 + bits};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * family.c: the table of families. Names without any bit are here all the same: they are known to be
- * built like Llama, which of a name that is missing is only a guess.
+ * family.c: the table of families. Names without any bit are here all the same: they are known to
+ * be built like Llama, which of a name that is missing is only a guess.
  */
 #include "model/family.h"
 

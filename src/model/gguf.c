@@ -2,8 +2,9 @@
 /*
  * gguf.c: one GGUF file, versions 2 and 3, little-endian.
  *
- *   "GGUF"  version  tensors  pairs | pairs: key, type, value | tensors: name, dimensions, type, offset |
- *   padding | data of the tensors, each at a multiple of the alignment
+ *   "GGUF"  version  tensors  pairs | pairs: key, type, value |
+ *   tensors: name, dimensions, type, offset | padding |
+ *   data of the tensors, each at a multiple of the alignment
  *
  * (1) Everything is read once, from front to back, through the window of the source: neither time
  *     nor memory grows with a number in the file beyond the bytes that are there.
@@ -149,8 +150,8 @@ static void note_element(struct gguf *gguf, enum number key, uint64_t index,
     }
 }
 
-/* An array, of which `key` tells what it is for: NUMBERS for nothing, NUMBERS + 1 for the tokens.
-   */
+/* An array, of which `key` tells what it is for: NUMBERS for nothing, NUMBERS + 1 for the
+   tokens. */
 static vram_status take_array(struct gguf *gguf, uint32_t key) {
     uint32_t type;
     uint64_t count;

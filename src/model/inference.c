@@ -2,8 +2,9 @@
 /*
  * inference.c: the memory of a model by the formula of vram/model.h, from its dimensions alone.
  *
- * All arithmetic is on unsigned 64-bit numbers and checked. A sum that has overflowed stays overflowed
- * (struct vr_sum), so that a formula reads like the formula and is looked at once, at its end.
+ * All arithmetic is on unsigned 64-bit numbers and checked. A sum that has overflowed stays
+ * overflowed (struct vr_sum), so that a formula reads like the formula and is looked at once, at
+ * its end.
  */
 #include "vram/model.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_reader.c: see json_reader.h. The reader is a machine with one byte of state (`want`) and a bit
- * for each open level; there is no recursion.
+ * json_reader.c: see json_reader.h. The reader is a machine with one byte of state (`want`) and a
+ * bit for each open level; there is no recursion.
  */
 #include "model/json_reader.h"
 
@@ -57,7 +57,8 @@ static bool read_hex(const char *at, const char *end, uint32_t *code) {
     return true;
 }
 
-/* The character that an escape at `at`, a backslash, stands for, and how long it is; 0: it is none. */
+/* The character that an escape at `at`, a backslash, stands for, and how long it is; 0: it is
+   none. */
 static size_t read_escape(const char *at, const char *end, uint32_t *code) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     uint32_t low;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_reader.h: JSON read one token at a time from memory, by the grammar of RFC 8259 and no other.
+ * json_reader.h: JSON read one token at a time from memory, by the grammar of RFC 8259 and no
+ * other.
  *
  * No document is built and nothing is allocated: a token is a place in the text. Every value is
- * visited once, so that time is linear; what is nested deeper than VR_JSON_DEPTH_MAX, no valid UTF-8,
- * cut off, or followed by anything but blanks is refused. Numbers keep their text: whole ones are read in
- * 64 bits, without a way through floating point.
+ * visited once, so that time is linear; what is nested deeper than VR_JSON_DEPTH_MAX, no valid
+ * UTF-8, cut off, or followed by anything but blanks is refused. Numbers keep their text: whole
+ * ones are read in 64 bits, without a way through floating point.
  */
 #ifndef VR_JSON_READER_H
 #define VR_JSON_READER_H
@@ -58,11 +59,12 @@ bool vr_json_skip(struct vr_json_reader *reader, struct vr_json_token token);
 /* Whether a key or text is `word`; one with escapes is compared by what they mean. */
 bool vr_json_is(struct vr_json_token token, const char *word);
 
-/* The key or text itself, escapes resolved, always terminated. False: it does not fit, holds a zero byte, or is no
-   text; then `to` is "". */
+/* The key or text itself, escapes resolved, always terminated. False: it does not fit, holds a zero
+   byte, or is no text; then `to` is "". */
 bool vr_json_copy(struct vr_json_token token, char *to, size_t to_bytes);
 
-/* A whole number that is not negative: "12", "12.0" and "1.2e1" alike. False: it is no such number. */
+/* A whole number that is not negative: "12", "12.0" and "1.2e1" alike. False: it is no such
+   number. */
 bool vr_json_unsigned_read(struct vr_json_token token, uint64_t *value);
 
 #endif

@@ -3,8 +3,8 @@
  * layout.c: a model laid out over devices and the host, as vram/model.h describes it.
  *
  * (1) A layer lies on one part whole, with its weights and its cache.
- * (2) Parts are contiguous: the host has the first layers, then come the devices in their order, then the
- *     output where the last layer is, or on the next device.
+ * (2) Parts are contiguous: the host has the first layers, then come the devices in their order,
+ *     then the output where the last layer is, or on the next device.
  * (3) Sums that overflow stay overflowed, and make the estimate fail at its end.
  */
 #include "vram/model.h"
@@ -194,8 +194,8 @@ static uint64_t overhead_of(const struct vr_layout *layout, uint32_t device) {
     return one->overhead_bytes.known ? one->overhead_bytes.value : VRAM_OVERHEAD_DEFAULT;
 }
 
-/* What `add` puts on a device goes to the one that is being filled, or when it does not fit there to the
-   first behind it where it does; what fits nowhere stays on the last. */
+/* What `add` puts on a device goes to the one that is being filled, or when it does not fit there
+   to the first behind it where it does; what fits nowhere stays on the last. */
 static void place(struct filling *filling,
                   void (*add)(const struct vr_layout *, struct part *, uint32_t), uint32_t index) {
     const struct vr_layout *layout = filling->layout;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_config.c: config.json, read key by key. Unknown keys are passed over; of one that comes twice the
- * last counts, as in the programs that these files are written for.
+ * model_config.c: config.json, read key by key. Unknown keys are passed over; of one that comes
+ * twice the last counts, as in the programs that these files are written for.
  */
 #include "model/model_config.h"
 
@@ -173,8 +173,8 @@ static bool take_other(struct job *job, struct vr_config_part *part, bool outerm
     return vr_json_skip(&job->reader, token);
 }
 
-/* The rest of an object whose brace was read. Parts of parts are read in the language model alone, and
-   there none again: this calls itself twice at most. */
+/* The rest of an object whose brace was read. Parts of parts are read in the language model alone,
+   and there none again: this calls itself twice at most. */
 static bool read_part(struct job *job, struct vr_config_part *part, bool outermost) {
     for (;;) {
         struct vr_json_token key = vr_json_next(&job->reader);

@@ -89,14 +89,16 @@ struct vr_config {
     uint8_t mlp_only[VRAM_MODEL_LAYERS_MAX];    /* 1: no experts, whatever the rule says */
 };
 
-/* Reads config.json from memory. VRAM_ERR_CORRUPT: no JSON; VRAM_ERR_INVALID: JSON that describes no model. */
+/* Reads config.json from memory. VRAM_ERR_CORRUPT: no JSON; VRAM_ERR_INVALID: JSON that describes
+   no model. */
 vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *config);
 
-/* Fills everything of `model` that a config tells but the weights: dimensions, and what layers cache. */
+/* Fills everything of `model` that a config tells but the weights: dimensions, and what layers
+   cache. */
 vram_status vr_config_shape(const struct vr_config *config, struct vram_model *model);
 
-/* Counts the parameters of each part and with them the bytes, in `weight_type` or as the config says. After
-   vr_config_shape. */
+/* Counts the parameters of each part and with them the bytes, in `weight_type` or as the config
+   says. After vr_config_shape. */
 vram_status vr_config_weights(const struct vr_config *config, const char *weight_type,
                               struct vram_model *model);
 

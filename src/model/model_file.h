@@ -32,8 +32,8 @@ struct vr_shards {
     uint16_t slots[2 * VR_SHARDS_MAX]; /* by hash: index + 1; 0: free */
 };
 
-/* Reads an index from memory. *found is false when the JSON, which may be valid, has no weight_map.
-   */
+/* Reads an index from memory. *found is false when the JSON, which may be valid, has no
+   weight_map. */
 vram_status vr_shards_read(struct vr_source *source, const char *text, size_t bytes,
                            struct vr_shards *shards, bool *found);
 

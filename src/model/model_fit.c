@@ -44,7 +44,8 @@ static uint64_t largest_context(const struct vr_layout *layout) {
     return low * STEP;
 }
 
-/* From the top: a tied output that moves to a device makes a copy, so that more layers may need more. */
+/* From the top: a tied output that moves to a device makes a copy, so that more layers may need
+   more. */
 static struct vram_value most_layers(const struct vr_layout *asked) {
     struct vr_layout layout = *asked;
     uint64_t most = layout.options.device_count ? layout.model->layer_count + UINT64_C(1) : 0;

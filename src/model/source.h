@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * source.h: the bytes of a file that is not trusted, read from its start to its end through a window of
- * 64 KiB; or bytes in memory, for those who test readers.
+ * source.h: the bytes of a file that is not trusted, read from its start to its end through a
+ * window of 64 KiB; or bytes in memory, for those who test readers.
  */
 #ifndef VR_SOURCE_H
 #define VR_SOURCE_H
@@ -20,8 +20,8 @@ struct vr_source {
     const char *path; /* for error texts; borrowed */
 };
 
-/* Opens a plain file. VRAM_ERR_INVALID and *folder where it is a folder (`folder` may be NULL), VRAM_ERR_IO where it
-   cannot be read. On VRAM_OK vr_source_close is due. */
+/* Opens a plain file. VRAM_ERR_INVALID and *folder where it is a folder (`folder` may be NULL),
+   VRAM_ERR_IO where it cannot be read. On VRAM_OK vr_source_close is due. */
 vram_status vr_source_open(struct vr_source *source, const char *path, bool *folder);
 void vr_source_memory(struct vr_source *source, const void *data, size_t bytes);
 void vr_source_close(struct vr_source *source);
@@ -36,7 +36,8 @@ vram_status vr_source_u64(struct vr_source *source, uint64_t *value);
 /* Passes over bytes without reading them. */
 vram_status vr_source_skip(struct vr_source *source, uint64_t bytes);
 
-/* The next `bytes` bytes in memory of their own, for vr_mem_free; checked against the file first. */
+/* The next `bytes` bytes in memory of their own, for vr_mem_free; checked against the file
+   first. */
 vram_status vr_source_text(struct vr_source *source, uint64_t bytes, char **text);
 
 /* Says what is wrong with the file, and where: "NAME: TEXT". */

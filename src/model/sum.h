@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sum.h: sums of products in 64 bits. One that has overflowed stays so, and is 0: whoever forgets to ask
- * has no number that looks right.
+ * sum.h: sums of products in 64 bits. One that has overflowed stays so, and is 0: whoever forgets
+ * to ask has no number that looks right.
  */
 #ifndef VR_SUM_H
 #define VR_SUM_H

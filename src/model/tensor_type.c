@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tensor_type.c: the table of tensor_type.h. Numbers of GGUF that are missing here (4, 5, 31 to 33, 36 to 38)
- * were taken out of the format.
+ * tensor_type.c: the table of tensor_type.h. Numbers of GGUF that are missing here (4, 5, 31 to 33,
+ * 36 to 38) were taken out of the format.
  */
 #include "model/tensor_type.h"
 

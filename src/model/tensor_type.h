@@ -24,8 +24,8 @@ const struct vr_tensor_type *vr_tensor_type_of_name(const char *name);
 /* Row `index` of the table, NULL past its end. */
 const struct vr_tensor_type *vr_tensor_type_at(size_t index);
 
-/* Bytes of `rows` rows of `elements` each, a row being whole blocks. False: a row is not, or the product
-   does not fit. */
+/* Bytes of `rows` rows of `elements` each, a row being whole blocks. False: a row is not, or the
+   product does not fit. */
 bool vr_tensor_type_bytes(const struct vr_tensor_type *type, uint64_t elements, uint64_t rows,
                           uint64_t *bytes);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_flow.c: send, receive, flush, fetch, stop, drain and join. Whoever waits here takes turns: each pumps where
- * nobody else does it, looks whether there is any hope left, and rests for longer and longer, up to its deadline.
+ * ring_flow.c: send, receive, flush, fetch, stop, drain and join. Whoever waits here takes turns:
+ * each pumps where nobody else does it, looks whether there is any hope left, and rests for longer
+ * and longer, up to its deadline.
  */
 #include "ring/ring_object.h"
 

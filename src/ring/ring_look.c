@@ -78,7 +78,8 @@ static uint64_t word_of(const unsigned char *block, uint64_t offset) {
     return value;
 }
 
-/* Heads are looked at before tails are, so while messages flow a tail may be ahead of its head here. */
+/* Heads are looked at before tails are, so while messages flow a tail may be ahead of its head
+   here. */
 static vram_status check_block(struct vr_ring *ring, const unsigned char *block) {
     if (memcmp(block + 32, ring->control + 32, sizeof ring->control - 32) != 0) {
         return vr_ring_damaged(ring, "a constant of the control block");

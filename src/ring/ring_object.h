@@ -17,16 +17,20 @@
  *     output tail             -- tail --------------> output tail
  *     staging: output slots   <- head, then slots --- output head, output slots
  *
- *  (1) The host's half is a ring by itself: what `input` holds are messages that the device has not been seen
- *      to take, so a slot of the staging is not written again before the copy from it is long over.
- *  (2) A head is copied behind its slots on the same queue, so the device sees it after them. In the other
- *      direction the head is fetched first, and slots below it afterwards.
- *  (3) One thread at a time pumps, by `pumping`; no lock is held across a call of a driver. A step never waits.
+ *  (1) The host's half is a ring by itself: what `input` holds are messages that the device has not
+ *      been seen to take, so a slot of the staging is not written again before the copy from it is
+ *      long over.
+ *  (2) A head is copied behind its slots on the same queue, so the device sees it after them. In
+ *      the other direction the head is fetched first, and slots below it afterwards.
+ *  (3) One thread at a time pumps, by `pumping`; no lock is held across a call of a driver. A step
+ *      never waits.
  *  (4) A step that failed half-way is made again: what it copied once it may copy twice.
- *  (5) Words are copied as words of 8 bytes, never as parts of something larger: the device may be at them.
- *  (6) What the device writes is checked against the host's own numbers before it is used. `corrupt` stays.
- *  (7) Copies of slots are counted as transfers, one for a step that has any, from before they are submitted until
- *      their point is seen to have passed; words are not.
+ *  (5) Words are copied as words of 8 bytes, never as parts of something larger: the device may be
+ *      at them.
+ *  (6) What the device writes is checked against the host's own numbers before it is used.
+ *      `corrupt` stays.
+ *  (7) Copies of slots are counted as transfers, one for a step that has any, from before they are
+ *      submitted until their point is seen to have passed; words are not.
  *  (8) A ring pins its pool, and so all memory that its calls use, until the last call has left the
  *      ring, even if the ring, the pool, the device or the context is ended before. Calls that wait
  *      see `ending` and leave.
@@ -157,7 +161,8 @@ vram_status vr_ring_damaged(struct vr_ring *ring, const char *what);
    failure. *moved and *arrived are the messages of this step. */
 vram_status vr_ring_pump(struct vr_ring *ring, uint64_t *moved, uint64_t *arrived);
 /* Steps, with waits in between, until all that was sent when it was called has been copied to the
-   device, or until the device's news are younger than the call and what they told of has arrived. */
+   device, or until the device's news are younger than the call and what they told of has
+   arrived. */
 vram_status vr_ring_push(struct vr_ring *ring, uint64_t deadline, uint64_t *moved);
 vram_status vr_ring_pull(struct vr_ring *ring, uint64_t deadline, uint64_t *arrived);
 /* Pauses between two attempts of a loop, longer with each turn. */
@@ -166,7 +171,8 @@ void vr_ring_backoff(uint32_t turns);
 struct vram_point vr_ring_last_point(const struct vr_ring *ring);
 /* Waits for it, and counts the time as one that the program waited for copies of this direction. */
 vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline);
-/* Copies `bytes`, a multiple of 8, at `offset` of the block to the host, word by word, and waits. */
+/* Copies `bytes`, a multiple of 8, at `offset` of the block to the host, word by word, and
+   waits. */
 vram_status vr_ring_peek(struct vr_ring *ring, uint64_t offset, void *to, uint64_t bytes);
 /* Nobody pumps any more: what is still counted as under way is over. */
 void vr_ring_loads_end(struct vr_ring *ring);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_pump.c: copies between the host's half of a ring and the device's, for all strategies but DIRECT.
- * Numbers in parentheses are those of ring_object.h.
+ * ring_pump.c: copies between the host's half of a ring and the device's, for all strategies but
+ * DIRECT. Numbers in parentheses are those of ring_object.h.
  */
 #include "ring/ring_object.h"
 
@@ -252,8 +252,8 @@ static void note(struct vr_ring *ring, const struct plan *plan, struct vram_poin
     }
 }
 
-/* After a step that failed half-way the words of it may be under way still: nothing is written over them before
-   the queue is done. False: it is not yet. */
+/* After a step that failed half-way the words of it may be under way still: nothing is written over
+   them before the queue is done. False: it is not yet. */
 static vram_status mend(struct vr_ring *ring, bool *ready) {
     vram_status status = ring->broken ? vr_queue_done(ring->info.queue) : VRAM_OK;
     *ready = status == VRAM_OK;
@@ -488,8 +488,8 @@ bool vr_ring_thread_is_own(struct vr_ring *ring) {
     return vr_load(&ring->thread_number, VR_ACQUIRE) == vr_os_thread_number();
 }
 
-/* A thread does not wait for itself. It is in a step then, whose driver call has called the program: it leaves the
-   ring alone from there on, and the ring goes when it has ended. */
+/* A thread does not wait for itself. It is in a step then, whose driver call has called the
+   program: it leaves the ring alone from there on, and the ring goes when it has ended. */
 void vr_ring_thread_stop(struct vr_ring *ring) {
     bool own = ring->thread.running && vr_ring_thread_is_own(ring);
     vr_mutex_lock(&ring->lock);

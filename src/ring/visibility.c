@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * visibility.c: two small tables, one of platforms and one of devices. The lesser of what both allow holds.
+ * visibility.c: two small tables, one of platforms and one of devices. The lesser of what both
+ * allow holds.
  */
 #include "ring/visibility_table.h"
 
@@ -26,7 +27,8 @@ static const struct {
     {VRAM_PLATFORM_MACOS, DEVICE, DEVICE},
 };
 
-/* The first row whose backend and kind fit and whose capabilities the device has all tells the most. */
+/* The first row whose backend and kind fit and whose capabilities the device has all tells the
+   most. */
 static const struct {
     const char *backend;
     bool cpu_only;  /* only devices that are the CPU */

@@ -9,7 +9,7 @@
  *      address, a free before anybody can have it again.
  *  (3) Who ends the telling knows that no call is under way when vr_events_to returns.
  *  (4) Only pools that are tracked tell, and a pool is tracked from its beginning or not at all
- *      (core/tracking/tracking.h). While somebody listens all new pools are.
+ *      (core/tracking/pool_tracking.h). While somebody listens all new pools are.
  *      A transfer is told by whoever sees its end, traced pools or not.
  *  (5) After a fork the child tells nobody: what the parent writes is the parent's.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_table.h: what the events of a trace speak of by number: texts, frames, stacks, threads, queues and
- * pools.
+ * trace_table.h: what the events of a trace speak of by number: texts, frames, stacks, threads,
+ * queues and pools.
  *
- * An entry is found by its key and has the body of the record that defines it. Each chunk of a trace
- * defines what it speaks of by itself, so that it can be read without those before it; the entry knows
- * the last chunk that did.
+ * An entry is found by its key and has the body of the record that defines it. Each chunk of a
+ * trace defines what it speaks of by itself, so that it can be read without those before it; the
+ * entry knows the last chunk that did.
  *
  * Bounded: what does not fit any more, or finds no memory, has no entry, and its number is 0.
  */

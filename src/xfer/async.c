@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * async.c: the public face of work under way. A handle without a record behind it, because the work was
- * done before the handle was made or because the record has done its duty, is answered from its words.
+ * async.c: the public face of work under way. A handle without a record behind it, because the work
+ * was done before the handle was made or because the record has done its duty, is answered from its
+ * words.
  */
 #include "vram/async.h"
 

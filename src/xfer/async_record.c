@@ -59,7 +59,8 @@ static struct vr_device_object *device_of(struct vr_flight *flight) {
     return device;
 }
 
-/* The failure under the name of what the program called, and what the driver was asked behind it. */
+/* The failure under the name of what the program called, and what the driver was asked behind
+   it. */
 static void note_failure(struct vr_async *record, vram_status status,
                          const struct vram_error *cause) {
     struct vram_error kept;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * async_record.h: what stands behind a vram_async that is pending or in error, and the door for those who
- * make one.
+ * async_record.h: what stands behind a vram_async that is pending or in error, and the door for
+ * those who make one.
  *
- * A producer begins a record, hands the vram_async to its caller, and keeps the record's pointer, which is
- * a reference. It owes exactly one of vr_async_finish, vr_async_finish_value and vr_async_follow, from any
- * thread and with no lock held, and has no pointer any more afterwards. Who only has a point calls
- * vr_async_of_value and owes nothing.
+ * A producer begins a record, hands the vram_async to its caller, and keeps the record's pointer,
+ * which is a reference. It owes exactly one of vr_async_finish, vr_async_finish_value and
+ * vr_async_follow, from any thread and with no lock held, and has no pointer any more afterwards.
+ * Who only has a point calls vr_async_of_value and owes nothing.
  *
  *     producer works:      vr_async_begin ... vr_async_finish(record, status)
  *     device ends it:      vr_async_begin ... vr_async_follow(record, queue, value)
@@ -14,10 +14,10 @@
  *
  * The words of a vram_async:
  *
- *     0 queue of the point    1 its number    2 handle of the record    3 the result, where it is known
+ *     0 queue of the point   1 its number   2 handle of the record   3 the result, if it is known
  *
- * A number of a record that was one and is none any more says that the work was done, or the handle was
- * ended: the point says the rest.
+ * A number of a record that was one and is none any more says that the work was done, or the handle
+ * was ended: the point says the rest.
  */
 #ifndef VR_ASYNC_RECORD_H
 #define VR_ASYNC_RECORD_H
@@ -52,16 +52,18 @@ vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, uin
 /* Has waits for the handle sleep `ns` between two looks in the place of spinning first. */
 void vr_async_pace(const vram_async *async, uint64_t ns);
 
-/* Has the transfer behind the handle counted until it is settled; at once when it is. Takes the count over. */
+/* Has the transfer behind the handle counted until it is settled; at once when it is. Takes the
+   count over. */
 void vr_async_count(const vram_async *async, struct vr_transfer_count *count);
 
-/* The pinned record of a handle, for async.c. VRAM_OK with *record NULL: nothing is behind it any more,
-   and its point, if it has one, tells all. */
+/* The pinned record of a handle, for async.c. VRAM_OK with *record NULL: nothing is behind it any
+   more, and its point, if it has one, tells all. */
 vram_status vr_async_enter(const vram_async *async, struct vr_async **record);
 void vr_async_leave(struct vr_async *record);
 /* VRAM_OK, VRAM_ERR_NOT_READY, or the failure, recorded. Runs callbacks. */
 vram_status vr_async_look(struct vr_async *record);
-/* The same after waiting until the deadline, which is the context's own for VRAM_TIMEOUT_DEFAULT. */
+/* The same after waiting until the deadline, which is the context's own for
+   VRAM_TIMEOUT_DEFAULT. */
 vram_status vr_async_wait(struct vr_async *record, uint64_t timeout);
 /* What it failed with, or VRAM_OK in its status; of one that is over. */
 void vr_async_error(struct vr_async *record, struct vram_error *error);

@@ -2,7 +2,8 @@
 /*
  * async_work.c: work under way that a library on top of libvram does.
  *
- *  (1) The producer's handle has the producer's reference to the record. Whoever retires it finishes the record.
+ *  (1) The producer's handle has the producer's reference to the record. Whoever retires it
+ *      finishes the record.
  */
 #include "xfer/async_record.h"
 

@@ -10,15 +10,18 @@
  *                 |  after p2  <----- p2
  *      download 2 | -> block 0       | upload 1 ...
  *
- *  (1) Two blocks of page-locked memory take turns. Who fills one waits on the device until it was emptied,
- *      who empties it until it was filled; the host waits for nobody.
- *  (2) Every wait is for work that was submitted before, so the two queues cannot wait for each other.
- *  (3) The blocks are freed in the order of the caller's queue, which by then waits for the last download. A
- *      failure in the middle waits on the host until both queues are through, so that no block goes before.
- *  (4) The host's side of a copy takes part in that order only where a device reads and writes it itself. Where
- *      memory lies behind a driver's objects a backend may bring bytes to and from host memory when it is
- *      told of an end, a device cannot wait for one of another backend, and memory cannot always be locked:
- *      then one ordinary block serves and the host waits for each step.
+ *  (1) Two blocks of page-locked memory take turns. Who fills one waits on the device until it was
+ *      emptied, who empties it until it was filled; the host waits for nobody.
+ *  (2) Every wait is for work that was submitted before, so the two queues cannot wait for each
+ *      other.
+ *  (3) The blocks are freed in the order of the caller's queue, which by then waits for the last
+ *      download. A failure in the middle waits on the host until both queues are through, so that
+ *      no block goes before.
+ *  (4) The host's side of a copy takes part in that order only where a device reads and writes it
+ *      itself. Where memory lies behind a driver's objects a backend may bring bytes to and from
+ *      host memory when it is told of an end, a device cannot wait for one of another backend, and
+ *      memory cannot always be locked: then one ordinary block serves and the host waits for each
+ *      step.
  */
 #include "xfer/route.h"
 
@@ -97,7 +100,8 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
     return status;
 }
 
-/* One piece through the block. One queue at a time uses it: *user, NULL when that was seen to be through. */
+/* One piece through the block. One queue at a time uses it: *user, NULL when that was seen to be
+   through. */
 static vram_status step_waiting(struct bridge *bridge, const struct vr_route *route, char *block,
                                 uint64_t done, uint64_t bytes, vram_queue **user) {
     *user = bridge->source;
@@ -128,7 +132,8 @@ static vram_status run_waiting(struct bridge *bridge, const struct vr_route *rou
         status =
             step_waiting(bridge, route, memory + HEAD, done, left < piece ? left : piece, &user);
     }
-    /* Work that was not seen to end may still use the block, which then stays until that device is closed. */
+    /* Work that was not seen to end may still use the block, which then stays until that device is
+       closed. */
     struct vram_error error;
     vr_error_save(&error);
     if (user && (status == VRAM_ERR_TIMEOUT || !vr_queue_drained(user))) {

@@ -2,19 +2,21 @@
 /*
  * copy_list.c: many copies in one call, and rectangles, which are many rows.
  *
- *  (1) All are checked before the first is submitted: each side by itself, then the ranges that are written
- *      against each other and against those that are read.
- *  (2) Pieces are in the order of their destinations, so that neighbours are found by a look at the next one:
- *      neighbours on both sides become one piece.
- *  (3) A run of small uploads whose destinations are neighbours is gathered in a block of page-locked memory
- *      and sent as one. The block was no queue's when it was taken, since the host writes it at once, and is
- *      freed in the order of the queue, behind the copy.
- *  (4) Small pieces that are no neighbours go together in one launch of the kernel of scatter.h, where there
- *      is one: those that the device reaches as they are, and uploads, gathered as in (3).
+ *  (1) All are checked before the first is submitted: each side by itself, then the ranges that are
+ *      written against each other and against those that are read.
+ *  (2) Pieces are in the order of their destinations, so that neighbours are found by a look at the
+ *      next one: neighbours on both sides become one piece.
+ *  (3) A run of small uploads whose destinations are neighbours is gathered in a block of
+ *      page-locked memory and sent as one. The block was no queue's when it was taken, since the
+ *      host writes it at once, and is freed in the order of the queue, behind the copy.
+ *  (4) Small pieces that are no neighbours go together in one launch of the kernel of scatter.h,
+ *      where there is one: those that the device reaches as they are, and uploads, gathered as in
+ *      (3).
  *  (5) What cannot be gathered, because no memory can be locked, is sent as it is.
- *  (6) A rectangle is one operation of the driver's where it has one for such rows, and else a list of its rows.
- *      Small rows go by (4) where they can: drivers copy them one by one, too. Not those to ordinary memory: there the
- *      driver's operation was 5 to 700 times as fast on an H200.
+ *  (6) A rectangle is one operation of the driver's where it has one for such rows, and else a list
+ *      of its rows. Small rows go by (4) where they can: drivers copy them one by one, too. Not
+ *      those to ordinary memory: there the driver's operation was 5 to 700 times as fast on an
+ *      H200.
  */
 #include "vram/transfer.h"
 
@@ -184,7 +186,8 @@ static bool submit_gathered(struct vr_queue_object *queue, const struct piece *p
     return true;
 }
 
-/* How many pieces from the first on go into one launch, and the bytes that have to be gathered for it. */
+/* How many pieces from the first on go into one launch, and the bytes that have to be gathered for
+   it. */
 static size_t scatter_length(const struct piece *pieces, size_t count, uint64_t *bytes) {
     size_t length = 0;
     *bytes = 0;
@@ -233,7 +236,8 @@ static bool submit_scattered(struct vr_queue_object *queue, vram_kernel *kernel,
     return done;
 }
 
-/* The pieces from the first on that one launch took; 0: none, and *kernel is NULL when it is of no use. */
+/* The pieces from the first on that one launch took; 0: none, and *kernel is NULL when it is of no
+   use. */
 static size_t try_scattered(struct vr_submission *submission, vram_kernel **kernel,
                             const struct piece *pieces, size_t count) {
     uint64_t bytes;
@@ -356,8 +360,9 @@ static bool extent(uint64_t rows, uint64_t pitch, uint64_t row_bytes, uint64_t *
     return vr_mul(rows - 1, pitch, bytes) && vr_add(*bytes, row_bytes, bytes);
 }
 
-/* Whether rows of two rectangles with one pitch share bytes, `apart` being between their beginnings: only the
-   rows around that distance can. Rectangles of different pitches that lie within each other are taken to. */
+/* Whether rows of two rectangles with one pitch share bytes, `apart` being between their
+   beginnings: only the rows around that distance can. Rectangles of different pitches that lie
+   within each other are taken to. */
 static bool rows_meet(const vram_copy_2d *copy, uint64_t apart) {
     if (copy->to_pitch != copy->from_pitch) {
         return true;
@@ -411,14 +416,16 @@ static vram_status submit_rows(struct vr_submission *submission, const vram_copy
     return status;
 }
 
-/* Whether (4) takes all rows: small ones that the device reaches, or that are read from ordinary memory. */
+/* Whether (4) takes all rows: small ones that the device reaches, or that are read from ordinary
+   memory. */
 static bool is_gathered(struct vr_submission *submission, const vram_copy_2d *copy,
                         const struct vr_route *route) {
     return (route->way != VR_WAY_DOWNLOAD || route->pinned) && copy->row_bytes <= GATHER_PIECE &&
            copy->rows >= SCATTER_LEAST && vr_scatter_kernel(submission->queue->device);
 }
 
-/* Keeps (6). VRAM_ERR_UNSUPPORTED, without a record: the rows are to go one by one, and nothing was done. */
+/* Keeps (6). VRAM_ERR_UNSUPPORTED, without a record: the rows are to go one by one, and nothing was
+   done. */
 static vram_status submit_rectangle(struct vr_submission *submission, const vram_copy_2d *copy,
                                     const struct vr_route *route) {
     const struct vr_rectangle rectangle = {.to = route->to,

@@ -65,7 +65,8 @@ bool vr_copy_help(struct vr_copy_workers *workers) {
 
 #define TASK_NAP UINT64_C(50000) /* ns between two looks at a task */
 
-/* Under the lock, which is open while it looks: one look at the oldest task. False: there is none. */
+/* Under the lock, which is open while it looks: one look at the oldest task. False: there is
+   none. */
 static bool look(struct vr_copy_workers *workers) {
     struct vr_link *link = vr_list_first(&workers->tasks);
     if (!link) {
@@ -130,8 +131,9 @@ static void run(void *argument) {
     vr_handle_unpin(owner); /* keeps (3) */
 }
 
-/* One more. The lock is held over a system call, which is made a few times in a process; a reference cannot be
-   dropped under it, so the caller does that when no thread was started. Keeps (2). */
+/* One more. The lock is held over a system call, which is made a few times in a process; a
+   reference cannot be dropped under it, so the caller does that when no thread was started. Keeps
+   (2). */
 static bool start_one(struct vr_copy_workers *workers) {
     struct vram_error error;
     struct vr_copy_worker *worker = &workers->worker[workers->count];
@@ -146,7 +148,8 @@ static bool start_one(struct vr_copy_workers *workers) {
     return false;
 }
 
-/* Starts workers for pieces that neither the caller nor those who rest would take. False: the system refused. */
+/* Starts workers for pieces that neither the caller nor those who rest would take. False: the
+   system refused. */
 static bool start_some(struct vr_copy_workers *workers) {
     uint64_t takers = 1 + (uint64_t)workers->resting;
     for (; workers->untaken > takers && workers->count < workers->most && !workers->stop;
@@ -233,7 +236,8 @@ vram_status vr_copy_begin(struct vr_copy_workers *workers, uint32_t most, vram_v
     return status;
 }
 
-/* Waits until the worker is done, or is the calling thread, or the deadline has passed. Under the lock. */
+/* Waits until the worker is done, or is the calling thread, or the deadline has passed. Under the
+   lock. */
 static bool await(struct vr_copy_workers *workers, const struct vr_copy_worker *worker,
                   uint64_t deadline) {
     uint64_t self = vr_os_thread_number();

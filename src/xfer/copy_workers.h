@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy_workers.h: threads that copy host memory together, because one alone fills neither the memory's bandwidth
- * nor the bus.
+ * copy_workers.h: threads that copy host memory together, because one alone fills neither the
+ * memory's bandwidth nor the bus.
  *
  *     job    [ piece | piece | piece | piece | rest ]   one copy, of any size
  *               ^next                                    taken one by one, by workers and helpers
  *
- *  (1) A job is in the list from vr_copy_add until its last piece was taken. It is over when its last piece was
- *      copied; whoever copied that calls `ended`, with no lock held, and nobody touches the job afterwards.
- *  (2) Workers are never needed: who adds a job may copy all of it by vr_copy_help. They are started when a job
- *      has pieces for them, up to the number allowed; a system that starts none is no failure.
- *      A task is looked at again and again by some worker until it is over; it never waits itself, so that one
- *      that has to cannot keep others from being looked at. Tasks need a worker.
- *  (3) A worker has a reference to the object that the workers are part of, and drops it at its end.
- *      A worker that has rested for `idle_ns` calls `idle`, with no lock held, and rests for good when there was
- *      nothing left to do; vr_copy_keep has it look again.
- *  (4) vr_copy_end waits for them, but for the one that calls it, until the deadline: `ended` may call the log's
- *      callback, and that may do anything. Who is not done then is let go of.
- *  (5) What is kept has one worker at least that may give it back, although there was no job for it and although none
- *      are allowed: that one rests and copies nothing.
+ *  (1) A job is in the list from vr_copy_add until its last piece was taken. It is over when its
+ *      last piece was copied; whoever copied that calls `ended`, with no lock held, and nobody
+ *      touches the job afterwards.
+ *  (2) Workers are never needed: who adds a job may copy all of it by vr_copy_help. They are
+ *      started when a job has pieces for them, up to the number allowed; a system that starts none
+ *      is no failure. A task is looked at again and again by some worker until it is over; it never
+ *      waits itself, so that one that has to cannot keep others from being looked at. Tasks need a
+ *      worker.
+ *  (3) A worker has a reference to the object that the workers are part of, and drops it at its
+ *      end. A worker that has rested for `idle_ns` calls `idle`, with no lock held, and rests for
+ *      good when there was nothing left to do; vr_copy_keep has it look again.
+ *  (4) vr_copy_end waits for them, but for the one that calls it, until the deadline: `ended` may
+ *      call the log's callback, and that may do anything. Who is not done then is let go of.
+ *  (5) What is kept has one worker at least that may give it back, although there was no job for it
+ *      and although none are allowed: that one rests and copies nothing.
  */
 #ifndef VR_COPY_WORKERS_H
 #define VR_COPY_WORKERS_H
@@ -89,7 +91,8 @@ void vr_copy_add(struct vr_copy_workers *workers, struct vr_copy_job *job);
 bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *task);
 /* Copies one piece of some job on the calling thread; false: there is none to take. */
 bool vr_copy_help(struct vr_copy_workers *workers);
-/* Something is kept from now on that `idle` gives back; starts a worker for that where there is none. */
+/* Something is kept from now on that `idle` gives back; starts a worker for that where there is
+   none. */
 void vr_copy_keep(struct vr_copy_workers *workers);
 /* How many workers there are now that copy. */
 uint32_t vr_copy_count(struct vr_copy_workers *workers);

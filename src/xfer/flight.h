@@ -5,21 +5,22 @@
  *
  * A flight is made with the first record, watches its device, and pins it until it closes.
  *
- *  (1) A record is HELD (its producer will finish it), FOLLOWING (its point decides), READY or FAILED. It
- *      only moves forward, under the flight's lock, and it is settled, READY or FAILED, exactly once: who
- *      settles it takes its callbacks off and calls them, with no lock held.
+ *  (1) A record is HELD (its producer will finish it), FOLLOWING (its point decides), READY or
+ *      FAILED. It only moves forward, under the flight's lock, and it is settled, READY or FAILED,
+ *      exactly once: who settles it takes its callbacks off and calls them, with no lock held.
  *  (2) point and error are written before the state that lets others read them.
- *  (3) A READY record goes at once, and its number says so (handle.h): what a vram_async needs then is in
- *      its words. One whose result came late, and a FAILED one, stay until the handle is ended, or until
- *      the context is: a flight whose device has closed watches the context instead.
- *  (4) A record that is ended goes when it has no callbacks left to make and is not counted any more; a HELD
- *      one has its producer's reference anyway.
- *  (5) When a queue has ended its points count as passed, also when its device was lost. So a record is
- *      READY by such a point only if the device was not.
- *  (6) Only a lost device makes a FOLLOWING record FAILED. Any other refusal to answer tells nothing of the
- *      work, which may still be writing to the caller's memory: it stays pending.
- *  (7) Nobody has to look: with each record that begins, the two that were looked at longest ago are, if
- *      they have no callbacks. So handles that are thrown away do not add up.
+ *  (3) A READY record goes at once, and its number says so (handle.h): what a vram_async needs then
+ *      is in its words. One whose result came late, and a FAILED one, stay until the handle is
+ *      ended, or until the context is: a flight whose device has closed watches the context
+ *      instead.
+ *  (4) A record that is ended goes when it has no callbacks left to make and is not counted any
+ *      more; a HELD one has its producer's reference anyway.
+ *  (5) When a queue has ended its points count as passed, also when its device was lost. So a
+ *      record is READY by such a point only if the device was not.
+ *  (6) Only a lost device makes a FOLLOWING record FAILED. Any other refusal to answer tells
+ *      nothing of the work, which may still be writing to the caller's memory: it stays pending.
+ *  (7) Nobody has to look: with each record that begins, the two that were looked at longest ago
+ *      are, if they have no callbacks. So handles that are thrown away do not add up.
  */
 #ifndef VR_FLIGHT_H
 #define VR_FLIGHT_H

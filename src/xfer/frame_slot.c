@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame_slot.c: memory that a device writes or reads while nobody waits, and when it is free again.
-   */
+/* frame_slot.c: memory that a device writes or reads while nobody waits, and when it is free
+   again. */
 #include "xfer/frame_slot.h"
 
 #include "base/clock.h"

@@ -2,8 +2,8 @@
 /*
  * metrics.c: what transfers moved and how long it took, by direction and route.
  *
- * A device has one table, made by the first transfer and freed with the device object. A transfer is counted
- * in three of its cells: of its direction and route, of its direction, and of all.
+ * A device has one table, made by the first transfer and freed with the device object. A transfer
+ * is counted in three of its cells: of its direction and route, of its direction, and of all.
  *
  *              sync  async  ...  ring   any
  *   to_device   [.]   [x]                [x]     <- a copy to the device, asynchronous
@@ -11,13 +11,13 @@
  *   ...
  *   any                                  [x]
  *
- *  (1) All fields are relaxed atomics that only rise, but `under_way`; a reader sees each as it was at some
- *      moment of its call.
- *  (2) `under_way` is a word of two parts that change together, so that the time with at least one transfer
- *      is exact without a lock: 16 bits how many there are, 48 bits since when, in steps of 64 ns from the
- *      table's birth (208 days; past that busy_ns is no longer right, nothing else is touched). Who brings
- *      it from 0 to 1 sets the time, who brings it back to 0 adds what has passed. A transfer that finds
- *      the 16 bits full is not among them, and its token says so.
+ *  (1) All fields are relaxed atomics that only rise, but `under_way`; a reader sees each as it was
+ *      at some moment of its call.
+ *  (2) `under_way` is a word of two parts that change together, so that the time with at least one
+ *      transfer is exact without a lock: 16 bits how many there are, 48 bits since when, in steps
+ *      of 64 ns from the table's birth (208 days; past that busy_ns is no longer right, nothing
+ *      else is touched). Who brings it from 0 to 1 sets the time, who brings it back to 0 adds what
+ *      has passed. A transfer that finds the 16 bits full is not among them, and its token says so.
  */
 #include "xfer/metrics.h"
 

@@ -7,8 +7,8 @@
  *     ...                                                        the copy, on whatever threads
  *     vr_transfer_end(&count, bytes, status);                    when its end is known, once
  *
- * The caller keeps the device pinned from begin to end. Nothing fails: where there is no memory for the
- * counters nothing is counted. Any thread; begin and end may be on different ones.
+ * The caller keeps the device pinned from begin to end. Nothing fails: where there is no memory for
+ * the counters nothing is counted. Any thread; begin and end may be on different ones.
  */
 #ifndef VR_METRICS_H
 #define VR_METRICS_H

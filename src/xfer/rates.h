@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rates.h: how long copies from and to ordinary memory kept their callers, the driver's way and through staging,
- * by direction and size; and which way the next one goes.
+ * rates.h: how long copies from and to ordinary memory kept their callers, the driver's way and
+ * through staging, by direction and size; and which way the next one goes.
  *
- * What counts is the time inside the call, since that is what staging is for: a driver that takes pageable
- * memory and returns at once is as good as it gets, one that copies it piece by piece on one thread is not.
+ * What counts is the time inside the call, since that is what staging is for: a driver that takes
+ * pageable memory and returns at once is as good as it gets, one that copies it piece by piece on
+ * one thread is not.
  *
- *  (1) Sizes fall into classes, a factor of four each. The first copies of a class go through staging, the next
- *      ones the driver's way, and from then on the quicker way is taken; one in 64 tries the other again, and
- *      staging at first one in 8.
- *  (2) A copy that is larger than TRY_BYTES is never a trial: it goes by what smaller ones have shown.
- *  (3) A way is judged by its quickest copy of the last few, not by their mean: the first copies make slots and
- *      start threads, which takes many times as long as a copy, and a machine is disturbed to one side only.
- *      What is known wears out: of a way that got slower the old best is gone after two windows.
- *  (4) The way that is taken stays taken until the other is quicker by a sixteenth: two that are alike do not
- *      alternate.
+ *  (1) Sizes fall into classes, a factor of four each. The first copies of a class go through
+ *      staging, the next ones the driver's way, and from then on the quicker way is taken; one in
+ *      64 tries the other again, and staging at first one in 8.
+ *  (2) A copy that is larger than TRY_BYTES is never a trial: it goes by what smaller ones have
+ *      shown.
+ *  (3) A way is judged by its quickest copy of the last few, not by their mean: the first copies
+ *      make slots and start threads, which takes many times as long as a copy, and a machine is
+ *      disturbed to one side only. What is known wears out: of a way that got slower the old best
+ *      is gone after two windows.
+ *  (4) The way that is taken stays taken until the other is quicker by a sixteenth: two that are
+ *      alike do not alternate.
  *
- * Numbers are kept without a lock: two threads that note at once may lose a sample, which changes nothing.
+ * Numbers are kept without a lock: two threads that note at once may lose a sample, which changes
+ * nothing.
  */
 #ifndef VR_RATES_H
 #define VR_RATES_H

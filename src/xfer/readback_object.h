@@ -5,21 +5,23 @@
  *              start claims              submitted              point passed
  *     IDLE -----------------> STARTING -------------> FLYING ------------------> DONE
  *      ^                         | |                     |                        |
- *      |     nothing was begun   | | begun and failed    | device lost            | given (EVERY), or
- *      +-------------------------+ v                     v                        | claimed by a start
- *      +---- nothing pending -- SETTLING              FAILED                      | (NEWEST)
+ *      |     nothing was begun   | | begun and failed    | device lost            | given (EVERY),
+ *      +-------------------------+ v                     v                        | or claimed by a
+ *      +---- nothing pending -- SETTLING              FAILED                      | start (NEWEST)
  *      +--------------------------------------------------------------------------+
  *
- *  (1) `lock` guards states, numbers and counters. No driver call is made under it: who wants to ask about a
- *      point copies it, asks, and looks whether the slot still has the same frame.
- *  (2) The memory of a slot belongs to its state: in STARTING to the start that claimed it, in FLYING to the
- *      transfer queue, in DONE to readers, in SETTLING to whoever set it to STARTING to look.
- *  (3) A slot with readers is DONE and stays so. A slot is claimed only in IDLE and FAILED and, with NEWEST, in
- *      DONE without readers when a newer frame is DONE too.
- *  (4) Only a point that has passed makes a frame DONE, and only a lost device makes one FAILED. A driver that
- *      cannot be asked at this moment is told of to the caller, and the frame stays FLYING.
- *  (5) A number is given to a frame when all of it has been submitted. So numbers have no gaps, and a frame
- *      that has one is either there, on its way, failed, or gone.
+ *  (1) `lock` guards states, numbers and counters. No driver call is made under it: who wants to
+ *      ask about a point copies it, asks, and looks whether the slot still has the same frame.
+ *  (2) The memory of a slot belongs to its state: in STARTING to the start that claimed it, in
+ *      FLYING to the transfer queue, in DONE to readers, in SETTLING to whoever set it to STARTING
+ *      to look.
+ *  (3) A slot with readers is DONE and stays so. A slot is claimed only in IDLE and FAILED and,
+ *      with NEWEST, in DONE without readers when a newer frame is DONE too.
+ *  (4) Only a point that has passed makes a frame DONE, and only a lost device makes one FAILED. A
+ *      driver that cannot be asked at this moment is told of to the caller, and the frame stays
+ *      FLYING.
+ *  (5) A number is given to a frame when all of it has been submitted. So numbers have no gaps, and
+ *      a frame that has one is either there, on its way, failed, or gone.
  */
 #ifndef VR_READBACK_OBJECT_H
 #define VR_READBACK_OBJECT_H
@@ -68,8 +70,9 @@ struct vr_readback {
 
 vram_status vr_readback_enter(vram_readback *handle, struct vr_readback **readback);
 
-/* Looks at the points of all frames that are on their way, and at what is settling; keeps (4). VRAM_OK, or what a
-   driver that could not be asked has answered first: in *trouble, not in the thread's record. */
+/* Looks at the points of all frames that are on their way, and at what is settling; keeps (4).
+   VRAM_OK, or what a driver that could not be asked has answered first: in *trouble, not in the
+   thread's record. */
 vram_status vr_readback_refresh(struct vr_readback *readback, struct vram_error *trouble);
 
 static inline vram_device *vr_readback_device(const struct vr_readback *readback) {

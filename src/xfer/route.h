@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * route.h: what a copy is, once both its sides have been looked up: from where to where, over which kind of
- * memory, and whether it may be made at all. Everything that a program can get wrong ends here, before a
- * backend sees it.
+ * route.h: what a copy is, once both its sides have been looked up: from where to where, over which
+ * kind of memory, and whether it may be made at all. Everything that a program can get wrong ends
+ * here, before a backend sees it.
  */
 #ifndef VR_ROUTE_H
 #define VR_ROUTE_H
@@ -35,7 +35,8 @@ struct vr_route {
 /* Looks a copy of at least one byte up, for a queue that the caller is inside of. */
 vram_status vr_route_find(struct vr_queue_object *queue, const vram_copy *copy,
                           struct vr_route *route);
-/* The same for sides of different extents, neither 0; copy->bytes are ignored, and route->bytes 0. */
+/* The same for sides of different extents, neither 0; copy->bytes are ignored, and route->bytes
+   0. */
 vram_status vr_route_find_extents(struct vr_queue_object *queue, const vram_copy *copy,
                                   uint64_t to_bytes, uint64_t from_bytes, struct vr_route *route);
 void vr_route_leave(struct vr_route *route);

@@ -50,7 +50,8 @@ vram_kernel *vr_scatter_kernel(struct vr_device_object *device) {
     uint64_t found = flight ? vr_load(&flight->scatter, VR_ACQUIRE) : NONE;
     if (!found) {
         vram_status status = load(device, &made);
-        /* What ran out may be there the next time; a driver that does not take the code never will. */
+        /* What ran out may be there the next time; a driver that does not take the code never
+           will. */
         uint64_t kernel = status == VRAM_OK ? (uint64_t)(uintptr_t)made : NONE;
         if (vr_status_is_exhausted(status)) {
             found = NONE;

@@ -2,9 +2,10 @@
 /*
  * scatter.h: many small copies as one launch.
  *
- * A copy engine takes microseconds for each copy, however small. A kernel that is given a table of them copies
- * all at the speed of the memory, and reads and writes page-locked memory as it does its own. It is to be had
- * where memory has true addresses and the code is in a format that the device takes: PTX, or C on the host.
+ * A copy engine takes microseconds for each copy, however small. A kernel that is given a table of
+ * them copies all at the speed of the memory, and reads and writes page-locked memory as it does
+ * its own. It is to be had where memory has true addresses and the code is in a format that the
+ * device takes: PTX, or C on the host.
  */
 #ifndef VR_SCATTER_H
 #define VR_SCATTER_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * staging.h: copies between a device and pageable host memory, through page-locked memory of the library's own.
+ * staging.h: copies between a device and pageable host memory, through page-locked memory of the
+ * library's own.
  *
  *     upload     user memory --copies--> slot --bus--> device        download   the same, backwards
  *
@@ -8,19 +9,21 @@
  *                slot 1        |copy|==bus==|        |copy|==bus==|
  *                slot 2             |copy|==bus==|        ...
  *
- * A device's slots are made when they are needed, up to the option `staging_slots`, and given back by
- * vr_staging_trim, by a cleanup of the device, by a worker when no copy has used them for the option `staging_idle`
- * and no queue has work, and with the device. A transfer is cut into chunks, each of which
- * goes through one slot; a chunk's pieces are copied by the caller and the workers of copy_workers.h, and
- * chunks follow each other without a barrier.
+ * A device's slots are made when they are needed, up to the option `staging_slots`, and given back
+ * by vr_staging_trim, by a cleanup of the device, by a worker when no copy has used them for the
+ * option `staging_idle` and no queue has work, and with the device. A transfer is cut into chunks,
+ * each of which goes through one slot; a chunk's pieces are copied by the caller and the workers of
+ * copy_workers.h, and chunks follow each other without a barrier.
  *
- *  (1) A slot belongs to nobody (FREE), to the transfer that fills or empties it (HELD), or to a point of a queue
- *      (BUSY). A BUSY slot is everybody's once its point has passed; a lost device has no work that could use it.
+ *  (1) A slot belongs to nobody (FREE), to the transfer that fills or empties it (HELD), or to a
+ *      point of a queue (BUSY). A BUSY slot is everybody's once its point has passed; a lost device
+ *      has no work that could use it.
  *  (2) No lock is held across a driver call, a copy or a wait.
- *  (3) A transfer that has a slot waits for its own only; one that has none waits a few milliseconds for those of
- *      others and then goes the driver's way. So two transfers cannot stop each other, whatever their queues
- *      wait for.
- *  (4) Before a transfer ends nobody copies from or to the user's memory any more, whatever has failed.
+ *  (3) A transfer that has a slot waits for its own only; one that has none waits a few
+ *      milliseconds for those of others and then goes the driver's way. So two transfers cannot
+ *      stop each other, whatever their queues wait for.
+ *  (4) Before a transfer ends nobody copies from or to the user's memory any more, whatever has
+ *      failed.
  *  (5) Queues are named by their handles in every step: one that is destroyed meanwhile ends the
  *      transfer with VRAM_ERR_STALE. Every user of slots or registrations, a cleanup of the device
  *      included, is inside `calls`, and the device ends when `calls` is empty.
@@ -45,8 +48,8 @@ enum vr_slot_state {
 struct vr_staging_slot {
     enum vr_slot_state state; /* the staging's lock, */
     uint64_t turn;            /* when it became BUSY, rising; as this */
-    uint64_t
-        transfer; /* number of the one that it belongs to, or did before it became BUSY; 0: none; as this */
+    /* Number of the transfer that it belongs to, or did before it became BUSY; 0: none; as state */
+    uint64_t transfer;
     vram_addr memory; /* a host pointer; slot_bytes */
     vram_point point; /* BUSY; value 0: there is none, and the slot waits for an idle queue */
     struct vr_copy_job job;
@@ -78,13 +81,13 @@ struct vr_staging {
     struct vr_staging_slot slots[VR_STAGING_SLOTS_MAX];
 };
 
-/* The device's, made when it is first asked for, with a reference that vr_staging_leave drops. VRAM_ERR_HOST_MEMORY,
-   _SHUTDOWN. The device is pinned by the caller. */
+/* The device's, made when it is first asked for, with a reference that vr_staging_leave drops.
+   VRAM_ERR_HOST_MEMORY, _SHUTDOWN. The device is pinned by the caller. */
 vram_status vr_staging_enter(struct vr_device_object *device, struct vr_staging **staging);
 void vr_staging_leave(struct vr_staging *staging);
 
-/* A slot that nobody uses; NULL: there is none now. With `may_make` one is made if need be; *refused when that was
-   tried in vain. No lock held. */
+/* A slot that nobody uses; NULL: there is none now. With `may_make` one is made if need be;
+   *refused when that was tried in vain. No lock held. */
 struct vr_staging_slot *vr_slot_take(struct vr_staging *staging, uint64_t transfer, bool may_make,
                                      bool *refused);
 /* Whether the transfer has one, or had it last; with 0, whether there are any. */
@@ -94,8 +97,8 @@ bool vr_slot_any(struct vr_staging *staging, uint64_t transfer);
 void vr_slot_free(struct vr_staging *staging, struct vr_staging_slot *slot);
 vram_status vr_slot_busy(struct vr_staging *staging, struct vr_staging_slot *slot,
                          vram_queue *queue);
-/* Takes the oldest busy slot of the transfer `whose` (0: of anybody) when its point has passed, which it waits for
-   at most so long. VRAM_OK with *slot NULL: there is none, or not yet. */
+/* Takes the oldest busy slot of the transfer `whose` (0: of anybody) when its point has passed,
+   which it waits for at most so long. VRAM_OK with *slot NULL: there is none, or not yet. */
 vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t transfer,
                           uint64_t ns, struct vr_staging_slot **slot);
 
@@ -107,21 +110,23 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
  */
 vram_status vr_staging_upload(vram_queue *queue, vram_addr to, const void *from, uint64_t bytes);
 
-/* The same from the device. When it returns VRAM_OK, `to` has been written: it waits for the queue. */
+/* The same from the device. When it returns VRAM_OK, `to` has been written: it waits for the
+   queue. */
 vram_status vr_staging_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes);
 
 /*
- * The same without waiting, where all of it fits into free slots and there may be workers: *begun, and the record
- * is over when a worker has written `to`, or has failed to. Otherwise nothing was submitted and the caller still
- * has the record, as after a failure. What is submitted to the queue later comes behind the read on the device;
- * the queue's points do not tell that `to` is written, the record does.
+ * The same without waiting, where all of it fits into free slots and there may be workers: *begun,
+ * and the record is over when a worker has written `to`, or has failed to. Otherwise nothing was
+ * submitted and the caller still has the record, as after a failure. What is submitted to the queue
+ * later comes behind the read on the device; the queue's points do not tell that `to` is written,
+ * the record does.
  */
 struct vr_async;
 vram_status vr_staging_download_begin(vram_queue *queue, void *to, vram_addr from, uint64_t bytes,
                                       struct vr_async *record, bool *begun);
 
-/* Whether staging can be quicker than the driver: there is page-locked memory, and the host does not reach the
-   device's own by itself. */
+/* Whether staging can be quicker than the driver: there is page-locked memory, and the host does
+   not reach the device's own by itself. */
 bool vr_staging_is_useful(const struct vr_device_object *device);
 
 /* Gives back what nobody uses, slots and registrations: the bytes. */

@@ -2,13 +2,13 @@
 /*
  * staging_transfer.c: one copy of pageable memory, chunk by chunk; see staging.h.
  *
- * Uploads. The caller gives chunks to the workers as long as there are slots, and helps them. Whoever copies the
- * last piece of a chunk submits it, and the slot is busy until the bus has it; chunks are of different places,
- * so their order among themselves is nobody's concern.
+ * Uploads. The caller gives chunks to the workers as long as there are slots, and helps them.
+ * Whoever copies the last piece of a chunk submits it, and the slot is busy until the bus has it;
+ * chunks are of different places, so their order among themselves is nobody's concern.
  *
- * Downloads. The caller submits chunks as long as there are slots. When the oldest has arrived it goes to the
- * workers, and its slot is free when they are done. One whose chunks can all be submitted at once need not keep
- * its caller: a worker looks after it until it is over.
+ * Downloads. The caller submits chunks as long as there are slots. When the oldest has arrived it
+ * goes to the workers, and its slot is free when they are done. One whose chunks can all be
+ * submitted at once need not keep its caller: a worker looks after it until it is over.
  */
 #include "xfer/staging.h"
 
@@ -26,9 +26,9 @@ enum { PIECES = 4 };                      /* each in so many pieces or more */
 #define ALONE      (UINT64_C(128) << 10)  /* bytes that are copied before anybody else is awake */
 #define PAST_CACHE (UINT64_C(1) << 20) /* bytes: of less the program finds in the cache what came */
 
-#define MOMENT   UINT64_C(1000000) /* ns: between two looks where others have to move, */
-#define SLICE    UINT64_C(20000000) /* and where only the device has; then it is seen that it closes */
-#define PATIENCE UINT64_C(5000000) /* ns: how long a transfer without slots waits for one */
+#define MOMENT   UINT64_C(1000000)  /* ns: between two looks where others have to move, */
+#define SLICE    UINT64_C(20000000) /* and where only the device has; it may close */
+#define PATIENCE UINT64_C(5000000)  /* ns: how long a transfer without slots waits for one */
 
 /* Downloads on their way, oldest first; a ring of all slots there can be. */
 struct fetched {
@@ -102,7 +102,8 @@ static void begin_copying(struct transfer *transfer, struct vr_staging_slot *slo
     vr_copy_add(&staging->workers, &slot->job);
 }
 
-/* The transfer may end as soon as the lock is open: the last that is known of it here. Keeps (4). */
+/* The transfer may end as soon as the lock is open: the last that is known of it here. Keeps
+   (4). */
 static void end_copying(struct transfer *transfer) {
     struct vr_staging *staging = transfer->staging;
     vr_mutex_lock(&staging->lock);
@@ -182,7 +183,8 @@ static void go_plain(struct transfer *transfer) {
     vr_fetch_add(&transfer->staging->counts.plain_bytes, rest, VR_RELAXED);
 }
 
-/* Until a worker is done with a slot of this transfer, or for a moment: its own slots may pass meanwhile. */
+/* Until a worker is done with a slot of this transfer, or for a moment: its own slots may pass
+   meanwhile. */
 static void rest(struct transfer *transfer, uint64_t ns) {
     struct vr_staging *staging = transfer->staging;
     vr_mutex_lock(&staging->lock);
@@ -244,7 +246,8 @@ static struct vr_staging_slot *borrow(struct transfer *transfer) {
     return slot;
 }
 
-/* A slot for the next chunk, or NULL: there is none at present, or what is left went the plain way. */
+/* A slot for the next chunk, or NULL: there is none at present, or what is left went the plain
+   way. */
 static struct vr_staging_slot *next_slot(struct transfer *transfer) {
     struct vr_staging *staging = transfer->staging;
     struct vr_staging_slot *slot =
@@ -315,7 +318,8 @@ static void submit(struct transfer *transfer, struct vr_staging_slot *slot) {
     moved(transfer);
 }
 
-/* Gives the oldest to the workers when it has arrived, waiting for it at most so long; whether it had. */
+/* Gives the oldest to the workers when it has arrived, waiting for it at most so long; whether it
+   had. */
 static bool receive(struct transfer *transfer, uint64_t ns) {
     struct fetched *fetched = &transfer->fetched;
     struct vr_staging_slot *slot = fetched->slots[fetched->first];
@@ -377,7 +381,8 @@ static void download(struct transfer *transfer) {
 
 /* ---------------------------------------------------------------------- the door */
 
-/* Small chunks have small pieces: a thread alone would take longer for one of 512 KiB than the bus for all. */
+/* Small chunks have small pieces: a thread alone would take longer for one of 512 KiB than the bus
+   for all. */
 static uint64_t piece_of(uint64_t chunk) {
     uint64_t piece = chunk / PIECES / VR_COPY_PIECE_LEAST * VR_COPY_PIECE_LEAST;
     piece = piece > VR_COPY_PIECE_LEAST ? piece : VR_COPY_PIECE_LEAST;
@@ -479,7 +484,8 @@ vram_status vr_staging_download(vram_queue *queue, void *to, vram_addr from, uin
 
 /* ------------------------------------------------------------- looked after */
 
-/* Tells of the end with nothing of the staging in hand: a callback may end the device right there. */
+/* Tells of the end with nothing of the staging in hand: a callback may end the device right
+   there. */
 static void end_task(struct transfer *transfer) {
     struct vr_async *record = transfer->record;
     vram_status status = conclude(transfer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * strategy.c: the public copies. Each enters its queue, looks its route up, hands it to the backend by the
- * strategy, and makes the handle from a point behind it.
+ * strategy.c: the public copies. Each enters its queue, looks its route up, hands it to the backend
+ * by the strategy, and makes the handle from a point behind it.
  */
 #include "vram/transfer.h"
 
@@ -68,8 +68,8 @@ static vram_status finish_sync(struct vr_submission *submission, uint64_t value)
     return status;
 }
 
-/* The driver took the copy and refused the marker: then the queue being idle tells that it is done, and the
-   number is 0. */
+/* The driver took the copy and refused the marker: then the queue being idle tells that it is done,
+   and the number is 0. */
 static vram_status mark(struct vr_submission *submission, uint64_t *value) {
     struct vr_queue_object *queue = submission->queue;
     struct vram_error kept;
@@ -171,9 +171,9 @@ void vr_submission_count(struct vr_submission *submission, enum vr_way way,
     }
 }
 
-/* No copy. The device's reads come behind the host's writes by the fence, and the host's reads behind the
-   device's writes by the handle's point; memory that migrates is sent to who is next. A hint that is refused
-   changes nothing. */
+/* No copy. The device's reads come behind the host's writes by the fence, and the host's reads
+   behind the device's writes by the handle's point; memory that migrates is sent to who is next. A
+   hint that is refused changes nothing. */
 vram_status vr_submission_direct(struct vr_submission *submission, const struct vr_route *route) {
     struct vram_error kept;
     if (!route->same) {
@@ -194,8 +194,9 @@ vram_status vr_submission_direct(struct vr_submission *submission, const struct 
     return VRAM_OK;
 }
 
-/* Where the driver keeps the caller of a download until it is done, page-locked memory and a copy from there are
-   quicker from the first byte on, and leave the caller alone while the queue is busy. Uploads it takes at once. */
+/* Where the driver keeps the caller of a download until it is done, page-locked memory and a copy
+   from there are quicker from the first byte on, and leave the caller alone while the queue is
+   busy. Uploads it takes at once. */
 static uint64_t least_of(const struct vr_device_object *device, const struct vr_route *route) {
     return route->way == VR_WAY_DOWNLOAD && device->base.pageable_waits ? 1 : STAGED_LEAST;
 }
@@ -230,7 +231,8 @@ static bool is_staged(struct vr_submission *submission, const struct vr_route *r
            vr_rates_choose(&(*flight)->rates, route->way == VR_WAY_DOWNLOAD, route->bytes);
 }
 
-/* Has workers look after a download. False: there are not slots or workers for it, and the caller does it. */
+/* Has workers look after a download. False: there are not slots or workers for it, and the caller
+   does it. */
 static bool hand_over(struct vr_submission *submission, const struct vr_route *route,
                       vram_status *status) {
     vram_queue *queue = (vram_queue *)(uintptr_t)submission->queue->object.handle;
@@ -256,8 +258,8 @@ static bool hand_over(struct vr_submission *submission, const struct vr_route *r
     return *status != VRAM_OK;
 }
 
-/* What a download is still to cost when the call for it is over: the driver's has its mark and the wait for that, one
-   through slots is there. */
+/* What a download is still to cost when the call for it is over: the driver's has its mark and the
+   wait for that, one through slots is there. */
 static uint64_t still_to_come_ns(bool to_host, bool staged) {
     return to_host && !staged ? MARK_AND_WAIT_NS : 0;
 }
@@ -293,8 +295,9 @@ static vram_status submit_by_rate(struct vr_submission *submission, const struct
     return status;
 }
 
-/* A driver, or staging, may wait for the queue inside the call when it moves ordinary memory. Where the caller has
-   set a deadline the queue is waited for before, so that what is left is the copy's own time. */
+/* A driver, or staging, may wait for the queue inside the call when it moves ordinary memory. Where
+   the caller has set a deadline the queue is waited for before, so that what is left is the copy's
+   own time. */
 static vram_status wait_before(struct vr_submission *submission, const struct vr_route *route) {
     uint64_t value = 0;
     if (submission->strategy != VRAM_TRANSFER_SYNC || route->pinned ||
@@ -307,8 +310,8 @@ static vram_status wait_before(struct vr_submission *submission, const struct vr
                              : status;
 }
 
-/* Memory of the program's own that is page-locked in place (vram/pinned.h) is as good as ours. What is too small to
-   be staged goes the driver's way anyway, which knows. */
+/* Memory of the program's own that is page-locked in place (vram/pinned.h) is as good as ours. What
+   is too small to be staged goes the driver's way anyway, which knows. */
 static void look_registered(struct vr_submission *submission, struct vr_route *route) {
     struct vr_device_object *device = submission->queue->device;
     bool upload = route->way == VR_WAY_UPLOAD;

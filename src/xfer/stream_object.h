@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream_object.h: what stands behind a vram_stream_set, for the files that make it and wait for it. The numbers
- * in brackets are those of stream_set.c.
+ * stream_object.h: what stands behind a vram_stream_set, for the files that make it and wait for
+ * it. The numbers in brackets are those of stream_set.c.
  */
 #ifndef VR_STREAM_OBJECT_H
 #define VR_STREAM_OBJECT_H

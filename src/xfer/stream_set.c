@@ -2,18 +2,18 @@
 /*
  * stream_set.c: several queues of one device that are made, waited for and ended together.
  *
- *  (1) A set pins its device and hangs on it as a watcher, so it ends with the device at the latest; the
- *      device has ended the queues by then.
- *  (2) `streams` does not change between creation and destructor. Transfer and join queue come with the
- *      first call that needs them: who makes one installs it by a compare and swap, and who comes second
- *      destroys his own. So there is no lock.
- *  (3) Destroying retires the handle and then destroys every queue. A call that was inside may install a
- *      queue after that: the destructor, which runs when it has left, destroys what it finds. Handles of
- *      queues that have ended are never mistaken for others.
- *  (4) Waiting is stream_wait.c's. Only VRAM_ERR_NOT_READY is "not ready". Every other answer ends a wait, so that a failure is told
- *      and not waited for.
- *  (5) The join queue waits for a point of each stream and is given nothing else: it holds nobody up, and
- *      joins of several threads at once only wait for a little more than each asked for.
+ *  (1) A set pins its device and hangs on it as a watcher, so it ends with the device at the
+ *      latest; the device has ended the queues by then.
+ *  (2) `streams` does not change between creation and destructor. Transfer and join queue come with
+ *      the first call that needs them: who makes one installs it by a compare and swap, and who
+ *      comes second destroys his own. So there is no lock.
+ *  (3) Destroying retires the handle and then destroys every queue. A call that was inside may
+ *      install a queue after that: the destructor, which runs when it has left, destroys what it
+ *      finds. Handles of queues that have ended are never mistaken for others.
+ *  (4) Waiting is stream_wait.c's. Only VRAM_ERR_NOT_READY is "not ready". Every other answer ends
+ *      a wait, so that a failure is told and not waited for.
+ *  (5) The join queue waits for a point of each stream and is given nothing else: it holds nobody
+ *      up, and joins of several threads at once only wait for a little more than each asked for.
  */
 #include "xfer/stream_object.h"
 

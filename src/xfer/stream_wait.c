@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream_wait.c: waiting for all streams of a set, and streams that wait for each other. The numbers in brackets
- * are those of stream_set.c.
+ * stream_wait.c: waiting for all streams of a set, and streams that wait for each other. The
+ * numbers in brackets are those of stream_set.c.
  */
 #include "xfer/stream_object.h"
 
@@ -88,7 +88,8 @@ static vram_status look(struct vr_stream_set *set, const vram_point *points, uin
     return VRAM_OK;
 }
 
-/* Waits for one after the other in slices, so that none can fail unseen while another takes its time. */
+/* Waits for one after the other in slices, so that none can fail unseen while another takes its
+   time. */
 static vram_status wait_all(struct vr_stream_set *set, const vram_point *points, uint32_t count,
                             uint64_t deadline) {
     struct vram_error error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * submission.h: one public copy on its way: entered its queue, gives it one route or many, and ends with a
- * handle; strategy.c.
+ * submission.h: one public copy on its way: entered its queue, gives it one route or many, and ends
+ * with a handle; strategy.c.
  */
 #ifndef VR_SUBMISSION_H
 #define VR_SUBMISSION_H

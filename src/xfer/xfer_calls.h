@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * xfer_calls.h: public calls on transfers, stream sets, readbacks and feeds as the library's own code
- * makes them; see device/device_calls.h. They take handles, enter and leave by themselves, and fail
- * with the same statuses and texts as the public calls, which are thin entries to these.
+ * xfer_calls.h: public calls on transfers, stream sets, readbacks and feeds as the library's own
+ * code makes them; see device/device_calls.h. They take handles, enter and leave by themselves, and
+ * fail with the same statuses and texts as the public calls, which are thin entries to these.
  */
 #ifndef VR_XFER_CALLS_H
 #define VR_XFER_CALLS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer_world.h: what the tests of buffers share: a pool on a small simulated device that it may use whole,
- * and contents that follow from a seed.
+ * buffer_world.h: what the tests of buffers share: a pool on a small simulated device that it may
+ * use whole, and contents that follow from a seed.
  */
 #ifndef TEST_BUFFER_WORLD_H
 #define TEST_BUFFER_WORLD_H

@@ -88,7 +88,8 @@ static inline void state_block(struct object_state *state, vram_addr addr) {
     state_line(state, "block.tag", info.tag ? info.tag : "");
 }
 
-/* What a device has given out, by its own account and by the simulated driver's. A lost driver has nothing more. */
+/* What a device has given out, by its own account and by the simulated driver's. A lost driver has
+   nothing more. */
 static inline void state_device(struct object_state *state, struct rig *rig) {
     vram_memory_info info = {.size = sizeof info};
     assert_ok(vram_memory_info_get(rig->device, &info));

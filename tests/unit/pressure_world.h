@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pressure_world.h: what the tests of pressure and release share: a simulated device whose driver says how
- * much memory is free as the test wants it, and pools with caches of known contents.
+ * pressure_world.h: what the tests of pressure and release share: a simulated device whose driver
+ * says how much memory is free as the test wants it, and pools with caches of known contents.
  */
 #ifndef TEST_PRESSURE_WORLD_H
 #define TEST_PRESSURE_WORLD_H

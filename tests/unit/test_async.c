@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_async.c: work under way: pending, ready, in error; waits with deadlines; callbacks exactly once; ends
- * of handles, queues, devices and contexts in every order; and producers that finish late or never say why.
- * Item 2 of the acceptance list.
+ * test_async.c: work under way: pending, ready, in error; waits with deadlines; callbacks exactly
+ * once; ends of handles, queues, devices and contexts in every order; and producers that finish
+ * late or never say why. Item 2 of the acceptance list.
  */
 #include "base/error.h"
 #include "unit/child.h"
@@ -62,7 +62,8 @@ static void zeros_are_ready(void **state) {
     expect_no_record();
 }
 
-/* Acceptance item 2: pending on a long kernel while the host works; ready afterwards, and asked again. */
+/* Acceptance item 2: pending on a long kernel while the host works; ready afterwards, and asked
+   again. */
 static void acceptance_2_pending_then_ready(void **state) {
     static struct gate gate;
     uint64_t host_work = 0, result = 7;
@@ -189,7 +190,8 @@ static void acceptance_2_failure_has_text(void **state) {
     vram_async_end(&async);
 }
 
-/* The queue of a lost device ends, and with it its points count as passed: the handle knows better. */
+/* The queue of a lost device ends, and with it its points count as passed: the handle knows
+   better. */
 static void a_lost_device_is_told_after_its_queue(void **state) {
     struct told told = {0};
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_auto.c: objects that end with the block of code they were declared in, on every way out of it.
+ * test_auto.c: objects that end with the block of code they were declared in, on every way out of
+ * it.
  */
 #include "unit/mem_world.h"
 #include "unit/pool_flags.h"
@@ -140,7 +141,8 @@ static vram_status moving(struct rig *rig, vram_pool *pool, int step) {
     return VRAM_OK;
 }
 
-/* All handles but those of the library's own: work that was given up goes on, and devices keep lists of it. */
+/* All handles but those of the library's own: work that was given up goes on, and devices keep
+   lists of it. */
 static uint64_t held_by_programs(void) {
     return vr_handle_live(0) - vr_handle_live(VR_KIND_ASYNC) - vr_handle_live(VR_KIND_FLIGHT) -
            vr_handle_live(VR_KIND_STAGING);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_batch.c: buffers that come together or not at all, lie side by side, and go together. Item 24 of the
- * acceptance list.
+ * test_batch.c: buffers that come together or not at all, lie side by side, and go together. Item
+ * 24 of the acceptance list.
  */
 #include "unit/mem_world.h"
 #include "unit/pool_flags.h"

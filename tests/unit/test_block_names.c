@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_block_names.c: a tracked pool's blocks are called what their buffers are, in every kind of memory.
+ * test_block_names.c: a tracked pool's blocks are called what their buffers are, in every kind of
+ * memory.
  */
 #include "unit/mem_world.h"
 #include "vram/growth.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_bounds.c: every integer that a program can hand to the API, at every bound there is: 0, 1, each
- * power of two and its neighbours, the largest. Each call answers with a status that exists and a
- * record that fits it, and what is refused changes nothing. The sanitizers watch.
+ * test_bounds.c: every integer that a program can hand to the API, at every bound there is: 0, 1,
+ * each power of two and its neighbours, the largest. Each call answers with a status that exists
+ * and a record that fits it, and what is refused changes nothing. The sanitizers watch.
  *
  * Three things are left out, since they would be lies about the caller's own memory or a request to
- * work for years: list lengths beyond the list, host memory that is not there, grids of 2^32 groups.
+ * work for years: list lengths beyond the list, host memory that is not there, grids of 2^32
+ * groups.
  */
 #include "base/handle.h"
 #include "base/memory.h"
@@ -329,8 +330,8 @@ static void indices(void **state) {
     }
 }
 
-/* Structs of every size that a header may ever have had. The memory is as large as the largest that is
-   believed. */
+/* Structs of every size that a header may ever have had. The memory is as large as the largest that
+   is believed. */
 static void sizes_of_structs(void **state) {
     static union {
         size_t size;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_buffer_fallback.c: buffers that fall back to host memory, are moved away from the device and back to it,
- * one by one and by the pool, with contents that are looked at all the while; and everything that can fail
- * fails once on the way.
+ * test_buffer_fallback.c: buffers that fall back to host memory, are moved away from the device and
+ * back to it, one by one and by the pool, with contents that are looked at all the while; and
+ * everything that can fail fails once on the way.
  */
 #include "unit/buffer_world.h"
 
@@ -35,8 +35,8 @@ static bool on_device(vram_buffer *buffer) {
 
 /* ------------------------------------------------------------------- one buffer */
 
-/* Acceptance item 10: what does not fit falls back, visibly, is counted and told of; when memory frees it goes
-   back to the device with its contents. */
+/* Acceptance item 10: what does not fit falls back, visibly, is counted and told of; when memory
+   frees it goes back to the device with its contents. */
 static void acceptance_10_falls_back_and_is_promoted(void **state) {
     (void)state;
     SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
@@ -100,7 +100,8 @@ static void acceptance_10_falls_back_and_is_promoted(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Where the limits forbid it, and where host memory is out too, the device's own error is the answer. */
+/* Where the limits forbid it, and where host memory is out too, the device's own error is the
+   answer. */
 static void a_fallback_may_be_forbidden_or_fail(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=8M,granule=64K,lag=20");
@@ -163,8 +164,9 @@ static void bad_moves_are_refused(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Nobody may see the old contents late, or the new ones early: a move waits on the device for every queue that
-   uses the buffer, and what is submitted behind it finds the contents in their new place. */
+/* Nobody may see the old contents late, or the new ones early: a move waits on the device for every
+   queue that uses the buffer, and what is submitted behind it finds the contents in their new
+   place. */
 static void a_move_keeps_the_order_of_all_queues(void **state) {
     (void)state;
     for (int lag = 0; lag < 40; lag += 8) {
@@ -198,8 +200,8 @@ static void a_move_keeps_the_order_of_all_queues(void **state) {
 
 /* --------------------------------------------------------------- a working set */
 
-/* Twice as much as the device has: every buffer comes to the device when its turn is, and those used longest
-   ago make room. Nothing is ever lost. */
+/* Twice as much as the device has: every buffer comes to the device when its turn is, and those
+   used longest ago make room. Nothing is ever lost. */
 static void a_working_set_larger_than_the_device(void **state) {
     enum { COUNT = 16 };
     (void)state;
@@ -356,8 +358,8 @@ static vram_status act_destroy(vram_buffer *buffer, vram_queue *queue) {
     return vram_buffer_create(pool, 0, home, NULL, &buffer);
 }
 
-/* Each step of every act fails once, in every way: the buffer is where it was or where it was to go, with its
-   contents, and at the end nothing is left. */
+/* Each step of every act fails once, in every way: the buffer is where it was or where it was to
+   go, with its contents, and at the end nothing is left. */
 static void every_step_fails_once(void **state) {
     static const struct act acts[] = {
         {"promote", false, act_promote}, {"demote", true, act_demote},
@@ -430,7 +432,8 @@ static void creation_fails_at_every_step(void **state) {
     }
 }
 
-/* A device that is lost in the middle of a move: the buffer can still be described and destroyed. */
+/* A device that is lost in the middle of a move: the buffer can still be described and
+   destroyed. */
 static void a_device_is_lost_in_a_move(void **state) {
     (void)state;
     bool hit = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_buffer_kinds.c: pinned, managed and mapped buffers, memory of the program's own, spans, and the host's
- * view of all of them.
+ * test_buffer_kinds.c: pinned, managed and mapped buffers, memory of the program's own, spans, and
+ * the host's view of all of them.
  */
 #include "unit/buffer_world.h"
 
@@ -15,8 +15,9 @@ static bool has(struct rig *rig, uint32_t cap) {
 
 /* ----------------------------------------------------------------------- kinds */
 
-/* Acceptance item 13, of pinned memory: exact sizes, really page-locked and said so, no bytes, too many, and
-   destroying twice. What was taken goes back when the queue has come that far, and not before. */
+/* Acceptance item 13, of pinned memory: exact sizes, really page-locked and said so, no bytes, too
+   many, and destroying twice. What was taken goes back when the queue has come that far, and not
+   before. */
 static void acceptance_13_pinned(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -74,7 +75,8 @@ static void acceptance_13_pinned(void **state) {
     }
 }
 
-/* Without page-locked memory a pinned buffer is refused, and pageable only where that was allowed. */
+/* Without page-locked memory a pinned buffer is refused, and pageable only where that was
+   allowed. */
 static void pageable_memory_needs_leave(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=64M");
@@ -105,8 +107,8 @@ static void pageable_memory_needs_leave(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Acceptance item 13, of managed memory: prefetches count in bytes and are checked, advice is taken, and the
-   device's limit counts. */
+/* Acceptance item 13, of managed memory: prefetches count in bytes and are checked, advice is
+   taken, and the device's limit counts. */
 static void acceptance_13_managed(void **state) {
     (void)state;
     SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "red zones count against a limit");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_device.c: what the conformance suite cannot show through healthy devices: limits, drivers that
- * refuse or lie, lost devices, unfinished queues, and struct versions.
+ * test_device.c: what the conformance suite cannot show through healthy devices: limits, drivers
+ * that refuse or lie, lost devices, unfinished queues, and struct versions.
  */
 #include "base/handle.h"
 #include "base/memory.h"

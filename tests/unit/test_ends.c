@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_ends.c: how queues, devices and contexts end when work, captures or drivers stand in the way,
- * what points say meanwhile, and what is in the error record afterwards.
+ * test_ends.c: how queues, devices and contexts end when work, captures or drivers stand in the
+ * way, what points say meanwhile, and what is in the error record afterwards.
  */
 #include "unit/child.h"
 #include "unit/device_world.h"
@@ -154,8 +154,8 @@ static void a_deadline_is_for_all_queues_together(void **state) {
 
 /* ------------------------------------------------------------------------ captures */
 
-/* A queue that is captured when it is destroyed cannot be asked: it is kept like unfinished work, its
-   points tell the truth, and closing the device asks again. */
+/* A queue that is captured when it is destroyed cannot be asked: it is kept like unfinished work,
+   its points tell the truth, and closing the device asks again. */
 static void a_captured_queue_is_kept_aside(void **state) {
     vram_point point, late;
     vram_addr addr;
@@ -195,7 +195,8 @@ static void a_captured_adoption_goes_on(void **state) {
 
 /* -------------------------------------------------------------------------- points */
 
-/* A number that was taken for a mark which the driver refused is no point: no device waits for it. */
+/* A number that was taken for a mark which the driver refused is no point: no device waits for
+   it. */
 static void a_refused_mark_is_no_point(void **state) {
     vram_point made, refused;
     (void)state;
@@ -210,7 +211,8 @@ static void a_refused_mark_is_no_point(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Memory of the program is in use until the wait says that it is not: a refused marker is no reason to say so. */
+/* Memory of the program is in use until the wait says that it is not: a refused marker is no reason
+   to say so. */
 static void a_wait_needs_no_mark(void **state) {
     static char from[MIB], to[MIB];
     vram_addr addr;
@@ -245,7 +247,8 @@ static void a_wait_needs_no_mark(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* Nor is a driver that did not answer when it was asked. One that never answers is believed in the end. */
+/* Nor is a driver that did not answer when it was asked. One that never answers is believed in the
+   end. */
 static void a_wait_asks_again(void **state) {
     vram_addr addr;
     vram_point point;
@@ -310,8 +313,8 @@ static void a_lost_peer_is_not_copied_from(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A program may clean up right where the log tells it that a device is lost: inside a call on a queue of
-   that device. */
+/* A program may clean up right where the log tells it that a device is lost: inside a call on a
+   queue of that device. */
 static vram_context *doomed;
 
 static void destroy_on_loss(void *user, vram_log_level level, const char *text) {

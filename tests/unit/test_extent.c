@@ -27,8 +27,8 @@ static vram_pool *pool_of(struct rig *rig, uint32_t flags, const vram_provider *
 
 /* ----------------------------------------------------------------------- red zones */
 
-/* The zone in front of a block is part of what it holds, and not of what lies behind its address.
-   */
+/* The zone in front of a block is part of what it holds, and not of what lies behind its
+   address. */
 static void red_zones_end_with_their_block(void **state) {
     static const uint64_t alignments[] = {0, 512, 4096, 64 * KIB};
     (void)state;
@@ -193,8 +193,8 @@ static void copies_go_on_while_the_pool_is_busy(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Freed and had again at the same place, larger and smaller: no answer but these two, and no harm.
-   */
+/* Freed and had again at the same place, larger and smaller: no answer but these two, and no
+   harm. */
 static void blocks_may_go_while_they_are_copied(void **state) {
     struct rig rig = rig_make("sim", "memory=1G");
     struct change change = {.rig = &rig, .pool = pool_of(&rig, 0, NULL)};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_feed.c: blocks of host data on their way to the device. Every block has one value, and the consumer's
- * queue copies what it sees into a place of its own: a block that came early, late or mixed shows there.
+ * test_feed.c: blocks of host data on their way to the device. Every block has one value, and the
+ * consumer's queue copies what it sees into a place of its own: a block that came early, late or
+ * mixed shows there.
  */
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
@@ -91,8 +92,9 @@ static void blocks_arrive_in_the_order_of_the_consumer(void **state) {
     }
 }
 
-/* With the consumer held up: staged blocks are uploaded all the same, so that slots come free; direct ones wait
-   for it. No deadline is outlived, and the handle tells when a block lies in its place. */
+/* With the consumer held up: staged blocks are uploaded all the same, so that slots come free;
+   direct ones wait for it. No deadline is outlived, and the handle tells when a block lies in its
+   place. */
 static void uploads_run_beside_the_consumer(void **state) {
     (void)state;
     for (int mode = VRAM_FEED_STAGED; mode <= VRAM_FEED_DIRECT; mode++) {
@@ -429,7 +431,8 @@ static void threads_feed_until_the_end(void **state) {
             assert_int_equal(pthread_create(&threads[i], NULL, feed_wildly, &storm), 0);
         }
         vr_os_sleep((uint64_t)round * 2 * MS);
-        /* Blocks that are being filled go with the feed; here they are to last until nobody writes any more. */
+        /* Blocks that are being filled go with the feed; here they are to last until nobody writes
+           any more. */
         struct vr_object *object = vr_handle_pin(VR_KIND_FEED, storm.feed);
         vram_feed_destroy(storm.feed);
         for (int i = 0; i < 3; i++) {

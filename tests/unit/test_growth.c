@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_growth.c: buffers that become larger and smaller: the policies as tables, in place and by copies, with
- * their contents kept, and every step of every resize failing in turn.
+ * test_growth.c: buffers that become larger and smaller: the policies as tables, in place and by
+ * copies, with their contents kept, and every step of every resize failing in turn.
  */
 #include "byte_units.h"
 #include "trims.h"
@@ -168,7 +168,8 @@ static void policies_that_make_no_sense_are_refused(void **state) {
 
 /* -------------------------------------------------------------------- resizing */
 
-/* Reserve makes room, resize says what is in use; down to 0 the capacity stays; fit gives it back. */
+/* Reserve makes room, resize says what is in use; down to 0 the capacity stays; fit gives it
+   back. */
 static void capacity_and_use(void **state) {
     vram_growth growth = {.size = sizeof growth,
                           .policy = VRAM_GROWTH_FACTOR,
@@ -246,7 +247,8 @@ static void in_place_or_by_a_copy(void **state) {
     }
 }
 
-/* On another queue than its home: that queue waits for all work that uses the buffer, in place or not. */
+/* On another queue than its home: that queue waits for all work that uses the buffer, in place or
+   not. */
 static void another_queue_waits_for_the_work(void **state) {
     (void)state;
     for (int wall = 0; wall < 2; wall++) {
@@ -305,8 +307,8 @@ static void no_queue_no_copy(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Acceptance item 18, of resizing: contents are kept by checksum; limits hold while old and new memory are
-   both there; what fails leaves all as it was; totals are 0 in the end. */
+/* Acceptance item 18, of resizing: contents are kept by checksum; limits hold while old and new
+   memory are both there; what fails leaves all as it was; totals are 0 in the end. */
 static void acceptance_18_resize_is_safe(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G,real=on");
@@ -458,8 +460,8 @@ static void a_policy_by_option(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Memory of other kinds grows by a copy; what may fall back does so when the device has no room, and says so;
-   what is the program's own, or mapped, stays. */
+/* Memory of other kinds grows by a copy; what may fall back does so when the device has no room,
+   and says so; what is the program's own, or mapped, stays. */
 static vram_buffer_event last_event;
 
 static void note_event(void *user, const vram_buffer_event *event) {

@@ -117,8 +117,9 @@ static void acceptance_08_no_heads_and_other_zeros(void **state) {
 
 /* ------------------------------------------------------------------- experts */
 
-/* Worked out by hand: attention 2*64*64 + 2*64*(2*16) + 2*64 = 12416; dense 12416 + 3*64*96 = 30848;
-   expert layer 12416 + 8*64 + (8+1)*3*64*32 = 68224; active 12416 + 8*64 + (2+1)*3*64*32 = 31360. */
+/* Worked out by hand: attention 2*64*64 + 2*64*(2*16) + 2*64 = 12416; dense 12416 + 3*64*96 =
+   30848; expert layer 12416 + 8*64 + (8+1)*3*64*32 = 68224; active 12416 + 8*64 + (2+1)*3*64*32 =
+   31360. */
 static void experts_are_counted_and_those_used_are(void **state) {
     (void)state;
     vram_inference_shape shape = {.size = sizeof shape,

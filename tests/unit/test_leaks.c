@@ -3,7 +3,7 @@
  * test_leaks.c: reports of what was never freed: every leak with its tag and site, nothing else,
  * and nothing at all unless somebody asks.
  */
-#include "core/tracking/tracking.h"
+#include "core/tracking/pool_tracking.h"
 #include "track/suppress.h"
 #include "unit/child.h"
 #include "unit/json_check.h"

@@ -4,7 +4,7 @@
  * whose, and what was live at the peak.
  */
 #include "base/clock.h"
-#include "core/tracking/tracking.h"
+#include "core/tracking/pool_tracking.h"
 #include "unit/track_world.h"
 #include "vram/buffer.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_model_config.c: public models by the values of their config.json: the number of parameters that was
- * published, and the bytes of a token in the cache as worked out by hand.
+ * test_model_config.c: public models by the values of their config.json: the number of parameters
+ * that was published, and the bytes of a token in the cache as worked out by hand.
  */
 #include "base/memory.h"
 #include "base/os/os.h"
@@ -168,8 +168,8 @@ static void the_latent_is_cached_once(void **state) {
     assert_int_equal(model.layers[0].v_elements, 0);
 }
 
-/* Three of four layers keep a state: 32 heads of 128 x 128, and three inputs of the convolution over queries,
-   keys (16 x 128 each) and values (32 x 128). Layers by hand as well. */
+/* Three of four layers keep a state: 32 heads of 128 x 128, and three inputs of the convolution
+   over queries, keys (16 x 128 each) and values (32 x 128). Layers by hand as well. */
 static void hybrid_layers_keep_a_state(void **state) {
     (void)state;
     read_config("qwen3_next_80b");
@@ -192,7 +192,8 @@ static void hybrid_layers_keep_a_state(void **state) {
 static void the_vision_tower_is_apart(void **state) {
     (void)state;
     read_config("gemma3_4b");
-    /* SigLIP by hand: 27 layers of 1152 and 4304, patches of 14, 64 x 64 of them; and the projector */
+    /* SigLIP by hand: 27 layers of 1152 and 4304, patches of 14, 64 x 64 of them; and the
+       projector */
     const uint64_t h = 1152, w = 4304;
     const uint64_t layer = 4 * (h * h + h) + 2 * h * w + w + h + 4 * h;
     const uint64_t tower = 27 * layer + 14 * 14 * 3 * h + h + 64 * 64 * h + 2 * h;

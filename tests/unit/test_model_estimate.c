@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_model_estimate.c: models laid out over devices, held against sums worked out by hand; what fits; and what
- * makes no sense.
+ * test_model_estimate.c: models laid out over devices, held against sums worked out by hand; what
+ * fits; and what makes no sense.
  */
 #include "byte_units.h"
 #include "vram/model.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_opencl_adopt.c: a program's own context, queue and buffers, used by libvram through the public API, and
- * memory of libvram used in the program's own commands. Over the tests' driver; with --installed over whatever
- * OpenCL the machine has.
+ * test_opencl_adopt.c: a program's own context, queue and buffers, used by libvram through the
+ * public API, and memory of libvram used in the program's own commands. Over the tests' driver;
+ * with --installed over whatever OpenCL the machine has.
  */
 #include "opencl/opencl_entries.h"
 #include "unit/assert_ok.h"
@@ -276,7 +276,8 @@ static void expect_part(const struct rig *rig, unsigned char value) {
     }
 }
 
-/* In both ways that memory can be had, with the tests' driver; as the environment says, with another. */
+/* In both ways that memory can be had, with the tests' driver; as the environment says, with
+   another. */
 static void in_both_ways(void (*test)(void)) {
     static const char *const ways[] = {"buffer", "svm"};
     for (int i = 0; i < (installed ? 1 : 2); i++) {
@@ -418,7 +419,8 @@ static void a_wrapped_object_is_kept(void **state) {
     rig_end(&rig);
 }
 
-/* Whatever ends before the buffer does, the object is let go of once, and the buffer may still be destroyed. */
+/* Whatever ends before the buffer does, the object is let go of once, and the buffer may still be
+   destroyed. */
 static void what_ends_first(void) {
     for (int first = 0; first < 4; first++) {
         struct rig rig = rig_make();
@@ -479,7 +481,8 @@ static void objects_that_will_not_do(void **state) {
     rig_end(&rig);
 }
 
-/* Whichever call fails, of the driver's and of host memory: nothing is kept, and the next one works. */
+/* Whichever call fails, of the driver's and of host memory: nothing is kept, and the next one
+   works. */
 static void wrapping_fails_at_every_call(void **state) {
     const struct opencl_control *(*get)(void) = NULL;
     vram_buffer *buffer = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pinned_pool.c: pools of page-locked memory: what they give, what they cost, what they refuse, and what
- * becomes of them when the system locks no more.
+ * test_pinned_pool.c: pools of page-locked memory: what they give, what they cost, what they
+ * refuse, and what becomes of them when the system locks no more.
  */
 #include "unit/block_info_of.h"
 #include "unit/mem_world.h"
@@ -58,7 +58,8 @@ static void blocks_are_host_memory(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A pair that hits calls no driver, whatever its size; what is held goes back when it is told to. */
+/* A pair that hits calls no driver, whatever its size; what is held goes back when it is told
+   to. */
 static void hits_call_no_driver(void **state) {
     static const uint64_t sizes[] = {1, 4096, 70000, MIB, 8 * MIB};
     (void)state;
@@ -90,7 +91,8 @@ static void hits_call_no_driver(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Its memory is none of the device's: the device's limits, fractions and pressure do not count, its own do. */
+/* Its memory is none of the device's: the device's limits, fractions and pressure do not count, its
+   own do. */
 static void the_devices_limits_are_not_its_own(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=64M");
@@ -166,8 +168,8 @@ static void buffers_come_from_it(void **state) {
     rig_end_clean(&rig);
 }
 
-/* The host writes a buffer as soon as it has it, and the host is in no queue's order: what a queue still reads
-   does not become another buffer of that queue. */
+/* The host writes a buffer as soon as it has it, and the host is in no queue's order: what a queue
+   still reads does not become another buffer of that queue. */
 static void a_buffer_is_not_what_its_queue_still_reads(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=256M,lag=1000");
@@ -326,7 +328,8 @@ static void a_device_without_pinned_memory_has_no_such_pool(void **state) {
     rig_end_clean(&rig);
 }
 
-/* The option that asks for safety modes everywhere means device memory; pooling can be switched off here too. */
+/* The option that asks for safety modes everywhere means device memory; pooling can be switched off
+   here too. */
 static void options_of_all_pools(void **state) {
     (void)state;
     assert_ok(vram_option_set("poison", "on"));

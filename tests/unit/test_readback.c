@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_readback.c: frames of changing device data on the host. Every frame is filled with one value by the
- * producer's queue, which goes on to the next value at once: a frame that is torn, late or somebody else's has
- * a wrong byte in it.
+ * test_readback.c: frames of changing device data on the host. Every frame is filled with one value
+ * by the producer's queue, which goes on to the next value at once: a frame that is torn, late or
+ * somebody else's has a wrong byte in it.
  */
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
@@ -122,8 +122,8 @@ static void acceptance_20_frame_by_frame(void **state) {
     }
 }
 
-/* While the producer is held up, nothing has arrived; both slots are taken by two starts, and the third has
-   nothing to take. What it may take later is the policy's. */
+/* While the producer is held up, nothing has arrived; both slots are taken by two starts, and the
+   third has nothing to take. What it may take later is the policy's. */
 static void acceptance_20_a_second_start_before_the_first_is_taken(void **state) {
     (void)state;
     for (int policy = VRAM_READBACK_NEWEST; policy <= VRAM_READBACK_EVERY; policy++) {
@@ -187,8 +187,8 @@ static void acceptance_20_a_second_start_before_the_first_is_taken(void **state)
     }
 }
 
-/* With the transfer queue held up: a snapshot lets the producer go on, a hold makes it wait, and both give the
-   frame as it was. The host is held up by neither. */
+/* With the transfer queue held up: a snapshot lets the producer go on, a hold makes it wait, and
+   both give the frame as it was. The host is held up by neither. */
 static void acceptance_20_transfers_overlap(void **state) {
     (void)state;
     for (int mode = VRAM_READBACK_SNAPSHOT; mode <= VRAM_READBACK_HOLD; mode++) {
@@ -219,7 +219,8 @@ static void acceptance_20_transfers_overlap(void **state) {
 
 /* -------------------------------------------------------------------- readers, slots */
 
-/* A reader that keeps its frame for long sees it unchanged, and with three slots keeps nobody from starting. */
+/* A reader that keeps its frame for long sees it unchanged, and with three slots keeps nobody from
+   starting. */
 static void a_borrowed_frame_is_never_written(void **state) {
     vram_frame held, frame;
     (void)state;
@@ -343,7 +344,8 @@ static void pinned_memory_may_be_refused(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Without device memory for a copy the producer waits instead, and the frame is as whole as ever. */
+/* Without device memory for a copy the producer waits instead, and the frame is as whole as
+   ever. */
 static void a_snapshot_without_memory_becomes_a_hold(void **state) {
     vram_frame frame;
     (void)state;
@@ -472,7 +474,8 @@ static void a_driver_that_cannot_tell_is_told_of(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A transfer that does not finish: the end waits one deadline and leaves the memory to the device. */
+/* A transfer that does not finish: the end waits one deadline and leaves the memory to the
+   device. */
 static void an_end_with_a_transfer_under_way(void **state) {
     vram_point point = {NULL, 0};
     struct gate gate;
@@ -694,7 +697,8 @@ static void *read_frames(void *argument) {
     return NULL;
 }
 
-/* One producer, two readers that look at frames while they come; then the end, with a reader inside. */
+/* One producer, two readers that look at frames while they come; then the end, with a reader
+   inside. */
 static void readers_beside_a_producer(void **state) {
     (void)state;
     for (int mode = VRAM_READBACK_SNAPSHOT; mode <= VRAM_READBACK_HOLD; mode++) {

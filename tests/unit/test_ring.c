@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_ring.c: item 16, every strategy in both directions, with wrap, full rings and stop, contents and order
- * checked at both ends. The host has a kernel that runs all the while, the simulation one that is launched anew.
- * With an argument, how many messages: what make test-long does.
+ * test_ring.c: item 16, every strategy in both directions, with wrap, full rings and stop, contents
+ * and order checked at both ends. The host has a kernel that runs all the while, the simulation one
+ * that is launched anew. With an argument, how many messages: what make test-long does.
  */
 #include "unit/ring_world.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_ring_bounds.c: rings with bad input, damage, peers that die, drivers that fail, and ends at bad moments.
+ * test_ring_bounds.c: rings with bad input, damage, peers that die, drivers that fail, and ends at
+ * bad moments.
  */
 #include "unit/ring_world.h"
 
@@ -201,7 +202,8 @@ static void a_consumer_that_dies_is_noticed(void **state) {
     }
 }
 
-/* The producer dies with a place claimed: what is before it arrives, and nobody waits for the rest for ever. */
+/* The producer dies with a place claimed: what is before it arrives, and nobody waits for the rest
+   for ever. */
 static void die_kernel(const vram_kernel_call *call) {
     vram_ring_peer peer;
     uint64_t place;
@@ -437,7 +439,8 @@ static void a_ring_ends_with_its_pool(void **state) {
     }
 }
 
-/* The program's own queue goes first, with copies on it: the ring says so, and ends all the same. */
+/* The program's own queue goes first, with copies on it: the ring says so, and ends all the
+   same. */
 static void a_queue_that_is_gone_is_told(void **state) {
     (void)state;
     for (int i = 0; i < STRATEGIES; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_shortlist.c: the nearest found on the device, against those that the CPU finds, and that nothing else comes
- * back. On the simulated device; `test_shortlist BACKEND` does what can be done on the first device of another.
- * Vectors are of whole numbers, so that both ways have the same distances to the last bit but for cosine.
+ * test_shortlist.c: the nearest found on the device, against those that the CPU finds, and that
+ * nothing else comes back. On the simulated device; `test_shortlist BACKEND` does what can be done
+ * on the first device of another. Vectors are of whole numbers, so that both ways have the same
+ * distances to the last bit but for cosine.
  */
 #include "compute/shortlist.h"
 #include "unit/compute_world.h"
@@ -136,7 +137,8 @@ static void every_metric_and_precision(void **state) {
     rig_end(&rig);
 }
 
-/* Whatever the order in which they come: equal, ever better, ever worse; and lists of every length. */
+/* Whatever the order in which they come: equal, ever better, ever worse; and lists of every
+   length. */
 static void any_order_and_any_length(void **state) {
     static const uint64_t lengths[] = {1, 2, 31, 127, 128};
     (void)state;
@@ -159,7 +161,8 @@ static void any_order_and_any_length(void **state) {
         }
         search_end(&d);
     }
-    /* All of a small corpus, one vector, and more than a list has places for: which the host then sorts. */
+    /* All of a small corpus, one vector, and more than a list has places for: which the host then
+       sorts. */
     vram_distance d = search_of(3, 128, 5, 128, VRAM_PRECISION_FP16);
     (void)expect_same(scheduler, &d);
     search_end(&d);
@@ -266,7 +269,8 @@ static void very_long_and_very_short(void **state) {
     rig_end(&rig);
 }
 
-/* Halves between two of theirs go to the nearest, those in the middle to the even one: as on the CPU. */
+/* Halves between two of theirs go to the nearest, those in the middle to the even one: as on the
+   CPU. */
 static void halves_are_rounded_alike(void **state) {
     (void)state;
     struct rig rig = rig_of(SIM);
@@ -322,7 +326,8 @@ static void every_half_is_exact(void **state) {
 
 /* ------------------------------------------------------------------------- memory */
 
-/* A pool that is too small for the tiles that were planned: they become smaller, and at last it is the CPU's turn. */
+/* A pool that is too small for the tiles that were planned: they become smaller, and at last it is
+   the CPU's turn. */
 static void memory_runs_out(void **state) {
     static const uint64_t limits[] = {UINT64_C(24) << 20, UINT64_C(4) << 20, UINT64_C(1) << 12};
     (void)state;

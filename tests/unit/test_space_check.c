@@ -158,7 +158,7 @@ static void lists_and_trees(struct fixture *fixture) {
     same.span.left = same.span.right = NULL;
     BROKEN(most->span.right, &same, "a bin has");
     vr_store(&same.addr, vr_span_end(hole), VR_RELAXED);
-    BROKEN(most->span.right, &same, "spans on shelves");
+    BROKEN(most->span.right, &same, "spans in bins");
 }
 
 static void sums(struct fixture *fixture) {

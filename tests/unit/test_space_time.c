@@ -323,8 +323,8 @@ static void test_alias_undone(void **state) {
     assert_non_null(held(fixture, 32 * VR_MIB, 1, 0, &after));
 }
 
-/* Memory with a stale mapping is not given back, and a sweep that fails leaves the stale mapping.
-   */
+/* Memory with a stale mapping is not given back, and a sweep that fails leaves the stale
+   mapping. */
 static void test_ghosts_hold(void **state) {
     struct fixture *fixture = *state;
     struct vr_plan *plan;

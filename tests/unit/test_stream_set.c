@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_stream_set.c: sets of streams. On the host device a gate holds streams up, so that "beside each
- * other" and "one deadline" are facts and not likelihoods; on simulated devices every call fails once.
+ * test_stream_set.c: sets of streams. On the host device a gate holds streams up, so that "beside
+ * each other" and "one deadline" are facts and not likelihoods; on simulated devices every call
+ * fails once.
  */
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
@@ -37,8 +38,8 @@ static void expect_told(const char *part) {
     }
 }
 
-/* A wait that meets its deadline names the stream that is held up. On a busy machine another's point may be late too:
-   then it gets more time, which the one that is held up does not use. */
+/* A wait that meets its deadline names the stream that is held up. On a busy machine another's
+   point may be late too: then it gets more time, which the one that is held up does not use. */
 static void expect_late(vram_stream_set *set, const char *name) {
     for (uint64_t timeout = 5 * MS; timeout < 20 * SECOND; timeout *= 4) {
         assert_int_equal(vram_stream_set_wait(set, timeout), VRAM_ERR_TIMEOUT);
@@ -123,8 +124,8 @@ static void acceptance_21_round_robin_order(void **state) {
 
 /* --------------------------------------------------------------------------- errors */
 
-/* A driver that answers polls with an error: whoever waits is told at once, and by no means later than the
-   deadline. The original took such an answer for "not ready" and looped for ever. */
+/* A driver that answers polls with an error: whoever waits is told at once, and by no means later
+   than the deadline. The original took such an answer for "not ready" and looped for ever. */
 static void acceptance_21_an_error_propagates(void **state) {
     vram_async async;
     vram_point point;
@@ -251,7 +252,8 @@ static void a_mark_lies_behind_every_stream(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* Work of each stream is ordered by waits between them alone: completion is late and out of order. */
+/* Work of each stream is ordered by waits between them alone: completion is late and out of
+   order. */
 static void waits_order_streams(void **state) {
     enum { COUNT = 3, BYTES = 4096 };
     (void)state;

@@ -4,7 +4,7 @@
  * to who listens.
  */
 #include "byte_units.h"
-#include "core/tracking/tracking.h"
+#include "core/tracking/pool_tracking.h"
 #include "unit/device_world.h"
 #include "unit/stats_of.h"
 

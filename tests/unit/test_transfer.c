@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_transfer.c: copies by strategy, between every kind of memory, strided, in lists, and between devices
- * that may read each other or not; and everything that a program can get wrong.
+ * test_transfer.c: copies by strategy, between every kind of memory, strided, in lists, and between
+ * devices that may read each other or not; and everything that a program can get wrong.
  */
 #include "unit/gate_world.h"
 #include "unit/pool_flags.h"
@@ -63,7 +63,8 @@ static void names_are_said(void **state) {
     assert_string_equal(vram_transfer_strategy_name((vram_transfer_strategy)-1), "unknown");
 }
 
-/* Behind a long kernel the call returns, the handle is pending, and the host works on; SYNC gives up. */
+/* Behind a long kernel the call returns, the handle is pending, and the host works on; SYNC gives
+   up. */
 static void asynchronous_is_asynchronous(void **state) {
     static struct gate gate;
     static char data[4096], back[4096];
@@ -93,7 +94,8 @@ static void asynchronous_is_asynchronous(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* A wait that sleeps between looks keeps its deadline, with no interval and with one of centuries. */
+/* A wait that sleeps between looks keeps its deadline, with no interval and with one of
+   centuries. */
 static void polling_keeps_deadlines(void **state) {
     static const uint64_t intervals[] = {0, 1, 1000, 50000000, UINT64_MAX};
     static struct gate gate;
@@ -484,7 +486,8 @@ static void what_is_wrong_is_said_before_anything_happens(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A queue that is destroyed finishes its work first: the handle says so, and its bytes are there. */
+/* A queue that is destroyed finishes its work first: the handle says so, and its bytes are
+   there. */
 static void a_destroyed_queue_finishes_its_transfers(void **state) {
     static struct gate gate;
     static char data[4096], back[4096];
@@ -510,7 +513,8 @@ static void a_destroyed_queue_finishes_its_transfers(void **state) {
 
 /* --------------------------------------------------------------------- counted */
 
-/* Every transfer ends exactly once in the statistics, also when its handle was given up or never asked. */
+/* Every transfer ends exactly once in the statistics, also when its handle was given up or never
+   asked. */
 static void transfers_are_counted(void **state) {
     static struct gate gate;
     static char data[4096];

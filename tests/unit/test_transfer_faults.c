@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_transfer_faults.c: transfers whose every driver call and every allocation fails in turn, once and for
- * ever, and devices that are lost under them.
+ * test_transfer_faults.c: transfers whose every driver call and every allocation fails in turn,
+ * once and for ever, and devices that are lost under them.
  */
 #include "unit/fault_step.h"
 #include "unit/gate_world.h"
@@ -14,7 +14,8 @@ enum { N = 24, EACH = 512 };
 
 static unsigned char data[4 * N * EACH];
 
-/* Waits as a program does that wants its memory back: whatever the handle says, the queue is through. */
+/* Waits as a program does that wants its memory back: whatever the handle says, the queue is
+   through. */
 static vram_status end_of(struct rig *rig, vram_status status, vram_async *async) {
     vram_error kept = *vram_error_get();
     if (status == VRAM_OK) {
@@ -153,8 +154,8 @@ static vram_status part_bridged(struct rig *rig, vram_pool *pool) {
     return status; /* what is on the other device goes with it */
 }
 
-/* The block that such a copy goes through stays until the download into it is known to have ended: also when the
-   driver does not say how far it is. Its work is thousands of calls late. */
+/* The block that such a copy goes through stays until the download into it is known to have ended:
+   also when the driver does not say how far it is. Its work is thousands of calls late. */
 static void a_bridge_stays_under_work(void **state) {
     enum { BYTES = 4 << 20 };
     vram_addr there, here;
@@ -205,7 +206,8 @@ static void staged_survives_every_failure(void **state) {
     fail_every_call(part_staged, "memory=64M");
 }
 
-/* A deadline holds for ordinary memory too, which staging and drivers wait for inside their calls. */
+/* A deadline holds for ordinary memory too, which staging and drivers wait for inside their
+   calls. */
 static void deadlines_hold_for_ordinary_memory(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=64M,lag=10000");
@@ -230,7 +232,8 @@ static void deadlines_hold_for_ordinary_memory(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Memory that is page-locked in place is copied as it is, and counted so; before and after it is staged. */
+/* Memory that is page-locked in place is copied as it is, and counted so; before and after it is
+   staged. */
 static void registered_memory_goes_as_it_is(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=64M");
@@ -256,8 +259,8 @@ static void registered_memory_goes_as_it_is(void **state) {
 
 /* ----------------------------------------------------------------------- lost */
 
-/* The device is lost at call 1, 2, 3 ...: the call says so, or the handle does, once, and every time it is
-   asked; and whatever was taken for the transfer has gone when the context has. */
+/* The device is lost at call 1, 2, 3 ...: the call says so, or the handle does, once, and every
+   time it is asked; and whatever was taken for the transfer has gone when the context has. */
 static void lost_in_the_middle(void **state) {
     transfer_fn *const parts[] = {plain, listed, strided};
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_vulkan_adopt.c: a program's own instance, device, queue and buffers, used by libvram through the public
- * API. The program submits to the same VkQueue from another thread meanwhile; the lock that it gave is
- * what keeps the two apart, and the test sees that it is held.
+ * test_vulkan_adopt.c: a program's own instance, device, queue and buffers, used by libvram through
+ * the public API. The program submits to the same VkQueue from another thread meanwhile; the lock
+ * that it gave is what keeps the two apart, and the test sees that it is held.
  */
 #include "unit/vulkan_world.h"
 

@@ -351,8 +351,8 @@ void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space) {
     vr_error_restore(&error);
 }
 
-/* The rest, in as many plans as that takes: a piece is not given back while it has stale mappings.
-   */
+/* The rest, in as many plans as that takes: a piece is not given back while it has stale
+   mappings. */
 static void sweep_all(struct vr_pool *pool, struct vr_space *space) {
     struct vram_error error;
     vr_error_save(&error);

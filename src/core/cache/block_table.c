@@ -2,11 +2,12 @@
 /*
  * block_table.c: the table behind block_table.h.
  *
- *  (1) At most half of the slots are used, tombstones included, so every probe ends at an empty slot.
+ *  (1) At most half of the slots are used, tombstones included, so every probe ends at an empty
+ *      slot.
  *  (2) A slot goes from empty to an entry, from an entry to a tombstone, and from a tombstone to an
  *      entry; never back to empty. So a reader that passes other entries does not stop too early.
- *  (3) A table that is too full is replaced by one without tombstones, filled before it is published.
- *      A reader may still be inside the old one, so it is only put aside here.
+ *  (3) A table that is too full is replaced by one without tombstones, filled before it is
+ *      published. A reader may still be inside the old one, so it is only put aside here.
  */
 #include "core/cache/block_table.h"
 

@@ -3,10 +3,10 @@
  * block_table.h: from the address of a block to the block, without a lock for readers.
  *
  * Open addressing over pointers to blocks, 16 bytes a block. Every block that has left the space is
- * in it, live or cached. Readers verify what they find (block.h (2)), so a slot may change under them;
- * a block that is live during the whole look-up is always found, because entries never move within a
- * table, and a new table is complete before it is published. The old one is freed when no thread can be
- * inside it any more.
+ * in it, live or cached. Readers verify what they find (block.h (2)), so a slot may change under
+ * them; a block that is live during the whole look-up is always found, because entries never move
+ * within a table, and a new table is complete before it is published. The old one is freed when no
+ * thread can be inside it any more.
  */
 #ifndef VR_BLOCK_TABLE_H
 #define VR_BLOCK_TABLE_H
@@ -22,15 +22,16 @@ struct vr_block_table {
     uint64_t live;         /* entries; writers' */
 };
 
-/* Room for one more entry; call it before the block is committed to. Writers hold the pool's lock. */
+/* Room for one more entry; call it before the block is committed to. Writers hold the pool's
+   lock. */
 vram_status vr_block_table_reserve(struct vr_block_table *table);
 /* Never fails after a reserve. */
 void vr_block_table_insert(struct vr_block_table *table, struct vr_block *block);
 void vr_block_table_remove(struct vr_block_table *table, const struct vr_block *block);
 void vr_block_table_free(struct vr_block_table *table);
 /* Takes the replaced tables away. The caller frees them with vr_block_slots_free once every reader
-   has been seen outside (vr_thread_quiesce). NULL: none. Whether there are any may be asked without the
-   lock: who made them sees them. */
+   has been seen outside (vr_thread_quiesce). NULL: none. Whether there are any may be asked without
+   the lock: who made them sees them. */
 static inline bool vr_block_table_has_retired(const struct vr_block_table *table) {
     return vr_load(&table->retired, VR_RELAXED) != NULL;
 }

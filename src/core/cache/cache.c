@@ -79,8 +79,8 @@ static void go_inside(struct vr_thread_state *thread) {
     }
 }
 
-/* Moves all present caches and `added` into a new table. Inside enter; the old one is the caller's.
-   */
+/* Moves all present caches and `added` into a new table. Inside enter; the old one is the
+   caller's. */
 static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr_cache **table,
                                        uint32_t mask, struct vr_cache *added) {
     struct vr_cache **old = thread->caches;

@@ -85,7 +85,7 @@ struct vr_cache {
     struct vr_bin small[VR_SMALL_UNITS + 1];
     struct vr_exact_bin exact[VR_EXACT_BINS];
     struct vr_block *recent[VR_RECENT];
-    bool tracked; /* its pool tells of its blocks: never the thread's recent cache; tracking.h */
+    bool tracked; /* its pool reports its blocks: never the thread's recent cache */
     uint32_t
         site[2]; /* where its blocks are counted, untagged and tagged; guesses of the track's */
     char apart_behind[128];

@@ -2,18 +2,18 @@
 /*
  * thread.c: the list of threads that have caches.
  *
- *  (1) A state is in the list from its first use until its thread ends; then its memory serves a later
- *      thread. It lies in type-stable memory.
- *  (2) `revoked` is raised and lowered by the holder of the list's lock alone. While it is raised and
- *      `busy` was seen 0 after a barrier, the holder owns what the thread calls its own.
+ *  (1) A state is in the list from its first use until its thread ends; then its memory serves a
+ *      later thread. It lies in type-stable memory.
+ *  (2) `revoked` is raised and lowered by the holder of the list's lock alone. While it is raised
+ *      and `busy` was seen 0 after a barrier, the holder owns what the thread calls its own.
  *  (3) The two sides meet like this, B being a barrier or, on the thread's side, its promise:
  *          thread:   busy = 1;    B;  if (revoked) keep out
  *          revoker:  revoked = 1; B;  while (busy) rest
  *      Whatever the order, at least one of them sees the other.
- *  (4) After a fork only the calling thread exists. The others' states are dropped, not visited. Where a
- *      fork would go by unnoticed there are no states, hence no caches: a child must not hit in them.
- *      States are wiped in a child, so that it does not either where clone has made it behind the C
- *      library's back and no handler of ours has run.
+ *  (4) After a fork only the calling thread exists. The others' states are dropped, not visited.
+ *      Where a fork would go by unnoticed there are no states, hence no caches: a child must not
+ *      hit in them. States are wiped in a child, so that it does not either where clone has made it
+ *      behind the C library's back and no handler of ours has run.
  */
 #include "core/cache/thread.h"
 

@@ -26,7 +26,7 @@ struct vr_thread_state {
     _Alignas(128) vr_atomic_u32 busy; /* the thread is inside its own caches */
     vr_atomic_u32 revoked;            /* somebody else needs them: keep out */
     struct vr_cache *recent;          /* the cache used last; the thread's own, as the next */
-    struct vr_cache *tracked;         /* the last one of a pool that tells; tracking.h */
+    struct vr_cache *tracked;         /* the last one of a pool that tells; pool_tracking.h */
     struct vr_cache **caches; /* hashed by pool and queue; the thread's own, or a revoker's */
     uint32_t cache_mask;      /* slots in it, a power of two, minus 1; 0: none */
     uint32_t cache_count;

@@ -6,10 +6,10 @@
  * when it is first named and there until the context ends; a block of "a/b" is counted for "a/b"
  * and for "a".
  *
- *  (1) Records are never freed or renamed while somebody may look, so they are found without a lock.
- *      Only making one takes the ledger's.
- *  (2) A tagged allocation is charged before memory is looked for, all levels or none, and released when
- *      the block is freed or ends with its pool. A block that nobody has carries no charge.
+ *  (1) Records are never freed or renamed while somebody may look, so they are found without a
+ *      lock. Only making one takes the ledger's.
+ *  (2) A tagged allocation is charged before memory is looked for, all levels or none, and released
+ *      when the block is freed or ends with its pool. A block that nobody has carries no charge.
  *  (3) An untagged allocation touches nothing here.
  */
 #ifndef VR_TAG_H

@@ -199,7 +199,7 @@ struct vr_pool {
     struct vr_peak_stack peaks;
 
     struct vr_track
-        *track; /* its live blocks; NULL: it tells of none; fixed at creation; tracking.h */
+        *track; /* its live blocks; NULL: it tells of none; fixed at creation; pool_tracking.h */
     uint32_t stack_every; /* option track_stacks, at creation */
     vr_atomic_bool told;  /* its end was told of */
 };
@@ -217,13 +217,13 @@ static inline enum vr_pool_part vr_part_of(uint64_t bytes) {
     return bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE;
 }
 
-/* Whether its handle is live: it was not destroyed meanwhile, by a callback or by another thread.
-   */
+/* Whether its handle is live: it was not destroyed meanwhile, by a callback or by another
+   thread. */
 static inline bool vr_pool_is_open(const struct vr_pool *pool) {
     return !vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle);
 }
 
-/* Whether it tells of its blocks; tracking.h. */
+/* Whether it tells of its blocks; pool_tracking.h. */
 static inline bool vr_pool_is_tracked(const struct vr_pool *pool) {
     return VR_TRACKER && pool->track;
 }

@@ -4,7 +4,7 @@
  */
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
-#include "core/tracking/tracking.h"
+#include "core/tracking/pool_tracking.h"
 
 #include "base/error.h"
 

@@ -2,7 +2,8 @@
 /*
  * attachment.c: what libraries on top of libvram hang on a pool.
  *
- *  (1) An attachment is a child of its pool and pins it: the pool's memory goes after the last of them.
+ *  (1) An attachment is a child of its pool and pins it: the pool's memory goes after the last of
+ *      them.
  *  (2) The pool tells it once. It stays until its owner ends it.
  */
 #include "core/object/pool_object.h"

@@ -8,8 +8,8 @@
 #include "core/ladder/ladder.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
+#include "core/tracking/pool_tracking.h"
 #include "core/tracking/recorder.h"
-#include "core/tracking/tracking.h"
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -393,8 +393,8 @@ static vram_status attempt(struct miss *miss, uint32_t first) {
     return status;
 }
 
-/* The attempt failed: what the context's error handler says is done, as far as it may say anything.
-   */
+/* The attempt failed: what the context's error handler says is done, as far as it may say
+   anything. */
 static vram_status handle(struct miss *miss, vram_status status) {
     VR_OPERATION("vram_alloc");
     struct vr_pool *pool = miss->pool;

@@ -14,7 +14,7 @@
 #include "core/limit/limit.h"
 #include "core/pool/hit.h"
 #include "core/pool/pool_calls.h"
-#include "core/tracking/tracking.h"
+#include "core/tracking/pool_tracking.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -25,8 +25,8 @@
 
 /* ------------------------------------------------------------------ hit paths */
 
-/* Makes a block the caller's if it is live, of that pool, and starts there: keeps block.h (1), (4).
-   */
+/* Makes a block the caller's if it is live, of that pool, and starts there: keeps block.h (1),
+   (4). */
 static inline bool claim(struct vr_block *block, uint64_t pool, vram_addr addr) {
     uint32_t seen = vr_load(&block->state, VR_ACQUIRE);
     return (seen & VR_BLOCK_STATES) == VR_BLOCK_LIVE && vr_load(&block->addr, VR_RELAXED) == addr &&
@@ -73,13 +73,13 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
  */
 #define ASIDE __attribute__((noinline)) static
 
-/* A hit itself is in both the public call and the library's own, so that neither calls the other.
-   */
+/* A hit itself is in both the public call and the library's own, so that neither calls the
+   other. */
 #define HIT __attribute__((always_inline)) static inline
 
-/* A hit from a cache of any pool, tagged or not. In a pool that tells (tracking.h) it must be noted
-   first, and what cannot be noted here is left to the slow way. The thread is inside, and outside
-   after a hit. */
+/* A hit from a cache of any pool, tagged or not. In a pool that tells (pool_tracking.h) it must be
+   noted first, and what cannot be noted here is left to the slow way. The thread is inside, and
+   outside after a hit. */
 bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct vr_tag *tag,
                  vram_addr *addr) {
     bool told = vr_cache_is_tracked(cache);
@@ -109,8 +109,8 @@ bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct v
 }
 
 /* Another queue than the last time, or none of that size at hand; caches of pools that tell are
-   never the thread's recent one, so that no other pool's hits pay for them. The thread is inside.
-   */
+   never the thread's recent one, so that no other pool's hits pay for them. The thread is
+   inside. */
 ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
                               vram_queue *queue, vram_addr *addr) {
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));

@@ -96,8 +96,8 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
 vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options *options,
                             struct vr_request *request);
 
-/* Serves a request of who has entered pool and queue: the tag's quotas, memory, hand-out; pool.c.
-   */
+/* Serves a request of who has entered pool and queue: the tag's quotas, memory, hand-out;
+   pool.c. */
 vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
                                   vram_addr *addr);
 

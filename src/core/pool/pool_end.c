@@ -23,7 +23,7 @@
 #include "core/cache/stamp.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
-#include "core/tracking/tracking.h"
+#include "core/tracking/pool_tracking.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -231,8 +231,8 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     }
 }
 
-/* Keeps (3). Another thread may be destroying the pool at this moment, and waits for nothing more.
-   */
+/* Keeps (3). Another thread may be destroying the pool at this moment, and waits for nothing
+   more. */
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     (void)vr_handle_retire(pool->object.handle);

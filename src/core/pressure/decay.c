@@ -94,8 +94,8 @@ static uint64_t walk_all(struct walk *walk) {
 
 /* ------------------------------------------------------------------- looking */
 
-/* Less than a quarter of what types are used on average; where none is used at all, all are rare.
-   */
+/* Less than a quarter of what types are used on average; where none is used at all, all are
+   rare. */
 static void find_rare(const struct vr_types *types, struct vr_survey *survey) {
     uint64_t uses = 0;
     for (uint32_t i = 0; i < VR_TYPES; i++) {

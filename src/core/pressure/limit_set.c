@@ -35,8 +35,8 @@ void vr_limit_keep(struct vr_pool *pool) {
     vr_error_restore(&error);
 }
 
-/* New limits are in force: the pool gives back what it may not hold any more, as far as it is free.
-   */
+/* New limits are in force: the pool gives back what it may not hold any more, as far as it is
+   free. */
 static void fit(struct vr_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);

@@ -2,11 +2,11 @@
 /*
  * monitor.c: a thread that looks at every device of a context from time to time.
  *
- *  (1) The monitor is in its context's list of watchers and pins the context. The thread has a reference to
- *      the monitor of its own, which it drops at its end.
- *  (2) Who ends it, and there is only one, raises `stop` and waits until the thread is done, or the deadline
- *      has passed: a callback may not return. Then it joins the thread or lets go of it. The thread itself,
- *      inside a callback, lets go at once.
+ *  (1) The monitor is in its context's list of watchers and pins the context. The thread has a
+ *      reference to the monitor of its own, which it drops at its end.
+ *  (2) Who ends it, and there is only one, raises `stop` and waits until the thread is done, or the
+ *      deadline has passed: a callback may not return. Then it joins the thread or lets go of it.
+ *      The thread itself, inside a callback, lets go at once.
  *  (3) `lock` is never held across a look.
  */
 #include "core/object/walk.h"

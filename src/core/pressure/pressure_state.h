@@ -15,12 +15,13 @@
  *   health.c          all of it in one answer
  *   monitor.c         a thread for programs that want one
  *
- *  (1) One thread at a time looks at a pool, tells and responds: whoever raised `telling`. Another that
- *      comes by meanwhile, or a callback that allocates, leaves word in `again`. So nothing of `response`
- *      needs a lock, and a callback is never called while it runs.
- *  (2) No lock is held across a callback or a driver call. Watches are in the device's list of watchers,
- *      under its lock.
- *  (3) The record of the calling thread's last error is as it was: what is tried here is nobody's business.
+ *  (1) One thread at a time looks at a pool, tells and responds: whoever raised `telling`. Another
+ *      that comes by meanwhile, or a callback that allocates, leaves word in `again`. So nothing of
+ *      `response` needs a lock, and a callback is never called while it runs.
+ *  (2) No lock is held across a callback or a driver call. Watches are in the device's list of
+ *      watchers, under its lock.
+ *  (3) The record of the calling thread's last error is as it was: what is tried here is nobody's
+ *      business.
  */
 #ifndef VR_PRESSURE_STATE_H
 #define VR_PRESSURE_STATE_H
@@ -108,7 +109,8 @@ uint64_t vr_pool_reserved(struct vr_pool *pool);
 /* Gives free memory back until at most keep_bytes are held; *released: how much less it holds;
    release.c. */
 vram_status vr_pool_trim(struct vr_pool *pool, uint64_t keep_bytes, uint64_t *released);
-/* Gives up to so many bytes of free memory back to the driver; how many. No lock held; release.c. */
+/* Gives up to so many bytes of free memory back to the driver; how many. No lock held;
+   release.c. */
 uint64_t vr_pool_give_back(struct vr_pool *pool, uint64_t bytes);
 /* What vram_pool_fragmentation_get says; no lock held; fragmentation.c. */
 void vr_pool_measure(struct vr_pool *pool, struct vram_fragmentation *found);

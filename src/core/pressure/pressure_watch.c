@@ -6,10 +6,10 @@
  * and pins both. All of its state but `runner` changes under the device's lock; the calls are made
  * without.
  *
- *  (1) A watch has at most one call under way: `runner` is the thread that makes it. Who finds one running
- *      passes by; what has changed meanwhile is found at the next look.
- *  (2) A watch that has ended is in no list, and gets no new call. Whoever ends it waits for the one that
- *      is under way, unless it is that call itself.
+ *  (1) A watch has at most one call under way: `runner` is the thread that makes it. Who finds one
+ *      running passes by; what has changed meanwhile is found at the next look.
+ *  (2) A watch that has ended is in no list, and gets no new call. Whoever ends it waits for the
+ *      one that is under way, unless it is that call itself.
  */
 #include "core/object/pool_object.h"
 

@@ -25,8 +25,8 @@ static bool is_high(const struct vram_pressure *p) {
     return p->known && p->value >= vr_pressure_level_begin(VRAM_PRESSURE_HIGH);
 }
 
-/* Whether a step is to be taken now that pressure is `above` its threshold, or `below` it for good.
-   */
+/* Whether a step is to be taken now that pressure is `above` its threshold, or `below` it for
+   good. */
 static bool is_due(bool above, bool below, bool *done, uint64_t *last, uint64_t now,
                    uint64_t interval) {
     *done = *done && !below;

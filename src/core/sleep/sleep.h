@@ -6,8 +6,8 @@
  * claims, so that nobody finds them:
  *
  *     awake    | BLOCK | HOLE | BLOCK |     piece: mapped, a handle of the driver's
- *     asleep   | BLOCK | CLAIM| BLOCK |     piece->sleep state: not mapped, gone, contents in sleep state->host or
- *              dropped
+ *     asleep   | BLOCK | CLAIM| BLOCK |     piece->sleep_state: not mapped, released, contents
+ *                                            in sleep_state->host or dropped
  *
  *  (1) A piece with a sleep state is covered by nobody's claim to memory: vr_space_covers says no.
  *  (2) A block over such a piece is `asleep`: when it is freed it waits in `deferred` until all of

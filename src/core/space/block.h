@@ -144,7 +144,7 @@ struct vr_block {
     uint8_t part;   /* vr_pool_part: the space it is of; pool's lock */
     _Atomic(uint8_t) zone; /* log2 of the front zone, guard.h (2); 0: none; the owner's */
     vr_atomic_u32
-        record; /* number of its record while it is live; 0: none; tracking.h; the owner's */
+        record; /* number of its record while it is live; 0: none; pool_tracking.h; the owner's */
     struct vr_stamp stamp;        /* in the space, free; pool's lock, as the next three */
     struct vr_queue_stamp freed;  /* deferred, or of no space and freed: see (3) */
     struct vr_queue_stamp before; /* deferred: the same for what `home` said, in (5) */

@@ -5,7 +5,7 @@
 #ifndef VR_LEAKS_H
 #define VR_LEAKS_H
 
-#include "core/tracking/tracking.h"
+#include "core/tracking/pool_tracking.h"
 
 /* A pool with a track has ended: what is live now is lost. Warns, and writes what the option
    `leaks` asks for. No lock held; never fails. */

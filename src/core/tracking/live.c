@@ -5,7 +5,7 @@
  * A question keeps the object it names, so that its context and with it all tags stay; the tracks
  * of pools that end meanwhile stay until it is answered (track/tracks.h).
  */
-#include "core/tracking/tracking.h"
+#include "core/tracking/pool_tracking.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tracking.c: from a pool's blocks to records and events. See tracking.h.
+ * pool_tracking.c: from a pool's blocks to records and events. See pool_tracking.h.
  */
 #include "core/object/request.h"
 #include "core/tracking/leaks.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tracking.h: the one door through which a pool tells of its blocks: to the tracker
+ * pool_tracking.h: the one door through which a pool tells of its blocks: to the tracker
  * (track/track.h), and through it to whoever listens to events (track/event.h).
  *
  *  (1) A pool tells from its creation on or never: `track` is there or NULL. The hit path of a pool
@@ -12,8 +12,8 @@
  *      that is live has one record, whatever threads free it, and however often.
  *  (3) Nothing here fails a call: what gets no memory is counted as lost.
  */
-#ifndef VR_TRACKING_H
-#define VR_TRACKING_H
+#ifndef VR_POOL_TRACKING_H
+#define VR_POOL_TRACKING_H
 
 #include "core/limit/tag.h"
 #include "core/object/request.h"
