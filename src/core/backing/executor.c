@@ -192,7 +192,7 @@ static vram_status create(struct vr_pool *pool, struct vr_step *step) {
 
 static vram_status release(struct vr_pool *pool, const struct vr_step *step) {
     vram_status status;
-    assert(!step->piece->gone &&
+    assert(!step->piece->released &&
            !step->piece->stale_mappings); /* mapped nowhere, and the driver's still */
     count(pool, pool->range ? VR_CALL_RELEASE : VR_CALL_FREE);
     if (pool->range) {
@@ -407,7 +407,7 @@ static void release_space(struct vr_pool *pool, struct vr_space *space) {
             pool->range->stuck = true;
             continue;
         }
-        if (piece->gone) {
+        if (piece->released) {
             continue;
         }
         step.kind = VR_STEP_RELEASE;

@@ -182,7 +182,7 @@ static vram_status begin(struct vr_sleep_change *change, bool whole) {
         pool->sleep.changing = true;
         vr_sleep_note(pool);
         for (int part = 0; part < VR_PART_COUNT && whole; part++) {
-            vr_space_rest(pool->spaces[part], true);
+            vr_space_suspend(pool->spaces[part], true);
         }
     }
     vr_mutex_unlock(&pool->lock);

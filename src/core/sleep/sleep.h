@@ -62,7 +62,7 @@ void vr_sleep_end(struct vr_space *space, struct vr_sleep_state **sleep_states,
                   struct vr_sleep_state **ended);
 
 /* A piece was given back to the driver, or taken again. */
-void vr_sleep_gone(struct vr_sleep_state *sleep_state, bool gone);
+void vr_sleep_set_released(struct vr_sleep_state *sleep_state, bool released);
 
 /* ------------------------------------------------------------------ a change */
 

@@ -77,7 +77,7 @@ void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
     pool->sleep.whole = whole && !(change->waking && !pool->sleep.sleep_states);
     pool->sleep.changing = false;
     for (int part = 0; part < VR_PART_COUNT; part++) {
-        vr_space_rest(pool->spaces[part], pool->sleep.whole);
+        vr_space_suspend(pool->spaces[part], pool->sleep.whole);
     }
     vr_pool_settle(pool);
     vr_sleep_note(pool);
@@ -119,7 +119,7 @@ vram_status vr_sleep_change_release(const struct vr_sleep_change *change,
     vram_status status = vr_sleep_change_step(change->pool, sleep_state, VR_STEP_RELEASE);
     if (status == VRAM_OK) {
         vr_mutex_lock(&change->pool->lock);
-        vr_sleep_gone(sleep_state, true);
+        vr_sleep_set_released(sleep_state, true);
         vr_mutex_unlock(&change->pool->lock);
     }
     return status;

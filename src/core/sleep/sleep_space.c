@@ -186,7 +186,7 @@ static bool is_over(const struct vr_space *space, const struct vr_block *span) {
         return false;
     }
     const struct vr_piece *piece = vr_granule_map_get(&space->granule_map, vr_span_addr(span));
-    return piece && piece->roused;
+    return piece && piece->woken;
 }
 
 /* The other way round. A hole that is put back may merge with holes on both sides, whose records
@@ -248,7 +248,7 @@ uint64_t vr_sleep_mark(struct vr_space *space, const char *tag) {
          piece = vr_space_piece_next(space, piece)) {
         if (piece->sleep_state && (!tag || piece->seen & SEEN_WANTED)) {
             piece->sleep_state->changing = true;
-            missing += piece->gone ? piece->bytes : 0;
+            missing += piece->released ? piece->bytes : 0;
         }
     }
     return missing;
@@ -259,15 +259,15 @@ void vr_sleep_end(struct vr_space *space, struct vr_sleep_state **sleep_states,
     bool any = false;
     for (struct vr_sleep_state **at = sleep_states; *at;) {
         struct vr_sleep_state *sleep_state = *at;
-        bool roused = sleep_state->space == space && sleep_state->changing && sleep_state->mapped &&
-                      !sleep_state->piece->gone;
+        bool woken = sleep_state->space == space && sleep_state->changing && sleep_state->mapped &&
+                     !sleep_state->piece->released;
         assert(sleep_state->piece->sleep_state == sleep_state); /* (4) */
-        if (roused) {
+        if (woken) {
             *at = sleep_state->next;
             sleep_state->next = *ended;
             *ended = sleep_state;
             sleep_state->piece->sleep_state = NULL;
-            sleep_state->piece->roused = true;
+            sleep_state->piece->woken = true;
             any = true;
         } else {
             at = &sleep_state->next;
@@ -277,17 +277,18 @@ void vr_sleep_end(struct vr_space *space, struct vr_sleep_state **sleep_states,
         get_up(space);
         for (struct vr_sleep_state *sleep_state = *ended; sleep_state;
              sleep_state = sleep_state->next) {
-            sleep_state->piece->roused = false;
+            sleep_state->piece->woken = false;
         }
     }
 }
 
-void vr_sleep_gone(struct vr_sleep_state *sleep_state, bool gone) {
+void vr_sleep_set_released(struct vr_sleep_state *sleep_state, bool released) {
     struct vr_space_stats *stats = &sleep_state->space->stats;
-    assert(sleep_state->piece->sleep_state == sleep_state && sleep_state->piece->gone != gone);
-    assert(!gone || stats->reserved_bytes >= sleep_state->piece->bytes);
-    sleep_state->piece->gone = gone;
-    stats->reserved_bytes += gone ? -sleep_state->piece->bytes : sleep_state->piece->bytes;
+    assert(sleep_state->piece->sleep_state == sleep_state &&
+           sleep_state->piece->released != released);
+    assert(!released || stats->reserved_bytes >= sleep_state->piece->bytes);
+    sleep_state->piece->released = released;
+    stats->reserved_bytes += released ? -sleep_state->piece->bytes : sleep_state->piece->bytes;
     if (stats->reserved_bytes > stats->peak_reserved_bytes) {
         stats->peak_reserved_bytes = stats->reserved_bytes;
     }

@@ -71,7 +71,8 @@ static vram_status create(struct vr_climb *climb) {
 static uint64_t missing_from(const struct vr_sleep_change *change, uint32_t at) {
     uint64_t bytes = 0;
     for (; at < change->count; at++) {
-        bytes += change->sleep_states[at]->piece->gone ? change->sleep_states[at]->piece->bytes : 0;
+        bytes +=
+            change->sleep_states[at]->piece->released ? change->sleep_states[at]->piece->bytes : 0;
     }
     return bytes;
 }
@@ -103,7 +104,7 @@ static vram_status create_all(const struct vr_sleep_change *change) {
     vram_status status = VRAM_OK;
     for (uint32_t i = 0; i < change->count && status == VRAM_OK; i++) {
         struct vr_sleep_state *sleep_state = change->sleep_states[i];
-        if (!sleep_state->piece->gone) {
+        if (!sleep_state->piece->released) {
             continue;
         }
         assert(sleep_state->changing && !sleep_state->mapped); /* what is gone is mapped nowhere */
@@ -111,7 +112,7 @@ static vram_status create_all(const struct vr_sleep_change *change) {
         if (status == VRAM_OK) {
             sleep_state->made = true;
             vr_mutex_lock(&change->pool->lock);
-            vr_sleep_gone(sleep_state, false);
+            vr_sleep_set_released(sleep_state, false);
             vr_mutex_unlock(&change->pool->lock);
         }
     }
