@@ -106,7 +106,7 @@ struct vr_caps {
 /* Why threads keep nothing of a pool at hand. */
 enum vr_uncached {
     VR_UNCACHED_ORDER = 1 << 0, /* deterministic: addresses must not depend on which thread asks */
-    VR_UNCACHED_TURNING = 1 << 1, /* memory is falling asleep or waking: sleep.c */
+    VR_UNCACHED_CHANGING = 1 << 1, /* memory is falling asleep or waking: sleep.c */
     VR_UNCACHED_ASLEEP = 1 << 2,  /* all of it is asleep */
     VR_UNCACHED_DIRECT = 1 << 3,  /* pooling is off: direct.c */
     VR_UNCACHED_GUARD = 1 << 4    /* safety modes: guard.h (1) */
