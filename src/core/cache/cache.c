@@ -75,7 +75,7 @@ static struct vr_cache **table_make(uint32_t count, uint32_t *mask) {
 /* The thread goes into its own table and keeps out everybody who would drop caches meanwhile. */
 static void go_inside(struct vr_thread_state *thread) {
     while (!vr_thread_enter(thread)) {
-        vr_thread_rest(thread);
+        vr_thread_wait_revoked(thread);
     }
 }
 
@@ -271,7 +271,7 @@ static struct bin_fields fields_of(struct vr_cache *cache, uint32_t at) {
     return (struct bin_fields){bin->bytes, &bin->count, &bin->used, &bin->hits, bin->blocks};
 }
 
-struct vr_bin_view vr_cache_look(struct vr_cache *cache, uint32_t at) {
+struct vr_bin_view vr_cache_bin_view(struct vr_cache *cache, uint32_t at) {
     struct bin_fields bin = fields_of(cache, at);
     struct vr_bin_view view = {bin.bytes, *bin.count, *bin.used || *bin.hits, *bin.hits};
     vr_count(&cache->counts.allocs, *bin.hits);

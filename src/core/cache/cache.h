@@ -233,7 +233,7 @@ struct vr_bin_view {
 enum { VR_CACHE_BINS = VR_SMALL_UNITS + 1 + VR_EXACT_BINS };
 
 /* Describes bin `at`, below VR_CACHE_BINS, and adds its hits to the cache's count. Revoked. */
-struct vr_bin_view vr_cache_look(struct vr_cache *cache, uint32_t at);
+struct vr_bin_view vr_cache_bin_view(struct vr_cache *cache, uint32_t at);
 /* Forgets that the bin was used. Revoked. */
 void vr_cache_tick(struct vr_cache *cache, uint32_t at);
 /* Takes `count` blocks out of bin `at`, those that lay longest; at most VR_SMALL_DEPTH. Revoked. */

@@ -12,7 +12,7 @@ static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
                        struct vr_queue_object *queue) {
     struct vr_queue_id id = {queue ? queue->object.handle : 0};
     vr_mutex_lock(&pool->lock);
-    vram_status status = vr_pool_know(pool, queue);
+    vram_status status = vr_pool_ensure_queue(pool, queue);
     vr_mutex_unlock(&pool->lock);
     if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, id)) {
         return false;
@@ -41,7 +41,7 @@ static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *
             return NULL; /* a signal handler inside a call of its own thread */
         }
         while (!vr_thread_enter(thread)) {
-            vr_thread_rest(thread);
+            vr_thread_wait_revoked(thread);
         }
         struct vr_cache *cache = vr_cache_find(thread, pool_handle, queue_id);
         if (cache) {

@@ -33,7 +33,7 @@ static void drop_use(struct vr_block *block) {
 /* Uses are left where a program says that a queue uses a block while it frees it: too late. */
 void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
     assert(vr_block_is_cached(block)); /* it is the caller's: block.h (1) */
-    assert(!block->asleep && !block->growing && !block->owed);
+    assert(!block->asleep && !block->growing && !block->stateless);
     while (block->uses) {
         drop_use(block);
     }
@@ -42,7 +42,7 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_qu
     vr_pool_in(pool, block);
     vr_block_table_remove(&pool->table, block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
-    if (vr_block_is_fallen(block)) {
+    if (vr_block_is_other(block)) {
         vr_fallback_freed(pool, block);
         return;
     }
@@ -72,7 +72,7 @@ void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, struct v
 /* ----------------------------------------------------------------- deferred */
 
 static bool is_used(struct vr_pool *pool, struct vr_block *block) {
-    if (block->owed || block->asleep || block->growing) {
+    if (block->stateless || block->asleep || block->growing) {
         return true;
     }
     while (block->uses && vr_queue_state_passed(&pool->queue_states, block->uses->stamp)) {
@@ -98,7 +98,9 @@ void vr_pool_settle(struct vr_pool *pool) {
 bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         if (!block->pins && !block->asleep && !block->growing && is_used(pool, block)) {
-            *stamp = block->uses ? block->uses->stamp : block->owed ? block->freed : block->before;
+            *stamp = block->uses        ? block->uses->stamp
+                     : block->stateless ? block->freed
+                                        : block->before;
             return true;
         }
     }
@@ -127,7 +129,7 @@ static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr
         block->freed = vr_queue_state_stamp(&pool->queue_states, queue);
         block->next = pool->deferred;
         pool->deferred = block;
-    } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES || vr_block_is_fallen(block) ||
+    } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES || vr_block_is_other(block) ||
                vr_load(&pool->uncached, VR_RELAXED)) {
         vr_pool_to_space(pool, block, vr_queue_state_stamp(&pool->queue_states, queue));
     } else {
@@ -186,10 +188,10 @@ static void owe(struct vr_pool *pool, const struct vr_queue_object *queue, struc
     note_before(pool, id, block);
     assert(vr_pool_is_locked(pool) && !vr_queue_state_find(&pool->queue_states, id));
     block->freed = (struct vr_queue_stamp){id, vr_load(&queue->issued, VR_ACQUIRE) + 1};
-    block->owed = true;
+    block->stateless = true;
     block->next = pool->deferred;
     pool->deferred = block;
-    pool->owed++;
+    pool->stateless_blocks++;
 }
 
 void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
@@ -198,7 +200,7 @@ void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
-    bool none = vr_pool_know(pool, queue) == VRAM_ERR_HOST_MEMORY;
+    bool none = vr_pool_ensure_queue(pool, queue) == VRAM_ERR_HOST_MEMORY;
     if (none) {
         owe(pool, queue, block);
     }
@@ -214,13 +216,13 @@ static struct vr_queue_id owed_queue(const struct vr_pool *pool, struct vr_queue
     struct vr_queue_id best = {0};
     for (const struct vr_block *block = pool->deferred; block; block = block->next) {
         struct vr_queue_id queue = block->freed.queue;
-        bool behind = block->owed && queue.handle > last.handle;
+        bool behind = block->stateless && queue.handle > last.handle;
         best = behind && (!best.handle || queue.handle < best.handle) ? queue : best;
     }
     return best;
 }
 
-struct vr_queue_id vr_pool_owed_behind(struct vr_pool *pool, struct vr_queue_id last) {
+struct vr_queue_id vr_pool_stateless_behind(struct vr_pool *pool, struct vr_queue_id last) {
     vr_mutex_lock(&pool->lock);
     struct vr_queue_id queue = owed_queue(pool, last);
     vr_mutex_unlock(&pool->lock);
@@ -234,10 +236,11 @@ static void settle_owed(struct vr_pool *pool, struct vr_queue_id id,
     struct vr_queue_state *queue_state = vr_queue_state_find(&pool->queue_states, id);
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         bool passed = !queue || vr_queue_passed(queue, block->freed.value);
-        if (block->owed && vr_queue_id_same(block->freed.queue, id) && (queue_state || passed)) {
-            assert(pool->owed > 0);
-            block->owed = false;
-            pool->owed--;
+        if (block->stateless && vr_queue_id_same(block->freed.queue, id) &&
+            (queue_state || passed)) {
+            assert(pool->stateless_blocks > 0);
+            block->stateless = false;
+            pool->stateless_blocks--;
             if (!passed && block->freed.value > queue_state->stamped) {
                 queue_state->stamped = block->freed.value; /* so that it is marked */
             }
@@ -245,16 +248,17 @@ static void settle_owed(struct vr_pool *pool, struct vr_queue_id id,
     }
 }
 
-void vr_pool_repay(struct vr_pool *pool) {
+void vr_pool_make_queue_states(struct vr_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
-    for (struct vr_queue_id id = {0}; pool->owed && (id = owed_queue(pool, id)).handle;) {
+    for (struct vr_queue_id id = {0};
+         pool->stateless_blocks && (id = owed_queue(pool, id)).handle;) {
         vr_mutex_unlock(&pool->lock);
         /* Pinned without the lock: whoever drops a queue's last reference calls the driver. */
         struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(id));
         vr_mutex_lock(&pool->lock);
-        bool ended = !queue || vr_pool_know(pool, queue) == VRAM_ERR_STALE;
+        bool ended = !queue || vr_pool_ensure_queue(pool, queue) == VRAM_ERR_STALE;
         settle_owed(pool, id, ended ? NULL : queue);
         if (queue) {
             vr_mutex_unlock(&pool->lock);
@@ -282,7 +286,7 @@ void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
 /* Empties a cache into the space; bytes that came back. Its thread is kept out. */
 static uint64_t drain_cache(struct vr_cache *cache) {
     struct vr_pool *pool = cache->pool;
-    vr_pool_tell(cache);
+    vr_pool_report_cache(cache);
     struct vr_block *blocks[BATCH];
     uint32_t count;
     vr_mutex_lock(&pool->lock);
@@ -345,7 +349,7 @@ static uint64_t drain_central(struct vr_pool *pool, struct vr_queue_id only) {
 uint64_t vr_pool_drain(struct vr_pool *pool) {
     struct draining draining = {.pool = pool};
     assert(vr_locks_held() == 0); /* threads come before pools: (2) */
-    vr_pool_repay(pool);
+    vr_pool_make_queue_states(pool);
     vr_thread_visit_all(drain_thread, &draining);
     draining.bytes += drain_central(pool, VR_NO_QUEUE);
     vr_fallback_reap(pool);

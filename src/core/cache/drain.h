@@ -14,11 +14,11 @@ void vr_pool_large_give(struct vr_pool *pool, uint64_t bytes);
 /* A cache tells the pool what has become of the bytes handed out through it: at every miss,
    overflow and drain. Inside enter, or revoked. The second is for blocks that go past all caches;
    live_bytes.c. */
-void vr_pool_tell(struct vr_cache *cache);
-void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change);
+void vr_pool_report_cache(struct vr_cache *cache);
+void vr_pool_report_bytes(struct vr_pool *pool, int64_t high, int64_t change);
 
 /* Passes on to device and context what the pool knows. */
-void vr_pool_tell_up(struct vr_pool *pool);
+void vr_pool_report_up(struct vr_pool *pool);
 
 /* A block leaves the space, or the memory that is no space's, for a cache or a program. Under the
    lock, with room in the table; miss.c. */
@@ -58,11 +58,11 @@ void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
 vram_status vr_pool_finish(struct vr_pool *pool);
 
 /* Makes up for queue states that could not be made. No lock held. */
-void vr_pool_repay(struct vr_pool *pool);
+void vr_pool_make_queue_states(struct vr_pool *pool);
 
 /* The next queue by handle that blocks wait for without a queue state; 0 behind the last. No lock
    held. */
-struct vr_queue_id vr_pool_owed_behind(struct vr_pool *pool, struct vr_queue_id last);
+struct vr_queue_id vr_pool_stateless_behind(struct vr_pool *pool, struct vr_queue_id last);
 
 /* A queue has ended: forgets its queue state and what is owed to it. No lock held. */
 void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue);

@@ -22,7 +22,7 @@ static void tell_up(struct vr_pool *pool, int64_t high, int64_t now) {
 }
 
 /* A pool whose blocks are tracked has its own exact numbers, which are ahead of this. */
-void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change) {
+void vr_pool_report_bytes(struct vr_pool *pool, int64_t high, int64_t change) {
     int64_t before;
     if (vr_pool_is_tracked(pool)) {
         before = (int64_t)vr_load(&pool->requested_now, VR_RELAXED) - change;
@@ -38,15 +38,15 @@ void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change) {
     }
 }
 
-void vr_pool_tell_up(struct vr_pool *pool) {
+void vr_pool_report_up(struct vr_pool *pool) {
     int64_t now = (int64_t)vr_load(&pool->requested_now, VR_RELAXED);
     tell_up(pool, now, now);
 }
 
-void vr_pool_tell(struct vr_cache *cache) {
+void vr_pool_report_cache(struct vr_cache *cache) {
     int64_t live = vr_cache_live(cache), told = cache->told_bytes;
     if (live != told || cache->high_bytes != told) {
-        vr_pool_tell_bytes(cache->pool, cache->high_bytes - told, live - told);
+        vr_pool_report_bytes(cache->pool, cache->high_bytes - told, live - told);
         cache->high_bytes = cache->told_bytes = live;
     }
 }

@@ -81,8 +81,8 @@ static vram_status give_memory(struct vr_pool *pool, const struct kind *kind, vr
 }
 
 /* What memory of that kind counts against the device's limit: keeps (4). */
-static uint64_t charge_of(const struct kind *kind, bool wished, uint64_t bytes) {
-    return wished && kind->kind == VRAM_MEMORY_MANAGED ? bytes : 0;
+static uint64_t charge_of(const struct kind *kind, bool chosen, uint64_t bytes) {
+    return chosen && kind->kind == VRAM_MEMORY_MANAGED ? bytes : 0;
 }
 
 /* Memory of that kind, in the address map. */
@@ -129,7 +129,7 @@ static vram_status make_block(struct vr_pool *pool, const struct vr_request *req
     struct vr_space *space = pool->spaces[VR_PART_LARGE];
     uint64_t addr = vr_load(&record->base, VR_RELAXED);
     vr_mutex_lock(&pool->lock);
-    vram_status status = vr_pool_know(pool, request->queue_object);
+    vram_status status = vr_pool_ensure_queue(pool, request->queue_object);
     if (status == VRAM_OK) {
         status = vr_span_stock(space, 1);
     }
@@ -139,14 +139,14 @@ static vram_status make_block(struct vr_pool *pool, const struct vr_request *req
     if (status == VRAM_OK) {
         (void)vr_round_up(addr, request->align ? request->align : VR_UNIT, &addr);
         struct vr_block *block = vr_span_new(space, addr, request->bytes);
-        block->span.kind = request->flags & VR_REQUEST_WISHED ? VR_SPAN_WISHED : VR_SPAN_FALLEN;
+        block->span.kind = request->flags & VR_REQUEST_CHOSEN ? VR_SPAN_CHOSEN : VR_SPAN_FALLBACK;
         block->span.record = record;
-        block->span.after = pool->fallen;
-        pool->fallen = block;
+        block->span.after = pool->other_blocks;
+        pool->other_blocks = block;
         vr_pool_leave_space(pool, block, request->queue);
         vr_block_note_held(block);
         assert(vr_load(&block->held, VR_RELAXED)); /* keeps (2) */
-        vr_store(&pool->has_fallen, true, VR_RELAXED);
+        vr_store(&pool->has_other_blocks, true, VR_RELAXED);
         *made = block;
     }
     vr_mutex_unlock(&pool->lock);
@@ -154,7 +154,7 @@ static vram_status make_block(struct vr_pool *pool, const struct vr_request *req
 }
 
 /* Gives a record's memory back and forgets it; false, and all as it was, when that was refused. */
-static bool give_record(struct vr_pool *pool, struct vr_record *record, bool wished) {
+static bool give_record(struct vr_pool *pool, struct vr_record *record, bool chosen) {
     const struct kind *kind = kind_of(record);
     uint64_t base = vr_load(&record->base, VR_RELAXED);
     uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
@@ -162,7 +162,7 @@ static bool give_record(struct vr_pool *pool, struct vr_record *record, bool wis
         vr_record_withdraw(record);
     }
     if (give_memory(pool, kind, base, bytes) == VRAM_OK) {
-        vr_uncharge(pool->device, charge_of(kind, wished, bytes));
+        vr_uncharge(pool->device, charge_of(kind, chosen, bytes));
         vr_record_give(record);
         return true;
     }
@@ -175,22 +175,22 @@ static vram_status fall_back(struct vr_pool *pool, const struct vr_request *requ
     struct vr_record *record = NULL;
     uint64_t page = vr_os_page_bytes(), bytes = request->bytes;
     uint64_t more = request->align > page ? request->align : 0;
-    bool wished = request->flags & VR_REQUEST_WISHED;
+    bool chosen = request->flags & VR_REQUEST_CHOSEN;
     if (!vr_add(bytes, more, &bytes) || !vr_round_up(bytes, page, &bytes)) {
         return vr_fail(VRAM_ERR_HOST_MEMORY, "%llu bytes are more than there can be",
                        (unsigned long long)request->bytes);
     }
-    vram_status status = vr_charge(pool->device, charge_of(kind, wished, bytes));
+    vram_status status = vr_charge(pool->device, charge_of(kind, chosen, bytes));
     if (status != VRAM_OK) {
         return status;
     }
     status = take_memory(pool, kind, bytes, &record);
     if (status != VRAM_OK) {
-        vr_uncharge(pool->device, charge_of(kind, wished, bytes));
+        vr_uncharge(pool->device, charge_of(kind, chosen, bytes));
     } else if ((status = make_block(pool, request, record, block)) != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
-        if (!give_record(pool, record, wished)) {
+        if (!give_record(pool, record, chosen)) {
             vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
                    (unsigned long long)bytes);
             vr_record_give(record);
@@ -202,10 +202,10 @@ static vram_status fall_back(struct vr_pool *pool, const struct vr_request *requ
 
 static void count_fallback(struct vr_pool *pool, const struct vr_request *request,
                            const struct vr_block *block) {
-    bool wished = request->flags & VR_REQUEST_WISHED;
+    bool chosen = request->flags & VR_REQUEST_CHOSEN;
     vr_counter_add(&pool->counters.fallbacks,
-                   !(request->flags & (VR_REQUEST_WISHED | VR_REQUEST_MOVED)));
-    vr_counter_add(wished ? &pool->counters.other_bytes : &pool->counters.fallback_bytes,
+                   !(request->flags & (VR_REQUEST_CHOSEN | VR_REQUEST_MOVED)));
+    vr_counter_add(chosen ? &pool->counters.other_bytes : &pool->counters.fallback_bytes,
                    vr_load(&block->bytes, VR_RELAXED));
 }
 
@@ -249,9 +249,9 @@ vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *re
 /* ------------------------------------------------------------------ giving back */
 
 void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block) {
-    assert(vr_pool_is_locked(pool) && vr_block_is_fallen(block) &&
+    assert(vr_pool_is_locked(pool) && vr_block_is_other(block) &&
            vr_block_is_free(block)); /* (3) */
-    vr_atomic_u64 *bytes = block->span.kind == VR_SPAN_WISHED ? &pool->counters.other_bytes
+    vr_atomic_u64 *bytes = block->span.kind == VR_SPAN_CHOSEN ? &pool->counters.other_bytes
                                                               : &pool->counters.fallback_bytes;
     vr_fetch_sub(bytes, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
 }
@@ -261,9 +261,9 @@ void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block) {
 static struct vr_block *take_done(struct vr_pool *pool, bool all, struct vr_queue_stamp *waits) {
     struct vr_block *found = NULL;
     vr_mutex_lock(&pool->lock);
-    for (struct vr_block **at = &pool->fallen; *at && !found;) {
+    for (struct vr_block **at = &pool->other_blocks; *at && !found;) {
         struct vr_block *block = *at;
-        assert(vr_block_is_fallen(block)); /* (1) */
+        assert(vr_block_is_other(block)); /* (1) */
         bool freed = vr_load(&block->state, VR_RELAXED) == VR_BLOCK_FREE;
         if (all || (freed && vr_queue_state_passed(&pool->queue_states, block->freed))) {
             *at = block->span.after;
@@ -287,8 +287,8 @@ static void forget(struct vr_pool *pool, struct vr_block *block) {
 /* The driver would not have it: it is tried again the next time. */
 static void put_back(struct vr_pool *pool, struct vr_block *block) {
     vr_mutex_lock(&pool->lock);
-    block->span.after = pool->fallen;
-    pool->fallen = block;
+    block->span.after = pool->other_blocks;
+    pool->other_blocks = block;
     vr_mutex_unlock(&pool->lock);
 }
 
@@ -296,13 +296,13 @@ void vr_fallback_reap(struct vr_pool *pool) {
     struct vr_queue_stamp waits = {{0}, 0}, asked = {{0}, 0};
     struct vr_block *block;
     struct vram_error error;
-    if (!vr_load(&pool->has_fallen, VR_RELAXED)) {
+    if (!vr_load(&pool->has_other_blocks, VR_RELAXED)) {
         return;
     }
     vr_error_save(&error);
     for (;;) {
         while ((block = take_done(pool, false, &waits))) {
-            if (!give_record(pool, block->span.record, block->span.kind == VR_SPAN_WISHED)) {
+            if (!give_record(pool, block->span.record, block->span.kind == VR_SPAN_CHOSEN)) {
                 put_back(pool, block);
                 vr_error_restore(&error);
                 return;
@@ -323,8 +323,8 @@ void vr_fallback_end(struct vr_pool *pool) {
     struct vr_queue_stamp waits;
     for (struct vr_block *block; (block = take_done(pool, true, &waits));) {
         struct vr_record *record = block->span.record;
-        bool wished = block->span.kind == VR_SPAN_WISHED;
-        if (!give_record(pool, record, wished) && !give_record(pool, record, wished)) {
+        bool chosen = block->span.kind == VR_SPAN_CHOSEN;
+        if (!give_record(pool, record, chosen) && !give_record(pool, record, chosen)) {
             vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
                    (unsigned long long)vr_load(&record->bytes, VR_RELAXED));
             vr_record_give(record);

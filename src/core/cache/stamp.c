@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
+vram_status vr_pool_ensure_queue(struct vr_pool *pool, struct vr_queue_object *queue) {
     assert(vr_pool_is_locked(pool));
     return queue ? vr_queue_state_ensure(&pool->queue_states, queue) : VRAM_OK;
 }
@@ -141,7 +141,7 @@ static bool ask_all(struct vr_pool *pool) {
     return told;
 }
 
-bool vr_pool_look(struct vr_pool *pool, bool idle) {
+bool vr_pool_poll(struct vr_pool *pool, bool idle) {
     struct vram_error error;
     if (pool->flags & VRAM_POOL_DETERMINISTIC) {
         return false; /* such a pool does not look at time */

@@ -10,7 +10,7 @@
 
 /* Sees to it that stamps of the queue can be asked for. The caller has it pinned; NULL: no queue.
    VRAM_ERR_STALE: it has come to its end. Under the lock; stamp.c. */
-vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue);
+vram_status vr_pool_ensure_queue(struct vr_pool *pool, struct vr_queue_object *queue);
 
 /* The number by which the spaces know a queue, and the same for a stamp; 0: no queue, or it has
    ended. And the reverse. Under the lock; stamp.c. */
@@ -33,6 +33,6 @@ vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout);
    how far it is, and waits for none. `idle`: queues that have nothing to do are found out before
    they are marked, which would keep them busy for a moment. False when nothing is pending, or no
    queue could tell. No lock held. */
-bool vr_pool_look(struct vr_pool *pool, bool idle);
+bool vr_pool_poll(struct vr_pool *pool, bool idle);
 
 #endif

@@ -139,7 +139,7 @@ static void wait_until_idle(const struct vr_thread_state *thread) {
 }
 
 /* The revoker holds the list's lock; for the same reason it is slept for, at its lock. */
-void vr_thread_rest(struct vr_thread_state *thread) {
+void vr_thread_wait_revoked(struct vr_thread_state *thread) {
     for (unsigned round = 0; vr_load(&thread->revoked, VR_ACQUIRE); round++) {
         if (round < 64) {
             vr_os_yield();

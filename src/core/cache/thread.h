@@ -45,7 +45,7 @@ extern vr_atomic_bool vr_thread_biased;
 struct vr_thread_state *vr_thread_get(void);
 
 /* Waits until the revoker is done; then the caller tries again. */
-void vr_thread_rest(struct vr_thread_state *thread);
+void vr_thread_wait_revoked(struct vr_thread_state *thread);
 
 /* Whether the thread may work on its caches now. False: it is inside them already (a signal handler
    interrupted it), or another thread is; see vr_thread_rest. Pairs with vr_thread_leave. */

@@ -107,9 +107,9 @@ struct vr_caps {
 enum vr_uncached {
     VR_UNCACHED_ORDER = 1 << 0, /* deterministic: addresses must not depend on which thread asks */
     VR_UNCACHED_CHANGING = 1 << 1, /* memory is falling asleep or waking: sleep.c */
-    VR_UNCACHED_ASLEEP = 1 << 2,  /* all of it is asleep */
-    VR_UNCACHED_DIRECT = 1 << 3,  /* pooling is off: direct.c */
-    VR_UNCACHED_GUARD = 1 << 4    /* safety modes: guard.h (1) */
+    VR_UNCACHED_ASLEEP = 1 << 2,   /* all of it is asleep */
+    VR_UNCACHED_DIRECT = 1 << 3,   /* pooling is off: direct.c */
+    VR_UNCACHED_GUARD = 1 << 4     /* safety modes: guard.h (1) */
 };
 
 enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
@@ -185,12 +185,12 @@ struct vr_pool {
     struct vr_ladder ladder;
     const struct vr_miss_ops *miss; /* what the ladder's steps try; fixed at creation */
     uint64_t plans;                 /* times that held memory did not suffice */
-    uint64_t landing; /* plans for blocks that have not left the space yet; sleep.c step 2 */
+    uint64_t leaving_plans; /* plans for blocks that have not left the space yet; sleep.c step 2 */
     struct vr_block *deferred; /* freed, waiting for other queues or pins; by `next` */
     bool kept;                 /* destroyed, and only queues it has seen keep it; pool_end.c (2) */
-    struct vr_block *fallen;   /* blocks of other memory, live or freed; other_memory.c */
-    vr_atomic_bool has_fallen; /* there ever were such */
-    uint64_t owed;             /* of `deferred`, those without a queue state */
+    struct vr_block *other_blocks;   /* blocks of other memory, live or freed; other_memory.c */
+    vr_atomic_bool has_other_blocks; /* there ever were such */
+    uint64_t stateless_blocks;       /* of `deferred`, those without a queue state */
     struct vr_sleep sleep;
     struct vr_guard guard;
     struct vr_list children;    /* vr_pool_child.link */
@@ -200,8 +200,8 @@ struct vr_pool {
 
     struct vr_track
         *track; /* its live blocks; NULL: it tells of none; fixed at creation; pool_tracking.h */
-    uint32_t stack_every; /* option track_stacks, at creation */
-    vr_atomic_bool told;  /* its end was told of */
+    uint32_t stack_every;        /* option track_stacks, at creation */
+    vr_atomic_bool end_reported; /* its end was told of */
 };
 
 /* Whether its memory is the device's own: not a provider's, and not page-locked memory of the host.

@@ -10,7 +10,7 @@
 /* Of vr_request.flags, beside vram_alloc_flag. */
 enum {
     VR_REQUEST_AHEAD = 1u << 30, /* nobody uses the block, it is prepared */
-    VR_REQUEST_WISHED =
+    VR_REQUEST_CHOSEN =
         1u << 29,               /* other memory is what was asked for, and counts as no fallback */
     VR_REQUEST_MOVED = 1u << 28 /* contents fall back that had a place: no fallback more */
 };
@@ -23,7 +23,7 @@ struct vr_request {
     struct vr_queue_id queue;             /* 0: none */
     struct vr_queue_object *queue_object; /* pinned by the caller; NULL: none */
     uint32_t flags;                       /* vram_alloc_flag */
-    bool wishes;                          /* came with options: no cache has been looked into yet */
+    bool cache_untried;                   /* came with options: no cache has been looked into yet */
     struct vr_tag *tag;                   /* NULL: none */
     uint64_t reserve;                     /* addresses to keep behind it: vr_want.room */
     struct vr_block

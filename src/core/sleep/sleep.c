@@ -68,7 +68,7 @@ static vram_status wait_for_work(const struct vr_sleep_change *change) {
 
 static bool plans_are_open(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
-    bool open = pool->landing || vr_space_open_plans(pool->spaces[VR_PART_SMALL]) ||
+    bool open = pool->leaving_plans || vr_space_open_plans(pool->spaces[VR_PART_SMALL]) ||
                 vr_space_open_plans(pool->spaces[VR_PART_LARGE]);
     vr_mutex_unlock(&pool->lock);
     return open;

@@ -88,15 +88,15 @@ struct vr_stamp {
 
 /* What a record stands for in a chain of spans (span.h); private to the space. */
 enum vr_span_kind {
-    VR_SPAN_NONE = 0,    /* a record in stock */
-    VR_SPAN_BLOCK = 1,   /* allocated */
-    VR_SPAN_HOLE = 2,    /* free, with memory behind it */
-    VR_SPAN_VOID = 3,    /* addresses only */
-    VR_SPAN_CLAIM = 4,   /* part of an open plan, or lost to one that failed */
-    VR_SPAN_STALE = 5,   /* old place of a moved piece, mapped until work is complete */
-    VR_SPAN_RESERVE = 6, /* addresses only, kept for the block in front; address_reserve.c */
-    VR_SPAN_FALLEN = 7,  /* in no chain: a fallback to other memory; other_memory.c */
-    VR_SPAN_WISHED = 8   /* the same, of a kind that the caller chose */
+    VR_SPAN_NONE = 0,     /* a record in stock */
+    VR_SPAN_BLOCK = 1,    /* allocated */
+    VR_SPAN_HOLE = 2,     /* free, with memory behind it */
+    VR_SPAN_VOID = 3,     /* addresses only */
+    VR_SPAN_CLAIM = 4,    /* part of an open plan, or lost to one that failed */
+    VR_SPAN_STALE = 5,    /* old place of a moved piece, mapped until work is complete */
+    VR_SPAN_RESERVE = 6,  /* addresses only, kept for the block in front; address_reserve.c */
+    VR_SPAN_FALLBACK = 7, /* in no chain: a fallback to other memory; other_memory.c */
+    VR_SPAN_CHOSEN = 8    /* the same, of a kind that the caller chose */
 };
 
 struct vr_tag;
@@ -110,7 +110,7 @@ struct vr_span {
     struct vr_link age; /* in the list of pending or idle holes, or of stale mappings */
     union {
         struct vr_piece *segment; /* the segment around it, or a stale mapping's piece; else NULL */
-        struct vr_record *record; /* FALLEN, WISHED: of its memory in the address map */
+        struct vr_record *record; /* FALLBACK, CHOSEN: of its memory in the address map */
     };
 };
 
@@ -136,7 +136,7 @@ struct vr_block {
     uint32_t generation;          /* the last one, shifted as in `state`; lock */
     bool asleep;                  /* a piece under it is asleep: sleep.h (2); lock */
     bool growing;                 /* memory is being mapped behind it: resize.c; lock */
-    bool owed;                    /* deferred, on a queue without a queue state; lock */
+    bool stateless;               /* deferred, on a queue without a queue state; lock */
     uint8_t part;                 /* vr_pool_part: its space; lock */
     _Atomic(uint8_t) zone;        /* log2 of the front zone, guard.h (2); 0: none; owner */
     vr_atomic_u32 record;         /* number of its tracking record while live; 0: none; owner */
@@ -147,15 +147,15 @@ struct vr_block {
 };
 
 /* Whether its memory is not of the device. Under the pool's lock. */
-static inline bool vr_block_is_fallen(const struct vr_block *block) {
-    return block->span.kind >= VR_SPAN_FALLEN;
+static inline bool vr_block_is_other(const struct vr_block *block) {
+    return block->span.kind >= VR_SPAN_FALLBACK;
 }
 
 /* To be called after a change of pins, uses, `asleep` or `growing`. Under the pool's lock. */
 static inline void vr_block_note_held(struct vr_block *block) {
     vr_store(&block->held,
              block->pins || block->uses || block->asleep || block->growing ||
-                 vr_block_is_fallen(block),
+                 vr_block_is_other(block),
              VR_RELAXED);
 }
 
