@@ -77,7 +77,7 @@ static uint64_t missing_from(const struct vr_sleep_change *change, uint32_t at) 
     return bytes;
 }
 
-/* Creates one piece. If memory is short it runs the ladder, for all bytes that are still missing. */
+/* Creates one piece. If memory is short, runs the ladder for all bytes that are still missing. */
 static vram_status create_one(const struct vr_sleep_change *change, uint32_t at) {
     struct vr_pool *pool = change->pool;
     struct wake_piece piece = {change, change->sleep_states[at]};
