@@ -25,7 +25,6 @@
 #include <assert.h>
 
 enum {
-    /* Sizes of new handles; see handle_bytes. */
     GROW_LEAST = 2,     /* granules of a handle created by growth, at least */
     RUN_LEAST = 4,      /* the same in the window of a run, */
     RUN_WINDOW = 8,     /* if the window has at least so many granules */
@@ -35,10 +34,9 @@ enum {
     RECREATE_MOST = 16, /* and at most */
     VAST_PART = 2,      /* a window of VAST_BYTES and half of all that is needed is vast, */
     VAST_MOST = 4,      /* and its handles may grow to so many granules towards its middle */
-    /* Others. */
-    IDLE_MOST = 64,    /* idle holes examined for a piece */
-    SEGMENT_PART = 16, /* an ordinary segment is 1/16 of what is held */
-    GIANT_PART = 50    /* growth past the aim by > 1/50 of the need may use the extra budget */
+    IDLE_MOST = 64,     /* idle holes examined for a piece */
+    SEGMENT_PART = 16,  /* an ordinary segment is 1/16 of what is held */
+    GIANT_PART = 50     /* growth past the aim by > 1/50 of the need may use the extra budget */
 };
 
 #define VAST_BYTES     (256 * VR_MIB) /* see VAST_PART */
