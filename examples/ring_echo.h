@@ -6,7 +6,7 @@
 #ifndef RING_ECHO_H
 #define RING_ECHO_H
 
-#include "shaders/ring_echo_ptx.h"
+#include "shaders/generated/ring_echo_ptx.h"
 
 #include <vram/ring_device.h>
 #include <vram/vram.h>

@@ -3,10 +3,10 @@
  * cases_ring.c: messages between host and device. On devices whose kernels are C a kernel is the other end; on
  * all others the case itself plays the device, by copies from and to the ring's memory.
  */
-#include "bench/ring_code.h"
+#include "bench/generated/ring_code_ptx.h"
 #include "bench/ring_opencl_code.h"
 #include "case.h"
-#include "ring_echo_spirv.h"
+#include "generated/ring_echo_spirv.h"
 
 #include <string.h>
 #include <vram/ring_device.h>

@@ -26,7 +26,7 @@ HELPER = tuple(BASE + name for name in (
 TIERS = [
     ("include/", (PUBLIC,)),
     ("src/base/", (PUBLIC, BASE)),
-    ("src/backend/cuda/", (PUBLIC, BASE, CONTRACT[0], "{own}/", "src/backend/hip/hip_entries.h")),
+    ("src/backend/cuda/", (PUBLIC, BASE, CONTRACT[0], "{own}/", "src/backend/hip/generated/hip_entries.h")),
     ("src/backend/hip/", (PUBLIC, BASE, CONTRACT[0], "{own}/", "src/backend/cuda/")),
     ("src/backend/host/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/opencl/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),

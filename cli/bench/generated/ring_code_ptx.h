@@ -1,11 +1,8 @@
+/* Made by tools/ptx from cli/bench/ring_code.cu with nvcc 13.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ring_code.h: the kernels of vram bench ring as PTX, made from ring_code.cu.
- *
- * Written by tools/ptx with nvcc 13.0; change the source, not this file.
- */
-#ifndef BENCH_RING_CODE_H
-#define BENCH_RING_CODE_H
+/* ring_code_ptx.h: the kernels of vram bench ring, as PTX. */
+#ifndef BENCH_GENERATED_RING_CODE_PTX_H
+#define BENCH_GENERATED_RING_CODE_PTX_H
 
 /* clang-format off */
 

@@ -1,9 +1,6 @@
+/* Made by tools/driver-table from src/backend/hip/hip.entries. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * fake_hip_entries.c: the symbols that the tests' HIP driver exports.
- *
- * Written by tools/driver-table; change the table, not this file.
- */
+/* fake_hip_entries.c: the symbols that the tests' HIP driver exports. */
 #include "fake/fake_state.h"
 
 /* clang-format off */

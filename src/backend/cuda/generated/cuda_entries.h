@@ -1,9 +1,6 @@
+/* Made by tools/driver-table from src/backend/cuda/cuda.entries. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cuda_entries.h: lists of the CUDA driver's entry points and result codes.
- *
- * Written by tools/driver-table; change the table, not this file.
- */
+/* cuda_entries.h: lists of the CUDA driver's entry points and result codes. */
 #ifndef VR_CUDA_ENTRIES_H
 #define VR_CUDA_ENTRIES_H
 

@@ -1,5 +1,6 @@
+/* Made by tools/shaders from cli/check/ring_echo.comp with glslang 11:12.0.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ring_echo_spirv.h: ring_echo.comp as SPIR-V, made by tools/shaders with glslang 11:12.0.0. */
+/* ring_echo_spirv.h: ring_echo.comp as SPIR-V. */
 #ifndef RING_ECHO_SPIRV_H
 #define RING_ECHO_SPIRV_H
 

@@ -1,9 +1,6 @@
+/* Made by tools/driver-table from src/backend/hip/hip.entries. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * hip_entries.h: lists of the HIP runtime's entry points.
- *
- * Written by tools/driver-table; change the table, not this file.
- */
+/* hip_entries.h: lists of the HIP runtime's entry points. */
 #ifndef VR_HIP_ENTRIES_H
 #define VR_HIP_ENTRIES_H
 

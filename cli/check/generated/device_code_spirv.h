@@ -1,5 +1,6 @@
+/* Made by tools/shaders from cli/check/device_code.comp with glslang 11:12.0.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device_code_spirv.h: device_code.comp as SPIR-V, made by tools/shaders with glslang 11:12.0.0. */
+/* device_code_spirv.h: device_code.comp as SPIR-V. */
 #ifndef DEVICE_CODE_SPIRV_H
 #define DEVICE_CODE_SPIRV_H
 

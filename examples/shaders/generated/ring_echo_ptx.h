@@ -1,11 +1,8 @@
+/* Made by tools/ptx from examples/shaders/ring_echo.cu with nvcc 13.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ring_echo_ptx.h: an end of a ring as PTX, made from ring_echo.cu.
- *
- * Written by tools/ptx with nvcc 13.0; change the source, not this file.
- */
-#ifndef SHADERS_RING_ECHO_PTX_H
-#define SHADERS_RING_ECHO_PTX_H
+/* ring_echo_ptx.h: an end of a ring, as PTX. */
+#ifndef SHADERS_GENERATED_RING_ECHO_PTX_H
+#define SHADERS_GENERATED_RING_ECHO_PTX_H
 
 /* clang-format off */
 

@@ -1,9 +1,6 @@
+/* Made by tools/driver-table from src/backend/cuda/cuda.entries. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * fake_cuda_entries.c: the symbols that the tests' CUDA driver exports.
- *
- * Written by tools/driver-table; change the table, not this file.
- */
+/* fake_cuda_entries.c: the symbols that the tests' CUDA driver exports. */
 #include "fake/fake_state.h"
 
 /* clang-format off */

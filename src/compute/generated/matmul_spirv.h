@@ -1,5 +1,6 @@
+/* Made by tools/shaders from src/compute/matmul.comp with glslang 11:12.0.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul_spirv.h: matmul.comp as SPIR-V, made by tools/shaders with glslang 11:12.0.0. */
+/* matmul_spirv.h: matmul.comp as SPIR-V. */
 #ifndef MATMUL_SPIRV_H
 #define MATMUL_SPIRV_H
 

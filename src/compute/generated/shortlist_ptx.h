@@ -1,11 +1,8 @@
+/* Made by tools/ptx from src/compute/shortlist.cu with nvcc 13.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * shortlist_ptx.h: the nearest of many vectors as PTX, made from shortlist.cu.
- *
- * Written by tools/ptx with nvcc 13.0; change the source, not this file.
- */
-#ifndef COMPUTE_SHORTLIST_PTX_H
-#define COMPUTE_SHORTLIST_PTX_H
+/* shortlist_ptx.h: the nearest of many vectors, as PTX. */
+#ifndef COMPUTE_GENERATED_SHORTLIST_PTX_H
+#define COMPUTE_GENERATED_SHORTLIST_PTX_H
 
 /* clang-format off */
 

@@ -1,11 +1,8 @@
+/* Made by tools/ptx from examples/forces/forces.cu with nvcc 13.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * forces_ptx.h: a step of the layout as PTX, made from forces.cu.
- *
- * Written by tools/ptx with nvcc 13.0; change the source, not this file.
- */
-#ifndef FORCES_FORCES_PTX_H
-#define FORCES_FORCES_PTX_H
+/* forces_ptx.h: a step of the layout, as PTX. */
+#ifndef FORCES_GENERATED_FORCES_PTX_H
+#define FORCES_GENERATED_FORCES_PTX_H
 
 /* clang-format off */
 

@@ -1,9 +1,6 @@
+/* Made by tools/driver-table from src/backend/cuda/cuda.entries. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * table_cuda.h: CUDA's entry points and their documented codes, for tests.
- *
- * Written by tools/driver-table; change the table, not this file.
- */
+/* table_cuda.h: CUDA's entry points and their documented codes, for tests. */
 #ifndef TABLE_CUDA_H
 #define TABLE_CUDA_H
 

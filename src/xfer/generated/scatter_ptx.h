@@ -1,11 +1,8 @@
+/* Made by tools/ptx from src/xfer/scatter.cu with nvcc 13.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * scatter_ptx.h: many small copies as one launch, as PTX, made from scatter.cu.
- *
- * Written by tools/ptx with nvcc 13.0; change the source, not this file.
- */
-#ifndef XFER_SCATTER_PTX_H
-#define XFER_SCATTER_PTX_H
+/* scatter_ptx.h: many small copies as one launch, as PTX. */
+#ifndef XFER_GENERATED_SCATTER_PTX_H
+#define XFER_GENERATED_SCATTER_PTX_H
 
 /* clang-format off */
 

@@ -1,5 +1,6 @@
+/* Made by tools/shaders from src/compute/shortlist.comp with glslang 11:12.0.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shortlist_spirv.h: shortlist.comp as SPIR-V, made by tools/shaders with glslang 11:12.0.0. */
+/* shortlist_spirv.h: shortlist.comp as SPIR-V. */
 #ifndef SHORTLIST_SPIRV_H
 #define SHORTLIST_SPIRV_H
 

@@ -1,9 +1,6 @@
+/* Made by tools/driver-table from src/backend/hip/hip.entries. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * table_hip.h: HIP's entry points and their documented codes, for tests.
- *
- * Written by tools/driver-table; change the table, not this file.
- */
+/* table_hip.h: HIP's entry points and their documented codes, for tests. */
 #ifndef TABLE_HIP_H
 #define TABLE_HIP_H
 

@@ -1,11 +1,8 @@
+/* Made by tools/ptx from src/compute/matmul.cu with nvcc 13.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * matmul_ptx.h: C = A * B as PTX, made from matmul.cu.
- *
- * Written by tools/ptx with nvcc 13.0; change the source, not this file.
- */
-#ifndef COMPUTE_MATMUL_PTX_H
-#define COMPUTE_MATMUL_PTX_H
+/* matmul_ptx.h: C = A * B, as PTX. */
+#ifndef COMPUTE_GENERATED_MATMUL_PTX_H
+#define COMPUTE_GENERATED_MATMUL_PTX_H
 
 /* clang-format off */
 

@@ -1,11 +1,8 @@
+/* Made by tools/ptx from examples/shaders/saxpy.cu with nvcc 13.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * saxpy_ptx.h: y = a * x + y as PTX, made from saxpy.cu.
- *
- * Written by tools/ptx with nvcc 13.0; change the source, not this file.
- */
-#ifndef SHADERS_SAXPY_PTX_H
-#define SHADERS_SAXPY_PTX_H
+/* saxpy_ptx.h: y = a * x + y, as PTX. */
+#ifndef SHADERS_GENERATED_SAXPY_PTX_H
+#define SHADERS_GENERATED_SAXPY_PTX_H
 
 /* clang-format off */
 

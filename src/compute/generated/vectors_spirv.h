@@ -1,5 +1,6 @@
+/* Made by tools/shaders from src/compute/vectors.comp with glslang 11:12.0.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vectors_spirv.h: vectors.comp as SPIR-V, made by tools/shaders with glslang 11:12.0.0. */
+/* vectors_spirv.h: vectors.comp as SPIR-V. */
 #ifndef VECTORS_SPIRV_H
 #define VECTORS_SPIRV_H
 

@@ -1,5 +1,6 @@
+/* Made by tools/shaders from examples/forces/forces.comp with glslang 11:12.0.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* forces_spirv.h: forces.comp as SPIR-V, made by tools/shaders with glslang 11:12.0.0. */
+/* forces_spirv.h: forces.comp as SPIR-V. */
 #ifndef FORCES_SPIRV_H
 #define FORCES_SPIRV_H
 

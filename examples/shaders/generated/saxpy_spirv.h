@@ -1,5 +1,6 @@
+/* Made by tools/shaders from examples/shaders/saxpy.comp with glslang 11:12.0.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* saxpy_spirv.h: saxpy.comp as SPIR-V, made by tools/shaders with glslang 11:12.0.0. */
+/* saxpy_spirv.h: saxpy.comp as SPIR-V. */
 #ifndef SAXPY_SPIRV_H
 #define SAXPY_SPIRV_H
 

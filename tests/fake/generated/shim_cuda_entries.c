@@ -1,87 +1,85 @@
+/* Made by tools/driver-table from src/backend/cuda/cuda.entries. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * shim_hip_entries.c: the symbols of the shim in front of a HIP driver.
- *
- * Written by tools/driver-table; change the table, not this file.
- */
+/* shim_cuda_entries.c: the symbols of the shim in front of a CUDA driver. */
 #include "fake/shim.h"
 
 #include <string.h>
 
 /* clang-format off */
 
-const char *const shim_driver = "hip";
+const char *const shim_driver = "cuda";
 
 const struct shim_entry shim_entries[] = {
-    {"hipInit", {"hipInit", NULL}},
-    {"hipDriverGetVersion", {"hipDriverGetVersion", NULL}},
-    {"hipDrvGetErrorName", {"hipDrvGetErrorName", NULL}},
-    {"hipDrvGetErrorString", {"hipDrvGetErrorString", NULL}},
-    {"hipDeviceGet", {"hipDeviceGet", NULL}},
-    {"hipGetDeviceCount", {"hipGetDeviceCount", NULL}},
-    {"hipDeviceGetName", {"hipDeviceGetName", NULL}},
-    {"hipDeviceGetUuid", {"hipDeviceGetUuid", NULL}},
-    {"hipDeviceGetPCIBusId", {"hipDeviceGetPCIBusId", NULL}},
-    {"hipDeviceGetAttribute", {"hipDeviceGetAttribute", NULL}},
-    {"hipDeviceTotalMem", {"hipDeviceTotalMem", NULL}},
-    {"hipGetDevice", {"hipGetDevice", NULL}},
-    {"hipSetDevice", {"hipSetDevice", NULL}},
-    {"hipPeekAtLastError", {"hipPeekAtLastError", NULL}},
-    {"hipGetLastError", {"hipGetLastError", NULL}},
-    {"hipThreadExchangeStreamCaptureMode", {"hipThreadExchangeStreamCaptureMode", NULL}},
-    {"hipMemGetInfo", {"hipMemGetInfo", NULL}},
-    {"hipMalloc", {"hipMalloc", NULL}},
-    {"hipFree", {"hipFree", NULL}},
-    {"hipHostMalloc", {"hipHostMalloc", NULL}},
-    {"hipHostFree", {"hipHostFree", NULL}},
-    {"hipHostGetFlags", {"hipHostGetFlags", NULL}},
-    {"hipHostRegister", {"hipHostRegister", NULL}},
-    {"hipHostUnregister", {"hipHostUnregister", NULL}},
-    {"hipMemGetAllocationGranularity", {"hipMemGetAllocationGranularity", NULL}},
-    {"hipMemAddressReserve", {"hipMemAddressReserve", NULL}},
-    {"hipMemAddressFree", {"hipMemAddressFree", NULL}},
-    {"hipMemCreate", {"hipMemCreate", NULL}},
-    {"hipMemRelease", {"hipMemRelease", NULL}},
-    {"hipMemMap", {"hipMemMap", NULL}},
-    {"hipMemSetAccess", {"hipMemSetAccess", NULL}},
-    {"hipMemUnmap", {"hipMemUnmap", NULL}},
-    {"hipStreamCreateWithPriority", {"hipStreamCreateWithPriority", NULL}},
-    {"hipStreamDestroy", {"hipStreamDestroy", NULL}},
-    {"hipStreamSynchronize", {"hipStreamSynchronize", NULL}},
-    {"hipStreamQuery", {"hipStreamQuery", NULL}},
-    {"hipStreamGetDevice", {"hipStreamGetDevice", NULL}},
-    {"hipStreamIsCapturing", {"hipStreamIsCapturing", NULL}},
-    {"hipStreamWriteValue64", {"hipStreamWriteValue64", NULL}},
-    {"hipStreamWaitValue64", {"hipStreamWaitValue64", NULL}},
-    {"hipStreamWaitEvent", {"hipStreamWaitEvent", NULL}},
-    {"hipEventCreateWithFlags", {"hipEventCreateWithFlags", NULL}},
-    {"hipEventRecord", {"hipEventRecord", NULL}},
-    {"hipEventDestroy", {"hipEventDestroy", NULL}},
-    {"hipLaunchHostFunc", {"hipLaunchHostFunc", NULL}},
-    {"hipMemcpyHtoDAsync", {"hipMemcpyHtoDAsync", NULL}},
-    {"hipMemcpyDtoHAsync", {"hipMemcpyDtoHAsync", NULL}},
-    {"hipMemcpyDtoDAsync", {"hipMemcpyDtoDAsync", NULL}},
-    {"hipMemcpy2DAsync", {"hipMemcpy2DAsync", NULL}},
-    {"hipMemsetD8Async", {"hipMemsetD8Async", NULL}},
-    {"hipMemsetD16Async", {"hipMemsetD16Async", NULL}},
-    {"hipMemsetD32Async", {"hipMemsetD32Async", NULL}},
-    {"hipMallocManaged", {"hipMallocManaged", NULL}},
-    {"hipMemPrefetchAsync", {"hipMemPrefetchAsync", NULL}},
-    {"hipMemAdvise", {"hipMemAdvise", NULL}},
-    {"hipDeviceCanAccessPeer", {"hipDeviceCanAccessPeer", NULL}},
-    {"hipDeviceEnablePeerAccess", {"hipDeviceEnablePeerAccess", NULL}},
-    {"hipMemcpyPeerAsync", {"hipMemcpyPeerAsync", NULL}},
-    {"hipModuleLoadData", {"hipModuleLoadData", NULL}},
-    {"hipModuleUnload", {"hipModuleUnload", NULL}},
-    {"hipModuleGetFunction", {"hipModuleGetFunction", NULL}},
-    {"hipModuleLaunchKernel", {"hipModuleLaunchKernel", NULL}},
-    {"hipEventQuery", {"hipEventQuery", NULL}},
+    {"cuInit", {"cuInit", NULL}},
+    {"cuDriverGetVersion", {"cuDriverGetVersion", NULL}},
+    {"cuGetErrorName", {"cuGetErrorName", NULL}},
+    {"cuGetErrorString", {"cuGetErrorString", NULL}},
+    {"cuDeviceGet", {"cuDeviceGet", NULL}},
+    {"cuDeviceGetCount", {"cuDeviceGetCount", NULL}},
+    {"cuDeviceGetName", {"cuDeviceGetName", NULL}},
+    {"cuDeviceGetUuid", {"cuDeviceGetUuid_v2", "cuDeviceGetUuid"}},
+    {"cuDeviceGetPCIBusId", {"cuDeviceGetPCIBusId", NULL}},
+    {"cuDeviceGetAttribute", {"cuDeviceGetAttribute", NULL}},
+    {"cuDeviceTotalMem", {"cuDeviceTotalMem_v2", NULL}},
+    {"cuDevicePrimaryCtxRetain", {"cuDevicePrimaryCtxRetain", NULL}},
+    {"cuDevicePrimaryCtxRelease", {"cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease"}},
+    {"cuCtxPushCurrent", {"cuCtxPushCurrent_v2", NULL}},
+    {"cuCtxPopCurrent", {"cuCtxPopCurrent_v2", NULL}},
+    {"cuThreadExchangeStreamCaptureMode", {"cuThreadExchangeStreamCaptureMode", NULL}},
+    {"cuMemGetInfo", {"cuMemGetInfo_v2", NULL}},
+    {"cuMemAlloc", {"cuMemAlloc_v2", NULL}},
+    {"cuMemFree", {"cuMemFree_v2", NULL}},
+    {"cuMemHostAlloc", {"cuMemHostAlloc", NULL}},
+    {"cuMemFreeHost", {"cuMemFreeHost", NULL}},
+    {"cuMemHostGetFlags", {"cuMemHostGetFlags", NULL}},
+    {"cuMemHostRegister", {"cuMemHostRegister_v2", "cuMemHostRegister"}},
+    {"cuMemHostUnregister", {"cuMemHostUnregister", NULL}},
+    {"cuMemGetAllocationGranularity", {"cuMemGetAllocationGranularity", NULL}},
+    {"cuMemAddressReserve", {"cuMemAddressReserve", NULL}},
+    {"cuMemAddressFree", {"cuMemAddressFree", NULL}},
+    {"cuMemCreate", {"cuMemCreate", NULL}},
+    {"cuMemRelease", {"cuMemRelease", NULL}},
+    {"cuMemMap", {"cuMemMap", NULL}},
+    {"cuMemSetAccess", {"cuMemSetAccess", NULL}},
+    {"cuMemUnmap", {"cuMemUnmap", NULL}},
+    {"cuStreamCreateWithPriority", {"cuStreamCreateWithPriority", NULL}},
+    {"cuStreamDestroy", {"cuStreamDestroy_v2", NULL}},
+    {"cuStreamSynchronize", {"cuStreamSynchronize", NULL}},
+    {"cuStreamQuery", {"cuStreamQuery", NULL}},
+    {"cuStreamGetCtx", {"cuStreamGetCtx", NULL}},
+    {"cuStreamIsCapturing", {"cuStreamIsCapturing", NULL}},
+    {"cuStreamWriteValue64", {"cuStreamWriteValue64_v2", "cuStreamWriteValue64"}},
+    {"cuStreamWaitValue64", {"cuStreamWaitValue64_v2", "cuStreamWaitValue64"}},
+    {"cuStreamWaitEvent", {"cuStreamWaitEvent", NULL}},
+    {"cuEventCreate", {"cuEventCreate", NULL}},
+    {"cuEventRecord", {"cuEventRecord", NULL}},
+    {"cuEventDestroy", {"cuEventDestroy_v2", NULL}},
+    {"cuLaunchHostFunc", {"cuLaunchHostFunc", NULL}},
+    {"cuMemcpyHtoDAsync", {"cuMemcpyHtoDAsync_v2", NULL}},
+    {"cuMemcpyDtoHAsync", {"cuMemcpyDtoHAsync_v2", NULL}},
+    {"cuMemcpyDtoDAsync", {"cuMemcpyDtoDAsync_v2", NULL}},
+    {"cuMemcpy2DAsync", {"cuMemcpy2DAsync_v2", NULL}},
+    {"cuMemsetD8Async", {"cuMemsetD8Async", NULL}},
+    {"cuMemsetD16Async", {"cuMemsetD16Async", NULL}},
+    {"cuMemsetD32Async", {"cuMemsetD32Async", NULL}},
+    {"cuMemAllocManaged", {"cuMemAllocManaged", NULL}},
+    {"cuMemPrefetchAsync", {"cuMemPrefetchAsync_v2", NULL}},
+    {"cuMemAdvise", {"cuMemAdvise_v2", NULL}},
+    {"cuStreamGetId", {"cuStreamGetId", NULL}},
+    {"cuDeviceCanAccessPeer", {"cuDeviceCanAccessPeer", NULL}},
+    {"cuCtxEnablePeerAccess", {"cuCtxEnablePeerAccess", NULL}},
+    {"cuMemcpyPeerAsync", {"cuMemcpyPeerAsync", NULL}},
+    {"cuModuleLoadData", {"cuModuleLoadData", NULL}},
+    {"cuModuleUnload", {"cuModuleUnload", NULL}},
+    {"cuModuleGetFunction", {"cuModuleGetFunction", NULL}},
+    {"cuLaunchKernel", {"cuLaunchKernel", NULL}},
+    {"cuEventQuery", {"cuEventQuery", NULL}},
 };
 
 const unsigned shim_entry_count = sizeof shim_entries / sizeof shim_entries[0];
 
-FAKE_API vr_cu_result hipInit(unsigned flags);
-FAKE_API vr_cu_result hipInit(unsigned flags) {
+FAKE_API vr_cu_result cuInit(unsigned flags);
+FAKE_API vr_cu_result cuInit(unsigned flags) {
     vr_cu_result answer;
     if (shim_strike(0, &answer)) {
         return answer;
@@ -95,8 +93,8 @@ FAKE_API vr_cu_result hipInit(unsigned flags) {
     return real(flags);
 }
 
-FAKE_API vr_cu_result hipDriverGetVersion(int *version);
-FAKE_API vr_cu_result hipDriverGetVersion(int *version) {
+FAKE_API vr_cu_result cuDriverGetVersion(int *version);
+FAKE_API vr_cu_result cuDriverGetVersion(int *version) {
     vr_cu_result answer;
     if (shim_strike(1, &answer)) {
         return answer;
@@ -110,8 +108,8 @@ FAKE_API vr_cu_result hipDriverGetVersion(int *version) {
     return real(version);
 }
 
-FAKE_API vr_cu_result hipDrvGetErrorName(vr_cu_result code, const char **text);
-FAKE_API vr_cu_result hipDrvGetErrorName(vr_cu_result code, const char **text) {
+FAKE_API vr_cu_result cuGetErrorName(vr_cu_result code, const char **text);
+FAKE_API vr_cu_result cuGetErrorName(vr_cu_result code, const char **text) {
     vr_cu_result answer;
     if (shim_strike(2, &answer)) {
         return answer;
@@ -125,8 +123,8 @@ FAKE_API vr_cu_result hipDrvGetErrorName(vr_cu_result code, const char **text) {
     return real(code, text);
 }
 
-FAKE_API vr_cu_result hipDrvGetErrorString(vr_cu_result code, const char **text);
-FAKE_API vr_cu_result hipDrvGetErrorString(vr_cu_result code, const char **text) {
+FAKE_API vr_cu_result cuGetErrorString(vr_cu_result code, const char **text);
+FAKE_API vr_cu_result cuGetErrorString(vr_cu_result code, const char **text) {
     vr_cu_result answer;
     if (shim_strike(3, &answer)) {
         return answer;
@@ -140,8 +138,8 @@ FAKE_API vr_cu_result hipDrvGetErrorString(vr_cu_result code, const char **text)
     return real(code, text);
 }
 
-FAKE_API vr_cu_result hipDeviceGet(vr_cu_device *device, int ordinal);
-FAKE_API vr_cu_result hipDeviceGet(vr_cu_device *device, int ordinal) {
+FAKE_API vr_cu_result cuDeviceGet(vr_cu_device *device, int ordinal);
+FAKE_API vr_cu_result cuDeviceGet(vr_cu_device *device, int ordinal) {
     vr_cu_result answer;
     if (shim_strike(4, &answer)) {
         return answer;
@@ -155,8 +153,8 @@ FAKE_API vr_cu_result hipDeviceGet(vr_cu_device *device, int ordinal) {
     return real(device, ordinal);
 }
 
-FAKE_API vr_cu_result hipGetDeviceCount(int *count);
-FAKE_API vr_cu_result hipGetDeviceCount(int *count) {
+FAKE_API vr_cu_result cuDeviceGetCount(int *count);
+FAKE_API vr_cu_result cuDeviceGetCount(int *count) {
     vr_cu_result answer;
     if (shim_strike(5, &answer)) {
         return answer;
@@ -170,8 +168,8 @@ FAKE_API vr_cu_result hipGetDeviceCount(int *count) {
     return real(count);
 }
 
-FAKE_API vr_cu_result hipDeviceGetName(char *name, int bytes, vr_cu_device device);
-FAKE_API vr_cu_result hipDeviceGetName(char *name, int bytes, vr_cu_device device) {
+FAKE_API vr_cu_result cuDeviceGetName(char *name, int bytes, vr_cu_device device);
+FAKE_API vr_cu_result cuDeviceGetName(char *name, int bytes, vr_cu_device device) {
     vr_cu_result answer;
     if (shim_strike(6, &answer)) {
         return answer;
@@ -185,8 +183,8 @@ FAKE_API vr_cu_result hipDeviceGetName(char *name, int bytes, vr_cu_device devic
     return real(name, bytes, device);
 }
 
-FAKE_API vr_cu_result hipDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device device);
-FAKE_API vr_cu_result hipDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device device) {
+FAKE_API vr_cu_result cuDeviceGetUuid_v2(struct vr_cu_uuid *uuid, vr_cu_device device);
+FAKE_API vr_cu_result cuDeviceGetUuid_v2(struct vr_cu_uuid *uuid, vr_cu_device device) {
     vr_cu_result answer;
     if (shim_strike(7, &answer)) {
         return answer;
@@ -200,8 +198,23 @@ FAKE_API vr_cu_result hipDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device dev
     return real(uuid, device);
 }
 
-FAKE_API vr_cu_result hipDeviceGetPCIBusId(char *text, int bytes, vr_cu_device device);
-FAKE_API vr_cu_result hipDeviceGetPCIBusId(char *text, int bytes, vr_cu_device device) {
+FAKE_API vr_cu_result cuDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device device);
+FAKE_API vr_cu_result cuDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device device) {
+    vr_cu_result answer;
+    if (shim_strike(7, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_uuid *, vr_cu_device) = NULL;
+    void *address = shim_real(7, 1);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(uuid, device);
+}
+
+FAKE_API vr_cu_result cuDeviceGetPCIBusId(char *text, int bytes, vr_cu_device device);
+FAKE_API vr_cu_result cuDeviceGetPCIBusId(char *text, int bytes, vr_cu_device device) {
     vr_cu_result answer;
     if (shim_strike(8, &answer)) {
         return answer;
@@ -215,9 +228,9 @@ FAKE_API vr_cu_result hipDeviceGetPCIBusId(char *text, int bytes, vr_cu_device d
     return real(text, bytes, device);
 }
 
-FAKE_API vr_cu_result hipDeviceGetAttribute(int *value, enum vr_cu_attribute attribute, vr_cu_device
+FAKE_API vr_cu_result cuDeviceGetAttribute(int *value, enum vr_cu_attribute attribute, vr_cu_device
     device);
-FAKE_API vr_cu_result hipDeviceGetAttribute(int *value, enum vr_cu_attribute attribute, vr_cu_device
+FAKE_API vr_cu_result cuDeviceGetAttribute(int *value, enum vr_cu_attribute attribute, vr_cu_device
     device) {
     vr_cu_result answer;
     if (shim_strike(9, &answer)) {
@@ -232,8 +245,8 @@ FAKE_API vr_cu_result hipDeviceGetAttribute(int *value, enum vr_cu_attribute att
     return real(value, attribute, device);
 }
 
-FAKE_API vr_cu_result hipDeviceTotalMem(size_t *bytes, vr_cu_device device);
-FAKE_API vr_cu_result hipDeviceTotalMem(size_t *bytes, vr_cu_device device) {
+FAKE_API vr_cu_result cuDeviceTotalMem_v2(size_t *bytes, vr_cu_device device);
+FAKE_API vr_cu_result cuDeviceTotalMem_v2(size_t *bytes, vr_cu_device device) {
     vr_cu_result answer;
     if (shim_strike(10, &answer)) {
         return answer;
@@ -247,28 +260,29 @@ FAKE_API vr_cu_result hipDeviceTotalMem(size_t *bytes, vr_cu_device device) {
     return real(bytes, device);
 }
 
-FAKE_API vr_cu_result hipGetDevice(int *device);
-FAKE_API vr_cu_result hipGetDevice(int *device) {
+FAKE_API vr_cu_result cuDevicePrimaryCtxRetain(struct vr_cu_context **context, vr_cu_device device);
+FAKE_API vr_cu_result cuDevicePrimaryCtxRetain(struct vr_cu_context **context, vr_cu_device device)
+    {
     vr_cu_result answer;
     if (shim_strike(11, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(int *) = NULL;
+    vr_cu_result (*real)(struct vr_cu_context **, vr_cu_device) = NULL;
     void *address = shim_real(11, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(device);
+    return real(context, device);
 }
 
-FAKE_API vr_cu_result hipSetDevice(int device);
-FAKE_API vr_cu_result hipSetDevice(int device) {
+FAKE_API vr_cu_result cuDevicePrimaryCtxRelease_v2(vr_cu_device device);
+FAKE_API vr_cu_result cuDevicePrimaryCtxRelease_v2(vr_cu_device device) {
     vr_cu_result answer;
     if (shim_strike(12, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(int) = NULL;
+    vr_cu_result (*real)(vr_cu_device) = NULL;
     void *address = shim_real(12, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
@@ -277,38 +291,53 @@ FAKE_API vr_cu_result hipSetDevice(int device) {
     return real(device);
 }
 
-FAKE_API vr_cu_result hipPeekAtLastError(void);
-FAKE_API vr_cu_result hipPeekAtLastError(void) {
+FAKE_API vr_cu_result cuDevicePrimaryCtxRelease(vr_cu_device device);
+FAKE_API vr_cu_result cuDevicePrimaryCtxRelease(vr_cu_device device) {
+    vr_cu_result answer;
+    if (shim_strike(12, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_device) = NULL;
+    void *address = shim_real(12, 1);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(device);
+}
+
+FAKE_API vr_cu_result cuCtxPushCurrent_v2(struct vr_cu_context *context);
+FAKE_API vr_cu_result cuCtxPushCurrent_v2(struct vr_cu_context *context) {
     vr_cu_result answer;
     if (shim_strike(13, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(void) = NULL;
+    vr_cu_result (*real)(struct vr_cu_context *) = NULL;
     void *address = shim_real(13, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real();
+    return real(context);
 }
 
-FAKE_API vr_cu_result hipGetLastError(void);
-FAKE_API vr_cu_result hipGetLastError(void) {
+FAKE_API vr_cu_result cuCtxPopCurrent_v2(struct vr_cu_context **context);
+FAKE_API vr_cu_result cuCtxPopCurrent_v2(struct vr_cu_context **context) {
     vr_cu_result answer;
     if (shim_strike(14, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(void) = NULL;
+    vr_cu_result (*real)(struct vr_cu_context **) = NULL;
     void *address = shim_real(14, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real();
+    return real(context);
 }
 
-FAKE_API vr_cu_result hipThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode *mode);
-FAKE_API vr_cu_result hipThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode *mode) {
+FAKE_API vr_cu_result cuThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode *mode);
+FAKE_API vr_cu_result cuThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode *mode) {
     vr_cu_result answer;
     if (shim_strike(15, &answer)) {
         return answer;
@@ -322,8 +351,8 @@ FAKE_API vr_cu_result hipThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode
     return real(mode);
 }
 
-FAKE_API vr_cu_result hipMemGetInfo(size_t *free, size_t *total);
-FAKE_API vr_cu_result hipMemGetInfo(size_t *free, size_t *total) {
+FAKE_API vr_cu_result cuMemGetInfo_v2(size_t *free, size_t *total);
+FAKE_API vr_cu_result cuMemGetInfo_v2(size_t *free, size_t *total) {
     vr_cu_result answer;
     if (shim_strike(16, &answer)) {
         return answer;
@@ -337,8 +366,8 @@ FAKE_API vr_cu_result hipMemGetInfo(size_t *free, size_t *total) {
     return real(free, total);
 }
 
-FAKE_API vr_cu_result hipMalloc(vr_cu_addr *addr, size_t bytes);
-FAKE_API vr_cu_result hipMalloc(vr_cu_addr *addr, size_t bytes) {
+FAKE_API vr_cu_result cuMemAlloc_v2(vr_cu_addr *addr, size_t bytes);
+FAKE_API vr_cu_result cuMemAlloc_v2(vr_cu_addr *addr, size_t bytes) {
     vr_cu_result answer;
     if (shim_strike(17, &answer)) {
         return answer;
@@ -352,8 +381,8 @@ FAKE_API vr_cu_result hipMalloc(vr_cu_addr *addr, size_t bytes) {
     return real(addr, bytes);
 }
 
-FAKE_API vr_cu_result hipFree(vr_cu_addr addr);
-FAKE_API vr_cu_result hipFree(vr_cu_addr addr) {
+FAKE_API vr_cu_result cuMemFree_v2(vr_cu_addr addr);
+FAKE_API vr_cu_result cuMemFree_v2(vr_cu_addr addr) {
     vr_cu_result answer;
     if (shim_strike(18, &answer)) {
         return answer;
@@ -367,8 +396,8 @@ FAKE_API vr_cu_result hipFree(vr_cu_addr addr) {
     return real(addr);
 }
 
-FAKE_API vr_cu_result hipHostMalloc(void **memory, size_t bytes, unsigned flags);
-FAKE_API vr_cu_result hipHostMalloc(void **memory, size_t bytes, unsigned flags) {
+FAKE_API vr_cu_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
     vr_cu_result answer;
     if (shim_strike(19, &answer)) {
         return answer;
@@ -382,8 +411,8 @@ FAKE_API vr_cu_result hipHostMalloc(void **memory, size_t bytes, unsigned flags)
     return real(memory, bytes, flags);
 }
 
-FAKE_API vr_cu_result hipHostFree(void *memory);
-FAKE_API vr_cu_result hipHostFree(void *memory) {
+FAKE_API vr_cu_result cuMemFreeHost(void *memory);
+FAKE_API vr_cu_result cuMemFreeHost(void *memory) {
     vr_cu_result answer;
     if (shim_strike(20, &answer)) {
         return answer;
@@ -397,8 +426,8 @@ FAKE_API vr_cu_result hipHostFree(void *memory) {
     return real(memory);
 }
 
-FAKE_API vr_cu_result hipHostGetFlags(unsigned *flags, void *memory);
-FAKE_API vr_cu_result hipHostGetFlags(unsigned *flags, void *memory) {
+FAKE_API vr_cu_result cuMemHostGetFlags(unsigned *flags, void *memory);
+FAKE_API vr_cu_result cuMemHostGetFlags(unsigned *flags, void *memory) {
     vr_cu_result answer;
     if (shim_strike(21, &answer)) {
         return answer;
@@ -412,8 +441,8 @@ FAKE_API vr_cu_result hipHostGetFlags(unsigned *flags, void *memory) {
     return real(flags, memory);
 }
 
-FAKE_API vr_cu_result hipHostRegister(void *memory, size_t bytes, unsigned flags);
-FAKE_API vr_cu_result hipHostRegister(void *memory, size_t bytes, unsigned flags) {
+FAKE_API vr_cu_result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
     vr_cu_result answer;
     if (shim_strike(22, &answer)) {
         return answer;
@@ -427,8 +456,23 @@ FAKE_API vr_cu_result hipHostRegister(void *memory, size_t bytes, unsigned flags
     return real(memory, bytes, flags);
 }
 
-FAKE_API vr_cu_result hipHostUnregister(void *memory);
-FAKE_API vr_cu_result hipHostUnregister(void *memory) {
+FAKE_API vr_cu_result cuMemHostRegister(void *memory, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result cuMemHostRegister(void *memory, size_t bytes, unsigned flags) {
+    vr_cu_result answer;
+    if (shim_strike(22, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(void *, size_t, unsigned) = NULL;
+    void *address = shim_real(22, 1);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(memory, bytes, flags);
+}
+
+FAKE_API vr_cu_result cuMemHostUnregister(void *memory);
+FAKE_API vr_cu_result cuMemHostUnregister(void *memory) {
     vr_cu_result answer;
     if (shim_strike(23, &answer)) {
         return answer;
@@ -442,9 +486,9 @@ FAKE_API vr_cu_result hipHostUnregister(void *memory) {
     return real(memory);
 }
 
-FAKE_API vr_cu_result hipMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
+FAKE_API vr_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
     enum vr_cu_granularity which);
-FAKE_API vr_cu_result hipMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
+FAKE_API vr_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
     enum vr_cu_granularity which) {
     vr_cu_result answer;
     if (shim_strike(24, &answer)) {
@@ -459,9 +503,9 @@ FAKE_API vr_cu_result hipMemGetAllocationGranularity(size_t *bytes, const struct
     return real(bytes, prop, which);
 }
 
-FAKE_API vr_cu_result hipMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t align, vr_cu_addr
+FAKE_API vr_cu_result cuMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t align, vr_cu_addr
     hint, unsigned long long flags);
-FAKE_API vr_cu_result hipMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t align, vr_cu_addr
+FAKE_API vr_cu_result cuMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t align, vr_cu_addr
     hint, unsigned long long flags) {
     vr_cu_result answer;
     if (shim_strike(25, &answer)) {
@@ -476,8 +520,8 @@ FAKE_API vr_cu_result hipMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_
     return real(addr, bytes, align, hint, flags);
 }
 
-FAKE_API vr_cu_result hipMemAddressFree(vr_cu_addr addr, size_t bytes);
-FAKE_API vr_cu_result hipMemAddressFree(vr_cu_addr addr, size_t bytes) {
+FAKE_API vr_cu_result cuMemAddressFree(vr_cu_addr addr, size_t bytes);
+FAKE_API vr_cu_result cuMemAddressFree(vr_cu_addr addr, size_t bytes) {
     vr_cu_result answer;
     if (shim_strike(26, &answer)) {
         return answer;
@@ -491,10 +535,10 @@ FAKE_API vr_cu_result hipMemAddressFree(vr_cu_addr addr, size_t bytes) {
     return real(addr, bytes);
 }
 
-FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop
-    *prop, unsigned long long flags);
-FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop
-    *prop, unsigned long long flags) {
+FAKE_API vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop *prop,
+    unsigned long long flags);
+FAKE_API vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop *prop,
+    unsigned long long flags) {
     vr_cu_result answer;
     if (shim_strike(27, &answer)) {
         return answer;
@@ -509,8 +553,8 @@ FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const str
     return real(handle, bytes, prop, flags);
 }
 
-FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle);
-FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle) {
+FAKE_API vr_cu_result cuMemRelease(vr_cu_memory handle);
+FAKE_API vr_cu_result cuMemRelease(vr_cu_memory handle) {
     vr_cu_result answer;
     if (shim_strike(28, &answer)) {
         return answer;
@@ -524,9 +568,9 @@ FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle) {
     return real(handle);
 }
 
-FAKE_API vr_cu_result hipMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
+FAKE_API vr_cu_result cuMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
     unsigned long long flags);
-FAKE_API vr_cu_result hipMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
+FAKE_API vr_cu_result cuMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
     unsigned long long flags) {
     vr_cu_result answer;
     if (shim_strike(29, &answer)) {
@@ -541,9 +585,9 @@ FAKE_API vr_cu_result hipMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr
     return real(addr, bytes, offset, handle, flags);
 }
 
-FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access
+FAKE_API vr_cu_result cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access
     *access, size_t count);
-FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access
+FAKE_API vr_cu_result cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access
     *access, size_t count) {
     vr_cu_result answer;
     if (shim_strike(30, &answer)) {
@@ -558,8 +602,8 @@ FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struc
     return real(addr, bytes, access, count);
 }
 
-FAKE_API vr_cu_result hipMemUnmap(vr_cu_addr addr, size_t bytes);
-FAKE_API vr_cu_result hipMemUnmap(vr_cu_addr addr, size_t bytes) {
+FAKE_API vr_cu_result cuMemUnmap(vr_cu_addr addr, size_t bytes);
+FAKE_API vr_cu_result cuMemUnmap(vr_cu_addr addr, size_t bytes) {
     vr_cu_result answer;
     if (shim_strike(31, &answer)) {
         return answer;
@@ -573,9 +617,9 @@ FAKE_API vr_cu_result hipMemUnmap(vr_cu_addr addr, size_t bytes) {
     return real(addr, bytes);
 }
 
-FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags, int
+FAKE_API vr_cu_result cuStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags, int
     priority);
-FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags, int
+FAKE_API vr_cu_result cuStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags, int
     priority) {
     vr_cu_result answer;
     if (shim_strike(32, &answer)) {
@@ -590,8 +634,8 @@ FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, 
     return real(stream, flags, priority);
 }
 
-FAKE_API vr_cu_result hipStreamDestroy(struct vr_cu_stream *stream);
-FAKE_API vr_cu_result hipStreamDestroy(struct vr_cu_stream *stream) {
+FAKE_API vr_cu_result cuStreamDestroy_v2(struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuStreamDestroy_v2(struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(33, &answer)) {
         return answer;
@@ -605,8 +649,8 @@ FAKE_API vr_cu_result hipStreamDestroy(struct vr_cu_stream *stream) {
     return real(stream);
 }
 
-FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream);
-FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream) {
+FAKE_API vr_cu_result cuStreamSynchronize(struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuStreamSynchronize(struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(34, &answer)) {
         return answer;
@@ -620,8 +664,8 @@ FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream) {
     return real(stream);
 }
 
-FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream);
-FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream) {
+FAKE_API vr_cu_result cuStreamQuery(struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuStreamQuery(struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(35, &answer)) {
         return answer;
@@ -635,24 +679,24 @@ FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream) {
     return real(stream);
 }
 
-FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device);
-FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device) {
+FAKE_API vr_cu_result cuStreamGetCtx(struct vr_cu_stream *stream, struct vr_cu_context **context);
+FAKE_API vr_cu_result cuStreamGetCtx(struct vr_cu_stream *stream, struct vr_cu_context **context) {
     vr_cu_result answer;
     if (shim_strike(36, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(struct vr_cu_stream *, int *) = NULL;
+    vr_cu_result (*real)(struct vr_cu_stream *, struct vr_cu_context **) = NULL;
     void *address = shim_real(36, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, device);
+    return real(stream, context);
 }
 
-FAKE_API vr_cu_result hipStreamIsCapturing(struct vr_cu_stream *stream, enum vr_cu_capture_status
+FAKE_API vr_cu_result cuStreamIsCapturing(struct vr_cu_stream *stream, enum vr_cu_capture_status
     *status);
-FAKE_API vr_cu_result hipStreamIsCapturing(struct vr_cu_stream *stream, enum vr_cu_capture_status
+FAKE_API vr_cu_result cuStreamIsCapturing(struct vr_cu_stream *stream, enum vr_cu_capture_status
     *status) {
     vr_cu_result answer;
     if (shim_strike(37, &answer)) {
@@ -667,9 +711,9 @@ FAKE_API vr_cu_result hipStreamIsCapturing(struct vr_cu_stream *stream, enum vr_
     return real(stream, status);
 }
 
-FAKE_API vr_cu_result hipStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
+FAKE_API vr_cu_result cuStreamWriteValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
     value, unsigned flags);
-FAKE_API vr_cu_result hipStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
+FAKE_API vr_cu_result cuStreamWriteValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
     value, unsigned flags) {
     vr_cu_result answer;
     if (shim_strike(38, &answer)) {
@@ -684,26 +728,60 @@ FAKE_API vr_cu_result hipStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_a
     return real(stream, addr, value, flags);
 }
 
-FAKE_API vr_cu_result hipStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
-    value, unsigned flags, uint64_t mask);
-FAKE_API vr_cu_result hipStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
-    value, unsigned flags, uint64_t mask) {
+FAKE_API vr_cu_result cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
+    value, unsigned flags);
+FAKE_API vr_cu_result cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
+    value, unsigned flags) {
+    vr_cu_result answer;
+    if (shim_strike(38, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned) = NULL;
+    void *address = shim_real(38, 1);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(stream, addr, value, flags);
+}
+
+FAKE_API vr_cu_result cuStreamWaitValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
+    value, unsigned flags);
+FAKE_API vr_cu_result cuStreamWaitValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
+    value, unsigned flags) {
     vr_cu_result answer;
     if (shim_strike(39, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned, uint64_t) = NULL;
+    vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned) = NULL;
     void *address = shim_real(39, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, addr, value, flags, mask);
+    return real(stream, addr, value, flags);
 }
 
-FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
+FAKE_API vr_cu_result cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
+    value, unsigned flags);
+FAKE_API vr_cu_result cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
+    value, unsigned flags) {
+    vr_cu_result answer;
+    if (shim_strike(39, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned) = NULL;
+    void *address = shim_real(39, 1);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(stream, addr, value, flags);
+}
+
+FAKE_API vr_cu_result cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
     unsigned flags);
-FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
+FAKE_API vr_cu_result cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
     unsigned flags) {
     vr_cu_result answer;
     if (shim_strike(40, &answer)) {
@@ -718,8 +796,8 @@ FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_
     return real(stream, event, flags);
 }
 
-FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsigned flags);
-FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsigned flags) {
+FAKE_API vr_cu_result cuEventCreate(struct vr_cu_event **event, unsigned flags);
+FAKE_API vr_cu_result cuEventCreate(struct vr_cu_event **event, unsigned flags) {
     vr_cu_result answer;
     if (shim_strike(41, &answer)) {
         return answer;
@@ -733,8 +811,8 @@ FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsign
     return real(event, flags);
 }
 
-FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream);
-FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream) {
+FAKE_API vr_cu_result cuEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(42, &answer)) {
         return answer;
@@ -748,8 +826,8 @@ FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_str
     return real(event, stream);
 }
 
-FAKE_API vr_cu_result hipEventDestroy(struct vr_cu_event *event);
-FAKE_API vr_cu_result hipEventDestroy(struct vr_cu_event *event) {
+FAKE_API vr_cu_result cuEventDestroy_v2(struct vr_cu_event *event);
+FAKE_API vr_cu_result cuEventDestroy_v2(struct vr_cu_event *event) {
     vr_cu_result answer;
     if (shim_strike(43, &answer)) {
         return answer;
@@ -763,9 +841,9 @@ FAKE_API vr_cu_result hipEventDestroy(struct vr_cu_event *event) {
     return real(event);
 }
 
-FAKE_API vr_cu_result hipLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(void *), void
+FAKE_API vr_cu_result cuLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(void *), void
     *argument);
-FAKE_API vr_cu_result hipLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(void *), void
+FAKE_API vr_cu_result cuLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(void *), void
     *argument) {
     vr_cu_result answer;
     if (shim_strike(44, &answer)) {
@@ -780,9 +858,9 @@ FAKE_API vr_cu_result hipLaunchHostFunc(struct vr_cu_stream *stream, void (*run)
     return real(stream, run, argument);
 }
 
-FAKE_API vr_cu_result hipMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t bytes, struct
+FAKE_API vr_cu_result cuMemcpyHtoDAsync_v2(vr_cu_addr to, const void *from, size_t bytes, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t bytes, struct
+FAKE_API vr_cu_result cuMemcpyHtoDAsync_v2(vr_cu_addr to, const void *from, size_t bytes, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(45, &answer)) {
@@ -797,9 +875,9 @@ FAKE_API vr_cu_result hipMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t
     return real(to, from, bytes, stream);
 }
 
-FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
+FAKE_API vr_cu_result cuMemcpyDtoHAsync_v2(void *to, vr_cu_addr from, size_t bytes, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
+FAKE_API vr_cu_result cuMemcpyDtoHAsync_v2(void *to, vr_cu_addr from, size_t bytes, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(46, &answer)) {
@@ -814,9 +892,9 @@ FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes
     return real(to, from, bytes, stream);
 }
 
-FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
+FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
+FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(47, &answer)) {
@@ -831,27 +909,26 @@ FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t 
     return real(to, from, bytes, stream);
 }
 
-FAKE_API vr_cu_result hipMemcpy2DAsync(vr_cu_addr to, size_t to_pitch, vr_cu_addr from, size_t
-    from_pitch, size_t row_bytes, size_t rows, int kind, struct vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemcpy2DAsync(vr_cu_addr to, size_t to_pitch, vr_cu_addr from, size_t
-    from_pitch, size_t row_bytes, size_t rows, int kind, struct vr_cu_stream *stream) {
+FAKE_API vr_cu_result cuMemcpy2DAsync_v2(const struct vr_cu_rows *rows, struct vr_cu_stream
+    *stream);
+FAKE_API vr_cu_result cuMemcpy2DAsync_v2(const struct vr_cu_rows *rows, struct vr_cu_stream *stream)
+    {
     vr_cu_result answer;
     if (shim_strike(48, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, size_t, vr_cu_addr, size_t, size_t, size_t, int, struct
-        vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(const struct vr_cu_rows *, struct vr_cu_stream *) = NULL;
     void *address = shim_real(48, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
+    return real(rows, stream);
 }
 
-FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
+FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
+FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(49, &answer)) {
@@ -866,9 +943,9 @@ FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_
     return real(to, value, count, stream);
 }
 
-FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
+FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
+FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(50, &answer)) {
@@ -883,9 +960,9 @@ FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, siz
     return real(to, value, count, stream);
 }
 
-FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(51, &answer)) {
@@ -900,8 +977,8 @@ FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t co
     return real(to, value, count, stream);
 }
 
-FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
-FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
+FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
     vr_cu_result answer;
     if (shim_strike(52, &answer)) {
         return answer;
@@ -915,48 +992,64 @@ FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned 
     return real(addr, bytes, flags);
 }
 
-FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device, struct
-    vr_cu_stream *stream) {
+FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
+    unsigned flags, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
+    unsigned flags, struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(53, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, size_t, int, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, size_t, struct vr_cu_location, unsigned, struct vr_cu_stream *)
+        = NULL;
     void *address = shim_real(53, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, device, stream);
+    return real(addr, bytes, to, flags, stream);
 }
 
-FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, int
-    device);
-FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, int
-    device) {
+FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, struct
+    vr_cu_location location);
+FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, struct
+    vr_cu_location location) {
     vr_cu_result answer;
     if (shim_strike(54, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, size_t, enum vr_cu_advice, int) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, size_t, enum vr_cu_advice, struct vr_cu_location) = NULL;
     void *address = shim_real(54, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, advice, device);
+    return real(addr, bytes, advice, location);
 }
 
-FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
-FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
+FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id);
+FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id) {
     vr_cu_result answer;
     if (shim_strike(55, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(int *, vr_cu_device, vr_cu_device) = NULL;
+    vr_cu_result (*real)(struct vr_cu_stream *, unsigned long long *) = NULL;
     void *address = shim_real(55, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(stream, id);
+}
+
+FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
+FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
+    vr_cu_result answer;
+    if (shim_strike(56, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(int *, vr_cu_device, vr_cu_device) = NULL;
+    void *address = shim_real(56, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -964,14 +1057,14 @@ FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_c
     return real(can, device, peer);
 }
 
-FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags);
-FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags) {
+FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags);
+FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(56, &answer)) {
+    if (shim_strike(57, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(int, unsigned) = NULL;
-    void *address = shim_real(56, 0);
+    vr_cu_result (*real)(struct vr_cu_context *, unsigned) = NULL;
+    void *address = shim_real(57, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -979,31 +1072,32 @@ FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags) {
     return real(peer, flags);
 }
 
-FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int
-    from_device, size_t bytes, struct vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int
-    from_device, size_t bytes, struct vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(57, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(vr_cu_addr, int, vr_cu_addr, int, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(57, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, to_device, from, from_device, bytes, stream);
-}
-
-FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image);
-FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image) {
+FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context, vr_cu_addr
+    from, struct vr_cu_context *from_context, size_t bytes, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context, vr_cu_addr
+    from, struct vr_cu_context *from_context, size_t bytes, struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(58, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(struct vr_cu_module **, const void *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, struct vr_cu_context *, vr_cu_addr, struct vr_cu_context *,
+        size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(58, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, to_context, from, from_context, bytes, stream);
+}
+
+FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image);
+FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image) {
+    vr_cu_result answer;
+    if (shim_strike(59, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_module **, const void *) = NULL;
+    void *address = shim_real(59, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1011,14 +1105,14 @@ FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void
     return real(module, image);
 }
 
-FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module);
-FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module) {
+FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module);
+FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module) {
     vr_cu_result answer;
-    if (shim_strike(59, &answer)) {
+    if (shim_strike(60, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module *) = NULL;
-    void *address = shim_real(59, 0);
+    void *address = shim_real(60, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1026,16 +1120,16 @@ FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module) {
     return real(module);
 }
 
-FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
+FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
     *module, const char *name);
-FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
+FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
     *module, const char *name) {
     vr_cu_result answer;
-    if (shim_strike(60, &answer)) {
+    if (shim_strike(61, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function **, struct vr_cu_module *, const char *) = NULL;
-    void *address = shim_real(60, 0);
+    void *address = shim_real(61, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1043,19 +1137,19 @@ FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, str
     return real(function, module, name);
 }
 
-FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, unsigned groups_x,
-    unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z,
-    unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra);
-FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, unsigned groups_x,
-    unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z,
-    unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
+FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned groups_x, unsigned
+    groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z, unsigned
+    shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra);
+FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned groups_x, unsigned
+    groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z, unsigned
+    shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
     vr_cu_result answer;
-    if (shim_strike(61, &answer)) {
+    if (shim_strike(62, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function *, unsigned, unsigned, unsigned, unsigned, unsigned,
         unsigned, unsigned, struct vr_cu_stream *, void **, void **) = NULL;
-    void *address = shim_real(61, 0);
+    void *address = shim_real(62, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1064,14 +1158,14 @@ FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, uns
         stream, parameters, extra);
 }
 
-FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event);
-FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event) {
+FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event);
+FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event) {
     vr_cu_result answer;
-    if (shim_strike(62, &answer)) {
+    if (shim_strike(63, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *) = NULL;
-    void *address = shim_real(62, 0);
+    void *address = shim_real(63, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }

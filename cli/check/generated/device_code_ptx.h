@@ -1,15 +1,12 @@
+/* Made by tools/ptx from cli/check/device_code.cu with nvcc 13.0. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * device_code.h: the conformance suite's kernels as PTX, made from device_code.cu.
- *
- * Written by tools/ptx with nvcc 13.0; change the source, not this file.
- */
-#ifndef CHECK_DEVICE_CODE_H
-#define CHECK_DEVICE_CODE_H
+/* device_code_ptx.h: the conformance suite's kernels, as PTX. */
+#ifndef CHECK_GENERATED_DEVICE_CODE_PTX_H
+#define CHECK_GENERATED_DEVICE_CODE_PTX_H
 
 /* clang-format off */
 
-static const char check_ptx[] =
+static const char device_code_ptx[] =
     ".version 6.0\n"
     ".target sm_52\n"
     ".address_size 64\n"
