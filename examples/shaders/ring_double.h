@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_echo.cu: a kernel that stays on the GPU and answers every number with twice that number, until the host says
- * that it is to end. One thread is enough for that: a real one would hand the messages to its block.
+ * ring_double.h: the device's end of 21_ring, in the words that C and CUDA C share: answers every
+ * number with twice that number, until the host says that it is to end.
  */
+#ifndef RING_DOUBLE_H
+#define RING_DOUBLE_H
+
 #include <vram/ring_device.h>
 
-extern "C" __global__ void ring_echo(vram_ring_control *control) {
+VRAM_RING_FN void ring_double(vram_ring_control *control) {
     vram_ring_peer peer;
-    if (blockIdx.x != 0 || threadIdx.x != 0 || vram_ring_peer_open(control, &peer) != 0) {
+    if (vram_ring_peer_open(control, &peer) != 0) {
         return;
     }
     for (;;) {
@@ -24,3 +27,5 @@ extern "C" __global__ void ring_echo(vram_ring_control *control) {
     }
     vram_ring_peer_end(&peer, VRAM_RING_DONE);
 }
+
+#endif
