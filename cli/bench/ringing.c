@@ -6,7 +6,7 @@
  * Where a kernel can run beside the host it is launched once and stays; elsewhere it is launched for what was
  * flushed, again and again, and the figures say so.
  */
-#include "bench/ring_code.h"
+#include "bench/generated/ring_code_ptx.h"
 #include "bench/ring_kernel.h"
 #include "bench/ring_opencl_code.h"
 #include "bench/ways.h"

@@ -3,10 +3,11 @@
  * cases_ring.c: messages between host and device. On devices whose kernels are C a kernel is the other end; on
  * all others the case itself plays the device, by copies from and to the ring's memory.
  */
-#include "bench/ring_code.h"
+#include "bench/generated/ring_code_ptx.h"
+#include "bench/ring_kernel.h"
 #include "bench/ring_opencl_code.h"
 #include "case.h"
-#include "ring_echo_spirv.h"
+#include "generated/ring_echo_spirv.h"
 
 #include <string.h>
 #include <vram/ring_device.h>
@@ -264,28 +265,22 @@ static void echo(const vram_kernel_call *call) {
     vram_ring_control *control;
     const uint32_t *gate; /* opened by the runner when the case ends early */
     vram_ring_peer peer;
-    uint32_t bytes;
     memcpy(&control, call->arguments[0], sizeof control);
     memcpy(&gate, call->arguments[1], sizeof gate);
     if (vram_ring_peer_open(control, &peer) != 0) {
         return;
     }
     for (;;) {
-        const void *in = vram_ring_peer_take(&peer, &bytes);
-        void *out = in ? vram_ring_peer_room(&peer) : NULL;
-        if (out) {
-            memcpy(out, in, bytes);
-            vram_ring_peer_publish(&peer, bytes, 9);
-            vram_ring_peer_done(&peer);
-        } else if (!(peer.flags & VRAM_RING_FLAG_SYSTEM) || vram_ring_peer_stopping(&peer) ||
-                   __atomic_load_n(gate, __ATOMIC_ACQUIRE)) {
-            break;
-        } else {
-            check_sleep(1000);
+        if (ring_echo_one(&peer) > 0) {
+            continue;
         }
+        if (!ring_stays(&peer) || vram_ring_peer_stopping(&peer) ||
+            __atomic_load_n(gate, __ATOMIC_ACQUIRE)) {
+            break;
+        }
+        check_sleep(1000);
     }
-    vram_ring_peer_end(&peer, peer.flags & VRAM_RING_FLAG_SYSTEM ? VRAM_RING_DONE
-                                                                 : VRAM_RING_RELAUNCHABLE);
+    ring_leave(&peer, ring_stays(&peer));
 }
 
 static bool launch(struct check *check, vram_queue *queue, vram_kernel *kernel, vram_addr control) {
@@ -329,7 +324,7 @@ static bool kernel_with(struct check *check, struct check_stock *stock, vram_que
         CHECK_OK(check, vram_ring_receive(ring, data, sizeof data, CHECK_DEADLINE_NS, &header));
         payload_of(i, expected);
         CHECK_SAME(check, data, expected, 40);
-        CHECK_EQUAL(check, header.kind, 9);
+        CHECK_EQUAL(check, header.kind, RING_ECHO_KIND);
     }
     CHECK_OK(check, vram_ring_stop(ring));
     CHECK_OK(check, vram_ring_join(ring, CHECK_DEADLINE_NS));
@@ -399,6 +394,7 @@ static bool talk(struct check *check, vram_ring *ring) {
         CHECK_OK(check, vram_ring_receive(ring, data, sizeof data, CHECK_DEADLINE_NS, &header));
         payload_of(i, expected);
         CHECK_SAME(check, data, expected, 40);
+        CHECK_EQUAL(check, header.kind, RING_ECHO_KIND);
     }
     CHECK_OK(check, vram_ring_stop(ring));
     CHECK_OK(check, vram_ring_join(ring, CHECK_DEADLINE_NS));
@@ -468,7 +464,7 @@ static bool turns(struct check *check, struct check_device *device, struct check
         CHECK_OK(check, vram_ring_receive(ring, data, sizeof data, CHECK_DEADLINE_NS, &header));
         payload_of(i, expected);
         CHECK_SAME(check, data, expected, 40);
-        CHECK_EQUAL(check, header.kind, 9);
+        CHECK_EQUAL(check, header.kind, RING_ECHO_KIND);
     }
     CHECK_OK(check, vram_ring_join(ring, CHECK_DEADLINE_NS));
     CHECK_WAIT(check, info.queue);

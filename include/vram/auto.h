@@ -106,25 +106,38 @@ typedef struct vram_auto_pinned {
 
 /* ------------------------------------------------------- what VRAM_AUTO calls */
 
-/** Each saves the error record, ends what is not NULL, and restores the record. */
-VRAM_API void vram_context_auto_end(vram_context **context);
-VRAM_API void vram_device_auto_end(vram_device **device);
-VRAM_API void vram_queue_auto_end(vram_queue **queue); /* an adopted one too */
-VRAM_API void vram_kernel_auto_end(vram_kernel **kernel);
-VRAM_API void vram_pool_auto_end(vram_pool **pool);
-VRAM_API void vram_buffer_auto_end(vram_buffer **buffer);
-VRAM_API void vram_scope_auto_end(vram_scope **scope);
-VRAM_API void vram_batch_auto_end(vram_batch **batch);
-VRAM_API void vram_named_auto_end(vram_named **named);
-VRAM_API void vram_stream_set_auto_end(vram_stream_set **set);
-VRAM_API void vram_readback_auto_end(vram_readback **readback);
-VRAM_API void vram_feed_auto_end(vram_feed **feed);
-VRAM_API void vram_ring_auto_end(vram_ring **ring);
-VRAM_API void vram_async_auto_end(vram_async *async);
+/** Each ends what is there, and leaves the error record as it was. */
+VRAM_AUTO_HANDLE_(vram_context, vram_context_destroy)
+VRAM_AUTO_HANDLE_(vram_device, vram_device_close)
+VRAM_AUTO_HANDLE_(vram_kernel, vram_kernel_destroy)
+VRAM_AUTO_HANDLE_(vram_pool, vram_pool_destroy)
+VRAM_AUTO_HANDLE_(vram_buffer, vram_buffer_destroy)
+VRAM_AUTO_HANDLE_(vram_scope, vram_scope_end)
+VRAM_AUTO_HANDLE_(vram_batch, vram_batch_destroy)
+VRAM_AUTO_HANDLE_(vram_named, vram_named_destroy)
+VRAM_AUTO_HANDLE_(vram_stream_set, vram_stream_set_destroy)
+VRAM_AUTO_HANDLE_(vram_readback, vram_readback_destroy)
+VRAM_AUTO_HANDLE_(vram_feed, vram_feed_destroy)
+VRAM_AUTO_HANDLE_(vram_ring, vram_ring_destroy)
+
+/** A queue of the program's own is ended by the first call, one of libvram's by the second. */
+VRAM_AUTO_END_(vram_queue, vram_queue *, *object,
+               ((void)vram_queue_end(*object), vram_queue_destroy(*object)))
+
+VRAM_AUTO_END_(vram_async, vram_async, true, vram_async_end(object))
+VRAM_AUTO_END_(vram_auto_frame, vram_auto_frame, object->frame.number,
+               vram_readback_release(object->readback, object->frame.number))
+VRAM_AUTO_END_(vram_auto_feed_block, vram_auto_feed_block, object->block.number,
+               vram_feed_release(object->feed, object->block.number))
+VRAM_AUTO_END_(vram_auto_pinned, vram_auto_pinned, object->memory,
+               vram_pinned_end(object->device, object->memory, object->bytes))
+
+/**
+ * Frees a block, if it still is one of its pool: after the pool has ended, its address may belong
+ * to a block of another pool, which vram_free would free. It also frees the block when its queue is
+ * ending or has ended, for which vram_free answers VRAM_ERR_STALE. All other ends are inline.
+ */
 VRAM_API void vram_auto_block_auto_end(vram_auto_block *block);
-VRAM_API void vram_auto_frame_auto_end(vram_auto_frame *frame);
-VRAM_API void vram_auto_feed_block_auto_end(vram_auto_feed_block *block);
-VRAM_API void vram_auto_pinned_auto_end(vram_auto_pinned *pinned);
 
 #ifdef __cplusplus
 }

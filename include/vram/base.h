@@ -154,6 +154,20 @@ VRAM_API void vram_error_clear(void);
  */
 VRAM_API vram_status vram_error_set(const vram_error *error);
 
+/**
+ * Defines type_auto_end, which VRAM_AUTO (vram/auto.h) calls: if `there`, evaluates `end` and
+ * leaves the error record as it was. Both use object.
+ */
+#define VRAM_AUTO_END_(type, held, there, end)                                                     \
+    static inline void type##_auto_end(held *object) {                                             \
+        if (object && (there)) {                                                                   \
+            vram_error error = *vram_error_get();                                                  \
+            (void)(end);                                                                           \
+            (void)vram_error_set(&error);                                                          \
+        }                                                                                          \
+    }
+#define VRAM_AUTO_HANDLE_(type, end) VRAM_AUTO_END_(type, type *, *object, end(*object))
+
 /* -------------------------------------------------------- values and sizes */
 
 /** A number that may be unknown. When known is false, value is 0 and means nothing. */

@@ -277,8 +277,8 @@ VRAM_API vram_status vram_scheduler_stats_get(vram_scheduler *scheduler,
                                               vram_scheduler_stats *stats);
 
 /** What VRAM_AUTO(vram_scheduler) and VRAM_AUTO(vram_weights) call: see vram/auto.h. */
-VRAM_API void vram_scheduler_auto_end(vram_scheduler **scheduler);
-VRAM_API void vram_weights_auto_end(vram_weights **weights);
+VRAM_AUTO_HANDLE_(vram_scheduler, vram_scheduler_destroy)
+VRAM_AUTO_HANDLE_(vram_weights, vram_weights_destroy)
 
 #ifdef __cplusplus
 }

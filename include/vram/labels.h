@@ -81,7 +81,7 @@ typedef struct vram_labels_info {
 VRAM_API vram_status vram_labels_info_get(vram_labels *cache, vram_labels_info *info);
 
 /** What VRAM_AUTO(vram_labels) calls: see vram/auto.h. */
-VRAM_API void vram_labels_auto_end(vram_labels **labels);
+VRAM_AUTO_HANDLE_(vram_labels, vram_labels_destroy)
 
 #ifdef __cplusplus
 }

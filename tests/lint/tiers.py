@@ -18,7 +18,7 @@ BELOW = (PUBLIC, BASE, "src/track/", "src/device/", "src/core/", "src/mem/", "sr
 # each of them, and the two headers that src/extension implements by public functions.
 HELPER = tuple(BASE + name for name in (
     "atomic.h", "clock.h", "error.h", "handle.h", "list.h", "loader.h", "lock.h", "memory.h", "object.h", "os/machine.h",
-    "os/os.h", "quiet.h", "size.h", "struct_tail.h", "text.h"))
+    "os/os.h", "size.h", "struct_tail.h", "text.h"))
 
 # The first prefix that fits a file is its tier; it may include what starts with one of the others.
 # {own} is the folder of the file itself. Tiers that the design names and later versions fill are
@@ -26,7 +26,7 @@ HELPER = tuple(BASE + name for name in (
 TIERS = [
     ("include/", (PUBLIC,)),
     ("src/base/", (PUBLIC, BASE)),
-    ("src/backend/cuda/", (PUBLIC, BASE, CONTRACT[0], "{own}/", "src/backend/hip/hip_entries.h")),
+    ("src/backend/cuda/", (PUBLIC, BASE, CONTRACT[0], "{own}/", "src/backend/hip/generated/hip_entries.h")),
     ("src/backend/hip/", (PUBLIC, BASE, CONTRACT[0], "{own}/", "src/backend/cuda/")),
     ("src/backend/host/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/opencl/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),

@@ -8,13 +8,13 @@
  * offset, value and prototype. Values and layouts are NVIDIA's ABI and do not change.
  *
  * Which entry points there are, and which codes they answer, says cuda.entries; the lists in
- * cuda_entries.h are made from it.
+ * generated/cuda_entries.h are made from it.
  */
 #ifndef VR_CUDA_API_H
 #define VR_CUDA_API_H
 
-#include "backend/cuda/cuda_entries.h"
-#include "backend/hip/hip_entries.h"
+#include "backend/cuda/generated/cuda_entries.h"
+#include "backend/hip/generated/hip_entries.h"
 
 #include <stdbool.h>
 #include <stddef.h>
