@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_word.c: the words that streams write to, and how they write.
+ * cuda_timeline.c: words, which tell how far a stream's work is complete; signals, waits and polls.
  *
  *      page of pinned host memory, visible to every device at the same address
  *     +--------+--------+--------+-     -+--------+
- *     | word 0 | word 1 | word 2 |  ...  | word 63|     64 bytes each, one cache line: a wait
- *     +--------+--------+--------+-     -+--------+     that spins on one disturbs no other
+ *     | word 0 | word 1 | word 2 |  ...  | word 63|     64 bytes each, one cache line: a thread
+ *     +--------+--------+--------+-     -+--------+     that spins on one does not disturb others
  *
  * Invariants
- *  (1) A page is allocated with its device and, when all words are taken, one more; none is freed
- *      before the device is closed. So a word stays readable, by the host and by streams that were
- *      told to wait for it, for as long as backend.h promises.
- *  (2) A word is never set back: its next queue goes on counting where the last one stopped. A
- *      stream that still waits for a value of the old queue is therefore never held up.
- *  (3) A word is given only when no write to it is outstanding.
+ *  (1) The first page is allocated with its device, and one more whenever all words are in use.
+ *      None is freed before the device is closed. So a word stays readable, by the host and by
+ *      streams that wait for it, for as long as backend.h requires.
+ *  (2) A word is never reset: its next queue continues counting where the last one stopped. A
+ *      stream that still waits for a value of the old queue is therefore never blocked.
+ *  (3) A word is given back only when no write to it is pending.
  *
- * A stream writes by a memory operation of its own where the device has 64-bit ones. Elsewhere (a
- * device attribute, a missing symbol, or a driver that answers "not supported" after all) the
- * driver calls a function of ours behind the stream's work. Where it does not do that either an
- * event stands for each signal (cuda_event.c): the last choice, since the word then rises only when
- * polled. The function is never called once the device is lost; what it was to write is then
- * abandoned in type-stable memory, where a call that is already under way finds it whole.
+ * A signal is one of three, in this order of preference:
+ *  - a 64-bit memory operation of the stream, if the device has them;
+ *  - a host function that the driver calls after the stream's work. Once the device is lost the
+ *    driver does not call it; its argument is then left in type-stable memory, so that a call that
+ *    is already running finds it valid;
+ *  - an event. Nobody writes the word then: whoever polls the queue queries the oldest event first
+ *    and writes the value of each that is complete. Events of one stream complete in order. The
+ *    word is correct but late; waits poll, so they end.
+ * The device tells which by an attribute, a missing symbol, or "not supported" at the first call.
  */
 #include "backend/cuda/cuda_backend.h"
 
@@ -42,7 +45,7 @@ struct vr_cuda_page {
 
 /* ------------------------------------------------------------ taking, giving */
 
-/* Zeroed pinned memory for a page: a driver may hand out what another process left. */
+/* Zeroed pinned memory for a page: a driver may return memory with old contents. */
 static vram_status page_memory(const struct vr_cuda_device *device, unsigned char **memory) {
     void *found = NULL;
     vram_status status = vr_cuda_check(
@@ -54,16 +57,16 @@ static vram_status page_memory(const struct vr_cuda_device *device, unsigned cha
     }
     if (!found || (uintptr_t)found % WORD_STRIDE) {
         if (found) {
-            vr_cuda_shrug(device->api, VR_CU_CALL_cuMemFreeHost, device->api->cuMemFreeHost(found));
+            vr_cuda_warn(device->api, VR_CU_CALL_cuMemFreeHost, device->api->cuMemFreeHost(found));
         }
-        return vr_cuda_lied(device->api, VR_CU_CALL_cuMemHostAlloc, (uintptr_t)found);
+        return vr_cuda_bad_result(device->api, VR_CU_CALL_cuMemHostAlloc, (uintptr_t)found);
     }
     *memory = memset(found, 0, PAGE_BYTES);
     return VRAM_OK;
 }
 
 /* Allocates one more page and lists it. No lock is held across the driver call, so two threads may
-   both add one: both will be used in time. */
+   both add one; both will be used. */
 static vram_status page_add(struct vr_cuda_device *device) {
     struct vr_cuda_page *page = vr_mem_alloc(1, sizeof *page, "cuMemHostAlloc");
     if (!page) {
@@ -81,7 +84,7 @@ static vram_status page_add(struct vr_cuda_device *device) {
     return VRAM_OK;
 }
 
-/* A word of the pages there are, or NULL when all are taken. */
+/* A free word of the existing pages, or NULL. */
 static vr_atomic_u64 *word_find(struct vr_cuda_device *device) {
     vr_atomic_u64 *word = NULL;
     vr_mutex_lock(&device->words.lock);
@@ -133,8 +136,8 @@ void vr_cuda_words_end(struct vr_cuda_device *device, bool lost) {
         struct vr_cuda_page *page = device->words.pages;
         device->words.pages = page->next;
         if (!lost) {
-            vr_cuda_shrug(device->api, VR_CU_CALL_cuMemFreeHost,
-                          device->api->cuMemFreeHost(page->memory));
+            vr_cuda_warn(device->api, VR_CU_CALL_cuMemFreeHost,
+                         device->api->cuMemFreeHost(page->memory));
         }
         vr_mem_free(page);
     }
@@ -143,36 +146,37 @@ void vr_cuda_words_end(struct vr_cuda_device *device, bool lost) {
 
 /* ------------------------------------------------------------------ writing */
 
-/* A write that the driver calls us for. */
-struct mark {
+/* A write that a host function does. */
+struct word_write {
     void *link; /* vr_stable's own */
     vr_atomic_u64 *word;
     uint64_t value;
 };
 
-static struct vr_stable marks = VR_STABLE_INIT(struct mark);
+static struct vr_stable word_writes = VR_STABLE_INIT(struct word_write);
 
-/* Runs on a thread of the driver, which forbids calls into the driver from here. The mark goes back
-   first: once the word is written the device may be closed. */
-static void mark_write(void *argument) {
-    struct mark mark = *(struct mark *)argument;
-    vr_stable_give(&marks, argument);
-    vr_store(mark.word, mark.value, VR_RELEASE);
+/* Runs on a thread of the driver, which forbids driver calls from here. The record is given back
+   first: once the word is written, the device may be closed. */
+static void word_write_run(void *argument) {
+    struct word_write write = *(struct word_write *)argument;
+    vr_stable_give(&word_writes, argument);
+    vr_store(write.word, write.value, VR_RELEASE);
 }
 
-static vram_status write_by_function(struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                                     vr_atomic_u64 *word, uint64_t value) {
-    struct mark *mark = vr_stable_take(&marks, "cuLaunchHostFunc");
-    if (!mark) {
+static vram_status word_write_by_function(struct vr_cuda_device *device,
+                                          struct vr_cu_stream *stream, vr_atomic_u64 *word,
+                                          uint64_t value) {
+    struct word_write *write = vr_stable_take(&word_writes, "cuLaunchHostFunc");
+    if (!write) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    mark->word = word;
-    mark->value = value;
-    vr_cu_result code = device->api->cuLaunchHostFunc(stream, mark_write, mark);
+    write->word = word;
+    write->value = value;
+    vr_cu_result code = device->api->cuLaunchHostFunc(stream, word_write_run, write);
     if (code == VR_CU_SUCCESS) {
         return VRAM_OK;
     }
-    vr_stable_give(&marks, mark);
+    vr_stable_give(&word_writes, write);
     if (code == VR_CU_NOT_SUPPORTED) {
         vr_store(&device->no_functions, true, VR_RELAXED);
         return VRAM_ERR_UNSUPPORTED;
@@ -180,8 +184,10 @@ static vram_status write_by_function(struct vr_cuda_device *device, struct vr_cu
     return vr_cuda_check(device->api, VR_CU_CALL_cuLaunchHostFunc, code, VRAM_ERR_DEVICE_MEMORY);
 }
 
-vram_status vr_cuda_word_write(struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                               vr_atomic_u64 *word, uint64_t value) {
+/* Makes the stream write `value` after its work. VRAM_ERR_UNSUPPORTED, without an error record, if
+   streams cannot. */
+static vram_status word_write_submit(struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                                     vr_atomic_u64 *word, uint64_t value) {
     if (vr_load(&device->memory_ops, VR_RELAXED)) {
         vr_cu_result code =
             device->api->cuStreamWriteValue64(stream, (uintptr_t)word, value, VR_CU_WRITE_DEFAULT);
@@ -193,5 +199,231 @@ vram_status vr_cuda_word_write(struct vr_cuda_device *device, struct vr_cu_strea
     }
     return vr_load(&device->no_functions, VR_RELAXED)
                ? VRAM_ERR_UNSUPPORTED
-               : write_by_function(device, stream, word, value);
+               : word_write_by_function(device, stream, word, value);
+}
+
+/* ------------------------------------------------------------------ events */
+
+struct vr_cuda_signal_event {
+    struct vr_cuda_signal_event *next;
+    struct vr_cu_event *event;
+    uint64_t value;
+};
+
+void vr_cuda_events_init(struct vr_cuda_events *events) {
+    vr_mutex_init(&events->lock, VR_RANK_BACKEND);
+    events->first = events->last = NULL;
+}
+
+static void event_append(struct vr_cuda_events *events, struct vr_cuda_signal_event *signal) {
+    vr_mutex_lock(&events->lock);
+    if (events->last) {
+        events->last->next = signal;
+    } else {
+        events->first = signal;
+    }
+    events->last = signal;
+    vr_mutex_unlock(&events->lock);
+}
+
+/* Takes the oldest; NULL if there is none. */
+static struct vr_cuda_signal_event *event_take(struct vr_cuda_events *events) {
+    vr_mutex_lock(&events->lock);
+    struct vr_cuda_signal_event *signal = events->first;
+    if (signal) {
+        events->first = signal->next;
+        events->last = events->first ? events->last : NULL;
+        signal->next = NULL;
+    }
+    vr_mutex_unlock(&events->lock);
+    return signal;
+}
+
+/* Puts back one that is not complete. Several threads may do so in any order: which event is
+   queried first does not matter, because the word only rises. */
+static void event_put_back(struct vr_cuda_events *events, struct vr_cuda_signal_event *signal) {
+    vr_mutex_lock(&events->lock);
+    signal->next = events->first;
+    events->first = signal;
+    events->last = events->last ? events->last : signal;
+    vr_mutex_unlock(&events->lock);
+}
+
+static void event_end(const struct vr_cuda_device *device, struct vr_cuda_signal_event *signal,
+                      bool lost) {
+    if (!lost) {
+        vr_cuda_warn(device->api, VR_CU_CALL_cuEventDestroy,
+                     device->api->cuEventDestroy(signal->event));
+    }
+    vr_mem_free(signal);
+}
+
+static vram_status event_signal(const struct vr_cuda_device *device, struct vr_cuda_queue *queue,
+                                uint64_t value) {
+    struct vr_cuda_signal_event *signal = vr_mem_alloc(1, sizeof *signal, "signal");
+    if (!signal) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    signal->value = value;
+    vram_status status = VR_CUDA(device, cuEventCreate, &signal->event, VR_CU_EVENT_DISABLE_TIMING);
+    if (status != VRAM_OK) {
+        vr_mem_free(signal);
+        return status;
+    }
+    status = VR_CUDA(device, cuEventRecord, signal->event, queue->stream);
+    if (status != VRAM_OK) {
+        event_end(device, signal, false);
+        return status;
+    }
+    event_append(&queue->events, signal);
+    return VRAM_OK;
+}
+
+vram_status vr_cuda_events_poll(const struct vr_cuda_device *device, struct vr_cuda_queue *queue,
+                                vr_atomic_u64 *word) {
+    vram_status status = VRAM_OK;
+    struct vr_cuda_signal_event *signal;
+    while (status == VRAM_OK && (signal = event_take(&queue->events))) {
+        vr_cu_result code = device->api->cuEventQuery(signal->event);
+        if (code == VR_CU_SUCCESS) {
+            vr_atomic_max(word, signal->value);
+            event_end(device, signal, false);
+            continue;
+        }
+        event_put_back(&queue->events, signal);
+        if (code == VR_CU_NOT_READY) {
+            break;
+        }
+        status = vr_cuda_check(device->api, VR_CU_CALL_cuEventQuery, code, VRAM_ERR_DEVICE_MEMORY);
+    }
+    return status;
+}
+
+void vr_cuda_events_end(const struct vr_cuda_device *device, struct vr_cuda_queue *queue,
+                        vr_atomic_u64 *word, bool finished, bool lost) {
+    struct vr_cuda_signal_event *signal;
+    while ((signal = event_take(&queue->events))) {
+        if (finished) {
+            vr_atomic_max(word, signal->value);
+        }
+        event_end(device, signal, lost);
+    }
+    vr_mutex_destroy(&queue->events.lock);
+}
+
+/* -------------------------------------------------- signals, waits and polls */
+
+/* Several threads may signal one queue; their values may then reach the stream in another order
+   than they were counted. src/device/point.c shows why that is harmless. */
+vram_status vr_cuda_signal(struct vr_queue *queue, uint64_t value) {
+    struct vr_cuda_queue *impl = queue->impl;
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_submit_begin(queue, &scope, VR_CU_CALL_cuStreamWriteValue64);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_cuda_capture_check(queue, VR_CU_CALL_cuStreamWriteValue64);
+    if (status == VRAM_OK) {
+        vr_atomic_max(&impl->signalled,
+                      value); /* before the write is submitted: queue_destroy reads it */
+        status = word_write_submit(vr_cuda_device_of(queue), impl->stream, queue->word, value);
+        if (status == VRAM_ERR_UNSUPPORTED) {
+            status = event_signal(vr_cuda_device_of(queue), impl, value);
+        }
+    }
+    vr_cuda_leave(&scope);
+    return status;
+}
+
+/* Waits for everything submitted to `other` so far, which includes the signal and may be more. The
+   event may be destroyed at once: the driver keeps it while it is in use. */
+static vram_status wait_for_event(struct vr_queue *queue, struct vr_queue *other) {
+    const struct vr_cuda_device *cuda = vr_cuda_device_of(queue),
+                                *signaller = vr_cuda_device_of(other);
+    const struct vr_cuda_queue *impl = queue->impl, *source = other->impl;
+    struct vr_cuda_scope outer, inner;
+    struct vr_cu_event *event = NULL;
+    vram_status status = vr_cuda_submit_begin(other, &outer, VR_CU_CALL_cuEventRecord);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_cuda_capture_check(other, VR_CU_CALL_cuEventRecord);
+    if (status == VRAM_OK) {
+        status = VR_CUDA(signaller, cuEventCreate, &event, VR_CU_EVENT_DISABLE_TIMING);
+    }
+    if (status == VRAM_OK) {
+        status = VR_CUDA(signaller, cuEventRecord, event, source->stream);
+        if (status == VRAM_OK &&
+            (status = vr_cuda_enter(&inner, cuda, VR_CUDA_UNCHANGED)) == VRAM_OK) {
+            status = VR_CUDA(cuda, cuStreamWaitEvent, impl->stream, event, 0);
+            vr_cuda_leave(&inner);
+        }
+        vr_cuda_warn(signaller->api, VR_CU_CALL_cuEventDestroy,
+                     signaller->api->cuEventDestroy(event));
+    }
+    vr_cuda_leave(&outer);
+    return status;
+}
+
+/* Waits for the word itself, no longer than needed. NVIDIA warns that such waits can deadlock if
+   what they wait for is submitted later; here it is already submitted, and so is all before it. */
+static vram_status wait_for_word(struct vr_queue *queue, struct vr_queue *other, uint64_t value,
+                                 bool *supported) {
+    struct vr_cuda_device *cuda = vr_cuda_device_of(queue);
+    const struct vr_cuda_queue *impl = queue->impl;
+    const struct vr_cuda_dialect *dialect = cuda->api->dialect;
+    vr_cu_result code = dialect->wait_value(cuda->api, impl->stream, (uintptr_t)other->word, value);
+    *supported = code != VR_CU_NOT_SUPPORTED;
+    if (!*supported) {
+        vr_store(&cuda->stream_waits, false, VR_RELAXED);
+        return VRAM_OK;
+    }
+    return vr_cuda_check(cuda->api, dialect->wait_call, code, VRAM_ERR_DEVICE_MEMORY);
+}
+
+/* Checks for a capture in both cases: inside a graph the wait would read the word at each replay,
+   when its device may long be closed. */
+vram_status vr_cuda_after(struct vr_queue *queue, struct vr_queue *other, uint64_t value) {
+    const struct vr_cuda_device *cuda = vr_cuda_device_of(queue);
+    enum vr_cu_call call = cuda->api->dialect->wait_call;
+    bool supported =
+        vr_load(&cuda->memory_ops, VR_RELAXED) && vr_load(&cuda->stream_waits, VR_RELAXED);
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_submit_begin(queue, &scope, call);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_cuda_capture_check(queue, call);
+    if (status == VRAM_OK && supported) {
+        status = wait_for_word(queue, other, value, &supported);
+    }
+    vr_cuda_leave(&scope);
+    return status == VRAM_OK && !supported ? wait_for_event(queue, other) : status;
+}
+
+/* Relaxed, because waits poll from any thread while others capture. */
+vram_status vr_cuda_poll(struct vr_queue *queue) {
+    const struct vr_cuda_device *cuda = vr_cuda_device_of(queue);
+    struct vr_cuda_scope scope;
+    bool captured = false;
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_cuda_capture_query(queue, &captured);
+    if (status == VRAM_OK && captured) {
+        status = VRAM_ERR_NOT_READY; /* keeps (2) of cuda_queue.c; earlier work continues */
+    } else if (status == VRAM_OK) {
+        vr_cu_result code = cuda->api->cuStreamQuery(vr_cuda_query_stream(queue->impl));
+        /* After the query: if the stream is complete, no event is left. */
+        status = vr_cuda_events_poll(cuda, queue->impl, queue->word);
+        if (code == VR_CU_NOT_READY) {
+            status = status == VRAM_OK ? VRAM_ERR_NOT_READY : status;
+        } else if (code != VR_CU_SUCCESS) {
+            status =
+                vr_cuda_check(cuda->api, VR_CU_CALL_cuStreamQuery, code, VRAM_ERR_DEVICE_MEMORY);
+        }
+    }
+    vr_cuda_leave(&scope);
+    return status;
 }
