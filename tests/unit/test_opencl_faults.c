@@ -279,11 +279,11 @@ static void scene_adopt(struct scene *scene) {
 }
 
 /* Uses everything there is, as far as it comes. */
-static void play(const char *memory_kind, struct outcome *outcome) {
+static void play(const char *way, struct outcome *outcome) {
     struct scene here = {.outcome = outcome}, *scene = &here;
     *outcome = (struct outcome){.status = VRAM_OK, .step = ""};
-    fake->settings->usm = strcmp(memory_kind, "usm") == 0;
-    assert_int_equal(vram_option_set("opencl_memory", memory_kind), VRAM_OK);
+    fake->settings->usm = strcmp(way, "usm") == 0;
+    assert_int_equal(vram_option_set("opencl_memory", way), VRAM_OK);
     vram_error_clear();
     vram_status status = start_at(FAKE_OPENCL_PATH, &here.backend);
     if (!good(scene, NULL, status, "start")) {
@@ -350,11 +350,11 @@ static bool gives_back(const char *call) {
     return strstr(call, "Release") || strstr(call, "Free") || strstr(call, "Unmap");
 }
 
-static void run(const char *memory_kind, const char *call, uint64_t nth, int code, uint64_t *struck) {
+static void run(const char *way, const char *call, uint64_t nth, int code, uint64_t *struck) {
     struct outcome outcome;
     uint64_t blocks = vr_mem_live_blocks(), live = fake->live();
     plan->refuse(call, nth, code, false);
-    play(memory_kind, &outcome);
+    play(way, &outcome);
     *struck = plan->struck();
     const char *last = plan->last_call();
     plan->refuse(NULL, 0, 0, false);
@@ -364,14 +364,14 @@ static void run(const char *memory_kind, const char *call, uint64_t nth, int cod
         fail_msg(
             "%s, call %llu of %s (%s) answers %d: %s in %s, \"%s\" by %s, %llu blocks and %llu "
             "objects left",
-            memory_kind, (unsigned long long)nth, call, last, code, vram_status_name(outcome.status),
+            way, (unsigned long long)nth, call, last, code, vram_status_name(outcome.status),
             outcome.step, outcome.error.text, outcome.error.operation,
             (unsigned long long)(vr_mem_live_blocks() - blocks),
             (unsigned long long)(fake->live() - live));
     }
     const char *text = "";
     if (fake->violations(&text)) {
-        fail_msg("%s, call %llu of %s (%s) answers %d: %s", memory_kind, (unsigned long long)nth, call,
+        fail_msg("%s, call %llu of %s (%s) answers %d: %s", way, (unsigned long long)nth, call,
                  last, code, text);
     }
 }
@@ -382,10 +382,10 @@ static void nothing_fails_without_a_plan(void **state) {
     struct outcome outcome;
     uint64_t struck;
     (void)state;
-    for (int memory_kind = 0; memory_kind < 3; memory_kind++) {
-        play(ways[memory_kind], &outcome);
+    for (int way = 0; way < 3; way++) {
+        play(ways[way], &outcome);
         assert_string_equal(outcome.step, "");
-        run(ways[memory_kind], "any", UINT64_MAX, -5, &struck);
+        run(ways[way], "any", UINT64_MAX, -5, &struck);
         assert_int_equal(struck, 0);
     }
 }
@@ -397,8 +397,8 @@ static void every_entry_point_with_every_code(void **state) {
         bool here = false;
         for (int code = 1; code < CODES; code++) { /* the first is success */
             uint64_t struck = 0;
-            for (int memory_kind = 0; memory_kind < 3 && !struck; memory_kind++) { /* whichever comes by it */
-                run(ways[(memory_kind + code) % 3], calls[call], 1, codes[code], &struck);
+            for (int way = 0; way < 3 && !struck; way++) { /* whichever comes by it */
+                run(ways[(way + code) % 3], calls[call], 1, codes[code], &struck);
             }
             met += struck > 0;
             here = here || struck;
@@ -425,10 +425,10 @@ static void every_lie_is_found_out(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof makers / sizeof makers[0]; i++) {
         unsigned struck = 0;
-        for (int memory_kind = 0; memory_kind < 3; memory_kind++) {
+        for (int way = 0; way < 3; way++) {
             uint64_t blocks = vr_mem_live_blocks();
             plan->refuse(makers[i], 1, VR_CL_SUCCESS, false);
-            play(ways[memory_kind], &outcome);
+            play(ways[way], &outcome);
             if (plan->struck()) {
                 assert_int_equal(outcome.status, VRAM_ERR_CORRUPT);
                 struck++;
@@ -444,11 +444,11 @@ static void every_call_fails_once(void **state) {
     static const int each[] = {VR_CL_OUT_OF_RESOURCES, VR_CL_CONTEXT_TERMINATED_KHR, 12345};
     unsigned runs = 0;
     (void)state;
-    for (int memory_kind = 0; memory_kind < 3; memory_kind++) {
+    for (int way = 0; way < 3; way++) {
         for (int i = 0; i < 3; i++) {
             uint64_t struck = 1;
             for (uint64_t nth = 1; struck; nth++, runs++) {
-                run(ways[memory_kind], "any", nth, each[i], &struck);
+                run(ways[way], "any", nth, each[i], &struck);
             }
         }
     }
@@ -457,12 +457,12 @@ static void every_call_fails_once(void **state) {
 
 static void every_allocation_fails_once(void **state) {
     (void)state;
-    for (int memory_kind = 0; memory_kind < 3; memory_kind++) {
+    for (int way = 0; way < 3; way++) {
         for (uint64_t nth = 1;; nth++) {
             struct outcome outcome;
             uint64_t blocks = vr_mem_live_blocks(), live = fake->live();
             vr_mem_fail_at(nth, false);
-            play(ways[memory_kind], &outcome);
+            play(ways[way], &outcome);
             bool failed = vr_mem_failed() > 0;
             vr_mem_fail_at(0, false);
             /* What the compiler said may be left out of the record. */
