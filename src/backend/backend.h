@@ -45,7 +45,7 @@ struct vram_wrap; /* vram/buffer.h */
 struct vr_backend {
     const struct vr_backend_ops *ops;
     void *impl;
-    char version[64]; /* driver version for people, set by start; "" when unknown */
+    char version[64]; /* driver version as text, set by start; "" if unknown */
 };
 
 /* An opened device. src/device fills `info` (by describe) before it calls open. */
@@ -279,7 +279,7 @@ struct vr_managed_ops {
 
 /* -------------------------------------------------------------------- peers */
 
-/* Whether `device` can reach `peer`'s memory at all; both are of this backend. */
+/* Whether `device` can access `peer`'s memory at all; both belong to this backend. */
 typedef bool vr_peer_reachable_fn(struct vr_device *device, struct vr_device *peer);
 /* Enables that access. Enabling it twice is allowed. */
 typedef vram_status vr_peer_enable_fn(struct vr_device *device, struct vr_device *peer);

@@ -16,8 +16,8 @@
 #include <stdio.h>
 
 #define SONAME      "libcuda.so.1"
-#define VERSION_MIN 11000               /* 11.0, as cuDriverGetVersion counts */
-#define GRANULE     (UINT64_C(2) << 20) /* what the driver maps at once on all GPUs since 2012 */
+#define VERSION_MIN 11000               /* 11.0, as cuDriverGetVersion encodes it */
+#define GRANULE     (UINT64_C(2) << 20) /* what the driver maps at once on current GPUs */
 
 /* -------------------------------------------------------------------- codes */
 
@@ -108,7 +108,7 @@ static const char *const names[VR_CU_CALL_COUNT] = {
 
 static const char *const sonames[] = {SONAME, NULL};
 
-/* cuDriverGetVersion counts 1000 * major + 10 * minor. */
+/* cuDriverGetVersion returns 1000 * major + 10 * minor. */
 static vram_status cuda_version(const struct vr_cuda_api *api, char *text, size_t bytes) {
     int found = 0;
     vram_status status = vr_cuda_check(api, VR_CU_CALL_cuDriverGetVersion,

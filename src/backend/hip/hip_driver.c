@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #define NOT_RUN     "not run on hardware"
-#define VERSION_MIN 50000000 /* 5.0, as hipDriverGetVersion counts */
+#define VERSION_MIN 50000000 /* 5.0, as hipDriverGetVersion encodes it */
 
 /* Device memory comes in whole pages; HIP promises no more. */
 #define GRANULE 4096

@@ -57,7 +57,7 @@ struct vr_metal_device {
 
 /* One allocation. Records are type-stable, because addresses are looked up without a lock. */
 struct vr_metal_memory {
-    void *unused; /* the first word is the free list's */
+    void *unused; /* the first pointer is the free list's */
     vr_mtl_id heap;
     _Atomic(vr_mtl_id) buffer;
     vr_atomic_u64 bytes;
@@ -76,7 +76,7 @@ struct vr_metal_location {
 
 /* The word of a queue. Type-stable: a wait may read it after the queue is destroyed. */
 struct vr_metal_word {
-    void *unused; /* the first word is the free list's */
+    void *unused; /* the first pointer is the free list's */
     vr_atomic_u64 value;
 };
 

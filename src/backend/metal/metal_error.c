@@ -2,7 +2,8 @@
 /*
  * metal_error.c: the one table from Metal's codes to statuses, contract (4) of backend.h.
  *
- * Only command buffers have codes. Other calls return nil, sometimes with an NSError.
+ * The codes are those of command buffers. Other calls return nil, sometimes with an NSError, and
+ * the caller says which status that is.
  */
 #include "backend/metal/metal_backend.h"
 

@@ -32,7 +32,7 @@
 
 enum vr_opencl_memory_kind { VR_OPENCL_BUFFERS, VR_OPENCL_SVM, VR_OPENCL_USM };
 
-/* A device as it was found when the backend started. */
+/* A device as found when the backend started. */
 struct vr_opencl_physical {
     struct vr_cl_platform *platform;
     struct vr_cl_device *id;
@@ -63,7 +63,7 @@ struct vr_opencl_scratch {
     unsigned char bytes[56];
 };
 
-/* NULL with the error set: out of memory; opencl_memory.c. */
+/* NULL with the error set if memory ran out; opencl_memory.c. */
 struct vr_opencl_scratch *vr_opencl_scratch_take(void);
 void vr_opencl_scratch_give(struct vr_opencl_scratch *scratch);
 
@@ -77,7 +77,7 @@ struct vr_opencl_device {
     uint64_t memory_bytes;    /* of the device; UINT64_MAX: unknown */
     vr_atomic_u64 used_bytes; /* allocated through this handle */
     struct vr_opencl_scratch *scratch;
-    struct vr_mutex memory; /* opencl_memory.c (3) */
+    struct vr_mutex memory; /* keeps (3) of opencl_memory.c */
 };
 
 struct vr_opencl_timeline;

@@ -346,8 +346,8 @@ void vr_sim_advance(struct vr_sim *sim);
    completes. False: all work waits for a kernel that is running. */
 bool vr_sim_step(struct vr_sim *sim);
 /* Completes all work that can complete, however long it takes. What is left waits for a kernel
-   that the caller is inside of, or for a value that was never signalled because a lower one
-   came last. */
+   that the caller is inside of, or for a value that was not signalled again after a lower one
+   came late. */
 void vr_sim_finish_all(struct vr_sim *sim);
 /* Drops all work of a stream but what is running. */
 void vr_sim_stream_clear(struct vr_sim *sim, struct vr_sim_stream *stream);

@@ -127,7 +127,7 @@ static void device_sweep(struct vr_sim_call *call) {
     while ((link = vr_list_first(&owner->queues))) {
         struct vr_sim_queue *queue = VR_CONTAINER(link, struct vr_sim_queue, link);
         vr_sim_violation(call, "a queue was never destroyed");
-        vr_sim_stream_clear(call->sim, queue->stream); /* what could not be finished */
+        vr_sim_stream_clear(call->sim, queue->stream); /* what could not complete */
         vr_sim_queue_free(queue);
     }
     while ((link = vr_list_first(&owner->kernels))) {

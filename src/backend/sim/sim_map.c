@@ -108,7 +108,7 @@ bool vr_sim_map_insert(struct vr_sim_map *map, uint64_t key, void *value) {
     leaf->keys[at] = key;
     leaf->values[at] = value;
     leaf->count++;
-    if (key < map->rows[row].low) { /* only below all rows */
+    if (key < map->rows[row].low) { /* only if it is below all rows */
         map->rows[row].low = key;
     }
     return true;

@@ -36,7 +36,7 @@ struct vr_sim_map {
     uint32_t capacity; /* allocated rows */
 };
 
-/* Inserts a key that the map does not have. False, with the error recorded, without host memory. */
+/* Inserts a key that the map does not have. False, with the error set, if host memory ran out. */
 bool vr_sim_map_insert(struct vr_sim_map *map, uint64_t key, void *value);
 /* Removes a key that the map has. */
 void vr_sim_map_remove(struct vr_sim_map *map, uint64_t key);

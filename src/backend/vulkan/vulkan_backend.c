@@ -74,7 +74,8 @@ static vram_status loader_load(struct vr_vulkan *vulkan) {
     return status;
 }
 
-/* Fills the rows of one level. vkGetInstanceProcAddr finds global functions without an instance. */
+/* Loads the functions of one level. vkGetInstanceProcAddr finds global functions without an
+   instance. */
 static vram_status functions_load(struct vr_vulkan *vulkan, enum vr_vk_level level) {
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         if (functions[i].level != level) {
