@@ -55,7 +55,7 @@
 
 /* X(the CUDA entry that it stands in for, symbol, an older symbol or NULL,
    VR_CU_REQUIRED or _OPTIONAL). */
-#define VR_HIP_TWINS(X)                                                                            \
+#define VR_HIP_ALIASES(X)                                                                          \
     X(cuInit, hipInit, NULL, VR_CU_REQUIRED)                                                       \
     X(cuDriverGetVersion, hipDriverGetVersion, NULL, VR_CU_REQUIRED)                               \
     X(cuGetErrorName, hipDrvGetErrorName, NULL, VR_CU_OPTIONAL)                                    \

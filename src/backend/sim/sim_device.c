@@ -1,47 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_open.c: devices from opening to closing. Two openings of one device share its memory and its
- * fate, and nothing else. Closing takes stock: what the library took must have been given back.
+ * sim_device.c: opening and closing devices. Two handles on one device share its memory and its
+ * loss, and nothing else. Closing checks that the library has released everything.
  */
-#include "backend/sim/sim_machine.h"
+#include "backend/sim/sim_backend.h"
 
 #include "base/memory.h"
 #include "base/os/os.h"
 
 /* --------------------------------------------------------------------- opening */
 
-/* The file of all contents, made when the first device is opened. */
-static bool make_file(struct vr_sim_call *call) {
+/* The file of all contents, created when the first device is opened. */
+static bool file_make(struct vr_sim_call *call) {
     struct vr_sim *sim = call->sim;
     return sim->file >= 0 || vr_sim_system(call, vr_os_file_create("vram-sim", &sim->file));
 }
 
-static struct vr_sim_open *open_make(struct vr_sim_call *call) {
-    struct vr_sim_open *open = vr_mem_alloc(1, sizeof *open, "device_open");
-    if (!open) {
+static struct vr_sim_device *device_make(struct vr_sim_call *call) {
+    struct vr_sim_device *owner = vr_mem_alloc(1, sizeof *owner, "device_open");
+    if (!owner) {
         vr_sim_system(call, VRAM_ERR_HOST_MEMORY);
         return NULL;
     }
-    open->sim = call->sim;
-    open->gpu = call->gpu;
-    vr_list_init(&open->blocks);
-    vr_list_init(&open->queues);
-    vr_list_init(&open->kernels);
-    vr_list_init(&open->words);
-    vr_list_init(&open->registered);
-    call->sim->opens++;
+    owner->sim = call->sim;
+    owner->gpu = call->gpu;
+    vr_list_init(&owner->blocks);
+    vr_list_init(&owner->queues);
+    vr_list_init(&owner->kernels);
+    vr_list_init(&owner->words);
+    vr_list_init(&owner->registered);
+    call->sim->devices_open++;
     call->sim->live_handles++;
-    return open;
+    return owner;
 }
 
 vram_status vr_sim_device_open(struct vr_device *device) {
     struct vr_sim_call call;
     device->impl = NULL;
-    if (!vr_sim_begin(&call, device, VRAM_SIM_DEVICE_OPEN, device->index, 0) || !make_file(&call)) {
+    if (!vr_sim_begin(&call, device, VRAM_SIM_DEVICE_OPEN, device->index, 0) || !file_make(&call)) {
         return vr_sim_end(&call);
     }
     const struct vr_sim_config *config = &call.sim->config;
-    device->impl = open_make(&call);
+    device->impl = device_make(&call);
     if (device->impl) {
         device->ops = &vr_sim_device_ops;
         device->queue_ops = &vr_sim_queue_ops;
@@ -67,99 +67,99 @@ vram_status vr_sim_memory_info(struct vr_device *device, vram_value *free, vram_
     return vr_sim_end(&call);
 }
 
-/* No entry of the driver: who asks after other processes asks somebody beside it. */
+/* Not a call of the driver: this information comes from elsewhere. */
 vram_status vr_sim_memory_others(struct vr_device *device, vram_value *bytes) {
-    struct vr_sim_open *open = device->impl;
-    vr_mutex_lock(&open->sim->lock);
-    bool known = open->sim->config.info;
-    *bytes = (vram_value){known ? open->sim->gpus[device->index].others : 0, known};
-    vr_mutex_unlock(&open->sim->lock);
+    struct vr_sim_device *owner = device->impl;
+    vr_mutex_lock(&owner->sim->lock);
+    bool known = owner->sim->config.info;
+    *bytes = (vram_value){known ? owner->sim->gpus[device->index].others : 0, known};
+    vr_mutex_unlock(&owner->sim->lock);
     return VRAM_OK;
 }
 
 /* ----------------------------------------------------------------------- closing */
 
-/* What a block is, in a report of a leak; a mapping is its handle's. */
-static const char *kind_text(enum vr_sim_kind kind) {
+/* The kind of a block, in a leak report. A mapping is reported with its handle. */
+static const char *block_kind_text(enum vr_sim_kind kind) {
     static const char *const texts[] = {"memory", "pinned memory", "managed memory",
                                         "a reserved range", "a physical handle"};
     return texts[kind];
 }
 
-/* What the system refuses to unmap it keeps; our record goes all the same. */
-static void sweep_mappings(struct vr_sim_open *open) {
-    struct vr_link *link = vr_list_first(&open->blocks);
+/* If the system refuses to unmap, the record is removed all the same. */
+static void mappings_sweep(struct vr_sim_device *owner) {
+    struct vr_link *link = vr_list_first(&owner->blocks);
     while (link) {
         struct vr_sim_block *block = VR_CONTAINER(link, struct vr_sim_block, link);
-        link = vr_list_next(&open->blocks, link);
+        link = vr_list_next(&owner->blocks, link);
         if (block->kind == VR_SIM_KIND_MAPPING && vr_sim_block_unmap(block) != VRAM_OK) {
             vr_sim_mapping_forget(block);
         }
     }
 }
 
-/* Ends all blocks that the library left. A leak is a breach, unless a planned fault kept the
-   library from giving it back. */
-static void sweep_blocks(struct vr_sim_call *call) {
-    struct vr_list *blocks = &call->open->blocks;
+/* Frees all blocks that the library left. A leak is a violation, unless a planned fault prevented
+   the free. */
+static void blocks_sweep(struct vr_sim_call *call) {
+    struct vr_list *blocks = &call->device->blocks;
     struct vr_link *link = vr_list_first(blocks);
     while (link) {
         struct vr_sim_block *block = VR_CONTAINER(link, struct vr_sim_block, link);
         link = vr_list_next(blocks, link);
         if (!block->refused) {
-            vr_sim_breach(call, "%s of %llu bytes was never given back", kind_text(block->kind),
-                          (unsigned long long)block->bytes);
+            vr_sim_violation(call, "%s of %llu bytes was never given back",
+                             block_kind_text(block->kind), (unsigned long long)block->bytes);
         }
         if (vr_sim_block_end(block) != VRAM_OK) {
-            block->pages = NULL; /* the system keeps the pages; our record goes all the same */
+            block->pages = NULL; /* the system keeps the pages; the record is removed */
             (void)vr_sim_block_end(block);
         }
     }
 }
 
-/* Everything that is left, users before what they use. */
-static void sweep(struct vr_sim_call *call) {
-    struct vr_sim_open *open = call->open;
+/* Releases everything that is left, users before what they use. */
+static void device_sweep(struct vr_sim_call *call) {
+    struct vr_sim_device *owner = call->device;
     struct vr_link *link;
-    if (!vr_list_empty(&open->queues)) {
-        vr_sim_settle(call->sim);
+    if (!vr_list_empty(&owner->queues)) {
+        vr_sim_finish_all(call->sim);
     }
-    while ((link = vr_list_first(&open->queues))) {
+    while ((link = vr_list_first(&owner->queues))) {
         struct vr_sim_queue *queue = VR_CONTAINER(link, struct vr_sim_queue, link);
-        vr_sim_breach(call, "a queue was never destroyed");
-        vr_sim_vanish(call->sim, queue->stream); /* what could not be finished */
+        vr_sim_violation(call, "a queue was never destroyed");
+        vr_sim_stream_clear(call->sim, queue->stream); /* what could not complete */
         vr_sim_queue_free(queue);
     }
-    while ((link = vr_list_first(&open->kernels))) {
-        vr_sim_breach(call, "a kernel was never unloaded");
+    while ((link = vr_list_first(&owner->kernels))) {
+        vr_sim_violation(call, "a kernel was never unloaded");
         vr_sim_kernel_free(VR_CONTAINER(link, struct vr_sim_kernel, link));
     }
-    sweep_mappings(open);
-    sweep_blocks(call);
+    mappings_sweep(owner);
+    blocks_sweep(call);
     vr_sim_registered_sweep(call);
 }
 
-static void free_open(struct vr_sim_open *open) {
+static void device_free(struct vr_sim_device *owner) {
     struct vr_link *link;
-    while ((link = vr_list_first(&open->words))) {
+    while ((link = vr_list_first(&owner->words))) {
         vr_link_remove(link);
         vr_mem_free(VR_CONTAINER(link, struct vr_sim_word, link));
     }
-    vr_mem_free(open);
+    vr_mem_free(owner);
 }
 
-/* Done even when a fault strikes it or the machine was stopped: there is nobody to try again. */
+/* Done even if a fault applies or the machine was stopped: nobody could try again. */
 void vr_sim_device_close(struct vr_device *device) {
-    struct vr_sim_open *open = device->impl;
-    struct vr_sim *sim = open->sim;
+    struct vr_sim_device *owner = device->impl;
+    struct vr_sim *sim = owner->sim;
     struct vr_sim_call call;
     (void)vr_sim_begin_lost(&call, device, VRAM_SIM_DEVICE_CLOSE, device->index, 0);
-    sweep(&call);
-    sim->opens--;
+    device_sweep(&call);
+    sim->devices_open--;
     sim->live_handles--;
-    bool last = sim->stopped && sim->opens == 0;
+    bool last = sim->stopped && sim->devices_open == 0;
     vr_sim_end_void(&call);
-    free_open(open);
+    device_free(owner);
     device->impl = NULL;
     if (last) {
         vr_sim_free(sim);

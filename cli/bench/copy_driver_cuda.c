@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_copy.c: NVIDIA's own copies and page-locked memory, by the driver's entry points, which are
- * what cudaMemcpy, cudaMemcpyAsync and cudaMallocHost call. The primary context is used, as libvram
- * does.
+ * copy_driver_cuda.c: NVIDIA's own copies and page-locked memory, by the driver's entry points,
+ * which are what cudaMemcpy, cudaMemcpyAsync and cudaMallocHost call. The primary context is used,
+ * as libvram does.
  */
 #include "bench/copy_driver.h"
 
