@@ -12,11 +12,11 @@
  *   vram_scheduler_destroy(scheduler);
  *
  * A fixed rule decides where a product runs. The program can override it (vram_place), ask for its
- * decision (vram_matmul_plan_get) and read its last reason (vram_scheduler_stats.last_reason). The
- * first line that applies decides:
+ * decision (vram_matmul_plan_get) and read its last reason (vram_scheduler_stats.last_reason):
  *
  *   1. If the program chose a place (vram_place), the product runs there or fails.
- *   2. If the device is not a GPU, or nothing can compute on it, the CPU.
+ *   2. If the device is a CPU and no operand lies on it, or if nothing can compute such a product
+ *      there, the CPU.
  *   3. If an operand lies on the device (weights, addresses), the device.
  *   4. If m <= 1, the CPU: uploading B costs more than using it once.
  *   5. After a calibration, the side that finishes sooner by the measured rates.
