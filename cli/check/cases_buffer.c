@@ -462,14 +462,14 @@ static bool growth(struct check *check) {
 const struct check_case check_cases_buffer[] = {
     {"buffer.elements", "elements of every precision are counted, written and read", elements},
     {"buffer.kinds", "every kind that the device has holds what spans and mappings put in", kinds},
-    {"buffer.order", "buffers are destroyed under the work of two queues", order},
+    {"buffer.order", "buffers are destroyed while two queues still work with them", order},
     {"buffer.fallback", "what does not fit falls back, and is promoted when there is room",
      fallback},
-    {"buffer.working_set", "three times the pool's limit moves in and out without loss",
+    {"buffer.working_set", "three times the pool's limit moves in and out without loss of data",
      working_set},
-    {"buffer.wrap", "memory of the program's own is used and left alone", wrap},
+    {"buffer.wrap", "memory of the program is used, and neither freed nor moved", wrap},
     {"buffer.growth", "a buffer grows by its policy, in place or not, and keeps its contents",
      growth},
-    {"buffer.mistakes", "sizes, spans and moves that make no sense are refused", mistakes},
+    {"buffer.mistakes", "invalid sizes, spans and moves are refused", mistakes},
     {NULL, NULL, NULL},
 };

@@ -327,7 +327,8 @@ static bool nearest(struct check *check) {
 }
 
 const struct check_case check_cases_compute[] = {
-    {"compute.handles", "calls of compute.h and its kin refuse handles that are none", handles},
+    {"compute.handles", "calls of compute.h, distance.h and labels.h refuse invalid handles",
+     handles},
     {"compute.matmul", "products of every layout, alone and in a batch, in tiles", matmul},
     {"compute.nearest", "the nearest of many vectors, by every metric and precision", nearest},
     {"compute.labels", "a mapping of labels is computed once and found again", labels},

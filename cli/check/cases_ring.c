@@ -549,11 +549,13 @@ static bool visibility(struct check *check) {
 }
 
 const struct check_case check_cases_ring[] = {
-    {"ring.handles", "calls of ring.h refuse handles that are none", handles},
+    {"ring.handles", "calls of ring.h refuse invalid handles", handles},
     {"ring.copies", "messages reach device memory and come back by copies, in order", copies},
-    {"ring.full", "a full ring holds its senders back, a stopped one refuses them", full},
+    {"ring.full", "a full ring makes its senders wait, a stopped one refuses them", full},
     {"ring.kernel", "a kernel in C is the other end of a ring, with every strategy", kernel},
-    {"ring.code", "a kernel in the device's own language answers, and stays if it can", code},
-    {"ring.visibility", "what the device cannot have is refused with the reason", visibility},
+    {"ring.code", "a kernel in the device's own language answers, and keeps running if it can",
+     code},
+    {"ring.visibility", "a visibility that the device lacks is refused with the reason",
+     visibility},
     {NULL, NULL, NULL},
 };

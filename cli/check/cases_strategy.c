@@ -264,9 +264,9 @@ const struct check_case check_cases_strategy[] = {
     {"strategy.direct", "memory that both reach is not copied, and each sees the other's writes",
      direct},
     {"strategy.rectangles", "strided copies move rows and leave the gaps", rectangles},
-    {"strategy.lists", "a list of small copies in all directions arrives whole", lists},
-    {"strategy.bridged", "a device that may not be read is copied from through host memory",
+    {"strategy.lists", "a list of small copies in all directions arrives complete", lists},
+    {"strategy.bridged", "memory of a device that is not a peer is copied through host memory",
      bridged},
-    {"strategy.beside", "a transfer behind running work returns at once and is pending", beside},
+    {"strategy.beside", "a transfer after running work returns at once and is pending", beside},
     {NULL, NULL, NULL},
 };

@@ -181,9 +181,9 @@ static bool handles(struct check *check) {
 
 const struct check_case check_cases_stream[] = {
     {"stream.three", "a set has three distinct queues, by place, by name and in turn", three},
-    {"stream.beside", "a stream that is held up holds up no other, and no wait for ever", beside},
-    {"stream.one_point", "the point of a set lies behind all of its streams", one_point},
+    {"stream.beside", "a blocked stream does not block another, and no wait is endless", beside},
+    {"stream.one_point", "the point of a set lies after the work of all its streams", one_point},
     {"stream.barrier", "streams wait for each other on the device", barrier},
-    {"stream.handles", "handles of sets that are none are refused", handles},
+    {"stream.handles", "invalid handles of sets are refused", handles},
     {NULL, NULL, NULL},
 };
