@@ -187,7 +187,7 @@ static bool round_pageable(void *user, struct way *way, uint64_t *ns) {
 static bool round_pinned(void *user, struct way *way, uint64_t *ns) {
     struct frames *frames = user;
     if (frames->pinned == 0) {
-        snprintf(way->reason, sizeof way->reason, "there is no page-locked memory here");
+        snprintf(way->reason, sizeof way->reason, "the device has no page-locked memory");
         return false;
     }
     return round_blocking(frames, way, (void *)(uintptr_t)frames->pinned, ns);
@@ -478,7 +478,7 @@ int bench_readback(struct invocation *invocation, const struct target *target, u
     struct frames frames = {.bytes = bytes / 4 * 4, .repeats = 1, .threads = host_threads()};
     frames.words = (uint32_t)(frames.bytes / 4);
     if (bytes < 4096 || bytes / 4 > INT32_MAX) {
-        say_error("--size: a frame has 4096 bytes to 8 GiB");
+        say_error("--size=%llu: a frame must have 4096 bytes to 8 GiB", (unsigned long long)bytes);
         return EXIT_MISUSE;
     }
     frames.team = team_create(frames.threads);
@@ -491,7 +491,7 @@ int bench_readback(struct invocation *invocation, const struct target *target, u
     vram_status status = open(target, &frames);
     status = status == VRAM_OK ? balance(&frames) : status;
     if (status != VRAM_OK) {
-        int code = say_failure("cannot bring frames back from this device", status);
+        int code = say_failure("cannot read frames back from this device", status);
         close_all(&frames);
         return code;
     }

@@ -95,12 +95,11 @@ static bool round_product(void *user, struct way *way, uint64_t *ns) {
 }
 
 static struct way ways[WAYS] = {
-    [FP32] = {.name = "fp32", .about = "single precision, where the rule has it"},
+    [FP32] = {.name = "fp32", .about = "single precision, placed by the rule"},
     [FP16] = {.name = "fp16", .about = "half precision"},
     [INT8] = {.name = "int8", .about = "8 bits"},
     [ON_CPU] = {.name = "cpu", .about = "single precision, on the CPU"},
-    [PRODUCT] = {.name = "product",
-                 .about = "the bare product of queries and corpus, brought home"},
+    [PRODUCT] = {.name = "product", .about = "only the product of queries and corpus, downloaded"},
 };
 
 /* The parts that the slow ways do, and what is said of them. */
@@ -111,13 +110,13 @@ static void share_out(struct searching *searching) {
     searching->product_vectors = columns < 1 ? 1 : columns < vectors ? columns : vectors;
     if (searching->cpu_queries < queries) {
         (void)snprintf(searching->about_cpu, sizeof searching->about_cpu,
-                       "%s; %llu of the queries, and by these all", ways[ON_CPU].about,
+                       "%s; measured with %llu of the queries", ways[ON_CPU].about,
                        (unsigned long long)searching->cpu_queries);
         ways[ON_CPU].about = searching->about_cpu;
     }
     if (searching->product_vectors < vectors) {
         (void)snprintf(searching->about_product, sizeof searching->about_product,
-                       "%s; %llu vectors, and by these all", ways[PRODUCT].about,
+                       "%s; measured with %llu vectors", ways[PRODUCT].about,
                        (unsigned long long)searching->product_vectors);
         ways[PRODUCT].about = searching->about_product;
     }
