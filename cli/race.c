@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race.c: see race.h. Each racer is what a program would write; the last one is a readback with two slots, where
- * the device makes a frame while the one before travels and the host works on the one before that.
+ * race.c: see race.h. Each racer is what a program would write. The last one is a readback with two
+ * slots: the device computes a frame while the one before is copied and the host works on the one
+ * before that.
  */
 #include "race.h"
 

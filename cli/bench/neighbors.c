@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * neighbors.c: `vram bench distance`: the ten nearest of many vectors, for a hundred queries or for ten thousand on
- * a GPU, in three precisions, where the scheduler's rule has it and on the CPU, beside the bare product of the
- * same matrices. The last two take long for many queries: they do a part, and say what the whole would take.
+ * neighbors.c: `vram bench distance`: the ten nearest of many vectors, for a hundred queries or, on
+ * a GPU, for ten thousand, in three precisions, placed by the scheduler's rule and on the CPU,
+ * compared with the product of the same matrices. The last two take long for many queries: they
+ * compute a part, and report the time of the whole from it.
  */
 #include "bench/ways.h"
 #include "survey.h"
@@ -122,7 +123,8 @@ static void share_out(struct searching *searching) {
     }
 }
 
-/* How fast the corpus goes to the device, with nothing else done: the best of a few copies of a part of it. */
+/* How fast the corpus is copied to the device, without any other work: the best of a few copies of
+   a part of it. */
 static vram_status copy_rate(struct searching *searching) {
     uint64_t all = searching->distance.vectors * DIM * sizeof(float);
     uint64_t bytes = all < COPY_BYTES ? all : COPY_BYTES;
@@ -146,8 +148,8 @@ static vram_status copy_rate(struct searching *searching) {
     return status;
 }
 
-/* How fast this machine multiplies and copies, where that can be measured; behind all else, because the rule goes by
-   it from then on. */
+/* How fast this machine multiplies and copies, if that can be measured. It comes last, because the
+   rule uses the result from then on. */
 static void calibrate(struct searching *searching) {
     vram_calibration rates = {.size = sizeof rates};
     if (vram_scheduler_calibrate(searching->scheduler, &rates) == VRAM_OK) {

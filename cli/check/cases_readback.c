@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_readback.c: device data that keeps changing, frame by frame on the host; and host data that keeps coming,
- * block by block on the device.
+ * cases_readback.c: device data that keeps changing, frame by frame to the host; and host data,
+ * block by block to the device.
  *
- * The producer fills the source with one value a frame and goes on at once, so a frame that is torn or late
- * has a wrong byte.
+ * The producer fills the source with one value per frame and continues at once, so a frame that is
+ * torn or late has a wrong byte.
  */
 #include "case.h"
 

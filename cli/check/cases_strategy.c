@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_strategy.c: copies by strategy, strided, in lists, and between devices. Buffers carry a model of their
- * contents and are compared whole.
+ * cases_strategy.c: copies by strategy, strided, in lists, and between devices. Each buffer has a
+ * model of its contents, and all of it is compared.
  */
 #include "case.h"
 
@@ -205,7 +205,8 @@ static bool lists(struct check *check) {
     return true;
 }
 
-/* From a device of the backend that may not be read: through host memory, in the order of the queue. */
+/* From a device of the backend that is not a peer: through host memory, in the order of the
+   queue. */
 static bool bridged(struct check *check) {
     struct check_device *own, *other;
     vram_queue *queue, *other_queue;

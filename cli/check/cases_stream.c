@@ -43,7 +43,7 @@ static bool three(struct check *check) {
     return true;
 }
 
-/* While the gate is shut one stream stands still, and the point of the set with it; the others go on. */
+/* While the gate is shut, one stream and the point of the set wait; the other streams continue. */
 static bool beside(struct check *check) {
     struct check_device *device;
     struct check_gate gate;
@@ -103,7 +103,8 @@ static bool one_point(struct check *check) {
     return true;
 }
 
-/* Streams hand a block on; the transfer queue reads it behind a barrier, and nobody before it is done. */
+/* Streams hand a block on. The transfer queue reads it after a barrier, and no stream writes it
+   before that read is complete. */
 static bool barrier(struct check *check) {
     struct check_device *device;
     vram_stream_set *set;
