@@ -7,8 +7,9 @@
  *   a set of three streams    compute runs the steps, memory the uploads, analysis measures each
  *                             frame; they wait for each other on the device (vram/stream.h)
  *   readback in two slots     while frame n is computed, frame n - 1 is copied to the host and
- *                             measured, and the host works on what it has (vram/readback.h). A frame
- *                             is a copy on the device, made in the order of compute: it is never torn
+ *                             measured, and the host works on what it has (vram/readback.h). A
+ *                             frame is a copy on the device, made in the order of compute: it is
+ *                             never torn
  *   tracking                  what was live at the peak, and that nothing is left at the end
  *                             (vram/stats.h)
  *
