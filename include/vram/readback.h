@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/readback.h: downloads device data that keeps changing frame by frame, in parallel to other
- * work.
+ * vram/readback.h: downloads changing device data, frame by frame, in parallel to other work.
  *
  *   vram_readback_create(device, NULL, &readback);
  *   for (;;) {
