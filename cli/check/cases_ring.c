@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_ring.c: messages between host and device. On devices whose kernels are C a kernel is the other end; on
- * all others the case itself plays the device, by copies from and to the ring's memory.
+ * cases_ring.c: messages between host and device. If the device's kernels are in C, a kernel is the
+ * other end. On all others the case itself acts as the device, with copies from and to the ring's
+ * memory.
  */
 #include "bench/generated/ring_code_ptx.h"
 #include "bench/ring_kernel.h"
@@ -365,7 +366,8 @@ static bool kernel(struct check *check) {
 
 /* -------------------------------------------- a kernel in the device's own language */
 
-/* The kernels leave by themselves when nothing comes for so long: ns, or turns where there is no clock. */
+/* The kernels end by themselves if no message arrives for so long: ns, or turns if there is no
+   clock. */
 #define LONELY UINT64_C(10000000000)
 
 static vram_status load_code(vram_device *device, vram_kernel **loaded) {
@@ -401,7 +403,8 @@ static bool talk(struct check *check, vram_ring *ring) {
     return true;
 }
 
-/* A kernel that finds the control block damaged takes nothing, tells the host, and is not waited for. */
+/* A kernel that finds the control block damaged takes no message, tells the host, and is not waited
+   for. */
 static bool damaged(struct check *check, vram_ring *ring, const vram_ring_info *info,
                     vram_kernel *loaded, const vram_launch *call) {
     vram_ring_stats stats = {.size = sizeof stats};
@@ -516,7 +519,8 @@ static bool code(struct check *check) {
     return true;
 }
 
-/* What the device cannot have is refused with its reason, and the ring that AUTO makes works by copies. */
+/* A visibility that the device lacks is refused with the reason, and the ring of AUTO works by
+   copies. */
 static bool visibility(struct check *check) {
     struct check_device *device;
     struct check_stock stock;
@@ -545,11 +549,13 @@ static bool visibility(struct check *check) {
 }
 
 const struct check_case check_cases_ring[] = {
-    {"ring.handles", "calls of ring.h refuse handles that are none", handles},
+    {"ring.handles", "calls of ring.h refuse invalid handles", handles},
     {"ring.copies", "messages reach device memory and come back by copies, in order", copies},
-    {"ring.full", "a full ring holds its senders back, a stopped one refuses them", full},
+    {"ring.full", "a full ring makes its senders wait, a stopped one refuses them", full},
     {"ring.kernel", "a kernel in C is the other end of a ring, with every strategy", kernel},
-    {"ring.code", "a kernel in the device's own language answers, and stays if it can", code},
-    {"ring.visibility", "what the device cannot have is refused with the reason", visibility},
+    {"ring.code", "a kernel in the device's own language answers, and keeps running if it can",
+     code},
+    {"ring.visibility", "a visibility that the device lacks is refused with the reason",
+     visibility},
     {NULL, NULL, NULL},
 };

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/auto.h: objects that end with the block of code they were declared in, for C compilers with
- * the cleanup attribute (GCC and Clang; VRAM_AUTO is not defined elsewhere). Not part of
+ * vram/auto.h: objects that are destroyed at the end of the C block that declares them, for
+ * compilers with the cleanup attribute (GCC and Clang; others do not have VRAM_AUTO). Not part of
  * vram/vram.h.
  *
  *   vram_status work(vram_pool *pool, vram_queue *queue) {
  *       VRAM_AUTO(vram_buffer) *input = NULL;
  *       VRAM_AUTO(vram_buffer) *output = NULL;
  *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &input));
- *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &output));   input goes when this
+ *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &output));   destroys input if it
  *                                                                         fails
  *       ...
- *       return VRAM_OK;                                                   both go
+ *       return VRAM_OK;                                                   destroys both
  *   }
  *
- * Always begin with NULL (a block: with addr 0), which ends as nothing. What has ended otherwise by
- * then is passed over; what has to stay is moved out by VRAM_AUTO_TAKE. The ends' own answers are
- * lost: who wants them ends the object by hand. The calling thread's error record stays what it was
- * before the end, so that the text of the failure that led there can still be read.
+ * Always initialize with NULL (a block: with addr 0), for which nothing is done. An object that has
+ * been destroyed already is skipped; VRAM_AUTO_TAKE moves out one that must stay. The status of the
+ * destruction is lost: to see it, destroy the object explicitly. The calling thread's error record
+ * is kept, so that the text of the failure that ended the block can still be read.
  *
- * Objects end in the reverse order of their declarations, as C orders it: a queue that was declared
- * before a buffer ends after it.
+ * Objects are destroyed in the reverse order of their declarations: a queue that was declared
+ * before a buffer is destroyed after it.
  */
 #ifndef VRAM_AUTO_H
 #define VRAM_AUTO_H
@@ -38,28 +38,26 @@
 extern "C" {
 #endif
 
-/** A block of a pool, with what freeing it takes. */
+/** A block of a pool, with what vram_free needs. */
 typedef struct vram_auto_block {
     vram_pool *pool;   /* that it is of */
     vram_addr addr;    /* 0: none */
-    vram_queue *queue; /* in whose time it is freed; NULL: no work uses it */
+    vram_queue *queue; /* it is freed in the order of this queue; NULL: no work uses it */
 } vram_auto_block;
 
-/** A frame of a readback that was borrowed, and has to be given back. */
+/** A borrowed frame of a readback, to be released. */
 typedef struct vram_auto_frame {
     vram_readback *readback; /* that it is of */
     vram_frame frame;        /* its number 0: none */
 } vram_auto_frame;
 
-/**
- * A block of a feed that is being filled: given back, unless its number is 0, as after a submit.
- */
+/** A block of a feed; released unless it was submitted or its number is 0. */
 typedef struct vram_auto_feed_block {
     vram_feed *feed;       /* that it is of */
     vram_feed_block block; /* its number 0: none */
 } vram_auto_feed_block;
 
-/** Memory of the program's own that vram_pinned_begin has locked, with what ending that takes. */
+/** Memory of the program that vram_pinned_begin has locked, with what vram_pinned_end needs. */
 typedef struct vram_auto_pinned {
     vram_device *device; /* that it is locked for */
     void *memory;        /* NULL: nothing is */
