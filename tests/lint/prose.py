@@ -6,12 +6,9 @@ A short list of phrases that readers stumble over, each with what to write inste
 code, headers in their comments only. A phrase may run over the end of a line. Documents keep 120 columns, except in
 tables and in code; comments in C and C++ keep 100, of which clang-format moves none.
 
-EXEMPT lists the files that have not been rewritten yet, LONG the files and folders whose comments are longer. They may
-only shrink: a file on them that has no findings, or that does not exist, is a finding itself.
 """
 import re
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 import tree  # noqa: E402
@@ -50,10 +47,6 @@ HEADER = re.compile(r"include/vram/(?:hpp/)?\w+\.(?:h|hpp)")
 SOURCE = re.compile(r"(?:include|src|cli|tests|examples|bench)/.*\.(?:c|h|hpp|cpp)")
 MADE = {"docs/api.md", "docs/files.md"}  # from headers and sources, by tools
 
-EXEMPT = set()
-
-
-LONG = ()
 
 
 def pattern(phrase):
@@ -109,20 +102,6 @@ def check_comments(path, text):
             for number in sorted(found) if len(lines[number - 1]) > COMMENT_COLUMNS]
 
 
-def check_long(root, exempt):
-    found, met = [], set()
-    for path in tree.files(root):
-        if SOURCE.fullmatch(path):
-            findings = check_comments(path, tree.read(root, path))
-            allowed = next((prefix for prefix in exempt if path.startswith(prefix)), None)
-            if not allowed:
-                found += findings
-            elif findings:
-                met.add(allowed)
-    return found + [f"tests/lint/prose.py: no comment of {prefix} is long any more: take it off the list LONG"
-                    for prefix in exempt if prefix not in met]
-
-
 def check_file(root, path):
     text = tree.read(root, path)
     if HEADER.fullmatch(path):
@@ -131,18 +110,14 @@ def check_file(root, path):
     return found + list(check_columns(path, text))
 
 
-def check(root, exempt=frozenset(), long=()):
-    paths = [path for path in tree.files(root)
-             if HEADER.fullmatch(path) or (DOCUMENT.fullmatch(path) and path not in MADE)]
-    found = [f"tests/lint/prose.py: EXEMPT has {path}, which does not exist"
-             for path in sorted(set(exempt) - set(paths))]
-    for path in paths:
-        findings = check_file(root, path)
-        if path not in exempt:
-            found += findings
-        elif not findings:
-            found.append(f"tests/lint/prose.py: {path} has no findings any more: take it off the list EXEMPT")
-    return found + check_long(root, long)
+def check(root):
+    found = []
+    for path in tree.files(root):
+        if HEADER.fullmatch(path) or (DOCUMENT.fullmatch(path) and path not in MADE):
+            found += check_file(root, path)
+        if SOURCE.fullmatch(path):
+            found += check_comments(path, tree.read(root, path))
+    return found
 
 
 CLEAN = {
@@ -184,32 +159,9 @@ VIOLATIONS = [
     ("cli/main.c:1: a comment of 105", {"cli/main.c": "int x; // " + "word " * 19 + "\n"}),
     ("121 columns", {"docs/guide.md": "word " * 24 + "x\n"}),
 ]
-EXEMPTIONS = [  # what the finding must say; the list; the tree
-    (None, {"docs/old.md"}, {"docs/old.md": "for want of memory\n"}),
-    ("take it off", {"docs/old.md"}, {"docs/old.md": "because memory ran out\n"}),
-    ("does not exist", {"docs/gone.md"}, {}),
-]
-LONG_LISTS = [
-    (None, ("src/core/",), {"src/core/pool.c": "/* " + "word " * 20 + "*/\n"}),
-    ("off the list LONG", ("src/core/",), {"src/core/pool.c": "/* word */\n"}),
-]
-
-
-def self_test_exempt():
-    missed = 0
-    cases = [(expected, exempt, (), planted) for expected, exempt, planted in EXEMPTIONS]
-    cases += [(expected, set(), long, planted) for expected, long, planted in LONG_LISTS]
-    for expected, exempt, long, planted in cases:
-        with tempfile.TemporaryDirectory() as root:
-            tree.plant(root, {**CLEAN, **planted})
-            found = check(root, exempt, long)
-        if not (any(expected in line for line in found) if expected else not found):
-            missed += 1
-            print(f"self-test: expected {expected or 'no finding'} with {exempt or long} exempt, got {found}")
-    return missed
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--self-test":
-        tree.finish(tree.self_test(check, CLEAN, VIOLATIONS) + self_test_exempt())
-    tree.finish(tree.report(check(sys.argv[1], EXEMPT, LONG)))
+        tree.finish(tree.self_test(check, CLEAN, VIOLATIONS))
+    tree.finish(tree.report(check(sys.argv[1])))
