@@ -19,7 +19,7 @@ static vram_status take_staging(struct vr_buffer *buffer, struct vr_buffer_mappi
     struct vram_alloc_options options = vr_buffer_wishes(buffer, mapping->bytes);
     return vr_pool_alloc_other((vram_pool *)(uintptr_t)buffer->pool_handle, mapping->bytes,
                                mapping->queue, &options, VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST,
-                               VR_REQUEST_WISHED, &mapping->staging);
+                               VR_REQUEST_CHOSEN, &mapping->staging);
 }
 
 static void give_staging(struct vr_buffer *buffer, const struct vr_buffer_mapping *mapping) {

@@ -134,7 +134,7 @@ static vram_status take_pinned(struct vr_buffer *buffer, uint64_t bytes, vram_qu
         return lacks(buffer, "page-locked memory; VRAM_BUFFER_PAGEABLE allows ordinary memory");
     }
     uint32_t other = VRAM_FALLBACK_PINNED | (pageable ? VRAM_FALLBACK_HOST : 0);
-    vram_status status = take_other(buffer, bytes, queue, other, VR_REQUEST_WISHED, memory);
+    vram_status status = take_other(buffer, bytes, queue, other, VR_REQUEST_CHOSEN, memory);
     return status == VRAM_OK && memory->kind == VRAM_MEMORY_PINNED
                ? ask_driver(buffer, pageable, queue, memory)
                : status;
@@ -145,7 +145,7 @@ static vram_status take_managed(struct vr_buffer *buffer, uint64_t bytes, vram_q
     if (!(buffer->pool->device->base.info.caps & VRAM_CAP_MANAGED)) {
         return lacks(buffer, "memory that migrates between host and device");
     }
-    return take_other(buffer, bytes, queue, VRAM_FALLBACK_MANAGED, VR_REQUEST_WISHED, memory);
+    return take_other(buffer, bytes, queue, VRAM_FALLBACK_MANAGED, VR_REQUEST_CHOSEN, memory);
 }
 
 /* The device reads page-locked memory where it lies when a host pointer is an address of its
@@ -163,7 +163,7 @@ static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_qu
     if (buffer->pool->kind == VRAM_MEMORY_PINNED) {
         return take_pooled(buffer, bytes, queue, memory);
     }
-    return take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED, VR_REQUEST_WISHED, memory);
+    return take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED, VR_REQUEST_CHOSEN, memory);
 }
 
 /* Any exhaustion of the device leads to host memory. When that is exhausted too, the device's error

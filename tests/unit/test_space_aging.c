@@ -187,7 +187,7 @@ static void make_coarse(struct fixture *fixture, uint64_t out_mib, uint64_t *coa
     fixture_put(fixture, pieces);
     struct vr_stamp none;
     assert_false(vr_space_pending(fixture->space, &none)); /* all of it is seen to be free */
-    fixture->space->owed_bytes = 0;
+    fixture->space->surplus_bytes = 0;
 }
 
 /* When the space is worn blocks do not go where they would hold most of a coarse piece, as long as

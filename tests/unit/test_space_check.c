@@ -117,11 +117,11 @@ static void spans(struct fixture *fixture) {
     BROKEN_ATOMIC(live->bytes, 512, "the chain breaks");
     BROKEN(hole->span.before, NULL, "the chain breaks");
     BROKEN(live->span.before, hole, "a chain starts wrongly");
-    BROKEN(live->span.kind, VR_SPAN_NONE, "a span of no kind");
-    BROKEN(live->span.kind, 77, "a span of no kind");
-    BROKEN(live->span.kind, VR_SPAN_CLAIM, "is nobody's");
+    BROKEN(live->span.kind, VR_SPAN_NONE, "a span of unknown kind");
+    BROKEN(live->span.kind, 77, "a span of unknown kind");
+    BROKEN(live->span.kind, VR_SPAN_CLAIM, "belongs to no plan");
     BROKEN_ATOMIC(hole->state, VR_BLOCK_LIVE, "is not FREE");
-    BROKEN(fixture->pending->span.after->span.kind, VR_SPAN_HOLE, "should be one");
+    BROKEN(fixture->pending->span.after->span.kind, VR_SPAN_HOLE, "should be merged");
 }
 
 static void lists_and_trees(struct fixture *fixture) {
@@ -133,8 +133,8 @@ static void lists_and_trees(struct fixture *fixture) {
     struct vr_block *hole = fixture->hole;
     struct vr_size_bins *bins = &space->size_bins[VR_BINS_SETTLED];
     uint32_t bin = vr_bins_index(hole->span.by_bytes);
-    BROKEN(bins->filled[bin / 64], 0, "is said to be empty");
-    BROKEN(bins->filled[bin / 64], bins->filled[bin / 64] | 1, "is said to be filled");
+    BROKEN(bins->filled[bin / 64], 0, "is marked as empty");
+    BROKEN(bins->filled[bin / 64], bins->filled[bin / 64] | 1, "is marked as filled");
     BROKEN(hole->span.by_bytes, 77, "has changed in its bin");
     BROKEN(fixture->pending->span.by_queue, 77, "has changed in its bin");
     /* A list without its hole. */
@@ -172,7 +172,7 @@ static void sums(struct fixture *fixture) {
     BROKEN(space->stats.reserved_bytes, 77, "pieces of");
     BROKEN(space->stats.spares, 77, "spares counted");
     BROKEN(space->stats.spare_bytes, 77, "spares counted");
-    BROKEN(space->stats.peak_reserved_bytes, 0, "the peak was passed");
+    BROKEN(space->stats.peak_reserved_bytes, 0, "peak_reserved_bytes");
 }
 
 /* --------------------------------------------------------------------------- one mode */
@@ -185,7 +185,7 @@ static void mapped(void **state) {
     lists_and_trees(fixture);
     sums(fixture);
     BROKEN(piece->bytes, piece->bytes + 512, "a piece of");
-    BROKEN(piece->addr, VR_NOWHERE, "says it is elsewhere");
+    BROKEN(piece->addr, VR_NOWHERE, "has another address");
     struct vr_block *last = vr_span_first(space);
     while (last->span.after) {
         last = last->span.after;

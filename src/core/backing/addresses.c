@@ -10,7 +10,7 @@
  *  (1) Memory can be remapped but live addresses cannot change, so a space needs more addresses
  *      than memory: the gaps between live blocks may be too short for a larger one. First fit needs
  *      at most the logarithm of largest over smallest size times the memory (Robson 1974), which is
- *      22 for blocks from 32 KiB to 128 GiB. 64 times leaves room for placement that is not first
+ *      22 for blocks from 32 KiB to 128 GiB. 64 times is enough for placement that is not first
  *      fit. Small blocks fit into any granule and need only twice the memory.
  *  (2) A process has 128 TiB of addresses for all purposes. Pools share half of that. Each takes 64
  *      times the memory, but at most an eighth of what is left of the half, and at least 2 times
@@ -21,8 +21,8 @@
  *  (4) When no run of addresses is long enough for a block, the space gets a further range, twice
  *      as long as the previous one if the system grants it, and long enough for the block. So there
  *      are few ranges, and range_bytes does not limit the pool's size.
- *  (5) Ranges stay until the pool ends. A deterministic pool, whose addresses depend only on the
- *      order of calls, has a single range of a fixed length.
+ *  (5) Ranges stay until the pool is destroyed. A deterministic pool, whose addresses depend only
+ *      on the order of calls, has a single range of a fixed length.
  */
 #include "core/backing/backing.h"
 #include "core/guard/block_lookup.h"
@@ -46,28 +46,30 @@ enum {
 #define POOLS_BYTES   (UINT64_C(1) << 46) /* half of 128 TiB; (2) */
 #define UNKNOWN_BYTES (UINT64_C(1) << 40) /* if the device does not report its memory */
 
-/* A multiple of the memory, or that where there is no such number. */
-static uint64_t times(uint64_t memory, uint64_t count) {
+/* `count` times the memory, or the memory itself if that overflows. */
+static uint64_t memory_times(uint64_t memory, uint64_t count) {
     uint64_t bytes;
     return vr_mul(memory, count, &bytes) ? bytes : memory;
 }
 
 /* The maximum for one range, unless a block needs more; keeps (2). */
-static uint64_t share(void) {
+static uint64_t range_share(void) {
     uint64_t taken = vr_address_range_bytes();
     return taken < POOLS_BYTES ? (POOLS_BYTES - taken) / SHARE_PART : 0;
 }
 
 /* The initial size of the space for large blocks. */
 static uint64_t large_bytes(uint64_t memory) {
-    return vr_larger(vr_smaller(times(memory, LARGE_TIMES), share()), times(memory, SMALL_TIMES));
+    return vr_larger(vr_smaller(memory_times(memory, LARGE_TIMES), range_share()),
+                     memory_times(memory, SMALL_TIMES));
 }
 
 /* ---------------------------------------------------------------- one range */
 
 /* Reserves *bytes, or less, down to `least`, if the driver refuses; *bytes becomes the size of the
    range. Keeps (3). */
-static vram_status find(struct vr_pool *pool, uint64_t least, uint64_t *bytes, vram_addr *base) {
+static vram_status range_reserve(struct vr_pool *pool, uint64_t least, uint64_t *bytes,
+                                 vram_addr *base) {
     struct vr_device *device = &pool->device->base;
     uint64_t wanted = *bytes, granule = pool->granule;
     vram_status status = vr_vmm_reserve(device, *bytes, granule, base);
@@ -85,10 +87,10 @@ static vram_status find(struct vr_pool *pool, uint64_t least, uint64_t *bytes, v
     return status;
 }
 
-/* Enters the range in the address map as the pool's. On failure it is returned to the driver,
-   unless it is in use already. */
-static vram_status publish(struct vr_pool *pool, vram_addr base, uint64_t bytes,
-                           struct vr_record **range) {
+/* Enters the range of the pool in the address map. On failure it is returned to the driver, unless
+   the map shows that it is in use already. */
+static vram_status range_publish(struct vr_pool *pool, vram_addr base, uint64_t bytes,
+                                 struct vr_record **range) {
     VR_OPERATION("vram_pool_create");
     uint64_t end;
     if (!base || base % pool->granule || !vr_add(base, bytes, &end)) {
@@ -120,13 +122,14 @@ static vram_status publish(struct vr_pool *pool, vram_addr base, uint64_t bytes,
     return status;
 }
 
-static void give_back(struct vr_pool *pool, struct vr_record *range, bool stuck) {
+static void range_unreserve(struct vr_pool *pool, struct vr_record *range, bool stuck) {
     struct vr_device *device = &pool->device->base;
     uint64_t base = vr_load(&range->base, VR_RELAXED), bytes = vr_load(&range->bytes, VR_RELAXED);
     vr_record_withdraw(range);
     if (stuck || (vr_vmm_unreserve(device, base, bytes) != VRAM_OK &&
                   vr_vmm_unreserve(device, base, bytes) != VRAM_OK)) {
-        vr_log(VRAM_LOG_ERROR, "the driver refused to take back a pool's addresses");
+        vr_log(VRAM_LOG_ERROR, "the driver refused to release %llu bytes of a pool's addresses",
+               (unsigned long long)bytes);
     }
     vr_record_give(range);
 }
@@ -141,7 +144,9 @@ vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *
     vr_error_save(&error);
     wanted = wanted ? wanted : vr_option_number(VR_OPTION_RANGE_BYTES);
     bool fixed = wanted || (pool->flags & VRAM_POOL_DETERMINISTIC); /* keeps (5) */
-    small = wanted ? wanted : memory.known ? times(memory.value, SMALL_TIMES) : UNKNOWN_BYTES;
+    small = wanted         ? wanted
+            : memory.known ? memory_times(memory.value, SMALL_TIMES)
+                           : UNKNOWN_BYTES;
     large = fixed ? small : memory.known ? large_bytes(memory.value) : UNKNOWN_BYTES;
     if (!vr_round_up(small, pool->granule, &small) || !vr_round_up(large, pool->granule, &large) ||
         !vr_add(small, large, &all)) {
@@ -150,11 +155,11 @@ vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *
                        (unsigned long long)small);
     }
     bytes = all;
-    vram_status status = find(pool, fixed ? all : least, &bytes, &base);
+    vram_status status = range_reserve(pool, fixed ? all : least, &bytes, &base);
     if (vr_status_is_exhausted(status)) {
         return vr_fail(status,
                        "no %llu bytes of addresses can be reserved; set range_bytes "
-                       "(VRAM_RANGE_BYTES) to less, or VRAM_POOL_SEGMENTS",
+                       "(VRAM_RANGE_BYTES) to less, or use VRAM_POOL_SEGMENTS",
                        (unsigned long long)bytes);
     }
     if (status != VRAM_OK) {
@@ -162,13 +167,14 @@ vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *
     }
     vr_error_restore(&error); /* a smaller range is not an error */
     *small_bytes = vr_smaller(small, bytes / VR_PART_COUNT / pool->granule * pool->granule);
-    return publish(pool, base, bytes, &pool->range);
+    return range_publish(pool, base, bytes, &pool->range);
 }
 
 /* -------------------------------------------------------------- further ones */
 
 /* Adds a range that is in the address map to the space. Under the lock. */
-static vram_status enter(struct vr_pool *pool, enum vr_pool_part part, struct vr_record *range) {
+static vram_status range_enter(struct vr_pool *pool, enum vr_pool_part part,
+                               struct vr_record *range) {
     assert(vr_pool_is_locked(pool) && pool->range);
     if (pool->further_count == VR_FURTHER_RANGES) {
         return VRAM_ERR_FRAGMENTED;
@@ -188,7 +194,7 @@ static uint64_t next_bytes(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
     uint32_t count = pool->further_count;
     vr_mutex_unlock(&pool->lock);
-    return times(first / pool->granule * pool->granule, UINT64_C(2) << count);
+    return memory_times(first / pool->granule * pool->granule, UINT64_C(2) << count);
 }
 
 vram_status vr_addresses_add(struct vr_pool *pool, enum vr_pool_part part, uint64_t bytes) {
@@ -201,26 +207,26 @@ vram_status vr_addresses_add(struct vr_pool *pool, enum vr_pool_part part, uint6
         (memory.known && bytes > memory.value) || !vr_round_up(bytes, pool->granule, &least)) {
         return VRAM_ERR_FRAGMENTED;
     }
-    uint64_t wanted = vr_larger(vr_smaller(next_bytes(pool), share()), least);
+    uint64_t wanted = vr_larger(vr_smaller(next_bytes(pool), range_share()), least);
     wanted = wanted / pool->granule * pool->granule;
     vr_error_save(&error);
-    vram_status status = find(pool, least, &wanted, &base);
+    vram_status status = range_reserve(pool, least, &wanted, &base);
     if (status == VRAM_OK || vr_status_is_exhausted(status)) {
         vr_error_restore(&error);
     }
     if (status != VRAM_OK) {
         return vr_status_is_exhausted(status) ? VRAM_ERR_FRAGMENTED : status;
     }
-    status = publish(pool, base, wanted, &range);
+    status = range_publish(pool, base, wanted, &range);
     if (status != VRAM_OK) {
         return status;
     }
     vr_mutex_lock(&pool->lock);
-    status = enter(pool, part, range);
+    status = range_enter(pool, part, range);
     vr_mutex_unlock(&pool->lock);
     if (status != VRAM_OK) {
         vr_error_save(&error);
-        give_back(pool, range, false);
+        range_unreserve(pool, range, false);
         vr_error_restore(&error);
     }
     return status;
@@ -237,9 +243,9 @@ void vr_addresses_note_sleep(struct vr_pool *pool, bool sleeps) {
 void vr_addresses_end(struct vr_pool *pool) {
     bool stuck = pool->range && pool->range->stuck;
     while (pool->further_count) {
-        give_back(pool, pool->further[--pool->further_count], stuck);
+        range_unreserve(pool, pool->further[--pool->further_count], stuck);
     }
     if (pool->range) {
-        give_back(pool, pool->range, stuck);
+        range_unreserve(pool, pool->range, stuck);
     }
 }

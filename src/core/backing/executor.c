@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * executor.c: carries plans out with the driver or the program's provider. No lock of the pool is
- * held.
+ * executor.c: executes plans with the driver or the program's provider. The pool's lock is not
+ * held during driver calls.
  *
- *  (1) Steps run in order; the first that fails ends the plan, and what the space wants taken back
- *      is done as far as the driver allows.
- *  (2) Physical memory is charged to the limits of pool and device before the driver is asked, and
- *      uncharged after it was given back, so that the limit holds at every moment.
- *  (3) A segment is in the address map for as long as it exists, whoever gave it; its record is the
- *      piece's native name.
+ *  (1) Steps run in order. The first that fails ends the plan; then the undo steps run, as far as
+ *      the driver allows.
+ *  (2) Physical memory is charged to the limits of pool and device before it is created, and
+ *      uncharged after it was released, so that the limit holds at every moment.
+ *  (3) A segment of driver or provider is in the address map for as long as it exists; its record
+ *      is the `native` of the piece.
  */
 #include "core/backing/backing.h"
 #include "core/guard/block_lookup.h"
@@ -25,15 +25,15 @@
 
 #include <assert.h>
 
-static void count(struct vr_pool *pool, enum vr_pool_call call) {
+static void count_call(struct vr_pool *pool, enum vr_pool_call call) {
     vr_fetch_add(&pool->calls[call], 1, VR_RELAXED);
 }
 
 /* ----------------------------------------------------------------- segments */
 
-/* A provider may answer with any number: what is no status of ours must not become a call's
-   answer. */
-static vram_status provided(vram_status status) {
+/* A provider may return any number: one that is not a vram_status must not be returned to the
+   program. */
+static vram_status provider_status(vram_status status) {
     switch (status) {
 #define STATUS(name, value, text) case VRAM_##name:
         VRAM_STATUS_MAP(STATUS)
@@ -52,7 +52,8 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
         return VRAM_ERR_HOST_MEMORY;
     }
     VR_UNCANCELLED;
-    vram_status status = provided(pool->provider.alloc(pool->provider.user, step->bytes, &addr));
+    vram_status status =
+        provider_status(pool->provider.alloc(pool->provider.user, step->bytes, &addr));
     if (status != VRAM_OK) {
         vr_record_give(record);
         return vr_fail(status, "the provider refused %llu bytes: %s",
@@ -60,7 +61,7 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
     }
     if (!addr || addr % pool->granule || !vr_add(addr, step->bytes, &end)) {
         vr_record_give(record);
-        return vr_fail(VRAM_ERR_CORRUPT, "the provider gave the impossible address 0x%llx",
+        return vr_fail(VRAM_ERR_CORRUPT, "the provider returned the impossible address 0x%llx",
                        (unsigned long long)addr);
     }
     vr_store(&record->pool, pool->object.handle, VR_RELEASE);
@@ -125,14 +126,14 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
 static vram_status provider_release(struct vr_pool *pool, vram_addr addr, uint64_t bytes) {
     VR_OPERATION("vram_provider.free");
     VR_UNCANCELLED;
-    vram_status status = provided(pool->provider.free(pool->provider.user, addr, bytes));
+    vram_status status = provider_status(pool->provider.free(pool->provider.user, addr, bytes));
     return status == VRAM_OK ? status
-                             : vr_fail(status, "the provider refused to take memory back: %s",
-                                       vr_status_text(status));
+                             : vr_fail(status, "the provider refused to free %llu bytes: %s",
+                                       (unsigned long long)bytes, vr_status_text(status));
 }
 
-/* It was refused: the segment goes on. Should the map have no room for it, it is not found by its
-   address, and tried again at the end. */
+/* The release was refused: the segment stays in use. If it cannot be entered in the map again, it
+   is not found by address; the release is tried again when the pool is destroyed. */
 static void segment_restore(struct vr_pool *pool, struct vr_record *record, vram_addr addr,
                             uint64_t bytes) {
     VR_OPERATION("vram_pool_trim");
@@ -142,7 +143,7 @@ static void segment_restore(struct vr_pool *pool, struct vr_record *record, vram
     vr_error_restore(&error);
 }
 
-/* The pool ends and its segment stays, which nobody will ask for any more. */
+/* The pool is destroyed but the driver keeps the segment: frees its record only. */
 static void segment_forget(struct vr_piece *piece) {
     struct vr_record *record = (struct vr_record *)(uintptr_t)piece->native;
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
@@ -169,12 +170,12 @@ static vram_status segment_release(struct vr_pool *pool, const struct vr_step *s
 
 /* -------------------------------------------------------------------- steps */
 
-static vram_status create(struct vr_pool *pool, struct vr_step *step) {
+static vram_status step_create(struct vr_pool *pool, struct vr_step *step) {
     vram_status status = vr_budget_charge(pool, step->bytes); /* keeps (2) */
     if (status != VRAM_OK) {
         return status;
     }
-    count(pool, pool->range ? VR_CALL_CREATE : VR_CALL_ALLOC);
+    count_call(pool, pool->range ? VR_CALL_CREATE : VR_CALL_ALLOC);
     if (pool->provider.alloc) {
         status = segment_from_provider(pool, step);
     } else if (!pool->range) {
@@ -190,11 +191,11 @@ static vram_status create(struct vr_pool *pool, struct vr_step *step) {
     return status;
 }
 
-static vram_status release(struct vr_pool *pool, const struct vr_step *step) {
+static vram_status step_release(struct vr_pool *pool, const struct vr_step *step) {
     vram_status status;
-    assert(!step->piece->gone &&
-           !step->piece->stale_mappings); /* mapped nowhere, and the driver's still */
-    count(pool, pool->range ? VR_CALL_RELEASE : VR_CALL_FREE);
+    assert(!step->piece->released &&
+           !step->piece->stale_mappings); /* mapped nowhere, and not released yet */
+    count_call(pool, pool->range ? VR_CALL_RELEASE : VR_CALL_FREE);
     if (pool->range) {
         status = vr_vmm_release(&pool->device->base, step->piece->native, step->bytes);
     } else {
@@ -213,23 +214,23 @@ vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step) {
     struct vr_device *device = &pool->device->base;
     switch (step->kind) {
     case VR_STEP_CREATE:
-        return create(pool, step);
+        return step_create(pool, step);
     case VR_STEP_UNMAP:
-        count(pool, VR_CALL_UNMAP);
+        count_call(pool, VR_CALL_UNMAP);
         return vr_vmm_unmap(device, step->addr, step->bytes);
     case VR_STEP_MAP:
-        count(pool, VR_CALL_MAP);
+        count_call(pool, VR_CALL_MAP);
         return vr_vmm_map(device, step->addr, step->piece->native, step->bytes);
     case VR_STEP_ACCESS:
-        count(pool, VR_CALL_ACCESS);
+        count_call(pool, VR_CALL_ACCESS);
         return vr_vmm_access(device, step->addr, step->bytes);
     case VR_STEP_RELEASE:
-        return release(pool, step);
+        return step_release(pool, step);
     }
     return VRAM_ERR_INVALID;
 }
 
-/* Steps of one kind that took so long together: each took its share. */
+/* Divides the time that consecutive steps of one kind took among them, by handles. */
 static void note_time(struct vr_plan *plan, uint32_t first, uint32_t end, uint64_t ns) {
     uint64_t handles = 0;
     for (uint32_t i = first; i < end; i++) {
@@ -241,7 +242,7 @@ static void note_time(struct vr_plan *plan, uint32_t first, uint32_t end, uint64
     }
 }
 
-/* Runs the steps of the plan until one fails; how many were done. */
+/* Runs the steps of the plan until one fails; returns how many succeeded. */
 static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_status *status) {
     uint32_t done = 0;
     *status = VRAM_OK;
@@ -252,7 +253,7 @@ static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_statu
                (*status = vr_pool_step(pool, &plan->steps[done])) == VRAM_OK) {
             done++;
         }
-        if (*status == VRAM_OK) { /* how long a refusal takes is no price */
+        if (*status == VRAM_OK) { /* the time of a refusal is not a price */
             note_time(plan, first, done, vr_pool_now(pool) - before);
         }
     }
@@ -279,9 +280,8 @@ static bool has_failed(const struct vr_plan *plan, uint32_t at) {
     return false;
 }
 
-/* Takes back what cannot stay, as far as the driver lets it: what is still mapped is not
-   released. */
-static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan) {
+/* Runs the undo steps and aborts the plan. A piece that could not be unmapped is not released. */
+static void execute_undo(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan) {
     bool any = false;
     for (uint32_t i = 0; i < plan->count; i++) {
         struct vr_step *step = &plan->steps[i];
@@ -294,7 +294,7 @@ static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_pl
     vr_mutex_unlock(&pool->lock);
 }
 
-/* What the first `done` steps of a plan took from the driver. */
+/* Bytes that the first `done` steps of a plan created. */
 static uint64_t created_bytes(const struct vr_plan *plan, uint32_t done) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < done; i++) {
@@ -323,15 +323,15 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
     vr_mutex_lock(&pool->lock);
     vr_space_undo(space, plan, done);
     vr_mutex_unlock(&pool->lock);
-    take_back(pool, space, plan);
+    execute_undo(pool, space, plan);
     vr_error_restore(&error);
     return status;
 }
 
-/* A plan that makes no block, and whose failure is nobody's: it comes again. Whether there was one
-   that went well. */
-static bool clean(struct vr_pool *pool, struct vr_space *space,
-                  vram_status (*make)(struct vr_space *, struct vr_plan **)) {
+/* Makes and executes a plan without a block. A failure is ignored: the plan is made again later.
+   Returns whether there was a plan and it succeeded. */
+static bool plan_and_execute(struct vr_pool *pool, struct vr_space *space,
+                             vram_status (*make)(struct vr_space *, struct vr_plan **)) {
     struct vr_plan *plan = NULL;
     struct vr_block *none = NULL;
     uint64_t grown;
@@ -345,18 +345,18 @@ static bool clean(struct vr_pool *pool, struct vr_space *space,
 void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space) {
     struct vram_error error;
     vr_error_save(&error);
-    (void)clean(pool, space, vr_space_sweep);
-    (void)clean(pool, space, vr_space_tidy);
-    (void)clean(pool, space, vr_space_refine);
+    (void)plan_and_execute(pool, space, vr_space_sweep);
+    (void)plan_and_execute(pool, space, vr_space_tidy);
+    (void)plan_and_execute(pool, space, vr_space_refine);
     vr_error_restore(&error);
 }
 
-/* The rest, in as many plans as that takes: a piece is not given back while it has stale
-   mappings. */
+/* Sweeps all stale mappings, in as many plans as that takes: a piece is not released while it has
+   any. */
 static void sweep_all(struct vr_pool *pool, struct vr_space *space) {
     struct vram_error error;
     vr_error_save(&error);
-    while (clean(pool, space, vr_space_sweep)) {
+    while (plan_and_execute(pool, space, vr_space_sweep)) {
     }
     vr_error_restore(&error);
 }
@@ -373,9 +373,9 @@ vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_
     return status == VRAM_OK && plan ? vr_pool_execute(pool, space, plan, &none, &grown) : status;
 }
 
-/* -------------------------------------------------------------------- end */
+/* ------------------------------------------------------------- destruction */
 
-/* Unmaps the further places of pieces; a piece keeps those that the driver refuses to unmap. */
+/* Unmaps all stale mappings; a piece keeps the count of those that the driver refuses to unmap. */
 static void unmap_stale(struct vr_pool *pool, struct vr_space *space) {
     for (struct vr_block *stale = vr_space_stale_next(space, NULL); stale;
          stale = vr_space_stale_next(space, stale)) {
@@ -407,12 +407,12 @@ static void release_space(struct vr_pool *pool, struct vr_space *space) {
             pool->range->stuck = true;
             continue;
         }
-        if (piece->gone) {
+        if (piece->released) {
             continue;
         }
         step.kind = VR_STEP_RELEASE;
         if (vr_pool_step(pool, &step) != VRAM_OK && vr_pool_step(pool, &step) != VRAM_OK) {
-            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
+            vr_log(VRAM_LOG_ERROR, "the driver refused to release %llu bytes of a pool",
                    (unsigned long long)piece->bytes);
             if (!pool->range) {
                 segment_forget(piece);

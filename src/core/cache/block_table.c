@@ -4,10 +4,11 @@
  *
  *  (1) At most half of the slots are used, tombstones included, so every probe ends at an empty
  *      slot.
- *  (2) A slot goes from empty to an entry, from an entry to a tombstone, and from a tombstone to an
- *      entry; never back to empty. So a reader that passes other entries does not stop too early.
+ *  (2) A slot changes from empty to an entry, from an entry to a tombstone, and from a tombstone to
+ *      an entry; never back to empty. So a reader that probes past other entries never
+ *      stops too early.
  *  (3) A table that is too full is replaced by one without tombstones, filled before it is
- *      published. A reader may still be inside the old one, so it is only put aside here.
+ *      published. A reader may still use the old one, so it is only added to `retired` here.
  */
 #include "core/cache/block_table.h"
 
@@ -25,8 +26,8 @@ struct vr_block_slots {
 
 static struct vr_block tombstone;
 
-/* Blocks lie on multiples of 256: the bits above are mixed so that runs spread. */
-static uint64_t hash(vram_addr addr) {
+/* Block addresses are multiples of 256: the bits above are mixed, so that runs of blocks spread. */
+static uint64_t addr_hash(vram_addr addr) {
     uint64_t mixed = (addr >> 8) * UINT64_C(0x9E3779B97F4A7C15);
     return mixed ^ mixed >> 29;
 }
@@ -35,8 +36,8 @@ static struct vr_block_slots *slots_of(struct vr_block_table *table) {
     return vr_load(&table->slots, VR_ACQUIRE);
 }
 
-static void put(struct vr_block_slots *slots, struct vr_block *block, uint64_t *used) {
-    uint64_t at = hash(vr_load(&block->addr, VR_RELAXED));
+static void slot_put(struct vr_block_slots *slots, struct vr_block *block, uint64_t *used) {
+    uint64_t at = addr_hash(vr_load(&block->addr, VR_RELAXED));
     for (;; at++) {
         struct vr_block *found = vr_load(&slots->entries[at & slots->mask], VR_RELAXED);
         assert(found != block); /* it is in the table once */
@@ -67,7 +68,7 @@ vram_status vr_block_table_reserve(struct vr_block_table *table) {
     for (uint64_t i = 0; old && i <= old->mask; i++) {
         struct vr_block *block = vr_load(&old->entries[i], VR_RELAXED);
         if (block && block != &tombstone) {
-            put(slots, block, &table->used);
+            slot_put(slots, block, &table->used);
         }
     }
     vr_store(&table->slots, slots, VR_RELEASE); /* keeps (3) */
@@ -80,14 +81,14 @@ vram_status vr_block_table_reserve(struct vr_block_table *table) {
 
 void vr_block_table_insert(struct vr_block_table *table, struct vr_block *block) {
     assert(table->used < (slots_of(table)->mask + 1) / 2); /* reserved for: (1) */
-    put(slots_of(table), block, &table->used);
+    slot_put(slots_of(table), block, &table->used);
     table->live++;
 }
 
 void vr_block_table_remove(struct vr_block_table *table, const struct vr_block *block) {
     struct vr_block_slots *slots = slots_of(table);
     assert(table->live > 0);
-    for (uint64_t at = hash(vr_load(&block->addr, VR_RELAXED));; at++) {
+    for (uint64_t at = addr_hash(vr_load(&block->addr, VR_RELAXED));; at++) {
         struct vr_block *found = vr_load(&slots->entries[at & slots->mask], VR_RELAXED);
         assert(found);
         if (found == block) {
@@ -103,7 +104,7 @@ struct vr_block *vr_block_table_find(struct vr_block_table *table, vram_addr add
     if (!slots) {
         return NULL;
     }
-    for (uint64_t at = hash(addr), left = slots->mask + 1; left > 0; at++, left--) {
+    for (uint64_t at = addr_hash(addr), left = slots->mask + 1; left > 0; at++, left--) {
         struct vr_block *found = vr_load(&slots->entries[at & slots->mask], VR_ACQUIRE);
         if (!found) {
             return NULL;

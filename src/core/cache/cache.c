@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache.c: the slower half of cache.h: tables of caches, changes of bins, emptying.
+ * cache.c: the slow paths of cache.h: tables of caches, bins that change size, emptying.
  *
- *  (1) A thread's table is open addressing with at most half of its slots used; a cache is taken
- *      out by making the table anew, which happens when a pool, a queue or a thread ends.
- *  (2) The bytes of large blocks in exact bins are charged to the pool when they enter and given
- *      back when the block leaves for good, not at every hit: a bin that keeps alternating between
+ *  (1) A thread's table is open addressing with at most half of its slots used. Caches are dropped
+ *      when a pool, a queue or a thread ends; the run of entries behind one is then rehashed.
+ *  (2) The bytes of a large block in an exact bin are charged to the pool when the bin adopts its
+ *      size, and uncharged when the bin changes it, not at every hit: a bin that alternates between
  *      full and empty with one size stays charged for it.
- *  (3) A large block at a thread's hand is memory that cannot be merged. While the pool has to look
- *      for memory (it drains the caches then) large blocks go straight back; a program that has
- *      settled keeps its blocks at hand again after some thousands of them, and later each time
- *      that this turns out to have been too early.
+ *  (3) A large block in a thread cache is memory that cannot be merged. When the pool needs memory
+ *      it drains the caches; after that large blocks go directly to the space. Once some thousands
+ *      have, they are cached again. Each time another drain shows that this was too early, twice as
+ *      many are skipped.
  */
 #include "core/cache/cache.h"
 
@@ -62,7 +62,7 @@ static void table_put(struct vr_cache **table, uint32_t mask, struct vr_cache *c
     table[at & mask] = cache;
 }
 
-/* An empty table for `count` caches; NULL when memory is short. */
+/* An empty table for `count` caches; NULL if memory ran out. */
 static struct vr_cache **table_make(uint32_t count, uint32_t *mask) {
     uint32_t slots = 8;
     while (slots < 2 * count) {
@@ -72,15 +72,15 @@ static struct vr_cache **table_make(uint32_t count, uint32_t *mask) {
     return vr_mem_alloc(slots, sizeof(struct vr_cache *), "vram_alloc");
 }
 
-/* The thread goes into its own table and keeps out everybody who would drop caches meanwhile. */
-static void go_inside(struct vr_thread_state *thread) {
+/* Enters the thread's own table, so that no other thread can drop caches meanwhile. */
+static void thread_enter_wait(struct vr_thread_state *thread) {
     while (!vr_thread_enter(thread)) {
-        vr_thread_rest(thread);
+        vr_thread_wait_revoked(thread);
     }
 }
 
-/* Moves all present caches and `added` into a new table. Inside enter; the old one is the
-   caller's. */
+/* Moves all present caches and `added` into a new table. Inside enter; the caller frees the old
+   table, which is returned. */
 static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr_cache **table,
                                        uint32_t mask, struct vr_cache *added) {
     struct vr_cache **old = thread->caches;
@@ -99,9 +99,9 @@ static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr
     return old;
 }
 
-/* Others may drop caches of this thread whenever it is outside, so the table is counted inside,
-   made outside, where memory may be asked for, and filled inside again: there may be fewer by then,
-   not more. */
+/* Other threads may drop caches of this thread whenever it is not inside. So the caches are counted
+   inside, the table is allocated outside, where malloc may be called, and filled inside again: by
+   then there may be fewer caches, not more. */
 struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
                                uint64_t pool_handle, struct vr_queue_id queue) {
     uint32_t mask;
@@ -109,7 +109,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     if (!cache) {
         return NULL;
     }
-    go_inside(thread);
+    thread_enter_wait(thread);
     uint32_t count = thread->cache_count + 1;
     vr_thread_leave(thread);
     struct vr_cache **table = table_make(count, &mask);
@@ -122,21 +122,21 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     cache->pool = pool;
     cache->thread = thread;
     cache->tracked = pool->track != NULL;
-    go_inside(thread);
+    thread_enter_wait(thread);
     struct vr_cache **old = table_replace(thread, table, mask, cache);
     vr_thread_leave(thread);
     vr_mem_free(old);
     return cache;
 }
 
-/* Without memory for a smaller table the slots are filled anew in place: nothing may fail here. */
+/* Rehashes in place and does not allocate a smaller table: nothing may fail here. */
 void vr_cache_drop(struct vr_cache *cache) {
     struct vr_thread_state *thread = cache->thread;
     assert(thread->cache_count > 0 && vr_cache_bytes(cache) == 0 && cache->large_bytes == 0);
     for (uint32_t i = 0; i <= thread->cache_mask; i++) {
         if (thread->caches[i] == cache) {
             thread->caches[i] = NULL;
-            /* Entries behind it may have been pushed on by it: put the run in order again. */
+            /* Entries behind it may have been displaced by it: rehash the run. */
             for (uint32_t at = i + 1; thread->caches[at & thread->cache_mask]; at++) {
                 struct vr_cache *moved = thread->caches[at & thread->cache_mask];
                 thread->caches[at & thread->cache_mask] = NULL;
@@ -156,11 +156,11 @@ void vr_cache_drop(struct vr_cache *cache) {
 
 /* --------------------------------------------------------------------- bins */
 
-/* An empty bin forgets its size, and what it was charged for that; keeps (2). */
-static void bin_leave(struct vr_cache *cache, struct vr_exact_bin *bin) {
+/* Clears the size of an empty bin, and uncharges it; keeps (2). */
+static void bin_clear(struct vr_cache *cache, struct vr_exact_bin *bin) {
     assert(bin->count == 0);
     if (bin->bytes > VR_LARGE_BYTES) {
-        assert(cache->large_bytes >= bin->bytes); /* it was charged when it came */
+        assert(cache->large_bytes >= bin->bytes); /* charged by bin_adopts */
         vr_pool_large_give(cache->pool, bin->bytes);
         cache->large_bytes -= bin->bytes;
     }
@@ -169,7 +169,7 @@ static void bin_leave(struct vr_cache *cache, struct vr_exact_bin *bin) {
     bin->used = false;
 }
 
-/* Whether a bin may serve `bytes`: it is empty, or has that size already. */
+/* Gives an empty bin the size `bytes`; false if it is not empty and has another, or may not. */
 static bool bin_adopts(struct vr_cache *cache, struct vr_exact_bin *bin, uint64_t bytes) {
     if (bin->bytes == bytes) {
         return true;
@@ -177,10 +177,10 @@ static bool bin_adopts(struct vr_cache *cache, struct vr_exact_bin *bin, uint64_
     if (bin->count) {
         return false;
     }
-    bin_leave(cache, bin);
+    bin_clear(cache, bin);
     if (bytes > VR_LARGE_BYTES) {
-        if (cache->shy > 0) { /* keeps (3) */
-            cache->shy--;
+        if (cache->skip_large > 0) { /* keeps (3) */
+            cache->skip_large--;
             return false;
         }
         if (!vr_pool_large_take(cache->pool, bytes)) {
@@ -204,25 +204,25 @@ bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t 
 }
 
 static uint32_t empty_bin(uint32_t *count, struct vr_block **from, struct vr_block **blocks,
-                          uint32_t room) {
+                          uint32_t capacity) {
     uint32_t taken = 0;
-    while (*count && taken < room) {
+    while (*count && taken < capacity) {
         blocks[taken++] = from[--*count];
     }
     return taken;
 }
 
-uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32_t room) {
+uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32_t capacity) {
     uint32_t taken = 0;
     for (uint32_t i = 1; i <= VR_SMALL_UNITS; i++) {
         struct vr_bin *bin = &cache->small[i];
-        taken += empty_bin(&bin->count, bin->blocks, blocks + taken, room - taken);
+        taken += empty_bin(&bin->count, bin->blocks, blocks + taken, capacity - taken);
     }
     for (uint32_t i = 0; i < VR_EXACT_BINS; i++) {
         struct vr_exact_bin *bin = &cache->exact[i];
-        taken += empty_bin(&bin->count, bin->blocks, blocks + taken, room - taken);
+        taken += empty_bin(&bin->count, bin->blocks, blocks + taken, capacity - taken);
         if (!bin->count && bin->bytes > VR_LARGE_BYTES) {
-            bin_leave(cache, bin);
+            bin_clear(cache, bin);
         }
     }
     return taken;
@@ -271,7 +271,7 @@ static struct bin_fields fields_of(struct vr_cache *cache, uint32_t at) {
     return (struct bin_fields){bin->bytes, &bin->count, &bin->used, &bin->hits, bin->blocks};
 }
 
-struct vr_bin_view vr_cache_look(struct vr_cache *cache, uint32_t at) {
+struct vr_bin_view vr_cache_bin_view(struct vr_cache *cache, uint32_t at) {
     struct bin_fields bin = fields_of(cache, at);
     struct vr_bin_view view = {bin.bytes, *bin.count, *bin.used || *bin.hits, *bin.hits};
     vr_count(&cache->counts.allocs, *bin.hits);
@@ -291,7 +291,7 @@ void vr_cache_thin(struct vr_cache *cache, uint32_t at, uint32_t count, struct v
     *bin.count -= count;
     memmove(bin.blocks, bin.blocks + count, *bin.count * sizeof *blocks);
     if (at > VR_SMALL_UNITS && !*bin.count) {
-        bin_leave(cache, &cache->exact[at - VR_SMALL_UNITS - 1]);
+        bin_clear(cache, &cache->exact[at - VR_SMALL_UNITS - 1]);
     }
 }
 
@@ -299,7 +299,7 @@ void vr_cache_thin(struct vr_cache *cache, uint32_t at, uint32_t count, struct v
 
 bool vr_pool_large_take(struct vr_pool *pool, uint64_t bytes) {
     uint64_t left = vr_load(&pool->large_left, VR_RELAXED);
-    while ((int64_t)left >= (int64_t)bytes) { /* below 0 when limits were lowered */
+    while ((int64_t)left >= (int64_t)bytes) { /* may be below 0 after limits were lowered */
         if (vr_cas_weak(&pool->large_left, &left, left - bytes, VR_RELAXED)) {
             return true;
         }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache.h: the blocks a thread keeps at hand, one cache per thread, pool and queue.
+ * cache.h: free blocks that a thread keeps, in one cache per thread, pool and queue.
  *
  *      vr_cache
  *      +-----------------+  blocks of 512, 1024, ... 32 KiB: one bin each, found by index
  *      | small bins      |
- *      +-----------------+  larger: bins found by a hash of the exact size; a bin changes its size
- *      | exact bins      |  when another one needs its place
+ *      +-----------------+  larger: bins found by a hash of the exact size; an empty bin changes to
+ *      | exact bins      |  another size when that needs it
  *      +-----------------+
- *      | recent          |  address -> block for what was handed out last, so that a free finds its
- *      +-----------------+  block without looking in the pool's table
+ *      | recent          |  address -> block for the latest allocations, so that a free finds its
+ *      +-----------------+  block without a lookup in the pool's table
  *
- * All blocks in a cache were last used on its queue, so a hit needs no word about time. Only the
- * owning thread touches a cache, inside vr_thread_enter; others revoke first (thread.h). Counters
- * are written by the owner and may be read by anybody.
+ * All blocks in a cache were last used on its queue, so a hit need not check any stamp. Only the
+ * owning thread uses a cache, between vr_thread_enter and vr_thread_leave ("inside enter"); another
+ * thread revokes first (thread.h). Counters are written by the owner; any thread may read them.
  */
 #ifndef VR_CACHE_H
 #define VR_CACHE_H
@@ -25,69 +25,68 @@
 
 struct vr_pool;
 
-/* 0: a build without the tracker, to hold the other one against (bench/track_off.sh). */
+/* 0: a build without the tracker, for comparison (bench/track_off.sh). */
 #ifndef VR_TRACKER
 #define VR_TRACKER 1
 #endif
 
 enum {
-    VR_UNIT = 512,       /* sizes are rounded up to this */
-    VR_SMALL_UNITS = 64, /* largest small size in units: 32 KiB */
-    VR_SMALL_DEPTH = 32, /* blocks in a small bin */
-    VR_EXACT_BINS = 64,  /* exact bins, a power of two */
-    VR_EXACT_DEPTH = 16, /* blocks in one, up to VR_LARGE_BYTES, if the pool's limits let it */
+    VR_UNIT = 512,             /* sizes are rounded up to this */
+    VR_SMALL_UNITS = 64,       /* largest small size in units: 32 KiB */
+    VR_SMALL_DEPTH = 32,       /* blocks in a small bin */
+    VR_EXACT_BINS = 64,        /* exact bins, a power of two */
+    VR_EXACT_DEPTH = 16,       /* blocks in one, for up to VR_LARGE_BYTES, if limits allow it */
     VR_LARGE_BYTES = 64 << 10, /* above this a bin holds one block */
-    VR_SHY_LEAST = 16384,  /* large blocks that pass by after a drain before one is kept again, */
-    VR_SHY_MOST = 1 << 20, /* at most: twice as many whenever that was too early */
-    VR_RECENT = 1024       /* entries, a power of two */
+    VR_SKIP_LEAST = 16384,  /* large blocks not kept after a drain; doubled if that was too few, */
+    VR_SKIP_MOST = 1 << 20, /* up to this: cache.c (3) */
+    VR_RECENT = 1024        /* entries, a power of two */
 };
 
 #define VR_SMALL_BYTES ((uint64_t)VR_SMALL_UNITS * VR_UNIT)
 
-/* Hits are counted where they are made, by size: that is as cheap as counting them for the cache,
-   and tells which sizes are worth their cache (decay.h). */
+/* Each bin counts its hits: that is as cheap as one counter per cache, and shows which sizes are
+   worth caching (decay.h). */
 struct vr_bin {
     uint32_t count;
-    bool used;     /* hits were taken out of `hits` since the last tick of the decay */
+    bool used;     /* hits since the last tick of the decay, apart from `hits` */
     uint64_t hits; /* since they were last added to the cache's count */
     struct vr_block *blocks[VR_SMALL_DEPTH];
 };
 
 struct vr_exact_bin {
-    uint64_t bytes; /* the one size it holds; 0: none yet */
+    uint64_t bytes; /* its one size; 0: none yet */
     uint32_t count;
     bool used;
     uint64_t hits;
     struct vr_block *blocks[VR_EXACT_DEPTH];
 };
 
-/* What a cache counts: written by the owner, read by anybody. A hit writes three of them, no more:
-   what lies in the bins is summed when somebody asks. */
+/* Counters of a cache: written by the owner, read by any thread. A hit writes only three of them;
+   the contents of the bins are summed on demand. */
 struct vr_cache_counts {
-    vr_atomic_u64 allocs, misses;   /* without the hits that bins count; those no bin could serve */
-    vr_atomic_u64 frees, overflows; /* all, and those that no bin could keep */
-    vr_atomic_u64 requested; /* bytes as asked for: handed out minus taken back, modulo 2^64 */
-    vr_atomic_u64 held;      /* the same after rounding */
+    vr_atomic_u64 allocs, misses;   /* without the hits counted in bins; not served by a bin */
+    vr_atomic_u64 frees, overflows; /* all; not kept by a bin */
+    vr_atomic_u64 requested;        /* bytes as requested: allocated minus freed, modulo 2^64 */
+    vr_atomic_u64 held;             /* the same after rounding */
 };
 
 struct vr_cache {
     char apart_before[128];   /* padding: other threads write to the memory before it */
-    uint64_t pool_handle;     /* the key, */
-    struct vr_queue_id queue; /* with this */
+    uint64_t pool_handle;     /* the key: pool */
+    struct vr_queue_id queue; /* and queue */
     struct vr_pool *pool;
     struct vr_thread_state *thread;
-    uint32_t shy;         /* large blocks to let pass: the pool was short of memory just now */
-    uint32_t shyness;     /* how many that will be the next time; 0: VR_SHY_LEAST */
-    uint64_t large_bytes; /* of large blocks in exact bins, charged to the pool's budget */
+    uint32_t skip_large;  /* large blocks still not to be kept: the pool was short of memory */
+    uint32_t skip_next;   /* skip_large after the next drain; 0: VR_SKIP_LEAST */
+    uint64_t large_bytes; /* of large blocks in exact bins, charged to pool->large_left */
     struct vr_cache_counts counts;
-    int64_t high_bytes; /* most of counts.requested since it was last told to the pool */
-    int64_t told_bytes; /* what that was then */
+    int64_t high_bytes;     /* highest counts.requested since the last report to the pool */
+    int64_t reported_bytes; /* counts.requested at that report */
     struct vr_bin small[VR_SMALL_UNITS + 1];
     struct vr_exact_bin exact[VR_EXACT_BINS];
     struct vr_block *recent[VR_RECENT];
-    bool tracked; /* its pool reports its blocks: never the thread's recent cache */
-    uint32_t
-        site[2]; /* where its blocks are counted, untagged and tagged; guesses of the track's */
+    bool tracked;     /* its pool is tracked: it is never the thread's recent cache */
+    uint32_t site[2]; /* hints: the track's sites for untagged and tagged blocks */
     char apart_behind[128];
 };
 
@@ -95,18 +94,18 @@ static inline bool vr_cache_is_tracked(const struct vr_cache *cache) {
     return VR_TRACKER && cache->tracked;
 }
 
-/* Rounds a request to what its block holds; false when that overflows. 0 counts as 1. */
+/* Rounds a request to the size of its block; false on overflow. 0 counts as 1. */
 static inline bool vr_block_bytes(uint64_t size, uint64_t *bytes) {
     uint64_t rounded = (size + (VR_UNIT - 1)) & ~(uint64_t)(VR_UNIT - 1);
     *bytes = rounded ? rounded : VR_UNIT;
     return rounded >= size;
 }
 
-/* The calling thread's cache for that pool and queue; NULL when there is none. Inside enter. */
+/* The calling thread's cache for that pool and queue; NULL: none. Inside enter. */
 struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t pool,
                                     struct vr_queue_id queue);
 
-/* The same if it is the one used last, else NULL. */
+/* The same if it is the last used one; otherwise NULL. */
 static inline struct vr_cache *vr_cache_recent(const struct vr_thread_state *thread, uint64_t pool,
                                                struct vr_queue_id queue) {
     struct vr_cache *recent = thread->recent;
@@ -128,7 +127,7 @@ static inline uint32_t vr_recent_index(vram_addr addr) {
     return (uint32_t)(((addr >> 9) * UINT64_C(0x9E3779B97F4A7C15)) >> 40) & (VR_RECENT - 1);
 }
 
-/* Adds to a counter of one's own: no locked instruction. */
+/* Adds to a counter that only this thread writes: no locked instruction. */
 static inline void vr_count(vr_atomic_u64 *counter, uint64_t value) {
     vr_store(counter, vr_load(counter, VR_RELAXED) + value, VR_RELAXED);
 }
@@ -137,14 +136,14 @@ static inline void vr_uncount(vr_atomic_u64 *counter, uint64_t value) {
     vr_store(counter, vr_load(counter, VR_RELAXED) - value, VR_RELAXED);
 }
 
-/* Bytes that were handed out through this cache and not taken back through it; below 0 when others'
-   blocks were. Inside enter. */
+/* Bytes allocated minus bytes freed through this cache; below 0 if it freed blocks that were
+   allocated through others. Inside enter. */
 static inline int64_t vr_cache_live(const struct vr_cache *cache) {
     return (int64_t)vr_load(&cache->counts.requested, VR_RELAXED);
 }
 
-/* Whether a bin for `bytes` may keep the block: nobody else has it, and it counts for no tag any
-   more (block.h (1), (6)). For asserts. */
+/* Whether a bin for `bytes` may keep the block: this thread owns it, and it has no tag any more
+   (block.h (1), (6)). For asserts. */
 static inline bool vr_cache_may_keep(const struct vr_block *block, uint64_t bytes) {
     return vr_block_is_cached(block) && vr_load(&block->bytes, VR_RELAXED) == bytes &&
            !(block->home.handle & VR_HOME_TAGGED);
@@ -166,11 +165,11 @@ static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t by
             bin->hits++;
         }
     }
-    assert(!block || vr_cache_may_keep(block, bytes)); /* as when it came */
+    assert(!block || vr_cache_may_keep(block, bytes)); /* as when it was put in */
     return block;
 }
 
-/* Puts back what was just taken, as if it had not been. Inside enter. */
+/* Undoes a vr_cache_take. Inside enter. */
 static inline void vr_cache_untake(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     assert(vr_cache_may_keep(block, bytes));
     if (bytes <= VR_SMALL_BYTES) {
@@ -184,10 +183,10 @@ static inline void vr_cache_untake(struct vr_cache *cache, struct vr_block *bloc
     }
 }
 
-/* Keeps a block; false when there is no room for it. Inside enter. */
+/* Keeps a block; false if no bin can. Inside enter. */
 bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
 
-/* The same where its bin has room as it is. */
+/* The same, but only if its bin can keep it without a change of size. */
 static inline bool vr_cache_put_quick(struct vr_cache *cache, struct vr_block *block,
                                       uint64_t bytes) {
     assert(vr_cache_may_keep(block, bytes));
@@ -212,7 +211,7 @@ static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, 
            (bytes > VR_SMALL_BYTES && vr_cache_put_slow(cache, block, bytes));
 }
 
-/* Makes a cache and enters it in the thread's table. Not busy. NULL with the error set. */
+/* Creates a cache and adds it to the thread's table. Not inside enter. NULL with the error set. */
 struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
                                uint64_t pool_handle, struct vr_queue_id queue);
 
@@ -222,27 +221,28 @@ uint64_t vr_cache_bytes(const struct vr_cache *cache);
 /* Hits that bins have counted. The thread is kept out. */
 uint64_t vr_cache_hits(const struct vr_cache *cache);
 
-/* One bin as those see it who look at them all, and what is left in it. */
+/* One bin, small or exact, as the decay sees it. */
 struct vr_bin_view {
-    uint64_t bytes; /* of its blocks */
+    uint64_t bytes; /* of each of its blocks */
     uint32_t count;
     bool used;     /* since the last tick */
-    uint64_t hits; /* since the last look */
+    uint64_t hits; /* since the last view */
 };
 
 enum { VR_CACHE_BINS = VR_SMALL_UNITS + 1 + VR_EXACT_BINS };
 
 /* Describes bin `at`, below VR_CACHE_BINS, and adds its hits to the cache's count. Revoked. */
-struct vr_bin_view vr_cache_look(struct vr_cache *cache, uint32_t at);
-/* Forgets that the bin was used. Revoked. */
+struct vr_bin_view vr_cache_bin_view(struct vr_cache *cache, uint32_t at);
+/* Marks the bin as unused since the last tick. Revoked. */
 void vr_cache_tick(struct vr_cache *cache, uint32_t at);
-/* Takes `count` blocks out of bin `at`, those that lay longest; at most VR_SMALL_DEPTH. Revoked. */
+/* Removes the `count` oldest blocks, at most VR_SMALL_DEPTH, from bin `at`. Revoked. */
 void vr_cache_thin(struct vr_cache *cache, uint32_t at, uint32_t count, struct vr_block **blocks);
 
-/* Takes up to `room` blocks of any size out of the cache. Inside enter, or revoked. */
-uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32_t room);
+/* Removes up to `capacity` blocks of any size from the cache. Inside enter, or revoked. */
+uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32_t capacity);
 
-/* Takes the cache out of its thread's table and frees it; it is empty. Revoked, or the owner's. */
+/* Removes the cache, which is empty, from its thread's table and frees it. Revoked, or by the
+   owner. */
 void vr_cache_drop(struct vr_cache *cache);
 
 #endif

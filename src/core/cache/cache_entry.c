@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache_entry.c: the calling thread's cache for a pool and a queue, made when it is first needed.
+ * cache_entry.c: the calling thread's cache for a pool and a queue, created on first use.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
 
 #include "base/error.h"
 
-/* Makes the thread's cache for this pool and queue; false when there can be none. */
+/* Creates the thread's cache for this pool and queue; false if that is not possible. */
 static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
                        struct vr_queue_object *queue) {
     struct vr_queue_id id = {queue ? queue->object.handle : 0};
     vr_mutex_lock(&pool->lock);
-    vram_status status = vr_pool_know(pool, queue);
+    vram_status status = vr_pool_ensure_queue(pool, queue);
     vr_mutex_unlock(&pool->lock);
     if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, id)) {
         return false;
     }
     if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_SEQ_CST)) {
-        /* It has ended meanwhile, or the pool falls asleep. Who drops caches then may have come
-           before this one was made. */
+        /* The queue has ended meanwhile, or the pool is falling asleep. The thread that drops the
+           caches may have done so before this one was created. */
         vr_pool_drop_caches(pool, id);
         return false;
     }
     return true;
 }
 
-/* The thread's cache for this pool and queue, made if need be; the thread is inside it on return.
-   NULL when there can be none: no memory, or the queue is ending. */
+/* The thread's cache for this pool and queue, created if necessary; the thread is inside it on
+   return. NULL: out of memory, or the queue is ending. */
 static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *queue) {
     VR_OPERATION("vram_alloc");
     uint64_t pool_handle = pool->object.handle;
@@ -38,10 +38,10 @@ static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *
     }
     for (;;) {
         if (vr_load(&thread->busy, VR_RELAXED)) {
-            return NULL; /* a signal handler inside a call of its own thread */
+            return NULL; /* in a signal handler that interrupted a call of this thread */
         }
         while (!vr_thread_enter(thread)) {
-            vr_thread_rest(thread);
+            vr_thread_wait_revoked(thread);
         }
         struct vr_cache *cache = vr_cache_find(thread, pool_handle, queue_id);
         if (cache) {
@@ -54,7 +54,7 @@ static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *
     }
 }
 
-/* A thread without a cache is slower and nothing worse: the error record does not tell. */
+/* Without a cache the thread is only slower, so no error is recorded. */
 struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
     struct vram_error error;
     if (vr_load(&pool->uncached, VR_SEQ_CST)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * central cache.c: see central_cache.h.
+ * central_cache.c: see central_cache.h.
  */
 #include "core/cache/central_cache.h"
 
@@ -30,7 +30,7 @@ struct vr_block *vr_central_take(struct vr_central_cache *central, struct vr_que
     return block;
 }
 
-/* Empties a bin; the list of what was in it. */
+/* Empties a bin; returns the list of its blocks. */
 static struct vr_block *bin_empty(struct vr_central_cache *central, struct vr_central_bin *bin) {
     struct vr_block *first = bin->first;
     central->held_bytes -= bin->count * bin->bytes;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drain.c: the way back. Blocks leave caches and the central cache for the space, where they merge
- * with their neighbours and can be given to anybody.
+ * drain.c: returns blocks from thread caches and the central cache to the space, where they merge
+ * with their neighbours and can serve any request.
  *
- *  (1) Blocks in a cache or in the central cache were freed on that cache's queue. The stamp they
- *      get here names the queue's next point, which lies behind all of their frees.
- *  (2) Other threads' caches are emptied with the threads kept out (thread.h), the pool's lock
- *      inside: ranks THREAD < POOL.
+ *  (1) Blocks in a thread cache or in a bin of the central cache were freed on its queue. The stamp
+ *      they get here is the queue's next point, which comes after all of these frees.
+ *  (2) Caches of other threads are emptied with the threads kept out (thread.h); the pool's lock is
+ *      taken inside: ranks THREAD < POOL.
  */
 #include "core/cache/drain.h"
 #include "core/cache/other_memory.h"
@@ -18,11 +18,11 @@
 #include <assert.h>
 
 enum {
-    BATCH = 256,           /* blocks that leave a cache at a time */
-    BATCH_BYTES = 16 << 20 /* so much freed on a queue is worth a mark, which costs a microsecond */
+    BATCH = 256,           /* blocks that are removed from a cache at a time */
+    BATCH_BYTES = 16 << 20 /* freed on a queue: worth a mark, which costs a microsecond */
 };
 
-/* Forgets a use of a block. Under the lock. */
+/* Removes a use of a block. Under the lock. */
 static void drop_use(struct vr_block *block) {
     struct vr_uses *use = block->uses;
     block->uses = use->next;
@@ -30,10 +30,10 @@ static void drop_use(struct vr_block *block) {
     vr_block_note_held(block);
 }
 
-/* Uses are left where a program says that a queue uses a block while it frees it: too late. */
+/* Uses that are left here were added during the free, which is too late; they are dropped. */
 void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
-    assert(vr_block_is_cached(block)); /* it is the caller's: block.h (1) */
-    assert(!block->asleep && !block->growing && !block->owed);
+    assert(vr_block_is_cached(block)); /* the caller owns it: block.h (1) */
+    assert(!block->asleep && !block->growing && !block->stateless);
     while (block->uses) {
         drop_use(block);
     }
@@ -42,7 +42,7 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_qu
     vr_pool_in(pool, block);
     vr_block_table_remove(&pool->table, block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
-    if (vr_block_is_fallen(block)) {
+    if (vr_block_is_other(block)) {
         vr_fallback_freed(pool, block);
         return;
     }
@@ -72,7 +72,7 @@ void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, struct v
 /* ----------------------------------------------------------------- deferred */
 
 static bool is_used(struct vr_pool *pool, struct vr_block *block) {
-    if (block->owed || block->asleep || block->growing) {
+    if (block->stateless || block->asleep || block->growing) {
         return true;
     }
     while (block->uses && vr_queue_state_passed(&pool->queue_states, block->uses->stamp)) {
@@ -85,7 +85,7 @@ void vr_pool_settle(struct vr_pool *pool) {
     assert(vr_pool_is_locked(pool));
     for (struct vr_block **at = &pool->deferred; *at;) {
         struct vr_block *block = *at;
-        assert(vr_block_is_cached(block)); /* freed, and nobody's to have: block.h (1) */
+        assert(vr_block_is_cached(block)); /* freed, and owned by the list: block.h (1) */
         if (is_used(pool, block)) {
             at = &block->next;
         } else {
@@ -98,7 +98,9 @@ void vr_pool_settle(struct vr_pool *pool) {
 bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         if (!block->pins && !block->asleep && !block->growing && is_used(pool, block)) {
-            *stamp = block->uses ? block->uses->stamp : block->owed ? block->freed : block->before;
+            *stamp = block->uses        ? block->uses->stamp
+                     : block->stateless ? block->freed
+                                        : block->before;
             return true;
         }
     }
@@ -107,10 +109,10 @@ bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {
 
 /* ---------------------------------------------------------------- returning */
 
-/* Notes what the block has to wait for beside the queue it is freed on: keeps block.h (5). Under
-   the lock. */
+/* Sets what the block must wait for besides the queue it is freed on: keeps block.h (5). Under the
+   lock. */
 static void note_before(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
-    assert(!(block->home.handle & VR_HOME_TAGGED)); /* who frees has taken it away: block.h (6) */
+    assert(!(block->home.handle & VR_HOME_TAGGED)); /* the free cleared it: block.h (6) */
     bool foreign = block->home.handle && !vr_queue_id_same(block->home, queue);
     block->before = foreign ? vr_queue_state_stamp(&pool->queue_states, block->home)
                             : (struct vr_queue_stamp){{0}, 0};
@@ -127,7 +129,7 @@ static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr
         block->freed = vr_queue_state_stamp(&pool->queue_states, queue);
         block->next = pool->deferred;
         pool->deferred = block;
-    } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES || vr_block_is_fallen(block) ||
+    } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES || vr_block_is_other(block) ||
                vr_load(&pool->uncached, VR_RELAXED)) {
         vr_pool_to_space(pool, block, vr_queue_state_stamp(&pool->queue_states, queue));
     } else {
@@ -136,8 +138,8 @@ static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr
     }
 }
 
-/* A pool that finds all it needs in what it holds wants to know nothing about time: it makes no
-   mark. */
+/* A pool that is served from the memory it holds does not need to know the progress of queues, so
+   it makes no mark. */
 bool vr_pool_batch_is_full(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes) {
     assert(vr_pool_is_locked(pool));
     struct vr_queue_state *queue_state =
@@ -154,7 +156,7 @@ bool vr_pool_batch_is_full(struct vr_pool *pool, struct vr_queue_id queue, uint6
     return true;
 }
 
-/* The freeing thread may, on adopted queues too. */
+/* Called by the freeing thread, which may mark adopted queues too. */
 void vr_pool_mark_batch(struct vr_pool *pool, struct vr_queue_id queue) {
     struct vram_error error;
     vr_error_save(&error);
@@ -177,19 +179,20 @@ void vr_pool_return(struct vr_pool *pool, struct vr_queue_id queue, struct vr_bl
     }
 }
 
-/* -------------------------------------------------------------- queue states owed */
+/* ---------------------------------------- blocks on queues without a queue state */
 
-/* The block waits although its queue has no queue state: it remembers the queue's next point
-   itself. */
-static void owe(struct vr_pool *pool, const struct vr_queue_object *queue, struct vr_block *block) {
+/* Defers the block: there is no memory for a queue state, so the block itself records the queue's
+   next point. */
+static void defer_stateless(struct vr_pool *pool, const struct vr_queue_object *queue,
+                            struct vr_block *block) {
     struct vr_queue_id id = {queue->object.handle};
     note_before(pool, id, block);
     assert(vr_pool_is_locked(pool) && !vr_queue_state_find(&pool->queue_states, id));
     block->freed = (struct vr_queue_stamp){id, vr_load(&queue->issued, VR_ACQUIRE) + 1};
-    block->owed = true;
+    block->stateless = true;
     block->next = pool->deferred;
     pool->deferred = block;
-    pool->owed++;
+    pool->stateless_blocks++;
 }
 
 void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
@@ -198,9 +201,9 @@ void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
-    bool none = vr_pool_know(pool, queue) == VRAM_ERR_HOST_MEMORY;
+    bool none = vr_pool_ensure_queue(pool, queue) == VRAM_ERR_HOST_MEMORY;
     if (none) {
-        owe(pool, queue, block);
+        defer_stateless(pool, queue, block);
     }
     vr_mutex_unlock(&pool->lock);
     vr_error_restore(&error); /* the free succeeds */
@@ -209,35 +212,36 @@ void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
     }
 }
 
-/* The first owed block whose queue's handle lies above `last`; 0: none. Under the lock. */
-static struct vr_queue_id owed_queue(const struct vr_pool *pool, struct vr_queue_id last) {
+/* The lowest queue above `last` that a stateless block waits for; 0: none. Under the lock. */
+static struct vr_queue_id stateless_queue(const struct vr_pool *pool, struct vr_queue_id last) {
     struct vr_queue_id best = {0};
     for (const struct vr_block *block = pool->deferred; block; block = block->next) {
         struct vr_queue_id queue = block->freed.queue;
-        bool behind = block->owed && queue.handle > last.handle;
+        bool behind = block->stateless && queue.handle > last.handle;
         best = behind && (!best.handle || queue.handle < best.handle) ? queue : best;
     }
     return best;
 }
 
-struct vr_queue_id vr_pool_owed_behind(struct vr_pool *pool, struct vr_queue_id last) {
+struct vr_queue_id vr_pool_stateless_behind(struct vr_pool *pool, struct vr_queue_id last) {
     vr_mutex_lock(&pool->lock);
-    struct vr_queue_id queue = owed_queue(pool, last);
+    struct vr_queue_id queue = stateless_queue(pool, last);
     vr_mutex_unlock(&pool->lock);
     return queue;
 }
 
-/* Settles what is owed to a queue that has a queue state now, has come that far, or has ended
-   (NULL). Under the lock. */
-static void settle_owed(struct vr_pool *pool, struct vr_queue_id id,
-                        struct vr_queue_object *queue) {
+/* Ends the stateless waiting of blocks whose queue has a queue state now, has completed that work,
+   or has ended (NULL). Under the lock. */
+static void settle_stateless(struct vr_pool *pool, struct vr_queue_id id,
+                             struct vr_queue_object *queue) {
     struct vr_queue_state *queue_state = vr_queue_state_find(&pool->queue_states, id);
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         bool passed = !queue || vr_queue_passed(queue, block->freed.value);
-        if (block->owed && vr_queue_id_same(block->freed.queue, id) && (queue_state || passed)) {
-            assert(pool->owed > 0);
-            block->owed = false;
-            pool->owed--;
+        if (block->stateless && vr_queue_id_same(block->freed.queue, id) &&
+            (queue_state || passed)) {
+            assert(pool->stateless_blocks > 0);
+            block->stateless = false;
+            pool->stateless_blocks--;
             if (!passed && block->freed.value > queue_state->stamped) {
                 queue_state->stamped = block->freed.value; /* so that it is marked */
             }
@@ -245,17 +249,18 @@ static void settle_owed(struct vr_pool *pool, struct vr_queue_id id,
     }
 }
 
-void vr_pool_repay(struct vr_pool *pool) {
+void vr_pool_make_queue_states(struct vr_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
-    for (struct vr_queue_id id = {0}; pool->owed && (id = owed_queue(pool, id)).handle;) {
+    for (struct vr_queue_id id = {0};
+         pool->stateless_blocks && (id = stateless_queue(pool, id)).handle;) {
         vr_mutex_unlock(&pool->lock);
-        /* Pinned without the lock: whoever drops a queue's last reference calls the driver. */
+        /* Pinned without the lock: dropping a queue's last reference calls the driver. */
         struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(id));
         vr_mutex_lock(&pool->lock);
-        bool ended = !queue || vr_pool_know(pool, queue) == VRAM_ERR_STALE;
-        settle_owed(pool, id, ended ? NULL : queue);
+        bool ended = !queue || vr_pool_ensure_queue(pool, queue) == VRAM_ERR_STALE;
+        settle_stateless(pool, id, ended ? NULL : queue);
         if (queue) {
             vr_mutex_unlock(&pool->lock);
             vr_leave(queue);
@@ -269,7 +274,7 @@ void vr_pool_repay(struct vr_pool *pool) {
 void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
     vr_mutex_lock(&pool->lock);
     struct vr_queue_state *queue_state = vr_queue_state_take(&pool->queue_states, queue);
-    settle_owed(pool, queue, NULL);
+    settle_stateless(pool, queue, NULL);
     if (queue_state) {
         vr_pool_forget_queue_state(pool, queue_state);
     }
@@ -279,10 +284,10 @@ void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
 
 /* ----------------------------------------------------------------- draining */
 
-/* Empties a cache into the space; bytes that came back. Its thread is kept out. */
+/* Empties a cache into the space; returns the bytes. Its thread is kept out. */
 static uint64_t drain_cache(struct vr_cache *cache) {
     struct vr_pool *pool = cache->pool;
-    vr_pool_tell(cache);
+    vr_pool_report_cache(cache);
     struct vr_block *blocks[BATCH];
     uint32_t count;
     vr_mutex_lock(&pool->lock);
@@ -298,18 +303,18 @@ static uint64_t drain_cache(struct vr_cache *cache) {
     return drained;
 }
 
-/* The pool has to look for memory: keeps cache.c (3). */
-static void be_shy(struct vr_cache *cache) {
-    uint32_t shyness = cache->shyness ? cache->shyness : VR_SHY_LEAST;
-    if (cache->large_bytes && shyness < VR_SHY_MOST) {
-        shyness *= 2;
+/* The pool is short of memory: keeps cache.c (3). */
+static void skip_large_blocks(struct vr_cache *cache) {
+    uint32_t skip_next = cache->skip_next ? cache->skip_next : VR_SKIP_LEAST;
+    if (cache->large_bytes && skip_next < VR_SKIP_MOST) {
+        skip_next *= 2;
     }
-    cache->shyness = cache->shy = shyness;
+    cache->skip_next = cache->skip_large = skip_next;
 }
 
 struct draining {
     const struct vr_pool *pool;
-    uint64_t bytes; /* that came back */
+    uint64_t bytes; /* returned to the space */
 };
 
 static void drain_thread(struct vr_thread_state *thread, void *user) {
@@ -317,7 +322,7 @@ static void drain_thread(struct vr_thread_state *thread, void *user) {
     for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
         struct vr_cache *cache = thread->caches[i];
         if (cache && cache->pool == draining->pool) {
-            be_shy(cache);
+            skip_large_blocks(cache);
             draining->bytes += drain_cache(cache);
         }
     }
@@ -345,7 +350,7 @@ static uint64_t drain_central(struct vr_pool *pool, struct vr_queue_id only) {
 uint64_t vr_pool_drain(struct vr_pool *pool) {
     struct draining draining = {.pool = pool};
     assert(vr_locks_held() == 0); /* threads come before pools: (2) */
-    vr_pool_repay(pool);
+    vr_pool_make_queue_states(pool);
     vr_thread_visit_all(drain_thread, &draining);
     draining.bytes += drain_central(pool, VR_NO_QUEUE);
     vr_fallback_reap(pool);
@@ -354,7 +359,7 @@ uint64_t vr_pool_drain(struct vr_pool *pool) {
 
 /* ----------------------------------------------------------------- dropping */
 
-/* Adds a dying cache's counts to the pool's. */
+/* Adds the counts of a cache that is being dropped to the pool's. */
 static void keep_counts(struct vr_pool *pool, const struct vr_cache *cache) {
     const struct vr_cache_counts *counts = &cache->counts;
     uint64_t allocs = vr_load(&counts->allocs, VR_RELAXED) + vr_cache_hits(cache);
@@ -366,19 +371,19 @@ static void keep_counts(struct vr_pool *pool, const struct vr_cache *cache) {
     vr_fetch_add(&pool->past.held, vr_load(&counts->held, VR_RELAXED), VR_RELAXED);
 }
 
-static void drop(struct vr_cache *cache) {
+static void cache_drop(struct vr_cache *cache) {
     (void)drain_cache(cache);
     keep_counts(cache->pool, cache);
     vr_cache_drop(cache);
 }
 
-/* Which caches go. */
+/* Which caches are dropped. */
 struct dropping {
     struct vr_pool *pool;
     struct vr_queue_id queue; /* 0: of all queues */
 };
 
-/* Dropping moves the entries behind, so the search begins anew after each. */
+/* Dropping a cache moves entries behind it, so the search starts over after each. */
 static void drop_of_thread(struct vr_thread_state *thread, void *user) {
     const struct dropping *dropping = user;
     for (bool found = true; found;) {
@@ -388,7 +393,7 @@ static void drop_of_thread(struct vr_thread_state *thread, void *user) {
             found = cache && cache->pool == dropping->pool &&
                     (!dropping->queue.handle || vr_queue_id_same(cache->queue, dropping->queue));
             if (found) {
-                drop(cache);
+                cache_drop(cache);
             }
         }
     }
@@ -400,13 +405,13 @@ void vr_pool_drop_caches(struct vr_pool *pool, struct vr_queue_id queue) {
     (void)drain_central(pool, queue);
 }
 
-/* The thread is at its end and touches its caches no more; pools and queues may end meanwhile, so
-   it is entered like any other visit. */
+/* The thread is ending and does not use its caches any more. Pools and queues may end at the same
+   time, so this runs under the list's lock, as any visit does. */
 void vr_pool_thread_ended(struct vr_thread_state *thread) {
     while (thread->caches) {
         for (uint32_t i = 0; i <= thread->cache_mask; i++) {
             if (thread->caches[i]) {
-                drop(thread->caches[i]);
+                cache_drop(thread->caches[i]);
                 break;
             }
         }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * order.c: deterministic pools, whose addresses follow from the order of the program's calls alone.
+ * order.c: deterministic pools, whose addresses depend only on the order of the program's calls.
  *
- *  (1) Nothing that happens on a device shows. The spaces do not ask how far a queue has come: a
- *      queue finds what was freed on it, and what was freed on queues that have ended since.
- *  (2) Neither do numbers that come from outside: a queue's name is its place in the order in which
- *      the pool has seen them.
- *  (3) A block that several queues have used is free in the time of the queue it was freed on,
- *      which waits for the others on the device.
- *  (4) Trimming waits for all work, so that what it gives back does not depend on how much was
- *      done.
+ *  (1) The progress of a device has no effect. The spaces do not check which work of a queue is
+ *      complete: a queue finds what was freed on it, and on queues that have ended since.
+ *  (2) External numbers have no effect either: a queue is known by its number in the order in which
+ *      the pool first saw them.
+ *  (3) A block that several queues have used is free in stream order of the queue it was freed on;
+ *      that queue waits for the others on the device.
+ *  (4) A trim waits for all work, so that what it releases does not depend on progress.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -21,8 +20,8 @@
 
 #include <assert.h>
 
-/* Waits for what was freed on the queue state behind `last` so far, and for what is freed
-   meanwhile. *last becomes its handle, or 0 behind the last one. */
+/* Waits for all frees on the queue after `last`, including those made meanwhile. *last becomes its
+   handle, or 0 after the last one. */
 static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, uint64_t deadline) {
     VR_OPERATION("vram_pool_trim");
     struct vr_queue_stamp waited = {{0}, 0};
@@ -46,7 +45,7 @@ static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, u
         vr_pool_mark(pool, stamp, false);
         if (vr_pool_await(stamp, vr_deadline_left(deadline)) != VRAM_OK) {
             return vr_fail(VRAM_ERR_TIMEOUT,
-                           "the work of a queue had not ended when the deadline did");
+                           "the work of a queue was not complete at the deadline");
         }
         waited = stamp;
     }
@@ -67,9 +66,9 @@ vram_status vr_pool_finish(struct vr_pool *pool) {
     return status;
 }
 
-/* The queue waits for the block's other users on the device. What cannot be waited for stays in the
-   list. */
-static void join(struct vr_queue_object *queue, struct vr_block *block) {
+/* Makes the queue wait on the device for the block's other users. Those it cannot wait for stay in
+   the list. */
+static void wait_for_uses(struct vr_queue_object *queue, struct vr_block *block) {
     for (struct vr_uses **at = &block->uses; *at;) {
         struct vr_uses *use = *at;
         vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
@@ -82,9 +81,9 @@ static void join(struct vr_queue_object *queue, struct vr_block *block) {
     }
 }
 
-/* The queue waits for what its home's work may still do to the block: block.h (5). What cannot be
-   waited for is left to time. */
-static void join_home(struct vr_queue_object *queue, struct vr_block *block) {
+/* Makes the queue wait on the device for the work of the block's home: block.h (5). If it cannot,
+   the home stays set, and the free waits for it. */
+static void wait_for_home(struct vr_queue_object *queue, struct vr_block *block) {
     vram_point point;
     if (block->home.handle && block->home.handle != queue->object.handle &&
         vr_submit_mark(vr_queue_id_handle(block->home), &point) == VRAM_OK &&
@@ -93,7 +92,7 @@ static void join_home(struct vr_queue_object *queue, struct vr_block *block) {
     }
 }
 
-/* A queue in the place of none: the block's home, or the first of its users; NULL when all have
+/* A queue for a free without one: the block's home, or the first of its users; NULL if all have
    ended. */
 static struct vr_queue_object *enter_user(const struct vr_block *block) {
     VR_OPERATION("vram_free");
@@ -113,7 +112,7 @@ static struct vr_queue_object *enter_user(const struct vr_block *block) {
 /* Keeps (3). */
 void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
                             struct vr_block *block) {
-    struct vr_queue_object *user = NULL; /* in the place of no queue; entered */
+    struct vr_queue_object *user = NULL; /* for a free without a queue; entered */
     struct vram_error error;
     assert(pool->flags & VRAM_POOL_DETERMINISTIC && vr_block_is_cached(block));
     vr_error_save(&error);
@@ -121,8 +120,8 @@ void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
         queue = user = enter_user(block);
     }
     if (queue) {
-        join_home(queue, block);
-        join(queue, block);
+        wait_for_home(queue, block);
+        wait_for_uses(queue, block);
     }
     vr_error_restore(&error);
     vr_pool_return_new(pool, queue, block);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * other_memory.c: blocks of other memory than the pool's own: managed, page-locked or the host's.
+ * other_memory.c: blocks in other memory than the pool's own: managed, page-locked or host memory.
  *
- *  (1) A block of such memory is an allocation of its own, with a record of its own in the address
- *      map. It is in no space; its record is in the pool's list `fallen`, through span.after, from
- *      the moment it is handed out until the memory is given back.
- *  (2) It counts as held (block.h), so that a free passes every cache by and no other request gets
+ *  (1) Each such block is a separate allocation with its own record in the address map. It is in no
+ *      space; the block is in the pool's list `other_blocks`, through span.after, from its
+ *      allocation until its memory is released.
+ *  (2) It counts as held (block.h), so that a free bypasses all caches and no other request gets
  *      it.
- *  (3) A free calls no driver: the block waits in the list, FREE, until its stamp has passed, and
- *      goes when the pool is drained the next time, or ends.
- *  (4) It is charged to no limit: the program has allowed what goes beyond. Managed memory that was
- *      asked for (WISHED) is charged to the device's, as it may come to lie there.
+ *  (3) A free calls no driver: the block waits in the list, FREE, until its stamp has passed. Its
+ *      memory is released when the pool is next drained, or destroyed.
+ *  (4) It is charged to no limit: the program has allowed the fallback. Managed memory that the
+ *      caller chose (CHOSEN) is charged to the device's limit, because it may migrate there.
  */
 #include "core/cache/other_memory.h"
 #include "core/cache/drain.h"
@@ -47,7 +47,7 @@ static vram_status host_free(struct vr_device *device, vram_addr addr, uint64_t 
 static const struct kind {
     uint32_t bit, cap; /* vram_fallback; vram_cap that the device needs, 0: none */
     vram_memory_kind kind;
-    bool drivers; /* the driver's, and counted as held through the device */
+    bool drivers; /* driver memory, counted as held on the device */
     vr_memory_alloc_fn *alloc;
     vr_memory_free_fn *free;
 } kinds[] = {
@@ -70,9 +70,9 @@ static const struct kind *kind_of(const struct vr_record *record) {
 
 /* ----------------------------------------------------------------------- taking */
 
-/* Gives the memory of a record that is in no map to whom it came from. */
-static vram_status give_memory(struct vr_pool *pool, const struct kind *kind, vram_addr base,
-                               uint64_t bytes) {
+/* Releases the memory of a record that is not in the address map. */
+static vram_status release_memory(struct vr_pool *pool, const struct kind *kind, vram_addr base,
+                                  uint64_t bytes) {
     vram_status status = kind->free(&pool->device->base, base, bytes);
     if (status == VRAM_OK && kind->drivers) {
         vr_held_sub(pool->device, bytes);
@@ -80,12 +80,12 @@ static vram_status give_memory(struct vr_pool *pool, const struct kind *kind, vr
     return status;
 }
 
-/* What memory of that kind counts against the device's limit: keeps (4). */
-static uint64_t charge_of(const struct kind *kind, bool wished, uint64_t bytes) {
-    return wished && kind->kind == VRAM_MEMORY_MANAGED ? bytes : 0;
+/* Bytes of such memory that count against the device's limit: keeps (4). */
+static uint64_t charge_of(const struct kind *kind, bool chosen, uint64_t bytes) {
+    return chosen && kind->kind == VRAM_MEMORY_MANAGED ? bytes : 0;
 }
 
-/* Memory of that kind, in the address map. */
+/* Allocates memory of that kind and enters it in the address map. */
 static vram_status take_memory(struct vr_pool *pool, const struct kind *kind, uint64_t bytes,
                                struct vr_record **out) {
     vram_addr base = 0;
@@ -107,11 +107,11 @@ static vram_status take_memory(struct vr_pool *pool, const struct kind *kind, ui
         if (status == VRAM_OK) {
             vr_held_peak(pool->device, held);
         } else if (status == VRAM_ERR_CORRUPT && kind->drivers) {
-            vr_held_sub(pool->device, bytes); /* whose it is nobody knows: it is left alone */
+            vr_held_sub(pool->device, bytes); /* the map has another owner: it is left alone */
         } else {
             struct vram_error error;
             vr_error_save(&error);
-            (void)give_memory(pool, kind, base, bytes);
+            (void)release_memory(pool, kind, base, bytes);
             vr_error_restore(&error);
         }
     }
@@ -123,13 +123,13 @@ static vram_status take_memory(struct vr_pool *pool, const struct kind *kind, ui
     return VRAM_OK;
 }
 
-/* A block over the record's memory, which leaves for the program. Keeps (1) and (2). */
+/* Makes a block over the record's memory, for the program. Keeps (1) and (2). */
 static vram_status make_block(struct vr_pool *pool, const struct vr_request *request,
                               struct vr_record *record, struct vr_block **made) {
     struct vr_space *space = pool->spaces[VR_PART_LARGE];
     uint64_t addr = vr_load(&record->base, VR_RELAXED);
     vr_mutex_lock(&pool->lock);
-    vram_status status = vr_pool_know(pool, request->queue_object);
+    vram_status status = vr_pool_ensure_queue(pool, request->queue_object);
     if (status == VRAM_OK) {
         status = vr_span_stock(space, 1);
     }
@@ -139,34 +139,35 @@ static vram_status make_block(struct vr_pool *pool, const struct vr_request *req
     if (status == VRAM_OK) {
         (void)vr_round_up(addr, request->align ? request->align : VR_UNIT, &addr);
         struct vr_block *block = vr_span_new(space, addr, request->bytes);
-        block->span.kind = request->flags & VR_REQUEST_WISHED ? VR_SPAN_WISHED : VR_SPAN_FALLEN;
+        block->span.kind = request->flags & VR_REQUEST_CHOSEN ? VR_SPAN_CHOSEN : VR_SPAN_FALLBACK;
         block->span.record = record;
-        block->span.after = pool->fallen;
-        pool->fallen = block;
+        block->span.after = pool->other_blocks;
+        pool->other_blocks = block;
         vr_pool_leave_space(pool, block, request->queue);
         vr_block_note_held(block);
         assert(vr_load(&block->held, VR_RELAXED)); /* keeps (2) */
-        vr_store(&pool->has_fallen, true, VR_RELAXED);
+        vr_store(&pool->has_other_blocks, true, VR_RELAXED);
         *made = block;
     }
     vr_mutex_unlock(&pool->lock);
     return status;
 }
 
-/* Gives a record's memory back and forgets it; false, and all as it was, when that was refused. */
-static bool give_record(struct vr_pool *pool, struct vr_record *record, bool wished) {
+/* Releases a record and its memory. False if the driver refused: the record stays, outside the
+   map. */
+static bool release_record(struct vr_pool *pool, struct vr_record *record, bool chosen) {
     const struct kind *kind = kind_of(record);
     uint64_t base = vr_load(&record->base, VR_RELAXED);
     uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
         vr_record_withdraw(record);
     }
-    if (give_memory(pool, kind, base, bytes) == VRAM_OK) {
-        vr_uncharge(pool->device, charge_of(kind, wished, bytes));
+    if (release_memory(pool, kind, base, bytes) == VRAM_OK) {
+        vr_uncharge(pool->device, charge_of(kind, chosen, bytes));
         vr_record_give(record);
         return true;
     }
-    return false; /* it is in no map any more, which nobody misses: its block was freed */
+    return false; /* it stays out of the map, which does no harm: its block was freed */
 }
 
 static vram_status fall_back(struct vr_pool *pool, const struct vr_request *request,
@@ -175,23 +176,23 @@ static vram_status fall_back(struct vr_pool *pool, const struct vr_request *requ
     struct vr_record *record = NULL;
     uint64_t page = vr_os_page_bytes(), bytes = request->bytes;
     uint64_t more = request->align > page ? request->align : 0;
-    bool wished = request->flags & VR_REQUEST_WISHED;
+    bool chosen = request->flags & VR_REQUEST_CHOSEN;
     if (!vr_add(bytes, more, &bytes) || !vr_round_up(bytes, page, &bytes)) {
-        return vr_fail(VRAM_ERR_HOST_MEMORY, "%llu bytes are more than there can be",
+        return vr_fail(VRAM_ERR_HOST_MEMORY, "%llu bytes are more than can be addressed",
                        (unsigned long long)request->bytes);
     }
-    vram_status status = vr_charge(pool->device, charge_of(kind, wished, bytes));
+    vram_status status = vr_charge(pool->device, charge_of(kind, chosen, bytes));
     if (status != VRAM_OK) {
         return status;
     }
     status = take_memory(pool, kind, bytes, &record);
     if (status != VRAM_OK) {
-        vr_uncharge(pool->device, charge_of(kind, wished, bytes));
+        vr_uncharge(pool->device, charge_of(kind, chosen, bytes));
     } else if ((status = make_block(pool, request, record, block)) != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
-        if (!give_record(pool, record, wished)) {
-            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
+        if (!release_record(pool, record, chosen)) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to release %llu bytes of a pool",
                    (unsigned long long)bytes);
             vr_record_give(record);
         }
@@ -202,10 +203,10 @@ static vram_status fall_back(struct vr_pool *pool, const struct vr_request *requ
 
 static void count_fallback(struct vr_pool *pool, const struct vr_request *request,
                            const struct vr_block *block) {
-    bool wished = request->flags & VR_REQUEST_WISHED;
+    bool chosen = request->flags & VR_REQUEST_CHOSEN;
     vr_counter_add(&pool->counters.fallbacks,
-                   !(request->flags & (VR_REQUEST_WISHED | VR_REQUEST_MOVED)));
-    vr_counter_add(wished ? &pool->counters.other_bytes : &pool->counters.fallback_bytes,
+                   !(request->flags & (VR_REQUEST_CHOSEN | VR_REQUEST_MOVED)));
+    vr_counter_add(chosen ? &pool->counters.other_bytes : &pool->counters.fallback_bytes,
                    vr_load(&block->bytes, VR_RELAXED));
 }
 
@@ -226,7 +227,7 @@ bool vr_fallback_first_of(struct vr_pool *pool, const struct vr_request *request
     return any;
 }
 
-/* What was given back and waits for nobody any more goes first: it may be what is asked for. */
+/* Memory of freed blocks is released first: it may be what the request needs. */
 vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *request,
                                struct vr_block **block) {
     VR_OPERATION("vram_alloc");
@@ -236,9 +237,8 @@ vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *re
     vr_error_save(&error);
     vr_fallback_reap(pool);
     if (!vr_fallback_first_of(pool, request, request->other, block, &status)) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED,
-                       "%s device %u has no memory of the kind that was asked for", info->backend,
-                       info->backend_index);
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no memory of the requested kind",
+                       info->backend, info->backend_index);
     }
     if (status == VRAM_OK) {
         vr_error_restore(&error); /* exhausted earlier kinds are not an error */
@@ -246,24 +246,24 @@ vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *re
     return status;
 }
 
-/* ------------------------------------------------------------------ giving back */
+/* -------------------------------------------------------------------- releasing */
 
 void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block) {
-    assert(vr_pool_is_locked(pool) && vr_block_is_fallen(block) &&
+    assert(vr_pool_is_locked(pool) && vr_block_is_other(block) &&
            vr_block_is_free(block)); /* (3) */
-    vr_atomic_u64 *bytes = block->span.kind == VR_SPAN_WISHED ? &pool->counters.other_bytes
+    vr_atomic_u64 *bytes = block->span.kind == VR_SPAN_CHOSEN ? &pool->counters.other_bytes
                                                               : &pool->counters.fallback_bytes;
     vr_fetch_sub(bytes, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
 }
 
-/* Takes the first block out of the list that was freed and that no work uses any more, or with
-   `all` any; NULL: none. Its stamp tells what one waits for that could not be taken. */
+/* Removes the first block from the list that was freed and that no work uses any more, or with
+   `all` the first of any; NULL: none. *waits: the stamp of a freed block that had to stay. */
 static struct vr_block *take_done(struct vr_pool *pool, bool all, struct vr_queue_stamp *waits) {
     struct vr_block *found = NULL;
     vr_mutex_lock(&pool->lock);
-    for (struct vr_block **at = &pool->fallen; *at && !found;) {
+    for (struct vr_block **at = &pool->other_blocks; *at && !found;) {
         struct vr_block *block = *at;
-        assert(vr_block_is_fallen(block)); /* (1) */
+        assert(vr_block_is_other(block)); /* (1) */
         bool freed = vr_load(&block->state, VR_RELAXED) == VR_BLOCK_FREE;
         if (all || (freed && vr_queue_state_passed(&pool->queue_states, block->freed))) {
             *at = block->span.after;
@@ -277,18 +277,18 @@ static struct vr_block *take_done(struct vr_pool *pool, bool all, struct vr_queu
     return found;
 }
 
-/* The record of a block whose memory is gone. */
-static void forget(struct vr_pool *pool, struct vr_block *block) {
+/* Drops the record of a block whose memory was released. */
+static void block_forget(struct vr_pool *pool, struct vr_block *block) {
     vr_mutex_lock(&pool->lock);
     vr_span_drop(pool->spaces[VR_PART_LARGE], block);
     vr_mutex_unlock(&pool->lock);
 }
 
-/* The driver would not have it: it is tried again the next time. */
-static void put_back(struct vr_pool *pool, struct vr_block *block) {
+/* Puts a block back into the list: the driver refused the release, which is tried again later. */
+static void list_again(struct vr_pool *pool, struct vr_block *block) {
     vr_mutex_lock(&pool->lock);
-    block->span.after = pool->fallen;
-    pool->fallen = block;
+    block->span.after = pool->other_blocks;
+    pool->other_blocks = block;
     vr_mutex_unlock(&pool->lock);
 }
 
@@ -296,25 +296,25 @@ void vr_fallback_reap(struct vr_pool *pool) {
     struct vr_queue_stamp waits = {{0}, 0}, asked = {{0}, 0};
     struct vr_block *block;
     struct vram_error error;
-    if (!vr_load(&pool->has_fallen, VR_RELAXED)) {
+    if (!vr_load(&pool->has_other_blocks, VR_RELAXED)) {
         return;
     }
     vr_error_save(&error);
     for (;;) {
         while ((block = take_done(pool, false, &waits))) {
-            if (!give_record(pool, block->span.record, block->span.kind == VR_SPAN_WISHED)) {
-                put_back(pool, block);
+            if (!release_record(pool, block->span.record, block->span.kind == VR_SPAN_CHOSEN)) {
+                list_again(pool, block);
                 vr_error_restore(&error);
                 return;
             }
-            forget(pool, block);
+            block_forget(pool, block);
         }
         if (!waits.queue.handle || vr_queue_id_same(waits.queue, asked.queue)) {
             break;
         }
         asked = waits;
         vr_pool_mark(pool, waits, false);
-        (void)vr_pool_await(waits, 0); /* looks once */
+        (void)vr_pool_await(waits, 0); /* polls once */
     }
     vr_error_restore(&error);
 }
@@ -323,12 +323,12 @@ void vr_fallback_end(struct vr_pool *pool) {
     struct vr_queue_stamp waits;
     for (struct vr_block *block; (block = take_done(pool, true, &waits));) {
         struct vr_record *record = block->span.record;
-        bool wished = block->span.kind == VR_SPAN_WISHED;
-        if (!give_record(pool, record, wished) && !give_record(pool, record, wished)) {
-            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
+        bool chosen = block->span.kind == VR_SPAN_CHOSEN;
+        if (!release_record(pool, record, chosen) && !release_record(pool, record, chosen)) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to release %llu bytes of a pool",
                    (unsigned long long)vr_load(&record->bytes, VR_RELAXED));
             vr_record_give(record);
         }
-        forget(pool, block);
+        block_forget(pool, block);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queue state.c: see queue state.h.
+ * queue_state.c: see queue_state.h.
  */
 #include "core/cache/queue_state.h"
 
@@ -8,22 +8,22 @@
 
 #include <assert.h>
 
-static struct vr_queue_state **bucket(struct vr_queue_states *queue_states,
-                                      struct vr_queue_id queue) {
+static struct vr_queue_state **queue_bucket(struct vr_queue_states *queue_states,
+                                            struct vr_queue_id queue) {
     return &queue_states->buckets[(queue.handle * UINT64_C(0x9E3779B97F4A7C15)) >> 58];
 }
 
 struct vr_queue_state *vr_queue_state_find(struct vr_queue_states *queue_states,
                                            struct vr_queue_id queue) {
-    struct vr_queue_state *queue_state = *bucket(queue_states, queue);
+    struct vr_queue_state *queue_state = *queue_bucket(queue_states, queue);
     while (queue_state && !vr_queue_id_same(queue_state->id, queue)) {
         queue_state = queue_state->next;
     }
     return queue_state;
 }
 
-/* A queue is finished before its pools are told that it ends, and that takes the pool's lock: a
-   queue state that is made here, under the lock, is found there. */
+/* A queue sets `finished` before it notifies its pools that it ends, and the notification takes the
+   pool's lock: a queue state created here, under the lock, is found and removed there. */
 vram_status vr_queue_state_ensure(struct vr_queue_states *queue_states,
                                   struct vr_queue_object *queue) {
     struct vr_queue_id id = {queue->object.handle};
@@ -39,16 +39,16 @@ vram_status vr_queue_state_ensure(struct vr_queue_states *queue_states,
     }
     queue_state->id = id;
     queue_state->queue = queue;
-    queue_state->number.number = queue_states->made++ + 2;
+    queue_state->number.number = queue_states->created_count++ + 2;
     vr_handle_ref(id.handle);
-    queue_state->next = *bucket(queue_states, id);
-    *bucket(queue_states, id) = queue_state;
+    queue_state->next = *queue_bucket(queue_states, id);
+    *queue_bucket(queue_states, id) = queue_state;
     return VRAM_OK;
 }
 
 struct vr_queue_state *vr_queue_state_take(struct vr_queue_states *queue_states,
                                            struct vr_queue_id queue) {
-    for (struct vr_queue_state **at = bucket(queue_states, queue); *at; at = &(*at)->next) {
+    for (struct vr_queue_state **at = queue_bucket(queue_states, queue); *at; at = &(*at)->next) {
         if (vr_queue_id_same((*at)->id, queue)) {
             struct vr_queue_state *queue_state = *at;
             *at = queue_state->next;
@@ -96,7 +96,8 @@ void vr_queue_state_free(struct vr_queue_state *queue_state) {
 
 struct vr_queue_state *vr_queue_state_next(struct vr_queue_states *queue_states,
                                            struct vr_queue_id last) {
-    struct vr_queue_state **from = last.handle ? bucket(queue_states, last) : queue_states->buckets;
+    struct vr_queue_state **from =
+        last.handle ? queue_bucket(queue_states, last) : queue_states->buckets;
     for (struct vr_queue_state **at = from; at < queue_states->buckets + VR_QUEUE_STATE_BUCKETS;
          at++) {
         struct vr_queue_state *best = NULL;
@@ -113,7 +114,7 @@ struct vr_queue_state *vr_queue_state_next(struct vr_queue_states *queue_states,
     return NULL;
 }
 
-/* Its newest; NULL: none. */
+/* The newest stamp of a queue state; NULL: none. */
 static struct vr_queue_stamp stamp_of(const struct vr_queue_state *queue_state) {
     return queue_state ? (struct vr_queue_stamp){queue_state->id, queue_state->stamped}
                        : (struct vr_queue_stamp){{0}, 0};
@@ -146,7 +147,7 @@ struct vr_queue_stamp vr_queue_state_stamp(struct vr_queue_states *queue_states,
     if (queue_state) {
         uint64_t next = vr_load(&queue_state->queue->issued, VR_ACQUIRE) + 1;
         assert(next >=
-               queue_state->stamped); /* points only rise: a later free has no earlier stamp */
+               queue_state->stamped); /* points only rise: a later free has no lower stamp */
         queue_state->stamped = next;
     }
     return stamp_of(queue_state); /* none: no queue, or one that has ended */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stamp.c: stamps of queues: the names that a space knows them by, and finding out whether they
- * have passed.
+ * stamp.c: stamps of queues: their numbers in a space, and finding out whether they have passed.
  */
 #include "core/cache/stamp.h"
 
@@ -9,12 +8,12 @@
 
 #include <assert.h>
 
-vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
+vram_status vr_pool_ensure_queue(struct vr_pool *pool, struct vr_queue_object *queue) {
     assert(vr_pool_is_locked(pool));
     return queue ? vr_queue_state_ensure(&pool->queue_states, queue) : VRAM_OK;
 }
 
-/* Keeps (2). */
+/* Keeps order.c (2). */
 uint64_t vr_pool_queue_in_space(struct vr_pool *pool, struct vr_queue_id queue) {
     assert(vr_pool_is_locked(pool) && !(queue.handle & VR_HOME_TAGGED)); /* block.h (6) */
     if (!queue.handle || !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
@@ -38,7 +37,6 @@ struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_s
     return (struct vr_queue_stamp){queue, stamp.value};
 }
 
-/* Its work is done, which such a pool finds out in no other way. */
 void vr_pool_forget_queue_state(struct vr_pool *pool, const struct vr_queue_state *queue_state) {
     assert(vr_pool_is_locked(pool) && queue_state->number.number >= 2);
     for (int part = 0; part < VR_PART_COUNT && (pool->flags & VRAM_POOL_DETERMINISTIC); part++) {
@@ -50,7 +48,7 @@ void vr_pool_forget_queue_state(struct vr_pool *pool, const struct vr_queue_stat
 
 /* ------------------------------------------------------------------ marking */
 
-/* A queue that is being ended takes no marks, but can be asked until it is gone. */
+/* A queue that is ending accepts no marks, but can be polled until it has ended. */
 void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) {
     VR_OPERATION("vram_alloc");
     vram_point point;
@@ -94,7 +92,7 @@ vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout) {
     return status;
 }
 
-/* Marks all queues that need it, or only asks them. */
+/* Marks all queues with unmarked stamps, or with `ask` only polls whether they are idle. */
 static void mark_all(struct vr_pool *pool, bool ask) {
     struct vr_queue_stamp stamp = {{0}, 0};
     for (;;) {
@@ -112,7 +110,7 @@ static void mark_all(struct vr_pool *pool, bool ask) {
     }
 }
 
-/* Whether memory waits for work in either space. */
+/* Whether free memory in either space waits for work. */
 static bool is_pending(struct vr_pool *pool) {
     struct vr_stamp stamp;
     bool pending = false;
@@ -124,10 +122,10 @@ static bool is_pending(struct vr_pool *pool) {
     return pending;
 }
 
-/* Asks every queue with stamps that have not been seen to pass, once. Whether any could tell. */
+/* Polls every queue with unpassed stamps once. Whether any could be polled. */
 static bool ask_all(struct vr_pool *pool) {
     struct vr_queue_stamp stamp = {{0}, 0};
-    bool told = false;
+    bool answered = false;
     while (is_pending(pool)) {
         vr_mutex_lock(&pool->lock);
         stamp = vr_queue_state_unpassed(&pool->queue_states, stamp.queue);
@@ -136,23 +134,23 @@ static bool ask_all(struct vr_pool *pool) {
             break;
         }
         vram_status status = vr_pool_await(stamp, 0);
-        told = told || status == VRAM_OK || status == VRAM_ERR_TIMEOUT;
+        answered = answered || status == VRAM_OK || status == VRAM_ERR_TIMEOUT;
     }
-    return told;
+    return answered;
 }
 
-bool vr_pool_look(struct vr_pool *pool, bool idle) {
+bool vr_pool_poll(struct vr_pool *pool, bool idle) {
     struct vram_error error;
     if (pool->flags & VRAM_POOL_DETERMINISTIC) {
-        return false; /* such a pool does not look at time */
+        return false; /* such a pool does not check progress */
     }
-    assert(vr_locks_held() == 0); /* queues are asked, and may call the driver */
+    assert(vr_locks_held() == 0); /* polling a queue may call the driver */
     vr_error_save(&error);
     if (idle) {
         mark_all(pool, true);
     }
     mark_all(pool, false);
-    bool told = ask_all(pool);
+    bool answered = ask_all(pool);
     vr_error_restore(&error);
-    return told;
+    return answered;
 }

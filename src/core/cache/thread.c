@@ -2,18 +2,19 @@
 /*
  * thread.c: the list of threads that have caches.
  *
- *  (1) A state is in the list from its first use until its thread ends; then its memory serves a
- *      later thread. It lies in type-stable memory.
- *  (2) `revoked` is raised and lowered by the holder of the list's lock alone. While it is raised
- *      and `busy` was seen 0 after a barrier, the holder owns what the thread calls its own.
- *  (3) The two sides meet like this, B being a barrier or, on the thread's side, its promise:
+ *  (1) A state is in the list from its first use until its thread ends; then its memory is reused
+ *      for a later thread. It is in type-stable memory.
+ *  (2) Only the holder of the list's lock sets and clears `revoked`. While it is set, and after
+ *      `busy` was read as 0 behind a barrier, the holder owns the thread's caches.
+ *  (3) The protocol, where B is a barrier or, on the thread's side, a compiler fence that the
+ *      revoker's process-wide barrier completes:
  *          thread:   busy = 1;    B;  if (revoked) keep out
- *          revoker:  revoked = 1; B;  while (busy) rest
- *      Whatever the order, at least one of them sees the other.
- *  (4) After a fork only the calling thread exists. The others' states are dropped, not visited.
- *      Where a fork would go by unnoticed there are no states, hence no caches: a child must not
- *      hit in them. States are wiped in a child, so that it does not either where clone has made it
- *      behind the C library's back and no handler of ours has run.
+ *          revoker:  revoked = 1; B;  while (busy) wait
+ *      In any order, at least one of them sees the other.
+ *  (4) After a fork only the calling thread exists. The states of the others are dropped, not
+ *      visited. If forks cannot be detected there are no states, hence no caches: a child must not
+ *      have hits in them. The memory of the states is wiped in a child, so that this holds even if
+ *      clone created it without the C library, and no fork handler has run.
  */
 #include "core/cache/thread.h"
 
@@ -32,14 +33,14 @@ static struct vr_once once = VR_ONCE_INIT;
 static struct vr_mutex list_lock = VR_MUTEX_INIT(VR_RANK_THREAD);
 static struct vr_list list;
 static struct vr_stable states = VR_STABLE_INIT_WIPED(struct vr_thread_state);
-static uint64_t process;       /* whose threads are in the list; its lock's */
+static uint64_t process;       /* whose threads are in the list; under its lock */
 static bool forks_are_noticed; /* set once, as vr_thread_biased is */
 static void (*on_end)(struct vr_thread_state *thread); /* under the list's lock */
 
-/* The thread ends: its caches go back to their pools, its state to the next thread. */
+/* The thread ends: drops its caches and makes its state available to the next thread. */
 static void thread_ended(void *memory) {
     struct vr_thread_state *thread = memory;
-    vr_mutex_lock(&list_lock); /* a pool that ends meanwhile waits for its turn */
+    vr_mutex_lock(&list_lock); /* a pool that is destroyed meanwhile waits here */
     if (on_end) {
         on_end(thread);
     }
@@ -49,19 +50,19 @@ static void thread_ended(void *memory) {
     vr_stable_give(&states, thread);
 }
 
-/* Keeps (4): the lock is held across the fork by lock.c, so the list is whole. */
+/* Keeps (4): lock.c holds the lock across the fork, so the list is consistent. */
 static void forget_others(void) {
     vr_list_init(&list);
     process = vr_os_process_generation();
     if (vr_thread_current) {
-        /* The parent's caches are forgotten: their pools belong to the parent. */
+        /* Forgets the caches: their pools belong to the parent. */
         memset(vr_thread_current, 0, sizeof *vr_thread_current);
         vr_list_append(&list, &vr_thread_current->link);
         vr_thread_current->listed = true;
     }
 }
 
-/* Locks the list, which after a clone without handlers is still the parent's. */
+/* Locks the list. After a clone without fork handlers it is still the parent's: then resets it. */
 static void list_enter(void) {
     vr_mutex_lock(&list_lock);
     if (process != vr_os_process_generation()) {
@@ -69,11 +70,11 @@ static void list_enter(void) {
     }
 }
 
-static void start(void) {
+static void threads_init(void) {
     vr_list_init(&list);
     process = vr_os_process_generation();
     vr_store(&vr_thread_biased, vr_os_barrier_start(), VR_RELAXED);
-    /* Without it the caches stay until their pools end; nothing is lost, only kept longer. */
+    /* If this fails, caches of ended threads stay until their pools are destroyed. */
     (void)vr_os_thread_end_start(thread_ended);
     forks_are_noticed = vr_os_at_fork(NULL, NULL, forget_others) == VRAM_OK;
 }
@@ -83,7 +84,7 @@ struct vr_thread_state *vr_thread_get(void) {
     if (thread && thread->listed) {
         return thread;
     }
-    vr_once(&once, start);
+    vr_once(&once, threads_init);
     if (thread) { /* wiped */
         list_enter();
         vr_mutex_unlock(&list_lock);
@@ -104,7 +105,7 @@ struct vr_thread_state *vr_thread_get(void) {
 }
 
 void vr_thread_on_end(void (*end)(struct vr_thread_state *thread)) {
-    vr_mutex_lock(&list_lock); /* pools are made on any thread while others end */
+    vr_mutex_lock(&list_lock); /* a pool may be created while another thread ends */
     on_end = end;
     vr_mutex_unlock(&list_lock);
 }
@@ -112,20 +113,20 @@ void vr_thread_on_end(void (*end)(struct vr_thread_state *thread)) {
 /* ----------------------------------------------------------------- revoking */
 
 /*
- * The system may refuse what it granted at the start: programs forbid themselves system calls when
- * they are under way. From then on both sides use sequentially consistent stores and loads. A
- * thread that goes inside by the old rule at this very moment has its store out, or does not run
- * and has it out for that reason, long before the sleep is over.
+ * The system may refuse the barrier later: programs forbid themselves system calls after their
+ * start (seccomp). From then on both sides use sequentially consistent stores and loads. If a
+ * thread enters by the old rule at this very moment, its store becomes visible long before the
+ * sleep is over, also if it is descheduled.
  */
-static void barrier(void) {
+static void process_barrier(void) {
     if (vr_load(&vr_thread_biased, VR_RELAXED) && !vr_os_barrier()) {
         vr_store(&vr_thread_biased, false, VR_RELAXED);
         vr_os_sleep(10000000);
     }
 }
 
-/* A thread that was interrupted in the middle needs a processor, which yielding does not give it
-   where the caller has the higher priority: then only sleeping does. */
+/* A busy thread that was descheduled needs a processor. Yielding does not give it one if the caller
+   has a higher priority; sleeping does. */
 static void wait_until_idle(const struct vr_thread_state *thread) {
     for (unsigned round = 0; vr_load(&thread->busy, VR_SEQ_CST); round++) {
         if (round < 64) {
@@ -138,8 +139,9 @@ static void wait_until_idle(const struct vr_thread_state *thread) {
     }
 }
 
-/* The revoker holds the list's lock; for the same reason it is slept for, at its lock. */
-void vr_thread_rest(struct vr_thread_state *thread) {
+/* The revoking thread holds the list's lock. After some rounds the wait blocks on that lock, for
+   the same reason. */
+void vr_thread_wait_revoked(struct vr_thread_state *thread) {
     for (unsigned round = 0; vr_load(&thread->revoked, VR_ACQUIRE); round++) {
         if (round < 64) {
             vr_os_yield();
@@ -152,13 +154,13 @@ void vr_thread_rest(struct vr_thread_state *thread) {
 
 void vr_thread_visit_all(void (*visit)(struct vr_thread_state *thread, void *user), void *user) {
     assert(!vr_thread_current ||
-           !vr_load(&vr_thread_current->busy, VR_RELAXED)); /* or it waits for itself */
-    vr_once(&once, start);
+           !vr_load(&vr_thread_current->busy, VR_RELAXED)); /* it would wait for itself */
+    vr_once(&once, threads_init);
     list_enter();
     for (struct vr_link *link = vr_list_first(&list); link; link = vr_list_next(&list, link)) {
         vr_store(&VR_CONTAINER(link, struct vr_thread_state, link)->revoked, 1, VR_SEQ_CST);
     }
-    barrier(); /* one for all of them; keeps (3) */
+    process_barrier(); /* one for all threads; keeps (3) */
     for (struct vr_link *link = vr_list_first(&list); link; link = vr_list_next(&list, link)) {
         struct vr_thread_state *thread = VR_CONTAINER(link, struct vr_thread_state, link);
         wait_until_idle(thread);

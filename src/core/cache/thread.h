@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * thread.h: what the library keeps for each thread, and how others may look into it.
+ * thread.h: the state of each thread, and how other threads get access to it.
  *
- * A thread marks itself busy while it works on its own caches, with plain stores: no locked
- * instruction on the way of a hit. Another thread that needs those caches (to drain them, to free a
- * table that a reader may be inside) revokes: it raises a flag, makes the stores of all threads
- * visible at once (membarrier on Linux), and waits until the thread is not busy, which takes
- * nanoseconds, since nobody is busy across a lock, a driver call or user code.
+ * A thread sets `busy` while it works on its own caches, with plain stores: a hit needs no locked
+ * instruction. Another thread that needs those caches (to drain them, or to free a table that a
+ * reader may be using) revokes: it sets `revoked`, makes the stores of all threads visible
+ * (membarrier on Linux), and waits until the thread is not busy. That takes nanoseconds, because no
+ * thread is busy across a lock, a driver call or user code.
  *
- * Where the system has no such barrier or refuses it later, and under ThreadSanitizer, which does
- * not know it, both sides use sequentially consistent stores and loads instead.
+ * If the system has no such barrier or refuses it later, and under ThreadSanitizer, which does not
+ * know it, both sides use sequentially consistent stores and loads instead.
  */
 #ifndef VR_THREAD_H
 #define VR_THREAD_H
@@ -20,19 +20,19 @@
 
 struct vr_cache;
 
-/* Two cache lines to itself: its first words are written at every hit, and processors fetch lines
-   in pairs. */
+/* Aligned to two cache lines: its first words are written at every hit, and processors prefetch
+   lines in pairs. */
 struct vr_thread_state {
     _Alignas(128) vr_atomic_u32 busy; /* the thread is inside its own caches */
-    vr_atomic_u32 revoked;            /* somebody else needs them: keep out */
-    struct vr_cache *recent;          /* the cache used last; the thread's own, as the next */
-    struct vr_cache *tracked;         /* the last one of a pool that tells; pool_tracking.h */
-    struct vr_cache **caches; /* hashed by pool and queue; the thread's own, or a revoker's */
-    uint32_t cache_mask;      /* slots in it, a power of two, minus 1; 0: none */
+    vr_atomic_u32 revoked;            /* another thread needs them: keep out */
+    struct vr_cache *recent;          /* the last used cache of an untracked pool */
+    struct vr_cache *tracked;         /* the last used cache of a tracked pool */
+    struct vr_cache **caches;         /* hashed by pool and queue */
+    uint32_t cache_mask;              /* slots in it, a power of two, minus 1; 0: none */
     uint32_t cache_count;
-    vr_atomic_u64 short_of; /* handle of the pool that it waits for memory of; ladder_wait.c */
-    bool listed;            /* in the list of threads, as the thread knows; not in a child */
-    struct vr_link link;    /* in that list; its lock's */
+    vr_atomic_u64 short_of; /* handle of the pool whose memory it waits for; ladder_wait.c */
+    bool listed;            /* in the list of threads; false again in a forked child */
+    struct vr_link link;    /* in that list; under its lock */
 };
 
 extern _Thread_local struct vr_thread_state *vr_thread_current
@@ -41,14 +41,14 @@ extern _Thread_local struct vr_thread_state *vr_thread_current
 /* Whether plain stores suffice. Set before any thread state exists; it can only become false. */
 extern vr_atomic_bool vr_thread_biased;
 
-/* The calling thread's state, made on first use; NULL when there can be none. */
+/* The calling thread's state, created on first use; NULL if there can be none. */
 struct vr_thread_state *vr_thread_get(void);
 
-/* Waits until the revoker is done; then the caller tries again. */
-void vr_thread_rest(struct vr_thread_state *thread);
+/* Waits until the revoking thread is done; then the caller tries again. */
+void vr_thread_wait_revoked(struct vr_thread_state *thread);
 
 /* Whether the thread may work on its caches now. False: it is inside them already (a signal handler
-   interrupted it), or another thread is; see vr_thread_rest. Pairs with vr_thread_leave. */
+   interrupted it), or another thread is; see vr_thread_wait_revoked. Pairs with vr_thread_leave. */
 static inline bool vr_thread_enter(struct vr_thread_state *thread) {
     if (__builtin_expect(vr_load(&thread->busy, VR_RELAXED) != 0, 0)) {
         return false;
@@ -71,16 +71,16 @@ static inline void vr_thread_leave(struct vr_thread_state *thread) {
 }
 
 /*
- * Runs `visit` for every thread's state while that thread is kept out of it, one after the other,
- * the calling thread's own included. Must not be called while busy.
+ * Calls `visit` for the state of every thread, including the calling one, while that thread is kept
+ * out of it. Must not be called while busy.
  */
 void vr_thread_visit_all(void (*visit)(struct vr_thread_state *thread, void *user), void *user);
 
-/* Returns when every thread has been seen outside its caches since the call: whatever was unlinked
-   before can be freed. */
+/* Returns when every thread has been outside its caches at least once since the call: what was
+   unlinked before can be freed. */
 void vr_thread_quiesce(void);
 
-/* What a thread that ends does with its caches; set by the cache module. */
+/* Sets the function that drops the caches of a thread that ends. */
 void vr_thread_on_end(void (*end)(struct vr_thread_state *thread));
 
 #endif

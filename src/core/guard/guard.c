@@ -203,7 +203,7 @@ static vram_status dress_on(const struct vr_pool *pool, const struct vr_queue_ob
 }
 
 static bool is_ours(const struct vr_block *block) {
-    return !vr_block_is_fallen(block);
+    return !vr_block_is_other(block);
 }
 
 vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *request,

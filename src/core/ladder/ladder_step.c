@@ -49,7 +49,7 @@ bool vr_step_drain(struct vr_climb *climb) {
 bool vr_step_finished(struct vr_climb *climb) {
     uint64_t before = read_gauge(climb->pool).pending;
     struct vr_stamp stamp;
-    vr_pool_look(climb->pool, false);
+    vr_pool_poll(climb->pool, false);
     vr_mutex_lock(&climb->pool->lock);
     for (int part = 0; part < VR_PART_COUNT; part++) {
         (void)vr_space_pending(climb->pool->spaces[part], &stamp); /* settles what has passed */
@@ -136,7 +136,7 @@ uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need) {
     struct vram_error error;
     vr_error_save(&error);
     (void)vr_pool_drain(pool);
-    vr_pool_look(pool, true);
+    vr_pool_poll(pool, true);
     for (int part = VR_PART_COUNT; part-- > 0 && given < need;) {
         vr_mutex_lock(&pool->lock);
         uint64_t before = vr_space_reserved(pool->spaces[part]);

@@ -63,7 +63,7 @@ static bool wait_for_work(struct vr_climb *climb) {
     if (status == VRAM_OK) {
         return true;
     }
-    bool told = vr_pool_look(pool, false);
+    bool told = vr_pool_poll(pool, false);
     if (status != VRAM_ERR_TIMEOUT && told) {
         vr_clock_sleep(slice); /* that queue cannot tell: for the others */
     }
@@ -134,7 +134,7 @@ bool vr_step_wait(struct vr_climb *climb) {
             waited = true;
         }
         (void)vr_pool_drain(pool);
-        vr_pool_look(pool, false);
+        vr_pool_poll(pool, false);
         vr_climb_try(climb); /* keeps (2), and (3) when alone */
     }
     vr_store(&thread->short_of, 0, VR_RELAXED);

@@ -141,7 +141,7 @@ static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) 
             report->pinned_bytes += block->asleep ? 0 : bytes;
             continue;
         }
-        bool foreign = !block->owed && block->before.queue.handle;
+        bool foreign = !block->stateless && block->before.queue.handle;
         struct vr_queue_id queue = block->uses ? block->uses->stamp.queue
                                    : foreign   ? block->before.queue
                                                : block->freed.queue;

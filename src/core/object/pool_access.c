@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_access.c: what every part of a pool needs of it: entering it with a queue, and its time.
+ * pool_access.c: entering a pool with a queue, and the pool's clock.
  */
 #include "core/object/pool_object.h"
 

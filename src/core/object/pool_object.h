@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_object.h: what stands behind a vram_pool. Each folder of core is a module that works on its
- * own part of it; the arrows go down, and what a folder needs from above comes as a function
+ * pool_object.h: the object behind a vram_pool. Each folder of core is a module that works on its
+ * own part of it. A folder calls only folders below it; what it needs from above is a function
  * pointer (vr_miss_ops).
  *
- *   pool/      vram_alloc and vram_free, misses, making and ending pools
- *   sleep/     memory that is given back and keeps its contents
- *   ladder/    what is tried when memory is short, and what is said when nothing helped
- *   tracking/   what a pool tells of its blocks
- *   pressure/  how near memory is to its end, and giving it back
- *   backing/   the driver's memory: ranges of addresses, and carrying plans out
+ *   pool/      vram_alloc and vram_free, misses, creating and destroying pools
+ *   sleep/     memory that is released while its addresses and contents are kept
+ *   ladder/    the steps taken when memory is short, and the report when all failed
+ *   tracking/  records of a pool's blocks
+ *   pressure/  how close memory is to running out, and releasing it
+ *   backing/   driver memory: ranges of addresses, and executing plans
  *   guard/     safety modes, and finding blocks by address
  *   stats/     counters and peaks
- *   cache/     caches of threads, the central cache, queues, and the way back to the space
- *   limit/     limits, budgets, tags, memory of others
- *   object/    this struct, requests, entering and walking pools
+ *   cache/     thread caches, the central cache, queue states, and returning blocks to the space
+ *   limit/     limits, budgets, tags, memory of other processes
+ *   object/    this struct, requests, entering and iterating over pools
  *   space/     the block engine, which knows nothing of pools
  *
  *  (1) `lock` guards the space, the central cache, the queue states and changes of the table. It is
- *      never held across a driver call: what the space wants done comes as a plan (space.h).
+ *      never held across a driver call: the space returns driver work as a plan (space.h).
  *  (2) A block is in the table from the moment it leaves the space until it returns.
- *  (3) The pool outlives its caches: a cache is dropped by its thread's end, its queue's end or the
- *      pool's, each with the thread kept out.
- *  (4) A freed block that other queues still use, or that is pinned, waits in `deferred`. So does
- *      one whose queue is new to the pool when host memory is out: a free never fails for want of
- *      memory.
- *  (5) Small blocks have a space of their own. Threads keep them at hand, scattered as they were
- *      freed; among large blocks each would hold a whole handle and cut a hole in two.
+ *  (3) The pool outlives its caches: a cache is dropped when its thread ends, or when its queue or
+ *      the pool is destroyed, each time with the thread kept out.
+ *  (4) A freed block that other queues still use, or that is pinned, waits in `deferred`. So does a
+ *      block freed on a queue that is new to the pool when host memory has run out: a free never
+ *      fails because memory ran out.
+ *  (5) Small blocks have a separate space. Thread caches keep them, scattered as they were freed;
+ *      among large blocks each would occupy a whole handle and split a hole.
  */
 #ifndef VR_POOL_OBJECT_H
 #define VR_POOL_OBJECT_H
@@ -59,14 +59,14 @@ enum vr_pool_call {
     VR_CALL_COUNT
 };
 
-/* Another queue that uses a block, and until when. */
+/* Another queue that uses a block, up to a point. */
 struct vr_uses {
     struct vr_uses *next;
     struct vr_queue_stamp stamp;
 };
 
-/* What is counted past the hit path, in the words of vram_pool_stats: whoever does one of these
-   things adds to it with vr_counter_add, from any thread. */
+/* Counters outside the hit path, named as in vram_pool_stats. Any thread adds to them with
+   vr_counter_add. */
 struct vr_pool_counters {
     vr_atomic_u64 refusals, limit_refusals, quota_refusals, quota_crossings;
     vr_atomic_u64 fallbacks, fallback_bytes, other_bytes;
@@ -93,23 +93,22 @@ struct vr_peak_stack {
 
 /* The limits of a pool as numbers, UINT64_MAX where there is none; limit.h (1). */
 struct vr_caps {
-    vr_atomic_u64 generation; /* of the ledger, when they were derived */
-    vr_atomic_u64 own_bytes;  /* that the pool may hold */
-    vr_atomic_u64
-        fraction_bytes; /* that the program may hold on the device, when this pool grows */
+    vr_atomic_u64 generation;     /* of the ledger, when they were derived */
+    vr_atomic_u64 own_bytes;      /* that the pool may hold */
+    vr_atomic_u64 fraction_bytes; /* that the program may hold on the device when the pool grows */
     vr_atomic_u64 min_free_bytes; /* to stay free on the device; 0: none */
     vr_atomic_u64 cached_bytes;   /* held, and in no block */
     vr_atomic_u32 cached_blocks;  /* in an exact bin */
-    vr_atomic_bool falls_back;    /* other memory than the device's may be handed out at all */
+    vr_atomic_bool falls_back;    /* a fallback to other memory is allowed */
 };
 
-/* Why threads keep nothing of a pool at hand. */
+/* Why threads do not cache blocks of a pool. */
 enum vr_uncached {
-    VR_UNCACHED_ORDER = 1 << 0, /* deterministic: addresses must not depend on which thread asks */
-    VR_UNCACHED_TURNING = 1 << 1, /* memory is falling asleep or waking: sleep.c */
-    VR_UNCACHED_ASLEEP = 1 << 2,  /* all of it is asleep */
-    VR_UNCACHED_DIRECT = 1 << 3,  /* pooling is off: direct.c */
-    VR_UNCACHED_GUARD = 1 << 4    /* safety modes: guard.h (1) */
+    VR_UNCACHED_ORDER = 1 << 0,    /* deterministic: addresses must not depend on the thread */
+    VR_UNCACHED_CHANGING = 1 << 1, /* memory is falling asleep or waking: sleep.c */
+    VR_UNCACHED_ASLEEP = 1 << 2,   /* all of it is asleep */
+    VR_UNCACHED_DIRECT = 1 << 3,   /* pooling is off: direct.c */
+    VR_UNCACHED_GUARD = 1 << 4     /* safety modes: guard.h (1) */
 };
 
 enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
@@ -117,7 +116,7 @@ enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
 /* The two spaces of a pool: keeps (5). */
 enum vr_pool_part { VR_PART_SMALL, VR_PART_LARGE, VR_PART_COUNT };
 
-/* How the pool's requests climb when memory is short; ladder.h. */
+/* The ladder: what the pool's requests try when memory is short; ladder.h. */
 struct vr_ladder {
     uint8_t steps[VRAM_LADDER_ROOM]; /* vram_ladder_step, in order */
     uint32_t count;                  /* of steps */
@@ -126,10 +125,10 @@ struct vr_ladder {
 };
 
 /*
- * What the tier above hangs on a pool (a buffer): an object behind a handle itself. When the pool
- * ends, before any of its memory goes, it is taken off the list and told, with no lock held and a
- * reference to it taken; then it must end. It takes itself off the list before its own memory goes;
- * pool_end.c.
+ * An object of the layer above that depends on a pool (a buffer); it has its own handle. When the
+ * pool is destroyed, before any of its memory is released, the child is removed from the list and
+ * pool_ended is called, with a reference to it and no lock held; it must then end. A child that
+ * ends earlier removes itself from the list before its memory is freed; pool_end.c.
  */
 struct vr_pool_child {
     struct vr_link link; /* in pool->children */
@@ -137,7 +136,7 @@ struct vr_pool_child {
     void (*pool_ended)(struct vr_pool_child *child);
 };
 
-enum { VR_FURTHER_RANGES = 32 }; /* of which each is twice as long as the one before */
+enum { VR_FURTHER_RANGES = 32 }; /* each twice as long as the one before */
 
 struct vr_miss_ops; /* ladder.h */
 
@@ -145,8 +144,8 @@ struct vr_pool {
     struct vr_object object;
     struct vr_watcher watcher;
     struct vr_device_object *device; /* pinned */
-    struct vram_provider provider;   /* alloc NULL: the driver's memory */
-    vram_memory_kind kind;           /* of the driver's: DEVICE or PINNED */
+    struct vram_provider provider;   /* alloc NULL: memory comes from the driver */
+    vram_memory_kind kind;           /* of driver memory: DEVICE or PINNED */
     uint32_t flags;                  /* vram_pool_flag */
     bool direct;                     /* pooling is off: direct.c */
     uint64_t granule;
@@ -159,76 +158,67 @@ struct vr_pool {
     vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
     vr_atomic_u64 calls[VR_CALL_COUNT];
     struct vr_pool_counters counters;
-    struct vram_oom_report
-        report; /* of the last request that ran out; number 0: none; report.c's lock */
+    struct vram_oom_report report; /* of the last exhaustion; number 0: none; report.c's lock */
     struct vr_caps caps;
-    vr_atomic_u64 charged;     /* bytes taken from the driver or provider, or about to be */
-    uint64_t large_most;       /* what large_left was last set to allow; the ledger's lock */
+    vr_atomic_u64 charged;     /* bytes held from driver or provider, or about to be */
+    uint64_t large_most;       /* what large_left was last set to; the ledger's lock */
     struct vram_limits limits; /* as set; the ledger's lock */
     struct vr_pool_pressure pressure;
-    vr_atomic_bool owned;        /* its owner's reference is there; pool_end.c (4) */
-    struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
-    vr_atomic_u64
-        requested_now; /* bytes asked for and live, as far as caches have told; may be below 0 */
-    vr_atomic_u64
-        requested_peak; /* most that this was, with what the teller knew of its own; with a
-                                     track both are exact, and the track's */
+    vr_atomic_bool owned;         /* the owner still has its reference; pool_end.c (4) */
+    struct vr_cache_counts past;  /* of dropped caches, and of blocks that were in no cache */
+    vr_atomic_u64 requested_now;  /* live bytes as requested, as reported; may be below 0 */
+    vr_atomic_u64 requested_peak; /* its highest value: live_bytes.c; with a track both are exact */
 
     struct vr_mutex lock; /* guards the rest */
     struct vr_space *spaces[VR_PART_COUNT];
     uint64_t peak_reserved_bytes; /* of both together */
-    uint64_t
-        out_bytes; /* of blocks that are in neither: live, or in a cache or the central cache */
-    uint64_t peak_out_bytes; /* most that this was */
+    uint64_t out_bytes;           /* of blocks outside both: live, or in a cache */
+    uint64_t peak_out_bytes;      /* its highest value */
     struct vr_queue_states queue_states;
     struct vr_central_cache central;
     struct vr_ladder ladder;
-    const struct vr_miss_ops *miss; /* what the ladder's steps try; fixed at creation */
-    uint64_t plans;                 /* times that held memory did not suffice */
-    uint64_t landing; /* plans for blocks that have not left the space yet; sleep.c step 2 */
-    struct vr_block *deferred; /* freed, waiting for other queues or pins; by `next` */
-    bool kept;                 /* destroyed, and only queues it has seen keep it; pool_end.c (2) */
-    struct vr_block *fallen;   /* blocks of other memory, live or freed; other_memory.c */
-    vr_atomic_bool has_fallen; /* there ever were such */
-    uint64_t owed;             /* of `deferred`, those without a queue state */
+    const struct vr_miss_ops *miss;  /* calls for the ladder's steps; fixed at creation */
+    uint64_t plans;                  /* number of times that held memory did not suffice */
+    uint64_t leaving_plans;          /* plans whose blocks are still in the space; sleep.c step 2 */
+    struct vr_block *deferred;       /* freed, waiting for other queues or pins; by `next` */
+    bool kept;                       /* destroyed, but its queues keep it; pool_end.c (2) */
+    struct vr_block *other_blocks;   /* blocks of other memory, live or freed; other_memory.c */
+    vr_atomic_bool has_other_blocks; /* whether there was ever one */
+    uint64_t stateless_blocks;       /* of `deferred`, those without a queue state */
     struct vr_sleep sleep;
     struct vr_guard guard;
     struct vr_list children;    /* vr_pool_child.link */
-    bool childless;             /* it has ended, and takes no more of them */
-    vr_atomic_u64 requested_up; /* of requested_now, what device and context were told last */
+    bool childless;             /* it has ended and accepts no more children */
+    vr_atomic_u64 requested_up; /* the requested_now last reported to device and context */
     struct vr_peak_stack peaks;
 
-    struct vr_track
-        *track; /* its live blocks; NULL: it tells of none; fixed at creation; pool_tracking.h */
-    uint32_t stack_every; /* option track_stacks, at creation */
-    vr_atomic_bool told;  /* its end was told of */
+    struct vr_track *track;      /* its live blocks; NULL: not tracked; fixed; pool_tracking.h */
+    uint32_t stack_every;        /* option track_stacks, at creation */
+    vr_atomic_bool end_reported; /* its end was reported to the tracking */
 };
 
-/* Whether its memory is the device's own: not a provider's, and not page-locked memory of the host.
-   Only then the device's size and limits mean something to it, and giving it back helps other
-   pools. */
+/* Whether its memory is device memory: not a provider's, and not page-locked. Only then do the
+   device's size and limits apply to it, and releasing it helps other pools. */
 static inline bool vr_pool_on_device(const struct vr_pool *pool) {
     return !pool->provider.alloc && pool->kind == VRAM_MEMORY_DEVICE;
 }
 
-/* The space where new blocks of that size lie. One that was resized stays in its own:
-   vr_block.part. */
+/* The space for new blocks of that size. A resized block stays in its space: vr_block.part. */
 static inline enum vr_pool_part vr_part_of(uint64_t bytes) {
     return bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE;
 }
 
-/* Whether its handle is live: it was not destroyed meanwhile, by a callback or by another
-   thread. */
+/* Whether its handle is live: no callback or other thread has destroyed it. */
 static inline bool vr_pool_is_open(const struct vr_pool *pool) {
     return !vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle);
 }
 
-/* Whether it tells of its blocks; pool_tracking.h. */
+/* Whether its blocks are tracked; pool_tracking.h. */
 static inline bool vr_pool_is_tracked(const struct vr_pool *pool) {
     return VR_TRACKER && pool->track;
 }
 
-/* Now, in the device's time: a simulated device has its own; pool_access.c. */
+/* The present time of the device's clock: a simulated device has its own; pool_access.c. */
 uint64_t vr_pool_now(const struct vr_pool *pool);
 uint64_t vr_device_now(const struct vr_device_object *device);
 
@@ -237,7 +227,7 @@ static inline bool vr_pool_is_locked(const struct vr_pool *pool) {
     return vr_mutex_is_held(&pool->lock);
 }
 
-/* Under the lock: a block leaves the spaces, or comes back. */
+/* Counts a block that leaves the spaces, or returns. Under the lock. */
 static inline void vr_pool_out(struct vr_pool *pool, const struct vr_block *block) {
     assert(vr_pool_is_locked(pool));
     pool->out_bytes += vr_load(&block->bytes, VR_RELAXED);
@@ -258,7 +248,7 @@ static inline void vr_pool_in(struct vr_pool *pool, const struct vr_block *block
 /* Enters pool and queue for a slow path; the queue may be NULL; pool_access.c. */
 vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, struct vr_pool **pool,
                           struct vr_queue_object **queue);
-/* The second half of it, for a pool that was entered; leaves the pool if it fails. */
+/* Enters only the queue, for a pool that was entered; leaves the pool on failure. */
 vram_status vr_pool_enter_queue(struct vr_pool *pool, vram_queue *handle,
                                 struct vr_queue_object **queue);
 void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue);

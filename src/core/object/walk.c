@@ -4,14 +4,14 @@
  */
 #include "core/object/walk.h"
 
-static bool is_on_the_way(const struct vr_walk *walk, const struct vr_device_object *device) {
+static bool walk_includes(const struct vr_walk *walk, const struct vr_device_object *device) {
     return (!walk->device || device == walk->device) &&
            (!walk->slot || device->slot == walk->slot) &&
            (!walk->account || device->slot->account == walk->account);
 }
 
 /* The lowest handle of a pool of the device above `last` and below `best`, or `best`. */
-static uint64_t lowest(struct vr_device_object *device, uint64_t last, uint64_t best) {
+static uint64_t lowest_pool(struct vr_device_object *device, uint64_t last, uint64_t best) {
     vr_mutex_lock(&device->lock);
     for (struct vr_link *link = vr_list_first(&device->watchers); link;
          link = vr_list_next(&device->watchers, link)) {
@@ -23,8 +23,7 @@ static uint64_t lowest(struct vr_device_object *device, uint64_t last, uint64_t 
     return best;
 }
 
-/* One that was destroyed may still be listed, when only its queues keep it: it cannot be pinned any
-   more. */
+/* A destroyed pool may still be listed while queues keep it; it cannot be pinned and is skipped. */
 struct vr_pool *vr_walk_next(struct vr_walk *walk) {
     struct vr_context *context = walk->context;
     struct vr_pool *pool = NULL;
@@ -34,7 +33,7 @@ struct vr_pool *vr_walk_next(struct vr_walk *walk) {
         for (struct vr_link *link = vr_list_first(&context->devices); link;
              link = vr_list_next(&context->devices, link)) {
             struct vr_device_object *device = VR_CONTAINER(link, struct vr_device_object, link);
-            handle = is_on_the_way(walk, device) ? lowest(device, walk->last, handle) : handle;
+            handle = walk_includes(walk, device) ? lowest_pool(device, walk->last, handle) : handle;
         }
         vr_mutex_unlock(&context->lock);
         walk->last = handle;

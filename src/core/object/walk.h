@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.h: pools, one after the other. A walk goes by the numbers of their handles and holds no lock
- * between two steps, so pools may come and go meanwhile: one that is there all the time is met
- * exactly once.
+ * walk.h: iterates over pools in the order of their handles. A walk holds no lock between two
+ * steps, so pools may be created and destroyed meanwhile; a pool that exists during the whole walk
+ * is visited exactly once.
  */
 #ifndef VR_WALK_H
 #define VR_WALK_H
 
 #include "core/object/pool_object.h"
 
-/* Where it goes, as narrow as said: what is NULL does not matter. */
+/* The pools to visit; a filter that is NULL admits all. */
 struct vr_walk {
     struct vr_context *context;            /* never NULL */
-    const struct vr_device_object *device; /* pools that were made through this handle */
-    const struct vr_slot *slot;            /* on this device, through whatever handle */
-    const struct vr_account *account;      /* on this hardware, through whatever backend */
-    uint64_t last;                         /* the pool's handle where it is; 0: before the first */
+    const struct vr_device_object *device; /* pools created through this handle */
+    const struct vr_slot *slot;            /* on this device, through any handle */
+    const struct vr_account *account;      /* on this hardware, through any backend */
+    uint64_t last;                         /* handle of the last pool visited; 0: none yet */
 };
 
-/* The next pool that has not been destroyed, with a reference that vr_leave drops; NULL behind the
+/* The next pool that has not been destroyed, with a reference that vr_leave drops; NULL after the
    last. No lock held. */
 struct vr_pool *vr_walk_next(struct vr_walk *walk);
 

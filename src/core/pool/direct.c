@@ -24,7 +24,7 @@ void vr_pool_flush(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
     vr_mutex_unlock(&pool->lock);
-    (void)vr_pool_look(pool, false);
+    (void)vr_pool_poll(pool, false);
     (void)vr_pool_shrink_to(pool, 0);
     vr_error_restore(&error); /* what the driver does not take now is tried again */
 }

@@ -90,13 +90,13 @@ static vram_status from_held(struct miss *miss) {
     struct vr_answer answer;
     uint32_t got = 0;
     vr_mutex_lock(&pool->lock);
-    if (pool->owed) {
+    if (pool->stateless_blocks) {
         vr_mutex_unlock(&pool->lock);
-        vr_pool_repay(pool);
+        vr_pool_make_queue_states(pool);
         vr_mutex_lock(&pool->lock);
     }
     vr_pool_settle(pool);
-    vram_status status = vr_pool_know(pool, request->queue_object);
+    vram_status status = vr_pool_ensure_queue(pool, request->queue_object);
     if (status == VRAM_OK && !request->align && !request->behind) {
         *block = vr_central_take(&pool->central, request->queue, request->bytes);
         while (*block && got < miss->room &&
@@ -128,7 +128,7 @@ struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_reque
     const struct vr_queue_state *queue_state =
         queue.handle ? vr_queue_state_find(&pool->queue_states, queue) : NULL;
     bool open = !queue.handle || (queue_state && vr_queue_is_open(queue_state->queue));
-    if (open && !pool->owed) {
+    if (open && !pool->stateless_blocks) {
         vr_pool_settle(pool);
         (void)ask(pool, request, VR_WANT_HELD, 0, &answer);
     }
@@ -147,7 +147,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     if (request->behind && !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
         flags |= VR_WANT_GATHER;
     }
-    vr_pool_repay(pool);
+    vr_pool_make_queue_states(pool);
     vr_pool_sweep(pool, space);
     vr_budget_refresh(pool, false);
     vr_mutex_lock(&pool->lock);
@@ -156,7 +156,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     pool->plans++;
     vram_status status = ask(pool, request, flags, *grown, &answer);
     bool lands = status == VRAM_OK && answer.plan;
-    pool->landing += lands;
+    pool->leaving_plans += lands;
     vr_mutex_unlock(&pool->lock);
     *grown = 0;
     *block = answer.block;
@@ -172,8 +172,8 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
         vr_space_free(space, *block);
         *block = NULL;
     }
-    assert(pool->landing > 0);
-    pool->landing--;
+    assert(pool->leaving_plans > 0);
+    pool->leaving_plans--;
     vr_mutex_unlock(&pool->lock);
     return status;
 }
@@ -310,7 +310,7 @@ static vram_status from_drained(struct miss *miss) {
 }
 
 static vram_status from_plan(struct miss *miss) {
-    vr_pool_look(miss->pool, false);
+    vr_pool_poll(miss->pool, false);
     miss->grown = 0;
     return miss_plan(miss->pool, miss->request, 0, &miss->grown, miss->block);
 }

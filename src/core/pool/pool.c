@@ -197,7 +197,7 @@ ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint
     }
     vr_event_tell(&event);
     while (!vr_thread_enter(thread)) {
-        vr_thread_rest(thread);
+        vr_thread_wait_revoked(thread);
     }
     cache = vr_cache_find(thread, handle, queue);
     if (cache) {
@@ -300,7 +300,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     }
     /* The reference keeps the pool once the thread is outside. A pool that is at its end already
        takes these blocks with it. */
-    vr_pool_tell(cache);
+    vr_pool_report_cache(cache);
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(cache->thread);
@@ -328,7 +328,7 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
     vr_hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED), request->tag);
     vr_count(&cache->counts.allocs, 1);
     vr_count(&cache->counts.misses, 1);
-    vr_pool_tell(cache);
+    vr_pool_report_cache(cache);
     while (extra > 0 && vr_cache_put(cache, more[extra - 1], request->bytes)) {
         extra--;
     }
@@ -393,7 +393,7 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
     bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
                  !vr_load(&pool->uncached, VR_RELAXED) && !request->other;
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
-    if (request->wishes && hit_with_record(pool, request, addr)) {
+    if (request->cache_untried && hit_with_record(pool, request, addr)) {
         return VRAM_OK;
     }
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
@@ -441,7 +441,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
                                const vram_alloc_options *options, vram_addr *addr) {
     VR_OPERATION("vram_alloc");
     struct vr_request request = {
-        .size = size, .queue = vr_queue_id_of(queue_handle), .wishes = options != NULL};
+        .size = size, .queue = vr_queue_id_of(queue_handle), .cache_untried = options != NULL};
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     if (!addr) {
@@ -456,7 +456,8 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
         return status;
     }
     request.queue_object = queue;
-    request.wishes |= vr_pool_is_tracked(pool); /* the quick way may have left a hit to this one */
+    request.cache_untried |=
+        vr_pool_is_tracked(pool); /* the quick way may have left a hit to this one */
     status = options ? vr_request_read(pool, options, &request) : VRAM_OK;
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes and their red zones are too much",
@@ -486,14 +487,14 @@ static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
     if (cache) {
         count_free(cache, block, bytes);
         vr_count(&cache->counts.overflows, 1);
-        vr_pool_tell(cache);
+        vr_pool_report_cache(cache);
         vr_thread_leave(cache->thread);
     } else {
         vr_fetch_add(&pool->past.frees, 1, VR_RELAXED);
         vr_fetch_add(&pool->past.overflows, 1, VR_RELAXED);
         vr_fetch_sub(&pool->past.requested, requested, VR_RELAXED);
         vr_fetch_sub(&pool->past.held, bytes, VR_RELAXED);
-        vr_pool_tell_bytes(pool, 0, -(int64_t)requested);
+        vr_pool_report_bytes(pool, 0, -(int64_t)requested);
     }
     struct vr_queue_id id = {queue ? queue->object.handle : 0};
     if (quarantine) {

@@ -86,7 +86,7 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
 
 /* Memory of other kinds than the pool's own, as a block of the pool that vram_free and the pool's
    end give back in queue order: of the first of `other` (vram_fallback) that can be had. `flags`:
-   VR_REQUEST_WISHED, _MOVED, or 0 for a fallback; of `options` tag, name and elements count.
+   VR_REQUEST_CHOSEN, _MOVED, or 0 for a fallback; of `options` tag, name and elements count.
    VRAM_ERR_UNSUPPORTED: the device has none of them; alloc_other.c. */
 vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
                                 const struct vram_alloc_options *options, uint32_t other,

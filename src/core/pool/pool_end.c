@@ -80,7 +80,7 @@ static vram_status settle_queue_states(struct vr_pool *pool, uint64_t deadline) 
 /* The same for queues without a queue state, for want of memory. */
 static vram_status settle_owed(struct vr_pool *pool, uint64_t deadline) {
     vram_status first = VRAM_OK;
-    for (struct vr_queue_id last = {0}; (last = vr_pool_owed_behind(pool, last)).handle;) {
+    for (struct vr_queue_id last = {0}; (last = vr_pool_stateless_behind(pool, last)).handle;) {
         struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(last));
         vram_status status = queue ? vr_pool_settle_queue(queue, deadline) : VRAM_OK;
         if (status == VRAM_OK) {
@@ -107,7 +107,7 @@ void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue) {
         return; /* there is none, or all its work has ended */
     }
     vr_mutex_lock(&pool->lock);
-    vram_status status = vr_pool_know(pool, object);
+    vram_status status = vr_pool_ensure_queue(pool, object);
     vr_mutex_unlock(&pool->lock);
     vr_leave(object);
     if (status == VRAM_ERR_HOST_MEMORY) {
@@ -119,7 +119,7 @@ void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue) {
 /* Whether a queue may still use the pool's memory. Under the lock. */
 static bool is_busy(struct vr_pool *pool) {
     assert(vr_pool_is_locked(pool));
-    return vr_queue_state_behind(&pool->queue_states, VR_NO_QUEUE) || pool->owed;
+    return vr_queue_state_behind(&pool->queue_states, VR_NO_QUEUE) || pool->stateless_blocks;
 }
 
 /* ------------------------------------------------------------------ children */
@@ -277,7 +277,7 @@ static uint64_t held_bytes(struct vr_pool *pool) {
 }
 
 static bool is_unused(struct vr_pool *pool) {
-    return !held_bytes(pool) && !vr_load(&pool->has_fallen, VR_RELAXED);
+    return !held_bytes(pool) && !vr_load(&pool->has_other_blocks, VR_RELAXED);
 }
 
 static vram_status report_kept(struct vr_pool *pool, vram_status status) {
@@ -374,10 +374,11 @@ void vr_pool_free(void *memory) {
         vr_error_restore(&error);
         return;
     }
-    assert(!pool->landing && !pool->owed && vr_list_empty(&pool->children)); /* (5) */
+    assert(!pool->leaving_plans && !pool->stateless_blocks &&
+           vr_list_empty(&pool->children)); /* (5) */
     free_uses(pool);
     vr_store(&pool->requested_now, 0, VR_RELAXED);
-    vr_pool_tell_up(pool);
+    vr_pool_report_up(pool);
     vr_fallback_end(pool);
     vr_pool_release_all(pool);
     vr_pool_forget_sleep(pool);

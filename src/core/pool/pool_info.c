@@ -27,7 +27,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
         return VRAM_ERR_HOST_MEMORY;
     }
     vr_mutex_lock(&pool->lock);
-    vram_status status = vr_pool_know(pool, queue);
+    vram_status status = vr_pool_ensure_queue(pool, queue);
     bool ended = status == VRAM_ERR_STALE; /* meanwhile: nothing is left to wait for */
     if (status == VRAM_OK && !point.value) {
         point.value = vr_queue_state_stamp(&pool->queue_states, id).value;

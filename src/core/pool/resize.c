@@ -96,7 +96,7 @@ static vram_status check_block(struct resizing *job) {
     if (block->growing) {
         return refuse(job, VRAM_ERR_BUSY, "is being resized by another thread");
     }
-    if (vr_block_is_fallen(block) && job->bytes > job->old_bytes) {
+    if (vr_block_is_other(block) && job->bytes > job->old_bytes) {
         return refuse(job, VRAM_ERR_UNSUPPORTED, "is not of the device's memory");
     }
     return VRAM_OK;
@@ -113,7 +113,7 @@ static bool is_kept(struct vr_pool *pool, const struct vr_block *block) {
             return true;
         }
     }
-    return block->pins || vr_block_is_fallen(block);
+    return block->pins || vr_block_is_other(block);
 }
 
 /* Cuts the tail off, a freed block that the caller has to return. Keeps (4); where there is no host
@@ -273,13 +273,13 @@ static void count_change(const struct resizing *job, uint64_t requested, uint64_
         vr_count(&cache->counts.held, held);
         int64_t live = vr_cache_live(cache);
         cache->high_bytes = live > cache->high_bytes ? live : cache->high_bytes;
-        vr_pool_tell(cache);
+        vr_pool_report_cache(cache);
         vr_thread_leave(cache->thread);
     } else {
         vr_fetch_add(&pool->past.requested, requested, VR_RELAXED);
         vr_fetch_add(&pool->past.held, held, VR_RELAXED);
-        vr_pool_tell_bytes(pool, (int64_t)requested > 0 ? (int64_t)requested : 0,
-                           (int64_t)requested);
+        vr_pool_report_bytes(pool, (int64_t)requested > 0 ? (int64_t)requested : 0,
+                             (int64_t)requested);
     }
 }
 

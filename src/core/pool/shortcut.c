@@ -26,7 +26,7 @@ void vr_pool_hand_out(struct vr_pool *pool, const struct vr_request *request,
     vr_fetch_add(&pool->past.misses, 1, VR_RELAXED);
     vr_fetch_add(&pool->past.requested, request->size, VR_RELAXED);
     vr_fetch_add(&pool->past.held, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
-    vr_pool_tell_bytes(pool, (int64_t)request->size, (int64_t)request->size);
+    vr_pool_report_bytes(pool, (int64_t)request->size, (int64_t)request->size);
     vr_become_live(block, request->size, request->tag);
 }
 
@@ -35,14 +35,14 @@ static void hand_over(struct vr_pool *pool, const struct vr_request *request,
                       struct vr_block *block) {
     struct vr_thread_state *thread = vr_thread_current;
     while (!vr_thread_enter(thread)) {
-        vr_thread_rest(thread);
+        vr_thread_wait_revoked(thread);
     }
     struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
     if (cache) {
         (void)vr_hand_out(cache, block, request->size, request->bytes, NULL);
         vr_count(&cache->counts.allocs, 1);
         vr_count(&cache->counts.misses, 1);
-        vr_pool_tell(cache);
+        vr_pool_report_cache(cache);
     }
     vr_thread_leave(thread);
     if (!cache) {

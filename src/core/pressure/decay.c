@@ -41,12 +41,12 @@ static uint32_t note_bin(struct walk *walk, const struct vr_bin_view *bin) {
 static void walk_cache(struct walk *walk, struct vr_cache *cache) {
     struct vr_block *blocks[VR_SMALL_DEPTH];
     struct vr_pool *pool = walk->pool;
-    vr_pool_tell(cache);
+    vr_pool_report_cache(cache);
     vr_mutex_lock(&pool->lock);
     struct vr_queue_stamp stamp =
         vr_queue_state_stamp(&pool->queue_states, cache->queue); /* drain.c (1) */
     for (uint32_t at = 0; at < VR_CACHE_BINS; at++) {
-        struct vr_bin_view bin = vr_cache_look(cache, at);
+        struct vr_bin_view bin = vr_cache_bin_view(cache, at);
         uint32_t leaving = bin.count - note_bin(walk, &bin);
         if (walk->tick) {
             vr_cache_tick(cache, at);

@@ -38,7 +38,7 @@ static uint64_t shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
     uint64_t before = vr_pool_reserved(pool), held = before;
     struct vram_error error;
     vr_error_save(&error);
-    vr_pool_look(pool, true);
+    vr_pool_poll(pool, true);
     bool calm = vr_pool_calm_begin(pool);
     for (int part = VR_PART_COUNT; calm && part-- > 0 && held > keep_bytes;) {
         vr_mutex_lock(&pool->lock);

@@ -55,7 +55,7 @@ vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes) {
     if (pool->flags & VRAM_POOL_DETERMINISTIC) {
         status = vr_pool_finish(pool);
     } else {
-        vr_pool_look(pool, true);
+        vr_pool_poll(pool, true);
     }
     if (status == VRAM_OK && vr_pool_calm_begin(pool)) {
         status = vr_pool_shrink_to(pool, keep_bytes);

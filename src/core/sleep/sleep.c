@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep.c: pools that fall asleep and wake.
+ * sleep.c: puts pools to sleep.
  *
- * Falling asleep, each step undone by going back through those before it:
+ * The steps; if one fails, those before it are undone in reverse:
  *
- *   1. threads keep nothing at hand any more, and a pool that sleeps as a whole hands nothing out;
- *   2. all work is waited for, what is free goes back to the driver, plans under way end, and their
- *      blocks have left the space: one that leaves it is not asleep;
- *   3. pieces get sleep states: from here on no copy is let in (sleep.h (1));
- *   4. work that was let in before is waited for;
- *   5. contents are copied to the host;
- *   6. pieces are unmapped, all of them, then given back. As long as none was given back the way
- *      back is to map them again, since a handle keeps its contents; from then on it goes forward
- *      alone, and what the driver does not take stays held.
+ *   1. Threads stop caching blocks. A pool that sleeps as a whole stops allocating.
+ *   2. All work is waited for and free memory is released. Open plans end, and their blocks have
+ *      left the space: a block that is leaving it must not be asleep.
+ *   3. Pieces get sleep states: from here on new copies are rejected (sleep.h (1)).
+ *   4. Work that was submitted before is waited for.
+ *   5. Contents are copied to the host.
+ *   6. All pieces are unmapped, then released. Until the first release, the undo is to map them
+ *      again: a handle keeps its contents. After it there is no undo, and a piece that the driver
+ *      refuses to release stays held.
  *
- * Waking: handles are made, all of them, mapped, made accessible, and filled. The contents on the
- * host go when all is done.
+ * sleep_wake.c wakes them.
  */
 #include "core/cache/drain.h"
 
@@ -28,11 +27,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { LOOK_NS = 20000 }; /* between two looks at what others are about to end */
+enum { POLL_NS = 20000 }; /* between two polls for plans of other threads */
 
 /* ------------------------------------------------------------------- waiting */
 
-/* Calls that were let in to give the queue work have left, and that work is done. */
+/* Waits until calls that are submitting to the queue have returned and their work is complete. */
 static vram_status settle_queue(struct vr_queue_object *queue,
                                 const struct vr_sleep_change *change) {
     if (vr_load(&queue->finished, VR_ACQUIRE) || !vr_queue_hold(queue)) {
@@ -40,7 +39,8 @@ static vram_status settle_queue(struct vr_queue_object *queue,
     }
     vram_status status = VRAM_OK;
     if (!vr_entry_wait(&queue->submitting, change->deadline, NULL)) {
-        status = vr_fail(VRAM_ERR_TIMEOUT, "another thread is giving a queue work all the while");
+        status = vr_fail(VRAM_ERR_TIMEOUT,
+                         "another thread was still submitting work to a queue at the deadline");
     }
     if (status == VRAM_OK) {
         status = vr_queue_settle(queue, change->deadline);
@@ -49,7 +49,7 @@ static vram_status settle_queue(struct vr_queue_object *queue,
     return status;
 }
 
-/* Any queue may use the memory, those that the pool has never seen too. */
+/* Waits for all queues of the device: any may use the memory, even one unknown to the pool. */
 static vram_status wait_for_work(const struct vr_sleep_change *change) {
     struct vr_device_object *device = change->pool->device;
     struct vr_queue_object *queue;
@@ -61,14 +61,14 @@ static vram_status wait_for_work(const struct vr_sleep_change *change) {
     }
     if (status == VRAM_OK && !vr_readers_wait(device, change->deadline)) {
         status = vr_fail(VRAM_ERR_TIMEOUT,
-                         "another device was still reading when the deadline had passed");
+                         "another device was still reading from this one at the deadline");
     }
     return status;
 }
 
 static bool plans_are_open(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
-    bool open = pool->landing || vr_space_open_plans(pool->spaces[VR_PART_SMALL]) ||
+    bool open = pool->leaving_plans || vr_space_open_plans(pool->spaces[VR_PART_SMALL]) ||
                 vr_space_open_plans(pool->spaces[VR_PART_LARGE]);
     vr_mutex_unlock(&pool->lock);
     return open;
@@ -77,17 +77,18 @@ static bool plans_are_open(struct vr_pool *pool) {
 static vram_status wait_for_plans(const struct vr_sleep_change *change) {
     while (plans_are_open(change->pool)) {
         if (vr_deadline_passed(change->deadline)) {
-            return vr_fail(VRAM_ERR_BUSY, "an allocation of another thread is still under way");
+            return vr_fail(VRAM_ERR_BUSY,
+                           "an allocation of another thread is still in progress; try again");
         }
-        vr_clock_sleep(LOOK_NS);
+        vr_clock_sleep(POLL_NS);
     }
     return VRAM_OK;
 }
 
 /* ------------------------------------------------------------ falling asleep */
 
-/* Nothing was given back: everything is mapped again, piece by piece. What the driver refuses twice
-   is left asleep. */
+/* Maps everything again, piece by piece; nothing was released. A piece that the driver refuses
+   twice stays asleep. */
 static void map_again(const struct vr_sleep_change *change) {
     struct vram_error error;
     uint64_t left = 0;
@@ -99,8 +100,8 @@ static void map_again(const struct vr_sleep_change *change) {
                 bool usable = vr_sleep_change_access(change, i, i + 1) == VRAM_OK;
                 sleep_state->mapped = usable || vr_sleep_change_step(change->pool, sleep_state,
                                                                      VR_STEP_UNMAP) != VRAM_OK;
-                sleep_state->changing =
-                    usable || !sleep_state->mapped; /* else it is not for use, and sleeps on */
+                /* Mapped without access it is unusable and stays asleep. */
+                sleep_state->changing = usable || !sleep_state->mapped;
             }
         }
         left += sleep_state->mapped && sleep_state->changing ? 0 : sleep_state->piece->bytes;
@@ -122,7 +123,7 @@ static vram_status unmap_all(const struct vr_sleep_change *change) {
     return status;
 }
 
-/* Not OK: nothing was given back. */
+/* On failure nothing was released. */
 static vram_status release_all(const struct vr_sleep_change *change) {
     uint64_t kept = 0;
     vram_status first =
@@ -140,7 +141,7 @@ static vram_status release_all(const struct vr_sleep_change *change) {
     }
     vr_error_restore(&error);
     if (kept) {
-        vr_log(VRAM_LOG_WARN, "the driver refused to take back %llu bytes of sleeping pool \"%s\"",
+        vr_log(VRAM_LOG_WARN, "the driver refused to release %llu bytes of sleeping pool \"%s\"",
                (unsigned long long)kept, change->pool->name);
     }
     return VRAM_OK;
@@ -170,7 +171,7 @@ static vram_status put_to_sleep(const struct vr_sleep_change *change) {
     return status;
 }
 
-static vram_status begin(struct vr_sleep_change *change, bool whole) {
+static vram_status sleep_begin(struct vr_sleep_change *change, bool whole) {
     struct vr_pool *pool = change->pool;
     vram_status status = VRAM_OK;
     vr_mutex_lock(&pool->lock);
@@ -182,7 +183,7 @@ static vram_status begin(struct vr_sleep_change *change, bool whole) {
         pool->sleep.changing = true;
         vr_sleep_note(pool);
         for (int part = 0; part < VR_PART_COUNT && whole; part++) {
-            vr_space_rest(pool->spaces[part], true);
+            vr_space_suspend(pool->spaces[part], true);
         }
     }
     vr_mutex_unlock(&pool->lock);
@@ -190,7 +191,7 @@ static vram_status begin(struct vr_sleep_change *change, bool whole) {
 }
 
 /* Step 2. */
-static vram_status come_to_rest(const struct vr_sleep_change *change) {
+static vram_status drain_and_wait(const struct vr_sleep_change *change) {
     struct vram_error error;
     uint64_t released;
     vr_pool_drop_caches(change->pool, VR_NO_QUEUE);
@@ -201,14 +202,14 @@ static vram_status come_to_rest(const struct vr_sleep_change *change) {
         (void)vr_guard_inspect(change->pool);
         (void)vr_pool_trim(change->pool, 0, &released);
         vr_pressure_note(change->pool, false);
-        vr_error_restore(&error); /* what could not be given back falls asleep with the rest */
+        vr_error_restore(&error); /* what could not be released falls asleep with the rest */
         status = wait_for_plans(change);
     }
     return status;
 }
 
 /* Step 3. */
-static vram_status pick(struct vr_sleep_change *change) {
+static vram_status pick_states(struct vr_sleep_change *change) {
     struct vr_pool *pool = change->pool;
     bool seen = false;
     vram_status status = VRAM_OK;
@@ -226,7 +227,8 @@ static vram_status pick(struct vr_sleep_change *change) {
         return status;
     }
     return seen ? vr_fail(VRAM_ERR_BUSY,
-                          "all memory under blocks tagged \"%s\" is asleep or under others too",
+                          "all memory under blocks tagged \"%s\" is asleep already or shared with "
+                          "blocks of other tags",
                           change->tag)
                 : vr_fail(VRAM_ERR_INVALID, "no live block is tagged \"%s\"", change->tag);
 }
@@ -234,13 +236,13 @@ static vram_status pick(struct vr_sleep_change *change) {
 static vram_status fall_asleep(struct vr_sleep_change *change) {
     struct vr_pool *pool = change->pool;
     bool before;
-    vram_status status = begin(change, !change->tag);
+    vram_status status = sleep_begin(change, !change->tag);
     if (status != VRAM_OK) {
         return status;
     }
-    before = pool->sleep.whole; /* while `changing` it is ours */
-    status = come_to_rest(change);
-    if (status == VRAM_OK && (status = pick(change)) == VRAM_OK) {
+    before = pool->sleep.whole; /* stable while we have set `changing` */
+    status = drain_and_wait(change);
+    if (status == VRAM_OK && (status = pick_states(change)) == VRAM_OK) {
         status = wait_for_work(change);
         if (status == VRAM_OK) {
             status = put_to_sleep(change);
@@ -257,14 +259,16 @@ static vram_status check_options(const struct vr_pool *pool,
                                  const struct vram_sleep_options *options) {
     if (!pool->range) {
         return vr_fail(VRAM_ERR_UNSUPPORTED,
-                       "pool \"%s\" runs on %s, whose addresses go with the memory", pool->name,
+                       "pool \"%s\" runs on %s, whose addresses cannot outlive the memory",
+                       pool->name,
                        pool->provider.alloc               ? "a provider's memory"
                        : pool->kind == VRAM_MEMORY_PINNED ? "page-locked memory"
                        : pool->direct ? "the driver's own allocations (option pool)"
                                       : "segments");
     }
     if ((unsigned)options->contents > VRAM_SLEEP_PINNED) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no way to treat contents", (int)options->contents);
+        return vr_fail(VRAM_ERR_INVALID, "contents is %d, not a value of vram_sleep_contents",
+                       (int)options->contents);
     }
     if (options->contents == VRAM_SLEEP_PINNED && !pool->device->base.pinned) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "the device has no page-locked memory");
@@ -272,7 +276,7 @@ static vram_status check_options(const struct vr_pool *pool,
     if (options->contents == VRAM_SLEEP_DROP &&
         vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES) {
         return vr_fail(VRAM_ERR_UNSUPPORTED,
-                       "red zones would be lost with the contents; keep those in host memory");
+                       "red zones would be lost with the contents; use VRAM_SLEEP_HOST or _PINNED");
     }
     if (options->tag && !*options->tag) {
         return vr_fail(VRAM_ERR_INVALID, "the tag is empty");

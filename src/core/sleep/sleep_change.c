@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep_change.c: one change of a pool's sleep, from its start to its end: which sleep states take
- * part, and the driver's calls that falling asleep and waking share.
+ * sleep_change.c: one change of a pool's sleep: the sleep states that are changing, and the driver
+ * calls that falling asleep and waking share.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
@@ -18,7 +18,6 @@ static int by_address(const void *a, const void *b) {
     return (first->piece->addr > second->piece->addr) - (first->piece->addr < second->piece->addr);
 }
 
-/* Lists the sleep states that are changing. Under the lock. */
 vram_status vr_sleep_change_gather(struct vr_sleep_change *change) {
     assert(vr_pool_is_locked(change->pool));
     uint32_t count = 0;
@@ -42,15 +41,15 @@ vram_status vr_sleep_change_gather(struct vr_sleep_change *change) {
 
 void vr_sleep_note(struct vr_pool *pool) {
     uint32_t others = vr_load(&pool->uncached, VR_RELAXED) &
-                      ~(uint32_t)(VR_UNCACHED_TURNING | VR_UNCACHED_ASLEEP);
-    uint32_t changing = pool->sleep.changing ? VR_UNCACHED_TURNING : 0;
+                      ~(uint32_t)(VR_UNCACHED_CHANGING | VR_UNCACHED_ASLEEP);
+    uint32_t changing = pool->sleep.changing ? VR_UNCACHED_CHANGING : 0;
     uint32_t asleep = pool->sleep.whole ? VR_UNCACHED_ASLEEP : 0;
     vr_store(&pool->uncached, others | changing | asleep, VR_SEQ_CST);
     vr_addresses_note_sleep(pool, changing || asleep || pool->sleep.sleep_states);
 }
 
-/* Ends the sleep states of what is awake again and hands them to the caller. Under the lock. */
-static struct vr_sleep_state *rouse(struct vr_pool *pool) {
+/* Ends the sleep states of pieces that are awake again; the caller frees them. Under the lock. */
+static struct vr_sleep_state *end_awake_states(struct vr_pool *pool) {
     struct vr_sleep_state *ended = NULL;
     uint64_t asleep = 0;
     for (int part = 0; part < VR_PART_COUNT; part++) {
@@ -65,19 +64,17 @@ static struct vr_sleep_state *rouse(struct vr_pool *pool) {
     return ended;
 }
 
-/* The change is over, whatever came of it; `whole`: the pool hands nothing out from now on. No lock
-   held. */
 void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
     struct vr_pool *pool = change->pool;
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
-    assert(pool->sleep.changing); /* ours since the change began: sleep.h (3) */
-    struct vr_sleep_state *ended = rouse(pool);
+    assert(pool->sleep.changing); /* set when the change began: sleep.h (3) */
+    struct vr_sleep_state *ended = end_awake_states(pool);
     pool->sleep.whole = whole && !(change->waking && !pool->sleep.sleep_states);
     pool->sleep.changing = false;
     for (int part = 0; part < VR_PART_COUNT; part++) {
-        vr_space_rest(pool->spaces[part], pool->sleep.whole);
+        vr_space_suspend(pool->spaces[part], pool->sleep.whole);
     }
     vr_pool_settle(pool);
     vr_sleep_note(pool);
@@ -102,7 +99,6 @@ vram_status vr_sleep_change_step(struct vr_pool *pool, const struct vr_sleep_sta
     return vr_pool_step(pool, &one);
 }
 
-/* Makes one run of mapped pieces, [from, to), accessible. */
 vram_status vr_sleep_change_access(const struct vr_sleep_change *change, uint32_t from,
                                    uint32_t to) {
     const struct vr_piece *first = change->sleep_states[from]->piece,
@@ -119,7 +115,7 @@ vram_status vr_sleep_change_release(const struct vr_sleep_change *change,
     vram_status status = vr_sleep_change_step(change->pool, sleep_state, VR_STEP_RELEASE);
     if (status == VRAM_OK) {
         vr_mutex_lock(&change->pool->lock);
-        vr_sleep_gone(sleep_state, true);
+        vr_sleep_set_released(sleep_state, true);
         vr_mutex_unlock(&change->pool->lock);
     }
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep_copy.c: contents on their way to the host and back, on a queue of their own.
+ * sleep_copy.c: copies contents to the host and back, on a separate queue.
  */
 #include "core/object/pool_object.h"
 
@@ -20,7 +20,7 @@ void vr_sleep_state_free_host(struct vr_pool *pool, struct vr_sleep_state *sleep
         vr_fetch_sub(&pool->counters.asleep_host_bytes, sleep_state->to - sleep_state->from,
                      VR_RELAXED);
         if (sleep_state->pinned) {
-            /* Should the device be closing, it ends such memory itself. */
+            /* A device that is closing frees such memory itself. */
             (void)vr_device_free(device_handle(pool), (uintptr_t)sleep_state->host);
         } else {
             vr_mem_free(sleep_state->host);
@@ -58,8 +58,8 @@ static bool has_copy(const struct vr_sleep_state *sleep_state, bool out) {
 }
 
 /* Submits the copy of one piece, out to the host or back in. */
-static vram_status submit(const struct vr_sleep_change *change, struct vr_queue_object *queue,
-                          struct vr_sleep_state *sleep_state, bool out) {
+static vram_status copy_submit(const struct vr_sleep_change *change, struct vr_queue_object *queue,
+                               struct vr_sleep_state *sleep_state, bool out) {
     uint64_t bytes = sleep_state->to - sleep_state->from;
     vram_status status = out && !sleep_state->host ? take_host(change, sleep_state) : VRAM_OK;
     if (status != VRAM_OK) {
@@ -69,8 +69,8 @@ static vram_status submit(const struct vr_sleep_change *change, struct vr_queue_
                : vr_queue_upload(&queue->base, sleep_state->from, sleep_state->host, bytes);
 }
 
-/* Copies with one copy ahead of the one that is waited for; each may take as long as a call may
-   wait. */
+/* Submits each copy before it waits for the previous one. The context's wait limit applies to each
+   copy. */
 static vram_status copy_with(const struct vr_sleep_change *change, struct vr_queue_object *queue,
                              bool out) {
     uint64_t wait_ns = change->pool->device->context->wait_ns, value = 0;
@@ -81,7 +81,7 @@ static vram_status copy_with(const struct vr_sleep_change *change, struct vr_que
         if (!has_copy(sleep_state, out)) {
             continue;
         }
-        status = submit(change, queue, sleep_state, out);
+        status = copy_submit(change, queue, sleep_state, out);
         if (status == VRAM_OK && (status = vr_queue_mark(queue, &value)) == VRAM_OK && before) {
             status = vr_queue_wait_value(queue, before, wait_ns);
         }
@@ -98,7 +98,6 @@ static bool has_copies(const struct vr_sleep_change *change, bool out) {
     return false;
 }
 
-/* Copies on a queue of its own. *safe: no copy is on its way any more, whatever happened. */
 vram_status vr_sleep_change_copy(const struct vr_sleep_change *change, bool out, bool *safe) {
     vram_queue *handle;
     void *entered;

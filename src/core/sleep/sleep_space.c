@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep_space.c: which pieces of a space fall asleep, and what that does to its spans. No driver is
- * called here; everything is under the pool's lock.
+ * sleep_space.c: chooses the pieces of a space that fall asleep, and changes its spans accordingly.
+ * No driver is called here; everything is under the pool's lock.
  */
 #include "core/sleep/sleep.h"
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "core/limit/tag.h"
 #include "core/space/hole.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* What lies over a piece, as one walk over the spans finds out. */
+/* What lies over a piece (piece->seen): blocks of the tag; other blocks or claims. */
 enum { SEEN_WANTED = 1, SEEN_OTHER = 2 };
 
 bool vr_sleep_tag_covers(const char *tag, const char *of_block) {
@@ -39,7 +40,7 @@ static struct vr_piece *piece_under(const struct vr_space *space, uint64_t *addr
     return NULL;
 }
 
-static void see(struct vr_space *space, const struct vr_block *span, uint8_t what) {
+static void mark_seen(struct vr_space *space, const struct vr_block *span, uint8_t what) {
     struct vr_piece *piece;
     for (uint64_t at = vr_span_addr(span); (piece = piece_under(space, &at, vr_span_end(span)));) {
         piece->seen |= what;
@@ -54,28 +55,28 @@ static bool is_wanted(const struct vr_block *block, const char *tag) {
            vr_sleep_tag_covers(tag, vr_tag_name(vr_load(&block->tag, VR_RELAXED)));
 }
 
-static void forget_seen(struct vr_space *space) {
+static void clear_seen(struct vr_space *space) {
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
         piece->seen = 0;
     }
 }
 
-/* Notes on every piece what lies over it. VRAM_ERR_BUSY: a block that would fall asleep is
+/* Marks on every piece what lies over it. VRAM_ERR_BUSY: a block that would fall asleep is
    pinned. */
-static vram_status see_all(struct vr_space *space, const char *tag, bool *seen) {
-    forget_seen(space);
+static vram_status mark_all_seen(struct vr_space *space, const char *tag, bool *seen) {
+    clear_seen(space);
     for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_BLOCK && is_wanted(span, tag)) {
             if (span->pins) {
                 return vr_fail(VRAM_ERR_BUSY,
-                               "the block at 0x%llx is pinned; vram_unpin comes first",
+                               "the block at 0x%llx is pinned; call vram_unpin first",
                                (unsigned long long)vr_span_addr(span));
             }
             *seen = true;
-            see(space, span, SEEN_WANTED);
+            mark_seen(space, span, SEEN_WANTED);
         } else if (span->span.kind == VR_SPAN_BLOCK || span->span.kind == VR_SPAN_CLAIM) {
-            see(space, span, SEEN_OTHER);
+            mark_seen(space, span, SEEN_OTHER);
         }
     }
     return VRAM_OK;
@@ -86,7 +87,7 @@ static bool may_sleep(const struct vr_piece *piece, const char *tag) {
            !(piece->seen & SEEN_OTHER) && (!tag || piece->seen & SEEN_WANTED);
 }
 
-/* Gives every piece that may sleep a sleep state. */
+/* Creates a sleep state for every piece that may sleep. */
 static vram_status make_sleep_states(struct vr_space *space, const char *tag,
                                      struct vr_sleep_state **sleep_states) {
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
@@ -111,16 +112,8 @@ static vram_status make_sleep_states(struct vr_space *space, const char *tag,
 
 /* ------------------------------------------------------------------- spans */
 
-static uint64_t higher(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
-static uint64_t lower(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
-/* What of a hole lies over the first piece with a sleep state becomes a claim. *span is that claim
-   then, or the hole, where there is no such piece. */
+/* Turns the part of a hole over the first piece with a sleep state into a claim. *span becomes that
+   claim; it stays the hole if there is no such piece. */
 static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
     uint64_t at = vr_span_addr(*span), end = vr_span_end(*span);
     struct vr_piece *piece;
@@ -132,8 +125,9 @@ static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
     if (vr_span_stock(space, 2) != VRAM_OK) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    uint64_t from = higher(piece->addr, vr_span_addr(*span)), to = lower(piece_end(piece), end);
-    assert(from < to && !piece->stale_mappings); /* one that has stale mappings does not sleep */
+    uint64_t from = vr_larger(piece->addr, vr_span_addr(*span)),
+             to = vr_smaller(piece_end(piece), end);
+    assert(from < to && !piece->stale_mappings); /* may_sleep */
     *span = vr_hole_cut(space, *span, from, to - from);
     (*span)->span.kind = VR_SPAN_CLAIM;
     (*span)->span.was = VR_SPAN_HOLE;
@@ -149,7 +143,7 @@ static bool lies_on_sleeping(const struct vr_space *space, const struct vr_block
     return piece != NULL;
 }
 
-/* What the block has on pieces that fall asleep is contents of theirs. Spans come by address. */
+/* Adds the block's part of pieces that fall asleep to their contents. Called in address order. */
 static void note_contents(struct vr_space *space, const struct vr_block *block) {
     struct vr_piece *piece;
     uint64_t at = vr_span_addr(block);
@@ -157,15 +151,15 @@ static void note_contents(struct vr_space *space, const struct vr_block *block) 
         struct vr_sleep_state *sleep_state = piece->sleep_state;
         if (sleep_state && sleep_state->changing) {
             sleep_state->from = sleep_state->from == sleep_state->to
-                                    ? higher(piece->addr, vr_span_addr(block))
+                                    ? vr_larger(piece->addr, vr_span_addr(block))
                                     : sleep_state->from;
-            sleep_state->to = lower(piece_end(piece), vr_span_end(block));
+            sleep_state->to = vr_smaller(piece_end(piece), vr_span_end(block));
         }
     }
 }
 
 /* Keeps sleep.h (2), and hides the holes. */
-static vram_status settle_down(struct vr_space *space) {
+static vram_status hide_spans(struct vr_space *space) {
     vram_status status = VRAM_OK;
     for (struct vr_block *span = vr_span_first(space); span && status == VRAM_OK;
          span = vr_span_next(space, span)) {
@@ -180,21 +174,22 @@ static vram_status settle_down(struct vr_space *space) {
     return status;
 }
 
-/* A claim of ours over a piece that is awake again. */
-static bool is_over(const struct vr_space *space, const struct vr_block *span) {
+/* Whether the span is a claim of claim_hole over a piece that is awake again. */
+static bool claim_is_awake(const struct vr_space *space, const struct vr_block *span) {
     if (span->span.kind != VR_SPAN_CLAIM || span->span.lost || span->span.was != VR_SPAN_HOLE) {
         return false;
     }
     const struct vr_piece *piece = vr_granule_map_get(&space->granule_map, vr_span_addr(span));
-    return piece && piece->roused;
+    return piece && piece->woken;
 }
 
-/* The other way round. A hole that is put back may merge with holes on both sides, whose records
-   go; the walk goes on behind the last span that is none. */
-static void get_up(struct vr_space *space) {
+/* Undoes hide_spans for pieces that are awake. A restored hole may merge with holes on both sides,
+   whose records are dropped, so the walk continues behind `anchor`, the last span that is not a
+   hole. */
+static void restore_spans(struct vr_space *space) {
     struct vr_block *anchor = NULL;
     for (struct vr_block *span = vr_span_first(space); span;) {
-        if (is_over(space, span)) {
+        if (claim_is_awake(space, span)) {
             span->span.kind = VR_SPAN_HOLE;
             vr_hole_add(space, span);
             span = anchor ? vr_span_next(space, anchor) : vr_span_first(space);
@@ -216,11 +211,11 @@ static void get_up(struct vr_space *space) {
 vram_status vr_sleep_pick(struct vr_space *space, const char *tag,
                           struct vr_sleep_state **sleep_states, bool *seen) {
     struct vr_sleep_state *ended = NULL;
-    vram_status status = see_all(space, tag, seen);
+    vram_status status = mark_all_seen(space, tag, seen);
     if (status == VRAM_OK) {
         status = make_sleep_states(space, tag, sleep_states);
         if (status == VRAM_OK) {
-            status = settle_down(space);
+            status = hide_spans(space);
         }
         if (status != VRAM_OK) {
             vr_sleep_end(space, sleep_states, &ended);
@@ -236,19 +231,19 @@ vram_status vr_sleep_pick(struct vr_space *space, const char *tag,
 
 uint64_t vr_sleep_mark(struct vr_space *space, const char *tag) {
     uint64_t missing = 0;
-    forget_seen(space);
+    clear_seen(space);
     for (struct vr_block *span = vr_span_first(space); tag && span;
          span = vr_span_next(space, span)) {
         const char *own = vr_tag_name(vr_load(&span->tag, VR_RELAXED));
         if (span->span.kind == VR_SPAN_BLOCK && span->asleep && vr_sleep_tag_covers(tag, own)) {
-            see(space, span, SEEN_WANTED);
+            mark_seen(space, span, SEEN_WANTED);
         }
     }
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
         if (piece->sleep_state && (!tag || piece->seen & SEEN_WANTED)) {
             piece->sleep_state->changing = true;
-            missing += piece->gone ? piece->bytes : 0;
+            missing += piece->released ? piece->bytes : 0;
         }
     }
     return missing;
@@ -259,35 +254,36 @@ void vr_sleep_end(struct vr_space *space, struct vr_sleep_state **sleep_states,
     bool any = false;
     for (struct vr_sleep_state **at = sleep_states; *at;) {
         struct vr_sleep_state *sleep_state = *at;
-        bool roused = sleep_state->space == space && sleep_state->changing && sleep_state->mapped &&
-                      !sleep_state->piece->gone;
+        bool woken = sleep_state->space == space && sleep_state->changing && sleep_state->mapped &&
+                     !sleep_state->piece->released;
         assert(sleep_state->piece->sleep_state == sleep_state); /* (4) */
-        if (roused) {
+        if (woken) {
             *at = sleep_state->next;
             sleep_state->next = *ended;
             *ended = sleep_state;
             sleep_state->piece->sleep_state = NULL;
-            sleep_state->piece->roused = true;
+            sleep_state->piece->woken = true;
             any = true;
         } else {
             at = &sleep_state->next;
         }
     }
     if (any) {
-        get_up(space);
+        restore_spans(space);
         for (struct vr_sleep_state *sleep_state = *ended; sleep_state;
              sleep_state = sleep_state->next) {
-            sleep_state->piece->roused = false;
+            sleep_state->piece->woken = false;
         }
     }
 }
 
-void vr_sleep_gone(struct vr_sleep_state *sleep_state, bool gone) {
+void vr_sleep_set_released(struct vr_sleep_state *sleep_state, bool released) {
     struct vr_space_stats *stats = &sleep_state->space->stats;
-    assert(sleep_state->piece->sleep_state == sleep_state && sleep_state->piece->gone != gone);
-    assert(!gone || stats->reserved_bytes >= sleep_state->piece->bytes);
-    sleep_state->piece->gone = gone;
-    stats->reserved_bytes += gone ? -sleep_state->piece->bytes : sleep_state->piece->bytes;
+    assert(sleep_state->piece->sleep_state == sleep_state &&
+           sleep_state->piece->released != released);
+    assert(!released || stats->reserved_bytes >= sleep_state->piece->bytes);
+    sleep_state->piece->released = released;
+    stats->reserved_bytes += released ? -sleep_state->piece->bytes : sleep_state->piece->bytes;
     if (stats->reserved_bytes > stats->peak_reserved_bytes) {
         stats->peak_reserved_bytes = stats->reserved_bytes;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep_wake.c: pools wake. Handles are made, all of them, mapped, made accessible, and filled;
- * whatever fails, all of that is taken back. The contents on the host go when all is done.
+ * sleep_wake.c: wakes pools. All handles are created, mapped, made accessible, and filled with
+ * their contents; on a failure all of that is undone. The contents on the host are freed last.
  */
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
@@ -14,8 +14,8 @@
 
 #include <assert.h>
 
-/* Marks what is to wake. Under the lock. */
-static vram_status call(struct vr_sleep_change *change) {
+/* Marks the sleep states that wake, and sets `changing`. Under the lock. */
+static vram_status wake_begin(struct vr_sleep_change *change) {
     struct vr_pool *pool = change->pool;
     assert(vr_pool_is_locked(pool));
     if (pool->sleep.changing) {
@@ -43,43 +43,44 @@ static vram_status call(struct vr_sleep_change *change) {
     return VRAM_OK;
 }
 
-/* Gives back what this change has taken from the driver. */
+/* Releases what this change has created. */
 static void release_fresh(const struct vr_sleep_change *change) {
     for (uint32_t i = 0; i < change->count; i++) {
         struct vr_sleep_state *sleep_state = change->sleep_states[i];
-        if (sleep_state->made && !sleep_state->mapped) {
+        if (sleep_state->created && !sleep_state->mapped) {
             (void)(vr_sleep_change_release(change, sleep_state) == VRAM_OK ||
                    vr_sleep_change_release(change, sleep_state) == VRAM_OK);
         }
-        sleep_state->made = false;
+        sleep_state->created = false;
     }
 }
 
-/* A piece on its way back. */
-struct piece {
+/* A piece to be created again. */
+struct wake_piece {
     const struct vr_sleep_change *change;
     const struct vr_sleep_state *sleep_state;
 };
 
-static vram_status create(struct vr_climb *climb) {
-    const struct piece *piece = climb->subject;
+static vram_status create_piece(struct vr_climb *climb) {
+    const struct wake_piece *piece = climb->subject;
     vr_budget_refresh(climb->pool, false);
     return vr_sleep_change_step(piece->change->pool, piece->sleep_state, VR_STEP_CREATE);
 }
 
-/* What pieces from `at` on lack. */
+/* Bytes still to be created for the pieces from `at` on. */
 static uint64_t missing_from(const struct vr_sleep_change *change, uint32_t at) {
     uint64_t bytes = 0;
     for (; at < change->count; at++) {
-        bytes += change->sleep_states[at]->piece->gone ? change->sleep_states[at]->piece->bytes : 0;
+        bytes +=
+            change->sleep_states[at]->piece->released ? change->sleep_states[at]->piece->bytes : 0;
     }
     return bytes;
 }
 
-/* When memory is short it climbs the ladder, for all that is still missing. */
+/* Creates one piece. If memory is short, runs the ladder for all bytes that are still missing. */
 static vram_status create_one(const struct vr_sleep_change *change, uint32_t at) {
     struct vr_pool *pool = change->pool;
-    struct piece piece = {change, change->sleep_states[at]};
+    struct wake_piece piece = {change, change->sleep_states[at]};
     struct vr_climb climb;
     struct vram_error error;
     vr_error_save(&error);
@@ -89,7 +90,7 @@ static vram_status create_one(const struct vr_sleep_change *change, uint32_t at)
     }
     uint64_t bytes = missing_from(change, at);
     struct vr_request request = {.size = bytes, .bytes = bytes};
-    vr_climb_begin_for(&climb, VR_FOR_WAKE, pool, &request, status, create, &piece);
+    vr_climb_begin_for(&climb, VR_FOR_WAKE, pool, &request, status, create_piece, &piece);
     status = vr_climb_run(&climb);
     if (status == VRAM_OK) {
         vr_error_restore(&error);
@@ -103,22 +104,22 @@ static vram_status create_all(const struct vr_sleep_change *change) {
     vram_status status = VRAM_OK;
     for (uint32_t i = 0; i < change->count && status == VRAM_OK; i++) {
         struct vr_sleep_state *sleep_state = change->sleep_states[i];
-        if (!sleep_state->piece->gone) {
+        if (!sleep_state->piece->released) {
             continue;
         }
-        assert(sleep_state->changing && !sleep_state->mapped); /* what is gone is mapped nowhere */
+        assert(sleep_state->changing && !sleep_state->mapped); /* a released piece is unmapped */
         status = create_one(change, i);
         if (status == VRAM_OK) {
-            sleep_state->made = true;
+            sleep_state->created = true;
             vr_mutex_lock(&change->pool->lock);
-            vr_sleep_gone(sleep_state, false);
+            vr_sleep_set_released(sleep_state, false);
             vr_mutex_unlock(&change->pool->lock);
         }
     }
     return status;
 }
 
-/* Maps what is not mapped, and makes it accessible, one run after the other. */
+/* Maps the pieces that are not mapped, and makes them accessible run by run. */
 static vram_status map_all(const struct vr_sleep_change *change) {
     vram_status status = VRAM_OK;
     for (uint32_t from = 0, to = 0; from < change->count && status == VRAM_OK; from = to) {
@@ -140,8 +141,8 @@ static vram_status map_all(const struct vr_sleep_change *change) {
     return status;
 }
 
-/* Unmaps what this change has mapped, or tries to: what the driver keeps mapped is the sleep
-   state's to know. */
+/* Unmaps what this change has mapped, with two tries each. A piece that the driver keeps mapped
+   stays recorded as mapped in its sleep state. */
 static void unmap_fresh(const struct vr_sleep_change *change) {
     for (uint32_t i = 0; i < change->count; i++) {
         struct vr_sleep_state *sleep_state = change->sleep_states[i];
@@ -166,20 +167,20 @@ static vram_status wake_up(const struct vr_sleep_change *change) {
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
-        if (safe) { /* else a copy may still write there: it all stays until the next time */
+        if (safe) { /* otherwise a copy may still write there: all stays for the next try */
             unmap_fresh(change);
             release_fresh(change);
         }
         vr_error_restore(&error);
     }
     for (uint32_t i = 0; i < change->count; i++) {
-        change->sleep_states[i]->fresh = change->sleep_states[i]->made = false;
+        change->sleep_states[i]->fresh = change->sleep_states[i]->created = false;
         change->sleep_states[i]->changing = status == VRAM_OK;
     }
     return status;
 }
 
-/* Whether the error handler, asked after a failure, wants it tried once more. */
+/* Calls the error handler after a failure; whether it wants another try. */
 static bool is_retried(const struct vr_sleep_change *change, uint64_t bytes, vram_status *status,
                        uint32_t retries) {
     struct vr_pool *pool = change->pool;
@@ -222,7 +223,7 @@ vram_status vram_pool_wake(vram_pool *handle, const char *tag) {
     struct vr_pool *pool = entered;
     struct vr_sleep_change change = {.pool = pool, .tag = tag, .waking = true};
     vr_mutex_lock(&pool->lock);
-    status = call(&change);
+    status = wake_begin(&change);
     vr_mutex_unlock(&pool->lock);
     if (status == VRAM_OK) {
         status = wake_with_handler(&change);

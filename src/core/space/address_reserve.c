@@ -4,8 +4,9 @@
  *
  *     | BLOCK (whole granules) |      RESERVE      | ...
  *
- * Addresses are plentiful: a space has many times as many as the device has memory. a reserve costs
- * nothing but those, and is a wish: it goes when they run out, and with its block.
+ * Addresses are plentiful: a space has many times as many as the device has memory. A reserve costs
+ * only addresses and is best effort: it becomes a void when addresses run out, or when its block is
+ * freed.
  */
 #include "core/space/plan.h"
 
@@ -33,7 +34,8 @@ void vr_reserve_end(struct vr_space *space, struct vr_block *reserve) {
     vr_hole_add(space, reserve);
 }
 
-/* Those behind claims are their plans'. a reserve that ends takes up records behind it alone. */
+/* A reserve behind a claim belongs to its plan and stays. Ending a reserve frees only records
+   behind it, so `span` stays valid. */
 bool vr_reserve_end_all(struct vr_space *space) {
     uint64_t before = space->reserves;
     for (struct vr_block *span = vr_span_first(space); span && space->reserves;
@@ -59,8 +61,8 @@ void vr_space_keep_reserve(struct vr_space *space, struct vr_block *block, uint6
     }
 }
 
-/* The smallest void that has both, from its beginning: what is larger is left to others. If none
-   has, the largest, and half of what it has behind the block. */
+/* Takes the start of the smallest void that is large enough for block and reserve, to keep larger
+   ones. If there is none, takes the largest void, and half of the rest of it as reserve. */
 bool vr_reserve_find(struct vr_space *space, struct vr_want *want, struct vr_placement *found) {
     struct vr_block *place = vr_hole_least(space, VR_QUEUE_VOID, want->bytes + want->reserve);
     if (!place) {

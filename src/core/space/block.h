@@ -1,36 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * block.h: one block of a pool, and the few rules that let it be handed around without locks.
+ * block.h: one block of a pool, and the rules by which threads pass it on without locks.
  *
- * A block is a piece of the pool's addresses. It is in exactly one of these places:
+ * A block is a range of the pool's addresses. It is in exactly one of these places:
  *
- *      space (free)  --take-->  LIVE in the program's hands  --free-->  cache of a thread
+ *      space (free)  --alloc-->  LIVE, owned by the program  --free-->  thread cache
  *           ^                          ^      |                              |
  *           |                          +------+-----------<-- hit -----------+
- *           +------ drained <---- central cache <------ overflow ---------------------+
+ *           +------ drained <---- central cache <------ overflow ------------+
  *
- *  (1) Whoever moves `state` from LIVE to CACHED by compare-and-swap owns the block: of two frees
- *      of one address one wins, from whatever threads they come.
- *  (2) pool, addr and bytes change only while the block is FREE, under the pool's lock; bytes of a
- *      live one also while resize.c has made it CACHED under that lock, and then it has another
- *      turn. A reader without a lock may look at any block at any time (type-stable memory, for all
- *      pools) and must check pool, addr and state.
- *  (3) stamp tells when the memory is free of work, in the words of its space; freed does so while
- *      the block is in none. It is written by the owner before the block goes to a place where
- *      others find it.
- *  (4) Every time a block leaves the space it has another generation, which is part of its state.
- *      So who has seen it LIVE, then looked at pool and address, and moves it from exactly that
- *      state by (1), has the block that was looked at, and not what a record used again stands for
- *      meanwhile.
- *  (5) A queue gets memory back at once that work of its own may still touch. `home` names that
- *      queue for as long as this may be: a block that is then freed on another queue, or on none,
- *      is not free before both have come that far.
- *  (6) A live block that has a tag says so in its home, which then is no queue's: the quick way of
- *      a free passes it by without a look at the tag. Whoever frees it takes that away before
- *      anything else.
- *  (7) A live block that an object of the library has (a buffer, a scope, a batch) says so in its
- *      pool, which then is no pool's: a free by the program does not find it. The object takes that
- *      away before it frees.
+ *  (1) The thread that changes `state` from LIVE to CACHED by compare-and-swap owns the block: of
+ *      two concurrent frees of one address, one wins.
+ *  (2) pool, addr and bytes change only while the block is FREE, under the pool's lock. resize.c
+ *      also changes bytes of a live block: it makes it CACHED under that lock and gives it a new
+ *      generation. A reader without a lock may read any block at any time (type-stable memory, for
+ *      all pools) and must check pool, addr and state.
+ *  (3) stamp is the point after which no work uses the memory, in the space's queue numbers; freed
+ *      is that point while the block is in no space. The owner writes it before it puts the block
+ *      where other threads find it.
+ *  (4) A block gets a new generation, part of its state, each time it leaves the space. A thread
+ *      that saw it LIVE, checked pool and address, and then changes exactly that state by (1) has
+ *      the block that it checked, not a later use of the same record.
+ *  (5) A queue may be handed memory that earlier work of the same queue still uses. `home` names
+ *      that queue while this is possible: a block that is then freed on another queue, or on none,
+ *      is free only when both queues have completed their work.
+ *  (6) A live block with a tag has a flag set in `home`, which then equals no queue: the fast path
+ *      of a free rejects it without reading the tag. A free clears the flag first.
+ *  (7) A live block owned by a library object (a buffer, a scope, a batch) has a flag set in
+ *      `pool`, which then equals no pool: a free by the program does not find it. The object clears
+ *      the flag before it frees.
  */
 #ifndef VR_BLOCK_H
 #define VR_BLOCK_H
@@ -43,7 +41,7 @@ struct vr_record;
 
 enum vr_block_state {
     VR_BLOCK_FREE = 0,   /* in the space */
-    VR_BLOCK_LIVE = 1,   /* the program's */
+    VR_BLOCK_LIVE = 1,   /* allocated by the program */
     VR_BLOCK_CACHED = 2, /* in a thread cache or central cache */
     VR_BLOCK_STATES =
         3 /* mask: the bits above it are the generation of a block that is not FREE; see (4) */
@@ -55,8 +53,8 @@ enum {
 
 enum { VR_POOL_OWNED = 0x80 }; /* in `pool`, as VR_HOME_TAGGED is in `home`; see (7) */
 
-/* A queue, by the number of its handle, which is never used twice; 0: none. A type of its own,
-   since spaces know queues by other numbers: see vr_stamp. */
+/* A queue, by the number of its handle, which is never reused; 0: none. A separate type, because
+   spaces know queues by other numbers: see vr_stamp. */
 struct vr_queue_id {
     uint64_t handle;
 };
@@ -81,86 +79,83 @@ struct vr_queue_stamp {
     uint64_t value;
 };
 
-/* The same inside a space. `queue` is the number that the space's owner gave the queue, which may
-   differ from its handle: stamp.c converts. */
+/* The same inside a space. `queue` is the number that the pool gave the queue, which may differ
+   from its handle: stamp.c converts. */
 struct vr_stamp {
     uint64_t queue;
     uint64_t value;
 };
 
-/* What a record stands for in the space's order of addresses (span.h); the space's own. */
+/* What a record stands for in a chain of spans (span.h); private to the space. */
 enum vr_span_kind {
-    VR_SPAN_NONE = 0,  /* a record in stock */
-    VR_SPAN_BLOCK = 1, /* handed out */
-    VR_SPAN_HOLE = 2,  /* free, with memory behind it */
-    VR_SPAN_VOID = 3,  /* addresses only */
-    VR_SPAN_CLAIM = 4, /* part of an open plan, or lost to one that failed */
-    VR_SPAN_STALE = 5, /* where a piece was mapped, and still is until work has ended */
-    VR_SPAN_RESERVE =
-        6,              /* addresses only, kept for the block in front to grow; address_reserve.c */
-    VR_SPAN_FALLEN = 7, /* in no chain: other memory than the device's; other_memory.c */
-    VR_SPAN_WISHED = 8  /* the same, of a kind that was asked for */
+    VR_SPAN_NONE = 0,     /* a record in stock */
+    VR_SPAN_BLOCK = 1,    /* allocated */
+    VR_SPAN_HOLE = 2,     /* free, with memory behind it */
+    VR_SPAN_VOID = 3,     /* addresses only */
+    VR_SPAN_CLAIM = 4,    /* part of an open plan, or lost to one that failed */
+    VR_SPAN_STALE = 5,    /* old place of a moved piece, mapped until work is complete */
+    VR_SPAN_RESERVE = 6,  /* addresses only, kept for the block in front; address_reserve.c */
+    VR_SPAN_FALLBACK = 7, /* in no chain: a fallback to other memory; other_memory.c */
+    VR_SPAN_CHOSEN = 8    /* the same, of a kind that the caller chose */
 };
 
 struct vr_tag;
 
 struct vr_span {
     uint8_t kind, was;               /* enum vr_span_kind; what a claim was before */
-    bool lost;                       /* a claim that no plan will give back */
+    bool lost;                       /* a claim that no plan will end */
     struct vr_block *before, *after; /* neighbours by address */
-    struct vr_block *left, *right;   /* free: in its bin; with the next in one line */
-    uint64_t by_queue, by_bytes;     /* what it is found by; size_bins.h */
+    struct vr_block *left, *right;   /* free: in its bin; one cache line with the next two */
+    uint64_t by_queue, by_bytes;     /* sort key in its bin; size_bins.h */
     struct vr_link age; /* in the list of pending or idle holes, or of stale mappings */
     union {
-        struct vr_piece
-            *segment; /* the segment it lies in, or a stale mapping's piece; else NULL */
-        struct vr_record *record; /* FALLEN, WISHED: of its memory in the address map */
+        struct vr_piece *segment; /* the segment around it, or a stale mapping's piece; else NULL */
+        struct vr_record *record; /* FALLBACK, CHOSEN: of its memory in the address map */
     };
 };
 
-/* What a hit writes lies in a line of its own, so that threads with neighbouring blocks do not
-   meet. */
+/*
+ * The fields that a cache hit writes share one cache line per block, so that threads with
+ * neighbouring blocks do not contend. "Owner": written by the owner of the block, see (1). "Lock":
+ * under the pool's lock.
+ */
 struct vr_block {
-    _Alignas(64) void *free_link; /* vr_stable's */
+    _Alignas(64) void *free_link; /* private to vr_stable */
     vr_atomic_u32 state;          /* enum vr_block_state, and the generation */
-    vr_atomic_bool
-        held; /* not for a cache: pins, uses, asleep, growing or fallen; read without the lock */
-    vr_atomic_u64 addr;           /* first address */
-    vr_atomic_u64 bytes;          /* after rounding */
-    vr_atomic_u64 pool;           /* handle of the pool it is a block of */
-    vr_atomic_u64 requested;      /* as asked for; the owner's */
-    _Atomic(struct vr_tag *) tag; /* NULL: none; the owner's */
-    struct vr_queue_id
-        home; /* queue whose work may touch it from before; 0: none; the owner's; see (5) */
+    vr_atomic_bool held; /* not cacheable: pins, uses, asleep, growing or other memory; lock-free */
+    vr_atomic_u64 addr;  /* first address */
+    vr_atomic_u64 bytes; /* after rounding */
+    vr_atomic_u64 pool;  /* handle of its pool; see (7) */
+    vr_atomic_u64 requested;      /* bytes as requested; owner */
+    _Atomic(struct vr_tag *) tag; /* NULL: none; owner */
+    struct vr_queue_id home;      /* queue with earlier work on it; 0: none; owner; see (5), (6) */
 
-    struct vr_block *next; /* in a list of cached blocks: central cache, batches on the way */
-    struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
-    uint32_t pins;         /* vram_pin; under the pool's lock */
-    uint32_t
-        generation; /* its last, in the place of the generation in `state`; under the pool's lock */
-    bool asleep;    /* a piece under it is: sleep.h (2); pool's lock, as the next two */
-    bool growing;   /* memory is being put behind it: resize.c */
-    bool owed;      /* deferred, on a queue that no queue state could be made for */
-    uint8_t part;   /* vr_pool_part: the space it is of; pool's lock */
-    _Atomic(uint8_t) zone; /* log2 of the front zone, guard.h (2); 0: none; the owner's */
-    vr_atomic_u32
-        record; /* number of its record while it is live; 0: none; pool_tracking.h; the owner's */
-    struct vr_stamp stamp;        /* in the space, free; pool's lock, as the next three */
-    struct vr_queue_stamp freed;  /* deferred, or of no space and freed: see (3) */
-    struct vr_queue_stamp before; /* deferred: the same for what `home` said, in (5) */
-    struct vr_span span;          /* the space's, under the pool's lock */
+    struct vr_block *next;        /* in a list of cached blocks */
+    struct vr_uses *uses;         /* other queues that use it; usually NULL; lock */
+    uint32_t pins;                /* vram_pin; lock */
+    uint32_t generation;          /* the last one, shifted as in `state`; lock */
+    bool asleep;                  /* a piece under it is asleep: sleep.h (2); lock */
+    bool growing;                 /* memory is being mapped behind it: resize.c; lock */
+    bool stateless;               /* deferred, on a queue without a queue state; lock */
+    uint8_t part;                 /* vr_pool_part: its space; lock */
+    _Atomic(uint8_t) zone;        /* log2 of the front zone, guard.h (2); 0: none; owner */
+    vr_atomic_u32 record;         /* number of its tracking record while live; 0: none; owner */
+    struct vr_stamp stamp;        /* free, in the space; lock */
+    struct vr_queue_stamp freed;  /* deferred, or of no space and freed: see (3); lock */
+    struct vr_queue_stamp before; /* deferred: the same for `home`, see (5); lock */
+    struct vr_span span;          /* private to the space; lock */
 };
 
-/* Whether it is no memory of the device's. Under the pool's lock. */
-static inline bool vr_block_is_fallen(const struct vr_block *block) {
-    return block->span.kind >= VR_SPAN_FALLEN;
+/* Whether its memory is not of the device. Under the pool's lock. */
+static inline bool vr_block_is_other(const struct vr_block *block) {
+    return block->span.kind >= VR_SPAN_FALLBACK;
 }
 
-/* After a change of its pins or uses, of `asleep` or of `growing`. Under the pool's lock. */
+/* To be called after a change of pins, uses, `asleep` or `growing`. Under the pool's lock. */
 static inline void vr_block_note_held(struct vr_block *block) {
     vr_store(&block->held,
              block->pins || block->uses || block->asleep || block->growing ||
-                 vr_block_is_fallen(block),
+                 vr_block_is_other(block),
              VR_RELAXED);
 }
 
@@ -168,7 +163,7 @@ static inline bool vr_block_is_live(const struct vr_block *block) {
     return (vr_load(&block->state, VR_ACQUIRE) & VR_BLOCK_STATES) == VR_BLOCK_LIVE;
 }
 
-/* Whether it is owned by whoever has it, see (1); whether it is in the space. For asserts. */
+/* Whether a thread or cache owns it, see (1); whether it is in the space. For asserts. */
 static inline bool vr_block_is_cached(const struct vr_block *block) {
     return (vr_load(&block->state, VR_RELAXED) & VR_BLOCK_STATES) == VR_BLOCK_CACHED;
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fit.c: where a block goes.
+ * fit.c: chooses the place of a block.
  *
- * First into memory that is there: best fit among the holes of its queue and the settled ones. If
- * none is large enough, to where the fewest granules are missing: seen from the largest holes that
- * border on a void, and from the end of a range, which always fits.
+ * Mapped memory comes first: best fit among the holes of the block's queue and the settled holes.
+ * If none is large enough, the block goes to the window with the fewest missing granules. Windows
+ * are tried at the largest holes that border on a void, and at the largest void, usually the end of
+ * a range.
  *
- * Programs allocate in runs: a layer after the other asks for the same size, and later all of them
- * go. Blocks of a run are put side by side, so that they leave a large hole and not many small
- * ones. How long a run will be is taken from the runs before; its first block goes where all of
- * them fit.
+ * Programs allocate in runs: layer after layer requests the same size, and later all of these
+ * blocks are freed. The blocks of a run (siblings) are placed side by side, so that they leave one
+ * large hole and not many small ones. The expected length of a run is the shortest of the queue's
+ * last runs; the first block goes where all of them fit.
  */
 #include "core/space/fit.h"
 
@@ -19,29 +20,29 @@
 #include <assert.h>
 
 enum {
-    CANDIDATES = 16,   /* holes beside a void that are looked at for a window */
-    GLANCES = 128,     /* holes passed over to find them */
-    STEPS = 64,        /* spans a window may reach over */
-    ALIGN_TRIES = 8,   /* holes tried for a wide alignment before a size is taken that must do */
-    LARGE_PART = 32,   /* a block of at least this part of the peak is large, */
-    GUARD = 2,         /* see guarded */
-    RUN_MOST = 64,     /* siblings expected at most */
-    RUN_PART = 16,     /* and of at most this part of the peak, all together */
-    RUN_GAP = 8,       /* granules mapped ahead at most where a single block would fit elsewhere */
-    ISLAND_PART = 16,  /* an island fits when no more than this part of the size is left */
-    ISLANDS = 16,      /* looked past for another hole */
-    STUCK_PART = 8,    /* what may be stuck of a piece beside a block: this part of the block, */
-    COARSE_TRIES = 16, /* holes on coarse pieces looked past for another */
-    LOW_TRIES = 32,    /* holes among which the lowest is chosen */
-    EXACT_PART = 1000  /* a hole fits exactly when no more than this part of the size is left */
+    CANDIDATES = 16,     /* holes beside a void that are tried for a window */
+    SCANNED = 128,       /* holes examined at most to find them */
+    STEPS = 64,          /* spans that a window may cover */
+    ALIGN_TRIES = 8,     /* holes tried for a wide alignment before bytes + align is searched */
+    LARGE_PART = 32,     /* a large block has at least LARGE_BYTES and 1/32 of the peak need */
+    GUARD_BLOCKS = 2,    /* block sizes left free in front: see window_guarded */
+    RUN_MOST = 64,       /* siblings expected at most, */
+    RUN_PART = 16,       /* and at most 1/16 of the peak need in all */
+    RUN_GAP = 8,         /* granules mapped ahead at most if a single block fits elsewhere */
+    ISOLATED_PART = 16,  /* a block may take an isolated hole if it leaves <= 1/16 of its size */
+    ISOLATED_TRIES = 16, /* isolated holes skipped in search of another hole */
+    STUCK_PART = 8,      /* a block may leave 1/8 of its size, or STUCK_BYTES, of a piece unused */
+    COARSE_TRIES = 16,   /* holes on coarse pieces skipped in search of another hole */
+    LOW_TRIES = 32,      /* holes among which the lowest is chosen */
+    EXACT_PART = 1000    /* a hole fits exactly if the block leaves <= 1/1000 of its size */
 };
 
-#define SMALL_BYTES (16 * VR_MIB)  /* smaller blocks stay out of the topmost hole */
-#define LARGE_BYTES (256 * VR_MIB) /* if it has this many bytes at least */
-#define STUCK_BYTES (8 * VR_MIB)   /* or this much */
+#define SMALL_BYTES (16 * VR_MIB)  /* smaller blocks avoid the topmost hole */
+#define LARGE_BYTES (256 * VR_MIB) /* see LARGE_PART */
+#define STUCK_BYTES (8 * VR_MIB)   /* see STUCK_PART */
 #define AHEAD_BYTES (64 * VR_MIB)  /* mapped ahead for siblings at most */
 
-static bool usable(const struct vr_block *span, uint64_t queue) {
+static bool hole_is_usable(const struct vr_block *span, uint64_t queue) {
     return vr_span_is(span, VR_SPAN_HOLE) && (span->stamp.queue == 0 || span->stamp.queue == queue);
 }
 
@@ -49,7 +50,7 @@ static uint64_t align_up(uint64_t addr, uint64_t align) {
     return (addr + align - 1) & ~(align - 1);
 }
 
-static bool fits(const struct vr_block *hole, uint64_t bytes, uint64_t align) {
+static bool hole_fits(const struct vr_block *hole, uint64_t bytes, uint64_t align) {
     uint64_t lost = align_up(vr_span_addr(hole), align) - vr_span_addr(hole);
     return lost <= vr_span_bytes(hole) && bytes <= vr_span_bytes(hole) - lost;
 }
@@ -59,16 +60,16 @@ static bool fits(const struct vr_block *hole, uint64_t bytes, uint64_t align) {
 static struct vr_block *best_of_queue(const struct vr_space *space, uint64_t queue, uint64_t bytes,
                                       uint64_t align) {
     struct vr_block *hole = vr_hole_least(space, queue, bytes);
-    for (int i = 0; hole && i < ALIGN_TRIES && !fits(hole, bytes, align); i++) {
+    for (int i = 0; hole && i < ALIGN_TRIES && !hole_fits(hole, bytes, align); i++) {
         hole = vr_hole_least(space, queue, vr_span_bytes(hole) + 1);
     }
-    if (hole && !fits(hole, bytes, align)) {
+    if (hole && !hole_fits(hole, bytes, align)) {
         hole = vr_hole_least(space, queue, bytes + align - VR_SPAN_UNIT);
     }
     return hole;
 }
 
-/* The smaller of what the queue has and what everybody may have. */
+/* The smaller of the best hole of the queue and the best settled hole. */
 static struct vr_block *smallest_fit(const struct vr_space *space, const struct vr_want *want,
                                      uint64_t bytes) {
     struct vr_block *own = best_of_queue(space, want->queue, bytes, want->align);
@@ -79,13 +80,13 @@ static struct vr_block *smallest_fit(const struct vr_space *space, const struct 
     return vr_span_bytes(any) < vr_span_bytes(own) ? any : own;
 }
 
-/* The smallest of those that are larger than a hole. */
+/* The smallest fitting hole that is larger than `hole`. */
 static struct vr_block *next_larger(const struct vr_space *space, const struct vr_want *want,
                                     const struct vr_block *hole) {
     return smallest_fit(space, want, vr_span_bytes(hole) + VR_SPAN_UNIT);
 }
 
-/* Whether next to nothing would be left of the hole. */
+/* Whether the block would leave almost nothing of the hole. */
 static bool is_exact(const struct vr_block *hole, uint64_t bytes) {
     assert(vr_span_bytes(hole) >= bytes);
     return vr_span_bytes(hole) - bytes <= bytes / EXACT_PART;
@@ -98,23 +99,23 @@ static bool is_topmost(const struct vr_block *hole) {
 }
 
 /*
- * In a space that is worn (aging.h) blocks stay off islands that are too large for them, as long as
- * another hole has room: what such a block leaves of its last handle is stuck, on an island of its
- * own, until it is freed. The island is taken for the next window instead.
+ * In an aged space (aging.h) a block avoids an isolated hole that is too large for it, if another
+ * hole fits: the rest of the last handle that the block uses would be stuck, isolated, until the
+ * block is freed. The handles of the avoided hole can move to the next window instead.
  */
-static struct vr_block *off_islands(const struct vr_space *space, const struct vr_want *want,
-                                    struct vr_block *hole, uint64_t bytes) {
+static struct vr_block *avoid_isolated(const struct vr_space *space, const struct vr_want *want,
+                                       struct vr_block *hole, uint64_t bytes) {
     struct vr_block *other = hole;
-    if (vr_hole_shores(hole) < 2 || vr_span_bytes(hole) - bytes <= bytes / ISLAND_PART) {
+    if (vr_hole_unmapped_sides(hole) < 2 || vr_span_bytes(hole) - bytes <= bytes / ISOLATED_PART) {
         return hole;
     }
-    for (int left = ISLANDS; other && vr_hole_shores(other) == 2; left--) {
+    for (int left = ISOLATED_TRIES; other && vr_hole_unmapped_sides(other) == 2; left--) {
         other = left ? next_larger(space, want, other) : NULL;
     }
     return other ? other : hole;
 }
 
-/* What the block, at the low end of the hole, would leave of the piece that it ends in. */
+/* Bytes that the block, at the low end of the hole, would leave unused of the piece it ends in. */
 static uint64_t left_of_piece(const struct vr_space *space, const struct vr_want *want,
                               const struct vr_block *hole, uint64_t bytes) {
     uint64_t end = align_up(vr_span_addr(hole), want->align) + bytes;
@@ -123,10 +124,10 @@ static uint64_t left_of_piece(const struct vr_space *space, const struct vr_want
     return piece->addr + piece->bytes - end;
 }
 
-/* Likewise blocks stay off pieces so coarse that more than STUCK_PART and STUCK_BYTES allow would
-   be stuck beside them. */
-static struct vr_block *off_coarse(const struct vr_space *space, const struct vr_want *want,
-                                   struct vr_block *hole, uint64_t bytes) {
+/* In the same way a block avoids pieces so coarse that it would leave more of one unused than
+   STUCK_PART and STUCK_BYTES allow. */
+static struct vr_block *avoid_coarse(const struct vr_space *space, const struct vr_want *want,
+                                     struct vr_block *hole, uint64_t bytes) {
     uint64_t most = vr_larger(bytes / STUCK_PART, STUCK_BYTES);
     struct vr_block *other = hole;
     int left = COARSE_TRIES;
@@ -137,8 +138,8 @@ static struct vr_block *off_coarse(const struct vr_space *space, const struct vr
     return other && left > 0 ? other : hole;
 }
 
-/* The lowest of the next larger holes: what comes while little is out, and mostly stays, then lies
-   together. */
+/* The lowest of the next larger holes. Blocks allocated while little is in use tend to be
+   long-lived; this way they lie together. */
 static struct vr_block *lowest_fit(const struct vr_space *space, const struct vr_want *want,
                                    struct vr_block *hole) {
     struct vr_block *lowest = hole;
@@ -149,24 +150,24 @@ static struct vr_block *lowest_fit(const struct vr_space *space, const struct vr
     return lowest;
 }
 
-/* Where a block goes in a space that is worn, rather than to the smallest hole. */
-static struct vr_block *worn_fit(const struct vr_space *space, const struct vr_want *want,
+/* The hole for a block in an aged space, given the smallest one that fits. */
+static struct vr_block *aged_fit(const struct vr_space *space, const struct vr_want *want,
                                  struct vr_block *hole, uint64_t bytes) {
-    hole = off_islands(space, want, hole, bytes);
+    hole = avoid_isolated(space, want, hole, bytes);
     if (is_exact(hole, bytes) || bytes >= LARGE_BYTES) {
         return hole;
     }
     return vr_aging_is_idle(space) ? lowest_fit(space, want, hole)
-                                   : off_coarse(space, want, hole, bytes);
+                                   : avoid_coarse(space, want, hole, bytes);
 }
 
-/* The smallest hole that fits; but the topmost one grows at no cost, and is kept for large blocks
-   as long as small ones fit elsewhere. */
+/* The smallest hole that fits. But the topmost hole can be extended upwards without moving
+   anything: it is kept for large blocks while small ones fit elsewhere. */
 static struct vr_block *best_fit(const struct vr_space *space, const struct vr_want *want,
                                  uint64_t bytes) {
     struct vr_block *hole = smallest_fit(space, want, bytes);
     if (hole && space->aging) {
-        hole = worn_fit(space, want, hole, bytes);
+        hole = aged_fit(space, want, hole, bytes);
     }
     if (!hole || bytes >= SMALL_BYTES || !is_topmost(hole) || is_exact(hole, bytes)) {
         return hole;
@@ -180,14 +181,14 @@ static bool is_large(const struct vr_space *space, uint64_t bytes) {
 }
 
 /*
- * At the low end of the hole. Large blocks go to the low and to the high end in turn: of a chain of
- * them, in which each is freed when the next but one comes, what is left of the hole then stays in
- * one piece.
+ * Places the block at the low end of the hole. Large blocks alternate between the low and the high
+ * end: if each of them is freed when the next but one is allocated, the rest of the hole then stays
+ * contiguous.
  */
-static struct vr_placement in_hole(const struct vr_space *space, struct vr_block *hole,
-                                   const struct vr_want *want) {
+static struct vr_placement place_in_hole(const struct vr_space *space, struct vr_block *hole,
+                                         const struct vr_want *want) {
     struct vr_placement place = {.hole = hole};
-    if (hole && want->bytes >= LARGE_BYTES && space->high_turn) {
+    if (hole && want->bytes >= LARGE_BYTES && space->next_at_high_end) {
         place.addr = (vr_span_end(hole) - want->bytes) & ~(want->align - 1);
     } else if (hole) {
         place.addr = align_up(vr_span_addr(hole), want->align);
@@ -198,14 +199,14 @@ static struct vr_placement in_hole(const struct vr_space *space, struct vr_block
 
 /* ----------------------------------------------------------------- windows */
 
-/* Granules missing in [addr, addr + bytes); UINT64_MAX when something is in the way. `span` holds
-   addr. */
-static uint64_t missing(const struct vr_space *space, const struct vr_block *span, uint64_t addr,
-                        uint64_t bytes, uint64_t queue) {
+/* Granules without memory in [addr, addr + bytes); UINT64_MAX if the queue may not use all of it.
+   `span` contains addr. */
+static uint64_t granules_missing(const struct vr_space *space, const struct vr_block *span,
+                                 uint64_t addr, uint64_t bytes, uint64_t queue) {
     uint64_t end = addr + bytes, count = 0;
     for (int left = STEPS; left > 0; left--) {
         bool is_void = span->span.kind == VR_SPAN_VOID;
-        if (!is_void && !usable(span, queue)) {
+        if (!is_void && !hole_is_usable(span, queue)) {
             return UINT64_MAX;
         }
         if (is_void) {
@@ -225,36 +226,38 @@ static uint64_t missing(const struct vr_space *space, const struct vr_block *spa
     return UINT64_MAX;
 }
 
-/* Takes the window at `addr` if it misses less than the best so far. `span` lies at or above
-   addr. */
-static void consider(const struct vr_space *space, struct vr_window *best, struct vr_block *span,
-                     uint64_t addr, uint64_t bytes, uint64_t queue) {
+/* Makes the window at `addr` the best if it misses fewer granules. `span` contains addr or lies
+   above it. */
+static void window_consider(const struct vr_space *space, struct vr_window *best,
+                            struct vr_block *span, uint64_t addr, uint64_t bytes, uint64_t queue) {
     for (int left = STEPS; vr_span_addr(span) > addr; left--) {
         span = span->span.before;
-        if (left == 0 || !span || (span->span.kind != VR_SPAN_VOID && !usable(span, queue))) {
+        if (left == 0 || !span ||
+            (span->span.kind != VR_SPAN_VOID && !hole_is_usable(span, queue))) {
             return;
         }
     }
-    uint64_t count = missing(space, span, addr, bytes, queue);
+    uint64_t count = granules_missing(space, span, addr, bytes, queue);
     if (count < best->missing) {
         *best = (struct vr_window){span, addr, bytes, count};
     }
 }
 
-/* From the start of the span upwards, and from its end downwards. */
-static void consider_both(const struct vr_space *space, struct vr_window *best,
-                          struct vr_block *span, const struct vr_want *want, uint64_t bytes) {
+/* Tries the window that starts with the span, and the one that ends with it. */
+static void window_consider_both(const struct vr_space *space, struct vr_window *best,
+                                 struct vr_block *span, const struct vr_want *want,
+                                 uint64_t bytes) {
     uint64_t low = align_up(vr_span_addr(span), want->align);
     if (low < vr_span_end(span)) {
-        consider(space, best, span, low, bytes, want->queue);
+        window_consider(space, best, span, low, bytes, want->queue);
     }
     if (vr_span_end(span) >= bytes) {
         uint64_t high = (vr_span_end(span) - bytes) & ~(want->align - 1);
-        consider(space, best, span, high, bytes, want->queue);
+        window_consider(space, best, span, high, bytes, want->queue);
     }
 }
 
-/* The next smaller of two rows of holes, the queue's own and everybody's. */
+/* The next in descending size from two sequences of holes: the queue's own and the settled ones. */
 static struct vr_block *next_largest(const struct vr_space *space, struct vr_block **own,
                                      struct vr_block **any, uint64_t queue) {
     struct vr_block **from =
@@ -267,18 +270,19 @@ static struct vr_block *next_largest(const struct vr_space *space, struct vr_blo
 }
 
 /*
- * A large block for which there is no memory anywhere starts a place of its own, with addresses
- * free in front of it: the next one that is a little larger then finds most of its memory here when
- * this one is gone.
+ * A large block that finds almost no mapped memory is placed in the void, with free addresses in
+ * front of it: when it has been freed, the next block that is a little larger finds most of its
+ * memory here.
  */
-static struct vr_window guarded(const struct vr_space *space, struct vr_block *most,
-                                struct vr_window best, uint64_t bytes) {
+static struct vr_window window_guarded(const struct vr_space *space, struct vr_block *most,
+                                       struct vr_window best, uint64_t bytes) {
     uint64_t granule = space->config.granule, whole = vr_granule_up(space, bytes);
     if (!is_large(space, bytes) || !best.first || (best.missing + 2) * granule < whole ||
-        vr_span_bytes(most) / (GUARD + 1) < whole) {
+        vr_span_bytes(most) / (GUARD_BLOCKS + 1) < whole) {
         return best;
     }
-    return (struct vr_window){most, vr_span_addr(most) + GUARD * whole, bytes, whole / granule};
+    return (struct vr_window){most, vr_span_addr(most) + GUARD_BLOCKS * whole, bytes,
+                              whole / granule};
 }
 
 static struct vr_window fewest_missing(const struct vr_space *space, const struct vr_want *want,
@@ -286,27 +290,28 @@ static struct vr_window fewest_missing(const struct vr_space *space, const struc
     struct vr_window best = {.missing = UINT64_MAX};
     struct vr_block *own = vr_hole_smaller(space, want->queue, NULL);
     struct vr_block *any = vr_hole_smaller(space, 0, NULL);
-    int glances = GLANCES;
-    for (int left = CANDIDATES; left > 0 && glances > 0; glances--) {
+    int scans = SCANNED;
+    for (int left = CANDIDATES; left > 0 && scans > 0; scans--) {
         struct vr_block *hole = next_largest(space, &own, &any, want->queue);
         if (!hole) {
             break;
         }
         if (vr_span_is(hole->span.before, VR_SPAN_VOID) ||
             vr_span_is(hole->span.after, VR_SPAN_VOID)) {
-            consider_both(space, &best, hole, want, bytes);
+            window_consider_both(space, &best, hole, want, bytes);
             left--;
         }
     }
-    /* The largest void, as a rule the end of a range, and what borders on it from below. */
+    /* The largest void, usually the end of a range, and the hole below it. */
     struct vr_block *most = vr_hole_smaller(space, VR_QUEUE_VOID, NULL);
     if (most) {
         struct vr_block *below = most->span.before;
-        consider_both(space, &best, usable(below, want->queue) ? below : most, want, bytes);
-        best = guarded(space, most, best, bytes);
+        window_consider_both(space, &best, hole_is_usable(below, want->queue) ? below : most, want,
+                             bytes);
+        best = window_guarded(space, most, best, bytes);
     }
     if (!best.first && (most = vr_hole_least(space, VR_QUEUE_VOID, bytes))) {
-        consider_both(space, &best, most, want, bytes);
+        window_consider_both(space, &best, most, want, bytes);
     }
     return best;
 }
@@ -317,15 +322,15 @@ static uint32_t run_slot(uint64_t queue) {
     return (uint32_t)((queue * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % VR_RUNS_QUEUES;
 }
 
-/* Whether so many siblings are at most a RUN_PART of the peak. Dividing takes as long as a search
-   does. */
+/* Whether so many siblings are at most a RUN_PART of the peak need. Multiplies, because a division
+   by `bytes` takes as long as a search. */
 static bool is_part(uint32_t siblings, uint64_t bytes, uint64_t peak) {
     uint64_t sum;
     return vr_mul(siblings, bytes, &sum) && sum <= peak / RUN_PART;
 }
 
-/* The queue's run, with one more block of this size. In place: a copy that is written to and then
-   copied again keeps the processor waiting for its own stores. */
+/* Adds a block of this size to the queue's run, or starts a new run. In place: returning a modified
+   copy stalls the processor on its own stores. */
 static void run_extend(const struct vr_space *space, struct vr_run *run, uint64_t queue,
                        uint64_t bytes) {
     if (run->queue != queue) {
@@ -356,7 +361,7 @@ void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t queue,
     run_extend(space, run, queue, vr_span_bytes(block));
     run->last = block;
     run->end = run_end ? run_end : run->end;
-    space->high_turn ^= vr_span_bytes(block) >= LARGE_BYTES;
+    space->next_at_high_end ^= vr_span_bytes(block) >= LARGE_BYTES;
 }
 
 void vr_fit_forget(struct vr_space *space, const struct vr_block *block) {
@@ -367,46 +372,50 @@ void vr_fit_forget(struct vr_space *space, const struct vr_block *block) {
     }
 }
 
-/* A window that maps more than the block: what should follow it before `end`, within reason. */
-static struct vr_placement ahead(const struct vr_space *space, const struct vr_want *want,
-                                 struct vr_window window, uint64_t end) {
+/* Extends a window to map memory also for the siblings that should follow before `end`, up to
+   AHEAD_BYTES. */
+static struct vr_placement window_ahead(const struct vr_space *space, const struct vr_want *want,
+                                        struct vr_window window, uint64_t end) {
     uint64_t bytes = end - window.addr < AHEAD_BYTES ? end - window.addr : AHEAD_BYTES;
     window.bytes = bytes > want->bytes ? bytes : want->bytes;
-    if (missing(space, window.first, window.addr, window.bytes, want->queue) == UINT64_MAX) {
+    if (granules_missing(space, window.first, window.addr, window.bytes, want->queue) ==
+        UINT64_MAX) {
         window.bytes = want->bytes;
     }
     return (struct vr_placement){.window = window, .run_end = end};
 }
 
-/* Behind the latest of the run, in memory that is there or in the window that was foreseen. */
+/* Places the block behind the latest of its run: in a hole, or in the window planned for the
+   run. */
 static bool beside_sibling(const struct vr_space *space, const struct vr_want *want,
                            const struct vr_run *run, struct vr_placement *place) {
     if (!run->last || run->expected <= 1) {
         return false;
     }
-    assert(run->last->span.kind == VR_SPAN_BLOCK); /* vr_fit_forget, when it comes back */
+    assert(run->last->span.kind == VR_SPAN_BLOCK); /* vr_fit_forget clears it on a free */
     struct vr_block *next = run->last->span.after;
-    if (usable(next, want->queue) && fits(next, want->bytes, want->align)) {
-        *place = in_hole(space, next, want);
+    if (hole_is_usable(next, want->queue) && hole_fits(next, want->bytes, want->align)) {
+        *place = place_in_hole(space, next, want);
         return true;
     }
     uint64_t addr = vr_span_end(run->last);
     if (!next || addr + want->bytes > run->end || (addr & (want->align - 1)) ||
-        missing(space, next, addr, want->bytes, want->queue) == UINT64_MAX) {
+        granules_missing(space, next, addr, want->bytes, want->queue) == UINT64_MAX) {
         return false;
     }
-    *place = ahead(space, want, (struct vr_window){.first = next, .addr = addr}, run->end);
+    *place = window_ahead(space, want, (struct vr_window){.first = next, .addr = addr}, run->end);
     return true;
 }
 
-/* A place where several siblings fit, fewer and fewer of them. `hole` would do for one. */
+/* Finds a place for several siblings, halving their number until one fits. `hole`: fits one block;
+   may be NULL. */
 static bool run_fits(const struct vr_space *space, const struct vr_want *want, uint32_t siblings,
                      const struct vr_block *hole, struct vr_placement *place) {
     for (uint32_t count = siblings; count > 1; count /= 2) {
         uint64_t bytes = want->bytes * count;
         struct vr_block *wide = best_fit(space, want, bytes);
         if (wide) {
-            *place = in_hole(space, wide, want);
+            *place = place_in_hole(space, wide, want);
             return true;
         }
         if (space->config.mode == VR_SPACE_SEGMENTS) {
@@ -414,17 +423,17 @@ static bool run_fits(const struct vr_space *space, const struct vr_want *want, u
         }
         struct vr_window window = fewest_missing(space, want, bytes);
         if (window.first && (window.missing <= RUN_GAP || !hole)) {
-            *place = ahead(space, want, window, window.addr + bytes);
+            *place = window_ahead(space, want, window, window.addr + bytes);
             return true;
         }
     }
     return false;
 }
 
-/* --------------------------------------------------------------------- all */
+/* -------------------------------------------------------------- entry points */
 
-static struct vr_placement find_in(struct vr_space *space, const struct vr_want *want,
-                                   const struct vr_run *run) {
+static struct vr_placement place_find(struct vr_space *space, const struct vr_want *want,
+                                      const struct vr_run *run) {
     struct vr_block *hole = best_fit(space, want, want->bytes);
     uint32_t siblings = run->length < run->expected ? run->expected - run->length + 1 : 1;
     bool exact = hole && is_exact(hole, want->bytes);
@@ -432,7 +441,7 @@ static struct vr_placement find_in(struct vr_space *space, const struct vr_want 
     if (!exact && run_fits(space, want, siblings, hole, &place)) {
         return place;
     }
-    place = in_hole(space, hole, want);
+    place = place_in_hole(space, hole, want);
     if (!hole && space->config.mode == VR_SPACE_VMM) {
         place.window = fewest_missing(space, want, want->bytes);
     }
@@ -446,7 +455,7 @@ struct vr_placement vr_fit_find(struct vr_space *space, const struct vr_want *wa
     if (beside_sibling(space, want, &run, &place)) {
         return place;
     }
-    return find_in(space, want, &run);
+    return place_find(space, want, &run);
 }
 
 struct vr_placement vr_fit_held(struct vr_space *space, const struct vr_want *want) {
@@ -454,7 +463,7 @@ struct vr_placement vr_fit_held(struct vr_space *space, const struct vr_want *wa
     if (place.hole) {
         return place;
     }
-    return in_hole(space, best_fit(space, want, want->bytes), want);
+    return place_in_hole(space, best_fit(space, want, want->bytes), want);
 }
 
 struct vr_placement vr_fit_after(struct vr_space *space, const struct vr_want *want) {
@@ -467,11 +476,11 @@ struct vr_placement vr_fit_after(struct vr_space *space, const struct vr_want *w
         }
         queue = vr_hole_queue_next(space, queue);
     }
-    return in_hole(space, best, want);
+    return place_in_hole(space, best, want);
 }
 
-/* Whether time alone clears the way from `span` to `end`. */
-static bool clears(const struct vr_block *span, uint64_t end) {
+/* Whether only unfinished work blocks the addresses from `span` to `end`. */
+static bool only_work_blocks(const struct vr_block *span, uint64_t end) {
     for (int left = STEPS; span && left > 0; left--, span = span->span.after) {
         if (span->span.kind != VR_SPAN_HOLE && span->span.kind != VR_SPAN_VOID &&
             span->span.kind != VR_SPAN_STALE) {
@@ -489,16 +498,16 @@ vram_status vr_fit_behind(const struct vr_space *space, const struct vr_want *wa
     struct vr_block *next = want->behind->span.after;
     uint64_t addr = vr_span_end(want->behind), count = UINT64_MAX;
     *place = (struct vr_placement){.addr = addr};
-    if (usable(next, want->queue) && vr_span_bytes(next) >= want->bytes) {
+    if (hole_is_usable(next, want->queue) && vr_span_bytes(next) >= want->bytes) {
         place->hole = next;
         return VRAM_OK;
     }
     if (next && space->config.mode == VR_SPACE_VMM) {
-        count = missing(space, next, addr, want->bytes, want->queue);
+        count = granules_missing(space, next, addr, want->bytes, want->queue);
     }
     if (count != UINT64_MAX) {
         place->window = (struct vr_window){next, addr, want->bytes, count};
         return VRAM_OK;
     }
-    return clears(next, addr + want->bytes) ? VRAM_ERR_NOT_READY : VRAM_ERR_BUSY;
+    return only_work_blocks(next, addr + want->bytes) ? VRAM_ERR_NOT_READY : VRAM_ERR_BUSY;
 }

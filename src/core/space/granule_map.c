@@ -22,7 +22,7 @@ static uint64_t page_index(const struct vr_granule_map *granule_map, uint64_t ad
     return (addr >> granule_map->shift) & (PAGE - 1);
 }
 
-/* The slot that a page has or would have. */
+/* The slot of a page, or the empty slot where it belongs. */
 static struct vr_granule_page **slot_of(const struct vr_granule_map *granule_map, uint64_t number) {
     uint64_t at = (number * UINT64_C(0x9E3779B97F4A7C15)) >> 32;
     while (granule_map->table[at & (granule_map->slots - 1)] &&
@@ -48,13 +48,14 @@ void vr_granule_map_free(struct vr_granule_map *granule_map) {
     *granule_map = (struct vr_granule_map){0};
 }
 
-/* Makes sure that one more page has room. */
-static vram_status grow(struct vr_granule_map *granule_map) {
-    assert(granule_map->made <= granule_map->slots / 2); /* so every search for a page ends */
-    if (granule_map->made < granule_map->slots / 2) {
+/* Makes sure that the table can take one more page. */
+static vram_status table_grow(struct vr_granule_map *granule_map) {
+    assert(granule_map->page_count <= granule_map->slots / 2); /* so every probe ends */
+    if (granule_map->page_count < granule_map->slots / 2) {
         return VRAM_OK;
     }
-    struct vr_granule_map larger = {.shift = granule_map->shift, .made = granule_map->made};
+    struct vr_granule_map larger = {.shift = granule_map->shift,
+                                    .page_count = granule_map->page_count};
     larger.slots = granule_map->slots ? granule_map->slots * 2 : SLOTS_LEAST;
     larger.table = vr_mem_alloc((size_t)larger.slots, sizeof *larger.table, "vram_alloc");
     if (!larger.table) {
@@ -74,7 +75,7 @@ vram_status vr_granule_map_prepare(struct vr_granule_map *granule_map, uint64_t 
                                    uint64_t bytes) {
     uint64_t last = page_number(granule_map, addr + bytes - 1);
     for (uint64_t number = page_number(granule_map, addr); number <= last; number++) {
-        if (grow(granule_map) != VRAM_OK) {
+        if (table_grow(granule_map) != VRAM_OK) {
             return VRAM_ERR_HOST_MEMORY;
         }
         struct vr_granule_page **slot = slot_of(granule_map, number);
@@ -85,7 +86,7 @@ vram_status vr_granule_map_prepare(struct vr_granule_map *granule_map, uint64_t 
             }
             page->number = number;
             *slot = page;
-            granule_map->made++;
+            granule_map->page_count++;
         }
     }
     return VRAM_OK;
@@ -114,5 +115,6 @@ uint64_t vr_granule_map_next(const struct vr_granule_map *granule_map, uint64_t 
 }
 
 uint64_t vr_granule_map_bytes(const struct vr_granule_map *granule_map) {
-    return granule_map->slots * sizeof(void *) + granule_map->made * sizeof(struct vr_granule_page);
+    return granule_map->slots * sizeof(void *) +
+           granule_map->page_count * sizeof(struct vr_granule_page);
 }

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hole.c: free spans on their size bins and in their lists by age; how they merge, are cut and
- * settle.
+ * hole.c: free spans in their size bins and in their lists by age; merging, cutting and settling.
  *
- * Settled holes and voids have a set of size bins each; pending ones have a few, which queues share
- * by a hash: no table of queues has to be kept, or allocated for in a free.
+ * Settled holes have a set of size bins, and so have voids. Pending holes have a few sets, which
+ * queues share by a hash: a free needs no table of queues and allocates nothing.
  */
 #include "core/space/hole.h"
 
 #include <assert.h>
 
-enum { UNPASSED_MOST = 64 }; /* stamps that have not passed, looked at while memory is plentiful */
+enum { UNPASSED_MOST = 64 }; /* unpassed stamps after which vr_hole_settle stops */
 
-static uint64_t queue_of(const struct vr_block *span) {
+static uint64_t span_queue(const struct vr_block *span) {
     return span->span.kind == VR_SPAN_VOID ? VR_QUEUE_VOID : span->stamp.queue;
 }
 
 bool vr_hole_key_holds(const struct vr_block *span) {
-    return span->span.by_queue == queue_of(span) && span->span.by_bytes == vr_span_bytes(span);
+    return span->span.by_queue == span_queue(span) && span->span.by_bytes == vr_span_bytes(span);
 }
 
 /* ------------------------------------------------------------------ size bins */
@@ -41,7 +40,7 @@ struct vr_block *vr_hole_smaller(const struct vr_space *space, uint64_t queue,
 
 uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue) {
     uint64_t next = VR_QUEUE_VOID;
-    for (uint32_t i = VR_BINS_PENDING; i < VR_SHELVES; i++) {
+    for (uint32_t i = VR_BINS_PENDING; i < VR_BINS_SETS; i++) {
         next = vr_bins_queue_next(&space->size_bins[i], queue, next);
     }
     return next;
@@ -49,26 +48,26 @@ uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue) {
 
 /* -------------------------------------------------------------------- index */
 
-/* Which list keeps a hole, see (3); NULL: none. */
-static struct vr_list *list_of(struct vr_space *space, const struct vr_block *span) {
+/* The list that a hole belongs to, see (3); NULL: none. */
+static struct vr_list *hole_list(struct vr_space *space, const struct vr_block *span) {
     if (span->stamp.queue) {
         return &space->pending;
     }
     return vr_span_bytes(span) >= space->config.granule ? &space->idle : NULL;
 }
 
-/* On its set of size bins and, behind `older` (NULL: as the youngest), into its list. */
+/* Adds a span to its size bins and to its list, behind `older` (NULL: as the youngest). */
 static void index_add(struct vr_space *space, struct vr_block *span, struct vr_link *older) {
     assert(vr_span_is_free(span) && vr_block_is_free(span)); /* (4) */
     assert(vr_span_bytes(span) > 0 && !vr_link_linked(&span->span.age));
     assert(span->span.kind == VR_SPAN_HOLE || /* (1) */
            (span->stamp.queue == 0 && vr_span_is_whole(space, span)));
-    uint64_t queue = queue_of(span);
+    uint64_t queue = span_queue(span);
     vr_bins_add(&space->size_bins[vr_hole_bins(queue)], span, queue);
     if (span->span.kind != VR_SPAN_HOLE) {
         return;
     }
-    struct vr_list *list = list_of(space, span);
+    struct vr_list *list = hole_list(space, span);
     if (list) {
         struct vr_link *link = &span->span.age;
         link->prev = older ? older : list->head.prev;
@@ -81,7 +80,7 @@ static void index_add(struct vr_space *space, struct vr_block *span, struct vr_l
 }
 
 static void index_remove(struct vr_space *space, struct vr_block *span) {
-    assert(vr_hole_key_holds(span)); /* else its set of size bins would not find it */
+    assert(vr_hole_key_holds(span)); /* otherwise the size bins would not find it */
     vr_bins_remove(&space->size_bins[vr_hole_bins(span->span.by_queue)], span);
     if (span->span.kind != VR_SPAN_HOLE) {
         return;
@@ -93,24 +92,25 @@ static void index_remove(struct vr_space *space, struct vr_block *span) {
     space->stats.pending_bytes -= span->stamp.queue ? vr_span_bytes(span) : 0;
 }
 
-/* In deterministic mode nothing ever passes: what has happened on a device must not show. */
-static bool passed(const struct vr_space *space, struct vr_stamp stamp) {
+/* In deterministic mode no stamp passes: the progress of a device must not change addresses. */
+static bool stamp_passed(const struct vr_space *space, struct vr_stamp stamp) {
     if (stamp.queue == 0) {
         return true;
     }
     return !space->config.deterministic && space->config.passed(space->config.user, stamp);
 }
 
-/* Whether a hole that no work can touch becomes part of a pending neighbour, so that its queue
-   finds both as one. Soon they will be settled, but in deterministic mode that may take as long as
-   the queue lives: there a small block must not take a large hole from all others. */
+/* Whether a hole that no work uses merges into a pending neighbour, so that the neighbour's queue
+   finds both as one. The merged hole settles soon, except in deterministic mode, where it may stay
+   pending for the life of the queue: there a small block must not withhold a large hole from the
+   other queues. */
 static bool may_absorb(const struct vr_space *space, const struct vr_block *pending,
                        const struct vr_block *hole) {
-    return passed(space, hole->stamp) &&
+    return stamp_passed(space, hole->stamp) &&
            (!space->config.deterministic || vr_span_bytes(hole) <= vr_span_bytes(pending));
 }
 
-/* Whether two neighbours become one, and the stamp they have then. */
+/* Whether two neighbours merge, and the stamp of the merged span. */
 static bool merged_stamp(const struct vr_space *space, const struct vr_block *a,
                          const struct vr_block *b, struct vr_stamp *stamp) {
     if (a->span.kind != b->span.kind) {
@@ -130,9 +130,9 @@ static bool merged_stamp(const struct vr_space *space, const struct vr_block *a,
     return true;
 }
 
-/* Merges a span that is in no bin with its neighbours. One merger can make another possible: a
-   hole that has passed may have kept two of one queue apart. */
-static struct vr_block *merge(struct vr_space *space, struct vr_block *span) {
+/* Merges a span that is in no bin with its neighbours. One merge can enable another: a hole whose
+   stamp has passed may have separated two holes of one queue. */
+static struct vr_block *hole_merge(struct vr_space *space, struct vr_block *span) {
     struct vr_stamp stamp = {0};
     for (bool more = true; more;) {
         struct vr_block *before = span->span.before, *after = span->span.after;
@@ -158,12 +158,12 @@ static struct vr_block *merge(struct vr_space *space, struct vr_block *span) {
 }
 
 void vr_hole_add(struct vr_space *space, struct vr_block *span) {
-    index_add(space, merge(space, span), NULL);
+    index_add(space, hole_merge(space, span), NULL);
 }
 
 void vr_hole_return(struct vr_space *space, struct vr_block *span) {
-    span = merge(space, span);
-    struct vr_list *list = list_of(space, span);
+    span = hole_merge(space, span);
+    struct vr_list *list = hole_list(space, span);
     index_add(space, span, list ? &list->head : NULL);
 }
 
@@ -171,19 +171,18 @@ struct vr_block *vr_hole_cut(struct vr_space *space, struct vr_block *span, uint
                              uint64_t bytes) {
     assert(vr_span_addr(span) <= addr && addr + bytes <= vr_span_end(span));
     assert(vr_span_is_free(span) && bytes > 0);
-    /* What is left takes the place of the whole in the list: cutting a hole does not make it
-       young. */
-    struct vr_list *list = list_of(space, span);
+    /* The rest takes the place of the whole in the list: cutting does not change a hole's age. */
+    struct vr_list *list = hole_list(space, span);
     struct vr_link *older = span->span.age.prev;
     index_remove(space, span);
     if (addr + bytes < vr_span_end(span)) {
         struct vr_block *upper = vr_span_cut(space, span, addr + bytes);
-        index_add(space, upper, list_of(space, upper) == list ? older : NULL);
+        index_add(space, upper, hole_list(space, upper) == list ? older : NULL);
     }
     if (vr_span_addr(span) < addr) {
         struct vr_block *lower = span;
         span = vr_span_cut(space, span, addr);
-        index_add(space, lower, list_of(space, lower) == list ? older : NULL);
+        index_add(space, lower, hole_list(space, lower) == list ? older : NULL);
     }
     return span;
 }
@@ -208,13 +207,13 @@ bool vr_hole_settle(struct vr_space *space, bool all) {
         struct vr_block *span = VR_CONTAINER(link, struct vr_block, span.age);
         next = vr_list_next(&space->pending, link);
         assert(span->span.kind == VR_SPAN_HOLE && span->stamp.queue); /* (3) */
-        if (!passed(space, span->stamp)) {
+        if (!stamp_passed(space, span->stamp)) {
             left--;
             continue;
         }
         index_remove(space, span);
         span->stamp = (struct vr_stamp){0};
-        /* A merger may take up the neighbour that was next in the list: start over then. */
+        /* A merge may absorb the hole that was next in the list: then start over. */
         uint64_t before = space->stats.holes;
         vr_hole_add(space, span);
         any = true;

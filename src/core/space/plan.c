@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan.c: the life of a plan once it is known which pieces go where (supply.c).
+ * plan.c: writes the steps of a plan and applies their outcome. supply.c chooses the pieces.
  *
- *  (1) While a plan is open nothing of the space but its claims says so: pieces stay where the
- *      tables have them until the plan ends.
- *  (2) How a plan ends is a function of what was done for each item; a commit is the case in which
- *      everything was.
- *  (3) Ending allocates nothing: what a window was cut into is what it is put together from, and
- *      the two records for the edges of the block were put aside.
- *  (4) One ACCESS step serves one void of the window, so a void as a whole becomes usable or not.
+ *  (1) An open plan shows in the space only as claims: the granule map and the pieces change when
+ *      the plan ends.
+ *  (2) The end of a plan depends only on which steps of each item were done; a commit is the case
+ *      in which all were.
+ *  (3) Ending a plan allocates nothing: the window is reassembled from the spans it was cut into,
+ *      and two records for the edges of the block were set aside.
+ *  (4) One ACCESS step covers one void of the window, so a void becomes usable as a whole or not at
+ *      all.
  */
 #include "core/space/plan.h"
 
@@ -19,7 +20,7 @@
 
 /* ------------------------------------------------------------------ making */
 
-/* Keeps (3): the records for the edges of the block are put aside before anything is claimed. */
+/* Keeps (3): the records for the edges of the block are set aside before anything is claimed. */
 struct vr_plan *vr_plan_new(struct vr_space *space) {
     if (vr_span_stock(space, 4) != VRAM_OK) {
         return NULL;
@@ -40,14 +41,14 @@ struct vr_plan *vr_plan_new(struct vr_space *space) {
 struct vr_plan_item *vr_plan_add(struct vr_plan *plan, struct vr_piece *piece) {
     assert(!plan->steps); /* they are written for all items at once */
     if (plan->item_count == plan->item_capacity) {
-        uint32_t reserve = plan->item_capacity ? plan->item_capacity * 2 : 8;
+        uint32_t capacity = plan->item_capacity ? plan->item_capacity * 2 : 8;
         struct vr_plan_item *items =
-            vr_mem_resize(plan->items, reserve, sizeof *items, "vram_alloc");
+            vr_mem_resize(plan->items, capacity, sizeof *items, "vram_alloc");
         if (!items) {
             return NULL;
         }
         plan->items = items;
-        plan->item_capacity = reserve;
+        plan->item_capacity = capacity;
     }
     struct vr_plan_item *item = &plan->items[plan->item_count++];
     *item = (struct vr_plan_item){.piece = piece, .to = VR_NOWHERE};
@@ -63,7 +64,7 @@ vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr
     if (!item) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    assert(!piece->sleep_state && !piece->gone); /* sleep.h (1) */
+    assert(!piece->sleep_state && !piece->released); /* sleep.h (1) */
     if (!hole) {
         assert(piece->addr == VR_NOWHERE && vr_link_linked(&piece->spare));
         vr_link_remove(&piece->spare);
@@ -80,8 +81,8 @@ vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr
     return VRAM_OK;
 }
 
-static void push(struct vr_plan *plan, enum vr_step_kind kind, struct vr_plan_item *item,
-                 uint64_t addr) {
+static void step_push(struct vr_plan *plan, enum vr_step_kind kind, struct vr_plan_item *item,
+                      uint64_t addr) {
     assert(plan->count < plan->item_count * 4 + 1);
     plan->steps[plan->count++] = (struct vr_step){.kind = kind,
                                                   .handles = 1,
@@ -95,9 +96,9 @@ static bool is_released(const struct vr_plan *plan, const struct vr_plan_item *i
     return !item->fresh && !item->target && !plan->sweep;
 }
 
-/* All steps of one kind, MAP and ACCESS apart. A segment is released where it lies: it is never
-   mapped. */
-static void push_all(const struct vr_space *space, struct vr_plan *plan, enum vr_step_kind kind) {
+/* Writes all steps of one kind other than MAP and ACCESS. Segments are never mapped or unmapped. */
+static void steps_push_all(const struct vr_space *space, struct vr_plan *plan,
+                           enum vr_step_kind kind) {
     for (uint32_t i = 0; i < plan->item_count; i++) {
         struct vr_plan_item *item = &plan->items[i];
         bool mapped = item->source && space->config.mode == VR_SPACE_VMM;
@@ -105,13 +106,13 @@ static void push_all(const struct vr_space *space, struct vr_plan *plan, enum vr
                    : kind == VR_STEP_RELEASE ? is_released(plan, item)
                                              : mapped && !item->alias;
         if (due) {
-            push(plan, kind, item, mapped ? vr_span_addr(item->source) : item->piece->addr);
+            step_push(plan, kind, item, mapped ? vr_span_addr(item->source) : item->piece->addr);
         }
     }
 }
 
-/* The items of one void follow each other, but for those between them that are released. */
-static void push_maps(struct vr_plan *plan) {
+/* The items of one void are consecutive, except for items between them that are released. */
+static void steps_push_maps(struct vr_plan *plan) {
     uint32_t i = 0;
     while (i < plan->item_count) {
         struct vr_plan_item *first = &plan->items[i];
@@ -122,7 +123,7 @@ static void push_maps(struct vr_plan *plan) {
                 break;
             }
             if (item->target) {
-                push(plan, VR_STEP_MAP, item, item->to);
+                step_push(plan, VR_STEP_MAP, item, item->to);
                 handles++;
             }
         }
@@ -151,8 +152,8 @@ static void count_items(struct vr_plan *plan) {
 }
 
 /*
- * Creating fails most often, so it comes first and then has nothing to be undone; but what is
- * released to make room for it must be released before.
+ * CREATE fails most often, so it comes first: then there is nothing to undo. But if pieces are
+ * released to make memory available for it, the releases come before.
  */
 vram_status vr_plan_write(struct vr_space *space, struct vr_plan *plan) {
     assert(!plan->steps && plan->edges); /* keeps (3) */
@@ -162,20 +163,20 @@ vram_status vr_plan_write(struct vr_space *space, struct vr_plan *plan) {
         return VRAM_ERR_HOST_MEMORY;
     }
     if (!plan->released_handles) {
-        push_all(space, plan, VR_STEP_CREATE);
+        steps_push_all(space, plan, VR_STEP_CREATE);
     }
-    push_all(space, plan, VR_STEP_UNMAP);
-    push_all(space, plan, VR_STEP_RELEASE);
+    steps_push_all(space, plan, VR_STEP_UNMAP);
+    steps_push_all(space, plan, VR_STEP_RELEASE);
     if (plan->released_handles) {
-        push_all(space, plan, VR_STEP_CREATE);
+        steps_push_all(space, plan, VR_STEP_CREATE);
     }
-    push_maps(plan);
+    steps_push_maps(plan);
     return VRAM_OK;
 }
 
 /* ------------------------------------------------------------------- price */
 
-/* What the steps took, or are expected to take, that are not done for growth. */
+/* The measured or else the expected time of all steps that are not for growth. */
 static uint64_t price_of(const struct vr_space *space, const struct vr_plan *plan) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -192,8 +193,8 @@ static uint64_t price_of(const struct vr_space *space, const struct vr_plan *pla
     return sum;
 }
 
-/* A running mean: drivers charge more while the device works, and the next plan is likely to meet
-   what the last one met. */
+/* Updates the running means. Driver calls take longer while the device is busy, and the next plan
+   is likely to run under the same conditions as the last. */
 static void learn_prices(struct vr_space *space, const struct vr_plan *plan, uint32_t done) {
     for (uint32_t i = 0; i < done; i++) {
         const struct vr_step *step = &plan->steps[i];
@@ -206,7 +207,7 @@ static void learn_prices(struct vr_space *space, const struct vr_plan *plan, uin
 
 /* ------------------------------------------------------------------ ending */
 
-/* Notes for each item which of its steps were done: keeps (2). */
+/* Marks for each item which of its steps were done: keeps (2). */
 static void mark_done(struct vr_plan *plan, uint32_t done) {
     assert(done <= plan->count);
     for (uint32_t i = 0; i < done; i++) {
@@ -224,7 +225,7 @@ static void mark_done(struct vr_plan *plan, uint32_t done) {
     }
 }
 
-/* Nothing is mapped there any more, and no work can come. */
+/* The claim becomes a void: nothing is mapped there any more, and no work can use it. */
 static void void_add(struct vr_space *space, struct vr_block *span) {
     assert(span->span.kind == VR_SPAN_CLAIM);
     span->span.kind = VR_SPAN_VOID;
@@ -242,7 +243,8 @@ static void stale_add(struct vr_space *space, struct vr_block *source, struct vr
     space->stats.stale_mappings++;
 }
 
-/* a stale mapping was swept, or not. Its piece is elsewhere and has nothing to do with it. */
+/* Ends the sweep of a stale mapping: it becomes a void if it was unmapped. Its piece is mapped
+   elsewhere and is not affected. */
 static void stale_end(struct vr_space *space, struct vr_plan_item *item) {
     assert(item->source->span.segment == item->piece && item->piece->stale_mappings);
     if (item->done & VR_DONE_UNMAP) {
@@ -254,8 +256,8 @@ static void stale_end(struct vr_space *space, struct vr_plan_item *item) {
     }
 }
 
-/* What becomes of the place an item was taken from. */
-static void end_source(struct vr_space *space, struct vr_plan_item *item) {
+/* Ends the claim that an item was taken from. */
+static void source_end(struct vr_space *space, struct vr_plan_item *item) {
     struct vr_block *source = item->source;
     assert(source->span.kind == VR_SPAN_CLAIM && !source->span.lost); /* span.h (5) */
     if (space->config.mode == VR_SPACE_SEGMENTS && item->done & VR_DONE_RELEASE) {
@@ -296,15 +298,15 @@ static void piece_leave(struct vr_space *space, struct vr_piece *piece) {
     vr_mem_free(piece);
 }
 
-/* The piece is where it was to go. If it got there without access and could not be taken back,
-   nobody can use those addresses again: the claim stays for ever, and the memory is counted as
-   lost. */
+/* The piece is mapped at its target. If it has no access there and could not be unmapped, the
+   addresses can never be used again: the claim stays for ever, and the memory counts as lost. */
 static void piece_settle_at(struct vr_space *space, struct vr_plan_item *item) {
     assert(item->target->span.kind == VR_SPAN_CLAIM);
     assert(vr_inside(item->to, item->piece->bytes, vr_span_addr(item->target),
                      vr_span_bytes(item->target)));
     if (item->alias && item->source->stamp.value > item->target->stamp.value) {
-        item->target->stamp = item->source->stamp; /* of one queue: what no block covers is its */
+        /* Both are of one queue. The part of the target that no block covers becomes its hole. */
+        item->target->stamp = item->source->stamp;
     }
     item->piece->addr = item->to;
     vr_granule_map_set(&space->granule_map, item->to, item->piece->bytes, item->piece);
@@ -313,12 +315,12 @@ static void piece_settle_at(struct vr_space *space, struct vr_plan_item *item) {
         space->stats.lost++;
         space->stats.lost_bytes += item->piece->bytes;
     } else {
-        item->target->span.was = VR_SPAN_HOLE; /* the void is one no longer */
+        item->target->span.was = VR_SPAN_HOLE; /* no longer a void */
     }
 }
 
-/* What becomes of an item's piece: gone, in its new place, in its old one, or a spare. */
-static void end_piece(struct vr_space *space, struct vr_plan_item *item) {
+/* Ends an item's piece: released, at its target, at its source, or a spare. */
+static void piece_end(struct vr_space *space, struct vr_plan_item *item) {
     struct vr_piece *piece = item->piece;
     if (item->fresh) {
         assert(space->planned_bytes >= piece->bytes);
@@ -341,7 +343,7 @@ static void end_piece(struct vr_space *space, struct vr_plan_item *item) {
     }
 }
 
-static void end_claim(struct vr_space *space, struct vr_block *claim) {
+static void claim_end(struct vr_space *space, struct vr_block *claim) {
     assert(claim->span.kind == VR_SPAN_CLAIM);
     assert(claim->span.was == VR_SPAN_HOLE || claim->span.was == VR_SPAN_VOID);
     if (!claim->span.lost) {
@@ -350,8 +352,8 @@ static void end_claim(struct vr_space *space, struct vr_block *claim) {
     }
 }
 
-/* Cuts the claims of the window at `addr`, so that the block has claims of its own. */
-static void cut_claims(struct vr_space *space, struct vr_plan *plan, uint64_t addr) {
+/* Cuts the claims of the window at `addr`, so that the block consists of whole claims. */
+static void claims_cut(struct vr_space *space, struct vr_plan *plan, uint64_t addr) {
     struct vr_block *claim = plan->target;
     while (claim && vr_span_end(claim) <= addr) {
         claim = claim->span.after;
@@ -361,20 +363,20 @@ static void cut_claims(struct vr_space *space, struct vr_plan *plan, uint64_t ad
     }
 }
 
-/* Ends the claims of the window; what lies under the block becomes the block, if there is one. */
-static struct vr_block *end_window(struct vr_space *space, struct vr_plan *plan, bool success) {
+/* Ends the claims of the window; on success those of the block are merged into the block. */
+static struct vr_block *window_end(struct vr_space *space, struct vr_plan *plan, bool success) {
     struct vr_block *block = NULL, *next;
     if (success) {
-        cut_claims(space, plan, plan->addr);
-        cut_claims(space, plan, plan->addr + plan->bytes);
+        claims_cut(space, plan, plan->addr);
+        claims_cut(space, plan, plan->addr + plan->bytes);
     }
     for (struct vr_block *claim = plan->target; claim && vr_span_addr(claim) < plan->to;
          claim = next) {
         next = claim->span.after;
-        assert(claim->span.kind == VR_SPAN_CLAIM); /* the whole window is the plan's: span.h (5) */
+        assert(claim->span.kind == VR_SPAN_CLAIM); /* the plan has the whole window: span.h (5) */
         if (!success || vr_span_addr(claim) < plan->addr ||
             vr_span_addr(claim) >= plan->addr + plan->bytes) {
-            end_claim(space, claim);
+            claim_end(space, claim);
         } else if (block) {
             vr_span_absorb(space, block);
         } else {
@@ -387,7 +389,7 @@ static struct vr_block *end_window(struct vr_space *space, struct vr_plan *plan,
 }
 
 /* A new segment: the block at its start, a hole behind it. */
-static struct vr_block *end_segment(struct vr_space *space, struct vr_plan *plan) {
+static struct vr_block *segment_end(struct vr_space *space, struct vr_plan *plan) {
     struct vr_piece *piece = NULL;
     for (uint32_t i = 0; i < plan->item_count; i++) {
         piece = plan->items[i].fresh ? plan->items[i].piece : piece;
@@ -404,13 +406,13 @@ static struct vr_block *end_segment(struct vr_space *space, struct vr_plan *plan
     return block;
 }
 
-/* Giving memory back is nobody's moving time. */
+/* Whether the plan counts against the time budget; a trim does not. */
 static bool is_moving(const struct vr_plan *plan) {
     return plan->bytes || plan->sweep || plan->tidies;
 }
 
-/* What was charged in advance is corrected by what it really took. */
-static void charge(struct vr_space *space, const struct vr_plan *plan, uint64_t spent_ns) {
+/* Replaces the price charged in advance by the time actually spent. */
+static void budget_charge(struct vr_space *space, const struct vr_plan *plan, uint64_t spent_ns) {
     space->budget_ns += (int64_t)plan->price_ns - (int64_t)spent_ns;
     space->stats.move_ns += spent_ns;
 }
@@ -426,7 +428,7 @@ static void count_moves(struct vr_space *space, const struct vr_plan *plan) {
 }
 
 /* Keeps (2) and (3). */
-static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, bool success) {
+static struct vr_block *plan_end(struct vr_space *space, struct vr_plan *plan, bool success) {
     struct vr_block *block = NULL;
     count_moves(space, plan);
     while (plan->edges) {
@@ -441,17 +443,17 @@ static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, b
             continue;
         }
         if (item->source) {
-            end_source(space, item);
+            source_end(space, item);
         }
-        end_piece(space, item);
+        piece_end(space, item);
     }
     if (plan->target) {
-        block = end_window(space, plan, success);
+        block = window_end(space, plan, success);
         if (plan->reserve && !success) {
             vr_reserve_end(space, plan->reserve);
         }
     } else if (success && plan->bytes) {
-        block = end_segment(space, plan);
+        block = segment_end(space, plan);
     }
     if (block) {
         block->span.kind = VR_SPAN_BLOCK;
@@ -471,7 +473,7 @@ static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, b
 }
 
 void vr_plan_cancel(struct vr_space *space, struct vr_plan *plan) {
-    conclude(space, plan, false);
+    plan_end(space, plan, false);
 }
 
 vram_status vr_plan_finish(struct vr_space *space, struct vr_plan *plan, vram_status status,
@@ -491,31 +493,31 @@ struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan) {
     assert(plan->steps);
     learn_prices(space, plan, plan->count);
     mark_done(plan, plan->count);
-    charge(space, plan, is_moving(plan) ? price_of(space, plan) : 0);
-    struct vr_block *block = conclude(space, plan, true);
+    budget_charge(space, plan, is_moving(plan) ? price_of(space, plan) : 0);
+    struct vr_block *block = plan_end(space, plan, true);
     vr_space_validate(space);
     return block;
 }
 
-/* Memory that has become usable in the window stays there, as a hole. What was unmapped and has not
-   arrived is not brought back: it becomes a spare, and the next plan takes spares first. */
+/* Memory that has become usable in the window stays there as a hole. A piece that was unmapped and
+   not mapped again becomes a spare; the next plan uses spares first. */
 void vr_space_undo(struct vr_space *space, struct vr_plan *plan, uint32_t done) {
     assert(done < plan->count);
     learn_prices(space, plan, done);
     mark_done(plan, done);
     plan->count = done;
-    charge(space, plan, is_moving(plan) ? price_of(space, plan) : 0);
+    budget_charge(space, plan, is_moving(plan) ? price_of(space, plan) : 0);
     plan->count = 0;
     for (uint32_t i = 0; i < plan->item_count; i++) {
         struct vr_plan_item *item = &plan->items[i];
         if (item->done & VR_DONE_MAP && !(item->done & VR_DONE_ACCESS)) {
-            push(plan, VR_STEP_UNMAP, item, item->to);
+            step_push(plan, VR_STEP_UNMAP, item, item->to);
         }
     }
     for (uint32_t i = 0; i < plan->item_count; i++) {
         struct vr_plan_item *item = &plan->items[i];
         if (item->done & VR_DONE_CREATE && !(item->done & VR_DONE_ACCESS)) {
-            push(plan, VR_STEP_RELEASE, item, item->piece->addr);
+            step_push(plan, VR_STEP_RELEASE, item, item->piece->addr);
         }
     }
 }
@@ -531,6 +533,6 @@ void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *fa
             step->item->done |= VR_DONE_RELEASE;
         }
     }
-    conclude(space, plan, false);
+    plan_end(space, plan, false);
     vr_space_validate(space);
 }

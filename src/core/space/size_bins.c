@@ -2,10 +2,10 @@
 /*
  * size_bins.c: see size_bins.h.
  *
- *  (1) A bin's sizes are all below the next bin's: the first bin that has anything of a queue,
- *      upwards or downwards, has the answer.
+ *  (1) All sizes in a bin are below those in the next bin: the first bin, upwards or downwards,
+ *      with a match for a queue has the answer.
  *  (2) Bit b of `filled` is set exactly if bin b has a root.
- *  (3) A treap's priorities need no storage: they are a hash of the record's own address.
+ *  (3) Treap priorities need no storage: they are a hash of the address of the record.
  */
 #include "core/space/size_bins.h"
 
@@ -15,11 +15,11 @@
 
 enum {
     UNIT_BITS = 9, /* sizes are multiples of 512 */
-    PART_BITS = 3  /* log2 of the bins to a power of two */
+    PART_BITS = 3  /* log2 of the bins per power of two */
 };
 
-/* What a span is found by. */
-struct key {
+/* The sort key of a span in its bin. */
+struct bin_key {
     uint64_t queue, bytes, addr;
 };
 
@@ -27,9 +27,9 @@ static uint64_t addr_of(const struct vr_block *span) {
     return vr_load(&span->addr, VR_RELAXED);
 }
 
-/* Queue and bytes are read beside the links, so that a step down touches one line of memory and not
-   three; the address only where those are equal. */
-static bool is_below(const struct vr_block *span, struct key key) {
+/* by_queue and by_bytes are in one cache line with the links, so that a step down reads one line
+   and not three. The address is read only if those are equal. */
+static bool is_below(const struct vr_block *span, struct bin_key key) {
     if (span->span.by_queue != key.queue) {
         return span->span.by_queue < key.queue;
     }
@@ -37,8 +37,8 @@ static bool is_below(const struct vr_block *span, struct key key) {
                                             : addr_of(span) < key.addr;
 }
 
-static struct key key_of(const struct vr_block *span) {
-    return (struct key){span->span.by_queue, span->span.by_bytes, addr_of(span)};
+static struct bin_key key_of(const struct vr_block *span) {
+    return (struct bin_key){span->span.by_queue, span->span.by_bytes, addr_of(span)};
 }
 
 bool vr_bins_less(const struct vr_block *a, const struct vr_block *b) {
@@ -47,20 +47,20 @@ bool vr_bins_less(const struct vr_block *a, const struct vr_block *b) {
 
 /* -------------------------------------------------------------------- treap */
 
-static uint64_t rank(const struct vr_block *span) {
+static uint64_t treap_priority(const struct vr_block *span) {
     uint64_t mixed = (uint64_t)(uintptr_t)span * UINT64_C(0x9E3779B97F4A7C15);
     return mixed ^ mixed >> 32;
 }
 
-/* Goes down to where the heap order ends, and hangs what was there below the new node. */
+/* Descends while the heap order allows, then splits the subtree there below the new node. */
 static void tree_insert(struct vr_block **at, struct vr_block *span) {
-    struct key key = key_of(span);
-    while (*at && rank(*at) >= rank(span)) {
+    struct bin_key key = key_of(span);
+    while (*at && treap_priority(*at) >= treap_priority(span)) {
         at = is_below(*at, key) ? &(*at)->span.right : &(*at)->span.left;
     }
     struct vr_block *rest = *at, **low = &span->span.left, **high = &span->span.right;
     *at = span;
-    while (rest) { /* splits what was there around the key */
+    while (rest) { /* splits the subtree around the key */
         if (is_below(rest, key)) {
             *low = rest;
             low = &rest->span.right;
@@ -74,17 +74,17 @@ static void tree_insert(struct vr_block **at, struct vr_block *span) {
     *low = *high = NULL;
 }
 
-/* Keys are unique, since addresses are: the way down to a node is known without a link to its
+/* Keys are unique because addresses are: the path to a node is found without a link to its
    parent. */
 static void tree_remove(struct vr_block **at, struct vr_block *span) {
-    struct key key = key_of(span);
+    struct bin_key key = key_of(span);
     while (*at != span) {
         assert(*at);
         at = is_below(*at, key) ? &(*at)->span.right : &(*at)->span.left;
     }
     struct vr_block *low = span->span.left, *high = span->span.right;
-    while (low && high) { /* joins the two below it */
-        if (rank(low) > rank(high)) {
+    while (low && high) { /* joins its two subtrees */
+        if (treap_priority(low) > treap_priority(high)) {
             *at = low;
             at = &low->span.right;
             low = *at;
@@ -99,7 +99,7 @@ static void tree_remove(struct vr_block **at, struct vr_block *span) {
 }
 
 /* The first with a key of at least `key`. */
-static struct vr_block *tree_from(struct vr_block *at, struct key key) {
+static struct vr_block *tree_from(struct vr_block *at, struct bin_key key) {
     struct vr_block *best = NULL;
     while (at) {
         if (is_below(at, key)) {
@@ -113,7 +113,7 @@ static struct vr_block *tree_from(struct vr_block *at, struct key key) {
 }
 
 /* The last with a key below `key`. */
-static struct vr_block *tree_below(struct vr_block *at, struct key key) {
+static struct vr_block *tree_below(struct vr_block *at, struct bin_key key) {
     struct vr_block *best = NULL;
     while (at) {
         if (is_below(at, key)) {
@@ -138,7 +138,7 @@ uint32_t vr_bins_index(uint64_t bytes) {
     return bin < VR_BINS_COUNT ? bin : VR_BINS_COUNT - 1;
 }
 
-/* The first bin from `bin` on that has anything; VR_BINS_COUNT: none. */
+/* The first non-empty bin from `bin` upwards; VR_BINS_COUNT: none. */
 static uint32_t filled_from(const struct vr_size_bins *bins, uint32_t bin) {
     for (uint32_t word = bin / 64; word < VR_BINS_WORDS; word++) {
         uint64_t bits = bins->filled[word];
@@ -150,7 +150,7 @@ static uint32_t filled_from(const struct vr_size_bins *bins, uint32_t bin) {
     return VR_BINS_COUNT;
 }
 
-/* The last bin up to `bin` that has anything; VR_BINS_COUNT: none. */
+/* The first non-empty bin from `bin` downwards; VR_BINS_COUNT: none. */
 static uint32_t filled_to(const struct vr_size_bins *bins, uint32_t bin) {
     for (uint32_t word = bin / 64 + 1; word-- > 0;) {
         uint64_t bits = bins->filled[word];
@@ -181,7 +181,7 @@ void vr_bins_remove(struct vr_size_bins *bins, struct vr_block *span) {
 }
 
 struct vr_block *vr_bins_least(const struct vr_size_bins *bins, uint64_t queue, uint64_t bytes) {
-    struct key key = {queue, bytes, 0};
+    struct bin_key key = {queue, bytes, 0};
     for (uint32_t bin = filled_from(bins, vr_bins_index(bytes)); bin < VR_BINS_COUNT;
          bin = filled_from(bins, bin + 1)) {
         struct vr_block *found = tree_from(bins->roots[bin], key);
@@ -194,7 +194,7 @@ struct vr_block *vr_bins_least(const struct vr_size_bins *bins, uint64_t queue, 
 
 struct vr_block *vr_bins_smaller(const struct vr_size_bins *bins, uint64_t queue,
                                  const struct vr_block *span) {
-    struct key key = span ? key_of(span) : (struct key){queue, UINT64_MAX, UINT64_MAX};
+    struct bin_key key = span ? key_of(span) : (struct bin_key){queue, UINT64_MAX, UINT64_MAX};
     uint32_t bin = filled_to(bins, vr_bins_index(key.bytes));
     while (bin < VR_BINS_COUNT) {
         struct vr_block *found = tree_below(bins->roots[bin], key);
@@ -210,7 +210,7 @@ uint64_t vr_bins_queue_next(const struct vr_size_bins *bins, uint64_t queue, uin
     uint64_t best = none;
     for (uint32_t bin = filled_from(bins, 0); bin < VR_BINS_COUNT;
          bin = filled_from(bins, bin + 1)) {
-        struct vr_block *found = tree_from(bins->roots[bin], (struct key){queue + 1, 0, 0});
+        struct vr_block *found = tree_from(bins->roots[bin], (struct bin_key){queue + 1, 0, 0});
         best = found && found->span.by_queue < best ? found->span.by_queue : best;
     }
     return best;
@@ -220,9 +220,9 @@ uint64_t vr_bins_most(const struct vr_size_bins *bins) {
     uint32_t bin = filled_to(bins, VR_BINS_COUNT - 1);
     struct vr_block *root = bin < VR_BINS_COUNT ? bins->roots[bin] : NULL;
     uint64_t most = 0;
-    for (const struct vr_block *span = tree_from(root, (struct key){0, 0, 0}); span;
-         span = tree_from(root, (struct key){span->span.by_queue + 1, 0, 0})) {
-        span = tree_below(root, (struct key){span->span.by_queue, UINT64_MAX, UINT64_MAX});
+    for (const struct vr_block *span = tree_from(root, (struct bin_key){0, 0, 0}); span;
+         span = tree_from(root, (struct bin_key){span->span.by_queue + 1, 0, 0})) {
+        span = tree_below(root, (struct bin_key){span->span.by_queue, UINT64_MAX, UINT64_MAX});
         most = span->span.by_bytes > most ? span->span.by_bytes : most;
     }
     return most;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * space.c: the block engine's door: creation, allocation, freeing, statistics. How spans are kept
- * is in span.c and hole.c, where blocks go in fit.c, where memory comes from in supply.c, and what
- * becomes of a plan in plan.c.
+ * space.c: the entry points of the block engine: creation, allocation, freeing, statistics. span.c
+ * and hole.c keep the spans, fit.c chooses the place of a block, supply.c chooses its memory,
+ * plan.c writes and ends plans.
  */
 #include "core/space/space.h"
 
@@ -15,12 +15,12 @@
 #include <assert.h>
 
 enum {
-    EXTRA_PART = 5 /* of the time that may go into moving, which part fills the reserve */
+    EXTRA_PART = 5 /* the extra budget gets 1/5 of what the time budget gets */
 };
 
-#define SAVED_NS 60e9 /* elapsed time whose share is saved up at most */
+#define SAVED_NS 60e9 /* elapsed time whose share a budget can hold at most */
 
-/* Before anything was measured: an H200 under load. */
+/* Until prices are measured: those of an H200 under load. */
 static const uint64_t first_prices[] = {
     [VR_STEP_CREATE] = 15000, [VR_STEP_UNMAP] = 40000,   [VR_STEP_MAP] = 1000,
     [VR_STEP_ACCESS] = 60000, [VR_STEP_RELEASE] = 15000,
@@ -60,7 +60,11 @@ vram_status vr_space_add_range(struct vr_space *space, uint64_t base, uint64_t b
 
 vram_status vr_space_create(const struct vr_space_config *config, struct vr_space **out) {
     if (!config_valid(config)) {
-        return vr_fail(VRAM_ERR_INVALID, "the range or granule makes no sense");
+        return vr_fail(VRAM_ERR_INVALID,
+                       "the granule of %llu bytes must be a power of two of at least 4096, and the "
+                       "range of %llu bytes at 0x%llx a multiple of it",
+                       (unsigned long long)config->granule, (unsigned long long)config->bytes,
+                       (unsigned long long)config->base);
     }
     struct vr_space *space = vr_mem_alloc(1, sizeof *space, vr_operation());
     if (!space) {
@@ -73,7 +77,7 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
     }
     space->extra_budget_ns = (int64_t)config->credit_ns;
     space->memory_bytes = config->limit_bytes ? config->limit_bytes : UINT64_MAX;
-    space->high_turn = true;
+    space->next_at_high_end = true;
     vr_list_init(&space->pending);
     vr_list_init(&space->idle);
     vr_list_init(&space->stale_mappings);
@@ -92,8 +96,7 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
     return VRAM_OK;
 }
 
-/* Blocks that were never freed go with the space: their records return to the store like all
-   others. */
+/* Blocks that were never freed are dropped too: their records return to the store. */
 static void chain_drop(struct vr_space *space, struct vr_block *span) {
     while (span) {
         struct vr_block *next = span->span.after;
@@ -117,7 +120,7 @@ void vr_space_destroy(struct vr_space *space) {
         chain_drop(space, piece->first);
         vr_mem_free(piece);
     }
-    assert(space->stock_count == space->records); /* none is lost, none is still used */
+    assert(space->stock_count == space->records); /* none is lost or still in use */
     vr_span_stock_free(space);
     vr_granule_map_free(&space->granule_map);
     vr_mem_free(space->ranges);
@@ -126,7 +129,7 @@ void vr_space_destroy(struct vr_space *space) {
 
 /* -------------------------------------------------------------- allocation */
 
-/* The largest range, or what no segment has. */
+/* The size of the largest range; for segments, a bound that none can have. */
 static uint64_t longest_range(const struct vr_space *space) {
     uint64_t most = space->config.mode == VR_SPACE_VMM ? 0 : UINT64_MAX / 4;
     for (uint32_t i = 0; i < space->range_count; i++) {
@@ -135,8 +138,8 @@ static uint64_t longest_range(const struct vr_space *space) {
     return most;
 }
 
-/* Rounds the request. What no space could hold ends here, so that sums of addresses and sizes
-   cannot overflow further on. */
+/* Rounds the request. Rejects sizes that no space could hold, so that later sums of addresses and
+   sizes cannot overflow. */
 static vram_status want_round(const struct vr_space *space, struct vr_want *want) {
     want->align = want->align > VR_SPAN_UNIT ? want->align : VR_SPAN_UNIT;
     if (!vr_is_power_of_two(want->align) || want->align > space->config.granule) {
@@ -149,14 +152,14 @@ static vram_status want_round(const struct vr_space *space, struct vr_want *want
     return VRAM_OK;
 }
 
-/* What has been earned is kept, but not without end: a pool that rested for a day must not stall
-   for minutes when it wakes. */
+/* Adds to a budget, up to a maximum: a pool that was idle for a day must not stall for minutes on
+   its next allocation. */
 static void budget_add(int64_t *budget_ns, double earned, double most) {
     double sum = (double)*budget_ns + earned;
     *budget_ns = (int64_t)(sum < most ? sum : most);
 }
 
-/* Time has passed: some of it may be spent on moving. */
+/* Adds a share of the elapsed time to the budgets. */
 static void budget_fill(struct vr_space *space, uint64_t now_ns) {
     double share = space->config.share_ppm / 1e6;
     if (space->clock_ns && now_ns > space->clock_ns) {
@@ -168,10 +171,10 @@ static void budget_fill(struct vr_space *space, uint64_t now_ns) {
     space->clock_ns = now_ns > space->clock_ns ? now_ns : space->clock_ns;
 }
 
-/* The highest need so far is what the space aims to hold. Blocks in caches are not needed by
-   anybody: they come back before the space grows. */
+/* Updates the peak need, which the space aims to hold. Blocks in caches do not count: they are
+   drained before the space grows. */
 static void need_note(struct vr_space *space, const struct vr_want *want) {
-    vr_aging_note_free(space);
+    vr_aging_note_blocks(space);
     uint64_t need = space->stats.out_bytes + want->bytes;
     need -= want->idle_bytes < need ? want->idle_bytes : need;
     if (need > space->stats.peak_need_bytes) {
@@ -185,7 +188,7 @@ static void hand_out(struct vr_space *space, const struct vr_want *want,
     need_note(space, want);
     uint64_t queue = place->hole->stamp.queue;
     struct vr_stamp after = queue == want->queue ? (struct vr_stamp){0} : place->hole->stamp;
-    assert(!after.queue || want->flags & VR_WANT_AFTER); /* work of others only for who asks */
+    assert(!after.queue || want->flags & VR_WANT_AFTER); /* only if the request allows it */
     struct vr_block *block = vr_hole_cut(space, place->hole, place->addr, want->bytes);
     assert(place->addr % want->align == 0);
     block->span.kind = VR_SPAN_BLOCK;
@@ -198,7 +201,7 @@ static void hand_out(struct vr_space *space, const struct vr_want *want,
     *answer = (struct vr_answer){.block = block, .after = after};
 }
 
-/* Nothing that is mapped will do: what would have to be done. */
+/* Plans the block: no mapped memory fits. */
 static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
                             const struct vr_placement *place, struct vr_answer *answer) {
     struct vr_plan *plan = NULL;
@@ -215,8 +218,8 @@ static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
     return status;
 }
 
-/* Whether the block would leave a part of a coarse piece that vr_space_refine could release; keeps
-   aging.h (6). */
+/* Whether the block would cut a free coarse piece, which vr_space_refine could otherwise release;
+   keeps aging.h (6). */
 static bool cuts_coarse(const struct vr_space *space, const struct vr_placement *place,
                         uint64_t bytes) {
     uint64_t ends[] = {place->addr, place->addr + bytes - 1};
@@ -232,8 +235,8 @@ static bool cuts_coarse(const struct vr_space *space, const struct vr_placement 
     return false;
 }
 
-/* With VR_WANT_HELD any hole is better than none; otherwise the policy may prefer to map more. */
-static struct vr_placement look(struct vr_space *space, const struct vr_want *want) {
+/* With VR_WANT_HELD any hole will do; otherwise the policy may prefer to map more memory. */
+static struct vr_placement placement_find(struct vr_space *space, const struct vr_want *want) {
     bool held = want->flags & (VR_WANT_HELD | VR_WANT_PROBE) && !(want->flags & VR_WANT_ANY);
     struct vr_placement place =
         want->flags & VR_WANT_HELD ? vr_fit_held(space, want) : vr_fit_find(space, want);
@@ -243,7 +246,7 @@ static struct vr_placement look(struct vr_space *space, const struct vr_want *wa
     return place;
 }
 
-/* The one place that will do is behind a block: a hole, or what can be planned there. */
+/* Finds or plans the block directly behind want->behind. */
 static vram_status find_behind(struct vr_space *space, const struct vr_want *want,
                                struct vr_answer *answer) {
     struct vr_placement place;
@@ -266,7 +269,7 @@ static vram_status find_behind(struct vr_space *space, const struct vr_want *wan
     return plan_for(space, want, &place, answer);
 }
 
-/* The block's room is there for that; what is left of it is kept for the next time. */
+/* Uses the reserve of want->behind; the rest of the reserve is kept for the next growth. */
 static vram_status alloc_behind(struct vr_space *space, const struct vr_want *asked,
                                 struct vr_answer *answer) {
     struct vr_want want = *asked;
@@ -285,19 +288,19 @@ static vram_status alloc_behind(struct vr_space *space, const struct vr_want *as
     return status;
 }
 
-/* A block with room behind it, if there is a place for that. */
+/* Plans a block with a reserve behind it, if there is a place for that. */
 static vram_status alloc_with_reserve(struct vr_space *space, const struct vr_want *want,
                                       struct vr_answer *answer) {
-    struct vr_want roomy = *want;
+    struct vr_want with_reserve = *want;
     struct vr_placement place;
     struct vr_plan *plan = NULL;
     if (want->flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
         return VRAM_ERR_LIMIT;
     }
-    vr_hole_settle(space, false); /* what has passed is there to be moved */
+    vr_hole_settle(space, false); /* settled memory can be moved */
     budget_fill(space, want->now_ns);
-    vram_status status = vr_reserve_find(space, &roomy, &place)
-                             ? vr_plan_window(space, &roomy, &place, &plan)
+    vram_status status = vr_reserve_find(space, &with_reserve, &place)
+                             ? vr_plan_window(space, &with_reserve, &place, &plan)
                              : VRAM_ERR_FRAGMENTED;
     if (status == VRAM_OK) {
         need_note(space, want);
@@ -318,7 +321,7 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     vram_status status = want_round(space, &want);
     assert(want.queue && (!want.behind || vr_span_is(want.behind, VR_SPAN_BLOCK)));
     if (status == VRAM_OK) {
-        status = space->resting ? VRAM_ERR_BUSY : vr_span_stock(space, 2);
+        status = space->suspended ? VRAM_ERR_BUSY : vr_span_stock(space, 2);
     }
     if (status != VRAM_OK) {
         return status;
@@ -338,11 +341,11 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
         bool held = want.flags & (VR_WANT_HELD | VR_WANT_PROBE);
         return held ? VRAM_ERR_LIMIT : plan_for(space, &want, &none, answer);
     }
-    /* Stamps are looked at only when what is known to be free does not do: a hit asks nobody. */
-    struct vr_placement place = look(space, &want);
-    bool needy = want.flags & (VR_WANT_NO_GROWTH | VR_WANT_AFTER);
-    if (!place.hole && vr_hole_settle(space, needy)) {
-        place = look(space, &want);
+    /* Stamps are checked only if no hole known to be free fits, to keep a hit fast. */
+    struct vr_placement place = placement_find(space, &want);
+    bool short_of_memory = want.flags & (VR_WANT_NO_GROWTH | VR_WANT_AFTER);
+    if (!place.hole && vr_hole_settle(space, short_of_memory)) {
+        place = placement_find(space, &want);
     }
     if (!place.hole && want.flags & VR_WANT_AFTER) {
         struct vr_placement shared = vr_fit_after(space, &want);
@@ -358,7 +361,7 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     budget_fill(space, want.now_ns);
     status = plan_for(space, &want, &place, answer);
     if (status == VRAM_ERR_FRAGMENTED && space->reserves && vr_reserve_end_all(space)) {
-        place = look(space, &want); /* addresses are for those who need them now */
+        place = placement_find(space, &want); /* again, with the addresses of the reserves */
         status = plan_for(space, &want, &place, answer);
     }
     return status;
@@ -394,8 +397,7 @@ void vr_space_free(struct vr_space *space, struct vr_block *block) {
     }
     space->stats.blocks--;
     space->stats.out_bytes -= vr_span_bytes(block);
-    vr_store(&block->state, VR_BLOCK_FREE,
-             VR_RELAXED); /* for readers that still hold the address */
+    vr_store(&block->state, VR_BLOCK_FREE, VR_RELAXED); /* for readers without a lock */
     block->span.kind = VR_SPAN_HOLE;
     vr_hole_add(space, block);
     vr_space_validate(space);
@@ -419,19 +421,19 @@ vram_status vr_space_refine(struct vr_space *space, struct vr_plan **plan) {
 }
 
 void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes) {
-    space->config.limit_bytes = bytes ? bytes : 1; /* 0 would be no limit */
+    space->config.limit_bytes = bytes ? bytes : 1; /* 0 would mean no limit */
     space->memory_bytes = vr_smaller(memory_bytes, space->config.limit_bytes);
 }
 
-void vr_space_rest(struct vr_space *space, bool resting) {
-    space->resting = resting;
+void vr_space_suspend(struct vr_space *space, bool suspended) {
+    space->suspended = suspended;
 }
 
 uint32_t vr_space_open_plans(const struct vr_space *space) {
     return space->open_plans;
 }
 
-/* ----------------------------------------------------------------- looking */
+/* -------------------------------------------------------------- statistics */
 
 void vr_space_forget(struct vr_space *space, uint64_t queue) {
     vr_hole_forget(space, queue);
@@ -471,7 +473,7 @@ struct vr_block *vr_space_stale_next(struct vr_space *space, struct vr_block *st
 
 static uint64_t largest_hole(const struct vr_space *space) {
     uint64_t most = 0;
-    for (uint32_t i = VR_BINS_SETTLED; i < VR_SHELVES; i++) {
+    for (uint32_t i = VR_BINS_SETTLED; i < VR_BINS_SETS; i++) {
         uint64_t bytes = vr_bins_most(&space->size_bins[i]);
         most = bytes > most ? bytes : most;
     }

@@ -2,9 +2,9 @@
 /*
  * span.c: records and their chain by address.
  *
- * Records come from one store for all pools, since readers without a lock may look at a block that
- * was given back (block.h). Each space keeps some in stock, so that a free that merges three spans
- * and an allocation that cuts one do not meet at the store's lock.
+ * Records come from one store for all pools, because readers without a lock may read a block that
+ * was freed (block.h). Each space keeps some in stock, so that a free that merges three spans and
+ * an allocation that cuts one rarely take the store's lock.
  */
 #include "core/space/span.h"
 
@@ -60,7 +60,7 @@ struct vr_block *vr_span_next(const struct vr_space *space, const struct vr_bloc
     return next < space->range_count ? space->ranges[next].first : NULL;
 }
 
-/* The record keeps its address and its state FREE, for readers that are too late (block.h (2)). */
+/* The record keeps its address and its state FREE, for late readers (block.h (2)). */
 void vr_span_drop(struct vr_space *space, struct vr_block *span) {
     span->span = (struct vr_span){.after = space->stock};
     if (space->stock_count < STOCK_MOST) {
@@ -86,7 +86,7 @@ struct vr_block *vr_span_cut(struct vr_space *space, struct vr_block *span, uint
     uint64_t end = vr_span_end(span);
     assert(vr_span_addr(span) < addr && addr < end);
     assert(addr % VR_SPAN_UNIT == 0);
-    assert(!vr_link_linked(&span->span.age) && !span->span.lost); /* what is lost stays as it is */
+    assert(!vr_link_linked(&span->span.age) && !span->span.lost); /* a lost span never changes */
     struct vr_block *upper = vr_span_new(space, addr, end - addr);
     upper->stamp = span->stamp;
     upper->span.kind = span->span.kind;

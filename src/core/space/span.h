@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * span.h: the state of a space, and its spans: every address belongs to exactly one.
+ * span.h: the state of a space, and its spans: every address belongs to exactly one span.
  *
- *     +-------+------+---------------+-------+------+-------+------------- - -
- *     | BLOCK | HOLE |     VOID      | CLAIM | HOLE | GHOST |    VOID
- *     +-------+------+---------------+-------+------+-------+------------- - -
- *      out     free,  addresses only  an open free   mapped,
- *              mapped                 plan's         but the memory is another's
+ *     +-------+--------+----------------+--------+------+--------+------------- - -
+ *     | BLOCK |  HOLE  |      VOID      | CLAIM  | HOLE | STALE  |    VOID
+ *     +-------+--------+----------------+--------+------+--------+------------- - -
+ *      in use  free,    addresses only   of an           mapped, but the memory
+ *              mapped                    open plan       now serves another place
  *
- * Each reserved range is one chain of spans, and so is each segment: no block, hole or window
- * reaches from one into another.
+ * Each reserved range is one chain of spans, and so is each segment. No block, hole or window
+ * crosses from one chain into another.
  *
  *  (1) Holes are mapped and accessible throughout; voids are whole granules with nothing mapped.
- *  (2) Two neighbouring holes differ in their queues, and neither is settled, except in
- *      deterministic mode; no two voids are neighbours.
- *  (3) A hole with stamp.queue 0 is settled: no work can touch it. Settled holes that may
- *      hold a whole piece are in the list `idle`, longest idle first; those not settled are in
+ *  (2) Two neighbouring holes have different queues, and neither is settled; in deterministic mode
+ *      one may be. No two voids are neighbours.
+ *  (3) A hole with stamp.queue 0 is settled: no work can use it. Settled holes that may contain a
+ *      whole piece are in the list `idle`, longest idle first; holes that are not settled are in
  *      `pending`, oldest first.
- *  (4) Free spans, and only they, are on size bins, by queue, size and address; voids under
+ *  (4) Free spans, and no others, are in the size bins, by queue, size and address; voids under
  *      VR_QUEUE_VOID.
- *  (5) A claim belongs to one open plan, hides what sleeps (sleep.h), or is lost for ever.
- *  (6) a stale mapping is one place of one piece that is in use elsewhere: work that its queue was
- *      given before its stamp may still reach it. It is unmapped, and a void, when that has passed.
- *  (7) The record of the lowest span of a chain stays the same as long as the chain: merging keeps
- *      the lower record, cutting leaves it to the lower part.
- *  (8) a reserve is whole granules of addresses with nothing mapped, in no bin, right behind its
- *      block or behind the claims of a plan that makes or grows it. It is a void again when the
- *      block is freed, or when addresses run out.
+ *  (5) A claim belongs to one open plan, hides memory that is asleep (sleep.h), or is lost for
+ *      ever.
+ *  (6) A stale mapping is an old place of a piece that is now mapped elsewhere: work submitted
+ *      before its stamp may still use it there. When the stamp has passed it is unmapped and
+ *      becomes a void.
+ *  (7) The record of the lowest span of a chain stays the same for the life of the chain: merging
+ *      keeps the lower record, cutting leaves it to the lower part.
+ *  (8) A reserve is whole granules of addresses with nothing mapped, in no bin, directly behind its
+ *      block or behind the claims of a plan that makes or grows the block. It becomes a void when
+ *      the block is freed or when addresses run out.
  */
 #ifndef VR_SPAN_H
 #define VR_SPAN_H
@@ -49,7 +51,7 @@
 
 enum {
     VR_RUNS_PAST = 4,  /* past runs that are remembered */
-    VR_RUNS_QUEUES = 8 /* queues whose runs are told apart */
+    VR_RUNS_QUEUES = 8 /* slots for the runs of queues, by a hash */
 };
 
 /* Where free spans are found by size. */
@@ -58,22 +60,22 @@ enum {
     VR_BINS_SETTLED,
     VR_BINS_PENDING, /* the first of several, by a hash of the queue */
     VR_BINS_QUEUES = 8,
-    VR_SHELVES = VR_BINS_PENDING + VR_BINS_QUEUES
+    VR_BINS_SETS = VR_BINS_PENDING + VR_BINS_QUEUES
 };
 
 #define VR_SPAN_UNIT  UINT64_C(512)
 #define VR_QUEUE_VOID UINT64_MAX /* stands for the queue of voids on the size bins */
 
-/* Blocks that come one after another on a queue, with one size: see fit.c. */
+/* Consecutive allocations of one size on one queue: see fit.c. */
 struct vr_run {
     uint64_t queue;
     uint64_t bytes;              /* of each; 0: no run yet */
-    uint32_t length;             /* so far */
-    uint32_t expected;           /* how long it is likely to become */
-    uint32_t past[VR_RUNS_PAST]; /* lengths of the runs before */
-    uint32_t count;              /* of runs, for the place in past */
-    uint64_t end;                /* of the window foreseen for it; 0: none */
-    struct vr_block *last;       /* the latest of it, while it is out */
+    uint32_t length;             /* blocks so far */
+    uint32_t expected;           /* blocks expected in all */
+    uint32_t past[VR_RUNS_PAST]; /* lengths of earlier runs */
+    uint32_t count;              /* of runs, for the index in past */
+    uint64_t end;                /* of the window planned for it; 0: none */
+    struct vr_block *last;       /* the latest block, until it is freed */
 };
 
 /* Reserved addresses. */
@@ -87,26 +89,26 @@ struct vr_space {
     struct vr_granule_map granule_map; /* VMM */
     struct vr_range *ranges;           /* VMM: in the order in which they were added */
     uint32_t range_count;
-    struct vr_size_bins size_bins[VR_SHELVES]; /* free spans by size, see (4) */
-    struct vr_list pending, idle;              /* holes, see (3) */
-    struct vr_list stale_mappings;             /* see (6); oldest first */
-    struct vr_list pieces, spares;             /* all; those mapped nowhere */
-    struct vr_block *stock;                    /* records at hand, through span.after */
+    struct vr_size_bins size_bins[VR_BINS_SETS]; /* free spans by size, see (4) */
+    struct vr_list pending, idle;                /* holes, see (3) */
+    struct vr_list stale_mappings;               /* see (6); oldest first */
+    struct vr_list pieces, spares;               /* all; those mapped nowhere */
+    struct vr_block *stock;                      /* unused records, through span.after */
     uint32_t stock_count;
     struct vr_run runs[VR_RUNS_QUEUES]; /* by a hash of the queue */
-    bool high_turn;                     /* the next large block goes to the high end of its hole */
-    int64_t budget_ns;                  /* for moving; may fall below 0 */
-    int64_t extra_budget_ns;            /* for moving when growth would be far too much */
-    uint64_t clock_ns;                  /* when the two were filled last */
-    uint64_t prices[VR_STEP_RELEASE + 1]; /* ns a handle, as measured lately */
+    bool next_at_high_end;              /* the next large block goes to the high end of its hole */
+    int64_t budget_ns;                  /* time for moving memory; may fall below 0 */
+    int64_t extra_budget_ns;            /* the same, only for very large requests: supply.c */
+    uint64_t clock_ns;                  /* when the two were last increased */
+    uint64_t prices[VR_STEP_RELEASE + 1]; /* ns per handle, running means */
     uint64_t planned_bytes;               /* to be created by open plans */
-    uint64_t memory_bytes;                /* there is; vr_space_limit_set */
-    uint64_t owed_bytes;  /* held past the aim beside free memory that was not worth moving */
-    bool tight;           /* most of the memory there is is needed: aging.h (3) */
-    uint32_t aging;       /* how much it is worn: aging.h */
-    uint64_t most_blocks; /* that were ever out, as aging.c has seen it */
+    uint64_t memory_bytes;                /* available in all; vr_space_limit_set */
+    uint64_t surplus_bytes; /* held past the aim beside free memory not worth moving: extension.c */
+    bool tight;             /* most of the available memory is needed: aging.h (3) */
+    uint32_t aging;         /* degree, 0 to 3: aging.h */
+    uint64_t most_blocks;   /* highest number of blocks that aging.c has seen */
     uint32_t open_plans;
-    bool resting;      /* hands nothing out: sleep.h */
+    bool suspended;    /* allocates nothing: sleep.h */
     uint64_t reserves; /* spans of that kind */
     uint64_t records;  /* taken from the stable store */
     struct vr_space_stats stats;
@@ -115,8 +117,8 @@ struct vr_space {
 #endif
 };
 
-/* An operation has ended: validates the space if its turn has come. A violation is printed, and
-   meets an assert. space_check.c */
+/* Called at the end of an operation: validates the space if a check is due. A violation is printed
+   and fails an assert. space_check.c */
 #if VR_SPACE_CHECKS
 void vr_space_validate(struct vr_space *space);
 #else
@@ -141,13 +143,13 @@ static inline bool vr_span_is(const struct vr_block *span, enum vr_span_kind kin
     return span && span->span.kind == kind;
 }
 
-/* Whether it is free: on a set of size bins, or about to be; see (4). */
+/* Whether it is free: in a size bin, or about to be; see (4). */
 static inline bool vr_span_is_free(const struct vr_block *span) {
     return vr_span_is(span, VR_SPAN_HOLE) || vr_span_is(span, VR_SPAN_VOID);
 }
 
-/* Whether nothing is mapped there, or nothing will be once the plan is done. */
-static inline bool vr_span_is_bare(const struct vr_block *span) {
+/* Whether nothing is mapped there, or nothing will be once the plan has ended. */
+static inline bool vr_span_is_unmapped(const struct vr_block *span) {
     return vr_span_is(span, VR_SPAN_VOID) || vr_span_is(span, VR_SPAN_CLAIM) ||
            vr_span_is(span, VR_SPAN_RESERVE);
 }
@@ -172,23 +174,23 @@ vram_status vr_span_stock(struct vr_space *space, uint32_t count);
 
 /* A record from the stock, which is not empty, for [addr, addr + bytes); in no chain. */
 struct vr_block *vr_span_new(struct vr_space *space, uint64_t addr, uint64_t bytes);
-/* The spans of all ranges: the first of all, and the next by address or, behind the last of a
+/* The spans of all ranges: the first of all, and the next by address or, after the last of a
    range, the first of the next range. NULL: none. */
 struct vr_block *vr_span_first(const struct vr_space *space);
 struct vr_block *vr_span_next(const struct vr_space *space, const struct vr_block *span);
 
-/* Back into the stock. */
+/* Returns a record to the stock. */
 void vr_span_drop(struct vr_space *space, struct vr_block *span);
-/* All records in stock back to the store; those of the chains are dropped before. */
+/* Returns all records in stock to the store; the caller drops those of the chains first. */
 void vr_span_stock_free(struct vr_space *space);
 
-/* ------------------------------------------------------- neither is indexed */
+/* ------------------------------------- on spans that are in no bin and no list */
 
-/* Cuts the span in two at `addr`, strictly inside; returns the upper part. One record from
+/* Cuts the span in two at `addr`, strictly inside; returns the upper part. Uses one record from
    stock. */
 struct vr_block *vr_span_cut(struct vr_space *space, struct vr_block *span, uint64_t addr);
 
-/* The span behind `span` becomes part of it. */
+/* Merges the span behind `span` into it. */
 void vr_span_absorb(struct vr_space *space, struct vr_block *span);
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sweep.c: stale mappings, the places where pieces were mapped before they were moved under work,
- * are unmapped when that work has ended.
+ * sweep.c: unmaps stale mappings (the old places of pieces that were moved while work still used
+ * them) when that work is complete.
  */
 #include "core/space/plan.h"
 
 #include <assert.h>
 
 enum {
-    SWEEP_MOST = 512,  /* stale mappings unmapped by one plan, and */
-    UNPASSED_MOST = 64 /* stale mappings passed over that are not ready */
+    SWEEP_MOST = 512,  /* stale mappings unmapped by one plan */
+    UNPASSED_MOST = 64 /* unpassed stamps after which the search stops */
 };
 
-/* Puts the stale mappings that have passed into the plan. */
-static vram_status sweep(struct vr_space *space, struct vr_plan *plan) {
+/* Puts the stale mappings whose stamps have passed into the plan. */
+static vram_status take_passed(struct vr_space *space, struct vr_plan *plan) {
     uint32_t unpassed = UNPASSED_MOST;
     struct vr_link *link = vr_list_first(&space->stale_mappings), *next;
     for (; link && unpassed > 0 && plan->item_count < SWEEP_MOST; link = next) {
@@ -47,5 +47,5 @@ vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **out) {
         return VRAM_ERR_HOST_MEMORY;
     }
     plan->sweep = true;
-    return vr_plan_finish(space, plan, sweep(space, plan), out);
+    return vr_plan_finish(space, plan, take_passed(space, plan), out);
 }

@@ -31,7 +31,7 @@ static void add_thread(struct vr_thread_state *thread, void *user) {
     struct sums *sums = user;
     for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
         if (thread->caches[i] && thread->caches[i]->pool == sums->pool) {
-            vr_pool_tell(thread->caches[i]);
+            vr_pool_report_cache(thread->caches[i]);
             add_counts(sums, &thread->caches[i]->counts);
             sums->stats->allocs += vr_cache_hits(thread->caches[i]);
             sums->stats->cached_bytes += vr_cache_bytes(thread->caches[i]);
@@ -123,7 +123,7 @@ void vr_stats_of_pool(struct vr_pool *pool, struct vram_pool_stats *stats) {
     struct sums sums = {.pool = pool, .stats = stats};
     vr_thread_visit_all(add_thread, &sums);
     add_counts(&sums, &pool->past);
-    vr_pool_tell_up(pool);
+    vr_pool_report_up(pool);
     stats->peak_requested_bytes = vr_load(&pool->requested_peak, VR_RELAXED);
     stats->misses = sums.misses;
     stats->hits = stats->allocs - sums.misses;

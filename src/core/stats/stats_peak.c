@@ -31,8 +31,8 @@ static void tell_thread(struct vr_thread_state *thread, void *user) {
         if (cache && (!scope->pool || cache->pool == scope->pool) &&
             (!scope->slot || cache->pool->device->slot == scope->slot) &&
             (!scope->context || cache->pool->device->context == scope->context)) {
-            vr_pool_tell(cache);
-            vr_pool_tell_up(cache->pool);
+            vr_pool_report_cache(cache);
+            vr_pool_report_up(cache->pool);
         }
     }
 }

@@ -71,7 +71,7 @@ void vr_tracking_begin(struct vr_pool *pool) {
 }
 
 void vr_tracking_end(struct vr_pool *pool) {
-    if (!pool->track || vr_exchange(&pool->told, true, VR_ACQ_REL)) {
+    if (!pool->track || vr_exchange(&pool->end_reported, true, VR_ACQ_REL)) {
         return;
     }
     if (vr_events_wanted()) {
