@@ -30,8 +30,7 @@ struct vr_request {
         *behind;       /* a live block that it is to follow without a gap; `growing`; NULL: none */
     const char *name;  /* label; NULL: none */
     uint64_t elements; /* label; 0: not said */
-    bool asked;        /* a record was prepared, or tried to be; pool_tracking.h */
-    uint32_t record;   /* which; 0: none */
+    uint32_t record;   /* that was prepared; 0: none; pool_tracking.h */
     uint32_t stack;    /* who asks; 0: not known */
     uint32_t other;    /* vram_fallback: not of the pool's own memory but of the first of these */
 };

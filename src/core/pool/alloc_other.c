@@ -4,7 +4,6 @@
  */
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
-#include "core/tracking/pool_tracking.h"
 
 #include "base/error.h"
 
@@ -35,9 +34,6 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
                          (unsigned long long)size);
     }
     if (status == VRAM_OK) {
-        if (vr_pool_is_tracked(pool)) {
-            vr_tracking_ask(pool, &request);
-        }
         status = vr_pool_alloc_request(pool, &request, addr);
     }
     vr_pool_leave(pool, request.queue_object);

@@ -337,35 +337,19 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
     return addr;
 }
 
-/* Notes the hit of a request. False: not without memory for it, which comes first. Inside enter. */
-static bool note_hit(struct vr_pool *pool, struct vr_cache *cache, const struct vr_request *request,
-                     struct vr_block *block, uint64_t *id) {
-    if (vr_pool_is_tracked(pool) && !request->asked) {
-        return vr_tracking_is_plain(pool, request) &&
-               vr_tracking_quick(cache, block, request->size, request->tag, id);
-    }
-    *id = vr_tracking_alloc(pool, request, block);
-    return true;
-}
-
-/* A hit with wishes, from the cache that the thread has already; false when it has none such.
-   *unnoted: it has, but there must be a record first. */
-static bool hit_with(struct vr_pool *pool, const struct vr_request *request, bool *unnoted,
-                     vram_addr *addr) {
+/* A hit that vr_hit_from leaves to the request path: of a request with options, or in a pool whose
+   records need more than a cache has. Its tag is charged and its record prepared already. False:
+   the thread's cache has no such block. */
+static bool hit_request(struct vr_pool *pool, const struct vr_request *request, vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
-    uint64_t id;
-    *unnoted = false;
+    uint64_t id = 0;
     if (request->align || !thread || !vr_thread_enter(thread)) {
         return false;
     }
     struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
     struct vr_block *block = cache ? vr_cache_take(cache, request->bytes) : NULL;
-    if (block && !note_hit(pool, cache, request, block, &id)) {
-        vr_cache_untake(cache, block, request->bytes);
-        *unnoted = true;
-        block = NULL;
-    }
     if (block) {
+        id = vr_tracking_alloc(pool, request, block);
         *addr = vr_hand_out(cache, block, request->size, request->bytes, request->tag);
     }
     vr_thread_leave(thread);
@@ -375,17 +359,6 @@ static bool hit_with(struct vr_pool *pool, const struct vr_request *request, boo
     return block != NULL;
 }
 
-/* The same, with the record that it needs. */
-static bool hit_with_record(struct vr_pool *pool, struct vr_request *request, vram_addr *addr) {
-    bool unnoted;
-    bool hit = hit_with(pool, request, &unnoted, addr);
-    if (!hit && vr_pool_is_tracked(pool)) {
-        vr_tracking_ask(pool, request);
-        hit = unnoted && hit_with(pool, request, &unnoted, addr);
-    }
-    return hit;
-}
-
 /* From the thread's cache or wherever a block comes from. */
 static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *request,
                                  vram_addr *addr) {
@@ -393,7 +366,7 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
     bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
                  !vr_load(&pool->uncached, VR_RELAXED) && !request->other;
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
-    if (request->wishes && hit_with_record(pool, request, addr)) {
+    if (request->wishes && hit_request(pool, request, addr)) {
         return VRAM_OK;
     }
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
@@ -429,6 +402,9 @@ static vram_status alloc_tagged(struct vr_pool *pool, struct vr_request *request
 
 vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
                                   vram_addr *addr) {
+    if (vr_pool_is_tracked(pool)) {
+        vr_tracking_ask(pool, request);
+    }
     vram_status status =
         request->tag ? alloc_tagged(pool, request, addr) : alloc_entered(pool, request, addr);
     if (status != VRAM_OK && vr_pool_is_tracked(pool)) {

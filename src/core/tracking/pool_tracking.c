@@ -103,10 +103,6 @@ static uint32_t memory_of(const struct vr_block *block) {
 }
 
 void vr_tracking_ask(struct vr_pool *pool, struct vr_request *request) {
-    if (request->asked) {
-        return;
-    }
-    request->asked = true;
     request->stack = vr_stack_sample(pool->stack_every);
     struct vr_site_key key = {
         .tag = vr_tag_name(request->tag), .queue = request->queue.handle, .stack = request->stack};

@@ -43,13 +43,7 @@ static inline bool vr_tracking_quick(struct vr_cache *cache, struct vr_block *bl
     return record != 0;
 }
 
-/* Whether a hit of the request can be noted by that. */
-static inline bool vr_tracking_is_plain(const struct vr_pool *pool,
-                                        const struct vr_request *request) {
-    return vr_tracking_is_brief(pool) && !request->name && !request->elements;
-}
-
-/* Prepares a record for the request, once; the pool has a track. Outside. */
+/* Prepares a record for the request; the pool has a track. Outside. */
 void vr_tracking_ask(struct vr_pool *pool, struct vr_request *request);
 /* The block is the request's: its record becomes the block's; its id. Inside or outside. */
 uint64_t vr_tracking_alloc(struct vr_pool *pool, const struct vr_request *request,
