@@ -155,23 +155,26 @@ static uint64_t end_of(const struct vr_block *block) {
 
 /* --------------------------------------------------------------------- writing */
 
-/* The queue that work for a block goes to: the caller's, or the pool's own when there is none or it
-   is being captured into a graph, which would do the work at another time. Entered; NULL with the
-   error set. */
-static struct vr_queue_object *choose(struct vr_pool *pool, uint64_t wanted, bool *own) {
+/* Fills, downloads and waits go by handle, although the queue is entered: these calls check the
+   memory and that the queue is not ending, and a second way by object would serve this file alone.
+   The same holds for vr_queue_make, which runs once a pool. */
+static vram_queue *handle_of(const struct vr_queue_object *queue) {
+    return (vram_queue *)(uintptr_t)queue->object.handle;
+}
+
+/* Enters the queue for the work on a block: `given`, or the pool's own if that is NULL or is being
+   captured into a graph, which would run the work at another time. NULL with the error set. */
+static struct vr_queue_object *choose(struct vr_pool *pool, struct vr_queue_object *given,
+                                      bool *own) {
     VR_OPERATION("vram_alloc");
     vram_point point;
     void *entered;
     struct vram_error error;
     vr_error_save(&error);
-    *own = !wanted || vr_submit_mark((vram_queue *)(uintptr_t)wanted, &point) == VRAM_ERR_CAPTURE;
+    *own = !given || vr_queue_submit_mark(given, &point) == VRAM_ERR_CAPTURE;
     vr_error_restore(&error);
-    const vram_queue *handle = *own ? pool->guard.queue : (vram_queue *)(uintptr_t)wanted;
+    const vram_queue *handle = *own ? pool->guard.queue : handle_of(given);
     return vr_queue_enter(handle, &entered) == VRAM_OK ? entered : NULL;
-}
-
-static vram_queue *handle_of(const struct vr_queue_object *queue) {
-    return (vram_queue *)(uintptr_t)queue->object.handle;
 }
 
 static vram_status fill(const struct vr_queue_object *queue, vram_addr addr, uint32_t pattern,
@@ -216,7 +219,7 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
     if (!is_ours(block)) {
         return VRAM_OK;
     }
-    struct vr_queue_object *queue = choose(pool, request->queue.handle, &own);
+    struct vr_queue_object *queue = choose(pool, request->queue_object, &own);
     if (!queue) {
         vr_pool_return(pool, request->queue, &block, 1);
         return vr_error_get()->status;
@@ -401,7 +404,7 @@ static struct vr_queue_object *undress_queue(struct vr_pool *pool, struct vr_que
     if (is_left_alone(pool, block)) {
         return NULL;
     }
-    struct vr_queue_object *chosen = choose(pool, given ? given->object.handle : 0, is_own);
+    struct vr_queue_object *chosen = choose(pool, given, is_own);
     if (!chosen) {
         log_undone(pool, block, "neither checked nor overwritten");
     } else if (*is_own &&

@@ -26,7 +26,6 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "base/status.h"
-#include "device/device_calls.h"
 
 #include <assert.h>
 
@@ -221,7 +220,7 @@ static vram_status miss_held(struct vr_pool *pool, const struct vr_request *requ
 static vram_status miss_after(struct vr_pool *pool, const struct vr_request *request,
                               struct vr_block **block) {
     struct vr_answer answer;
-    if (!request->queue.handle) {
+    if (!request->queue_object) {
         return VRAM_ERR_NOT_READY;
     }
     vr_mutex_lock(&pool->lock);
@@ -233,8 +232,8 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
         return status;
     }
     vr_pool_mark(pool, after, false);
-    status = vr_submit_after(vr_queue_id_handle(request->queue),
-                             (vram_point){vr_queue_id_handle(after.queue), after.value});
+    status = vr_queue_submit_after(request->queue_object,
+                                   (vram_point){vr_queue_id_handle(after.queue), after.value});
     if (status == VRAM_OK) {
         *block = answer.block;
         (*block)->home = request->queue; /* which is behind that work now */
