@@ -61,8 +61,8 @@ void vr_guard_forget(struct vr_pool *pool);
 bool vr_guard_widen(const struct vr_pool *pool, struct vr_request *request);
 /* Makes a supplied block ready: zones, poison, zeros. Not OK: it went back to the pool. No lock
    held. */
-vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *request,
-                           struct vr_block *block);
+vram_status vr_guard_prepare(struct vr_pool *pool, const struct vr_request *request,
+                             struct vr_block *block);
 
 /*
  * These return whether damage was found, which the error record then describes; otherwise it is
@@ -73,13 +73,13 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
 /* Looks at the zones of a block that is being freed, and writes zeros or poison. `*queue`, entered
    by the caller or NULL, becomes the queue in whose order the block is free; *own is then to be
    left, unless NULL. *poisoned: it may go into quarantine. */
-bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
-                      struct vr_queue_object **own, struct vr_block *block, bool *poisoned);
+bool vr_guard_check(struct vr_pool *pool, struct vr_queue_object **queue,
+                    struct vr_queue_object **own, struct vr_block *block, bool *poisoned);
 /* Takes a freed and poisoned block into quarantine. *kept: false when it does not belong there.
    Damage is that of blocks that had to leave for it. */
-bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept);
+bool vr_guard_quarantine(struct vr_pool *pool, struct vr_block *block, bool *kept);
 /* Lets all blocks out of quarantine. */
-bool vr_guard_inspect(struct vr_pool *pool);
+bool vr_guard_empty_quarantine(struct vr_pool *pool);
 
 /* The same for who needs the memory; whether there was any. What is found is in the log and the
    counters. */

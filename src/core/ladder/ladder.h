@@ -27,7 +27,7 @@
 #include "vram/oom.h"
 
 /* What became of one step of a climb. */
-struct vr_rung {
+struct vr_step_result {
     uint32_t taken; /* times */
     uint64_t bytes; /* given back */
     uint64_t ns;    /* the device's time, as vr_pool_now has it */
@@ -41,12 +41,12 @@ enum vr_purpose {
         1 << 2 /* the library's own host memory, for a block: only VRAM_ERR_HOST_MEMORY climbs */
 };
 
-struct vr_climb;
+struct vr_ladder_run;
 
 /* One attempt to get what the climb is for; its answer. */
-typedef vram_status vr_attempt_fn(struct vr_climb *climb);
+typedef vram_status vr_attempt_fn(struct vr_ladder_run *run);
 
-struct vr_climb {
+struct vr_ladder_run {
     struct vr_pool *pool;
     const struct vr_request *request;
     enum vr_purpose purpose;
@@ -60,7 +60,7 @@ struct vr_climb {
     uint64_t grown;             /* what the driver gave of it */
     uint64_t deadline;          /* for unfinished work */
     uint32_t rounds;            /* times that work was waited for */
-    struct vr_rung rungs[VRAM_LADDER_STEPS];
+    struct vr_step_result results[VRAM_LADDER_STEPS];
 };
 
 /* ----------------------------------------------------------------------- attempts */
@@ -93,28 +93,29 @@ vram_status vr_ladder_init(struct vr_pool *pool);
 
 /* Begins a climb for a request that was refused with `status` when the driver had given `grown`
    bytes. */
-void vr_climb_begin(struct vr_climb *climb, struct vr_pool *pool, const struct vr_request *request,
-                    vram_status status, uint64_t grown, struct vr_block **block);
+void vr_ladder_begin(struct vr_ladder_run *run, struct vr_pool *pool,
+                     const struct vr_request *request, vram_status status, uint64_t grown,
+                     struct vr_block **block);
 /* The same for another purpose. */
-void vr_climb_begin_for(struct vr_climb *climb, enum vr_purpose purpose, struct vr_pool *pool,
-                        const struct vr_request *request, vram_status status,
-                        vr_attempt_fn *attempt, void *subject);
+void vr_ladder_begin_for(struct vr_ladder_run *run, enum vr_purpose purpose, struct vr_pool *pool,
+                         const struct vr_request *request, vram_status status,
+                         vr_attempt_fn *attempt, void *subject);
 /* Climbs: VRAM_OK with what it was for, an error that is no shortage, or the status it began with
    and its error record. */
-vram_status vr_climb_run(struct vr_climb *climb);
+vram_status vr_ladder_execute(struct vr_ladder_run *run);
 /* What the request was refused with, for programs: where work that has not ended stands in the way,
    what ran out is the limit, or the device's memory. */
-vram_status vr_climb_status(const struct vr_climb *climb);
+vram_status vr_ladder_status(const struct vr_ladder_run *run);
 
 /* The step `fallback` alone, for a request that was refused with `status` and its error record; of
    whatever memory there is when the pool allows none. */
-vram_status vr_climb_fall_back(struct vr_pool *pool, const struct vr_request *request,
-                               vram_status status, struct vr_block **block);
+vram_status vr_ladder_fall_back(struct vr_pool *pool, const struct vr_request *request,
+                                vram_status status, struct vr_block **block);
 
 /* One more attempt to serve the request; climb.c. */
-void vr_climb_try(struct vr_climb *climb);
+void vr_ladder_try(struct vr_ladder_run *run);
 /* The same if the present step gave anything back, which is noted. */
-void vr_climb_gave(struct vr_climb *climb, uint64_t bytes);
+void vr_ladder_released(struct vr_ladder_run *run, uint64_t bytes);
 
 /* ---------------------------------------------------------------------------- the steps */
 
@@ -122,7 +123,7 @@ void vr_climb_gave(struct vr_climb *climb, uint64_t bytes);
 const char *vr_ladder_step_name(vram_ladder_step step);
 
 /* Whether the step could do anything at all. */
-typedef bool vr_step_fn(struct vr_climb *climb);
+typedef bool vr_step_fn(struct vr_ladder_run *run);
 
 vr_step_fn vr_step_drain, vr_step_finished, vr_step_move, vr_step_trim, vr_step_others,
     vr_step_cleanup, vr_step_retry, vr_step_fallback; /* ladder_step.c */
@@ -131,10 +132,10 @@ vr_step_fn vr_step_callbacks;                         /* ladder_callback.c */
 
 /* Behind a row of the pool's own steps: waits for unfinished work, on the device or for a while on
    the host. False when there is none, or no time left; ladder_wait.c. */
-bool vr_climb_wait(struct vr_climb *climb);
+bool vr_ladder_wait(struct vr_ladder_run *run);
 
 /* Has a pool give back up to `need` bytes of what it has free; how much it did. No lock held;
    ladder_step.c. */
-uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need);
+uint64_t vr_pool_release_free(struct vr_pool *pool, uint64_t need);
 
 #endif

@@ -31,10 +31,10 @@ static uint64_t slice_of(uint32_t round) {
 
 /* The oldest work that still holds memory, of either space or in blocks that wait for several
    queues. */
-static bool find_pending(struct vr_climb *climb, struct vr_queue_stamp *stamp) {
-    struct vr_pool *pool = climb->pool;
+static bool find_pending(struct vr_ladder_run *run, struct vr_queue_stamp *stamp) {
+    struct vr_pool *pool = run->pool;
     struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
-    struct vr_space *space = vr_request_space(pool, climb->request);
+    struct vr_space *space = vr_request_space(pool, run->request);
     struct vr_stamp held;
     vr_mutex_lock(&pool->lock);
     bool pending =
@@ -50,33 +50,33 @@ static bool find_pending(struct vr_climb *climb, struct vr_queue_stamp *stamp) {
 
 /* Waits a little; false when nothing is pending, or no time left. Only a little: other queues may
    come on while that one does not. */
-static bool wait_for_work(struct vr_climb *climb) {
-    struct vr_pool *pool = climb->pool;
-    uint64_t left = vr_deadline_left(climb->deadline), slice = slice_of(climb->rounds);
+static bool wait_for_work(struct vr_ladder_run *run) {
+    struct vr_pool *pool = run->pool;
+    uint64_t left = vr_deadline_left(run->deadline), slice = slice_of(run->rounds);
     struct vr_queue_stamp stamp;
-    if (!find_pending(climb, &stamp) || vr_deadline_passed(climb->deadline)) {
+    if (!find_pending(run, &stamp) || vr_deadline_passed(run->deadline)) {
         return false;
     }
-    climb->rounds++;
+    run->rounds++;
     vr_pool_mark(pool, stamp, false);
     vram_status status = vr_pool_await(stamp, slice < left ? slice : left);
     if (status == VRAM_OK) {
         return true;
     }
-    bool told = vr_pool_look(pool, false);
-    if (status != VRAM_ERR_TIMEOUT && told) {
+    bool answered = vr_pool_look(pool, false);
+    if (status != VRAM_ERR_TIMEOUT && answered) {
         vr_clock_sleep(slice); /* that queue cannot tell: for the others */
     }
-    return status == VRAM_ERR_TIMEOUT || told;
+    return status == VRAM_ERR_TIMEOUT || answered;
 }
 
-bool vr_climb_wait(struct vr_climb *climb) {
-    climb->tried = climb->pool->miss->after(climb->pool, climb->request, climb->block);
-    if (!vr_status_is_short(climb->tried) || !wait_for_work(climb)) {
+bool vr_ladder_wait(struct vr_ladder_run *run) {
+    run->tried = run->pool->miss->after(run->pool, run->request, run->block);
+    if (!vr_status_is_short(run->tried) || !wait_for_work(run)) {
         return false;
     }
-    vr_climb_try(climb); /* it may lack less now */
-    return vr_status_is_short(climb->tried);
+    vr_ladder_try(run); /* it may lack less now */
+    return vr_status_is_short(run->tried);
 }
 
 /* ------------------------------------------------------------------ for threads */
@@ -84,13 +84,13 @@ bool vr_climb_wait(struct vr_climb *climb) {
 static struct vr_mutex waiters = VR_MUTEX_INIT(VR_RANK_SHORT); /* keeps (1) */
 
 /* Who could still free memory of a pool. */
-struct search {
+struct thread_search {
     const struct vr_pool *pool;
     bool found;
 };
 
 static void look_at_thread(struct vr_thread_state *thread, void *user) {
-    struct search *search = user;
+    struct thread_search *search = user;
     bool waits = vr_load(&thread->short_of, VR_RELAXED) == search->pool->object.handle;
     for (uint32_t i = 0; thread->caches && i <= thread->cache_mask && !waits; i++) {
         const struct vr_cache *cache = thread->caches[i];
@@ -99,10 +99,10 @@ static void look_at_thread(struct vr_thread_state *thread, void *user) {
 }
 
 /* Whether to go on waiting; if not, the thread waits no more: keeps (1). */
-static bool may_wait(struct vr_climb *climb, struct vr_thread_state *thread) {
-    struct search search = {.pool = climb->pool};
+static bool may_wait(struct vr_ladder_run *run, struct vr_thread_state *thread) {
+    struct thread_search search = {.pool = run->pool};
     struct vr_queue_stamp stamp;
-    bool pending = find_pending(climb, &stamp);
+    bool pending = find_pending(run, &stamp);
     vr_mutex_lock(&waiters);
     vr_thread_visit_all(look_at_thread, &search);
     bool may = pending || search.found;
@@ -113,11 +113,11 @@ static bool may_wait(struct vr_climb *climb, struct vr_thread_state *thread) {
     return may;
 }
 
-bool vr_step_wait(struct vr_climb *climb) {
+bool vr_step_wait(struct vr_ladder_run *run) {
     VR_OPERATION("vram_alloc");
-    struct vr_pool *pool = climb->pool;
-    uint64_t deadline = vr_deadline_in(climb->ladder.wait_ns), slice;
-    bool patient = climb->ladder.wait_ns && !(climb->request->flags & VRAM_ALLOC_NO_WAIT);
+    struct vr_pool *pool = run->pool;
+    uint64_t deadline = vr_deadline_in(run->ladder.wait_ns), slice;
+    bool patient = run->ladder.wait_ns && !(run->request->flags & VRAM_ALLOC_NO_WAIT);
     struct vr_thread_state *thread = patient ? vr_thread_get() : NULL;
     bool waited = false, alone = false;
     if (!thread) {
@@ -125,18 +125,18 @@ bool vr_step_wait(struct vr_climb *climb) {
     }
     vr_store(&thread->short_of, pool->object.handle, VR_RELAXED);
     for (uint32_t round = 0;
-         vr_status_is_short(climb->tried) && !vr_deadline_passed(deadline) && !alone; round++) {
+         vr_status_is_short(run->tried) && !vr_deadline_passed(deadline) && !alone; round++) {
         uint64_t left = vr_deadline_left(deadline);
         slice = slice_of(round);
-        alone = !may_wait(climb, thread);
+        alone = !may_wait(run, thread);
         if (!alone) {
             vr_clock_sleep(slice < left ? slice : left);
             waited = true;
         }
         (void)vr_pool_drain(pool);
         vr_pool_look(pool, false);
-        vr_climb_try(climb); /* keeps (2), and (3) when alone */
+        vr_ladder_try(run); /* keeps (2), and (3) when alone */
     }
     vr_store(&thread->short_of, 0, VR_RELAXED);
-    return waited || !vr_status_is_short(climb->tried);
+    return waited || !vr_status_is_short(run->tried);
 }

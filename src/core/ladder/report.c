@@ -260,7 +260,7 @@ static struct vram_oom_report *own_place(void) {
     return &kept.places[best].report;
 }
 
-static void keep(struct vram_oom_report *report, struct vr_pool *pool) {
+static void keep_report(struct vram_oom_report *report, struct vr_pool *pool) {
     vr_mutex_lock(&kept.lock);
     report->number = ++kept.count;
     *own_place() = *report;
@@ -287,44 +287,44 @@ static void read_quota(struct vram_oom_report *report, const struct vr_tag *full
     report->quota_used_bytes = vr_load(&full->used, VR_RELAXED);
 }
 
-static void read_climb(struct vram_oom_report *report, const struct vr_climb *climb) {
-    for (uint32_t i = 0; i < climb->ladder.count; i++) {
-        uint8_t step = climb->ladder.steps[i];
-        const struct vr_rung *rung = &climb->rungs[step];
+static void read_run(struct vram_oom_report *report, const struct vr_ladder_run *run) {
+    for (uint32_t i = 0; i < run->ladder.count; i++) {
+        uint8_t step = run->ladder.steps[i];
+        const struct vr_step_result *result = &run->results[step];
         report->steps[report->step_count++] =
-            (vram_oom_step){(vram_ladder_step)step, rung->taken, rung->bytes, rung->ns};
+            (vram_oom_step){(vram_ladder_step)step, result->taken, result->bytes, result->ns};
     }
 }
 
 static void write_report(struct vr_pool *pool, const struct vr_request *request, vram_status status,
-                         const struct vr_climb *climb, struct vr_tag *full) {
+                         const struct vr_ladder_run *run, struct vr_tag *full) {
     struct vram_oom_report report = {.size = sizeof report, .status = status};
     struct vram_error error;
     vr_error_save(&error);
     vr_text_copy(report.error, sizeof report.error, error.text);
     read_request(&report, pool, request);
     read_device(&report, pool->device);
-    if (climb) {
+    if (run) {
         read_processes(&report, pool->device);
     }
     read_limit(&report, pool);
     read_pool(&report, pool, request->bytes);
     read_pools(&report, pool, request->tag && !full ? request : NULL);
-    if (climb) {
-        read_climb(&report, climb);
+    if (run) {
+        read_run(&report, run);
     }
     if (full) {
         read_quota(&report, full);
     }
     vr_report_judge(&report, pool, full);
-    keep(&report, pool);
+    keep_report(&report, pool);
     vr_log(VRAM_LOG_INFO, "%s; %s", report.summary, report.advice);
     vr_error_restore(&error);
 }
 
 void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vram_status status,
-                     const struct vr_climb *climb) {
-    write_report(pool, request, status, climb, NULL);
+                     const struct vr_ladder_run *run) {
+    write_report(pool, request, status, run, NULL);
 }
 
 void vr_report_write_quota(struct vr_pool *pool, const struct vr_request *request,

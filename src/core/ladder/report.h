@@ -21,7 +21,7 @@
 /* Writes the report of a request that failed with `status`, which is in the error record. No lock
    held. */
 void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vram_status status,
-                     const struct vr_climb *climb);
+                     const struct vr_ladder_run *run);
 /* The same of one that the quota of the tag `full` refused. */
 void vr_report_write_quota(struct vr_pool *pool, const struct vr_request *request,
                            vram_status status, struct vr_tag *full);

@@ -29,7 +29,7 @@ static void take_sample(struct vr_device_object *device, struct vr_ledger *ledge
     uint64_t held = before < after ? before : after;
     vr_mutex_lock(&ledger->lock);
     ledger->sample = (struct vr_sample){free, total, now};
-    vr_store(&ledger->room, free.known ? held + free.value : UINT64_MAX, VR_RELAXED);
+    vr_store(&ledger->usable_bytes, free.known ? held + free.value : UINT64_MAX, VR_RELAXED);
     vr_mutex_unlock(&ledger->lock);
 }
 
@@ -64,7 +64,7 @@ void vr_budget_refresh(struct vr_pool *pool, bool now) {
     }
 }
 
-static uint64_t less(uint64_t bytes, uint64_t by) {
+static uint64_t limit_minus(uint64_t bytes, uint64_t by) {
     return bytes == UINT64_MAX ? bytes : bytes > by ? bytes - by : 0;
 }
 
@@ -72,14 +72,15 @@ static uint64_t less(uint64_t bytes, uint64_t by) {
    fraction or by what is to stay free. */
 static uint64_t device_bytes(const struct vr_pool *pool, enum vr_bound *bound) {
     uint64_t fraction = vr_load(&pool->caps.fraction_bytes, VR_RELAXED);
-    uint64_t min_free = vr_load(&pool->caps.min_free_bytes, VR_RELAXED), room = UINT64_MAX;
+    uint64_t min_free = vr_load(&pool->caps.min_free_bytes, VR_RELAXED), usable = UINT64_MAX;
     if (min_free) {
-        room = less(vr_load(&vr_ledger_of(pool->device)->room, VR_RELAXED), min_free);
+        usable =
+            limit_minus(vr_load(&vr_ledger_of(pool->device)->usable_bytes, VR_RELAXED), min_free);
     }
-    *bound = room < fraction          ? VR_BOUND_FREE
+    *bound = usable < fraction        ? VR_BOUND_FREE
              : fraction != UINT64_MAX ? VR_BOUND_FRACTION
                                       : VR_BOUND_NONE;
-    return room < fraction ? room : fraction;
+    return usable < fraction ? usable : fraction;
 }
 
 static void take_less(struct vr_budget *budget, uint64_t bytes, enum vr_bound bound) {
@@ -97,9 +98,9 @@ struct vr_budget vr_budget_get(const struct vr_pool *pool) {
         enum vr_bound bound;
         uint64_t all = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
         uint64_t others = all > held ? all - held : 0, hard = vr_charge_limit(pool->device);
-        take_less(&budget, less(hard ? hard : UINT64_MAX, others), VR_BOUND_DEVICE);
+        take_less(&budget, limit_minus(hard ? hard : UINT64_MAX, others), VR_BOUND_DEVICE);
         uint64_t most = device_bytes(pool, &bound);
-        take_less(&budget, less(most, others), bound);
+        take_less(&budget, limit_minus(most, others), bound);
     }
     return budget;
 }
@@ -116,8 +117,8 @@ void vr_budget_apply(struct vr_pool *pool, struct vr_space *space) {
     uint64_t all = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
     uint64_t held = vr_load(&pool->charged, VR_RELAXED), others = all > held ? all - held : 0;
     bool known = memory.known && vr_pool_on_device(pool);
-    vr_space_limit_set(space, less(vr_budget_bytes(pool), other),
-                       known ? less(less(memory.value, others), other) : UINT64_MAX);
+    vr_space_limit_set(space, limit_minus(vr_budget_bytes(pool), other),
+                       known ? limit_minus(limit_minus(memory.value, others), other) : UINT64_MAX);
 }
 
 /* ------------------------------------------------------------------- charging */

@@ -48,7 +48,7 @@ struct vr_ledger *vr_ledger_get(struct vr_device_object *device) {
     ledger->sample_ns = vr_option_number(VR_OPTION_MEMORY_SAMPLE);
     ledger->limits.size = sizeof ledger->limits;
     vr_store(&ledger->generation, 1, VR_RELAXED);
-    vr_store(&ledger->room, UINT64_MAX, VR_RELAXED);
+    vr_store(&ledger->usable_bytes, UINT64_MAX, VR_RELAXED);
     vr_mutex_init(&ledger->lock, VR_RANK_LEDGER);
     if (read_quotas(ledger) != VRAM_OK) {
         ledger_free(ledger);

@@ -27,7 +27,7 @@ struct vr_foreign {
 
 struct vr_foreigns {
     struct vr_foreign **records; /* `count` of them, by rising id */
-    size_t count, room;
+    size_t count, capacity;
     uint64_t bytes, counted_bytes, peak_bytes; /* as vram_foreign_totals has them */
 };
 

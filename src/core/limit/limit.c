@@ -131,7 +131,7 @@ static struct vram_limits outside_ceiling(vram_value total, enum vr_option hard)
     return ceiling;
 }
 
-static uint64_t lower(uint64_t value, uint64_t ceiling) {
+static uint64_t apply_ceiling(uint64_t value, uint64_t ceiling) {
     return ceiling && ceiling < value ? ceiling : value;
 }
 
@@ -140,7 +140,7 @@ static uint64_t first_set(uint64_t own, uint64_t parent, uint64_t start) {
 }
 
 /* No field of `limits` stays looser than that of `ceiling`, where it has one. */
-static void tighten(struct vram_limits *limits, const struct vram_limits *ceiling) {
+static void tighten_limits(struct vram_limits *limits, const struct vram_limits *ceiling) {
     if (ceiling->fraction > 0 && ceiling->fraction < limits->fraction) {
         limits->fraction = ceiling->fraction;
     }
@@ -150,8 +150,8 @@ static void tighten(struct vram_limits *limits, const struct vram_limits *ceilin
         limits->min_free_bytes =
             ceiling->min_free_bytes ? ceiling->min_free_bytes : limits->min_free_bytes;
     }
-    limits->cached_bytes = lower(limits->cached_bytes, ceiling->cached_bytes);
-    limits->cached_blocks = (uint32_t)lower(limits->cached_blocks, ceiling->cached_blocks);
+    limits->cached_bytes = apply_ceiling(limits->cached_bytes, ceiling->cached_bytes);
+    limits->cached_blocks = (uint32_t)apply_ceiling(limits->cached_blocks, ceiling->cached_blocks);
 }
 
 void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *parent,
@@ -173,10 +173,10 @@ void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *
     all.tracking = (vram_switch)first_set(own->tracking, above->tracking, start.tracking);
     all.cpu_fallback =
         (vram_switch)first_set(own->cpu_fallback, above->cpu_fallback, start.cpu_fallback);
-    tighten(&all, above);
-    tighten(&all, &ceiling);
-    all.hard_bytes = lower(all.hard_bytes, ceiling.hard_bytes);
-    all.cached_blocks = (uint32_t)lower(all.cached_blocks, VR_EXACT_DEPTH);
+    tighten_limits(&all, above);
+    tighten_limits(&all, &ceiling);
+    all.hard_bytes = apply_ceiling(all.hard_bytes, ceiling.hard_bytes);
+    all.cached_blocks = (uint32_t)apply_ceiling(all.cached_blocks, VR_EXACT_DEPTH);
     uint64_t outside;
     if (vr_option_environment(VR_OPTION_TRACKING, &outside) && outside) {
         all.tracking = (vram_switch)outside; /* the user has the last word */
@@ -262,17 +262,17 @@ vram_status vram_pool_limits_get(vram_pool *handle, vram_limits *limits) {
 uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger *ledger) {
     struct vram_limits limits;
     vram_value total = device->base.info.memory_bytes;
-    uint64_t room = vr_load(&ledger->room, VR_RELAXED), hard = vr_charge_limit(device);
+    uint64_t usable = vr_load(&ledger->usable_bytes, VR_RELAXED), hard = vr_charge_limit(device);
     vr_mutex_lock(&ledger->lock);
     vr_limits_resolve(&ledger->limits, NULL, total, &limits);
     vr_mutex_unlock(&ledger->lock);
     uint64_t most = part_of(total, limits.fraction);
     uint64_t free = limits.min_free_bytes == VRAM_LIMIT_NONE ? 0 : limits.min_free_bytes;
-    if (room != UINT64_MAX) {
-        room = room > free ? room - free : 0;
+    if (usable != UINT64_MAX) {
+        usable = usable > free ? usable - free : 0;
     }
     most = hard && hard < most ? hard : most;
-    return room < most ? room : most;
+    return usable < most ? usable : most;
 }
 
 vram_status vram_device_limits_get(vram_device *handle, vram_limits *limits) {

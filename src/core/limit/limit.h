@@ -36,7 +36,8 @@ struct vr_ledger {
     vr_atomic_u64 generation;       /* goes up whenever limits change; starts with 1 */
     vr_atomic_u64 due_ns;           /* when the next sample may be taken; 0: none was */
     vr_atomic_u64 processes_due_ns; /* when other processes may be asked for again; 0: never were */
-    vr_atomic_u64 room;   /* charged and free together, at the last sample; UINT64_MAX: unknown */
+    vr_atomic_u64
+        usable_bytes;     /* charged and free together, at the last sample; UINT64_MAX: unknown */
     struct vr_mutex lock; /* guards the rest */
     struct vram_limits limits;
     struct vr_sample sample;
@@ -72,6 +73,6 @@ bool vr_limit_falls_back(struct vr_pool *pool);
 uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger *ledger);
 
 /* Gives memory back of which the pool holds more than it may keep for later. No lock held. */
-void vr_limit_keep(struct vr_pool *pool);
+void vr_limit_trim_cached(struct vr_pool *pool);
 
 #endif

@@ -11,14 +11,14 @@
 #include <string.h>
 
 /* The lesser of two limits, where 0 is none. */
-static uint64_t lesser(uint64_t a, uint64_t b) {
+static uint64_t lesser_limit(uint64_t a, uint64_t b) {
     return !a || (b && b < a) ? b : a;
 }
 
 /* What is in force: the program's word below the environment's. Under the ledger's lock. */
 void vr_quota_enforce(struct vr_tag *tag) {
-    vr_store(&tag->soft, lesser(tag->set_soft, tag->outer_soft), VR_RELAXED);
-    vr_store(&tag->hard, lesser(tag->set_hard, tag->outer_hard), VR_RELAXED);
+    vr_store(&tag->soft, lesser_limit(tag->set_soft, tag->outer_soft), VR_RELAXED);
+    vr_store(&tag->hard, lesser_limit(tag->set_hard, tag->outer_hard), VR_RELAXED);
 }
 
 vram_status vr_quota_check(uint64_t soft, uint64_t hard) {
@@ -31,7 +31,7 @@ vram_status vr_quota_check(uint64_t soft, uint64_t hard) {
     return VRAM_OK;
 }
 
-static vram_status unreadable(const char *text, size_t bytes, const char *why) {
+static vram_status quota_unreadable(const char *text, size_t bytes, const char *why) {
     return vr_fail(
         VRAM_ERR_INVALID,
         "option quotas: \"%.*s\" %s; write tenant=4G:6G,tenant/model=2G, where 4G is the soft "
@@ -61,20 +61,20 @@ static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_
         name++;
     }
     if (name == bytes || bytes >= sizeof text) {
-        return unreadable(entry, bytes, "has no quota");
+        return quota_unreadable(entry, bytes, "has no quota");
     }
     memcpy(text, entry, bytes);
     text[name] = text[bytes] = '\0';
     if (!read_sizes(text + name + 1, &soft, &hard)) {
-        return unreadable(entry, bytes, "has an unreadable size");
+        return quota_unreadable(entry, bytes, "has an unreadable size");
     }
     vram_status status = vr_quota_check(soft, hard);
     if (status == VRAM_OK) {
         status = vr_tag_get(ledger, text, &tag);
     }
     if (status == VRAM_OK) {
-        tag->outer_soft = lesser(tag->outer_soft, soft);
-        tag->outer_hard = lesser(tag->outer_hard, hard);
+        tag->outer_soft = lesser_limit(tag->outer_soft, soft);
+        tag->outer_hard = lesser_limit(tag->outer_hard, hard);
         vr_quota_enforce(tag);
     }
     return status;

@@ -27,7 +27,8 @@ static bool is_named(const struct vr_tag *tag, const char *name, size_t bytes) {
 }
 
 /* Keeps (1): chains only grow at their heads. */
-static struct vr_tag *find(struct vr_tags *tags, const char *name, size_t bytes, uint32_t hash) {
+static struct vr_tag *tag_find(struct vr_tags *tags, const char *name, size_t bytes,
+                               uint32_t hash) {
     struct vr_tag *tag = vr_load(&tags->bins[hash % VR_TAG_BINS], VR_ACQUIRE);
     while (tag && !(tag->hash == hash && is_named(tag, name, bytes))) {
         tag = vr_load(&tag->chain, VR_ACQUIRE);
@@ -44,7 +45,7 @@ _Static_assert(VR_TAG_RECENT == 1 << (64 - 58), "recent_of takes that many bits"
 
 struct vr_tag *vr_tag_find(struct vr_ledger *ledger, const char *name) {
     size_t bytes = strnlen(name, VR_TAG_BYTES);
-    return bytes < VR_TAG_BYTES ? find(&ledger->tags, name, bytes, hash_of(name, bytes)) : NULL;
+    return bytes < VR_TAG_BYTES ? tag_find(&ledger->tags, name, bytes, hash_of(name, bytes)) : NULL;
 }
 
 bool vr_tag_is_within(const struct vr_tag *tag, const char *name) {
@@ -74,10 +75,10 @@ static vram_status check_name(const char *name) {
 }
 
 /* Under the ledger's lock, which keeps two from making the same. */
-static vram_status make(struct vr_tags *tags, const char *name, size_t bytes, struct vr_tag *parent,
-                        struct vr_tag **made) {
+static vram_status tag_make(struct vr_tags *tags, const char *name, size_t bytes,
+                            struct vr_tag *parent, struct vr_tag **made) {
     uint32_t hash = hash_of(name, bytes);
-    struct vr_tag *tag = find(tags, name, bytes, hash);
+    struct vr_tag *tag = tag_find(tags, name, bytes, hash);
     if (tag) {
         *made = tag;
         return VRAM_OK;
@@ -111,7 +112,7 @@ static vram_status make_path(struct vr_ledger *ledger, const char *name, struct 
     for (size_t end = 0; status == VRAM_OK && (end == 0 || name[end]);) {
         end += end != 0;
         end += strcspn(name + end, "/");
-        status = make(&ledger->tags, name, end, at, &at);
+        status = tag_make(&ledger->tags, name, end, at, &at);
     }
     vr_mutex_unlock(&ledger->lock);
     if (status == VRAM_OK) {
@@ -159,7 +160,7 @@ void vr_tags_free(struct vr_tags *tags) {
 /* ------------------------------------------------------------------ charging */
 
 /* What one record had before; false: its hard quota forbids it. */
-static bool add(struct vr_tag *tag, uint64_t bytes, uint64_t *before) {
+static bool tag_add(struct vr_tag *tag, uint64_t bytes, uint64_t *before) {
     uint64_t hard = vr_load(&tag->hard, VR_RELAXED);
     if (!hard) {
         *before = vr_fetch_add(&tag->used, bytes, VR_RELAXED);
@@ -174,7 +175,7 @@ static bool add(struct vr_tag *tag, uint64_t bytes, uint64_t *before) {
     return false;
 }
 
-static vram_status refuse(struct vr_tag *asked, struct vr_tag *full, uint64_t bytes) {
+static vram_status tag_refuse(struct vr_tag *asked, struct vr_tag *full, uint64_t bytes) {
     VR_OPERATION("vram_alloc");
     char size[VRAM_SIZE_TEXT_MAX], used[VRAM_SIZE_TEXT_MAX], hard[VRAM_SIZE_TEXT_MAX];
     vr_fetch_add(&full->refusals, 1, VR_RELAXED);
@@ -193,13 +194,13 @@ vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested
     uint32_t level = 1;
     *crossed = 0;
     for (struct vr_tag *at = tag; at; at = at->parent, level <<= 1) {
-        if (!add(at, bytes, &before)) {
+        if (!tag_add(at, bytes, &before)) {
             for (struct vr_tag *undo = tag; undo != at; undo = undo->parent) {
                 vr_fetch_sub(&undo->used, bytes, VR_RELAXED);
             }
             *crossed = 0;
             *full = at;
-            return refuse(tag, at, bytes);
+            return tag_refuse(tag, at, bytes);
         }
         uint64_t soft = vr_load(&at->soft, VR_RELAXED);
         if (soft && before <= soft && before + bytes > soft) {

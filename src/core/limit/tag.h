@@ -108,7 +108,7 @@ vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text);
 /* Up to `room` tags of a device with the most bytes, most first, without host memory; how many
    there are in `infos`. */
 uint32_t vr_tags_top(const struct vr_device_object *device, struct vram_tag_info *infos,
-                     uint32_t room);
+                     uint32_t capacity);
 /* What is live of a tag and all below it (NULL: of all tags of the device), after rounding. */
 void vr_tags_live(const struct vr_device_object *device, const char *name, uint64_t *bytes,
                   uint64_t *blocks);

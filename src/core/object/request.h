@@ -23,7 +23,7 @@ struct vr_request {
     struct vr_queue_id queue;             /* 0: none */
     struct vr_queue_object *queue_object; /* pinned by the caller; NULL: none */
     uint32_t flags;                       /* vram_alloc_flag */
-    bool wishes;                          /* came with options: no cache has been looked into yet */
+    bool try_cache;                       /* came with options: no cache has been looked into yet */
     struct vr_tag *tag;                   /* NULL: none */
     uint64_t reserve;                     /* addresses to keep behind it: vr_want.room */
     struct vr_block

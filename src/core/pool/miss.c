@@ -32,15 +32,16 @@
 enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle and no queue state has this number */
 
 /* A block of the space leaves it for the request. */
-static void leave(struct vr_pool *pool, const struct vr_request *request, struct vr_block *block) {
+static void block_leave_space(struct vr_pool *pool, const struct vr_request *request,
+                              struct vr_block *block) {
     vr_pool_leave_space(pool, block, request->queue);
     block->part = (uint8_t)vr_request_part(request);
 }
 
 /* One question to the space. On VRAM_OK the answer has a block, which has left the space, or a
    plan. Under the lock. */
-static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                       uint64_t grow_bytes, struct vr_answer *answer) {
+static vram_status space_alloc(struct vr_pool *pool, const struct vr_request *request,
+                               uint32_t flags, uint64_t grow_bytes, struct vr_answer *answer) {
     bool small =
         vr_request_part(request) == VR_PART_SMALL; /* as all that is in the central cache */
     assert(vr_pool_is_locked(pool));
@@ -63,7 +64,7 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
         status = vr_space_alloc(vr_request_space(pool, request), &want, answer);
     }
     if (status == VRAM_OK && answer->block) {
-        leave(pool, request, answer->block);
+        block_leave_space(pool, request, answer->block);
     }
     return status;
 }
@@ -72,12 +73,12 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
 struct miss {
     struct vr_pool *pool;
     const struct vr_request *request;
-    struct vr_block **block; /* where the block goes, */
-    struct vr_block **more;  /* and further ones of the same size: */
-    uint32_t *extra, room;   /* how many, and how many there may be */
-    vram_status status;      /* of the last source */
-    uint64_t grown;          /* what the driver gave of a plan that was refused */
-    struct vr_climb *climb;  /* as far as it came; it has no steps where nothing was short */
+    struct vr_block **block;   /* where the block goes, */
+    struct vr_block **more;    /* and further ones of the same size: */
+    uint32_t *extra, capacity; /* how many, and how many there may be */
+    vram_status status;        /* of the last source */
+    uint64_t grown;            /* what the driver gave of a plan that was refused */
+    struct vr_ladder_run *run; /* as far as it came; it has no steps where nothing was short */
 };
 
 /* Source 1, with a few more of the same size for the thread's cache when they cost nothing. */
@@ -98,16 +99,16 @@ static vram_status from_held(struct miss *miss) {
     vram_status status = vr_pool_know(pool, request->queue_object);
     if (status == VRAM_OK && !request->align && !request->behind) {
         *block = vr_central_take(&pool->central, request->queue, request->bytes);
-        while (*block && got < miss->room &&
+        while (*block && got < miss->capacity &&
                (more[got] = vr_central_take(&pool->central, request->queue, request->bytes))) {
             got++;
         }
     }
     if (status == VRAM_OK && !*block) {
-        status = ask(pool, request, VR_WANT_HELD, 0, &answer);
+        status = space_alloc(pool, request, VR_WANT_HELD, 0, &answer);
         *block = answer.block;
-        while (status == VRAM_OK && got < miss->room &&
-               ask(pool, request, VR_WANT_HELD, 0, &answer) == VRAM_OK) {
+        while (status == VRAM_OK && got < miss->capacity &&
+               space_alloc(pool, request, VR_WANT_HELD, 0, &answer) == VRAM_OK) {
             more[got++] = answer.block;
         }
     }
@@ -129,7 +130,7 @@ struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_reque
     bool open = !queue.handle || (queue_state && vr_queue_is_open(queue_state->queue));
     if (open && !pool->owed) {
         vr_pool_settle(pool);
-        (void)ask(pool, request, VR_WANT_HELD, 0, &answer);
+        (void)space_alloc(pool, request, VR_WANT_HELD, 0, &answer);
     }
     *marks = answer.block && vr_pool_batch_is_full(pool, queue, 0);
     vr_mutex_unlock(&pool->lock);
@@ -153,7 +154,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     vr_pool_settle(pool);
     vr_budget_apply(pool, space);
     pool->plans++;
-    vram_status status = ask(pool, request, flags, *grown, &answer);
+    vram_status status = space_alloc(pool, request, flags, *grown, &answer);
     bool lands = status == VRAM_OK && answer.plan;
     pool->landing += lands;
     vr_mutex_unlock(&pool->lock);
@@ -165,7 +166,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     status = vr_pool_execute(pool, space, answer.plan, block, grown);
     vr_mutex_lock(&pool->lock);
     if (status == VRAM_OK && (status = vr_block_table_reserve(&pool->table)) == VRAM_OK) {
-        leave(pool, request, *block);
+        block_leave_space(pool, request, *block);
     } else if (*block) {
         (*block)->stamp = (struct vr_stamp){0, 0};
         vr_space_free(space, *block);
@@ -178,8 +179,8 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
 }
 
 /* If no run of addresses is long enough, more are reserved: addresses cost no memory. */
-static vram_status plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                        uint64_t *grown, struct vr_block **block) {
+static vram_status plan_with_addresses(struct vr_pool *pool, const struct vr_request *request,
+                                       uint32_t flags, uint64_t *grown, struct vr_block **block) {
     uint64_t given = *grown;
     vram_status status = plan_once(pool, request, flags, grown, block);
     if (status == VRAM_ERR_FRAGMENTED) {
@@ -196,10 +197,10 @@ static vram_status plan(struct vr_pool *pool, const struct vr_request *request, 
    free comes first, and the rest in smaller ones. */
 static vram_status miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                              uint64_t *grown, struct vr_block **block) {
-    vram_status status = plan(pool, request, flags, grown, block);
+    vram_status status = plan_with_addresses(pool, request, flags, grown, block);
     if (status == VRAM_ERR_DEVICE_MEMORY && request->behind && !(flags & VR_WANT_NO_GROWTH)) {
         *grown = UINT64_MAX;
-        status = plan(pool, request, flags | VR_WANT_NO_GROWTH, grown, block);
+        status = plan_with_addresses(pool, request, flags | VR_WANT_NO_GROWTH, grown, block);
     }
     return status;
 }
@@ -211,7 +212,7 @@ static vram_status miss_held(struct vr_pool *pool, const struct vr_request *requ
     plain.reserve = 0; /* better without than not at all */
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
-    vram_status status = ask(pool, &plain, VR_WANT_HELD | VR_WANT_ANY, 0, &answer);
+    vram_status status = space_alloc(pool, &plain, VR_WANT_HELD | VR_WANT_ANY, 0, &answer);
     vr_mutex_unlock(&pool->lock);
     *block = answer.block;
     return status;
@@ -224,7 +225,8 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
         return VRAM_ERR_NOT_READY;
     }
     vr_mutex_lock(&pool->lock);
-    vram_status status = ask(pool, request, VR_WANT_HELD | VR_WANT_AFTER | VR_WANT_ANY, 0, &answer);
+    vram_status status =
+        space_alloc(pool, request, VR_WANT_HELD | VR_WANT_AFTER | VR_WANT_ANY, 0, &answer);
     struct vr_queue_stamp after = vr_pool_stamp_from_space(pool, answer.after);
     vr_mutex_unlock(&pool->lock);
     if (status != VRAM_OK || !after.queue.handle) {
@@ -252,8 +254,8 @@ const struct vr_miss_ops vr_miss_ops = {miss_plan, miss_held, miss_after};
 
 /* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces, and VRAM_ERR_LIMIT to raise one:
    what is too large for the device as a whole is told apart from both. */
-static vram_status judge(const struct vr_pool *pool, const struct vr_request *request,
-                         vram_status status) {
+static vram_status refine_status(const struct vr_pool *pool, const struct vr_request *request,
+                                 vram_status status) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     enum vr_bound bound = status == VRAM_ERR_LIMIT ? vr_budget_get(pool).bound : VR_BOUND_NONE;
     bool limited = bound == VR_BOUND_POOL || bound == VR_BOUND_DEVICE;
@@ -262,8 +264,8 @@ static vram_status judge(const struct vr_pool *pool, const struct vr_request *re
     return too_large ? VRAM_ERR_DEVICE_MEMORY : status;
 }
 
-static vram_status explain(const struct vr_pool *pool, const struct vr_request *request,
-                           vram_status status) {
+static vram_status explain_failure(const struct vr_pool *pool, const struct vr_request *request,
+                                   vram_status status) {
     VR_OPERATION("vram_alloc");
     if (vr_error_get()->status == status) {
         return status;
@@ -274,7 +276,7 @@ static vram_status explain(const struct vr_pool *pool, const struct vr_request *
     if (status == VRAM_ERR_BUSY) {
         return vr_fail(status, "pool \"%s\" is asleep; vram_pool_wake comes first", pool->name);
     }
-    status = judge(pool, request, status);
+    status = refine_status(pool, request, status);
     if (status == VRAM_ERR_LIMIT) {
         char why[VRAM_ERROR_TEXT_MAX];
         vr_budget_explain(pool, request->bytes, why, sizeof why);
@@ -323,8 +325,8 @@ static vram_status from_quarantine(struct miss *miss) {
 }
 
 static vram_status from_ladder(struct miss *miss) {
-    vr_climb_begin(miss->climb, miss->pool, miss->request, miss->status, miss->grown, miss->block);
-    return vr_climb_run(miss->climb);
+    vr_ladder_begin(miss->run, miss->pool, miss->request, miss->status, miss->grown, miss->block);
+    return vr_ladder_execute(miss->run);
 }
 
 static vram_status (*const sources[])(struct miss *miss) = {from_held, from_drained, from_plan,
@@ -353,29 +355,29 @@ static vram_status find_from(struct miss *miss, uint32_t first) {
                : miss->status;
 }
 
-static vram_status find_again(struct vr_climb *climb) {
-    return find_from(climb->subject, 0);
+static vram_status find_again(struct vr_ladder_run *run) {
+    return find_from(run->subject, 0);
 }
 
 /* The library's own memory has run out: all that is cached on every device is given back, and the
    sources are asked once more. */
 static vram_status find_after_cleanup(struct miss *miss) {
-    struct vr_climb climb;
-    vr_climb_begin_for(&climb, VR_FOR_HOST, miss->pool, miss->request, miss->status, find_again,
-                       miss);
-    vram_status status = vr_climb_run(&climb);
+    struct vr_ladder_run run;
+    vr_ladder_begin_for(&run, VR_FOR_HOST, miss->pool, miss->request, miss->status, find_again,
+                        miss);
+    vram_status status = vr_ladder_execute(&run);
     if (status == VRAM_ERR_HOST_MEMORY) {
-        *miss->climb = climb;
+        *miss->run = run;
     }
     return status;
 }
 
 /* One attempt with all that belongs to it. When it fails, the error is in the record, and the
    report of an exhaustion is written. */
-static vram_status attempt(struct miss *miss, uint32_t first) {
+static vram_status attempt_sources(struct miss *miss, uint32_t first) {
     struct vr_pool *pool = miss->pool;
     bool cached_only = miss->request->flags & VRAM_ALLOC_CACHED_ONLY;
-    *miss->climb = (struct vr_climb){.pool = NULL};
+    *miss->run = (struct vr_ladder_run){.pool = NULL};
     vr_error_clear(); /* for explain: what is there then is of this call */
     vram_status status = find_from(miss, first);
     if (status == VRAM_ERR_HOST_MEMORY && !cached_only) {
@@ -385,16 +387,16 @@ static vram_status attempt(struct miss *miss, uint32_t first) {
     if (status == VRAM_OK) {
         return status;
     }
-    status = explain(pool, miss->request, status);
+    status = explain_failure(pool, miss->request, status);
     if (vr_status_is_exhausted(status) && !cached_only) {
-        vr_report_write(pool, miss->request, status, miss->climb);
+        vr_report_write(pool, miss->request, status, miss->run);
     }
     return status;
 }
 
 /* The attempt failed: what the context's error handler says is done, as far as it may say
    anything. */
-static vram_status handle(struct miss *miss, vram_status status) {
+static vram_status handler_apply(struct miss *miss, vram_status status) {
     VR_OPERATION("vram_alloc");
     struct vr_pool *pool = miss->pool;
     vram_error_answer answer;
@@ -407,9 +409,9 @@ static vram_status handle(struct miss *miss, vram_status status) {
             return vr_fail(VRAM_ERR_STALE, "the pool was destroyed by the error handler");
         }
         if (answer == VRAM_ERROR_FALL_BACK) {
-            return vr_climb_fall_back(pool, miss->request, status, miss->block);
+            return vr_ladder_fall_back(pool, miss->request, status, miss->block);
         }
-        status = attempt(miss, 0);
+        status = attempt_sources(miss, 0);
     }
     return status;
 }
@@ -417,13 +419,13 @@ static vram_status handle(struct miss *miss, vram_status status) {
 /* The first source had none. One that failed for another reason is asked again, so that it says
    why. */
 static vram_status supply_slowly(struct miss *miss) {
-    struct vr_climb climb;
-    miss->climb = &climb;
-    vram_status status = attempt(miss, vr_status_is_short(miss->status) ? 1 : 0);
+    struct vr_ladder_run run;
+    miss->run = &run;
+    vram_status status = attempt_sources(miss, vr_status_is_short(miss->status) ? 1 : 0);
     bool elsewhere = miss->request->behind && status == VRAM_ERR_BUSY; /* there is another way */
     bool counts = !(miss->request->flags & VRAM_ALLOC_CACHED_ONLY);
     if (status != VRAM_OK && !elsewhere) {
-        status = handle(miss, status);
+        status = handler_apply(miss, status);
     }
     if (status != VRAM_OK) {
         *miss->extra = 0;
@@ -440,7 +442,7 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
                         .block = block,
                         .more = more,
                         .extra = extra,
-                        .room = *extra};
+                        .capacity = *extra};
     struct vram_error error;
     if (request->other) {
         return vr_fallback_supply(pool, request, block);

@@ -27,7 +27,7 @@
 
 /* Makes a block the caller's if it is live, of that pool, and starts there: keeps block.h (1),
    (4). */
-static inline bool claim(struct vr_block *block, uint64_t pool, vram_addr addr) {
+static inline bool block_claim(struct vr_block *block, uint64_t pool, vram_addr addr) {
     uint32_t seen = vr_load(&block->state, VR_ACQUIRE);
     return (seen & VR_BLOCK_STATES) == VR_BLOCK_LIVE && vr_load(&block->addr, VR_RELAXED) == addr &&
            vr_load(&block->pool, VR_RELAXED) == pool &&
@@ -36,13 +36,13 @@ static inline bool claim(struct vr_block *block, uint64_t pool, vram_addr addr) 
 
 /* The live block that starts at `addr`, which is the caller's now, found by what the thread
    remembers or in the pool's table; NULL when there is none. Inside enter. */
-static inline struct vr_block *claim_at(struct vr_cache *cache, vram_addr addr) {
+static inline struct vr_block *block_claim_at(struct vr_cache *cache, vram_addr addr) {
     struct vr_block *block = cache->recent[vr_recent_index(addr)];
-    if (__builtin_expect(block && claim(block, cache->pool_handle, addr), 1)) {
+    if (__builtin_expect(block && block_claim(block, cache->pool_handle, addr), 1)) {
         return block;
     }
     block = vr_block_table_find(&cache->pool->table, addr);
-    return block && claim(block, cache->pool_handle, addr) ? block : NULL;
+    return block && block_claim(block, cache->pool_handle, addr) ? block : NULL;
 }
 
 static inline bool is_held(const struct vr_block *block) {
@@ -71,7 +71,7 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
  * The ways that a hit does not go are functions of their own, and each is the last thing its caller
  * does: then a hit saves no register and guards no stack.
  */
-#define ASIDE __attribute__((noinline)) static
+#define COLD __attribute__((noinline)) static
 
 /* A hit itself is in both the public call and the library's own, so that neither calls the
    other. */
@@ -82,14 +82,14 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
    outside after a hit. */
 bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct vr_tag *tag,
                  vram_addr *addr) {
-    bool told = vr_cache_is_tracked(cache);
+    bool tracked = vr_cache_is_tracked(cache);
     struct vr_block *block =
-        !told || vr_tracking_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
+        !tracked || vr_tracking_is_quick(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
     uint64_t id = 0;
     if (!block) {
         return false;
     }
-    if (told && !vr_tracking_quick(cache, block, size, tag, &id)) {
+    if (tracked && !vr_tracking_quick(cache, block, size, tag, &id)) {
         vr_cache_untake(cache, block, bytes);
         return false;
     }
@@ -100,8 +100,8 @@ bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct v
     if (tag) {
         vr_tag_confirm(tag);
     }
-    if (told && __builtin_expect(vr_events_wanted(), 0)) {
-        vr_tracking_tell_hit(cache, block, size, tag, id); /* leaves */
+    if (tracked && __builtin_expect(vr_events_wanted(), 0)) {
+        vr_tracking_notify_hit(cache, block, size, tag, id); /* leaves */
     } else {
         vr_thread_leave(cache->thread);
     }
@@ -111,8 +111,8 @@ bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct v
 /* Another queue than the last time, or none of that size at hand; caches of pools that tell are
    never the thread's recent one, so that no other pool's hits pay for them. The thread is
    inside. */
-ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
-                              vram_queue *queue, vram_addr *addr) {
+COLD vram_status alloc_cold(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
+                            vram_queue *queue, vram_addr *addr) {
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     uint64_t bytes = 0;
     (void)vr_block_bytes(size, &bytes); /* which was seen to do */
@@ -127,7 +127,7 @@ ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, u
     return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
 }
 
-HIT vram_status alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
+HIT vram_status alloc_hit(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
     uint64_t bytes;
     if (__builtin_expect(
@@ -137,7 +137,7 @@ HIT vram_status alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_ad
     struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
     if (__builtin_expect(!block, 0)) {
-        return alloc_aside(thread, pool, size, queue, addr);
+        return alloc_cold(thread, pool, size, queue, addr);
     }
     *addr = vr_hand_out(cache, block, size, bytes, NULL);
     vr_thread_leave(thread);
@@ -145,14 +145,14 @@ HIT vram_status alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_ad
 }
 
 vram_status vr_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
-    return alloc(pool, size, queue, addr);
+    return alloc_hit(pool, size, queue, addr);
 }
 
 vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
-    return alloc(pool, size, queue, addr);
+    return alloc_hit(pool, size, queue, addr);
 }
 
-ASIDE vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
+COLD vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
 static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
 
 /* A block that was claimed is its tag's no more: keeps tag.h (2) and block.h (6). */
@@ -167,7 +167,7 @@ static void release_tag(struct vr_block *block) {
 
 /* A block that was claimed and counted, and that its bin does not take as it is. The thread is
    inside. */
-ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+COLD vram_status free_to_cache(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     release_tag(block);
     if (is_plain(block, cache->queue) && vr_cache_put(cache, block, bytes)) {
         block->home = cache->queue;
@@ -181,14 +181,14 @@ ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uin
 /* A block of a pool that tells was claimed and counted. Who listens may take his time, so he is
    told outside, before anybody can have the block again; the cache may be gone after that. The
    thread is inside. */
-ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+COLD vram_status free_notified(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_thread_state *thread = cache->thread;
     struct vr_pool *pool = cache->pool;
     uint64_t handle = cache->pool_handle;
     struct vr_queue_id queue = cache->queue;
     struct vr_event event;
     if (!vr_tracking_free(pool, block, queue.handle, &event)) {
-        return keep_aside(cache, block, bytes);
+        return free_to_cache(cache, block, bytes);
     }
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(thread);
@@ -201,7 +201,7 @@ ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint
     }
     cache = vr_cache_find(thread, handle, queue);
     if (cache) {
-        (void)keep_aside(cache, block, bytes); /* leaves */
+        (void)free_to_cache(cache, block, bytes); /* leaves */
     } else {
         vr_thread_leave(thread);
         release_tag(block);
@@ -214,10 +214,10 @@ ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint
 /* The same when nobody listens, as far as this thread can see. */
 static vram_status free_tracked(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     if (__builtin_expect(vr_events_wanted(), 0)) {
-        return free_told(cache, block, bytes);
+        return free_notified(cache, block, bytes);
     }
-    vr_tracking_forget(cache->pool, block, NULL);
-    return keep_aside(cache, block, bytes);
+    vr_tracking_remove(cache->pool, block, NULL);
+    return free_to_cache(cache, block, bytes);
 }
 
 /* The cache used last if it is of that queue and pool; no pool (NULL): of whatever pool it is. */
@@ -232,14 +232,14 @@ HIT struct vr_cache *recent_for_free(const struct vr_thread_state *thread, const
 
 /* Another queue or pool than the last time, or a block that the thread does not remember. The
    thread is inside. */
-ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
-                             vram_queue *queue) {
+COLD vram_status free_cold(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
+                           vram_queue *queue) {
     struct vr_cache *cache = recent_for_free(thread, pool, queue);
-    struct vr_block *block = cache ? claim_at(cache, addr) : NULL;
+    struct vr_block *block = cache ? block_claim_at(cache, addr) : NULL;
     if (!block) { /* most blocks are of the pool used last: 5 ns less than asking for it first */
         uint64_t handle = pool ? (uintptr_t)pool : vr_address_pool(addr);
         cache = vr_cache_find(thread, handle, vr_queue_id_of(queue));
-        block = cache ? claim_at(cache, addr) : NULL;
+        block = cache ? block_claim_at(cache, addr) : NULL;
     }
     if (!block) {
         vr_thread_leave(thread);
@@ -248,7 +248,7 @@ ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vr
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     count_free(cache, block, bytes);
     return vr_cache_is_tracked(cache) ? free_tracked(cache, block, bytes)
-                                      : keep_aside(cache, block, bytes);
+                                      : free_to_cache(cache, block, bytes);
 }
 
 /* `pool`: the block must be of that one; NULL: of whatever pool has memory there. */
@@ -259,15 +259,15 @@ HIT vram_status free_block(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     }
     struct vr_cache *cache = recent_for_free(thread, pool, queue);
     struct vr_block *block = cache ? cache->recent[vr_recent_index(addr)] : NULL;
-    if (__builtin_expect(!block || !claim(block, cache->pool_handle, addr), 0)) {
-        return free_aside(thread, pool, addr, queue);
+    if (__builtin_expect(!block || !block_claim(block, cache->pool_handle, addr), 0)) {
+        return free_cold(thread, pool, addr, queue);
     }
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     count_free(cache, block, bytes);
     if (__builtin_expect(!is_plain(block, vr_queue_id_of(queue)) ||
                              !vr_cache_put_quick(cache, block, bytes),
                          0)) {
-        return keep_aside(cache, block, bytes);
+        return free_to_cache(cache, block, bytes);
     }
     block->home = vr_queue_id_of(queue);
     vr_thread_leave(thread);
@@ -311,13 +311,13 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
 }
 
 /* Hands a supplied block out and keeps the further ones. */
-static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
-                         const struct vr_request *request, struct vr_block *block,
-                         struct vr_block **more, uint32_t extra) {
+static vram_addr deliver_block(struct vr_pool *pool, struct vr_queue_object *queue,
+                               const struct vr_request *request, struct vr_block *block,
+                               struct vr_block **more, uint32_t extra) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
     uint64_t id = vr_tracking_alloc(pool, request, block);
     if (vr_pool_is_tracked(pool) && vr_events_wanted()) {
-        vr_tracking_tell(pool, request, block, id);
+        vr_tracking_notify(pool, request, block, id);
     }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
     if (!cache) {
@@ -354,7 +354,7 @@ static bool hit_request(struct vr_pool *pool, const struct vr_request *request, 
     }
     vr_thread_leave(thread);
     if (block && vr_pool_is_tracked(pool) && vr_events_wanted()) {
-        vr_tracking_tell(pool, request, block, id);
+        vr_tracking_notify(pool, request, block, id);
     }
     return block != NULL;
 }
@@ -366,18 +366,18 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
     bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
                  !vr_load(&pool->uncached, VR_RELAXED) && !request->other;
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
-    if (request->wishes && hit_request(pool, request, addr)) {
+    if (request->try_cache && hit_request(pool, request, addr)) {
         return VRAM_OK;
     }
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
     if (status == VRAM_OK && vr_load(&pool->guard.modes, VR_RELAXED)) {
-        status = vr_guard_dress(pool, request, block);
+        status = vr_guard_prepare(pool, request, block);
     }
     if (status == VRAM_OK) {
-        *addr = deliver(pool, request->queue_object, request, block, more, extra);
-        vr_limit_keep(pool);
+        *addr = deliver_block(pool, request->queue_object, request, block, more, extra);
+        vr_limit_trim_cached(pool);
     }
-    vr_pressure_pass(pool);
+    vr_pressure_on_miss(pool);
     return status;
 }
 
@@ -403,7 +403,7 @@ static vram_status alloc_tagged(struct vr_pool *pool, struct vr_request *request
 vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
                                   vram_addr *addr) {
     if (vr_pool_is_tracked(pool)) {
-        vr_tracking_ask(pool, request);
+        vr_tracking_prepare(pool, request);
     }
     vram_status status =
         request->tag ? alloc_tagged(pool, request, addr) : alloc_entered(pool, request, addr);
@@ -417,7 +417,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
                                const vram_alloc_options *options, vram_addr *addr) {
     VR_OPERATION("vram_alloc");
     struct vr_request request = {
-        .size = size, .queue = vr_queue_id_of(queue_handle), .wishes = options != NULL};
+        .size = size, .queue = vr_queue_id_of(queue_handle), .try_cache = options != NULL};
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     if (!addr) {
@@ -432,7 +432,8 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
         return status;
     }
     request.queue_object = queue;
-    request.wishes |= vr_pool_is_tracked(pool); /* the quick way may have left a hit to this one */
+    request.try_cache |=
+        vr_pool_is_tracked(pool); /* the quick way may have left a hit to this one */
     status = options ? vr_request_read(pool, options, &request) : VRAM_OK;
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes and their red zones are too much",
@@ -447,8 +448,8 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
 
 /* Counts the free of a block that is ours now and gives it back; `quarantine`: it may wait there
    first. Whether a block that left for it was found damaged, which the error record describes. */
-static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struct vr_block *block,
-                      bool quarantine) {
+static bool return_block(struct vr_pool *pool, struct vr_queue_object *queue,
+                         struct vr_block *block, bool quarantine) {
     struct vr_event event;
     assert(vr_block_is_cached(block) && vr_load(&block->pool, VR_RELAXED) == pool->object.handle);
     if (vr_pool_is_tracked(pool) &&
@@ -473,7 +474,7 @@ static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
     }
     struct vr_queue_id id = {queue ? queue->object.handle : 0};
     if (quarantine) {
-        bool kept, damaged = vr_guard_keep(pool, block, &kept);
+        bool kept, damaged = vr_guard_quarantine(pool, block, &kept);
         if (kept) {
             return damaged;
         }
@@ -488,13 +489,13 @@ static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
 }
 
 /* The same in a pool with safety modes: what they say comes before. */
-static bool take_back_guarded(struct vr_pool *pool, struct vr_queue_object *queue,
-                              struct vr_block *block) {
+static bool return_guarded(struct vr_pool *pool, struct vr_queue_object *queue,
+                           struct vr_block *block) {
     struct vr_queue_object *own;
-    bool poisoned, damaged = vr_guard_undress(pool, &queue, &own, block, &poisoned);
+    bool poisoned, damaged = vr_guard_check(pool, &queue, &own, block, &poisoned);
     struct vram_error error;
     vr_error_save(&error);
-    bool other = take_back(pool, queue, block, poisoned);
+    bool other = return_block(pool, queue, block, poisoned);
     if (own) {
         vr_leave(own);
     }
@@ -508,14 +509,15 @@ static vram_status free_entered(struct vr_pool *pool, struct vr_queue_object *qu
                                 vram_addr addr) {
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = vr_guard_find(pool, addr);
-    bool ours = block && claim(block, pool->object.handle, addr - vr_guard_front(block));
+    bool ours = block && block_claim(block, pool->object.handle, addr - vr_guard_front(block));
     vr_mutex_unlock(&pool->lock);
     if (!ours) {
         return vr_fail(VRAM_ERR_INVALID, "0x%llx is not the start of a live block",
                        (unsigned long long)addr);
     }
-    bool damaged = vr_load(&pool->guard.modes, VR_RELAXED) ? take_back_guarded(pool, queue, block)
-                                                           : take_back(pool, queue, block, false);
+    bool damaged = vr_load(&pool->guard.modes, VR_RELAXED)
+                       ? return_guarded(pool, queue, block)
+                       : return_block(pool, queue, block, false);
     return damaged ? VRAM_ERR_CORRUPT : VRAM_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "core/object/request.h"
 
 /* What the public calls of these names do, for the library's own code; pool.c, tagged.c,
-   foundation.c, pool_end.c, pool_info.c. */
+   pool_create.c, pool_end.c, pool_info.c. */
 vram_status vr_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr);
 vram_status vr_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
                           const vram_alloc_options *options, vram_addr *addr);
@@ -22,8 +22,8 @@ vram_status vr_pool_resize(vram_pool *pool, vram_addr addr, uint64_t new_size, v
 
 /* Has the request ask for room behind its block, where that can be: both become whole granules;
    request.c. */
-void vr_request_wish_reserve(const struct vr_pool *pool, uint64_t reserve_bytes,
-                             struct vr_request *request);
+void vr_request_add_reserve(const struct vr_pool *pool, uint64_t reserve_bytes,
+                            struct vr_request *request);
 
 /* vram_free for objects of the library, in the order of their queue, which may be ending or gone:
    the block is reused once the queue has completed the work submitted so far, or has ended. May
@@ -80,7 +80,7 @@ vram_status vr_pool_end(struct vr_pool *pool);
 void vr_pool_free(void *memory);
 
 /* Refuses options that make no sense; gives a new pool its range and its spaces. What it has when
-   that fails is its destructor's; foundation.c. */
+   that fails is its destructor's; pool_create.c. */
 vram_status vr_pool_check_options(const struct vram_pool_options *options);
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options);
 

@@ -191,7 +191,7 @@ static void end_children(struct vr_pool *pool) {
 /* ------------------------------------------------------------------- keeping */
 
 /* Drops the owner's reference or, for good, forgets it; keeps (4). */
-static void disown(struct vr_pool *pool, bool for_good) {
+static void drop_owner(struct vr_pool *pool, bool for_good) {
     if (vr_exchange(&pool->owned, false, VR_ACQ_REL)) {
         vr_mutex_lock(&pool->device->lock);
         vr_link_remove(&pool->watcher.link);
@@ -203,13 +203,13 @@ static void disown(struct vr_pool *pool, bool for_good) {
 }
 
 /* Keeps (2), unless the last queue has ended while nobody looked. */
-static void keep(struct vr_pool *pool) {
+static void keep_pool(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
     bool busy = is_busy(pool);
     pool->kept = busy;
     vr_mutex_unlock(&pool->lock);
     if (!busy) {
-        disown(pool, false);
+        drop_owner(pool, false);
     }
 }
 
@@ -227,7 +227,7 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     bool free = pool->kept && !is_busy(pool);
     vr_mutex_unlock(&pool->lock);
     if (free) {
-        disown(pool, false);
+        drop_owner(pool, false);
     }
 }
 
@@ -240,10 +240,10 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     vr_watches_end(pool, vr_deadline_in(pool->device->context->wait_ns));
     vr_pool_drop_caches(pool, VR_NO_QUEUE);
     vr_tracking_end(pool);
-    disown(pool, !finished);
+    drop_owner(pool, !finished);
 }
 
-static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+static bool pool_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     bool found = false;
     vr_mutex_lock(&pool->lock);
@@ -257,7 +257,7 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
 void vr_pool_end_init(struct vr_pool *pool) {
     pool->watcher.queue_ended = queue_ended;
     pool->watcher.closing = device_closing;
-    pool->watcher.covers = covers;
+    pool->watcher.covers = pool_covers;
     vr_list_init(&pool->children);
     vr_store(&pool->owned, true, VR_RELAXED);
 }
@@ -318,9 +318,9 @@ vram_status vr_pool_end(struct vr_pool *pool) {
         status = report_kept(pool, VRAM_ERR_TIMEOUT);
     }
     if (status == VRAM_OK) {
-        disown(pool, false);
+        drop_owner(pool, false);
     } else if (readers_done) {
-        keep(pool);
+        keep_pool(pool);
     }
     return status;
 }

@@ -166,7 +166,8 @@ static vram_status could_hold(const struct vr_pool *pool, uint64_t bytes, uint32
 }
 
 /* Blocks that nobody asked for, and that nobody counts: they are supplied, and go back. */
-static vram_status warm(struct vr_pool *pool, const struct vr_request *request, uint32_t count) {
+static vram_status warm_blocks(struct vr_pool *pool, const struct vr_request *request,
+                               uint32_t count) {
     uint64_t before = vr_pool_reserved(pool);
     struct vr_block *list = NULL, *block;
     uint32_t extra = 0;
@@ -208,8 +209,8 @@ vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
     }
     status = could_hold(pool, request.bytes, count);
     if (status == VRAM_OK) {
-        status = warm(pool, &request, count);
-        vr_pressure_pass(pool);
+        status = warm_blocks(pool, &request, count);
+        vr_pressure_on_miss(pool);
     }
     vr_pool_leave(pool, request.queue_object);
     return status;

@@ -27,7 +27,7 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
     }
     request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;
     request->flags = taken.flags;
-    vr_request_wish_reserve(pool, taken.reserve_bytes, request);
+    vr_request_add_reserve(pool, taken.reserve_bytes, request);
     request->name = taken.name;
     request->elements = taken.elements;
     if (taken.tag && *taken.tag) {
@@ -36,8 +36,8 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
     return VRAM_OK;
 }
 
-void vr_request_wish_reserve(const struct vr_pool *pool, uint64_t reserve_bytes,
-                             struct vr_request *request) {
+void vr_request_add_reserve(const struct vr_pool *pool, uint64_t reserve_bytes,
+                            struct vr_request *request) {
     uint64_t bytes, reserve;
     if (reserve_bytes && pool->range && !vr_load(&pool->guard.modes, VR_RELAXED) &&
         !(request->flags & VRAM_ALLOC_CACHED_ONLY) &&

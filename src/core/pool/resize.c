@@ -47,7 +47,7 @@ struct resizing {
     struct vr_tag *tag;      /* NULL: none */
     struct vr_block *tail;   /* cut off; NULL: none */
     uint64_t reserve;        /* kept behind the block; 0: none */
-    bool told;               /* listeners are to be told of it */
+    bool notify;             /* listeners are to be told of it */
     bool owner;              /* who asks is the object that has the block */
     struct vr_event event;
 };
@@ -55,26 +55,26 @@ struct resizing {
 /* ----------------------------------------------------------------- the block */
 
 /* Makes a live block the caller's for a moment: keeps (1). Under the lock. */
-static bool seize(struct vr_block *block) {
+static bool block_seize(struct vr_block *block) {
     uint32_t seen = vr_load(&block->state, VR_ACQUIRE);
     return (seen & VR_BLOCK_STATES) == VR_BLOCK_LIVE &&
            vr_cas(&block->state, &seen, seen ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_ACQ_REL);
 }
 
-static void let_go(struct vr_block *block) {
+static void block_release(struct vr_block *block) {
     assert(vr_block_is_cached(block)); /* seized: (1) */
     block->generation += VR_BLOCK_STATES + 1;
     vr_store(&block->state, block->generation | VR_BLOCK_LIVE, VR_RELEASE);
 }
 
 /* The block has its new size. It is the caller's; under the lock. */
-static void note(struct resizing *job) {
+static void note_size(struct resizing *job) {
     struct vr_track_size before = {job->old_size, job->old_bytes};
-    job->told = vr_tracking_resize(job->pool, job->block, before,
-                                   job->queue ? job->queue->object.handle : 0, &job->event);
+    job->notify = vr_tracking_resize(job->pool, job->block, before,
+                                     job->queue ? job->queue->object.handle : 0, &job->event);
 }
 
-static vram_status refuse(const struct resizing *job, vram_status status, const char *why) {
+static vram_status refuse_resize(const struct resizing *job, vram_status status, const char *why) {
     return vr_fail(status, "the block at 0x%llx %s", (unsigned long long)job->addr, why);
 }
 
@@ -82,22 +82,22 @@ static vram_status refuse(const struct resizing *job, vram_status status, const 
 static vram_status check_block(struct resizing *job) {
     const struct vr_block *block = job->block;
     if (!job->owner && (vr_load(&block->pool, VR_ACQUIRE) & VR_POOL_OWNED)) {
-        return refuse(job, VRAM_ERR_INVALID, "is a buffer's, a scope's or a batch's");
+        return refuse_resize(job, VRAM_ERR_INVALID, "is a buffer's, a scope's or a batch's");
     }
     if (vr_load(&job->pool->guard.modes, VR_RELAXED)) {
         job->bytes = job->old_bytes; /* zones included */
         if (job->size != job->old_size) {
-            return refuse(job, VRAM_ERR_UNSUPPORTED, "is of a pool with a safety mode");
+            return refuse_resize(job, VRAM_ERR_UNSUPPORTED, "is of a pool with a safety mode");
         }
     }
     if (block->asleep || job->pool->sleep.whole) {
-        return refuse(job, VRAM_ERR_BUSY, "is asleep; vram_pool_wake comes first");
+        return refuse_resize(job, VRAM_ERR_BUSY, "is asleep; vram_pool_wake comes first");
     }
     if (block->growing) {
-        return refuse(job, VRAM_ERR_BUSY, "is being resized by another thread");
+        return refuse_resize(job, VRAM_ERR_BUSY, "is being resized by another thread");
     }
     if (vr_block_is_fallen(block) && job->bytes > job->old_bytes) {
-        return refuse(job, VRAM_ERR_UNSUPPORTED, "is not of the device's memory");
+        return refuse_resize(job, VRAM_ERR_UNSUPPORTED, "is not of the device's memory");
     }
     return VRAM_OK;
 }
@@ -164,7 +164,7 @@ static void note_reserve(struct resizing *job) {
 
 /* The tail, which a request has found, becomes the block's. A plan that failed before has taken its
    room: what is left of that is kept again. Under the lock, the block seized. */
-static void join(const struct resizing *job, struct vr_block *tail) {
+static void join_tail(const struct resizing *job, struct vr_block *tail) {
     struct vr_block *block = job->block;
     struct vr_space *space = job->pool->spaces[block->part];
     uint64_t grown = job->bytes - job->old_bytes;
@@ -187,11 +187,11 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
     struct vr_block *block = job->block;
     vr_mutex_lock(&pool->lock);
     assert(block->growing); /* set by begin, and nobody else takes it away: (2) */
-    bool ours = seize(block);
+    bool ours = block_seize(block);
     if (tail && ours) {
-        join(job, tail);
+        join_tail(job, tail);
         vr_store(&block->requested, job->size, VR_RELAXED);
-        note(job);
+        note_size(job);
     } else if (tail) {
         vr_pool_put_back(pool, tail, (struct vr_queue_stamp){{0}, 0});
     } else if (ours && !vr_space_reserve(block)) {
@@ -201,7 +201,7 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
     block->growing = false;
     vr_block_note_held(block);
     if (ours) {
-        let_go(block);
+        block_release(block);
     } else {
         vr_pool_settle(pool);
     }
@@ -210,11 +210,11 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
 }
 
 /* The request's words are those of an allocation. */
-static vram_status rename(const struct resizing *job, vram_status status) {
+static vram_status rename_error(const struct resizing *job, vram_status status) {
     struct vram_error error;
     vr_error_save(&error);
     if (status == VRAM_ERR_BUSY && error.status != status) {
-        return refuse(job, status, "has no free addresses behind it");
+        return refuse_resize(job, status, "has no free addresses behind it");
     }
     error.operation = vr_operation();
     vr_error_restore(&error);
@@ -232,11 +232,11 @@ static vram_status find_tail(const struct resizing *job, const struct vr_request
             vr_tag_cancel(job->tag, request->bytes, request->size);
         }
     }
-    return status == VRAM_OK ? status : rename(job, status);
+    return status == VRAM_OK ? status : rename_error(job, status);
 }
 
 /* The block is `growing`. */
-static vram_status grow(struct resizing *job) {
+static vram_status grow_block(struct resizing *job) {
     bool own = job->queue &&
                (!job->home.handle || job->home.handle == job->queue->object.handle); /* keeps (3) */
     struct vr_request request = {.size = job->size - job->old_size,
@@ -259,7 +259,7 @@ static vram_status grow(struct resizing *job) {
         vr_tag_join(job->tag);
         vr_tag_notify(job->pool->device, job->pool, job->tag, crossed);
     }
-    return ours ? VRAM_OK : refuse(job, VRAM_ERR_INVALID, "was freed while it grew");
+    return ours ? VRAM_OK : refuse_resize(job, VRAM_ERR_INVALID, "was freed while it grew");
 }
 
 /* ---------------------------------------------------------------------- all */
@@ -284,13 +284,13 @@ static void count_change(const struct resizing *job, uint64_t requested, uint64_
 }
 
 /* What can be done at once is; *grows: the block is `growing` now, and the rest is to come. */
-static vram_status begin(struct resizing *job, bool *grows) {
+static vram_status resize_begin(struct resizing *job, bool *grows) {
     struct vr_pool *pool = job->pool;
     vram_status status = VRAM_ERR_INVALID;
     *grows = false;
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = job->block = vr_guard_find(pool, job->addr);
-    bool ours = block && seize(block);
+    bool ours = block && block_seize(block);
     if (ours) {
         job->old_size = vr_load(&block->requested, VR_RELAXED);
         job->old_bytes = vr_load(&block->bytes, VR_RELAXED);
@@ -306,9 +306,9 @@ static vram_status begin(struct resizing *job, bool *grows) {
             cut_tail(job);
             vr_store(&block->requested, job->size, VR_RELAXED);
             job->bytes = vr_load(&block->bytes, VR_RELAXED);
-            note(job);
+            note_size(job);
         }
-        let_go(block);
+        block_release(block);
     }
     vr_mutex_unlock(&pool->lock);
     return ours ? status
@@ -316,19 +316,19 @@ static vram_status begin(struct resizing *job, bool *grows) {
                           (unsigned long long)job->addr);
 }
 
-static vram_status resize(struct resizing *job) {
+static vram_status resize_block(struct resizing *job) {
     bool grows;
-    vram_status status = begin(job, &grows);
+    vram_status status = resize_begin(job, &grows);
     if (status == VRAM_OK && grows) {
-        status = grow(job);
-        vr_pressure_pass(job->pool);
+        status = grow_block(job);
+        vr_pressure_on_miss(job->pool);
     } else if (status == VRAM_OK && job->tag) {
         vr_tag_shrink(job->tag, job->old_bytes - job->bytes, job->old_size - job->size);
     }
     if (status != VRAM_OK) {
         return status;
     }
-    if (job->told) {
+    if (job->notify) {
         vr_event_tell(&job->event);
     }
     count_change(job, job->size - job->old_size, job->bytes - job->old_bytes);
@@ -351,7 +351,7 @@ static vram_status resize_for(vram_pool *handle, vram_addr addr, uint64_t new_si
     vram_status status = handle ? vr_pool_enter(handle, queue_handle, &job.pool, &job.queue)
                                 : vr_pool_enter_block(addr, queue_handle, &job.pool, &job.queue);
     if (status == VRAM_OK) {
-        status = resize(&job);
+        status = resize_block(&job);
         vr_pool_leave(job.pool, job.queue);
     }
     return status;

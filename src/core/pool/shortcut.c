@@ -70,8 +70,8 @@ bool vr_pool_alloc_shortcut(vram_pool *handle, uint64_t size, uint64_t bytes, vr
         if (marks) {
             vr_pool_mark_batch(pool, request.queue);
         }
-        vr_limit_keep(pool);
-        vr_pressure_pass(pool);
+        vr_limit_trim_cached(pool);
+        vr_pressure_on_miss(pool);
     }
     vr_leave(pool);
     return block != NULL;

@@ -19,7 +19,7 @@ static bool is_only_tagged(const vram_alloc_options *options) {
 
 /* The tag of that name, if the cache's pool can hand out a block for it by what is at hand. Inside
    enter. */
-static struct vr_tag *tag_at_hand(const struct vr_cache *cache, const char *name) {
+static struct vr_tag *recent_tag(const struct vr_cache *cache, const char *name) {
     const struct vr_pool *pool = cache->pool;
     bool plain = !vr_load(&pool->guard.modes, VR_RELAXED);
     struct vr_tag *tag = plain ? vr_tag_recent(vr_ledger_of(pool->device), name) : NULL;
@@ -35,7 +35,7 @@ static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const 
         return false;
     }
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
-    struct vr_tag *tag = cache ? tag_at_hand(cache, name) : NULL;
+    struct vr_tag *tag = cache ? recent_tag(cache, name) : NULL;
     if (tag && vr_hit_from(cache, size, bytes, tag, addr)) {
         return true;
     }

@@ -12,11 +12,11 @@
 #include <assert.h>
 
 /* What a walk through all bins of a pool does with each. */
-struct walk {
+struct bin_walk {
     struct vr_pool *pool;
     struct vr_survey *survey; /* to be filled; NULL: none */
     /* How many of a bin's blocks stay; NULL: all. */
-    uint32_t (*keep)(struct walk *walk, const struct vr_bin_view *bin);
+    uint32_t (*keep)(struct bin_walk *walk, const struct vr_bin_view *bin);
     const struct vr_survey *found; /* for keep */
     bool flip;                     /* for keep */
     bool tick;                     /* the bins forget that they were used */
@@ -24,7 +24,7 @@ struct walk {
 };
 
 /* Notes one bin's uses and contents; how many of its blocks stay. Under the pool's lock. */
-static uint32_t note_bin(struct walk *walk, const struct vr_bin_view *bin) {
+static uint32_t note_bin(struct bin_walk *walk, const struct vr_bin_view *bin) {
     assert(vr_pool_is_locked(walk->pool));
     uint32_t type = vr_type_of(bin->bytes);
     walk->pool->pressure.types.score[type] += bin->hits;
@@ -38,7 +38,7 @@ static uint32_t note_bin(struct walk *walk, const struct vr_bin_view *bin) {
     return kept;
 }
 
-static void walk_cache(struct walk *walk, struct vr_cache *cache) {
+static void walk_cache(struct bin_walk *walk, struct vr_cache *cache) {
     struct vr_block *blocks[VR_SMALL_DEPTH];
     struct vr_pool *pool = walk->pool;
     vr_pool_tell(cache);
@@ -62,7 +62,7 @@ static void walk_cache(struct walk *walk, struct vr_cache *cache) {
 }
 
 static void walk_thread(struct vr_thread_state *thread, void *user) {
-    struct walk *walk = user;
+    struct bin_walk *walk = user;
     for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
         if (thread->caches[i] && thread->caches[i]->pool == walk->pool) {
             walk_cache(walk, thread->caches[i]);
@@ -70,7 +70,7 @@ static void walk_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-static void walk_central(struct walk *walk) {
+static void walk_central(struct bin_walk *walk) {
     struct vr_pool *pool = walk->pool;
     vr_mutex_lock(&pool->lock);
     for (uint32_t at = 0; at < VR_CENTRAL_BINS; at++) {
@@ -86,7 +86,7 @@ static void walk_central(struct walk *walk) {
     vr_mutex_unlock(&pool->lock);
 }
 
-static uint64_t walk_all(struct walk *walk) {
+static uint64_t walk_all(struct bin_walk *walk) {
     vr_thread_visit_all(walk_thread, walk);
     walk_central(walk);
     return walk->bytes;
@@ -112,7 +112,7 @@ static void find_rare(const struct vr_types *types, struct vr_survey *survey) {
 }
 
 void vr_decay_survey(struct vr_pool *pool, bool age, struct vr_survey *survey) {
-    struct walk walk = {.pool = pool, .survey = survey};
+    struct bin_walk walk = {.pool = pool, .survey = survey};
     *survey = (struct vr_survey){.types = 0};
     walk_all(&walk);
     vr_mutex_lock(&pool->lock);
@@ -125,7 +125,7 @@ void vr_decay_survey(struct vr_pool *pool, bool age, struct vr_survey *survey) {
 
 /* -------------------------------------------------------------- letting go */
 
-static uint32_t keep_half(struct walk *walk, const struct vr_bin_view *bin) {
+static uint32_t keep_half(struct bin_walk *walk, const struct vr_bin_view *bin) {
     if (bin->count > 1) {
         return bin->count / 2;
     }
@@ -134,30 +134,30 @@ static uint32_t keep_half(struct walk *walk, const struct vr_bin_view *bin) {
 }
 
 uint64_t vr_decay_halve(struct vr_pool *pool) {
-    struct walk walk = {.pool = pool, .keep = keep_half};
+    struct bin_walk walk = {.pool = pool, .keep = keep_half};
     return walk_all(&walk);
 }
 
-static uint32_t keep_often_used(struct walk *walk, const struct vr_bin_view *bin) {
+static uint32_t keep_often_used(struct bin_walk *walk, const struct vr_bin_view *bin) {
     return walk->found->rare[vr_type_of(bin->bytes)] ? 0 : bin->count;
 }
 
 uint64_t vr_decay_drop(struct vr_pool *pool, const struct vr_survey *survey) {
-    struct walk walk = {.pool = pool, .keep = keep_often_used, .found = survey};
+    struct bin_walk walk = {.pool = pool, .keep = keep_often_used, .found = survey};
     return walk_all(&walk);
 }
 
-static uint32_t keep_used(struct walk *walk, const struct vr_bin_view *bin) {
+static uint32_t keep_used(struct bin_walk *walk, const struct vr_bin_view *bin) {
     (void)walk;
     return bin->used ? bin->count : bin->count / 2;
 }
 
 uint64_t vr_decay_tick(struct vr_pool *pool) {
-    struct walk walk = {.pool = pool, .keep = keep_used, .tick = true};
+    struct bin_walk walk = {.pool = pool, .keep = keep_used, .tick = true};
     return walk_all(&walk);
 }
 
-void vr_pool_need_anew(struct vr_pool *pool) {
+void vr_pool_restart_need(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
     pool->pressure.needed_before = pool->pressure.needed_bytes;
     pool->pressure.needed_bytes = pool->out_bytes;

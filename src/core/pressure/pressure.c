@@ -41,10 +41,10 @@ static bool note_once(struct vr_pool *pool, bool fresh) {
     vr_store(&pool->pressure.noted, vr_load(&pool->pressure.changes, VR_RELAXED), VR_RELAXED);
     vr_pressure_of_pool(pool, fresh, &now);
     count_levels(pool, &now);
-    vr_watches_tell(pool->device, pool, &now);
+    vr_watches_notify(pool->device, pool, &now);
     if (vr_pool_on_device(pool)) {
         vr_pressure_of_device(pool->device, &now, &device);
-        vr_watches_tell(pool->device, NULL, &device);
+        vr_watches_notify(pool->device, NULL, &device);
     }
     /* A callback may have destroyed the pool. */
     return vr_pool_is_open(pool) && vr_response_take(pool, &now);
@@ -53,7 +53,7 @@ static bool note_once(struct vr_pool *pool, bool fresh) {
 void vr_pressure_note(struct vr_pool *pool, bool fresh) {
     struct vr_pool_pressure *state = &pool->pressure;
     struct vram_error error;
-    if (vr_exchange(&state->telling, true, VR_ACQ_REL)) {
+    if (vr_exchange(&state->notifying, true, VR_ACQ_REL)) {
         vr_store(&state->again, true, VR_RELEASE);
         return;
     }
@@ -64,7 +64,7 @@ void vr_pressure_note(struct vr_pool *pool, bool fresh) {
         bool acted = note_once(pool, fresh || round > 0);
         again = vr_pool_is_open(pool) && (acted || vr_load(&state->again, VR_ACQUIRE));
     }
-    vr_store(&state->telling, false, VR_RELEASE);
+    vr_store(&state->notifying, false, VR_RELEASE);
     vr_error_restore(&error);
 }
 
@@ -74,9 +74,9 @@ static bool is_due(vr_atomic_u64 *last, uint64_t now, uint64_t ns) {
     return now >= seen && now - seen >= ns && vr_cas(last, &seen, now, VR_ACQ_REL);
 }
 
-static void decay(struct vr_pool *pool) {
+static void decay_tick(struct vr_pool *pool) {
     uint64_t bytes = vr_decay_tick(pool);
-    vr_pool_need_anew(pool);
+    vr_pool_restart_need(pool);
     vr_counter_add(&pool->counters.response_steps[VRAM_RESPONSE_DECAY], 1);
     vr_counter_add(&pool->counters.response_bytes[VRAM_RESPONSE_DECAY], bytes);
 }
@@ -87,15 +87,15 @@ void vr_pressure_tick(struct vr_pool *pool, bool always) {
     bool changed = vr_load(&state->changes, VR_RELAXED) != vr_load(&state->noted, VR_RELAXED);
     bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
     if (!timeless && is_due(&state->ticked_ns, now, vr_rules_of(pool).decay_ns)) {
-        decay(pool);
+        decay_tick(pool);
     }
-    if (is_due(&state->looked_ns, now, vr_ledger_of(pool->device)->sample_ns) || changed ||
+    if (is_due(&state->checked_ns, now, vr_ledger_of(pool->device)->sample_ns) || changed ||
         always) {
         vr_pressure_note(pool, always);
     }
 }
 
-void vr_pressure_pass(struct vr_pool *pool) {
+void vr_pressure_on_miss(struct vr_pool *pool) {
     struct vr_pool_pressure *state = &pool->pressure;
     bool changed = vr_load(&state->changes, VR_RELAXED) != vr_load(&state->noted, VR_RELAXED);
     uint64_t passes = vr_load(&state->passes, VR_RELAXED);
@@ -112,7 +112,7 @@ vram_status vr_pressure_begin(struct vr_pool *pool, const struct vram_response_o
     uint64_t now = vr_pool_now(pool);
     vram_status status = vr_rules_read(options, &state->rules);
     vr_store(&state->ticked_ns, now, VR_RELAXED);
-    vr_store(&state->looked_ns, now, VR_RELAXED);
+    vr_store(&state->checked_ns, now, VR_RELAXED);
     return status;
 }
 
@@ -142,7 +142,7 @@ vram_status vram_device_pressure_get(vram_device *handle, vram_pressure *pressur
         return status;
     }
     vr_pressure_of_device(device, NULL, &full);
-    vr_watches_tell(device, NULL, &full);
+    vr_watches_notify(device, NULL, &full);
     status = vr_info_give(pressure, &full, sizeof full, sizeof full);
     vr_leave(device);
     return status;

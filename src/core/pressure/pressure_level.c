@@ -54,7 +54,7 @@ static void ask_driver(struct vr_device_object *device, struct vram_pressure *p)
 }
 
 /* The same from the sample that all pools of the device share. */
-static void sample(struct vr_pool *pool, bool fresh, struct vram_pressure *p) {
+static void read_sample(struct vr_pool *pool, bool fresh, struct vram_pressure *p) {
     struct vr_sample sample;
     vr_sample_refresh(pool->device, fresh);
     if (vr_sample_get(pool->device, &sample)) {
@@ -81,7 +81,7 @@ static void add_own(struct vram_pressure *p) {
     }
 }
 
-static void conclude(struct vram_pressure *p) {
+static void set_level(struct vram_pressure *p) {
     p->known = p->own_known || p->device_known;
     p->value = p->own > p->device ? p->own : p->device;
     p->level = p->known ? level_of(p->value) : VRAM_PRESSURE_UNKNOWN;
@@ -94,14 +94,14 @@ void vr_pressure_of_pool(struct vr_pool *pool, bool fresh, struct vram_pressure 
     *p = (struct vram_pressure){.size = sizeof *p};
     p->reserved_bytes = vr_pool_reserved(pool);
     if (vr_pool_on_device(pool)) {
-        sample(pool, fresh, p);
+        read_sample(pool, fresh, p);
         add_device(p);
     }
     vr_budget_refresh(pool, false);
     uint64_t budget = vr_budget_bytes(pool);
     p->limit_bytes = (struct vram_value){.known = budget != UINT64_MAX, .value = budget};
     add_own(p);
-    conclude(p);
+    set_level(p);
     vr_error_restore(&error);
 }
 
@@ -122,7 +122,7 @@ void vr_pressure_of_device(struct vr_device_object *device, const struct vram_pr
     }
     add_device(p);
     add_own(p);
-    conclude(p);
+    set_level(p);
     vr_error_restore(&error);
 }
 

@@ -48,9 +48,9 @@ struct vr_pool_pressure {
     vr_atomic_u64 changes; /* times that a plan changed what the pool holds */
     vr_atomic_u64 noted;   /* what that was at the last look */
     vr_atomic_u64 passes;  /* misses that came by */
-    vr_atomic_u64 looked_ns;
-    vr_atomic_bool telling, again; /* keeps (1) */
-    uint32_t level;                /* vram_pressure_level that was counted last; keeps (1) */
+    vr_atomic_u64 checked_ns;
+    vr_atomic_bool notifying, again; /* keeps (1) */
+    uint32_t level;                  /* vram_pressure_level that was counted last; keeps (1) */
     struct vr_response response;
     vr_atomic_u64 ticked_ns;     /* the last tick of the decay */
     vr_atomic_u64 maintained_ns; /* the last maintenance, and 1; 0: none yet */
@@ -77,7 +77,7 @@ uint32_t vr_pressure_level_after(uint32_t last, const struct vram_pressure *pres
                                  double hysteresis);
 
 /* A miss comes by: looks if anything has changed, or it is time. No lock held. */
-void vr_pressure_pass(struct vr_pool *pool);
+void vr_pressure_on_miss(struct vr_pool *pool);
 /* The same by the clock: decays if that is due, and looks; `always`: in any case, with a fresh
    sample. */
 void vr_pressure_tick(struct vr_pool *pool, bool always);
@@ -86,8 +86,8 @@ void vr_pressure_tick(struct vr_pool *pool, bool always);
 void vr_pressure_note(struct vr_pool *pool, bool fresh);
 
 /* Tells the watches of a pool, or with NULL those of the device; keeps (2); pressure_watch.c. */
-void vr_watches_tell(struct vr_device_object *device, struct vr_pool *pool,
-                     const struct vram_pressure *pressure);
+void vr_watches_notify(struct vr_device_object *device, struct vr_pool *pool,
+                       const struct vram_pressure *pressure);
 /* The pool ends: so do its watches; calls under way are waited for until the deadline. No lock
    held. */
 void vr_watches_end(struct vr_pool *pool, uint64_t deadline);
@@ -111,13 +111,13 @@ uint64_t vr_pool_reserved(struct vr_pool *pool);
 vram_status vr_pool_trim(struct vr_pool *pool, uint64_t keep_bytes, uint64_t *released);
 /* Gives up to so many bytes of free memory back to the driver; how many. No lock held;
    release.c. */
-uint64_t vr_pool_give_back(struct vr_pool *pool, uint64_t bytes);
+uint64_t vr_pool_release_bytes(struct vr_pool *pool, uint64_t bytes);
 /* What vram_pool_fragmentation_get says; no lock held; fragmentation.c. */
-void vr_pool_measure(struct vr_pool *pool, struct vram_fragmentation *found);
+void vr_pool_measure_fragmentation(struct vr_pool *pool, struct vram_fragmentation *found);
 /* The larger of vram_fragmentation's two numbers; fragmentation.c. */
 double vr_pool_fragmentation(struct vr_pool *pool);
 /* What is needed from now on counts anew; no lock held; decay.c. */
-void vr_pool_need_anew(struct vr_pool *pool);
+void vr_pool_restart_need(struct vr_pool *pool);
 /* Maintenance if it is due; release.c. */
 vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_t *released);
 /* What trims have given back. */

@@ -35,7 +35,7 @@ struct vr_watch {
 /* --------------------------------------------------------------------- edges */
 
 /* Whether a threshold is crossed now, and notes it. Under the device's lock. */
-static bool cross(struct vr_watch *watch, uint32_t edge, double threshold, double value) {
+static bool cross_threshold(struct vr_watch *watch, uint32_t edge, double threshold, double value) {
     bool was = watch->above & edge;
     bool is = value > threshold || (was && value >= threshold - watch->options.hysteresis);
     watch->above = is ? watch->above | edge : watch->above & ~edge;
@@ -72,12 +72,12 @@ static uint32_t find_edges(struct vr_watch *watch, const struct vram_pressure *p
         events[count++].level = (vram_pressure_level)now;
     }
     if ((options->edges & VRAM_PRESSURE_WARN) &&
-        cross(watch, VRAM_PRESSURE_WARN, options->warn, p->value)) {
+        cross_threshold(watch, VRAM_PRESSURE_WARN, options->warn, p->value)) {
         events[count++] = event_of(watch, VRAM_PRESSURE_WARN, watch->above & VRAM_PRESSURE_WARN,
                                    options->warn, p);
     }
     if ((options->edges & VRAM_PRESSURE_EMERGENCY) &&
-        cross(watch, VRAM_PRESSURE_EMERGENCY, options->emergency, p->value)) {
+        cross_threshold(watch, VRAM_PRESSURE_EMERGENCY, options->emergency, p->value)) {
         events[count++] = event_of(watch, VRAM_PRESSURE_EMERGENCY,
                                    watch->above & VRAM_PRESSURE_EMERGENCY, options->emergency, p);
     }
@@ -93,9 +93,9 @@ static bool is_watch(uint64_t handle) {
 
 /* The next watch of the pool, or of the device, by handle, that has something to be told; with a
    reference, and its call begun; keeps (1). NULL behind the last. */
-static struct vr_watch *next_told(struct vr_device_object *device, const struct vr_pool *pool,
-                                  const struct vram_pressure *p, uint64_t *last,
-                                  struct vram_pressure_event *events, uint32_t *count) {
+static struct vr_watch *next_notified(struct vr_device_object *device, const struct vr_pool *pool,
+                                      const struct vram_pressure *p, uint64_t *last,
+                                      struct vram_pressure_event *events, uint32_t *count) {
     struct vr_watch *best;
     vr_mutex_lock(&device->lock);
     do {
@@ -126,14 +126,14 @@ static bool is_open(const struct vr_watch *watch) {
     return !vr_handle_was(VR_KIND_WATCH, (const void *)(uintptr_t)watch->object.handle);
 }
 
-void vr_watches_tell(struct vr_device_object *device, struct vr_pool *pool,
-                     const struct vram_pressure *p) {
+void vr_watches_notify(struct vr_device_object *device, struct vr_pool *pool,
+                       const struct vram_pressure *p) {
     VR_UNCANCELLED;
     struct vram_pressure_event events[EDGES_MOST];
     struct vr_watch *watch;
     uint32_t count;
     uint64_t last = 0;
-    while (p->known && (watch = next_told(device, pool, p, &last, events, &count))) {
+    while (p->known && (watch = next_notified(device, pool, p, &last, events, &count))) {
         struct vram_error error;
         vr_error_save(&error);
         for (uint32_t i = 0; i < count && is_open(watch); i++) {
@@ -160,7 +160,7 @@ static void watch_free(void *memory) {
 
 /* Takes the watch off the list and waits for its call; keeps (2). The caller has a reference.
    False: it is still running. */
-static bool retire(struct vr_watch *watch, uint64_t deadline) {
+static bool watch_retire(struct vr_watch *watch, uint64_t deadline) {
     bool owner = vr_handle_retire(watch->object.handle);
     vr_mutex_lock(&watch->device->lock);
     vr_link_remove(&watch->watcher.link);
@@ -179,14 +179,14 @@ static bool retire(struct vr_watch *watch, uint64_t deadline) {
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_watch *watch = VR_CONTAINER(watcher, struct vr_watch, watcher);
     (void)finished;
-    (void)retire(watch, vr_deadline_in(watch->device->context->wait_ns));
+    (void)watch_retire(watch, vr_deadline_in(watch->device->context->wait_ns));
 }
 
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
     (void)watcher, (void)queue, (void)finished;
 }
 
-static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+static bool watch_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     (void)watcher, (void)addr, (void)bytes;
     return false;
 }
@@ -210,7 +210,7 @@ static struct vr_watch *watch_of(struct vr_pool *pool) {
 
 void vr_watches_end(struct vr_pool *pool, uint64_t deadline) {
     for (struct vr_watch *watch; (watch = watch_of(pool));) {
-        (void)retire(watch, deadline);
+        (void)watch_retire(watch, deadline);
         vr_handle_unpin(watch->object.handle);
     }
 }
@@ -223,7 +223,7 @@ vram_status vram_watch_end(vram_watch *handle) {
     if (!watch) {
         return status;
     }
-    bool ended = retire(watch, vr_deadline_in(watch->device->context->wait_ns));
+    bool ended = watch_retire(watch, vr_deadline_in(watch->device->context->wait_ns));
     vr_leave(watch);
     return ended ? VRAM_OK : vr_fail(VRAM_ERR_TIMEOUT, "a call of the watch does not return");
 }
@@ -253,8 +253,8 @@ static vram_status read_options(const struct vram_watch_options *options,
 }
 
 /* `device` and `pool` are entered. */
-static vram_status begin(struct vr_device_object *device, struct vr_pool *pool,
-                         const struct vram_watch_options *options, vram_watch **out) {
+static vram_status watch_begin(struct vr_device_object *device, struct vr_pool *pool,
+                               const struct vram_watch_options *options, vram_watch **out) {
     struct vr_watch *watch = vr_mem_alloc(1, sizeof *watch, vr_operation());
     if (!watch) {
         return VRAM_ERR_HOST_MEMORY;
@@ -262,7 +262,7 @@ static vram_status begin(struct vr_device_object *device, struct vr_pool *pool,
     watch->object.process = vr_os_process_generation();
     watch->watcher.closing = device_closing;
     watch->watcher.queue_ended = queue_ended;
-    watch->watcher.covers = covers;
+    watch->watcher.covers = watch_covers;
     watch->options = *options;
     watch->level = VRAM_PRESSURE_LOW;
     watch->device = device;
@@ -307,7 +307,7 @@ vram_status vram_pool_watch_begin(vram_pool *handle, const vram_watch_options *o
     struct vr_pool *pool = entered;
     status = read_options(options, &taken);
     if (status == VRAM_OK) {
-        status = begin(pool->device, pool, &taken, watch);
+        status = watch_begin(pool->device, pool, &taken, watch);
     }
     vr_leave(pool);
     return status;
@@ -327,7 +327,7 @@ vram_status vram_device_watch_begin(vram_device *handle, const vram_watch_option
     }
     status = read_options(options, &taken);
     if (status == VRAM_OK) {
-        status = begin(device, NULL, &taken, watch);
+        status = watch_begin(device, NULL, &taken, watch);
     }
     vr_leave(device);
     return status;

@@ -16,7 +16,7 @@ vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes);
 /* Around giving back what nobody needs at once. False: the driver would wait for kernels to take
    the pool's memory back, and there may be some; it stays for now. Addresses of deterministic pools
    do not depend on that: their driver waits; trim.c. */
-bool vr_pool_calm_begin(struct vr_pool *pool);
-void vr_pool_calm_end(struct vr_pool *pool);
+bool vr_pool_quiesce_begin(struct vr_pool *pool);
+void vr_pool_quiesce_end(struct vr_pool *pool);
 
 #endif

@@ -198,7 +198,7 @@ static vram_status come_to_rest(const struct vr_sleep_change *change) {
     vram_status status = wait_for_work(change);
     if (status == VRAM_OK && !change->tag) {
         vr_error_save(&error);
-        (void)vr_guard_inspect(change->pool);
+        (void)vr_guard_empty_quarantine(change->pool);
         (void)vr_pool_trim(change->pool, 0, &released);
         vr_pressure_note(change->pool, false);
         vr_error_restore(&error); /* what could not be given back falls asleep with the rest */

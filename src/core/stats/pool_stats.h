@@ -16,7 +16,7 @@ struct vr_stats_scope {
     const struct vr_slot *slot;       /* NULL: of all */
     const struct vr_context *context; /* NULL: of all */
 };
-void vr_stats_tell(struct vr_stats_scope scope);
+void vr_stats_publish(struct vr_stats_scope scope);
 
 /* What follows from the counters: rates, differences, other names. The last thing to be done. */
 void vr_stats_derive(struct vram_pool_stats *stats);

@@ -37,7 +37,7 @@ static void tell_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-void vr_stats_tell(struct vr_stats_scope scope) {
+void vr_stats_publish(struct vr_stats_scope scope) {
     vr_thread_visit_all(tell_thread, &scope);
 }
 
@@ -67,7 +67,7 @@ static void start_anew(struct measure *of) {
     write_peaks(of, of->requested_now, of->allocated_now, of->reserved_now);
 }
 
-static vram_status push(struct measure *of) {
+static vram_status peaks_push(struct measure *of) {
     if (of->stack->depth == VR_PEAK_SCOPES) {
         return vr_fail(VRAM_ERR_LIMIT, "%d scopes of peaks are open already", VR_PEAK_SCOPES);
     }
@@ -80,23 +80,23 @@ static vram_status push(struct measure *of) {
     return VRAM_OK;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
+static uint64_t larger_of(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-static vram_status pop(struct measure *of, struct vram_peaks *peaks) {
+static vram_status peaks_pop(struct measure *of, struct vram_peaks *peaks) {
     if (of->stack->depth == 0) {
         return vr_fail(VRAM_ERR_INVALID, "no scope of peaks is open");
     }
     *peaks = read_peaks(of);
     uint32_t at = --of->stack->depth;
-    write_peaks(of, larger(peaks->requested_bytes, of->stack->saved[at].requested),
-                larger(peaks->allocated_bytes, of->stack->saved[at].allocated),
-                larger(peaks->reserved_bytes, of->stack->saved[at].reserved));
+    write_peaks(of, larger_of(peaks->requested_bytes, of->stack->saved[at].requested),
+                larger_of(peaks->allocated_bytes, of->stack->saved[at].allocated),
+                larger_of(peaks->reserved_bytes, of->stack->saved[at].reserved));
     return VRAM_OK;
 }
 
-static vram_status forget(struct measure *of) {
+static vram_status peaks_reset(struct measure *of) {
     of->stack->depth = 0;
     start_anew(of);
     return VRAM_OK;
@@ -105,7 +105,7 @@ static vram_status forget(struct measure *of) {
 enum act { BEGIN, END, RESET };
 
 static vram_status act_on(struct measure *of, enum act act, struct vram_peaks *peaks) {
-    return act == BEGIN ? push(of) : act == END ? pop(of, peaks) : forget(of);
+    return act == BEGIN ? peaks_push(of) : act == END ? peaks_pop(of, peaks) : peaks_reset(of);
 }
 
 /* What is live in all; below 0 for a moment where a free was told before its allocation. */
@@ -228,7 +228,7 @@ static vram_status act_on_subject(const struct subject *subject, enum act act,
     if (status != VRAM_OK) {
         return status;
     }
-    vr_stats_tell(subject->scope);
+    vr_stats_publish(subject->scope);
     vr_mutex_lock(subject->lock);
     struct measure of = subject->measure(subject);
     status = act_on(&of, act, &peaks);

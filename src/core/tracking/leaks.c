@@ -18,34 +18,34 @@
 #include <string.h>
 
 /* A report as it grows: it is written in one piece, so that those of several threads do not mix. */
-struct sheet {
+struct leak_text {
     char *text;
-    size_t bytes, room;
+    size_t bytes, capacity;
 };
 
-static bool put(void *user, const char *text, size_t bytes) {
+static bool text_append(void *user, const char *text, size_t bytes) {
     VR_OPERATION("vram_leaks_write");
-    struct sheet *sheet = user;
-    if (sheet->room - sheet->bytes < bytes) {
-        size_t room = 2 * (sheet->room + bytes) + 1024;
-        char *grown = vr_mem_resize(sheet->text, room, 1, vr_operation());
+    struct leak_text *report = user;
+    if (report->capacity - report->bytes < bytes) {
+        size_t capacity = 2 * (report->capacity + bytes) + 1024;
+        char *grown = vr_mem_resize(report->text, capacity, 1, vr_operation());
         if (!grown) {
             return false;
         }
-        sheet->text = grown;
-        sheet->room = room;
+        report->text = grown;
+        report->capacity = capacity;
     }
-    memcpy(sheet->text + sheet->bytes, text, bytes);
-    sheet->bytes += bytes;
+    memcpy(report->text + report->bytes, text, bytes);
+    report->bytes += bytes;
     return true;
 }
 
-static void hand_in(const struct sheet *sheet) {
+static void write_report(const struct leak_text *report) {
     char path[VR_OPTION_TEXT_MAX];
     vr_option_text(VR_OPTION_LEAK_FILE, path);
     if (!*path) {
-        vr_os_stderr(sheet->text, sheet->bytes);
-    } else if (vr_os_text_append(path, sheet->text, sheet->bytes) != VRAM_OK) {
+        vr_os_stderr(report->text, report->bytes);
+    } else if (vr_os_text_append(path, report->text, report->bytes) != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "the report of leaks cannot be written to \"%s\": %s", path,
                vr_error_get()->text);
     }
@@ -69,7 +69,7 @@ static struct vr_suppressions read_suppressions(void) {
 }
 
 /* One warning for a pool; whoever wants to know more asks for a report. */
-static void warn(const char *title, const struct vram_leak_summary *summary) {
+static void warn_leaks(const char *title, const struct vram_leak_summary *summary) {
     vr_log(VRAM_LOG_WARN, "%s: %llu bytes in %llu blocks were never freed, from %llu sites", title,
            (unsigned long long)summary->bytes, (unsigned long long)summary->blocks,
            (unsigned long long)summary->groups);
@@ -79,14 +79,14 @@ static void warn(const char *title, const struct vram_leak_summary *summary) {
     }
 }
 
-static void report(const struct vr_tracks *tracks, const char *title) {
+static void report_leaks(const struct vr_tracks *tracks, const char *title) {
     static const struct vr_live_filter all = {.before_ns = UINT64_MAX};
     uint64_t asked = vr_option_number(VR_OPTION_LEAKS); /* 1: text, 2: JSON */
     struct vr_suppressions but = read_suppressions();
     struct vram_leak_summary summary = {0};
     struct vram_error error;
-    struct sheet sheet = {0};
-    struct vr_writer writer = {.write = put, .user = &sheet};
+    struct leak_text report = {0};
+    struct vr_writer writer = {.write = text_append, .user = &report};
     vr_error_save(&error);
     vram_status status =
         vr_leaks_report(tracks, &all, &but, title, asked == 2 ? VRAM_REPORT_JSON : VRAM_REPORT_TEXT,
@@ -94,12 +94,12 @@ static void report(const struct vr_tracks *tracks, const char *title) {
     if (status != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "%s: there is no memory for a report of leaks", title);
     } else if (summary.blocks) {
-        warn(title, &summary);
+        warn_leaks(title, &summary);
         if (asked) {
-            hand_in(&sheet);
+            write_report(&report);
         }
     }
-    vr_mem_free(sheet.text);
+    vr_mem_free(report.text);
     vr_suppressions_free(&but);
     vr_error_restore(&error);
 }
@@ -112,7 +112,7 @@ void vr_leaks_of_pool(struct vr_pool *pool) {
     bool heard = vr_option_number(VR_OPTION_LEAKS) || vr_log_enabled(VRAM_LOG_WARN);
     if (totals.count && heard) {
         (void)vr_text_format(title, sizeof title, "pool \"%s\"", pool->name);
-        report(&one, title);
+        report_leaks(&one, title);
     }
 }
 
@@ -132,7 +132,7 @@ static void report_exit(void) {
         live += totals.count;
     }
     if (live) {
-        report(&tracks, "at exit");
+        report_leaks(&tracks, "at exit");
     }
     vr_tracks_let_go(&tracks);
 }

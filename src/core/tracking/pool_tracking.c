@@ -102,7 +102,7 @@ static uint32_t memory_of(const struct vr_block *block) {
                : VRAM_MEMORY_DEVICE;
 }
 
-void vr_tracking_ask(struct vr_pool *pool, struct vr_request *request) {
+void vr_tracking_prepare(struct vr_pool *pool, struct vr_request *request) {
     request->stack = vr_stack_sample(pool->stack_every);
     struct vr_site_key key = {
         .tag = vr_tag_name(request->tag), .queue = request->queue.handle, .stack = request->stack};
@@ -122,10 +122,10 @@ uint64_t vr_tracking_alloc(struct vr_pool *pool, const struct vr_request *reques
 
 /* What is told of a block that comes, goes or changes its size. Every field is said: that is
    cheaper than to clear them first. */
-static inline void fill(struct vr_event *event, enum vr_event_kind kind, struct vr_pool *pool,
-                        const struct vr_block *block, uint64_t queue,
-                        const struct vr_track_brief *brief, const struct vr_tag *tag,
-                        uint64_t bytes) {
+static inline void event_fill(struct vr_event *event, enum vr_event_kind kind, struct vr_pool *pool,
+                              const struct vr_block *block, uint64_t queue,
+                              const struct vr_track_brief *brief, const struct vr_tag *tag,
+                              uint64_t bytes) {
     *event = (struct vr_event){
         .source = pool,
         .kind = kind,
@@ -148,14 +148,14 @@ static inline void fill(struct vr_event *event, enum vr_event_kind kind, struct 
     };
 }
 
-void vr_tracking_tell(struct vr_pool *pool, const struct vr_request *request,
-                      struct vr_block *block, uint64_t id) {
+void vr_tracking_notify(struct vr_pool *pool, const struct vr_request *request,
+                        struct vr_block *block, uint64_t id) {
     struct vr_track_brief brief = {
         .id = id, .elements = request->elements, .stack = request->stack};
     struct vr_event event;
     char name[VR_TRACK_NAME];
-    fill(&event, VR_EVENT_ALLOC, pool, block, request->queue.handle, &brief, request->tag,
-         request->size);
+    event_fill(&event, VR_EVENT_ALLOC, pool, block, request->queue.handle, &brief, request->tag,
+               request->size);
     if (request->name) {
         (void)vr_text_copy(name, sizeof name, request->name);
         event.name = name[0] ? name : NULL;
@@ -163,15 +163,15 @@ void vr_tracking_tell(struct vr_pool *pool, const struct vr_request *request,
     vr_event_tell(&event);
 }
 
-void vr_tracking_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                          struct vr_tag *tag, uint64_t id) {
+void vr_tracking_notify_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                            struct vr_tag *tag, uint64_t id) {
     struct vr_request request = {.size = size, .queue = cache->queue, .tag = tag};
     struct vr_pool *pool = cache->pool;
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(cache->thread);
     if (lives) {
-        vr_tracking_tell(pool, &request, block, id);
+        vr_tracking_notify(pool, &request, block, id);
         vr_handle_unpin(handle);
     }
 }
@@ -197,12 +197,12 @@ bool vr_tracking_free(struct vr_pool *pool, struct vr_block *block, uint64_t que
                       struct vr_event *event) {
     struct vr_track_brief brief = {0};
     if (!vr_events_wanted()) {
-        vr_tracking_forget(pool, block, NULL);
+        vr_tracking_remove(pool, block, NULL);
         return false;
     }
-    vr_tracking_forget(pool, block, &brief);
-    fill(event, VR_EVENT_FREE, pool, block, queue, &brief, vr_load(&block->tag, VR_RELAXED),
-         vr_load(&block->requested, VR_RELAXED));
+    vr_tracking_remove(pool, block, &brief);
+    event_fill(event, VR_EVENT_FREE, pool, block, queue, &brief, vr_load(&block->tag, VR_RELAXED),
+               vr_load(&block->requested, VR_RELAXED));
     return true;
 }
 
@@ -216,8 +216,8 @@ bool vr_tracking_resize(struct vr_pool *pool, struct vr_block *block, struct vr_
     }
     vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), before, after, &brief);
     if (vr_events_wanted()) {
-        fill(event, VR_EVENT_RESIZE, pool, block, queue, &brief, vr_load(&block->tag, VR_RELAXED),
-             after.requested);
+        event_fill(event, VR_EVENT_RESIZE, pool, block, queue, &brief,
+                   vr_load(&block->tag, VR_RELAXED), after.requested);
         event->before = before.requested;
         return true;
     }

@@ -6,7 +6,7 @@
  *  (1) A pool tells from its creation on or never: `track` is there or NULL. The hit path of a pool
  *      that does not tell is what it would be without all this: caches of pools that do are never a
  *      thread's recent cache, so only the ways behind the hit path ever look (pool.c).
- *  (2) A record is prepared before the request looks for a block (vr_tracking_ask), outside caches,
+ *  (2) A record is prepared before the request looks for a block (vr_tracking_prepare), outside caches,
  *      where memory can be asked for. Its block gets it while it is the caller's and not live yet;
  *      a free takes it away between the claim and the moment others can have the block. So a block
  *      that is live has one record, whatever threads free it, and however often.
@@ -27,7 +27,7 @@ void vr_tracking_begin(struct vr_pool *pool);
 void vr_tracking_end(struct vr_pool *pool);
 
 /* Whether a hit can be noted inside the cache: no stack is wanted. */
-static inline bool vr_tracking_is_brief(const struct vr_pool *pool) {
+static inline bool vr_tracking_is_quick(const struct vr_pool *pool) {
     return !pool->stack_every;
 }
 
@@ -44,23 +44,23 @@ static inline bool vr_tracking_quick(struct vr_cache *cache, struct vr_block *bl
 }
 
 /* Prepares a record for the request; the pool has a track. Outside. */
-void vr_tracking_ask(struct vr_pool *pool, struct vr_request *request);
+void vr_tracking_prepare(struct vr_pool *pool, struct vr_request *request);
 /* The block is the request's: its record becomes the block's; its id. Inside or outside. */
 uint64_t vr_tracking_alloc(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block *block);
 /* Tells listeners of it; there are some, and the pool has a track. Outside, before the program has
    the address. */
-void vr_tracking_tell(struct vr_pool *pool, const struct vr_request *request,
-                      struct vr_block *block, uint64_t id);
+void vr_tracking_notify(struct vr_pool *pool, const struct vr_request *request,
+                        struct vr_block *block, uint64_t id);
 /* The same of a hit that was noted quickly, for a thread inside, which leaves first. A pool that is
    at its end already tells nobody. */
-void vr_tracking_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                          struct vr_tag *tag, uint64_t id);
+void vr_tracking_notify_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                            struct vr_tag *tag, uint64_t id);
 /* There was no block for the request. Outside. */
 void vr_tracking_refuse(struct vr_pool *pool, const struct vr_request *request, vram_status status);
 
 /* A claimed block loses its record; the pool has a track. Inside or outside. */
-static inline void vr_tracking_forget(struct vr_pool *pool, struct vr_block *block,
+static inline void vr_tracking_remove(struct vr_pool *pool, struct vr_block *block,
                                       struct vr_track_brief *brief) {
     uint32_t record = vr_load(&block->record, VR_RELAXED);
     vr_store(&block->record, 0, VR_RELAXED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foundation.c: making and entering pools, and what one is built on: its options and its spaces.
+ * pool_create.c: making and entering pools, and what one is built on: its options and its spaces.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
