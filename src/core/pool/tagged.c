@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tagged.c: allocations with wishes, and the hit of those whose one wish is a tag.
+ * tagged.c: allocations with options, and the hit path of those whose only option is a tag.
  *
- * Such a hit is what a hit without a tag is (pool.c), and counts for its tag. It needs no reference
- * to pool, queue or tag: while the thread is inside a cache its pool does not end, and a tag is
- * there as long as its context (tag.h). Tags with quotas, which may refuse or tell somebody, go the
- * slow way.
+ * Such a hit is a hit without a tag (pool.c) that is also charged to its tag. It needs no reference
+ * to pool, queue or tag: a pool does not end while the thread is inside its cache, and a tag lives
+ * as long as its context (tag.h). Tags with quotas, which may refuse or call a callback, take the
+ * request path.
  */
 #include "core/limit/limit.h"
 #include "core/pool/hit.h"
@@ -17,8 +17,8 @@ static bool is_only_tagged(const vram_alloc_options *options) {
            !options->elements;
 }
 
-/* The tag of that name, if the cache's pool can hand out a block for it by what is at hand. Inside
-   enter. */
+/* The tag of that name, if it was used recently, has no quota and the cache's pool has no safety
+   mode. The thread is inside its caches. */
 static struct vr_tag *recent_tag(const struct vr_cache *cache, const char *name) {
     const struct vr_pool *pool = cache->pool;
     bool plain = !vr_load(&pool->guard.modes, VR_RELAXED);
@@ -26,7 +26,7 @@ static struct vr_tag *recent_tag(const struct vr_cache *cache, const char *name)
     return tag && !vr_tag_has_quota(tag) ? tag : NULL;
 }
 
-/* False: there is no such hit, and nothing has happened. */
+/* False: there is no such hit, and nothing has changed. */
 static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const char *name,
                        vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
