@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.c: zeros, poison and red zones: writing them, and looking at what became of them. */
+/* guard.c: zeros, poison and red zones: writes them, and checks them later. */
 #include "core/guard/guard.h"
 
 #include "base/error.h"
@@ -18,8 +18,8 @@
 enum {
     CHECKING_MODES = VRAM_POOL_POISON | VRAM_POOL_RED_ZONES,
     FILL_ZONE = 0xFD,        /* around a block */
-    FILL_NEW = 0xCD,         /* in a block that nobody has written yet */
-    FILL_FREED = 0xDD,       /* in a freed one */
+    FILL_NEW = 0xCD,         /* in a new block, before its first write */
+    FILL_FREED = 0xDD,       /* in a freed block */
     CHECK_BYTES = 256 * 1024 /* checked at a time; also the minimum size of a buffer */
 };
 
@@ -78,7 +78,7 @@ void vr_guard_forget(struct vr_pool *pool) {
     }
 }
 
-/* ---------------------------------------------------------------------- making */
+/* -------------------------------------------------------------------- creating */
 
 static uint32_t wanted_modes(const struct vr_pool *pool, const struct vram_pool_options *options) {
     static const struct {
@@ -107,7 +107,8 @@ vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *
         return VRAM_OK;
     }
     if (!vr_pool_on_device(pool)) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "safety modes are for the device's own memory");
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "safety modes need device memory: this pool has another kind");
     }
     if (modes & CHECKING_MODES) { /* allocated now, so that a free does not have to */
         guard->buffer = make_buffer(CHECK_BYTES);
@@ -148,16 +149,16 @@ struct vr_block *vr_guard_find(struct vr_pool *pool, vram_addr addr) {
     return NULL;
 }
 
-/* The last byte of a block's rear zone, and 1. */
+/* The first address behind the block, rear zone included. */
 static uint64_t block_end(const struct vr_block *block) {
     return vr_load(&block->addr, VR_RELAXED) + vr_load(&block->bytes, VR_RELAXED);
 }
 
 /* --------------------------------------------------------------------- writing */
 
-/* Fills, downloads and waits go by handle, although the queue is entered: these calls check the
-   memory and that the queue is not ending, and a second way by object would serve this file alone.
-   The same holds for vr_queue_make, which runs once a pool. */
+/* Fills, downloads and waits take a handle, although the queue is entered: these calls check the
+   memory and that the queue is not ending, and functions on the object would serve this file alone.
+   The same holds for vr_queue_make, which a pool calls once. */
 static vram_queue *queue_handle(const struct vr_queue_object *queue) {
     return (vram_queue *)(uintptr_t)queue->object.handle;
 }
@@ -228,7 +229,7 @@ vram_status vr_guard_prepare(struct vr_pool *pool, const struct vr_request *requ
     if (status == VRAM_OK && own) { /* the block is ready for any queue */
         status = vr_queue_wait(queue_handle(queue), VRAM_TIMEOUT_DEFAULT);
     }
-    if (status != VRAM_OK) { /* a fill that was submitted may still be under way */
+    if (status != VRAM_OK) { /* a submitted fill may still be running */
         vr_pool_return_new(pool, queue, block);
     }
     vr_leave(queue);
@@ -239,9 +240,9 @@ vram_status vr_guard_prepare(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* --------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------- checking */
 
-/* What is wrong with a block. */
+/* One byte of a block that was overwritten. */
 struct damage {
     const char *where;
     int64_t offset; /* from the program's first byte */
@@ -256,7 +257,7 @@ static unsigned long long address_of(const struct vr_block *block) {
     return vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
 }
 
-/* Tells of damage by log, counter and error record. */
+/* Reports damage by log, counter and error record. */
 static void report_damage(struct vr_pool *pool, const struct vr_block *block,
                           const struct damage *damage) {
     const char *tag = tag_of(block);
@@ -309,7 +310,7 @@ static bool zones_differ(const uint8_t *data, uint64_t size, uint64_t behind,
 }
 
 /* Reads the zones of a block on its queue, after all work that uses it, and waits. Returns whether
-   they are damaged. *looked: they could be read. */
+   they are damaged. *checked: they could be read. */
 static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
                        const struct vr_block *block, bool *checked) {
     uint64_t size = vr_load(&block->requested, VR_RELAXED);
@@ -340,8 +341,8 @@ static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
     return damaged;
 }
 
-/* The queue waits for the others that were said to use the block. What it cannot wait for is waited
-   for on the host; false: the wait failed. */
+/* Makes the queue wait for the other queues that use the block. If it cannot wait for one, the host
+   waits; false: that wait failed. */
 static bool join_uses(const struct vr_queue_object *queue, const struct vr_block *block) {
     bool joined = true;
     for (const struct vr_uses *use = block->uses; use && joined; use = use->next) {
@@ -352,8 +353,8 @@ static bool join_uses(const struct vr_queue_object *queue, const struct vr_block
     return joined;
 }
 
-/* Fills the block with poison or zeros. Returns whether it has poison and all work of the queue has
-   completed. */
+/* Fills the block with poison or zeros. Returns whether it has poison and all work of the queue is
+   complete. */
 static bool overwrite_block(struct vr_pool *pool, const struct vr_queue_object *queue,
                             const struct vr_block *block) {
     bool poison = vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON;
@@ -370,13 +371,13 @@ static bool overwrite_block(struct vr_pool *pool, const struct vr_queue_object *
     return poison && status == VRAM_OK;
 }
 
-/* The error record has the damage, or the last failure. *looked: the zones could be read. */
+/* Returns whether the zones are damaged; the error record has the damage, or the last failure.
+   *checked: they could be read. */
 static bool check_on(struct vr_pool *pool, struct vr_queue_object *queue,
                      const struct vr_block *block, bool *checked, bool *poisoned) {
     uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     struct vram_error error;
-    if (!join_uses(queue,
-                   block)) { /* other queues may still use it, after all that could be done here */
+    if (!join_uses(queue, block)) { /* other queues may still use it */
         note_unzeroed(pool);
         log_undone(pool, block, "neither checked nor overwritten");
         return false;
@@ -407,8 +408,7 @@ static struct vr_queue_object *check_queue(struct vr_pool *pool, struct vr_queue
     struct vr_queue_object *chosen = choose_queue(pool, given, is_own);
     if (!chosen) {
         log_undone(pool, block, "neither checked nor overwritten");
-    } else if (*is_own &&
-               given) { /* `given` is being captured: nothing can be ordered after its work */
+    } else if (*is_own && given) { /* `given` is being captured: no work can be ordered after it */
         vr_leave(chosen);
         chosen = NULL;
     }
@@ -459,7 +459,7 @@ bool vr_guard_check(struct vr_pool *pool, struct vr_queue_object **queue,
 /* ------------------------------------------------------------------ quarantine */
 
 /* Checks the poison of a block that leaves quarantine; no other code can reach the block. Returns
-   whether something was written to it. *looked: it was read to its end or to the damage. */
+   whether something was written to it. *checked: it was read to its end or to the damage. */
 static bool check_poison(struct vr_pool *pool, const struct vr_block *block, bool *checked) {
     VR_OPERATION("vram_free");
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
@@ -493,7 +493,7 @@ static bool check_poison(struct vr_pool *pool, const struct vr_block *block, boo
     return damaged;
 }
 
-/* The oldest block in quarantine, if there is more than `most` of it. Under the lock. */
+/* Takes the oldest block out of quarantine if that holds more than `most` bytes. Under the lock. */
 static struct vr_block *quarantine_pop(struct vr_pool *pool, uint64_t most) {
     struct vr_guard *guard = &pool->guard;
     struct vr_block *block = guard->bytes > most ? guard->first : NULL;
@@ -508,8 +508,8 @@ static struct vr_block *quarantine_pop(struct vr_pool *pool, uint64_t most) {
     return block;
 }
 
-/* A block that was looked through goes back to everybody; where the look has failed its copy may
-   still be under way, and the block waits for our queue. */
+/* Returns a checked block to the pool, for any queue. If the check failed, its copy may still be
+   running: then the block waits for the pool's own queue. */
 static void return_checked(struct vr_pool *pool, struct vr_block *block, bool checked) {
     VR_OPERATION("vram_free");
     void *queue = NULL;
@@ -521,8 +521,8 @@ static void return_checked(struct vr_pool *pool, struct vr_block *block, bool ch
     }
 }
 
-/* Lets blocks out of quarantine until at most `most` bytes are left; the error record has the first
-   damage that is found. The memory of an ended pool can no longer be checked. */
+/* Takes blocks out of quarantine until at most `most` bytes are left; the error record has the
+   first damage found. The memory of an ended pool can no longer be checked. */
 static bool quarantine_empty(struct vr_pool *pool, uint64_t most, bool ended) {
     struct vram_error error;
     bool damaged = false;
@@ -581,7 +581,7 @@ bool vr_guard_release(struct vr_pool *pool) {
     vr_mutex_unlock(&pool->lock);
     if (any) {
         vr_error_save(&error);
-        (void)quarantine_empty(pool, 0, false); /* what is found is logged and counted */
+        (void)quarantine_empty(pool, 0, false); /* damage is logged and counted */
         vr_error_restore(&error);
     }
     return any;
