@@ -118,8 +118,8 @@ bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
 }
 
 /* Every copy calls this, so a thread without a state gets one here and later look-ups take no lock.
-   The front zone counts in the bytes that the block holds, but lies before the program's address.
-   */
+   The front zone counts in the bytes that the block holds, but lies before the program's
+   address. */
 uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
     VR_OPERATION("vram_native");
     struct vram_block_info info;

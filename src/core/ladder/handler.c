@@ -2,9 +2,8 @@
 /*
  * handler.c: see handler.h.
  *
- *  (1) The handler is called with no lock held; what it was told is counted under the context's.
- *  (2) A thread inside a handler is not asked again: what it does there fails as if there were
- *      none.
+ *  (1) The handler is called with no lock held; its calls are counted under the context's lock.
+ *  (2) A thread inside a handler is not asked again: its calls fail as if there were no handler.
  */
 #include "core/ladder/handler.h"
 #include "core/object/request.h"
@@ -17,7 +16,7 @@
 
 static _Thread_local bool inside; /* keeps (2) */
 
-/* The place of a status in the counts. */
+/* The index of a status in the counts. */
 static unsigned status_index(vram_status status) {
     switch (status) {
 #define PLACE(name, value, text)                                                                   \
@@ -29,7 +28,7 @@ static unsigned status_index(vram_status status) {
     return VR_STATUS_OF_ERR_BACKEND;
 }
 
-/* Halves what was counted once for every half-life, the last part of one by a straight line. */
+/* Halves the count once per half-life; within the last half-life it falls linearly. */
 static double count_decay(double recent, uint64_t passed_ns, uint64_t half_ns) {
     while (passed_ns >= half_ns && recent > 1e-9) {
         recent /= 2;
@@ -38,7 +37,7 @@ static double count_decay(double recent, uint64_t passed_ns, uint64_t half_ns) {
     return recent > 1e-9 ? recent * (1 - (double)passed_ns / (double)half_ns / 2) : 0;
 }
 
-/* Counts an error, and tells how many there were. Under the lock. */
+/* Counts an error, and writes the counts into the event. Under the lock. */
 static void count_error(struct vr_error_count *counted, struct vram_error_event *event) {
     uint64_t now = vr_clock_now(), half = vr_option_number(VR_OPTION_ERROR_HALF_LIFE);
     uint64_t passed = now > counted->at_ns ? now - counted->at_ns : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ladder.c: the order of the steps, and the climb; see ladder.h.
+ * ladder.c: the order of the steps, and a run through them; see ladder.h.
  */
 #include "core/ladder/ladder.h"
 #include "core/object/request.h"
@@ -19,8 +19,8 @@ enum {
     ALL = VR_FOR_ALLOC | VR_FOR_WAKE | VR_FOR_HOST
 };
 
-/* One row a step, by its number. `own`: what the pool does with its own memory, again whenever
-   work that holds some has ended. `ordered`: what a deterministic pool may do. `serves`: of
+/* One row per step, by its number. `own`: acts on the pool's own memory, and is repeated whenever
+   work that holds some has ended. `ordered`: allowed in a deterministic pool. `serves`: of
    vr_purpose. */
 static const struct {
     const char *name;
@@ -58,7 +58,7 @@ static int find_step(const char *name, size_t bytes) {
     return step; /* -1: none */
 }
 
-/* Reads "drain,move,retry". Empty: all, in the order of their numbers. */
+/* Reads "drain,move,retry". Empty: all steps, in the order of their numbers. */
 static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
     uint32_t seen = 0, count = 0;
     if (strcmp(text, "none") == 0) {
@@ -75,7 +75,7 @@ static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
         int shown = length < 32 ? (int)length : 32;
         if (step < 0) {
             return vr_fail(VRAM_ERR_INVALID,
-                           "no step of the ladder is called \"%.*s\"; there are drain, finished, "
+                           "the ladder has no step \"%.*s\"; the steps are drain, finished, "
                            "move, trim, others, callbacks, cleanup, retry, wait and fallback",
                            shown, at);
         }
@@ -90,7 +90,7 @@ static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
     return VRAM_OK;
 }
 
-/* These steps, or what the process's options say. */
+/* Reads these steps or, with NULL, those of the process's options. */
 static vram_status read_ladder(const char *text, struct vr_ladder *ladder) {
     char option[VR_OPTION_TEXT_MAX];
     vr_option_text(VR_OPTION_LADDER, option);
@@ -102,13 +102,12 @@ vram_status vr_ladder_init(struct vr_pool *pool) {
     return read_ladder(NULL, &pool->ladder);
 }
 
-/* What the program says, over what the options say. */
+/* Reads the program's settings, which take precedence over the options. */
 static vram_status read_options(const struct vram_ladder_options *taken, struct vr_ladder *ladder) {
     const uint32_t kinds = VRAM_FALLBACK_MANAGED | VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST;
     vram_status status = read_ladder(taken->steps, ladder);
     if (status == VRAM_OK && taken->fallback & ~kinds) {
-        status = vr_fail(VRAM_ERR_INVALID, "there is no such memory to fall back to: 0x%x",
-                         taken->fallback);
+        status = vr_fail(VRAM_ERR_INVALID, "unknown memory to fall back to: 0x%x", taken->fallback);
     }
     ladder->fallback = taken->fallback;
     ladder->wait_ns = taken->wait_ns ? taken->wait_ns : ladder->wait_ns;
@@ -135,10 +134,10 @@ vram_status vram_pool_ladder_set(vram_pool *handle, const vram_ladder_options *o
     return status;
 }
 
-/* -------------------------------------------------------------------- the climb */
+/* ------------------------------------------------------------------------ a run */
 
-/* Whether the request is larger than all there can ever be: no memory that is given back helps it.
-   The limits count as they are set: what is left of them today may be more tomorrow. */
+/* Whether the request exceeds the device, or a limit as it is set: then no released memory helps.
+   How much of a limit is in use does not count, since that may change. */
 static bool can_never_fit(const struct vr_pool *pool, const struct vr_request *request) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     uint64_t bytes = request->bytes, limit = vr_charge_limit(pool->device);
@@ -150,7 +149,7 @@ static bool can_never_fit(const struct vr_pool *pool, const struct vr_request *r
             bytes > vr_load(&pool->caps.fraction_bytes, VR_RELAXED));
 }
 
-/* Leaves out of the ladder what this pool may not do, or what cannot help. */
+/* Removes the steps that this pool may not take, or that cannot help. */
 static void choose_steps(struct vr_ladder_run *run) {
     struct vr_ladder *ladder = &run->ladder;
     bool ordered = run->pool->flags & VRAM_POOL_DETERMINISTIC;
@@ -214,8 +213,8 @@ static void take_step(struct vr_ladder_run *run, enum vram_ladder_step step) {
     }
 }
 
-/* Behind the last of a row of the pool's own steps: whether work has ended, so that the row is
-   worth taking again. It counts for the step `finished`. */
+/* After a row of the pool's own steps: returns whether work has ended, so that the row is worth
+   repeating. Counted as the step `finished`. */
 static bool wait_behind(struct vr_ladder_run *run) {
     struct vr_step_result *result = &run->results[VRAM_LADDER_FINISHED];
     uint64_t begin = vr_pool_now(run->pool);
@@ -228,7 +227,8 @@ static bool wait_behind(struct vr_ladder_run *run) {
     return again;
 }
 
-/* Takes the step at `at`, or the row of own steps that begins there; where it goes on. */
+/* Takes the step at `at`, or the row of the pool's own steps that begins there. Returns the index
+   of the next step. */
 static uint32_t take_row(struct vr_ladder_run *run, uint32_t at) {
     const struct vr_ladder *ladder = &run->ladder;
     uint32_t end = at + 1;
@@ -256,7 +256,7 @@ vram_status vr_ladder_execute(struct vr_ladder_run *run) {
         at = take_row(run, at);
     }
     if (!is_still_short(run)) {
-        return run->tried; /* done, or something else went wrong and is in the record */
+        return run->tried; /* success, or an error that is in the record */
     }
     vr_error_restore(&error);
     return vr_ladder_status(run);

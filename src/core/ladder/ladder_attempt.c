@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * climb.c: one attempt of a climb, and what it comes to; see ladder.h.
+ * ladder_attempt.c: one attempt within a run of the ladder, and its status; see ladder.h.
  */
 #include "core/ladder/ladder.h"
 #include "core/object/request.h"
@@ -8,7 +8,8 @@
 #include "base/size.h"
 #include "core/limit/budget.h"
 
-/* A segment comes whole: when a good one is refused, the smallest that will do is asked for. */
+/* A segment is allocated as a whole: if the driver refuses one of the preferred size, the smallest
+   sufficient one is tried. */
 void vr_ladder_try(struct vr_ladder_run *run) {
     struct vr_pool *pool = run->pool;
     const struct vr_request *request = run->request;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ladder_step.c: the steps that give memory back; see ladder.h.
+ * ladder_step.c: the steps that release memory; see ladder.h.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
@@ -15,9 +15,9 @@
 #include "core/object/walk.h"
 #include "core/pressure/pressure_state.h"
 
-enum { GROWTH_LEAST = 2 }; /* granules by which a space grows at least: supply.c */
+enum { GROWTH_LEAST = 2 }; /* least growth of a space, in granules: supply.c */
 
-/* What changes in a pool while a step is taken. */
+/* What a step changes in a pool. */
 struct gauge {
     uint64_t pending, moved; /* bytes */
 };
@@ -52,15 +52,15 @@ bool vr_step_finished(struct vr_ladder_run *run) {
     vr_pool_look(run->pool, false);
     vr_mutex_lock(&run->pool->lock);
     for (int part = 0; part < VR_PART_COUNT; part++) {
-        (void)vr_space_pending(run->pool->spaces[part], &stamp); /* settles what has passed */
+        (void)vr_space_pending(run->pool->spaces[part], &stamp); /* settles holes */
     }
     vr_mutex_unlock(&run->pool->lock);
     vr_ladder_released(run, sub_or_zero(before, read_gauge(run->pool).pending));
     return true;
 }
 
-/* What the driver gave of a larger plan it will give again; a segment comes whole, so the smallest
-   that will do is tried. Then without the driver's help. */
+/* The driver gives again what it gave for a larger plan. A segment is allocated as a whole, so the
+   smallest sufficient one is tried. Then plans without more memory from the driver. */
 bool vr_step_move(struct vr_ladder_run *run) {
     struct vr_pool *pool = run->pool;
     const struct vr_request *request = run->request;
@@ -80,8 +80,8 @@ bool vr_step_move(struct vr_ladder_run *run) {
     return true;
 }
 
-/* Gives back what the request needs, as far as the part has it free; how much that was. An error of
-   the driver's that is no shortage ends the climb. */
+/* Releases as much free memory of the part as the request needs; returns how much. A driver error
+   that is no shortage ends the run. */
 static uint64_t trim_part(struct vr_ladder_run *run, int part) {
     struct vr_pool *pool = run->pool;
     struct vr_space *space = pool->spaces[part];
@@ -100,8 +100,8 @@ static uint64_t trim_part(struct vr_ladder_run *run, int part) {
     return sub_or_zero(before, after);
 }
 
-/* What the other space has free is given back, and of segments, which come whole, also what this
-   one has; of a pool that wakes, too, since what it has free serves no sleeper. */
+/* Releases free memory of the other space. With segments, which are released as a whole, this
+   space's too; and when the pool wakes, since free memory cannot back sleeping blocks. */
 bool vr_step_trim(struct vr_ladder_run *run) {
     int own = vr_request_part(run->request);
     int parts = run->pool->range && !run->attempt ? 1 : VR_PART_COUNT;
@@ -126,8 +126,8 @@ bool vr_step_retry(struct vr_ladder_run *run) {
 
 /* ------------------------------------------------------- the pools of a device */
 
-/* Large blocks leave whole handles free, so their part goes first. What a driver refuses to take
-   back is simply not given. */
+/* Large blocks leave whole handles free, so their part comes first. Memory that the driver refuses
+   to take back stays. */
 uint64_t vr_pool_release_free(struct vr_pool *pool, uint64_t need) {
     uint64_t given = 0;
     struct vram_error error;
@@ -147,8 +147,8 @@ uint64_t vr_pool_release_free(struct vr_pool *pool, uint64_t need) {
     return given;
 }
 
-/* Whether memory that this pool gives back is any use to another one, and giving it is its own
-   affair: addresses of a deterministic pool depend on what it holds. */
+/* Whether memory that this pool releases helps another one. Not from a deterministic pool, whose
+   addresses depend on what it holds. */
 static bool can_yield(const struct vr_pool *pool) {
     return vr_pool_on_device(pool) && !(pool->flags & VRAM_POOL_DETERMINISTIC);
 }
@@ -172,12 +172,12 @@ bool vr_step_others(struct vr_ladder_run *run) {
     return any;
 }
 
-/* Host memory may lie in pools of any device, whatever the present one is made of. */
+/* Host memory may be in pools of any device, whatever memory this pool has. */
 bool vr_step_cleanup(struct vr_ladder_run *run) {
     bool all = run->purpose == VR_FOR_HOST;
     struct vr_device_object *device = run->pool->device;
     if (!vr_pool_on_device(run->pool) && !all) {
-        return false; /* the device's memory is no use to it */
+        return false; /* the device's memory does not help it */
     }
     vr_ladder_released(run, all ? vr_context_cleanup(device->context) : vr_device_cleanup(device));
     return true;
@@ -188,7 +188,7 @@ bool vr_step_cleanup(struct vr_ladder_run *run) {
 bool vr_step_fallback(struct vr_ladder_run *run) {
     struct vr_pool *pool = run->pool;
     if ((run->request->flags & VR_REQUEST_AHEAD) || !vr_limit_falls_back(pool)) {
-        return false; /* what is prepared ahead must be the pool's own memory */
+        return false; /* blocks prepared ahead must be the pool's own memory */
     }
     vram_status status;
     if (!vr_fallback_first_of(pool, run->request, run->ladder.fallback, run->block, &status)) {

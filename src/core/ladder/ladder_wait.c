@@ -2,12 +2,12 @@
 /*
  * ladder_wait.c: waiting, for queues and for other threads; see ladder.h.
  *
- *  (1) A thread says which pool it waits for before it looks whether anybody is left who does not
- *      wait. Both that look and the end of its wait are made under one lock, so that of threads
- *      which all wait exactly one finds out, and the others then wait for that one.
- *  (2) A free tells nobody, since a hit must cost nothing: who waits looks again, at first often.
- *  (3) Who finds nobody left looks once more: the last of the others may have freed what it had,
- *      and gone, since the look before.
+ *  (1) A thread first records which pool it waits for. Then it checks whether any thread is left
+ *      that does not wait. That check and the end of its wait are under one lock. So if all threads
+ *      wait, exactly one finds out, and the others then wait for that one.
+ *  (2) A free wakes no waiter, since a hit must cost nothing: waiters poll, at first often.
+ *  (3) A thread that finds no other left tries once more: the last of the others may have freed its
+ *      memory and ended since the attempt before.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -19,8 +19,8 @@
 #include "core/cache/thread.h"
 
 enum {
-    WAIT_NS = 50000, /* the first wait for memory; the next ones are twice as long, */
-    WAIT_DOUBLES = 6 /* so many times */
+    WAIT_NS = 50000, /* the first wait for memory; each next one is twice as long, */
+    WAIT_DOUBLES = 6 /* up to so many doublings */
 };
 
 static uint64_t slice_of(uint32_t round) {
@@ -29,7 +29,7 @@ static uint64_t slice_of(uint32_t round) {
 
 /* ------------------------------------------------------------------- for queues */
 
-/* The oldest work that still holds memory, of either space or in blocks that wait for several
+/* Finds the oldest work that still holds memory, in either space or in blocks that wait for several
    queues. */
 static bool find_pending(struct vr_ladder_run *run, struct vr_queue_stamp *stamp) {
     struct vr_pool *pool = run->pool;
@@ -48,8 +48,8 @@ static bool find_pending(struct vr_ladder_run *run, struct vr_queue_stamp *stamp
     return pending;
 }
 
-/* Waits a little; false when nothing is pending, or no time left. Only a little: other queues may
-   come on while that one does not. */
+/* Waits for a short time; false: nothing is pending, or no time is left. The time is short because
+   other queues may finish first. */
 static bool wait_for_work(struct vr_ladder_run *run) {
     struct vr_pool *pool = run->pool;
     uint64_t left = vr_deadline_left(run->deadline), slice = slice_of(run->rounds);
@@ -65,7 +65,7 @@ static bool wait_for_work(struct vr_ladder_run *run) {
     }
     bool answered = vr_pool_look(pool, false);
     if (status != VRAM_ERR_TIMEOUT && answered) {
-        vr_clock_sleep(slice); /* that queue cannot tell: for the others */
+        vr_clock_sleep(slice); /* that queue cannot be polled: waits for the others */
     }
     return status == VRAM_ERR_TIMEOUT || answered;
 }
@@ -75,7 +75,7 @@ bool vr_ladder_wait(struct vr_ladder_run *run) {
     if (!vr_status_is_short(run->tried) || !wait_for_work(run)) {
         return false;
     }
-    vr_ladder_try(run); /* it may lack less now */
+    vr_ladder_try(run); /* the request may need less now */
     return vr_status_is_short(run->tried);
 }
 
@@ -83,7 +83,7 @@ bool vr_ladder_wait(struct vr_ladder_run *run) {
 
 static struct vr_mutex waiters = VR_MUTEX_INIT(VR_RANK_SHORT); /* keeps (1) */
 
-/* Who could still free memory of a pool. */
+/* Whether another thread could still free memory of a pool. */
 struct thread_search {
     const struct vr_pool *pool;
     bool found;
@@ -98,7 +98,7 @@ static void look_at_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-/* Whether to go on waiting; if not, the thread waits no more: keeps (1). */
+/* Whether to go on waiting; if not, the thread no longer counts as waiting: keeps (1). */
 static bool may_wait(struct vr_ladder_run *run, struct vr_thread_state *thread) {
     struct thread_search search = {.pool = run->pool};
     struct vr_queue_stamp stamp;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_cause.c: why a request could not be served, and which knob would help; see report.h.
+ * report_cause.c: why a request failed, and which setting would help; see report.h.
  *
  * A quota and a lack of addresses are causes by themselves. Otherwise memory that exists but could
- * not be used comes first, since the program can free it up: what is in pieces, in use by queues,
- * pinned, or in other pools, in this order, each if it would have sufficed. Then what stands in the
- * way: a limit, or others. A device that is simply full comes last.
+ * not be used comes first, since the program can free it: memory in pieces, in use by queues,
+ * pinned, or in other pools, in this order, each if it would have sufficed. Then a limit, or other
+ * processes. A full device comes last.
  */
 #include "core/ladder/report.h"
 
@@ -59,7 +59,7 @@ static bool is_refused(const struct vram_oom_report *report, const struct vr_poo
            report->free_bytes.value >= granules;
 }
 
-/* What other programs hold: by the word of who knows or, where nobody does, all that is not
+/* What other programs hold: as the driver reports it or, if it does not, everything that is not
    ours. */
 static uint64_t other_bytes(const struct vram_oom_report *report) {
     return report->processes_bytes.known ? report->processes_bytes.value
@@ -106,9 +106,9 @@ static vram_oom_cause cause_of(const struct vram_oom_report *report, const struc
     return is_refused(report, pool) ? VRAM_OOM_REFUSED : VRAM_OOM_FULL;
 }
 
-/* ---------------------------------------------------------------------- in words */
+/* -------------------------------------------------------------------------- text */
 
-/* Sizes as text, a few at a time. */
+/* Sizes as text, up to four at a time. */
 struct size_texts {
     char buffers[4][VRAM_SIZE_TEXT_MAX];
     unsigned used;
@@ -118,7 +118,7 @@ static const char *size_text(struct size_texts *texts, uint64_t bytes) {
     return vr_size_format(bytes, texts->buffers[texts->used++ % 4]);
 }
 
-/* What stands behind "pool "x" needs 4.00 GiB: ". */
+/* Writes what follows on "pool "x" needs 4.00 GiB: ". */
 static void explain_cause(struct vram_oom_report *report, char *text, size_t bytes) {
     struct size_texts texts = {.used = 0};
     switch (report->cause) {
@@ -158,7 +158,7 @@ static void explain_cause(struct vram_oom_report *report, char *text, size_t byt
                        size_text(&texts, report->total_bytes.value));
         return;
     case VRAM_OOM_REFUSED:
-        vr_text_format(text, bytes, "the driver refused, although it says that %s are free",
+        vr_text_format(text, bytes, "the driver refused, although it reports %s as free",
                        size_text(&texts, report->free_bytes.value));
         return;
     case VRAM_OOM_HOST:
@@ -178,11 +178,11 @@ static void explain_cause(struct vram_oom_report *report, char *text, size_t byt
         vr_text_format(text, bytes, "the device is full: this program holds %s, %s are free",
                        size_text(&texts, report->process_bytes),
                        report->free_bytes.known ? size_text(&texts, report->free_bytes.value)
-                                                : "an unknown rest");
+                                                : "an unknown amount");
     }
 }
 
-/* The tag that holds the most, for advice; "" when nothing is tagged. */
+/* The tag that holds the most, for the advice; "" if nothing is tagged. */
 static const char *first_tag(const struct vram_oom_report *report) {
     for (uint32_t i = 0; i < report->holder_count; i++) {
         if (*report->holders[i].tag) {
@@ -210,7 +210,7 @@ static void advise_full(struct vram_oom_report *report, char *text, size_t bytes
                        tag);
     } else {
         vr_text_format(text, bytes,
-                       "free memory or ask for less; tags (vram_alloc_options.tag) would tell who "
+                       "free memory or ask for less; tags (vram_alloc_options.tag) would show what "
                        "holds it; vram_ladder_options.fallback allows other memory");
     }
 }
@@ -256,7 +256,7 @@ static void advise_addresses(const struct vr_pool *pool, char *text, size_t byte
             : ", or let the process have more (ulimit -v): no more could be reserved now");
 }
 
-/* A quota of the environment's is a ceiling that no program lifts. */
+/* A quota of the environment is a ceiling that the program cannot raise. */
 static void advise_quota(const struct vr_tag *full, char *text, size_t bytes) {
     bool outer = full && full->outer_hard == vr_load(&full->hard, VR_RELAXED);
     vr_text_format(text, bytes,

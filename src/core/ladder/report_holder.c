@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_holder.c: who holds memory of the device, by the tags' own account; see report.h.
+ * report_holder.c: which tags hold memory of the device, by their accounts; see report.h.
  *
- * A tag counts what those below it have, so "tenant" comes before "tenant/model". A tag that has
- * nothing but what one below it has says nothing new and is left out. Blocks without a tag are one
- * holder: what is live in pools and no tag's.
+ * A tag includes the tags below it, so "tenant" comes before "tenant/model". A tag that holds only
+ * what one tag below it holds is left out. Blocks without a tag are one entry: everything live in
+ * pools that no tag has.
  */
 #include "core/ladder/report.h"
 
@@ -13,10 +13,9 @@
 
 #include <string.h>
 
-enum { TAGS = 64 }; /* with the most bytes, of which the list is made */
+enum { TAGS = 64 }; /* the largest, from which the list is made */
 
-/* Whether a tag among those behind `tag`, which have as much or less, lies below it and has as
-   much. */
+/* Whether a tag after `tag`, which are not larger, lies below it and holds as much. */
 static bool is_redundant(const struct vram_tag_info *tag, const struct vram_tag_info *end) {
     size_t bytes = strlen(tag->name);
     for (const struct vram_tag_info *other = tag + 1;
@@ -38,14 +37,14 @@ static void holder_add(struct vram_oom_report *report, const char *tag, uint64_t
     }
 }
 
-/* Takes the failed request's own charge out of the account of a tag. */
+/* Removes the failed request's own charge from the account of a tag. */
 static void subtract_charge(struct vram_tag_info *tag, const struct vr_request *charged) {
     if (charged && vr_tag_is_within(charged->tag, tag->name)) {
         tag->used_bytes -= charged->bytes < tag->used_bytes ? charged->bytes : tag->used_bytes;
     }
 }
 
-/* The largest tags first, as they are after that. */
+/* Reads the largest tags, ordered by size after that correction. */
 static uint32_t read_tags(const struct vr_live *live, struct vram_tag_info *tags) {
     uint32_t count = vr_tags_top(live->device, tags, TAGS);
     for (uint32_t i = 0; i < count; i++) {
@@ -60,14 +59,14 @@ static uint32_t read_tags(const struct vr_live *live, struct vram_tag_info *tags
     return count;
 }
 
-/* Blocks of a tag and of all below it. */
+/* Blocks of a tag and of all tags below it. */
 static uint64_t blocks_of(const struct vr_live *live, const char *tag) {
     uint64_t bytes, blocks;
     vr_tags_live(live->device, tag, &bytes, &blocks);
     return blocks - (blocks && live->charged && vr_tag_is_within(live->charged->tag, tag));
 }
 
-/* Other threads go on while this is summed. */
+/* Clamps at 0: other threads change the sums while they are read. */
 static uint64_t untagged_rest(uint64_t all, uint64_t tagged, uint64_t charged) {
     tagged = tagged > charged ? tagged - charged : 0;
     return all > tagged ? all - tagged : 0;

@@ -35,8 +35,8 @@ vram_status vr_pool_free_after_queue(vram_pool *handle, vram_addr addr, vram_que
    object that is about to drop its reference to the pool. No lock held; pool_end.c. */
 void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue);
 
-/* Waits until all work of a queue that the caller has pinned is complete. No lock held; pool_end.c.
-   */
+/* Waits until all work of a queue that the caller has pinned is complete. No lock held;
+   pool_end.c. */
 vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline);
 
 /* Supplies a block for the request from the central cache, the space or the driver, ready to be

@@ -130,7 +130,7 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     return status == VRAM_OK ? vr_guard_make(pool, options) : status;
 }
 
-/* ------------------------------------------------------------------- making */
+/* ----------------------------------------------------------------- creating */
 
 static vram_status check_kind(const struct vr_device_object *device, vram_memory_kind kind) {
     const struct vram_device_info *info = &device->base.info;

@@ -118,8 +118,8 @@ static bool is_kept(struct vr_pool *pool, const struct vr_block *block) {
 }
 
 /* Cuts off the tail as a freed block that the caller must return. Keeps (4). Without host memory
-   for that the block keeps its tail: shrinking never fails. Under the lock, with the block claimed.
-   */
+   for that the block keeps its tail: shrinking never fails. Under the lock, with the block
+   claimed. */
 static void cut_tail(struct resizing *job) {
     struct vr_pool *pool = job->pool;
     struct vr_block *block = job->block;
@@ -182,8 +182,8 @@ static void join_tail(const struct resizing *job, struct vr_block *tail) {
     }
 }
 
-/* Ends the search, with or without a tail: keeps (2). False: the block was freed in the meantime.
-   */
+/* Ends the search, with or without a tail: keeps (2). False: the block was freed in the
+   meantime. */
 static bool end_growth(struct resizing *job, struct vr_block *tail) {
     struct vr_pool *pool = job->pool;
     struct vr_block *block = job->block;
