@@ -258,7 +258,7 @@ static void advise_addresses(const struct vr_pool *pool, char *text, size_t byte
 
 /* A quota of the environment is a ceiling that the program cannot raise. */
 static void advise_quota(const struct vr_tag *full, char *text, size_t bytes) {
-    bool outer = full && full->outer_hard == vr_load(&full->hard, VR_RELAXED);
+    bool outer = full && full->env_hard == vr_load(&full->hard, VR_RELAXED);
     vr_text_format(text, bytes,
                    outer ? "free some of what \"%.48s\" holds, or raise its quota in the option "
                            "quotas (VRAM_QUOTAS)"

@@ -23,7 +23,7 @@ static void ledger_free(void *memory) {
     vr_mem_free(ledger);
 }
 
-/* Quotas of the environment apply whatever the program has set the option to; those of the option
+/* Quotas of the environment apply whatever the program sets the option to; those of the option
    apply in addition. */
 static vram_status read_quotas(struct vr_ledger *ledger) {
     char quotas[VR_OPTION_TEXT_MAX];
@@ -54,7 +54,7 @@ struct vr_ledger *vr_ledger_get(struct vr_device_object *device) {
         ledger_free(ledger);
         return NULL;
     }
-    vr_mutex_lock(&device->context->lock); /* one of two threads wins */
+    vr_mutex_lock(&device->context->lock); /* of two threads, the first one sets it */
     struct vr_account *account = device->slot->account;
     void *other = vr_load(&account->ledger, VR_ACQUIRE);
     if (!other) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foreign.c: memory that somebody else allocated, recorded and counted like the program's own.
+ * foreign.c: memory allocated by other code, recorded and counted like the program's own.
  */
 #include "core/limit/foreign_record.h"
 
@@ -16,7 +16,7 @@ enum { CAPACITY_FIRST = 16 };
 
 static vr_atomic_u64 last_id; /* in the process */
 
-/* The place of the first record whose number is at least `id`. Under the lock. */
+/* The index of the first record whose id is at least `id`. Under the lock. */
 static size_t foreign_index(const struct vr_foreigns *foreigns, uint64_t id) {
     size_t from = 0, to = foreigns->count;
     while (from < to) {
@@ -31,7 +31,7 @@ static size_t foreign_index(const struct vr_foreigns *foreigns, uint64_t id) {
 }
 
 static vram_status no_record(uint64_t id) {
-    return vr_fail(VRAM_ERR_INVALID, "the device has no foreign memory of number %llu",
+    return vr_fail(VRAM_ERR_INVALID, "the device has no foreign memory with the id %llu",
                    (unsigned long long)id);
 }
 
@@ -44,15 +44,16 @@ static vram_status take_options(const struct vram_foreign_options *from,
         return status;
     }
     if (taken->flags & ~(uint32_t)VRAM_FOREIGN_COUNTS) {
-        return vr_fail(VRAM_ERR_INVALID, "there are no such flags: 0x%x", taken->flags);
+        return vr_fail(VRAM_ERR_INVALID, "unknown flags: 0x%x", taken->flags);
     }
     if (taken->name && strlen(taken->name) >= VRAM_FOREIGN_NAME_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, "a name has at most %d bytes", VRAM_FOREIGN_NAME_MAX - 1);
+        return vr_fail(VRAM_ERR_INVALID, "the name is too long: use at most %d bytes",
+                       VRAM_FOREIGN_NAME_MAX - 1);
     }
     return VRAM_OK;
 }
 
-/* Charges what counts: the device, then the tag with all above it, both or none. */
+/* Charges a record that counts to the device and to its tag with all parents: all or none. */
 static vram_status foreign_charge(struct vr_device_object *device, const struct vr_foreign *record,
                                   uint32_t *crossed) {
     struct vr_tag *full;
@@ -72,8 +73,8 @@ static vram_status foreign_charge(struct vr_device_object *device, const struct 
     return status;
 }
 
-/* Backends that show the same hardware share its records; the part of the account is that of the
-   one through which it was charged. */
+/* Backends that show the same hardware share its records. The bytes are removed from the slot
+   through which they were charged. */
 static void foreign_uncharge(struct vr_device_object *device, const struct vr_foreign *record) {
     if (record->counts) {
         vr_fetch_add(&device->slot->charged_bytes, record->bytes, VR_RELAXED);
@@ -85,7 +86,7 @@ static void foreign_uncharge(struct vr_device_object *device, const struct vr_fo
     }
 }
 
-/* Under the lock. Numbers are given here, so that they rise in the list. */
+/* Under the lock. Ids are assigned here, so that they rise in the list. */
 static vram_status foreign_append(struct vr_foreigns *foreigns, struct vr_foreign *record) {
     if (foreigns->count == foreigns->capacity) {
         size_t capacity = foreigns->capacity ? foreigns->capacity * 2 : CAPACITY_FIRST;
@@ -118,16 +119,17 @@ static vram_status foreign_track(struct vr_device_object *device, struct vr_fore
     vr_mutex_lock(&ledger->lock);
     bool fits = record->bytes <= UINT64_MAX - ledger->foreigns.bytes;
     status = fits ? foreign_append(&ledger->foreigns, record) : VRAM_ERR_OVERFLOW;
-    uint64_t given = record->id; /* behind the lock another thread may take it back */
+    uint64_t given = record->id; /* without the lock another thread may remove the record */
     struct vr_tag *tag = record->tag;
     vr_mutex_unlock(&ledger->lock);
     if (status != VRAM_OK) {
         foreign_uncharge(device, record);
-        return fits ? status
-                    : vr_fail(VRAM_ERR_OVERFLOW, "the device's foreign memory would pass 64 bits");
+        return fits
+                   ? status
+                   : vr_fail(VRAM_ERR_OVERFLOW, "the device's foreign memory would exceed 64 bits");
     }
     *id = given;
-    vr_held_peak(device, 0); /* what is charged may be more than ever */
+    vr_held_peak(device, 0); /* the charge may be a new peak */
     if (crossed) {
         vr_tag_notify(device, NULL, tag, crossed);
     }
@@ -142,7 +144,7 @@ vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
     void *device;
     if (!id || !bytes) {
         return vr_fail(VRAM_ERR_INVALID,
-                       id ? "0 bytes are nothing to record" : "the place for the number is NULL");
+                       id ? "the size is 0 bytes" : "the place for the id is NULL");
     }
     vram_status status = take_options(options, &taken);
     if (status == VRAM_OK) {
@@ -206,9 +208,9 @@ vram_status vram_foreign_untrack(vram_device *handle, uint64_t id) {
     return status;
 }
 
-/* ------------------------------------------------------------------- looking */
+/* ------------------------------------------------------------------- reading */
 
-/* The record of number `id`, or the first behind it with `behind`. */
+/* Reads the record `id` or, with `behind`, the first after it. */
 static vram_status foreign_read(vram_device *handle, uint64_t id, bool behind,
                                 struct vram_foreign_info *info) {
     struct vram_foreign_info full = {.size = sizeof full};

@@ -93,7 +93,7 @@ bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct v
         return false;
     }
     if (tag) {
-        vr_tag_charge_free(tag, bytes, size);
+        vr_tag_charge_unlimited(tag, bytes, size);
     }
     *addr = vr_hand_out(cache, block, size, bytes, tag);
     if (tag) {

@@ -152,8 +152,7 @@ vram_status vram_tag_stats_get(vram_device *handle, const char *name, vram_pool_
         struct vram_pool_stats full = stats_of_tag(ledger, tag);
         status = vr_info_give(stats, &full, sizeof full, sizeof full);
     } else {
-        status =
-            vr_fail(VRAM_ERR_INVALID, "nobody has named the tag \"%.48s\" on this device", name);
+        status = vr_fail(VRAM_ERR_INVALID, "no tag \"%.48s\" is known on this device", name);
     }
     vr_leave(device);
     return status;
