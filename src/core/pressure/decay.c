@@ -2,8 +2,8 @@
 /*
  * decay.c: see decay.h.
  *
- * Caches of other threads are looked at with the threads kept out, the pool's lock inside: drain.c
- * (2).
+ * Caches of other threads are read while their threads are kept out, with the pool's lock taken
+ * inside: drain.c (2).
  */
 #include "core/pressure/decay.h"
 
@@ -14,16 +14,17 @@
 /* What a walk through all bins of a pool does with each. */
 struct bin_walk {
     struct vr_pool *pool;
-    struct vr_survey *survey; /* to be filled; NULL: none */
+    struct vr_survey *survey; /* output; NULL: none */
     /* How many of a bin's blocks stay; NULL: all. */
     uint32_t (*keep)(struct bin_walk *walk, const struct vr_bin_view *bin);
     const struct vr_survey *found; /* for keep */
     bool flip;                     /* for keep */
-    bool tick;                     /* the bins forget that they were used */
-    uint64_t bytes;                /* that left */
+    bool tick;                     /* clears the marks that bins were used */
+    uint64_t bytes;                /* of the blocks that left */
 };
 
-/* Notes one bin's uses and contents; how many of its blocks stay. Under the pool's lock. */
+/* Counts one bin's uses and contents; returns how many of its blocks stay. Under the pool's
+   lock. */
 static uint32_t note_bin(struct bin_walk *walk, const struct vr_bin_view *bin) {
     assert(vr_pool_is_locked(walk->pool));
     uint32_t type = vr_type_of(bin->bytes);
@@ -92,10 +93,10 @@ static uint64_t walk_all(struct bin_walk *walk) {
     return walk->bytes;
 }
 
-/* ------------------------------------------------------------------- looking */
+/* ----------------------------------------------------------------- surveying */
 
-/* Less than a quarter of what types are used on average; where none is used at all, all are
-   rare. */
+/* A type is rare if it is used less than a quarter as often as the average; if none is used, all
+   are rare. */
 static void find_rare(const struct vr_types *types, struct vr_survey *survey) {
     uint64_t uses = 0;
     for (uint32_t i = 0; i < VR_TYPES; i++) {
@@ -123,7 +124,7 @@ void vr_decay_survey(struct vr_pool *pool, bool age, struct vr_survey *survey) {
     vr_mutex_unlock(&pool->lock);
 }
 
-/* -------------------------------------------------------------- letting go */
+/* --------------------------------------------------------------- releasing */
 
 static uint32_t keep_half(struct bin_walk *walk, const struct vr_bin_view *bin) {
     if (bin->count > 1) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * health.c: the health check of a device in one call: look, warn, clean up, say so.
+ * health.c: the health check of a device in one call: measure, clean up, log.
  */
 #include "core/object/pool_object.h"
 #include "core/object/walk.h"
@@ -23,8 +23,8 @@ static vram_status read_options(const struct vram_health_options *options,
     return vr_pressure_thresholds(taken->warn, taken->emergency, 0);
 }
 
-/* The highest pressure of the device and of its pools, through whatever handle they were made. With
-   `health` also what the pools have, for which threads are visited. */
+/* Reads the highest pressure of the device and of its pools, whichever handle they were created by.
+   With `health` also sums up the pools, for which all threads are visited. */
 static void read_health(struct vr_device_object *device, struct vram_pressure *highest,
                         struct vram_health_info *health) {
     struct vr_walk walk = {.context = device->context, .slot = device->slot};
@@ -66,7 +66,7 @@ static vram_health_verdict health_verdict(const struct vr_device_object *device,
                                                    : VRAM_HEALTH_GOOD;
 }
 
-/* What would help: the first of these that is the matter. */
+/* The first advice that applies. */
 static const char *health_advice(const struct vram_health_info *health) {
     uint64_t idle = health->reserved_bytes - health->live_bytes;
     if (!health->pools) {
@@ -119,7 +119,7 @@ static void put_in_words(const struct vr_device_object *device, struct vram_heal
 static void check_health(struct vr_device_object *device, const struct vram_health_options *options,
                          struct vram_health_info *health) {
     struct vram_error error;
-    vr_error_save(&error); /* a lost device has told its story elsewhere */
+    vr_error_save(&error); /* errors of a lost device are reported elsewhere */
     read_health(device, &health->pressure, health);
     health->verdict = health_verdict(device, options, &health->pressure);
     health->after = health->pressure;

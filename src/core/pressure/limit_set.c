@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limit_set.c: new limits are in force at once: what a pool holds above them goes back, as far as
- * it is free.
+ * limit_set.c: sets limits. They apply at once: free memory above them is released.
  */
 #include "core/limit/budget.h"
 #include "core/object/walk.h"
@@ -19,7 +18,7 @@ static bool keeps_too_much(struct vr_pool *pool, uint64_t most, uint64_t *keep_b
     return reserved > out && reserved - out > most;
 }
 
-/* In a deterministic pool addresses would depend on when that is. */
+/* Not in a deterministic pool, whose addresses would depend on the moment. */
 void vr_limit_trim_cached(struct vr_pool *pool) {
     uint64_t most = vr_load(&pool->caps.cached_bytes, VR_RELAXED), keep;
     struct vram_error error;
@@ -35,8 +34,7 @@ void vr_limit_trim_cached(struct vr_pool *pool) {
     vr_error_restore(&error);
 }
 
-/* New limits are in force: the pool gives back what it may not hold any more, as far as it is
-   free. */
+/* Releases free memory that exceeds the new limits. */
 static void fit_pool(struct vr_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);

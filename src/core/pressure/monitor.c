@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * monitor.c: a thread that looks at every device of a context from time to time.
+ * monitor.c: a thread that checks every device of a context at intervals.
  *
- *  (1) The monitor is in its context's list of watchers and pins the context. The thread has a
- *      reference to the monitor of its own, which it drops at its end.
- *  (2) Who ends it, and there is only one, raises `stop` and waits until the thread is done, or the
- *      deadline has passed: a callback may not return. Then it joins the thread or lets go of it.
- *      The thread itself, inside a callback, lets go at once.
- *  (3) `lock` is never held across a look.
+ *  (1) The monitor is in its context's list of watchers and pins the context. The thread has its
+ *      own reference to the monitor, which it drops at its end.
+ *  (2) Only one call ends the monitor. It sets `stop` and waits until the thread is done or the
+ *      deadline has passed, since a callback may not return. Then it joins or detaches the thread.
+ *      A callback on the thread itself detaches it at once.
+ *  (3) `lock` is never held during a check.
  */
 #include "core/object/walk.h"
 
@@ -28,7 +28,7 @@ struct vr_monitor {
     bool stop, done;
 };
 
-/* --------------------------------------------------------------------- looks */
+/* -------------------------------------------------------------------- checks */
 
 static bool must_stop(struct vr_monitor *monitor) {
     vr_mutex_lock(&monitor->lock);
@@ -153,8 +153,8 @@ static vram_status monitor_start(struct vr_monitor *monitor) {
     vr_mutex_lock(&context->lock);
     bool closing = context->closing;
     if (!closing) {
-        /* The thread runs before anybody can end the monitor: for that the list has to be looked
-           at. */
+        /* The thread runs before another call can end the monitor, which has to find it in the
+           list. */
         vr_handle_ref(monitor->object.handle);
         vram_status status =
             vr_os_thread_start(&monitor->thread, "vram-monitor", monitor_run, monitor);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pressure.c: how near memory is to its end, and when that is looked at.
+ * pressure.c: when the pressure of a pool is checked.
  *
- * A hit looks at nothing. A miss counts that it came by; every sixteenth, and every one that
- * changed what the pool holds, looks at the clock, and from there on it is decided what is due: a
- * tick of the decay, a look at pressure with all that follows from it.
+ * A hit checks nothing. A miss only counts. Every sixteenth miss, and every one that changed what
+ * the pool holds, reads the clock and does what is due: a tick of the decay, and a check of the
+ * pressure with its notifications and responses.
  */
 #include "core/limit/budget.h"
 #include "core/object/pool_object.h"
@@ -15,19 +15,19 @@
 #include "device/ops.h"
 
 enum {
-    PASSES = 16, /* misses between looks at the clock, where nothing has changed */
-    ROUNDS = 8   /* looks in one call, while callbacks go on changing things */
+    PASSES = 16, /* misses between two reads of the clock if nothing has changed */
+    ROUNDS = 8   /* checks in one call while callbacks keep changing things */
 };
 
 /* ------------------------------------------------------------------- noting */
 
 /* Counts the levels between the last one and this; keeps pressure_state.h (1). Levels fall with
-   hysteresis, so that what is counted is what watches would be told. */
+   hysteresis, so the counts match the notifications. */
 static void count_levels(struct vr_pool *pool, const struct vram_pressure *p) {
     uint32_t *level = &pool->pressure.level;
     uint32_t now = vr_pressure_level_after(*level, p, vr_rules_of(pool).hysteresis);
     for (; *level < now; ++*level) {
-        if (*level >= VRAM_PRESSURE_LOW) { /* that it has become known is no rise */
+        if (*level >= VRAM_PRESSURE_LOW) { /* becoming known is no rise */
             vr_counter_add(&pool->counters.rises[*level + 1], 1);
         }
     }
@@ -68,7 +68,7 @@ void vr_pressure_note(struct vr_pool *pool, bool fresh) {
     vr_error_restore(&error);
 }
 
-/* Whether `ns` have passed since *last, for one of those who ask. */
+/* Whether `ns` have passed since *last; true for one of several threads. */
 static bool is_due(vr_atomic_u64 *last, uint64_t now, uint64_t ns) {
     uint64_t seen = vr_load(last, VR_RELAXED);
     return now >= seen && now - seen >= ns && vr_cas(last, &seen, now, VR_ACQ_REL);
@@ -99,7 +99,7 @@ void vr_pressure_on_miss(struct vr_pool *pool) {
     struct vr_pool_pressure *state = &pool->pressure;
     bool changed = vr_load(&state->changes, VR_RELAXED) != vr_load(&state->noted, VR_RELAXED);
     uint64_t passes = vr_load(&state->passes, VR_RELAXED);
-    if (!changed) { /* of several at once some may not count: the next do */
+    if (!changed) { /* concurrent misses may be lost, which is harmless */
         vr_store(&state->passes, passes + 1, VR_RELAXED);
     }
     if (changed || passes % PASSES == 0) {

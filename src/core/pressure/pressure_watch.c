@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pressure_watch.c: who is told when pressure crosses a threshold.
+ * pressure_watch.c: calls callbacks when pressure crosses a threshold.
  *
- * A watch is in its device's list of watchers, whether it is of the device or of one of its pools,
- * and pins both. All of its state but `runner` changes under the device's lock; the calls are made
- * without.
+ * A watch of a device or of one of its pools is in the device's list of watchers, and pins both.
+ * All of its state but `runner` changes under the device's lock; callbacks run without it.
  *
- *  (1) A watch has at most one call under way: `runner` is the thread that makes it. Who finds one
- *      running passes by; what has changed meanwhile is found at the next look.
- *  (2) A watch that has ended is in no list, and gets no new call. Whoever ends it waits for the
- *      one that is under way, unless it is that call itself.
+ *  (1) A watch has at most one call in progress: `runner` is its thread. Other threads skip the
+ *      watch meanwhile; the next check finds what has changed.
+ *  (2) A watch that has ended is in no list, and gets no new call. The call that ends it waits for
+ *      the callback in progress, unless it is made by that callback.
  */
 #include "core/object/pool_object.h"
 
@@ -85,7 +84,7 @@ static uint32_t find_edges(struct vr_watch *watch, const struct vram_pressure *p
     return count;
 }
 
-/* ------------------------------------------------------------------- telling */
+/* ----------------------------------------------------------------- notifying */
 
 static bool is_watch(uint64_t handle) {
     return (handle & 0xff) == VR_KIND_WATCH;

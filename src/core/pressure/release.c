@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * release.c: giving memory back on demand: trims, emergency cleanup, maintenance, and what there
- * would be to give. mem/trim_calls.c has the program's calls.
+ * release.c: releases memory on demand: trims, emergency cleanup, maintenance. mem/trim_calls.c has
+ * the program's calls.
  *
- * Nothing here touches a live block or what is counted of it.
+ * Nothing here touches live blocks or their counters.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
@@ -33,7 +33,7 @@ vram_status vr_pool_trim(struct vr_pool *pool, uint64_t keep_bytes, uint64_t *re
     return status;
 }
 
-/* Large blocks first, as a trim does; what the driver refuses stays. */
+/* Shrinks the part of large blocks first, as a trim does; what the driver refuses stays. */
 static uint64_t shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
     uint64_t before = vr_pool_reserved(pool), held = before;
     struct vram_error error;
@@ -67,7 +67,7 @@ uint64_t vr_pool_release_bytes(struct vr_pool *pool, uint64_t bytes) {
 
 /* ---------------------------------------------------------------- maintenance */
 
-/* Whether it is due; then this thread is the one to do it. */
+/* Whether maintenance is due; if so, this thread does it. */
 static bool is_due(struct vr_pool *pool, uint64_t interval_ns) {
     vr_atomic_u64 *last = &pool->pressure.maintained_ns;
     uint64_t seen = vr_load(last, VR_RELAXED), now = vr_pool_now(pool);
@@ -96,7 +96,7 @@ vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_
 
 /* --------------------------------------------------------------- by options */
 
-/* Takes every cached block back into the pool. */
+/* Returns every cached block to the space. */
 static uint64_t clear_caches(struct vr_pool *pool) {
     struct vr_survey survey;
     vr_decay_survey(pool, false, &survey);
@@ -135,8 +135,8 @@ uint64_t vr_spare(struct vr_context *context, const struct vr_slot *slot) {
     return bytes;
 }
 
-/* Trims all pools on a device (slot NULL: on all devices). Page-locked memory is dear, and giving
-   it back is no help to a device. */
+/* Trims all pools on a device (slot NULL: on all devices). Releasing page-locked memory is
+   expensive and does not help a device. */
 static uint64_t trim_pools(struct vr_context *context, const struct vr_slot *slot) {
     struct vr_walk walk = {.context = context, .slot = slot};
     uint64_t released, bytes;

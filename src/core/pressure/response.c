@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * response.c: what a pool does by itself when memory runs low: vram_response_options says what.
+ * response.c: what a pool does by itself when memory runs low, as vram_response_options says.
  *
- * It acts on cached memory only and takes each step once per crossing of its threshold: a program
- * that runs near its limit all the time is not made to fill its caches again and again.
+ * It acts on cached memory only and takes each step once per crossing of its threshold. So a
+ * program that always runs near its limit does not refill its caches again and again.
  */
 #include "core/object/pool_object.h"
 
@@ -25,8 +25,8 @@ static bool is_high(const struct vram_pressure *p) {
     return p->known && p->value >= vr_pressure_level_begin(VRAM_PRESSURE_HIGH);
 }
 
-/* Whether a step is to be taken now that pressure is `above` its threshold, or `below` it for
-   good. */
+/* Whether a step is due now that pressure is `above` its threshold, or `below` it by the
+   hysteresis. */
 static bool is_due(bool above, bool below, bool *done, uint64_t *last, uint64_t now,
                    uint64_t interval) {
     *done = *done && !below;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * response_rules.c: how a pool responds to pressure, as options and program say.
+ * response_rules.c: how a pool responds to pressure, by the options and the program.
  */
 #include "core/object/pool_object.h"
 
@@ -12,7 +12,7 @@ double vr_pressure_option(enum vr_option option) {
 }
 
 vram_status vr_pressure_thresholds(double warn, double emergency, double hysteresis) {
-    /* Written so that what is no number fails. */
+    /* Written so that NaN fails. */
     if (!(warn > 0 && warn <= emergency && emergency <= 1)) {
         return vr_fail(
             VRAM_ERR_INVALID,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trim.c: free memory of a pool goes back to the driver.
+ * trim.c: releases free memory of a pool to the driver.
  */
 #include "core/pressure/trim.h"
 #include "core/backing/backing.h"
@@ -17,7 +17,7 @@ uint64_t vr_pool_reserved(struct vr_pool *pool) {
     return bytes;
 }
 
-/* Leaves to one part what the other does not use up of `keep_bytes`. */
+/* Shrinks one part to what the other part leaves of `keep_bytes`. */
 static vram_status shrink_part(struct vr_pool *pool, int part, uint64_t keep_bytes) {
     vr_mutex_lock(&pool->lock);
     uint64_t other = vr_space_reserved(pool->spaces[!part]);
