@@ -55,11 +55,10 @@ static void fit_pools(const struct vr_device_object *device) {
 }
 
 static vram_status too_much(uint64_t held, uint64_t most) {
-    return vr_fail(
-        VRAM_ERR_LIMIT,
-        "%llu bytes are in use and the limit is %llu now: it is in force, and nothing more is "
-        "taken until they are fewer",
-        (unsigned long long)held, (unsigned long long)most);
+    return vr_fail(VRAM_ERR_LIMIT,
+                   "%llu bytes are in use and the limit is now %llu: the limit is in force, and "
+                   "allocations fail until fewer are in use",
+                   (unsigned long long)held, (unsigned long long)most);
 }
 
 vram_status vram_pool_limits_set(vram_pool *handle, const vram_limits *limits) {

@@ -122,9 +122,9 @@ static vram_status monitor_end(void *object) {
     } else {
         vr_os_thread_detach(&monitor->thread);
     }
-    return done || own ? VRAM_OK
-                       : vr_fail(VRAM_ERR_TIMEOUT,
-                                 "the monitor goes on in a callback that does not return");
+    return done || own
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_TIMEOUT, "the monitor has not ended: a callback does not return");
 }
 
 static void context_closing(struct vr_watcher *watcher, bool finished) {
@@ -224,7 +224,7 @@ vram_status vram_monitor_begin(vram_context *handle, const vram_monitor_options 
         taken.interval_ns = vr_option_number(VR_OPTION_MONITOR_INTERVAL);
     }
     if (taken.interval_ns > UINT64_C(3600000000000)) {
-        status = vr_fail(VRAM_ERR_INVALID, "a monitor looks at least once an hour");
+        status = vr_fail(VRAM_ERR_INVALID, "the interval is too long: use at most one hour");
     } else {
         status = monitor_begin(context, &taken, monitor);
     }

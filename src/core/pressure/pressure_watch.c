@@ -26,14 +26,15 @@ struct vr_watch {
     struct vr_device_object *device; /* pinned */
     struct vr_pool *pool;            /* pinned; NULL: of the device */
     struct vram_watch_options options;
-    uint32_t above;       /* edges that were crossed upwards; device's lock */
-    uint32_t level;       /* told last; device's lock */
+    uint32_t above;       /* edges that are crossed upwards; device's lock */
+    uint32_t level;       /* of the last notification; device's lock */
     vr_atomic_u64 runner; /* number of the thread inside `call`; 0: none */
 };
 
 /* --------------------------------------------------------------------- edges */
 
-/* Whether a threshold is crossed now, and notes it. Under the device's lock. */
+/* Records whether the threshold is exceeded; returns whether that has changed. Under the device's
+   lock. */
 static bool cross_threshold(struct vr_watch *watch, uint32_t edge, double threshold, double value) {
     bool was = watch->above & edge;
     bool is = value > threshold || (was && value >= threshold - watch->options.hysteresis);
@@ -57,8 +58,8 @@ static struct vram_pressure_event event_of(const struct vr_watch *watch, vram_pr
     };
 }
 
-/* All that this watch has to be told, the lower thresholds first; a fall is told from above, by the
-   caller. Under the device's lock. */
+/* Finds the notifications that are due for this watch, lower thresholds first; the caller reverses
+   them for a fall. Under the device's lock. */
 static uint32_t find_edges(struct vr_watch *watch, const struct vram_pressure *p,
                            struct vram_pressure_event *events) {
     const struct vram_watch_options *options = &watch->options;
@@ -90,8 +91,8 @@ static bool is_watch(uint64_t handle) {
     return (handle & 0xff) == VR_KIND_WATCH;
 }
 
-/* The next watch of the pool, or of the device, by handle, that has something to be told; with a
-   reference, and its call begun; keeps (1). NULL behind the last. */
+/* The next watch of the pool, or of the device, by handle, that has a notification; with a
+   reference, and its call begun; keeps (1). NULL after the last. */
 static struct vr_watch *next_notified(struct vr_device_object *device, const struct vr_pool *pool,
                                       const struct vram_pressure *p, uint64_t *last,
                                       struct vram_pressure_event *events, uint32_t *count) {
@@ -113,14 +114,15 @@ static struct vr_watch *next_notified(struct vr_device_object *device, const str
         *count = idle ? find_edges(best, p, events) : 0;
     } while (best && !*count);
     if (best) {
-        vr_handle_ref(best->object.handle); /* listed: its owner's reference is there */
+        vr_handle_ref(best->object.handle); /* listed, so the owner still has its reference */
         vr_store(&best->runner, vr_os_thread_number(), VR_RELEASE);
     }
     vr_mutex_unlock(&device->lock);
     return best;
 }
 
-/* Once it was ended, by its own call too, nothing more is told: what it was given may be gone. */
+/* After its end, which its own callback may cause, it gets no more calls: its user data may be
+   gone. */
 static bool is_open(const struct vr_watch *watch) {
     return !vr_handle_was(VR_KIND_WATCH, (const void *)(uintptr_t)watch->object.handle);
 }
@@ -157,8 +159,8 @@ static void watch_free(void *memory) {
     vr_handle_unpin(device);
 }
 
-/* Takes the watch off the list and waits for its call; keeps (2). The caller has a reference.
-   False: it is still running. */
+/* Removes the watch from the list and waits for its call; keeps (2). The caller has a reference.
+   False: the call is still running. */
 static bool watch_retire(struct vr_watch *watch, uint64_t deadline) {
     bool owner = vr_handle_retire(watch->object.handle);
     vr_mutex_lock(&watch->device->lock);
@@ -224,7 +226,7 @@ vram_status vram_watch_end(vram_watch *handle) {
     }
     bool ended = watch_retire(watch, vr_deadline_in(watch->device->context->wait_ns));
     vr_leave(watch);
-    return ended ? VRAM_OK : vr_fail(VRAM_ERR_TIMEOUT, "a call of the watch does not return");
+    return ended ? VRAM_OK : vr_fail(VRAM_ERR_TIMEOUT, "the callback of the watch does not return");
 }
 
 /* ----------------------------------------------------------------- beginning */
@@ -237,10 +239,10 @@ static vram_status read_options(const struct vram_watch_options *options,
         return status;
     }
     if (!taken->call) {
-        return vr_fail(VRAM_ERR_INVALID, "a watch needs a function to call");
+        return vr_fail(VRAM_ERR_INVALID, "the callback of the watch is NULL");
     }
     if (taken->edges & ~edges) {
-        return vr_fail(VRAM_ERR_INVALID, "there are no such edges: 0x%x", taken->edges);
+        return vr_fail(VRAM_ERR_INVALID, "unknown edges: 0x%x", taken->edges);
     }
     taken->edges = taken->edges ? taken->edges : VRAM_PRESSURE_WARN | VRAM_PRESSURE_EMERGENCY;
     taken->warn = taken->warn != 0 ? taken->warn : vr_pressure_option(VR_OPTION_PRESSURE_WARN);
@@ -283,7 +285,7 @@ static vram_status watch_begin(struct vr_device_object *device, struct vr_pool *
         return status;
     }
     if (pool && !vr_pool_is_open(pool)) {
-        /* It has ended meanwhile. Who ends its watches may have come before this one was listed. */
+        /* The pool has ended in the meantime, perhaps before this watch was listed. */
         vr_watches_end(pool, vr_deadline_in(device->context->wait_ns));
         return vr_fail(VRAM_ERR_STALE, "the pool is being destroyed");
     }
