@@ -115,7 +115,7 @@ vram_status vram_context_stats_get(vram_context *handle, vram_pool_stats *stats)
 
 /* ----------------------------------------------------------------------- tags */
 
-/* Those below it are summed here: a block counts its own level only, but for its bytes. */
+/* Sums the tags below it: a block counts for its own tag only, except for its bytes. */
 static struct vram_pool_stats stats_of_tag(struct vr_ledger *ledger, const struct vr_tag *tag) {
     struct vram_pool_stats sum = {.size = sizeof sum};
     for (struct vr_tag *at = vr_load(&ledger->tags.newest, VR_ACQUIRE); at; at = at->older) {
