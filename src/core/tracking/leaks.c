@@ -2,8 +2,8 @@
 /*
  * leaks.c: reports of leaks when pools and processes end. See leaks.h.
  *
- * Reports go where the user has asked for them, and nowhere else. What goes wrong with writing one
- * is logged, and changes no call's answer.
+ * Reports go only where the options say. A failure to write one is logged and changes no call's
+ * status.
  */
 #include "core/tracking/leaks.h"
 
@@ -17,7 +17,8 @@
 
 #include <string.h>
 
-/* A report as it grows: it is written in one piece, so that those of several threads do not mix. */
+/* A report under construction: it is written in one piece, so that reports of several threads do
+   not mix. */
 struct leak_text {
     char *text;
     size_t bytes, capacity;
@@ -46,12 +47,12 @@ static void write_report(const struct leak_text *report) {
     if (!*path) {
         vr_os_stderr(report->text, report->bytes);
     } else if (vr_os_text_append(path, report->text, report->bytes) != VRAM_OK) {
-        vr_log(VRAM_LOG_ERROR, "the report of leaks cannot be written to \"%s\": %s", path,
+        vr_log(VRAM_LOG_ERROR, "cannot write the report of leaks to \"%s\": %s", path,
                vr_error_get()->text);
     }
 }
 
-/* What is not reported, by the file that the option names. One that cannot be read suppresses
+/* Reads the suppressions from the file that the option names. A file that cannot be read suppresses
    nothing. */
 static struct vr_suppressions read_suppressions(void) {
     VR_OPERATION("vram_leaks_write");
@@ -62,19 +63,19 @@ static struct vr_suppressions read_suppressions(void) {
         vr_log(VRAM_LOG_ERROR, "the suppressions of leaks in \"%s\" cannot be read: %s", path,
                vr_error_get()->text);
     } else if (but.bad_lines) {
-        vr_log(VRAM_LOG_WARN, "%llu lines of \"%s\" are no suppressions: they begin with leak:",
+        vr_log(VRAM_LOG_WARN, "%llu lines of \"%s\" are not suppressions, which begin with leak:",
                (unsigned long long)but.bad_lines, path);
     }
     return but;
 }
 
-/* One warning for a pool; whoever wants to know more asks for a report. */
+/* Logs one warning for a pool; details are in the report. */
 static void warn_leaks(const char *title, const struct vram_leak_summary *summary) {
     vr_log(VRAM_LOG_WARN, "%s: %llu bytes in %llu blocks were never freed, from %llu sites", title,
            (unsigned long long)summary->bytes, (unsigned long long)summary->blocks,
            (unsigned long long)summary->groups);
     if (summary->lost_records) {
-        vr_log(VRAM_LOG_WARN, "%s: %llu records were lost for want of memory", title,
+        vr_log(VRAM_LOG_WARN, "%s: %llu records were lost because memory ran out", title,
                (unsigned long long)summary->lost_records);
     }
 }
@@ -92,7 +93,7 @@ static void report_leaks(const struct vr_tracks *tracks, const char *title) {
         vr_leaks_report(tracks, &all, &but, title, asked == 2 ? VRAM_REPORT_JSON : VRAM_REPORT_TEXT,
                         asked ? &writer : NULL, &summary);
     if (status != VRAM_OK) {
-        vr_log(VRAM_LOG_ERROR, "%s: there is no memory for a report of leaks", title);
+        vr_log(VRAM_LOG_ERROR, "%s: not enough memory for a report of leaks", title);
     } else if (summary.blocks) {
         warn_leaks(title, &summary);
         if (asked) {

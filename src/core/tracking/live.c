@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * live.c: the public questions about live blocks (vram/stats.h).
+ * live.c: the public queries for live blocks (vram/stats.h).
  *
- * A question keeps the object it names, so that its context and with it all tags stay; the tracks
- * of pools that end meanwhile stay until it is answered (track/tracks.h).
+ * A query pins the object that it names, which keeps its context and all tags alive. The tracks of
+ * pools that end meanwhile stay until the query ends (track/tracks.h).
  */
 #include "core/tracking/pool_tracking.h"
 
@@ -20,21 +20,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A question that was read and found good. */
+/* A valid query, with what it needs. */
 struct live_search {
     struct vram_live_query query;
-    void *entered; /* what it names */
+    void *entered; /* the object that it names */
     struct vr_tracks tracks;
     struct vr_live_filter filter;
     uint64_t now_ns;
 };
 
-/* Enters what the query names; which tracks those are. */
+/* Enters the object that the query names; *filter selects its tracks. */
 static vram_status enter_named(struct live_search *search, struct vr_tracks_filter *filter) {
     const struct vram_live_query *query = &search->query;
     if (!!query->pool + !!query->device + !!query->context != 1) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "a query names a pool, a device or a context, one of the three");
+                       "a query must name exactly one of pool, device and context");
     }
     enum vr_kind kind = query->pool     ? VR_KIND_POOL
                         : query->device ? VR_KIND_DEVICE
@@ -61,7 +61,7 @@ static vram_status search_begin(struct live_search *search, const vram_live_quer
     *search = (struct live_search){.now_ns = vr_clock_coarse()};
     vram_status status = vr_options_take(&search->query, sizeof search->query, query);
     if (status == VRAM_OK && (unsigned)search->query.order > VRAM_LIVE_OLDEST) {
-        status = vr_fail(VRAM_ERR_INVALID, "there is no such order: %d", (int)search->query.order);
+        status = vr_fail(VRAM_ERR_INVALID, "unknown order: %d", (int)search->query.order);
     }
     if (status == VRAM_OK) {
         status = enter_named(search, &filter);
@@ -113,7 +113,7 @@ static void describe_block(const struct vr_track_view *view, const struct vr_tra
     (void)vr_text_copy(block->name, sizeof block->name, view->name);
 }
 
-/* As they are found, a few at a time. */
+/* Visits blocks in the order they are found, a few at a time. */
 static void visit_any(struct live_search *search, vram_live_fn *visit, void *user) {
     VR_UNCANCELLED;
     struct vr_track_view views[16];
@@ -137,7 +137,7 @@ static void visit_any(struct live_search *search, vram_live_fn *visit, void *use
     }
 }
 
-/* Largest, or lowest, key first; of equals the older one. */
+/* Highest key first; of equal keys the older block. */
 static int by_key(const void *one, const void *other) {
     const struct vr_live_ref *a = one, *b = other;
     return a->key != b->key ? (a->key < b->key ? 1 : -1) : (a->id > b->id) - (a->id < b->id);
@@ -262,7 +262,7 @@ static bool is_same(const struct vram_live_group *group, const struct vr_site_ke
     }
 }
 
-/* NULL: no memory. */
+/* NULL: host memory ran out. */
 static struct vram_live_group *group_of(struct groups *groups, const struct vr_site_key *key) {
     for (uint64_t i = 0; i < groups->count; i++) {
         if (is_same(&groups->all[i], key, groups->by)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_tracking.c: from a pool's blocks to records and events. See pool_tracking.h.
+ * pool_tracking.c: makes records and events of a pool's blocks. See pool_tracking.h.
  */
 #include "core/object/request.h"
 #include "core/tracking/leaks.h"
@@ -15,7 +15,7 @@
 
 /* ----------------------------------------------------------------- the pool */
 
-/* An event with what all have in common. */
+/* An event with the fields that all kinds have. */
 static struct vr_event event_of(struct vr_pool *pool, enum vr_event_kind kind) {
     return (struct vr_event){
         .source = pool,
@@ -39,7 +39,7 @@ static bool is_wanted(struct vr_pool *pool) {
     return limits.tracking == VRAM_SWITCH_ON || vr_events_wanted();
 }
 
-/* A pool without memory for its track is a pool all the same: keeps (3). */
+/* If there is no memory for the track, the pool works without: keeps (3). */
 void vr_tracking_begin(struct vr_pool *pool) {
     struct vram_error error;
     if (!VR_TRACKER || !is_wanted(pool)) {
@@ -59,7 +59,8 @@ void vr_tracking_begin(struct vr_pool *pool) {
     pool->track = vr_track_make(&config);
     vr_error_restore(&error);
     if (!pool->track) {
-        vr_log(VRAM_LOG_WARN, "there is no memory to track what pool \"%s\" allocates", pool->name);
+        vr_log(VRAM_LOG_WARN, "not enough memory to track the allocations of pool \"%s\"",
+               pool->name);
         return;
     }
     vr_leaks_watch_exit();
@@ -94,7 +95,7 @@ static vram_addr address_of(const struct vr_block *block) {
     return vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
 }
 
-/* What memory a block is of. One that fell back lies in a record of its own. */
+/* The memory kind of a block. One that fell back has an address record of its own. */
 static uint32_t memory_of(const struct vr_block *block) {
     struct vr_address_info place;
     return vr_load(&block->held, VR_RELAXED) && vr_address_find(address_of(block), &place)
@@ -120,8 +121,8 @@ uint64_t vr_tracking_alloc(struct vr_pool *pool, const struct vr_request *reques
                            vr_load(&block->bytes, VR_RELAXED), memory_of(block));
 }
 
-/* What is told of a block that comes, goes or changes its size. Every field is said: that is
-   cheaper than to clear them first. */
+/* Fills the event of an allocation, a free or a resize. Setting every field is cheaper than
+   clearing them first. */
 static inline void event_fill(struct vr_event *event, enum vr_event_kind kind, struct vr_pool *pool,
                               const struct vr_block *block, uint64_t queue,
                               const struct vr_track_brief *brief, const struct vr_tag *tag,

@@ -2,12 +2,12 @@
 /*
  * recorder.c: see recorder.h.
  *
- *  (1) One trace listens to pools at a time (vr_events_to): whoever got that has a recorder that is
- *      `heard`. It is deaf again before its writer is closed, so no event finds a closed file.
+ *  (1) One trace at a time receives the events of pools (vr_events_to). It stops receiving before
+ *      its writer is closed, so no event finds a closed file.
  *  (2) A trace of a context is in the context's list of watchers and pins the context. The trace of
- *      the option has no context and no handle: it writes down all pools and ends with the process.
- *  (3) Pools are looked at on the thread whose event comes when a look is due, by one thread at a
- *      time. The event's pool is there during the event. No lock is held.
+ *      the option has no context and no handle: it records all pools and ends with the process.
+ *  (3) When a sample is due, the thread of the next event takes it, one thread at a time. The
+ *      event's pool exists during the event. No lock is held.
  */
 #include "core/tracking/recorder.h"
 
@@ -33,7 +33,7 @@ struct vr_recorder {
     struct vr_context *context; /* pinned; NULL: all pools of the process */
     struct vr_trace_writer *writer;
     uint64_t sample_ns;
-    vr_atomic_u64 due_ns; /* when pools are to be looked at next */
+    vr_atomic_u64 due_ns; /* when pools are sampled next */
     char path[sizeof((struct vram_trace_info *)0)->path];
 };
 
@@ -45,7 +45,7 @@ static void sample_pool(struct vr_recorder *recorder, struct vr_pool *pool, uint
     struct vram_pool_stats stats = {.size = sizeof stats};
     vr_stats_of_pool(pool, &stats);
     vr_pool_measure_fragmentation(pool, &free);
-    if (free.free_bytes > stats.reserved_bytes) { /* two looks, and other threads in between */
+    if (free.free_bytes > stats.reserved_bytes) { /* other threads may run between the two reads */
         free.free_bytes = stats.reserved_bytes;
     }
     struct vr_trace_sample sample = {.pool = pool->object.handle,
@@ -102,7 +102,7 @@ static void frame_describe(uint64_t frame, char *text, size_t bytes) {
     vr_frame_text(frame, text);
 }
 
-/* The path with the process's number in the place of "%p"; false: it does not fit. */
+/* Writes the path with the process id in place of "%p"; false: it does not fit. */
 static bool trace_path(const char *wanted, char *path, size_t bytes) {
     const char *mark = strstr(wanted, "%p");
     if (!mark) {
@@ -122,7 +122,7 @@ static void recorder_free(void *memory) {
     }
 }
 
-/* A recorder with its file, deaf. */
+/* Creates a recorder with its file; it receives no events yet. */
 static vram_status recorder_make(const struct vram_trace_options *options,
                                  struct vr_recorder **out) {
     struct vr_recorder *recorder = vr_mem_alloc(1, sizeof *recorder, vr_operation());
@@ -137,7 +137,8 @@ static vram_status recorder_make(const struct vram_trace_options *options,
     const struct vr_trace_stacks stacks = {stack_frames, frame_describe};
     vram_status status = VRAM_OK;
     if (!trace_path(options->path, recorder->path, sizeof recorder->path)) {
-        status = vr_fail(VRAM_ERR_INVALID, "the path of a trace has 255 bytes at most");
+        status =
+            vr_fail(VRAM_ERR_INVALID, "the path of the trace is too long: use at most 255 bytes");
     }
     if (status == VRAM_OK) {
         status = vr_trace_writer_open(recorder->path, ring, &stacks, &recorder->writer);
@@ -150,7 +151,7 @@ static vram_status recorder_make(const struct vram_trace_options *options,
     return VRAM_OK;
 }
 
-/* A last look at every pool of the context: what is live is live at the end. */
+/* Takes a last sample of every pool of the context. */
 static void sample_all(struct vr_recorder *recorder) {
     struct vr_walk walk = {.context = recorder->context};
     for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
@@ -177,13 +178,12 @@ static void context_closing(struct vr_watcher *watcher, bool finished) {
                            recorder_end);
 }
 
-/* Publishes, lists and is heard; undone by the caller's last reference. */
+/* Lists the recorder and has it receive events; undone by the caller's last reference. */
 static vram_status recorder_start(struct vr_recorder *recorder, struct vr_context *context) {
     recorder->watcher.closing = context_closing;
     vram_status status = vr_events_to(record_event, recorder);
     if (status != VRAM_OK) {
-        return vr_fail(VRAM_ERR_BUSY,
-                       "there is one trace in a process at a time, and one is being written");
+        return vr_fail(VRAM_ERR_BUSY, "a process can write one trace at a time, and one is active");
     }
     vr_mutex_lock(&context->lock);
     bool closing = context->closing;
@@ -201,9 +201,8 @@ static vram_status recorder_start(struct vr_recorder *recorder, struct vr_contex
 static vram_status trace_begin(struct vr_context *context, const struct vram_trace_options *options,
                                vram_trace **out) {
     struct vr_recorder *recorder;
-    if (vr_events_taken()) { /* before a file is emptied for nothing */
-        return vr_fail(VRAM_ERR_BUSY,
-                       "there is one trace in a process at a time, and one is being written");
+    if (vr_events_taken()) { /* before a file is truncated in vain */
+        return vr_fail(VRAM_ERR_BUSY, "a process can write one trace at a time, and one is active");
     }
     vram_status status = recorder_make(options, &recorder);
     if (status != VRAM_OK) {
@@ -229,8 +228,8 @@ static vram_status trace_begin(struct vr_context *context, const struct vram_tra
 
 /* ---------------------------------------------------------------- the option's */
 
-static vr_atomic_u64 started;             /* the process that tried, and 1; 0: none */
-static struct vr_recorder *of_the_option; /* NULL: none; written before it is heard */
+static vr_atomic_u64 started;             /* the process that tried, plus 1; 0: none */
+static struct vr_recorder *of_the_option; /* NULL: none; written before it receives events */
 
 static void end_at_exit(void) {
     if (of_the_option && !vr_forked(&of_the_option->object)) {
@@ -240,15 +239,15 @@ static void end_at_exit(void) {
     }
 }
 
-/* The file that the option names may be another process's, which has it locked: a program and its
-   children have one environment. Then the name gets the process's number. */
+/* Another process may have locked the file that the option names: a program and its children share
+   the environment. Then the process id is appended to the name. */
 static vram_status make_for_option(const char *path, struct vr_recorder **recorder) {
     VR_OPERATION("option trace");
     char own[VR_OPTION_TEXT_MAX + 24];
     struct vram_trace_options options = {.size = sizeof options, .path = path};
     vram_status status = recorder_make(&options, recorder);
     if (status == VRAM_ERR_BUSY) {
-        vr_log(VRAM_LOG_INFO, "another program writes to %s: the trace gets the process's number",
+        vr_log(VRAM_LOG_INFO, "another program writes to %s: appending the process id to the name",
                path);
         vr_text_format(own, sizeof own, "%s.%llu", path, (unsigned long long)vr_os_process_id());
         options.path = own;
@@ -333,7 +332,7 @@ vram_status vram_trace_mark(vram_trace *handle, const char *text) {
     }
     struct vr_recorder *recorder = found;
     if (!text || !*text) {
-        status = vr_fail(VRAM_ERR_INVALID, "a mark needs a text");
+        status = vr_fail(VRAM_ERR_INVALID, "the text of the mark is empty");
     } else {
         vr_trace_write_mark(recorder->writer, text, vr_clock_now());
     }
