@@ -198,7 +198,7 @@ static bool is_still_short(const struct vr_ladder_run *run) {
 
 /* Takes one step, and counts it. */
 static void take_step(struct vr_ladder_run *run, enum vram_ladder_step step) {
-    struct vr_counter_add *counters = &run->pool->counters;
+    struct vr_pool_counters *counters = &run->pool->counters;
     struct vr_step_result *result = &run->results[step];
     uint64_t begin = vr_pool_now(run->pool), bytes = result->bytes;
     run->step = step;
