@@ -15,8 +15,8 @@
  *   report.h          the report when no step helped
  *
  *  (1) A step holds no lock when it calls a driver or the program.
- *  (2) A step that makes an attempt leaves the status in `tried`. The run ends as soon as that is no
- *      shortage: success or another error.
+ *  (2) A step that makes an attempt leaves the status in `tried`. The run ends as soon as that is
+ *      no shortage: success or another error.
  *  (3) The bytes that a step releases are measured. Only callbacks report their own.
  */
 #ifndef VR_LADDER_H

@@ -9,7 +9,7 @@
  *  (1) Records are neither freed nor renamed while the context lives, so they are found without a
  *      lock. Only creating one takes the ledger's lock.
  *  (2) A tagged allocation is charged before the search for memory, to all levels or to none. The
- *      charge ends when the block is freed or its pool ends. A block that is not live has no charge.
+ *      charge ends when the block is freed or its pool ends. Only live blocks have a charge.
  *  (3) An untagged allocation touches nothing here.
  */
 #ifndef VR_TAG_H
