@@ -46,7 +46,7 @@ static void fit_buffers(struct vr_pool *pool, const struct vram_trim_options *op
 static vram_status trim_alone(struct vr_pool *pool, const struct vram_trim_options *options,
                               struct vr_trimmed *trimmed) {
     struct vram_error error;
-    bool damaged = options->flags & VRAM_TRIM_MEMORY && vr_guard_inspect(pool);
+    bool damaged = options->flags & VRAM_TRIM_MEMORY && vr_guard_empty_quarantine(pool);
     vr_error_save(&error);
     vram_status status = vr_pool_trim_by(pool, options, trimmed);
     if (status == VRAM_OK && damaged) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * block_lookup.c: from an address to its pool and its live block, red zones and all.
+ * block_lookup.c: from an address to its pool and its live block, with or without red zones.
  */
 #include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
@@ -45,8 +45,8 @@ struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr) {
     return block;
 }
 
-/* What the block's record says, if it stood for the live block of the pool at `addr` all the while:
-   keeps block.h (4). */
+/* Reads the block's record. False: it did not stand for the live block of the pool at `addr` during
+   the whole read: keeps block.h (4). */
 static bool read_block(const struct vr_pool *pool, const struct vr_block *block, vram_addr addr,
                        struct vram_block_info *info, uint64_t *front) {
     uint32_t seen = block ? vr_load(&block->state, VR_ACQUIRE) : VR_BLOCK_FREE;
@@ -62,8 +62,8 @@ static bool read_block(const struct vr_pool *pool, const struct vr_block *block,
     return info->addr == addr && vr_load(&block->state, VR_ACQUIRE) == seen;
 }
 
-/* Inside its caches a thread keeps the table from being freed (block_table.h). One that has none,
-   or is kept out of them at this moment, takes the lock. */
+/* A thread inside its caches keeps the table from being freed (block_table.h). A thread without
+   caches, or one that is kept out of them at this moment, takes the lock. */
 static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info *info,
                     uint64_t *front) {
     struct vr_thread_state *thread = vr_thread_current;
@@ -78,8 +78,7 @@ static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info
     } else {
         vr_mutex_unlock(&pool->lock);
     }
-    if (!found && block &&
-        inside) { /* it may be resized at this moment, which is done under the lock */
+    if (!found && block && inside) { /* a resize may be in progress, under the lock */
         vr_mutex_lock(&pool->lock);
         found = read_block(pool, vr_guard_find(pool, addr), addr, info, front);
         vr_mutex_unlock(&pool->lock);
@@ -87,8 +86,8 @@ static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info
     return found;
 }
 
-/* Moves the mark on the live block that starts at `addr`. Inside the thread's caches or under the
-   lock. */
+/* Sets or clears the mark on the live block that starts at `addr`. Inside the thread's caches or
+   under the lock. */
 static bool move_mark(struct vr_pool *pool, vram_addr addr, bool owned) {
     struct vr_block *block = vr_guard_find(pool, addr);
     uint64_t plain = pool->object.handle, marked = plain | VR_POOL_OWNED;
@@ -109,7 +108,7 @@ bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
         done = move_mark(pool, addr, owned);
         vr_thread_leave(thread);
     }
-    if (!done) { /* it may be resized at this moment, which is done under the lock */
+    if (!done) { /* a resize may be in progress, under the lock */
         vr_mutex_lock(&pool->lock);
         done = move_mark(pool, addr, owned);
         vr_mutex_unlock(&pool->lock);
@@ -118,9 +117,9 @@ bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
     return done;
 }
 
-/* A thread that has no state yet gets one here, so that later look-ups take no lock. Every copy
-   asks. The zone in front of a block is part of what it holds, and does not lie behind the
-   program's address. */
+/* Every copy calls this, so a thread without a state gets one here and later look-ups take no lock.
+   The front zone counts in the bytes that the block holds, but lies before the program's
+   address. */
 uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
     VR_OPERATION("vram_native");
     struct vram_block_info info;

@@ -7,11 +7,11 @@
 
 #include "core/object/pool_object.h"
 
-/* Makes a live block of the pool an object's, or takes that away: keeps block.h (7). False: it is
-   none, or is so already; block_lookup.c. */
+/* Marks a live block of the pool as owned by an object, or removes the mark: keeps block.h (7).
+   False: there is no such block, or nothing to change; block_lookup.c. */
 bool vr_pool_own(uint64_t pool, vram_addr addr, bool owned);
 
-/* Enters the pool whose memory `addr` is. One that ended meanwhile has none there any more;
+/* Enters the pool that has memory at `addr`. A pool that ended in the meantime has none;
    block_lookup.c. */
 vram_status vr_pool_enter_at(vram_addr addr, struct vr_pool **pool);
 
@@ -22,10 +22,10 @@ vram_status vr_pool_enter_block(vram_addr addr, vram_queue *queue_handle, struct
 /* The live block that starts at `addr`; NULL with the error set. Under the lock. */
 struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr);
 
-/* What vram_block_info_get tells. */
+/* What vram_block_info_get does. */
 vram_status vr_block_info_get(vram_addr addr, vram_block_info *info);
 
-/* How the device tier learns where blocks end, for drivers that have an object for each;
+/* How the device tier learns where a block ends, for drivers that have one object per block;
    block_lookup.c. */
 vr_extent_fn vr_pool_extent;
 

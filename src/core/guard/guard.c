@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.c: zeros, poison and red zones: writing them, and looking at what became of them. */
+/* guard.c: zeros, poison and red zones: writes them, and checks them later. */
 #include "core/guard/guard.h"
 
 #include "base/error.h"
@@ -16,11 +16,11 @@
 #include <stdio.h>
 
 enum {
-    LOOKING_MODES = VRAM_POOL_POISON | VRAM_POOL_RED_ZONES,
-    FILL_ZONE = 0xFD,       /* around a block */
-    FILL_NEW = 0xCD,        /* in a block that nobody has written yet */
-    FILL_FREED = 0xDD,      /* in a freed one */
-    LOOK_BYTES = 256 * 1024 /* checked at a time; also the minimum size of a buffer */
+    CHECKING_MODES = VRAM_POOL_POISON | VRAM_POOL_RED_ZONES,
+    FILL_ZONE = 0xFD,        /* around a block */
+    FILL_NEW = 0xCD,         /* in a new block, before its first write */
+    FILL_FREED = 0xDD,       /* in a freed block */
+    CHECK_BYTES = 256 * 1024 /* checked at a time; also the minimum size of a buffer */
 };
 
 /* --------------------------------------------------------------------- buffers */
@@ -33,14 +33,14 @@ struct vr_guard_buffer {
 
 static struct vr_guard_buffer *make_buffer(uint64_t bytes) {
     return vr_mem_alloc(
-        1, sizeof(struct vr_guard_buffer) + (size_t)(bytes > LOOK_BYTES ? bytes : LOOK_BYTES),
+        1, sizeof(struct vr_guard_buffer) + (size_t)(bytes > CHECK_BYTES ? bytes : CHECK_BYTES),
         vr_operation());
 }
 
 /* The pool's own buffer, or a new one if that is too small or in use by another thread. */
 static struct vr_guard_buffer *take_buffer(struct vr_pool *pool, uint64_t bytes) {
     struct vr_guard_buffer *buffer = NULL;
-    if (bytes <= LOOK_BYTES) {
+    if (bytes <= CHECK_BYTES) {
         vr_mutex_lock(&pool->lock);
         buffer = pool->guard.buffer;
         pool->guard.buffer = NULL;
@@ -78,7 +78,7 @@ void vr_guard_forget(struct vr_pool *pool) {
     }
 }
 
-/* ---------------------------------------------------------------------- making */
+/* -------------------------------------------------------------------- creating */
 
 static uint32_t wanted_modes(const struct vr_pool *pool, const struct vram_pool_options *options) {
     static const struct {
@@ -107,10 +107,11 @@ vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *
         return VRAM_OK;
     }
     if (!vr_pool_on_device(pool)) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "safety modes are for the device's own memory");
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "safety modes need device memory: this pool has another kind");
     }
-    if (modes & LOOKING_MODES) { /* allocated now, so that a free does not have to */
-        guard->buffer = make_buffer(LOOK_BYTES);
+    if (modes & CHECKING_MODES) { /* allocated now, so that a free does not have to */
+        guard->buffer = make_buffer(CHECK_BYTES);
         if (!guard->buffer) {
             return VRAM_ERR_HOST_MEMORY;
         }
@@ -148,56 +149,59 @@ struct vr_block *vr_guard_find(struct vr_pool *pool, vram_addr addr) {
     return NULL;
 }
 
-/* The last byte of a block's rear zone, and 1. */
-static uint64_t end_of(const struct vr_block *block) {
+/* The first address behind the block, rear zone included. */
+static uint64_t block_end(const struct vr_block *block) {
     return vr_load(&block->addr, VR_RELAXED) + vr_load(&block->bytes, VR_RELAXED);
 }
 
 /* --------------------------------------------------------------------- writing */
 
-/* The queue that work for a block goes to: the caller's, or the pool's own when there is none or it
-   is being captured into a graph, which would do the work at another time. Entered; NULL with the
-   error set. */
-static struct vr_queue_object *choose(struct vr_pool *pool, uint64_t wanted, bool *own) {
+/* Fills, downloads and waits take a handle, although the queue is entered: these calls check the
+   memory and that the queue is not ending, and functions on the object would serve this file alone.
+   The same holds for vr_queue_make, which a pool calls once. */
+static vram_queue *queue_handle(const struct vr_queue_object *queue) {
+    return (vram_queue *)(uintptr_t)queue->object.handle;
+}
+
+/* Enters the queue for the work on a block: `given`, or the pool's own if that is NULL or is being
+   captured into a graph, which would run the work at another time. NULL with the error set. */
+static struct vr_queue_object *choose_queue(struct vr_pool *pool, struct vr_queue_object *given,
+                                            bool *own) {
     VR_OPERATION("vram_alloc");
     vram_point point;
     void *entered;
     struct vram_error error;
     vr_error_save(&error);
-    *own = !wanted || vr_submit_mark((vram_queue *)(uintptr_t)wanted, &point) == VRAM_ERR_CAPTURE;
+    *own = !given || vr_queue_submit_mark(given, &point) == VRAM_ERR_CAPTURE;
     vr_error_restore(&error);
-    const vram_queue *handle = *own ? pool->guard.queue : (vram_queue *)(uintptr_t)wanted;
+    const vram_queue *handle = *own ? pool->guard.queue : queue_handle(given);
     return vr_queue_enter(handle, &entered) == VRAM_OK ? entered : NULL;
 }
 
-static vram_queue *handle_of(const struct vr_queue_object *queue) {
-    return (vram_queue *)(uintptr_t)queue->object.handle;
+static vram_status queue_fill(const struct vr_queue_object *queue, vram_addr addr, uint32_t pattern,
+                              uint64_t bytes) {
+    return bytes ? vr_submit_fill(queue_handle(queue), addr, pattern, 1, bytes) : VRAM_OK;
 }
 
-static vram_status fill(const struct vr_queue_object *queue, vram_addr addr, uint32_t pattern,
-                        uint64_t bytes) {
-    return bytes ? vr_submit_fill(handle_of(queue), addr, pattern, 1, bytes) : VRAM_OK;
-}
-
-static vram_status dress_on(const struct vr_pool *pool, const struct vr_queue_object *queue,
-                            uint64_t size, const struct vr_block *block) {
+static vram_status prepare_on(const struct vr_pool *pool, const struct vr_queue_object *queue,
+                              uint64_t size, const struct vr_block *block) {
     uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
-    uint64_t behind = end_of(block) - addr - size;
-    assert(addr + size <= end_of(block));
+    uint64_t behind = block_end(block) - addr - size;
+    assert(addr + size <= block_end(block));
     vram_status status = VRAM_OK;
     if (vr_load(&pool->guard.unzeroed, VR_ACQUIRE)) { /* keeps (6) */
-        status =
-            fill(queue, vr_load(&block->addr, VR_RELAXED), 0, vr_load(&block->bytes, VR_RELAXED));
+        status = queue_fill(queue, vr_load(&block->addr, VR_RELAXED), 0,
+                            vr_load(&block->bytes, VR_RELAXED));
     }
     if (status == VRAM_OK && modes & VRAM_POOL_RED_ZONES) {
-        status = fill(queue, addr - VR_GUARD_ZONE, FILL_ZONE, VR_GUARD_ZONE);
+        status = queue_fill(queue, addr - VR_GUARD_ZONE, FILL_ZONE, VR_GUARD_ZONE);
         if (status == VRAM_OK) {
-            status = fill(queue, addr + size, FILL_ZONE, behind);
+            status = queue_fill(queue, addr + size, FILL_ZONE, behind);
         }
     }
     if (status == VRAM_OK && modes & (VRAM_POOL_ZERO_ALLOC | VRAM_POOL_POISON)) {
-        status = fill(queue, addr, modes & VRAM_POOL_ZERO_ALLOC ? 0 : FILL_NEW, size);
+        status = queue_fill(queue, addr, modes & VRAM_POOL_ZERO_ALLOC ? 0 : FILL_NEW, size);
     }
     return status;
 }
@@ -206,8 +210,8 @@ static bool is_ours(const struct vr_block *block) {
     return !vr_block_is_other(block);
 }
 
-vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *request,
-                           struct vr_block *block) {
+vram_status vr_guard_prepare(struct vr_pool *pool, const struct vr_request *request,
+                             struct vr_block *block) {
     bool own;
     if (vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES) {
         uint64_t front = request->align > VR_GUARD_ZONE ? request->align : VR_GUARD_ZONE;
@@ -216,16 +220,16 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
     if (!is_ours(block)) {
         return VRAM_OK;
     }
-    struct vr_queue_object *queue = choose(pool, request->queue.handle, &own);
+    struct vr_queue_object *queue = choose_queue(pool, request->queue_object, &own);
     if (!queue) {
         vr_pool_return(pool, request->queue, &block, 1);
         return vr_error_get()->status;
     }
-    vram_status status = dress_on(pool, queue, request->size, block);
+    vram_status status = prepare_on(pool, queue, request->size, block);
     if (status == VRAM_OK && own) { /* the block is ready for any queue */
-        status = vr_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(queue_handle(queue), VRAM_TIMEOUT_DEFAULT);
     }
-    if (status != VRAM_OK) { /* a fill that was submitted may still be under way */
+    if (status != VRAM_OK) { /* a submitted fill may still be running */
         vr_pool_return_new(pool, queue, block);
     }
     vr_leave(queue);
@@ -236,9 +240,9 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
     return status;
 }
 
-/* --------------------------------------------------------------------- looking */
+/* -------------------------------------------------------------------- checking */
 
-/* What is wrong with a block. */
+/* One byte of a block that was overwritten. */
 struct damage {
     const char *where;
     int64_t offset; /* from the program's first byte */
@@ -253,9 +257,9 @@ static unsigned long long address_of(const struct vr_block *block) {
     return vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
 }
 
-/* Tells of damage by log, counter and error record. */
-static void report(struct vr_pool *pool, const struct vr_block *block,
-                   const struct damage *damage) {
+/* Reports damage by log, counter and error record. */
+static void report_damage(struct vr_pool *pool, const struct vr_block *block,
+                          const struct damage *damage) {
     const char *tag = tag_of(block);
     char text[VRAM_ERROR_TEXT_MAX];
     snprintf(text, sizeof text,
@@ -306,60 +310,60 @@ static bool zones_differ(const uint8_t *data, uint64_t size, uint64_t behind,
 }
 
 /* Reads the zones of a block on its queue, after all work that uses it, and waits. Returns whether
-   they are damaged. *looked: they could be read. */
+   they are damaged. *checked: they could be read. */
 static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
-                       const struct vr_block *block, bool *looked) {
+                       const struct vr_block *block, bool *checked) {
     uint64_t size = vr_load(&block->requested, VR_RELAXED);
     vram_addr addr = address_of(block);
-    uint64_t behind = end_of(block) - addr - size;
+    uint64_t behind = block_end(block) - addr - size;
     struct vr_guard_buffer *buffer = take_buffer(pool, VR_GUARD_ZONE + behind);
     vram_status status = buffer ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
-        status =
-            vr_submit_download(handle_of(queue), buffer->data, addr - VR_GUARD_ZONE, VR_GUARD_ZONE);
+        status = vr_submit_download(queue_handle(queue), buffer->data, addr - VR_GUARD_ZONE,
+                                    VR_GUARD_ZONE);
     }
     if (status == VRAM_OK) {
-        status =
-            vr_submit_download(handle_of(queue), buffer->data + VR_GUARD_ZONE, addr + size, behind);
+        status = vr_submit_download(queue_handle(queue), buffer->data + VR_GUARD_ZONE, addr + size,
+                                    behind);
     }
     if (status == VRAM_OK) {
-        status = vr_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(queue_handle(queue), VRAM_TIMEOUT_DEFAULT);
     }
     struct damage damage;
-    *looked = status == VRAM_OK;
-    bool damaged = *looked && zones_differ(buffer->data, size, behind, &damage);
+    *checked = status == VRAM_OK;
+    bool damaged = *checked && zones_differ(buffer->data, size, behind, &damage);
     if (damaged) {
-        report(pool, block, &damage);
-    } else if (!*looked) {
+        report_damage(pool, block, &damage);
+    } else if (!*checked) {
         log_undone(pool, block, "its red zones were not checked");
     }
     drop_buffer(pool, status, buffer);
     return damaged;
 }
 
-/* The queue waits for the others that were said to use the block. What it cannot wait for is waited
-   for on the host; false: the wait failed. */
+/* Makes the queue wait for the other queues that use the block. If it cannot wait for one, the host
+   waits; false: that wait failed. */
 static bool join_uses(const struct vr_queue_object *queue, const struct vr_block *block) {
     bool joined = true;
     for (const struct vr_uses *use = block->uses; use && joined; use = use->next) {
         vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
-        joined = vr_submit_after(handle_of(queue), point) == VRAM_OK ||
+        joined = vr_submit_after(queue_handle(queue), point) == VRAM_OK ||
                  vr_point_wait(point, VRAM_TIMEOUT_DEFAULT) == VRAM_OK;
     }
     return joined;
 }
 
-/* Fills the block with poison or zeros. Returns whether it has poison and all work of the queue has
-   completed. */
-static bool overwrite(struct vr_pool *pool, const struct vr_queue_object *queue,
-                      const struct vr_block *block) {
+/* Fills the block with poison or zeros. Returns whether it has poison and all work of the queue is
+   complete. */
+static bool overwrite_block(struct vr_pool *pool, const struct vr_queue_object *queue,
+                            const struct vr_block *block) {
     bool poison = vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON;
-    vram_status status = fill(queue, vr_load(&block->addr, VR_RELAXED), poison ? FILL_FREED : 0,
-                              vr_load(&block->bytes, VR_RELAXED));
+    vram_status status = queue_fill(queue, vr_load(&block->addr, VR_RELAXED),
+                                    poison ? FILL_FREED : 0, vr_load(&block->bytes, VR_RELAXED));
     if (status != VRAM_OK) {
         note_unzeroed(pool);
     } else if (poison) { /* keeps guard.h (3) */
-        status = vr_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(queue_handle(queue), VRAM_TIMEOUT_DEFAULT);
     }
     if (status != VRAM_OK) {
         log_undone(pool, block, "not overwritten");
@@ -367,21 +371,21 @@ static bool overwrite(struct vr_pool *pool, const struct vr_queue_object *queue,
     return poison && status == VRAM_OK;
 }
 
-/* The error record has the damage, or the last failure. *looked: the zones could be read. */
-static bool undress_on(struct vr_pool *pool, struct vr_queue_object *queue,
-                       const struct vr_block *block, bool *looked, bool *poisoned) {
+/* Returns whether the zones are damaged; the error record has the damage, or the last failure.
+   *checked: they could be read. */
+static bool check_on(struct vr_pool *pool, struct vr_queue_object *queue,
+                     const struct vr_block *block, bool *checked, bool *poisoned) {
     uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     struct vram_error error;
-    if (!join_uses(queue,
-                   block)) { /* other queues may still use it, after all that could be done here */
+    if (!join_uses(queue, block)) { /* other queues may still use it */
         note_unzeroed(pool);
         log_undone(pool, block, "neither checked nor overwritten");
         return false;
     }
-    bool damaged = modes & VRAM_POOL_RED_ZONES && read_zones(pool, queue, block, looked);
+    bool damaged = modes & VRAM_POOL_RED_ZONES && read_zones(pool, queue, block, checked);
     vr_error_save(&error);
     if (modes & (VRAM_POOL_POISON | VRAM_POOL_ZERO_FREE)) {
-        *poisoned = overwrite(pool, queue, block);
+        *poisoned = overwrite_block(pool, queue, block);
     }
     vr_error_restore(&error);
     return damaged;
@@ -396,16 +400,15 @@ static bool is_left_alone(struct vr_pool *pool, const struct vr_block *block) {
 }
 
 /* The queue to check and overwrite a block on; NULL: the block is left alone. */
-static struct vr_queue_object *undress_queue(struct vr_pool *pool, struct vr_queue_object *given,
-                                             const struct vr_block *block, bool *is_own) {
+static struct vr_queue_object *check_queue(struct vr_pool *pool, struct vr_queue_object *given,
+                                           const struct vr_block *block, bool *is_own) {
     if (is_left_alone(pool, block)) {
         return NULL;
     }
-    struct vr_queue_object *chosen = choose(pool, given ? given->object.handle : 0, is_own);
+    struct vr_queue_object *chosen = choose_queue(pool, given, is_own);
     if (!chosen) {
         log_undone(pool, block, "neither checked nor overwritten");
-    } else if (*is_own &&
-               given) { /* `given` is being captured: nothing can be ordered after its work */
+    } else if (*is_own && given) { /* `given` is being captured: no work can be ordered after it */
         vr_leave(chosen);
         chosen = NULL;
     }
@@ -414,34 +417,34 @@ static struct vr_queue_object *undress_queue(struct vr_pool *pool, struct vr_que
 
 /* Counts a block of device memory that is freed without a check of its zones, or without the poison
    that a later check needs. */
-static void note_unchecked(struct vr_pool *pool, const struct vr_block *block, bool looked,
+static void note_unchecked(struct vr_pool *pool, const struct vr_block *block, bool checked,
                            bool poisoned) {
     uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     if (is_ours(block) &&
-        ((modes & VRAM_POOL_RED_ZONES && !looked) || (modes & VRAM_POOL_POISON && !poisoned))) {
+        ((modes & VRAM_POOL_RED_ZONES && !checked) || (modes & VRAM_POOL_POISON && !poisoned))) {
         vr_counter_add(&pool->counters.unchecked_blocks, 1);
     }
 }
 
-bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
-                      struct vr_queue_object **own, struct vr_block *block, bool *poisoned) {
+bool vr_guard_check(struct vr_pool *pool, struct vr_queue_object **queue,
+                    struct vr_queue_object **own, struct vr_block *block, bool *poisoned) {
     struct vram_error error;
-    bool is_own, looked = false;
+    bool is_own, checked = false;
     *own = NULL;
     *poisoned = false;
     if (!(vr_load(&pool->guard.modes, VR_RELAXED) & ~(uint32_t)VRAM_POOL_ZERO_ALLOC)) {
         return false;
     }
     vr_error_save(&error);
-    struct vr_queue_object *chosen = undress_queue(pool, *queue, block, &is_own);
+    struct vr_queue_object *chosen = check_queue(pool, *queue, block, &is_own);
     if (!chosen) {
         note_unzeroed(pool);
         note_unchecked(pool, block, false, false);
         vr_error_restore(&error);
         return false;
     }
-    bool damaged = undress_on(pool, chosen, block, &looked, poisoned);
-    note_unchecked(pool, block, looked, *poisoned);
+    bool damaged = check_on(pool, chosen, block, &checked, poisoned);
+    note_unchecked(pool, block, checked, *poisoned);
     if (!damaged) {
         vr_error_restore(&error);
     }
@@ -456,30 +459,31 @@ bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
 /* ------------------------------------------------------------------ quarantine */
 
 /* Checks the poison of a block that leaves quarantine; no other code can reach the block. Returns
-   whether something was written to it. *looked: it was read to its end or to the damage. */
-static bool look_through(struct vr_pool *pool, const struct vr_block *block, bool *looked) {
+   whether something was written to it. *checked: it was read to its end or to the damage. */
+static bool check_poison(struct vr_pool *pool, const struct vr_block *block, bool *checked) {
     VR_OPERATION("vram_free");
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED), at = 0, other = 0, part = 0;
     void *queue = NULL;
-    struct vr_guard_buffer *buffer = take_buffer(pool, LOOK_BYTES);
+    struct vr_guard_buffer *buffer = take_buffer(pool, CHECK_BYTES);
     vram_status status = buffer ? vr_queue_enter(pool->guard.queue, &queue) : VRAM_ERR_HOST_MEMORY;
     for (; at < bytes && status == VRAM_OK && other == part; at += part) {
-        part = bytes - at < LOOK_BYTES ? bytes - at : LOOK_BYTES;
-        status = vr_submit_download(handle_of(queue), buffer->data, addr + at, part);
+        part = bytes - at < CHECK_BYTES ? bytes - at : CHECK_BYTES;
+        status = vr_submit_download(queue_handle(queue), buffer->data, addr + at, part);
         if (status == VRAM_OK) {
-            status = vr_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+            status = vr_queue_wait(queue_handle(queue), VRAM_TIMEOUT_DEFAULT);
         }
         other = status == VRAM_OK ? first_other(buffer->data, part, FILL_FREED) : part;
     }
-    *looked = status == VRAM_OK;
-    bool damaged = *looked && other < part;
+    *checked = status == VRAM_OK;
+    bool damaged = *checked && other < part;
     if (damaged) {
-        report(pool, block,
-               &(struct damage){"after it was freed",
-                                (int64_t)(at - part + other) - (int64_t)vr_guard_front(block),
-                                buffer->data[other]});
-    } else if (!*looked) {
+        report_damage(
+            pool, block,
+            &(struct damage){"after it was freed",
+                             (int64_t)(at - part + other) - (int64_t)vr_guard_front(block),
+                             buffer->data[other]});
+    } else if (!*checked) {
         log_undone(pool, block, "its poison was not checked");
     }
     drop_buffer(pool, status, buffer);
@@ -489,8 +493,8 @@ static bool look_through(struct vr_pool *pool, const struct vr_block *block, boo
     return damaged;
 }
 
-/* The oldest block in quarantine, if there is more than `most` of it. Under the lock. */
-static struct vr_block *let_out(struct vr_pool *pool, uint64_t most) {
+/* Takes the oldest block out of quarantine if that holds more than `most` bytes. Under the lock. */
+static struct vr_block *quarantine_pop(struct vr_pool *pool, uint64_t most) {
     struct vr_guard *guard = &pool->guard;
     struct vr_block *block = guard->bytes > most ? guard->first : NULL;
     if (block) {
@@ -504,12 +508,12 @@ static struct vr_block *let_out(struct vr_pool *pool, uint64_t most) {
     return block;
 }
 
-/* A block that was looked through goes back to everybody; where the look has failed its copy may
-   still be under way, and the block waits for our queue. */
-static void give_on(struct vr_pool *pool, struct vr_block *block, bool looked) {
+/* Returns a checked block to the pool, for any queue. If the check failed, its copy may still be
+   running: then the block waits for the pool's own queue. */
+static void return_checked(struct vr_pool *pool, struct vr_block *block, bool checked) {
     VR_OPERATION("vram_free");
     void *queue = NULL;
-    if (!looked && vr_queue_enter(pool->guard.queue, &queue) == VRAM_OK) {
+    if (!checked && vr_queue_enter(pool->guard.queue, &queue) == VRAM_OK) {
         vr_pool_return_new(pool, queue, block);
         vr_leave(queue);
     } else {
@@ -517,34 +521,34 @@ static void give_on(struct vr_pool *pool, struct vr_block *block, bool looked) {
     }
 }
 
-/* Lets blocks out of quarantine until at most `most` bytes are left; the error record has the first
-   damage that is found. The memory of an ended pool can no longer be checked. */
-static bool empty(struct vr_pool *pool, uint64_t most, bool ended) {
+/* Takes blocks out of quarantine until at most `most` bytes are left; the error record has the
+   first damage found. The memory of an ended pool can no longer be checked. */
+static bool quarantine_empty(struct vr_pool *pool, uint64_t most, bool ended) {
     struct vram_error error;
     bool damaged = false;
     vr_error_save(&error);
     for (;;) {
         vr_mutex_lock(&pool->lock);
-        struct vr_block *block = let_out(pool, most);
-        bool readable = block && !block->asleep && !ended, looked = true;
+        struct vr_block *block = quarantine_pop(pool, most);
+        bool readable = block && !block->asleep && !ended, checked = true;
         vr_mutex_unlock(&pool->lock);
         if (!block) {
             break;
         }
-        if (readable && look_through(pool, block, &looked) && !damaged) {
+        if (readable && check_poison(pool, block, &checked) && !damaged) {
             damaged = true;
             vr_error_save(&error);
         }
-        if (!readable || !looked) {
+        if (!readable || !checked) {
             vr_counter_add(&pool->counters.unchecked_blocks, 1);
         }
-        give_on(pool, block, looked);
+        return_checked(pool, block, checked);
     }
     vr_error_restore(&error);
     return damaged;
 }
 
-bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept) {
+bool vr_guard_quarantine(struct vr_pool *pool, struct vr_block *block, bool *kept) {
     struct vr_guard *guard = &pool->guard;
     vr_mutex_lock(&pool->lock);
     *kept = !block->pins && !block->asleep && is_ours(block) &&
@@ -559,11 +563,12 @@ bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept) {
         vr_store(&pool->counters.quarantine_bytes, guard->bytes, VR_RELAXED);
     }
     vr_mutex_unlock(&pool->lock);
-    return *kept && empty(pool, guard->most_bytes, false);
+    return *kept && quarantine_empty(pool, guard->most_bytes, false);
 }
 
-bool vr_guard_inspect(struct vr_pool *pool) {
-    return vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON && empty(pool, 0, false);
+bool vr_guard_empty_quarantine(struct vr_pool *pool) {
+    return vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON &&
+           quarantine_empty(pool, 0, false);
 }
 
 bool vr_guard_release(struct vr_pool *pool) {
@@ -576,7 +581,7 @@ bool vr_guard_release(struct vr_pool *pool) {
     vr_mutex_unlock(&pool->lock);
     if (any) {
         vr_error_save(&error);
-        (void)empty(pool, 0, false); /* what is found is logged and counted */
+        (void)quarantine_empty(pool, 0, false); /* damage is logged and counted */
         vr_error_restore(&error);
     }
     return any;
@@ -584,7 +589,7 @@ bool vr_guard_release(struct vr_pool *pool) {
 
 void vr_guard_end(struct vr_pool *pool) {
     if (pool->guard.queue) {
-        (void)empty(pool, 0, true);
+        (void)quarantine_empty(pool, 0, true);
         vr_queue_end(pool->guard.queue);
         pool->guard.queue = NULL;
     }

@@ -3,19 +3,19 @@
  * guard.h: safety modes of a pool, all off by default.
  *
  *     block of the space   | front zone |   the program's bytes   | rear zone |
- *                          ^ addr       ^ what the program has    ^ addr + zone + size
+ *                          ^ addr       ^ the program's address   ^ addr + zone + size
  *
- *  (1) A pool with a mode keeps nothing at hand for threads, so that every call comes through here
- *      and normal pools pay nothing.
- *  (2) Zones are there with red zones alone. The front one is as long as the block's alignment, at
- *      least 512 bytes; of both only what is nearest to the program's bytes is written and looked
- *      at.
- *  (3) Zeros are in the order of the queue. To see what was written where it should not, a free
- *      waits for its queue; from there on no work of it can touch the block.
- *  (4) A block in quarantine is nobody's: freed, poisoned and in no cache. It leaves, oldest first,
- *      when there is too much of it or memory is short, and is looked through then.
- *  (5) What is pinned or asleep when it is freed, and what is no memory of the device's, is left
- *      alone.
+ *  (1) A pool with a mode has no thread caches, so that every call runs these checks and other
+ *      pools pay nothing.
+ *  (2) Only the mode red_zones adds zones. The front zone is as long as the block's alignment, at
+ *      least 512 bytes. Of both zones only the part nearest to the program's bytes is written and
+ *      checked.
+ *  (3) Zeros are written in stream order. A check for bad writes waits for the queue that the block
+ *      is freed on; after that no work of it can touch the block.
+ *  (4) A block in quarantine is freed, poisoned and in no cache. Blocks leave, oldest first, when
+ *      quarantine holds too many bytes or memory is short. A block is checked when it leaves.
+ *  (5) Blocks that are pinned or asleep when they are freed, and blocks that are not device memory,
+ *      are not checked.
  *  (6) A free succeeds whatever the driver returns: a block that could not be checked or
  *      overwritten is logged, and every block that was not checked, those of (5) included, is
  *      counted. A check allocates no host memory, since the pool has a buffer. With zero_free, once
@@ -35,54 +35,54 @@ struct vr_queue_object;
 enum {
     VR_GUARD_MODES =
         VRAM_POOL_ZERO_ALLOC | VRAM_POOL_ZERO_FREE | VRAM_POOL_POISON | VRAM_POOL_RED_ZONES,
-    VR_GUARD_ZONE = 512 /* bytes of a zone that are written, and of the rear one at least */
+    VR_GUARD_ZONE = 512 /* bytes written of a zone; least length of the rear zone */
 };
 
 struct vr_guard {
     vr_atomic_u32 modes;     /* of VR_GUARD_MODES; fixed at the pool's creation */
-    uint64_t most_bytes;     /* in quarantine */
+    uint64_t most_bytes;     /* most bytes in quarantine */
     vram_queue *queue;       /* the pool's own, for allocations and frees without a queue */
-    vr_atomic_bool unzeroed; /* zero_free: a block was freed without its zeros; keeps (6) */
+    vr_atomic_bool unzeroed; /* zero_free: a block was freed without being zeroed; keeps (6) */
     /* Under the pool's lock. */
     struct vr_block *first, *last; /* in quarantine, through `next`, oldest first */
     uint64_t bytes;
-    struct vr_guard_buffer
-        *buffer; /* host memory to read into; NULL: in use by a thread, or no mode checks */
-    struct vr_guard_buffer *stuck; /* buffers that a copy may still write to */
+    struct vr_guard_buffer *buffer; /* to read into; NULL: in use, or no mode checks */
+    struct vr_guard_buffer *stuck;  /* buffers that a copy may still write to */
 };
 
-/* Makes what the pool's modes need, which are those of the flags and of the options together. */
+/* Creates what the pool's modes need. The modes are those of the flags and of the options
+   together. */
 vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *options);
-/* At the end of a pool, after vr_guard_release; and when all its work is done. */
+/* At the end of a pool, after vr_guard_release; and when all its work is complete. */
 void vr_guard_end(struct vr_pool *pool);
 void vr_guard_forget(struct vr_pool *pool);
 
-/* Adds the zones to a request; false: too large. */
+/* Adds the zones to the size of a request; false: too large. */
 bool vr_guard_widen(const struct vr_pool *pool, struct vr_request *request);
-/* Makes a supplied block ready: zones, poison, zeros. Not OK: it went back to the pool. No lock
-   held. */
-vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *request,
-                           struct vr_block *block);
+/* Prepares a supplied block: zones, poison, zeros. Not OK: the block was returned to the pool. No
+   lock held. */
+vram_status vr_guard_prepare(struct vr_pool *pool, const struct vr_request *request,
+                             struct vr_block *block);
 
 /*
- * These return whether damage was found, which the error record then describes; otherwise it is
- * left alone. A check that fails because of the driver or of host memory finds no damage: keeps
- * (6). No lock held.
+ * These return whether they found damage, which the error record then describes; otherwise the
+ * record does not change. A check that fails because of the driver or of host memory finds no
+ * damage: keeps (6). No lock held.
  */
 
-/* Looks at the zones of a block that is being freed, and writes zeros or poison. `*queue`, entered
-   by the caller or NULL, becomes the queue in whose order the block is free; *own is then to be
-   left, unless NULL. *poisoned: it may go into quarantine. */
-bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
-                      struct vr_queue_object **own, struct vr_block *block, bool *poisoned);
-/* Takes a freed and poisoned block into quarantine. *kept: false when it does not belong there.
-   Damage is that of blocks that had to leave for it. */
-bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept);
-/* Lets all blocks out of quarantine. */
-bool vr_guard_inspect(struct vr_pool *pool);
+/* Checks the zones of a block that is being freed, and writes zeros or poison. `*queue`, entered by
+   the caller or NULL, becomes the queue in whose order the block is free. The caller then leaves
+   *own, unless it is NULL. *poisoned: the block may enter quarantine. */
+bool vr_guard_check(struct vr_pool *pool, struct vr_queue_object **queue,
+                    struct vr_queue_object **own, struct vr_block *block, bool *poisoned);
+/* Puts a freed and poisoned block into quarantine. *kept: false if it may not stay there. The
+   damage is that of blocks that had to leave for it. */
+bool vr_guard_quarantine(struct vr_pool *pool, struct vr_block *block, bool *kept);
+/* Takes all blocks out of quarantine. */
+bool vr_guard_empty_quarantine(struct vr_pool *pool);
 
-/* The same for who needs the memory; whether there was any. What is found is in the log and the
-   counters. */
+/* The same for a caller that needs the memory; returns whether there were any. Damage is in the log
+   and the counters. */
 bool vr_guard_release(struct vr_pool *pool);
 
 /* The block whose program's bytes start at `addr`, by the pool's table; NULL: none. */

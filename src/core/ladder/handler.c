@@ -2,9 +2,8 @@
 /*
  * handler.c: see handler.h.
  *
- *  (1) The handler is called with no lock held; what it was told is counted under the context's.
- *  (2) A thread inside a handler is not asked again: what it does there fails as if there were
- *      none.
+ *  (1) The handler is called with no lock held; its calls are counted under the context's lock.
+ *  (2) A thread inside a handler is not asked again: its calls fail as if there were no handler.
  */
 #include "core/ladder/handler.h"
 #include "core/object/request.h"
@@ -17,8 +16,8 @@
 
 static _Thread_local bool inside; /* keeps (2) */
 
-/* The place of a status in the counts. */
-static unsigned place_of(vram_status status) {
+/* The index of a status in the counts. */
+static unsigned status_index(vram_status status) {
     switch (status) {
 #define PLACE(name, value, text)                                                                   \
     case VRAM_##name:                                                                              \
@@ -29,8 +28,8 @@ static unsigned place_of(vram_status status) {
     return VR_STATUS_OF_ERR_BACKEND;
 }
 
-/* Halves what was counted once for every half-life, the last part of one by a straight line. */
-static double decay(double recent, uint64_t passed_ns, uint64_t half_ns) {
+/* Halves the count once per half-life; within the last half-life it falls linearly. */
+static double count_decay(double recent, uint64_t passed_ns, uint64_t half_ns) {
     while (passed_ns >= half_ns && recent > 1e-9) {
         recent /= 2;
         passed_ns -= half_ns;
@@ -38,24 +37,24 @@ static double decay(double recent, uint64_t passed_ns, uint64_t half_ns) {
     return recent > 1e-9 ? recent * (1 - (double)passed_ns / (double)half_ns / 2) : 0;
 }
 
-/* Counts an error, and tells how many there were. Under the lock. */
-static void count(struct vr_error_count *counted, struct vram_error_event *event) {
+/* Counts an error, and writes the counts into the event. Under the lock. */
+static void count_error(struct vr_error_count *counted, struct vram_error_event *event) {
     uint64_t now = vr_clock_now(), half = vr_option_number(VR_OPTION_ERROR_HALF_LIFE);
     uint64_t passed = now > counted->at_ns ? now - counted->at_ns : 0;
-    counted->recent = 1 + decay(counted->recent, passed, half);
+    counted->recent = 1 + count_decay(counted->recent, passed, half);
     counted->at_ns = now;
     event->total = ++counted->total;
     event->recent = counted->recent;
 }
 
-static vram_error_answer ask(struct vr_pool *pool, struct vram_error_event *event,
-                             vram_status status) {
+static vram_error_answer handler_call(struct vr_pool *pool, struct vram_error_event *event,
+                                      vram_status status) {
     struct vr_context *context = pool->device->context;
     vr_mutex_lock(&context->lock);
     vram_error_fn *call = (vram_error_fn *)context->handler.call;
     void *user = context->handler.user;
     if (call) {
-        count(&context->handler.counts[place_of(status)], event);
+        count_error(&context->handler.counts[status_index(status)], event);
     }
     vr_mutex_unlock(&context->lock);
     if (!call) {
@@ -83,7 +82,7 @@ vram_error_answer vr_handler_ask(struct vr_pool *pool, const struct vr_request *
     if (inside || (request->flags & VRAM_ALLOC_CACHED_ONLY)) {
         return VRAM_ERROR_FAIL;
     }
-    vram_error_answer answer = ask(pool, &event, status);
+    vram_error_answer answer = handler_call(pool, &event, status);
     vr_error_restore(&error);
     bool may = vr_status_is_exhausted(status) &&
                (answer == VRAM_ERROR_FALL_BACK ||

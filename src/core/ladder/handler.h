@@ -7,9 +7,9 @@
 
 #include "core/ladder/ladder.h"
 
-/* What the handler says to a failure of the request, whose error is in the record: VRAM_ERROR_FAIL
-   where there is none, where the error is no exhaustion, and when it may not be asked for more. The
-   record is left as it was. No lock held. */
+/* The handler's answer to a failed request, whose error is in the record. VRAM_ERROR_FAIL if there
+   is no handler, if memory is not exhausted, or if it may not ask for more. Does not change the
+   record. No lock held. */
 vram_error_answer vr_handler_ask(struct vr_pool *pool, const struct vr_request *request,
                                  vram_status status, uint32_t retries);
 

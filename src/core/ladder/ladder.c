@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ladder.c: the order of the steps, and the climb; see ladder.h.
+ * ladder.c: the order of the steps, and a run through them; see ladder.h.
  */
 #include "core/ladder/ladder.h"
 #include "core/object/request.h"
@@ -19,8 +19,8 @@ enum {
     ALL = VR_FOR_ALLOC | VR_FOR_WAKE | VR_FOR_HOST
 };
 
-/* One row a step, by its number. `own`: what the pool does with its own memory, again whenever
-   work that holds some has ended. `ordered`: what a deterministic pool may do. `serves`: of
+/* One row per step, by its number. `own`: acts on the pool's own memory, and is repeated whenever
+   work that holds some has ended. `ordered`: allowed in a deterministic pool. `serves`: of
    vr_purpose. */
 static const struct {
     const char *name;
@@ -58,7 +58,7 @@ static int find_step(const char *name, size_t bytes) {
     return step; /* -1: none */
 }
 
-/* Reads "drain,move,retry". Empty: all, in the order of their numbers. */
+/* Reads "drain,move,retry". Empty: all steps, in the order of their numbers. */
 static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
     uint32_t seen = 0, count = 0;
     if (strcmp(text, "none") == 0) {
@@ -75,7 +75,7 @@ static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
         int shown = length < 32 ? (int)length : 32;
         if (step < 0) {
             return vr_fail(VRAM_ERR_INVALID,
-                           "no step of the ladder is called \"%.*s\"; there are drain, finished, "
+                           "the ladder has no step \"%.*s\"; the steps are drain, finished, "
                            "move, trim, others, callbacks, cleanup, retry, wait and fallback",
                            shown, at);
         }
@@ -90,7 +90,7 @@ static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
     return VRAM_OK;
 }
 
-/* These steps, or what the process's options say. */
+/* Reads these steps or, with NULL, those of the process's options. */
 static vram_status read_ladder(const char *text, struct vr_ladder *ladder) {
     char option[VR_OPTION_TEXT_MAX];
     vr_option_text(VR_OPTION_LADDER, option);
@@ -102,13 +102,12 @@ vram_status vr_ladder_init(struct vr_pool *pool) {
     return read_ladder(NULL, &pool->ladder);
 }
 
-/* What the program says, over what the options say. */
-static vram_status read_wishes(const struct vram_ladder_options *taken, struct vr_ladder *ladder) {
+/* Reads the program's settings, which take precedence over the options. */
+static vram_status read_options(const struct vram_ladder_options *taken, struct vr_ladder *ladder) {
     const uint32_t kinds = VRAM_FALLBACK_MANAGED | VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST;
     vram_status status = read_ladder(taken->steps, ladder);
     if (status == VRAM_OK && taken->fallback & ~kinds) {
-        status = vr_fail(VRAM_ERR_INVALID, "there is no such memory to fall back to: 0x%x",
-                         taken->fallback);
+        status = vr_fail(VRAM_ERR_INVALID, "unknown memory to fall back to: 0x%x", taken->fallback);
     }
     ladder->fallback = taken->fallback;
     ladder->wait_ns = taken->wait_ns ? taken->wait_ns : ladder->wait_ns;
@@ -126,7 +125,7 @@ vram_status vram_pool_ladder_set(vram_pool *handle, const vram_ladder_options *o
     }
     struct vr_pool *pool = entered;
     status = vr_options_take(&taken, sizeof taken, options);
-    if (status == VRAM_OK && (status = read_wishes(&taken, &ladder)) == VRAM_OK) {
+    if (status == VRAM_OK && (status = read_options(&taken, &ladder)) == VRAM_OK) {
         vr_mutex_lock(&pool->lock);
         pool->ladder = ladder;
         vr_mutex_unlock(&pool->lock);
@@ -135,11 +134,11 @@ vram_status vram_pool_ladder_set(vram_pool *handle, const vram_ladder_options *o
     return status;
 }
 
-/* -------------------------------------------------------------------- the climb */
+/* ------------------------------------------------------------------------ a run */
 
-/* Whether the request is larger than all there can ever be: no memory that is given back helps it.
-   The limits count as they are set: what is left of them today may be more tomorrow. */
-static bool is_hopeless(const struct vr_pool *pool, const struct vr_request *request) {
+/* Whether the request exceeds the device, or a limit as it is set: then no released memory helps.
+   How much of a limit is in use does not count, since that may change. */
+static bool can_never_fit(const struct vr_pool *pool, const struct vr_request *request) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     uint64_t bytes = request->bytes, limit = vr_charge_limit(pool->device);
     if (bytes > vr_load(&pool->caps.own_bytes, VR_RELAXED)) {
@@ -150,15 +149,15 @@ static bool is_hopeless(const struct vr_pool *pool, const struct vr_request *req
             bytes > vr_load(&pool->caps.fraction_bytes, VR_RELAXED));
 }
 
-/* Leaves out of the ladder what this pool may not do, or what cannot help. */
-static void choose_steps(struct vr_climb *climb) {
-    struct vr_ladder *ladder = &climb->ladder;
-    bool ordered = climb->pool->flags & VRAM_POOL_DETERMINISTIC;
-    bool hopeless = is_hopeless(climb->pool, climb->request);
+/* Removes the steps that this pool may not take, or that cannot help. */
+static void choose_steps(struct vr_ladder_run *run) {
+    struct vr_ladder *ladder = &run->ladder;
+    bool ordered = run->pool->flags & VRAM_POOL_DETERMINISTIC;
+    bool hopeless = can_never_fit(run->pool, run->request);
     uint32_t count = 0;
     for (uint32_t i = 0; i < ladder->count; i++) {
         uint8_t step = ladder->steps[i];
-        if ((steps[step].serves & climb->purpose) && (!ordered || steps[step].ordered) &&
+        if ((steps[step].serves & run->purpose) && (!ordered || steps[step].ordered) &&
             (!hopeless || step == VRAM_LADDER_FALLBACK)) {
             ladder->steps[count++] = step;
         }
@@ -166,109 +165,111 @@ static void choose_steps(struct vr_climb *climb) {
     ladder->count = count;
 }
 
-void vr_climb_begin_for(struct vr_climb *climb, enum vr_purpose purpose, struct vr_pool *pool,
-                        const struct vr_request *request, vram_status status,
-                        vr_attempt_fn *attempt, void *subject) {
-    *climb = (struct vr_climb){.pool = pool,
-                               .request = request,
-                               .purpose = purpose,
-                               .attempt = attempt,
-                               .subject = subject,
-                               .status = status,
-                               .tried = status,
-                               .deadline = vr_deadline_in(pool->device->context->wait_ns)};
+void vr_ladder_begin_for(struct vr_ladder_run *run, enum vr_purpose purpose, struct vr_pool *pool,
+                         const struct vr_request *request, vram_status status,
+                         vr_attempt_fn *attempt, void *subject) {
+    *run = (struct vr_ladder_run){.pool = pool,
+                                  .request = request,
+                                  .purpose = purpose,
+                                  .attempt = attempt,
+                                  .subject = subject,
+                                  .status = status,
+                                  .tried = status,
+                                  .deadline = vr_deadline_in(pool->device->context->wait_ns)};
     vr_mutex_lock(&pool->lock);
-    climb->ladder = pool->ladder;
+    run->ladder = pool->ladder;
     vr_mutex_unlock(&pool->lock);
-    choose_steps(climb);
+    choose_steps(run);
 }
 
-void vr_climb_begin(struct vr_climb *climb, struct vr_pool *pool, const struct vr_request *request,
-                    vram_status status, uint64_t grown, struct vr_block **block) {
-    vr_climb_begin_for(climb, VR_FOR_ALLOC, pool, request, status, NULL, NULL);
-    climb->grown = grown;
-    climb->block = block;
+void vr_ladder_begin(struct vr_ladder_run *run, struct vr_pool *pool,
+                     const struct vr_request *request, vram_status status, uint64_t grown,
+                     struct vr_block **block) {
+    vr_ladder_begin_for(run, VR_FOR_ALLOC, pool, request, status, NULL, NULL);
+    run->grown = grown;
+    run->block = block;
 }
 
 /* Whether a further step may help. */
-static bool goes_on(const struct vr_climb *climb) {
-    return climb->purpose == VR_FOR_HOST ? climb->tried == VRAM_ERR_HOST_MEMORY
-                                         : vr_status_is_short(climb->tried);
+static bool is_still_short(const struct vr_ladder_run *run) {
+    return run->purpose == VR_FOR_HOST ? run->tried == VRAM_ERR_HOST_MEMORY
+                                       : vr_status_is_short(run->tried);
 }
 
 /* Takes one step, and counts it. */
-static void take(struct vr_climb *climb, enum vram_ladder_step step) {
-    struct vr_pool_counters *counters = &climb->pool->counters;
-    struct vr_rung *rung = &climb->rungs[step];
-    uint64_t begin = vr_pool_now(climb->pool), bytes = rung->bytes;
-    climb->step = step;
-    if (steps[step].take(climb)) {
-        rung->taken++;
-        rung->ns += vr_pool_now(climb->pool) - begin;
+static void take_step(struct vr_ladder_run *run, enum vram_ladder_step step) {
+    struct vr_pool_counters *counters = &run->pool->counters;
+    struct vr_step_result *result = &run->results[step];
+    uint64_t begin = vr_pool_now(run->pool), bytes = result->bytes;
+    run->step = step;
+    if (steps[step].take(run)) {
+        result->taken++;
+        result->ns += vr_pool_now(run->pool) - begin;
         vr_counter_add(&counters->ladder_steps[step], 1);
-        vr_counter_add(&counters->ladder_bytes[step], rung->bytes - bytes);
+        vr_counter_add(&counters->ladder_bytes[step], result->bytes - bytes);
     }
-    if (climb->tried == VRAM_OK) {
+    if (run->tried == VRAM_OK) {
         vr_counter_add(&counters->ladder_rescues[step], 1);
     }
 }
 
-/* Behind the last of a row of the pool's own steps: whether work has ended, so that the row is
-   worth taking again. It counts for the step `finished`. */
-static bool wait_behind(struct vr_climb *climb) {
-    struct vr_rung *rung = &climb->rungs[VRAM_LADDER_FINISHED];
-    uint64_t begin = vr_pool_now(climb->pool);
-    climb->step = VRAM_LADDER_FINISHED;
-    bool again = vr_climb_wait(climb);
-    rung->ns += vr_pool_now(climb->pool) - begin;
-    if (climb->tried == VRAM_OK) {
-        vr_counter_add(&climb->pool->counters.ladder_rescues[VRAM_LADDER_FINISHED], 1);
+/* After a row of the pool's own steps: returns whether work has ended, so that the row is worth
+   repeating. Counted as the step `finished`. */
+static bool wait_behind(struct vr_ladder_run *run) {
+    struct vr_step_result *result = &run->results[VRAM_LADDER_FINISHED];
+    uint64_t begin = vr_pool_now(run->pool);
+    run->step = VRAM_LADDER_FINISHED;
+    bool again = vr_ladder_wait(run);
+    result->ns += vr_pool_now(run->pool) - begin;
+    if (run->tried == VRAM_OK) {
+        vr_counter_add(&run->pool->counters.ladder_rescues[VRAM_LADDER_FINISHED], 1);
     }
     return again;
 }
 
-/* Takes the step at `at`, or the row of own steps that begins there; where it goes on. */
-static uint32_t take_row(struct vr_climb *climb, uint32_t at) {
-    const struct vr_ladder *ladder = &climb->ladder;
+/* Takes the step at `at`, or the row of the pool's own steps that begins there. Returns the index
+   of the next step. */
+static uint32_t take_row(struct vr_ladder_run *run, uint32_t at) {
+    const struct vr_ladder *ladder = &run->ladder;
     uint32_t end = at + 1;
     bool waits = false;
     if (!steps[ladder->steps[at]].own) {
-        take(climb, (enum vram_ladder_step)ladder->steps[at]);
+        take_step(run, (enum vram_ladder_step)ladder->steps[at]);
         return end;
     }
     for (end = at; end < ladder->count && steps[ladder->steps[end]].own; end++) {
         waits = waits || ladder->steps[end] == VRAM_LADDER_FINISHED;
     }
     do {
-        for (uint32_t i = at; i < end && goes_on(climb); i++) {
-            take(climb, (enum vram_ladder_step)ladder->steps[i]);
+        for (uint32_t i = at; i < end && is_still_short(run); i++) {
+            take_step(run, (enum vram_ladder_step)ladder->steps[i]);
         }
-    } while (waits && goes_on(climb) && wait_behind(climb));
+    } while (waits && is_still_short(run) && wait_behind(run));
     return end;
 }
 
-vram_status vr_climb_run(struct vr_climb *climb) {
+vram_status vr_ladder_execute(struct vr_ladder_run *run) {
     struct vram_error error;
     vr_error_save(&error);
-    vr_counter_add(&climb->pool->counters.ladder_runs, 1);
-    for (uint32_t at = 0; at < climb->ladder.count && goes_on(climb);) {
-        at = take_row(climb, at);
+    vr_counter_add(&run->pool->counters.ladder_runs, 1);
+    for (uint32_t at = 0; at < run->ladder.count && is_still_short(run);) {
+        at = take_row(run, at);
     }
-    if (!goes_on(climb)) {
-        return climb->tried; /* done, or something else went wrong and is in the record */
+    if (!is_still_short(run)) {
+        return run->tried; /* success, or an error that is in the record */
     }
     vr_error_restore(&error);
-    return vr_climb_status(climb);
+    return vr_ladder_status(run);
 }
 
-vram_status vr_climb_fall_back(struct vr_pool *pool, const struct vr_request *request,
-                               vram_status status, struct vr_block **block) {
-    struct vr_climb climb;
-    vr_climb_begin(&climb, pool, request, status, 0, block);
-    climb.ladder.count = 1;
-    climb.ladder.steps[0] = VRAM_LADDER_FALLBACK;
-    if (!climb.ladder.fallback) {
-        climb.ladder.fallback = VRAM_FALLBACK_MANAGED | VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST;
+vram_status vr_ladder_fall_back(struct vr_pool *pool, const struct vr_request *request,
+                                vram_status status, struct vr_block **block) {
+    struct vr_ladder_run run;
+    vr_ladder_begin(&run, pool, request, status, 0, block);
+    run.ladder.count = 1;
+    run.ladder.steps[0] = VRAM_LADDER_FALLBACK;
+    if (!run.ladder.fallback) {
+        run.ladder.fallback = VRAM_FALLBACK_MANAGED | VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST;
     }
-    return vr_climb_run(&climb);
+    return vr_ladder_execute(&run);
 }

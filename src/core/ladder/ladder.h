@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ladder.h: what is short of memory, on its way from step to step (vram/oom.h). That is an
- * allocation, a pool that wakes, or an allocation for which the library itself has no host memory
- * left.
+ * ladder.h: a run through the steps of the ladder when memory is short (vram/oom.h): for an
+ * allocation, for a pool that wakes, or for an allocation that the library itself has no host
+ * memory for.
  *
- *   miss.c            a request before it is short, and one attempt to serve it
- *   ladder.c          the order of the steps, and the climb
- *   climb.c           one attempt of a climb
- *   ladder_step.c     the steps that give memory back, and the one to other memory
+ *   miss.c            serves a request while memory is not short
+ *   ladder.c          the order of the steps, and a run through them
+ *   ladder_attempt.c  one attempt within a run
+ *   ladder_step.c     the steps that release memory, and the one to other memory
  *   ladder_wait.c     waiting, for queues and for other threads
  *   ladder_callback.c the program's callbacks
  *   quota_charge.c    quotas of tags
  *   handler.c         the context's error handler
- *   report.h          what is said when nothing helped
+ *   report.h          the report when no step helped
  *
- *  (1) No lock is held by a step when it calls a driver or the program.
- *  (2) A step that makes an attempt leaves its answer in `tried`; the climb ends as soon as that is
- *      no shortage, be it success or another error.
- *  (3) What a step gives back is measured, not guessed; only callbacks are believed.
+ *  (1) A step holds no lock when it calls a driver or the program.
+ *  (2) A step that makes an attempt leaves the status in `tried`. The run ends as soon as that is
+ *      no shortage: success or another error.
+ *  (3) The bytes that a step releases are measured. Only callbacks report their own.
  */
 #ifndef VR_LADDER_H
 #define VR_LADDER_H
@@ -26,55 +26,54 @@
 #include "core/object/request.h"
 #include "vram/oom.h"
 
-/* What became of one step of a climb. */
-struct vr_rung {
+/* The result of one step of a run. */
+struct vr_step_result {
     uint32_t taken; /* times */
-    uint64_t bytes; /* given back */
-    uint64_t ns;    /* the device's time, as vr_pool_now has it */
+    uint64_t bytes; /* released */
+    uint64_t ns;    /* in the device's time, as vr_pool_now has it */
 };
 
-/* What a climb is for: it decides which steps can help. */
+/* What a run is for: it decides which steps can help. */
 enum vr_purpose {
     VR_FOR_ALLOC = 1 << 0, /* a block */
     VR_FOR_WAKE = 1 << 1,  /* memory under blocks that sleep */
-    VR_FOR_HOST =
-        1 << 2 /* the library's own host memory, for a block: only VRAM_ERR_HOST_MEMORY climbs */
+    VR_FOR_HOST = 1 << 2 /* the library's host memory for a block; continues on HOST_MEMORY only */
 };
 
-struct vr_climb;
+struct vr_ladder_run;
 
-/* One attempt to get what the climb is for; its answer. */
-typedef vram_status vr_attempt_fn(struct vr_climb *climb);
+/* Makes one attempt to get what the run is for; its status. */
+typedef vram_status vr_attempt_fn(struct vr_ladder_run *run);
 
-struct vr_climb {
+struct vr_ladder_run {
     struct vr_pool *pool;
     const struct vr_request *request;
     enum vr_purpose purpose;
     vr_attempt_fn *attempt;     /* NULL for VR_FOR_ALLOC, whose steps know what to try */
-    void *subject;              /* the attempt's own */
-    struct vr_block **block;    /* where the block goes; VR_FOR_ALLOC */
-    struct vr_ladder ladder;    /* the pool's, as it was when the climb began */
-    enum vram_ladder_step step; /* the present one */
-    vram_status status;         /* what growing was refused with */
-    vram_status tried;          /* the latest attempt; see (2) */
-    uint64_t grown;             /* what the driver gave of it */
+    void *subject;              /* the attempt's own data */
+    struct vr_block **block;    /* the result; VR_FOR_ALLOC */
+    struct vr_ladder ladder;    /* the pool's, as it was when the run began */
+    enum vram_ladder_step step; /* the current one */
+    vram_status status;         /* why the pool could not grow */
+    vram_status tried;          /* status of the latest attempt; see (2) */
+    uint64_t grown;             /* bytes that the driver gave for it */
     uint64_t deadline;          /* for unfinished work */
-    uint32_t rounds;            /* times that work was waited for */
-    struct vr_rung rungs[VRAM_LADDER_STEPS];
+    uint32_t rounds;            /* waits for work so far */
+    struct vr_step_result results[VRAM_LADDER_STEPS];
 };
 
 /* ----------------------------------------------------------------------- attempts */
 
-/* Ways to serve a request, which the pool has (miss.c) and the steps try. No lock held. */
+/* How the pool serves a request (miss.c); the steps call these. No lock held. */
 struct vr_miss_ops {
-    /* Asks with these flags and carries out what the space plans. *grown: what the space may take
-       from the driver with VR_WANT_NO_GROWTH, and what the driver gave in the end. */
+    /* Asks the space with these flags and executes its plan. *grown: the bytes that the space may
+       take from the driver with VR_WANT_NO_GROWTH; then the bytes that the driver gave. */
     vram_status (*plan)(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                         uint64_t *grown, struct vr_block **block);
-    /* Memory that is mapped already, whatever the policy would rather have. */
+    /* Uses memory that is already mapped, whatever the placement policy prefers. */
     vram_status (*held)(struct vr_pool *pool, const struct vr_request *request,
                         struct vr_block **block);
-    /* Memory of another queue, after the device has been told to wait for it. */
+    /* Uses memory of another queue: the request's queue then waits for it on the device. */
     vram_status (*after)(struct vr_pool *pool, const struct vr_request *request,
                          struct vr_block **block);
 };
@@ -85,56 +84,55 @@ static inline bool vr_status_is_short(vram_status status) {
            status == VRAM_ERR_NOT_READY;
 }
 
-/* ------------------------------------------------------------------ climbing; ladder.c */
+/* --------------------------------------------------------------------- a run; ladder.c */
 
-/* Gives a pool that is being made its ladder; VRAM_ERR_INVALID when the option `ladder` has no
-   meaning. */
+/* Sets the ladder of a new pool; VRAM_ERR_INVALID if the option `ladder` cannot be read. */
 vram_status vr_ladder_init(struct vr_pool *pool);
 
-/* Begins a climb for a request that was refused with `status` when the driver had given `grown`
-   bytes. */
-void vr_climb_begin(struct vr_climb *climb, struct vr_pool *pool, const struct vr_request *request,
-                    vram_status status, uint64_t grown, struct vr_block **block);
+/* Begins a run for a request that failed with `status` after the driver had given `grown` bytes. */
+void vr_ladder_begin(struct vr_ladder_run *run, struct vr_pool *pool,
+                     const struct vr_request *request, vram_status status, uint64_t grown,
+                     struct vr_block **block);
 /* The same for another purpose. */
-void vr_climb_begin_for(struct vr_climb *climb, enum vr_purpose purpose, struct vr_pool *pool,
-                        const struct vr_request *request, vram_status status,
-                        vr_attempt_fn *attempt, void *subject);
-/* Climbs: VRAM_OK with what it was for, an error that is no shortage, or the status it began with
-   and its error record. */
-vram_status vr_climb_run(struct vr_climb *climb);
-/* What the request was refused with, for programs: where work that has not ended stands in the way,
-   what ran out is the limit, or the device's memory. */
-vram_status vr_climb_status(const struct vr_climb *climb);
+void vr_ladder_begin_for(struct vr_ladder_run *run, enum vr_purpose purpose, struct vr_pool *pool,
+                         const struct vr_request *request, vram_status status,
+                         vr_attempt_fn *attempt, void *subject);
+/* Takes the steps. VRAM_OK: it has what it is for. Otherwise an error that is no shortage, or the
+   status and the error record that it began with. */
+vram_status vr_ladder_execute(struct vr_ladder_run *run);
+/* The status of the failed request for the program. If unfinished work is in the way, that is
+   VRAM_ERR_LIMIT or VRAM_ERR_DEVICE_MEMORY. */
+vram_status vr_ladder_status(const struct vr_ladder_run *run);
 
-/* The step `fallback` alone, for a request that was refused with `status` and its error record; of
-   whatever memory there is when the pool allows none. */
-vram_status vr_climb_fall_back(struct vr_pool *pool, const struct vr_request *request,
-                               vram_status status, struct vr_block **block);
+/* Takes only the step `fallback`, for a request that failed with `status` and its error record.
+   Uses any other memory if the pool allows none. */
+vram_status vr_ladder_fall_back(struct vr_pool *pool, const struct vr_request *request,
+                                vram_status status, struct vr_block **block);
 
-/* One more attempt to serve the request; climb.c. */
-void vr_climb_try(struct vr_climb *climb);
-/* The same if the present step gave anything back, which is noted. */
-void vr_climb_gave(struct vr_climb *climb, uint64_t bytes);
+/* Makes one more attempt to serve the request; ladder_attempt.c. */
+void vr_ladder_try(struct vr_ladder_run *run);
+/* Notes what the current step released; if that is not 0, makes one more attempt. */
+void vr_ladder_released(struct vr_ladder_run *run, uint64_t bytes);
 
 /* ---------------------------------------------------------------------------- the steps */
 
-/* "unknown" for what is none; ladder.c. */
+/* "unknown" if the value is no step; ladder.c. */
 const char *vr_ladder_step_name(vram_ladder_step step);
 
-/* Whether the step could do anything at all. */
-typedef bool vr_step_fn(struct vr_climb *climb);
+/* Returns whether the step could do anything. */
+typedef bool vr_step_fn(struct vr_ladder_run *run);
 
 vr_step_fn vr_step_drain, vr_step_finished, vr_step_move, vr_step_trim, vr_step_others,
     vr_step_cleanup, vr_step_retry, vr_step_fallback; /* ladder_step.c */
 vr_step_fn vr_step_wait;                              /* ladder_wait.c */
 vr_step_fn vr_step_callbacks;                         /* ladder_callback.c */
 
-/* Behind a row of the pool's own steps: waits for unfinished work, on the device or for a while on
-   the host. False when there is none, or no time left; ladder_wait.c. */
-bool vr_climb_wait(struct vr_climb *climb);
+/* After a row of the pool's own steps: waits for unfinished work, on the device or for a short time
+   on the host. False: there is none, or no time is left; ladder_wait.c. */
+bool vr_ladder_wait(struct vr_ladder_run *run);
 
-/* Has a pool give back up to `need` bytes of what it has free; how much it did. No lock held;
-   ladder_step.c. */
-uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need);
+/* Releases up to `need` bytes of free memory of the pool to the driver; returns how many. No lock
+   held; ladder_step.c. */
+uint64_t vr_pool_release_free(struct vr_pool *pool, uint64_t need);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * ladder_callback.c: the program's callbacks; see ladder.h.
  *
- *  (1) A callback is called with no lock held. `inside` counts the calls under way, so that who
- *      removes it can wait for them, those of the removing thread itself apart.
- *  (2) A place is used again only when nobody is inside any more.
+ *  (1) A callback is called with no lock held. `inside` counts the calls in progress, so that the
+ *      thread that removes it can wait for them, except for its own calls.
+ *  (2) An entry is reused only when no call is inside it any more.
  */
 #include "core/ladder/ladder.h"
 
@@ -16,7 +16,7 @@
 
 static_assert((int)VR_OOM_CALLBACKS == (int)VRAM_OOM_CALLBACKS_MAX, "the places of a device");
 
-enum { REMOVE_NS = 100000 }; /* between two looks whether a call has returned */
+enum { REMOVE_NS = 100000 }; /* between two checks whether a call has returned */
 
 /* The callbacks that this thread is inside of, outermost first. */
 static _Thread_local struct {
@@ -24,7 +24,7 @@ static _Thread_local struct {
     const struct vr_oom_callback *calls[VRAM_OOM_NESTING_MAX];
 } nest;
 
-/* The next callback by id, about to be called; NULL behind the last. Takes the device's lock. */
+/* The next callback by id, about to be called; NULL after the last. Takes the device's lock. */
 static struct vr_oom_callback *callback_behind(struct vr_device_object *device, uint64_t last,
                                                struct vr_oom_callback *copy) {
     struct vr_oom_callback *best = NULL;
@@ -41,7 +41,7 @@ static struct vr_oom_callback *callback_behind(struct vr_device_object *device, 
     return best;
 }
 
-/* The call has returned; the place of one that was removed meanwhile is free now. */
+/* The call has returned. If the callback was removed in the meantime, its entry is free now. */
 static void callback_leave(struct vr_device_object *device, struct vr_oom_callback *callback) {
     vr_mutex_lock(&device->lock);
     callback->inside--;
@@ -51,18 +51,18 @@ static void callback_leave(struct vr_device_object *device, struct vr_oom_callba
     vr_mutex_unlock(&device->lock);
 }
 
-/* Calls one, and tries again if it says that it let go of something. */
-static void call_one(struct vr_climb *climb, struct vr_oom_callback *place,
+/* Calls one callback, and tries again if it reports that it released memory. */
+static void call_one(struct vr_ladder_run *run, struct vr_oom_callback *place,
                      const struct vr_oom_callback *copy) {
     VR_OPERATION("vram_alloc");
     VR_UNCANCELLED;
-    struct vr_pool *pool = climb->pool;
+    struct vr_pool *pool = run->pool;
     vram_pool *handle = (vram_pool *)(uintptr_t)pool->object.handle;
     struct vram_oom_event event = {.size = sizeof event,
                                    .device = (vram_device *)(uintptr_t)pool->device->object.handle,
                                    .pool = handle,
-                                   .bytes = climb->request->bytes,
-                                   .status = vr_climb_status(climb),
+                                   .bytes = run->request->bytes,
+                                   .status = vr_ladder_status(run),
                                    .nesting = nest.depth + 1};
     nest.calls[nest.depth++] = place;
     uint64_t held = vr_load(&pool->device->held_bytes, VR_RELAXED);
@@ -70,33 +70,33 @@ static void call_one(struct vr_climb *climb, struct vr_oom_callback *place,
     nest.depth--;
     callback_leave(pool->device, place);
     if (vr_handle_was(VR_KIND_POOL, handle)) {
-        climb->tried =
-            vr_fail(VRAM_ERR_STALE, "the pool was destroyed by an out-of-memory callback");
+        run->tried = vr_fail(VRAM_ERR_STALE, "the pool was destroyed by an out-of-memory callback");
         return;
     }
-    vr_climb_gave(climb, bytes < held ? bytes : held); /* nobody lets go of more than there was */
+    vr_ladder_released(run,
+                       bytes < held ? bytes : held); /* no more can be released than was held */
 }
 
-bool vr_step_callbacks(struct vr_climb *climb) {
-    struct vr_device_object *device = climb->pool->device;
+bool vr_step_callbacks(struct vr_ladder_run *run) {
+    struct vr_device_object *device = run->pool->device;
     struct vr_oom_callback copy, *place;
     bool any = false;
     if (nest.depth >= VRAM_OOM_NESTING_MAX) {
         return false;
     }
     for (uint64_t last = 0;
-         vr_status_is_short(climb->tried) && (place = callback_behind(device, last, &copy));) {
+         vr_status_is_short(run->tried) && (place = callback_behind(device, last, &copy));) {
         last = copy.id;
         any = true;
-        call_one(climb, place, &copy);
+        call_one(run, place, &copy);
     }
     return any;
 }
 
 /* ------------------------------------------------------------- adding, removing */
 
-static vram_status add(struct vr_device_object *device, vram_oom_fn *call, void *user,
-                       uint64_t *id) {
+static vram_status callback_add(struct vr_device_object *device, vram_oom_fn *call, void *user,
+                                uint64_t *id) {
     vram_status status = VRAM_ERR_LIMIT;
     vr_mutex_lock(&device->lock);
     for (int i = 0; i < VRAM_OOM_CALLBACKS_MAX && status != VRAM_OK; i++) {
@@ -110,7 +110,10 @@ static vram_status add(struct vr_device_object *device, vram_oom_fn *call, void 
     vr_mutex_unlock(&device->lock);
     return status == VRAM_OK
                ? status
-               : vr_fail(status, "a device has at most %d callbacks", VRAM_OOM_CALLBACKS_MAX);
+               : vr_fail(
+                     status,
+                     "the device already has %d callbacks, which is the limit; remove one first",
+                     VRAM_OOM_CALLBACKS_MAX);
 }
 
 vram_status vram_oom_callback_add(vram_device *handle, vram_oom_fn *call, void *user,
@@ -122,13 +125,13 @@ vram_status vram_oom_callback_add(vram_device *handle, vram_oom_fn *call, void *
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
-        status = add(device, call, user, id);
+        status = callback_add(device, call, user, id);
         vr_leave(device);
     }
     return status;
 }
 
-/* How often the calling thread itself is inside a callback. */
+/* How many calls of the callback the calling thread itself is inside of. */
 static uint32_t own_calls(const struct vr_oom_callback *callback) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < nest.depth; i++) {
@@ -137,8 +140,8 @@ static uint32_t own_calls(const struct vr_oom_callback *callback) {
     return count;
 }
 
-/* Takes the callback out of use; NULL: there is none such. */
-static struct vr_oom_callback *retire(struct vr_device_object *device, uint64_t id) {
+/* Disables the callback; NULL: there is no such id. */
+static struct vr_oom_callback *callback_retire(struct vr_device_object *device, uint64_t id) {
     struct vr_oom_callback *found = NULL;
     vr_mutex_lock(&device->lock);
     for (int i = 0; i < VRAM_OOM_CALLBACKS_MAX && !found; i++) {
@@ -163,7 +166,7 @@ static bool is_inside(struct vr_device_object *device, const struct vr_oom_callb
 
 static vram_status retire_and_wait(struct vr_device_object *device, uint64_t id) {
     uint64_t deadline = vr_deadline_in(device->context->wait_ns);
-    struct vr_oom_callback *callback = retire(device, id);
+    struct vr_oom_callback *callback = callback_retire(device, id);
     if (!callback) {
         return vr_fail(VRAM_ERR_INVALID, "no callback of the device has the id %llu",
                        (unsigned long long)id);

@@ -2,12 +2,12 @@
 /*
  * ladder_wait.c: waiting, for queues and for other threads; see ladder.h.
  *
- *  (1) A thread says which pool it waits for before it looks whether anybody is left who does not
- *      wait. Both that look and the end of its wait are made under one lock, so that of threads
- *      which all wait exactly one finds out, and the others then wait for that one.
- *  (2) A free tells nobody, since a hit must cost nothing: who waits looks again, at first often.
- *  (3) Who finds nobody left looks once more: the last of the others may have freed what it had,
- *      and gone, since the look before.
+ *  (1) A thread first records which pool it waits for. Then it checks whether any thread is left
+ *      that does not wait. That check and the end of its wait are under one lock. So if all threads
+ *      wait, exactly one finds out, and the others then wait for that one.
+ *  (2) A free wakes no waiter, since a hit must cost nothing: waiters poll, at first often.
+ *  (3) A thread that finds no other left tries once more: the last of the others may have freed its
+ *      memory and ended since the attempt before.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -19,8 +19,8 @@
 #include "core/cache/thread.h"
 
 enum {
-    WAIT_NS = 50000, /* the first wait for memory; the next ones are twice as long, */
-    WAIT_DOUBLES = 6 /* so many times */
+    WAIT_NS = 50000, /* the first wait for memory; each next one is twice as long, */
+    WAIT_DOUBLES = 6 /* up to so many doublings */
 };
 
 static uint64_t slice_of(uint32_t round) {
@@ -29,12 +29,12 @@ static uint64_t slice_of(uint32_t round) {
 
 /* ------------------------------------------------------------------- for queues */
 
-/* The oldest work that still holds memory, of either space or in blocks that wait for several
+/* Finds the oldest work that still holds memory, in either space or in blocks that wait for several
    queues. */
-static bool find_pending(struct vr_climb *climb, struct vr_queue_stamp *stamp) {
-    struct vr_pool *pool = climb->pool;
+static bool find_pending(struct vr_ladder_run *run, struct vr_queue_stamp *stamp) {
+    struct vr_pool *pool = run->pool;
     struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
-    struct vr_space *space = vr_request_space(pool, climb->request);
+    struct vr_space *space = vr_request_space(pool, run->request);
     struct vr_stamp held;
     vr_mutex_lock(&pool->lock);
     bool pending =
@@ -48,49 +48,49 @@ static bool find_pending(struct vr_climb *climb, struct vr_queue_stamp *stamp) {
     return pending;
 }
 
-/* Waits a little; false when nothing is pending, or no time left. Only a little: other queues may
-   come on while that one does not. */
-static bool wait_for_work(struct vr_climb *climb) {
-    struct vr_pool *pool = climb->pool;
-    uint64_t left = vr_deadline_left(climb->deadline), slice = slice_of(climb->rounds);
+/* Waits for a short time; false: nothing is pending, or no time is left. The time is short because
+   other queues may finish first. */
+static bool wait_for_work(struct vr_ladder_run *run) {
+    struct vr_pool *pool = run->pool;
+    uint64_t left = vr_deadline_left(run->deadline), slice = slice_of(run->rounds);
     struct vr_queue_stamp stamp;
-    if (!find_pending(climb, &stamp) || vr_deadline_passed(climb->deadline)) {
+    if (!find_pending(run, &stamp) || vr_deadline_passed(run->deadline)) {
         return false;
     }
-    climb->rounds++;
+    run->rounds++;
     vr_pool_mark(pool, stamp, false);
     vram_status status = vr_pool_await(stamp, slice < left ? slice : left);
     if (status == VRAM_OK) {
         return true;
     }
-    bool told = vr_pool_poll(pool, false);
-    if (status != VRAM_ERR_TIMEOUT && told) {
-        vr_clock_sleep(slice); /* that queue cannot tell: for the others */
+    bool answered = vr_pool_poll(pool, false);
+    if (status != VRAM_ERR_TIMEOUT && answered) {
+        vr_clock_sleep(slice); /* that queue cannot be polled: waits for the others */
     }
-    return status == VRAM_ERR_TIMEOUT || told;
+    return status == VRAM_ERR_TIMEOUT || answered;
 }
 
-bool vr_climb_wait(struct vr_climb *climb) {
-    climb->tried = climb->pool->miss->after(climb->pool, climb->request, climb->block);
-    if (!vr_status_is_short(climb->tried) || !wait_for_work(climb)) {
+bool vr_ladder_wait(struct vr_ladder_run *run) {
+    run->tried = run->pool->miss->after(run->pool, run->request, run->block);
+    if (!vr_status_is_short(run->tried) || !wait_for_work(run)) {
         return false;
     }
-    vr_climb_try(climb); /* it may lack less now */
-    return vr_status_is_short(climb->tried);
+    vr_ladder_try(run); /* the request may need less now */
+    return vr_status_is_short(run->tried);
 }
 
 /* ------------------------------------------------------------------ for threads */
 
 static struct vr_mutex waiters = VR_MUTEX_INIT(VR_RANK_SHORT); /* keeps (1) */
 
-/* Who could still free memory of a pool. */
-struct search {
+/* Whether another thread could still free memory of a pool. */
+struct thread_search {
     const struct vr_pool *pool;
     bool found;
 };
 
 static void look_at_thread(struct vr_thread_state *thread, void *user) {
-    struct search *search = user;
+    struct thread_search *search = user;
     bool waits = vr_load(&thread->short_of, VR_RELAXED) == search->pool->object.handle;
     for (uint32_t i = 0; thread->caches && i <= thread->cache_mask && !waits; i++) {
         const struct vr_cache *cache = thread->caches[i];
@@ -98,11 +98,11 @@ static void look_at_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-/* Whether to go on waiting; if not, the thread waits no more: keeps (1). */
-static bool may_wait(struct vr_climb *climb, struct vr_thread_state *thread) {
-    struct search search = {.pool = climb->pool};
+/* Whether to go on waiting; if not, the thread no longer counts as waiting: keeps (1). */
+static bool may_wait(struct vr_ladder_run *run, struct vr_thread_state *thread) {
+    struct thread_search search = {.pool = run->pool};
     struct vr_queue_stamp stamp;
-    bool pending = find_pending(climb, &stamp);
+    bool pending = find_pending(run, &stamp);
     vr_mutex_lock(&waiters);
     vr_thread_visit_all(look_at_thread, &search);
     bool may = pending || search.found;
@@ -113,11 +113,11 @@ static bool may_wait(struct vr_climb *climb, struct vr_thread_state *thread) {
     return may;
 }
 
-bool vr_step_wait(struct vr_climb *climb) {
+bool vr_step_wait(struct vr_ladder_run *run) {
     VR_OPERATION("vram_alloc");
-    struct vr_pool *pool = climb->pool;
-    uint64_t deadline = vr_deadline_in(climb->ladder.wait_ns), slice;
-    bool patient = climb->ladder.wait_ns && !(climb->request->flags & VRAM_ALLOC_NO_WAIT);
+    struct vr_pool *pool = run->pool;
+    uint64_t deadline = vr_deadline_in(run->ladder.wait_ns), slice;
+    bool patient = run->ladder.wait_ns && !(run->request->flags & VRAM_ALLOC_NO_WAIT);
     struct vr_thread_state *thread = patient ? vr_thread_get() : NULL;
     bool waited = false, alone = false;
     if (!thread) {
@@ -125,18 +125,18 @@ bool vr_step_wait(struct vr_climb *climb) {
     }
     vr_store(&thread->short_of, pool->object.handle, VR_RELAXED);
     for (uint32_t round = 0;
-         vr_status_is_short(climb->tried) && !vr_deadline_passed(deadline) && !alone; round++) {
+         vr_status_is_short(run->tried) && !vr_deadline_passed(deadline) && !alone; round++) {
         uint64_t left = vr_deadline_left(deadline);
         slice = slice_of(round);
-        alone = !may_wait(climb, thread);
+        alone = !may_wait(run, thread);
         if (!alone) {
             vr_clock_sleep(slice < left ? slice : left);
             waited = true;
         }
         (void)vr_pool_drain(pool);
         vr_pool_poll(pool, false);
-        vr_climb_try(climb); /* keeps (2), and (3) when alone */
+        vr_ladder_try(run); /* keeps (2), and (3) when alone */
     }
     vr_store(&thread->short_of, 0, VR_RELAXED);
-    return waited || !vr_status_is_short(climb->tried);
+    return waited || !vr_status_is_short(run->tried);
 }

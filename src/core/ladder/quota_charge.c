@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quota_charge.c: a tagged request and the quotas of its tag: charged, or refused with a report.
+ * quota_charge.c: charges a tagged request to the quotas of its tag, or refuses it with a report.
  */
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-/* Whether the error handler, after a refusal, has it tried again. */
+/* Whether the error handler asks for a retry after a refusal. */
 static bool is_retried(struct vr_pool *pool, const struct vr_request *request, vram_status *status,
                        uint32_t retries) {
     VR_OPERATION("vram_alloc");

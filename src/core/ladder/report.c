@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.c: gathers what is known when a request fails, and keeps it; see report.h.
+ * report.c: collects what is known when a request fails, and keeps it; see report.h.
  */
 #include "core/ladder/report.h"
 #include "core/cache/stamp.h"
@@ -16,9 +16,9 @@
 #include "core/stats/pool_stats.h"
 #include "device/ops.h"
 
-enum { THREADS = 32 }; /* whose last report is kept */
+enum { THREADS = 32 }; /* that keep their last report */
 
-#define PROCESSES_NS UINT64_C(1000000000) /* between two questions who else uses the device */
+#define PROCESSES_NS UINT64_C(1000000000) /* between two queries for other processes */
 
 /* ----------------------------------------------------------------- the device */
 
@@ -43,8 +43,8 @@ static void read_device(struct vram_oom_report *report, struct vr_device_object 
     }
 }
 
-/* What other processes hold. Who answers that is a library which is opened for the question, and
-   takes milliseconds: it is asked now and then. */
+/* Reads what other processes hold. The query opens a library and takes milliseconds, so it is made
+   at most once per PROCESSES_NS. */
 static void read_processes(struct vram_oom_report *report, struct vr_device_object *device) {
     struct vr_ledger *ledger = vr_ledger_of(device);
     uint64_t now = vr_device_now(device), due = vr_load(&ledger->processes_due_ns, VR_ACQUIRE);
@@ -79,7 +79,8 @@ static void read_limit(struct vram_oom_report *report, const struct vr_pool *poo
 
 /* ------------------------------------------------------------------- the pool */
 
-/* Adds what waits for a queue, in the list by size or, when that is full, in the place of less. */
+/* Adds bytes that wait for a queue to the list, which is ordered by size. If it is full, the
+   smallest entry is replaced. */
 static void add_queue(struct vram_oom_report *report, struct vr_queue_id id, uint64_t bytes) {
     vram_queue *queue = vr_queue_id_handle(id);
     uint32_t i = 0;
@@ -87,7 +88,7 @@ static void add_queue(struct vram_oom_report *report, struct vr_queue_id id, uin
         i++;
     }
     if (i == VRAM_OOM_LIST_MAX) {
-        i--; /* the list is kept by size: the smallest is the last */
+        i--; /* ordered by size: the last is the smallest */
         if (report->queues[i].bytes >= bytes) {
             return;
         }
@@ -109,7 +110,7 @@ static void read_space(struct vram_oom_report *report, struct vr_pool *pool, str
     struct vr_space_stats stats;
     struct vr_stamp stamp;
     uint64_t pending = 0;
-    (void)vr_space_pending(space, &stamp); /* settles what has passed */
+    (void)vr_space_pending(space, &stamp); /* settles holes whose stamp has passed */
     vr_space_stats_get(space, &stats);
     for (struct vr_link *link = vr_list_first(&space->pending); link;
          link = vr_list_next(&space->pending, link)) {
@@ -132,8 +133,8 @@ static void read_space(struct vram_oom_report *report, struct vr_pool *pool, str
     report->largest_bytes = bytes > report->largest_bytes ? bytes : report->largest_bytes;
 }
 
-/* Blocks that wait for other queues than the one they were freed on, or for an unpin; what was
-   freed in its sleep has no memory to wait for. Under the lock. */
+/* Adds blocks that wait for other queues than the one they were freed on, or for an unpin. A block
+   freed while asleep has no memory. Under the lock. */
 static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
@@ -200,7 +201,7 @@ static void add_pool(struct vram_oom_report *report, struct vr_pool *pool) {
     report->pools[at] = entry;
 }
 
-/* What others have allocated and what counts is held as well, by the tags' account too. */
+/* Memory allocated by others that counts is held as well; the tags' accounts include it. */
 static void add_foreign(struct vr_live *live) {
     struct vr_ledger *ledger = vr_ledger_of(live->device);
     vr_mutex_lock(&ledger->lock);
@@ -211,7 +212,7 @@ static void add_foreign(struct vr_live *live) {
     vr_mutex_unlock(&ledger->lock);
 }
 
-/* All pools of the device, this one too, since tags count over all of them. */
+/* Reads all pools of the device, this one included, since tags count over all of them. */
 static void read_pools(struct vram_oom_report *report, struct vr_pool *own,
                        const struct vr_request *charged) {
     struct vr_live live = {.device = own->device, .charged = charged};
@@ -236,16 +237,16 @@ static void read_pools(struct vram_oom_report *report, struct vr_pool *own,
 static struct {
     struct vr_mutex lock;
     uint64_t count;   /* reports written */
-    uint64_t threads; /* that have had one */
+    uint64_t threads; /* that have written one */
     struct {
         uint64_t thread; /* 0: free */
         struct vram_oom_report report;
     } places[THREADS];
 } kept = {.lock = VR_MUTEX_INIT(VR_RANK_REPORT)};
 
-static _Thread_local uint64_t own_number; /* the thread's among those; 0: none yet */
+static _Thread_local uint64_t own_number; /* of the calling thread; 0: none yet */
 
-/* The place of the calling thread's report: its own, a free one, or the oldest. Under the lock. */
+/* The calling thread's entry: its own, a free one, or the oldest. Under the lock. */
 static struct vram_oom_report *own_place(void) {
     uint32_t best = 0;
     own_number = own_number ? own_number : ++kept.threads;
@@ -260,7 +261,7 @@ static struct vram_oom_report *own_place(void) {
     return &kept.places[best].report;
 }
 
-static void keep(struct vram_oom_report *report, struct vr_pool *pool) {
+static void keep_report(struct vram_oom_report *report, struct vr_pool *pool) {
     vr_mutex_lock(&kept.lock);
     report->number = ++kept.count;
     *own_place() = *report;
@@ -287,44 +288,44 @@ static void read_quota(struct vram_oom_report *report, const struct vr_tag *full
     report->quota_used_bytes = vr_load(&full->used, VR_RELAXED);
 }
 
-static void read_climb(struct vram_oom_report *report, const struct vr_climb *climb) {
-    for (uint32_t i = 0; i < climb->ladder.count; i++) {
-        uint8_t step = climb->ladder.steps[i];
-        const struct vr_rung *rung = &climb->rungs[step];
+static void read_run(struct vram_oom_report *report, const struct vr_ladder_run *run) {
+    for (uint32_t i = 0; i < run->ladder.count; i++) {
+        uint8_t step = run->ladder.steps[i];
+        const struct vr_step_result *result = &run->results[step];
         report->steps[report->step_count++] =
-            (vram_oom_step){(vram_ladder_step)step, rung->taken, rung->bytes, rung->ns};
+            (vram_oom_step){(vram_ladder_step)step, result->taken, result->bytes, result->ns};
     }
 }
 
 static void write_report(struct vr_pool *pool, const struct vr_request *request, vram_status status,
-                         const struct vr_climb *climb, struct vr_tag *full) {
+                         const struct vr_ladder_run *run, struct vr_tag *full) {
     struct vram_oom_report report = {.size = sizeof report, .status = status};
     struct vram_error error;
     vr_error_save(&error);
     vr_text_copy(report.error, sizeof report.error, error.text);
     read_request(&report, pool, request);
     read_device(&report, pool->device);
-    if (climb) {
+    if (run) {
         read_processes(&report, pool->device);
     }
     read_limit(&report, pool);
     read_pool(&report, pool, request->bytes);
     read_pools(&report, pool, request->tag && !full ? request : NULL);
-    if (climb) {
-        read_climb(&report, climb);
+    if (run) {
+        read_run(&report, run);
     }
     if (full) {
         read_quota(&report, full);
     }
     vr_report_judge(&report, pool, full);
-    keep(&report, pool);
+    keep_report(&report, pool);
     vr_log(VRAM_LOG_INFO, "%s; %s", report.summary, report.advice);
     vr_error_restore(&error);
 }
 
 void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vram_status status,
-                     const struct vr_climb *climb) {
-    write_report(pool, request, status, climb, NULL);
+                     const struct vr_ladder_run *run) {
+    write_report(pool, request, status, run, NULL);
 }
 
 void vr_report_write_quota(struct vr_pool *pool, const struct vr_request *request,

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h: what is said when nothing helped (vram/oom.h).
+ * report.h: the report of a request that failed (vram/oom.h).
  *
- *   report.c         gathers what is known at the moment of the failure, and keeps it
- *   report_holder.c  who holds memory of the device
- *   report_cause.c   finds the cause, and the knob that would help
- *   report_text.c    for people and for programs
+ *   report.c         collects what is known at the moment of the failure, and keeps it
+ *   report_holder.c  which tags hold memory of the device
+ *   report_cause.c   finds the cause, and the setting that would help
+ *   report_text.c    the report as text and as JSON
  *
- *  (1) Nothing here needs memory, and nothing fails: a report is written when memory is what ran
- *      out. What a driver does not tell, for want of memory or otherwise, is unknown.
- *  (2) The calling thread's error record is left as it was, and no lock is held across a driver
- *      call.
- *  (3) A request that succeeds pays nothing for any of it.
+ *  (1) Nothing here allocates memory, and nothing fails: a report is written when memory has run
+ *      out. What a driver does not report is unknown.
+ *  (2) The calling thread's error record does not change, and no lock is held across a driver call.
+ *  (3) A request that succeeds does none of this.
  */
 #ifndef VR_REPORT_H
 #define VR_REPORT_H
@@ -21,32 +20,32 @@
 /* Writes the report of a request that failed with `status`, which is in the error record. No lock
    held. */
 void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vram_status status,
-                     const struct vr_climb *climb);
-/* The same of one that the quota of the tag `full` refused. */
+                     const struct vr_ladder_run *run);
+/* The same for a request that the quota of the tag `full` refused. */
 void vr_report_write_quota(struct vr_pool *pool, const struct vr_request *request,
                            vram_status status, struct vr_tag *full);
 
-/* vr_tag_charge for a request, counted; a refusal is told in a report, and to the error handler,
-   which may have it tried again. No lock held; quota_charge.c. */
+/* vr_tag_charge for a request. A refusal is counted and reported, and the error handler may ask for
+   a retry. No lock held; quota_charge.c. */
 vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,
                             uint32_t *crossed);
 
-/* What is live in the pools of a device, or counts for it (vram/foreign.h), and what of the tags'
-   account is not: the charge of the request that failed. */
+/* What is live in the pools of a device or counts for it (vram/foreign.h), and the charge of the
+   failed request, which the accounts of tags include but which is not live. */
 struct vr_live {
     const struct vr_device_object *device;
     uint64_t bytes, blocks;
     const struct vr_request *charged; /* NULL: it has no tag, or its charge was refused */
 };
 
-/* Lists who holds that; report_holder.c. */
+/* Lists the tags that hold that memory; report_holder.c. */
 void vr_report_holders(struct vram_oom_report *report, const struct vr_live *live);
 
-/* "unknown" for what is none; report_cause.c. */
+/* "unknown" if the value is no cause; report_cause.c. */
 const char *vr_oom_cause_name(vram_oom_cause cause);
 
-/* Fills cause, summary and advice from all the rest; `full` as above, NULL: no quota was in the
-   way; report_cause.c. */
+/* Sets cause, summary and advice from the rest of the report; `full` as above, NULL: no quota
+   refused the request; report_cause.c. */
 void vr_report_judge(struct vram_oom_report *report, const struct vr_pool *pool,
                      const struct vr_tag *full);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_cause.c: why a request could not be served, and which knob would help; see report.h.
+ * report_cause.c: why a request failed, and which setting would help; see report.h.
  *
  * A quota and a lack of addresses are causes by themselves. Otherwise memory that exists but could
- * not be used comes first, since the program can free it up: what is in pieces, in use by queues,
- * pinned, or in other pools, in this order, each if it would have sufficed. Then what stands in the
- * way: a limit, or others. A device that is simply full comes last.
+ * not be used comes first, since the program can free it: memory in pieces, in use by queues,
+ * pinned, or in other pools, in this order, each if it would have sufficed. Then a limit, or other
+ * processes. A full device comes last.
  */
 #include "core/ladder/report.h"
 
@@ -35,14 +35,14 @@ const char *vram_oom_cause_name(vram_oom_cause cause) {
 /* ------------------------------------------------------------------------ cause */
 
 /* Memory that the pool could still have taken from the driver. */
-static uint64_t room_of(const struct vram_oom_report *report, const struct vr_pool *pool) {
-    uint64_t room = report->free_bytes.known ? report->free_bytes.value : 0;
+static uint64_t available_bytes(const struct vram_oom_report *report, const struct vr_pool *pool) {
+    uint64_t available = report->free_bytes.known ? report->free_bytes.value : 0;
     if (report->limit_bytes.known) {
         struct vr_budget budget = vr_budget_get(pool);
         uint64_t left = budget.bytes > budget.held_bytes ? budget.bytes - budget.held_bytes : 0;
-        room = left < room ? left : room;
+        available = left < available ? left : available;
     }
-    return room;
+    return available;
 }
 
 /* Whether no state of the device could have served the request. */
@@ -59,18 +59,18 @@ static bool is_refused(const struct vram_oom_report *report, const struct vr_poo
            report->free_bytes.value >= granules;
 }
 
-/* What other programs hold: by the word of who knows or, where nobody does, all that is not
+/* What other programs hold: as the driver reports it or, if it does not, everything that is not
    ours. */
-static uint64_t others_of(const struct vram_oom_report *report) {
+static uint64_t other_bytes(const struct vram_oom_report *report) {
     return report->processes_bytes.known ? report->processes_bytes.value
                                          : report->others_bytes.value;
 }
 
 static vram_oom_cause cause_of(const struct vram_oom_report *report, const struct vr_pool *pool) {
-    uint64_t room = room_of(report, pool), need = report->needed_bytes;
-    uint64_t missing = need > room ? need - room : 1;
+    uint64_t available = available_bytes(report, pool), need = report->needed_bytes;
+    uint64_t missing = need > available ? need - available : 1;
     bool limited = report->status == VRAM_ERR_LIMIT;
-    uint64_t others = others_of(report), ours = report->process_bytes;
+    uint64_t others = other_bytes(report), ours = report->process_bytes;
     if (*report->quota_tag) {
         return VRAM_OOM_QUOTA;
     }
@@ -106,81 +106,83 @@ static vram_oom_cause cause_of(const struct vram_oom_report *report, const struc
     return is_refused(report, pool) ? VRAM_OOM_REFUSED : VRAM_OOM_FULL;
 }
 
-/* ---------------------------------------------------------------------- in words */
+/* -------------------------------------------------------------------------- text */
 
-/* Sizes as text, a few at a time. */
-struct words {
-    char room[4][VRAM_SIZE_TEXT_MAX];
+/* Sizes as text, up to four at a time. */
+struct size_texts {
+    char buffers[4][VRAM_SIZE_TEXT_MAX];
     unsigned used;
 };
 
-static const char *size(struct words *words, uint64_t bytes) {
-    return vr_size_format(bytes, words->room[words->used++ % 4]);
+static const char *size_text(struct size_texts *texts, uint64_t bytes) {
+    return vr_size_format(bytes, texts->buffers[texts->used++ % 4]);
 }
 
-/* What stands behind "pool "x" needs 4.00 GiB: ". */
-static void explain(struct vram_oom_report *report, char *text, size_t bytes) {
-    struct words words = {.used = 0};
+/* Writes what follows on "pool "x" needs 4.00 GiB: ". */
+static void explain_cause(struct vram_oom_report *report, char *text, size_t bytes) {
+    struct size_texts texts = {.used = 0};
     switch (report->cause) {
     case VRAM_OOM_FRAGMENTED:
         vr_text_format(text, bytes, "it has %s unused%s%s, but the largest piece is %s",
-                       size(&words, report->unused_bytes),
+                       size_text(&texts, report->unused_bytes),
                        report->free_bytes.known ? ", the device " : "",
-                       report->free_bytes.known ? size(&words, report->free_bytes.value) : "",
-                       size(&words, report->largest_bytes));
+                       report->free_bytes.known ? size_text(&texts, report->free_bytes.value) : "",
+                       size_text(&texts, report->largest_bytes));
         return;
     case VRAM_OOM_PENDING:
         vr_text_format(text, bytes, "%s were freed, but %u queue%s not finished with them",
-                       size(&words, report->pending_bytes), report->queue_count,
+                       size_text(&texts, report->pending_bytes), report->queue_count,
                        report->queue_count == 1 ? " has" : "s have");
         return;
     case VRAM_OOM_PINNED:
         vr_text_format(text, bytes, "%s were freed, but are pinned",
-                       size(&words, report->pinned_bytes));
+                       size_text(&texts, report->pinned_bytes));
         return;
     case VRAM_OOM_STRANDED:
         vr_text_format(text, bytes, "%s lie unused in other pools, most in \"%.32s\"",
-                       size(&words, report->stranded_bytes), report->pools[0].name);
+                       size_text(&texts, report->stranded_bytes), report->pools[0].name);
         return;
     case VRAM_OOM_LIMIT:
         vr_text_format(text, bytes, "the limit of %s (%s) is reached, with %s held",
-                       size(&words, report->limit_bytes.value),
+                       size_text(&texts, report->limit_bytes.value),
                        *report->limit_name ? report->limit_name : "the system's",
-                       size(&words, report->reserved_bytes));
+                       size_text(&texts, report->reserved_bytes));
         return;
     case VRAM_OOM_OTHERS:
         vr_text_format(text, bytes, "other programs hold %s of the device's %s",
-                       size(&words, others_of(report)), size(&words, report->total_bytes.value));
+                       size_text(&texts, other_bytes(report)),
+                       size_text(&texts, report->total_bytes.value));
         return;
     case VRAM_OOM_TOO_LARGE:
         vr_text_format(text, bytes, "the device has %s in all",
-                       size(&words, report->total_bytes.value));
+                       size_text(&texts, report->total_bytes.value));
         return;
     case VRAM_OOM_REFUSED:
-        vr_text_format(text, bytes, "the driver refused, although it says that %s are free",
-                       size(&words, report->free_bytes.value));
+        vr_text_format(text, bytes, "the driver refused, although it reports %s as free",
+                       size_text(&texts, report->free_bytes.value));
         return;
     case VRAM_OOM_HOST:
         vr_text_format(text, bytes, "the library has no host memory for its own bookkeeping");
         return;
     case VRAM_OOM_QUOTA:
         vr_text_format(text, bytes, "tag \"%.48s\" has %s of its quota of %s", report->quota_tag,
-                       size(&words, report->quota_used_bytes), size(&words, report->quota_bytes));
+                       size_text(&texts, report->quota_used_bytes),
+                       size_text(&texts, report->quota_bytes));
         return;
     case VRAM_OOM_ADDRESSES:
-        vr_text_format(text, bytes,
-                       "of its %s of addresses for such blocks the longest free run has %s",
-                       size(&words, report->address_bytes), size(&words, report->longest_bytes));
+        vr_text_format(
+            text, bytes, "of its %s of addresses for such blocks the longest free run has %s",
+            size_text(&texts, report->address_bytes), size_text(&texts, report->longest_bytes));
         return;
     case VRAM_OOM_FULL:
         vr_text_format(text, bytes, "the device is full: this program holds %s, %s are free",
-                       size(&words, report->process_bytes),
-                       report->free_bytes.known ? size(&words, report->free_bytes.value)
-                                                : "an unknown rest");
+                       size_text(&texts, report->process_bytes),
+                       report->free_bytes.known ? size_text(&texts, report->free_bytes.value)
+                                                : "an unknown amount");
     }
 }
 
-/* The tag that holds the most, for advice; "" when nothing is tagged. */
+/* The tag that holds the most, for the advice; "" if nothing is tagged. */
 static const char *first_tag(const struct vram_oom_report *report) {
     for (uint32_t i = 0; i < report->holder_count; i++) {
         if (*report->holders[i].tag) {
@@ -190,7 +192,7 @@ static const char *first_tag(const struct vram_oom_report *report) {
     return "";
 }
 
-static bool took(const struct vram_oom_report *report, vram_ladder_step step) {
+static bool has_step(const struct vram_oom_report *report, vram_ladder_step step) {
     for (uint32_t i = 0; i < report->step_count; i++) {
         if (report->steps[i].step == step) {
             return true;
@@ -208,7 +210,7 @@ static void advise_full(struct vram_oom_report *report, char *text, size_t bytes
                        tag);
     } else {
         vr_text_format(text, bytes,
-                       "free memory or ask for less; tags (vram_alloc_options.tag) would tell who "
+                       "free memory or ask for less; tags (vram_alloc_options.tag) would show what "
                        "holds it; vram_ladder_options.fallback allows other memory");
     }
 }
@@ -231,7 +233,7 @@ static void advise_limit(const struct vram_oom_report *report, const struct vr_p
                        "raise the option memory_fraction (VRAM_MEMORY_FRACTION): the device has %s "
                        "free",
                        report->free_bytes.known
-                           ? size(&(struct words){.used = 0}, report->free_bytes.value)
+                           ? size_text(&(struct size_texts){.used = 0}, report->free_bytes.value)
                            : "an unknown amount");
         return;
     case VR_BOUND_FREE:
@@ -254,9 +256,9 @@ static void advise_addresses(const struct vr_pool *pool, char *text, size_t byte
             : ", or let the process have more (ulimit -v): no more could be reserved now");
 }
 
-/* A quota of the environment's is a ceiling that no program lifts. */
+/* A quota of the environment is a ceiling that the program cannot raise. */
 static void advise_quota(const struct vr_tag *full, char *text, size_t bytes) {
-    bool outer = full && full->outer_hard == vr_load(&full->hard, VR_RELAXED);
+    bool outer = full && full->env_hard == vr_load(&full->hard, VR_RELAXED);
     vr_text_format(text, bytes,
                    outer ? "free some of what \"%.48s\" holds, or raise its quota in the option "
                            "quotas (VRAM_QUOTAS)"
@@ -265,8 +267,8 @@ static void advise_quota(const struct vr_tag *full, char *text, size_t bytes) {
                    full ? full->name : "");
 }
 
-static void advise(struct vram_oom_report *report, const struct vr_pool *pool,
-                   const struct vr_tag *full, char *text, size_t bytes) {
+static void advise_cause(struct vram_oom_report *report, const struct vr_pool *pool,
+                         const struct vr_tag *full, char *text, size_t bytes) {
     char wait[VR_NUMBER_TEXT_MAX];
     switch (report->cause) {
     case VRAM_OOM_FRAGMENTED:
@@ -276,21 +278,22 @@ static void advise(struct vram_oom_report *report, const struct vr_pool *pool,
                            : "ask for blocks of %s or less; a pool that can map memory would "
                              "put the pieces together (a device with the capability vmm, no "
                              "VRAM_POOL_SEGMENTS)",
-                       size(&(struct words){.used = 0}, report->largest_bytes));
+                       size_text(&(struct size_texts){.used = 0}, report->largest_bytes));
         return;
     case VRAM_OOM_PENDING:
         vr_text_format(text, bytes,
                        "wait for those queues, free on the queue that allocates next, or raise the "
                        "option wait_timeout (%s)%s",
                        vr_duration_write(pool->device->context->wait_ns, wait),
-                       took(report, VRAM_LADDER_FINISHED) ? "" : "; the ladder lacks `finished`");
+                       has_step(report, VRAM_LADDER_FINISHED) ? ""
+                                                              : "; the ladder lacks `finished`");
         return;
     case VRAM_OOM_PINNED:
         vr_text_format(text, bytes, "call vram_unpin for blocks that were freed while pinned");
         return;
     case VRAM_OOM_STRANDED:
         vr_text_format(text, bytes, "%s",
-                       took(report, VRAM_LADDER_OTHERS)
+                       has_step(report, VRAM_LADDER_OTHERS)
                            ? "use one pool for both: what is left there lies between live blocks"
                            : "put `others` into the ladder, or call vram_pool_trim on that pool");
         return;
@@ -325,11 +328,11 @@ static void advise(struct vram_oom_report *report, const struct vr_pool *pool,
 void vr_report_judge(struct vram_oom_report *report, const struct vr_pool *pool,
                      const struct vr_tag *full) {
     char why[160];
-    struct words words = {.used = 0};
+    struct size_texts texts = {.used = 0};
     report->cause = cause_of(report, pool);
-    explain(report, why, sizeof why);
+    explain_cause(report, why, sizeof why);
     vr_text_format(report->summary, sizeof report->summary,
                    "out of memory (%s): pool \"%.40s\" needs %s: %s", causes[report->cause].name,
-                   report->pool_name, size(&words, report->needed_bytes), why);
-    advise(report, pool, full, report->advice, sizeof report->advice);
+                   report->pool_name, size_text(&texts, report->needed_bytes), why);
+    advise_cause(report, pool, full, report->advice, sizeof report->advice);
 }

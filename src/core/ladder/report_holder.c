@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_holder.c: who holds memory of the device, by the tags' own account; see report.h.
+ * report_holder.c: which tags hold memory of the device, by their accounts; see report.h.
  *
- * A tag counts what those below it have, so "tenant" comes before "tenant/model". A tag that has
- * nothing but what one below it has says nothing new and is left out. Blocks without a tag are one
- * holder: what is live in pools and no tag's.
+ * A tag includes the tags below it, so "tenant" comes before "tenant/model". A tag that holds only
+ * what one tag below it holds is left out. Blocks without a tag are one entry: everything live in
+ * pools that no tag has.
  */
 #include "core/ladder/report.h"
 
@@ -13,11 +13,10 @@
 
 #include <string.h>
 
-enum { TAGS = 64 }; /* with the most bytes, of which the list is made */
+enum { TAGS = 64 }; /* the largest, from which the list is made */
 
-/* Whether a tag among those behind `tag`, which have as much or less, lies below it and has as
-   much. */
-static bool is_echo(const struct vram_tag_info *tag, const struct vram_tag_info *end) {
+/* Whether a tag after `tag`, which are not larger, lies below it and holds as much. */
+static bool is_redundant(const struct vram_tag_info *tag, const struct vram_tag_info *end) {
     size_t bytes = strlen(tag->name);
     for (const struct vram_tag_info *other = tag + 1;
          other < end && other->used_bytes == tag->used_bytes; other++) {
@@ -28,7 +27,8 @@ static bool is_echo(const struct vram_tag_info *tag, const struct vram_tag_info 
     return false;
 }
 
-static void list(struct vram_oom_report *report, const char *tag, uint64_t bytes, uint64_t blocks) {
+static void holder_add(struct vram_oom_report *report, const char *tag, uint64_t bytes,
+                       uint64_t blocks) {
     if (bytes && report->holder_count < VRAM_OOM_LIST_MAX) {
         struct vram_oom_holder *to = &report->holders[report->holder_count++];
         to->bytes = bytes;
@@ -37,20 +37,20 @@ static void list(struct vram_oom_report *report, const char *tag, uint64_t bytes
     }
 }
 
-/* Takes the failed request's own charge out of the account of a tag. */
-static void correct(struct vram_tag_info *tag, const struct vr_request *charged) {
+/* Removes the failed request's own charge from the account of a tag. */
+static void subtract_charge(struct vram_tag_info *tag, const struct vr_request *charged) {
     if (charged && vr_tag_is_within(charged->tag, tag->name)) {
         tag->used_bytes -= charged->bytes < tag->used_bytes ? charged->bytes : tag->used_bytes;
     }
 }
 
-/* The largest tags first, as they are after that. */
+/* Reads the largest tags, ordered by size after that correction. */
 static uint32_t read_tags(const struct vr_live *live, struct vram_tag_info *tags) {
     uint32_t count = vr_tags_top(live->device, tags, TAGS);
     for (uint32_t i = 0; i < count; i++) {
         struct vram_tag_info tag = tags[i];
         uint32_t at = i;
-        correct(&tag, live->charged);
+        subtract_charge(&tag, live->charged);
         for (; at > 0 && tags[at - 1].used_bytes < tag.used_bytes; at--) {
             tags[at] = tags[at - 1];
         }
@@ -59,15 +59,15 @@ static uint32_t read_tags(const struct vr_live *live, struct vram_tag_info *tags
     return count;
 }
 
-/* Blocks of a tag and of all below it. */
+/* Blocks of a tag and of all tags below it. */
 static uint64_t blocks_of(const struct vr_live *live, const char *tag) {
     uint64_t bytes, blocks;
     vr_tags_live(live->device, tag, &bytes, &blocks);
     return blocks - (blocks && live->charged && vr_tag_is_within(live->charged->tag, tag));
 }
 
-/* Other threads go on while this is summed. */
-static uint64_t rest_of(uint64_t all, uint64_t tagged, uint64_t charged) {
+/* Clamps at 0: other threads change the sums while they are read. */
+static uint64_t untagged_rest(uint64_t all, uint64_t tagged, uint64_t charged) {
     tagged = tagged > charged ? tagged - charged : 0;
     return all > tagged ? all - tagged : 0;
 }
@@ -77,16 +77,16 @@ void vr_report_holders(struct vram_oom_report *report, const struct vr_live *liv
     uint32_t count = read_tags(live, tags);
     uint64_t bytes, blocks;
     vr_tags_live(live->device, NULL, &bytes, &blocks);
-    bytes = rest_of(live->bytes, bytes, live->charged ? live->charged->bytes : 0);
-    blocks = rest_of(live->blocks, blocks, live->charged != NULL);
+    bytes = untagged_rest(live->bytes, bytes, live->charged ? live->charged->bytes : 0);
+    blocks = untagged_rest(live->blocks, blocks, live->charged != NULL);
     for (uint32_t i = 0; i < count && report->holder_count < VRAM_OOM_LIST_MAX; i++) {
         if (bytes > tags[i].used_bytes) {
-            list(report, "", bytes, blocks);
+            holder_add(report, "", bytes, blocks);
             bytes = 0;
         }
-        if (!is_echo(&tags[i], &tags[count])) {
-            list(report, tags[i].name, tags[i].used_bytes, blocks_of(live, tags[i].name));
+        if (!is_redundant(&tags[i], &tags[count])) {
+            holder_add(report, tags[i].name, tags[i].used_bytes, blocks_of(live, tags[i].name));
         }
     }
-    list(report, "", bytes, blocks);
+    holder_add(report, "", bytes, blocks);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_text.c: a report for people and for programs; see report.h.
+ * report_text.c: a report as text and as JSON; see report.h.
  */
 #include "core/ladder/report.h"
 
@@ -9,7 +9,7 @@
 #include "base/size_text.h"
 #include "base/status.h"
 
-/* ------------------------------------------------------------------- for people */
+/* ------------------------------------------------------------------------- text */
 
 static void add_size(struct vr_writer *writer, const char *before, uint64_t bytes,
                      const char *behind) {
@@ -144,7 +144,7 @@ static void write_text(struct vr_writer *writer, const struct vram_oom_report *r
     vr_writer_print(writer, "  help     %s\n", report->advice);
 }
 
-/* ----------------------------------------------------------------- for programs */
+/* ------------------------------------------------------------------------- JSON */
 
 static void write_request(const struct vram_oom_report *report, struct vr_json *json) {
     vr_json_object_begin(json, "request");

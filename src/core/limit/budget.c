@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * budget.c: what a pool may hold in all, now, and the charge that keeps it.
+ * budget.c: how much a pool may hold now, and the charges that enforce it.
  */
 #include "core/limit/budget.h"
 
@@ -13,15 +13,15 @@
 
 /* ------------------------------------------------------------------ sampling */
 
-/* What is charged is charged before the driver is asked and uncharged after, so for a moment the
-   room may look larger than it is, by what is on its way. */
+/* Memory is charged before the driver allocates it and uncharged after the driver has freed it. So
+   the sum may be too large for a moment, by what is in progress. */
 static void take_sample(struct vr_device_object *device, struct vr_ledger *ledger, uint64_t now) {
     vram_value free = {0}, total = device->base.info.memory_bytes;
     uint64_t before = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vr_memory_info(&device->base, &free, &total);
-    vr_error_restore(&error); /* the next call will tell, if it matters */
+    vr_error_restore(&error); /* a later call reports the error if it matters */
     if (status != VRAM_OK) {
         return;
     }
@@ -29,11 +29,11 @@ static void take_sample(struct vr_device_object *device, struct vr_ledger *ledge
     uint64_t held = before < after ? before : after;
     vr_mutex_lock(&ledger->lock);
     ledger->sample = (struct vr_sample){free, total, now};
-    vr_store(&ledger->room, free.known ? held + free.value : UINT64_MAX, VR_RELAXED);
+    vr_store(&ledger->usable_bytes, free.known ? held + free.value : UINT64_MAX, VR_RELAXED);
     vr_mutex_unlock(&ledger->lock);
 }
 
-/* Whoever moves the due time asks; the others do with what was known. */
+/* One thread advances the due time and asks the driver; the others use the last sample. */
 void vr_sample_refresh(struct vr_device_object *device, bool now) {
     struct vr_ledger *ledger = vr_ledger_of(device);
     if (!(device->base.info.caps & VRAM_CAP_MEMORY_INFO) ||
@@ -59,27 +59,28 @@ bool vr_sample_get(struct vr_device_object *device, struct vr_sample *sample) {
 
 void vr_budget_refresh(struct vr_pool *pool, bool now) {
     vr_limit_derive(pool);
-    if (vr_load(&pool->caps.min_free_bytes, VR_RELAXED)) { /* otherwise it makes no difference */
+    if (vr_load(&pool->caps.min_free_bytes, VR_RELAXED)) { /* otherwise no sample is needed */
         vr_sample_refresh(pool->device, now);
     }
 }
 
-static uint64_t less(uint64_t bytes, uint64_t by) {
+static uint64_t limit_minus(uint64_t bytes, uint64_t by) {
     return bytes == UINT64_MAX ? bytes : bytes > by ? bytes - by : 0;
 }
 
-/* What must not be passed by all that is charged to the device when this pool grows, by the
-   fraction or by what is to stay free. */
+/* The most that may be charged to the device when this pool grows, by the fraction or by the memory
+   that must stay free. */
 static uint64_t device_bytes(const struct vr_pool *pool, enum vr_bound *bound) {
     uint64_t fraction = vr_load(&pool->caps.fraction_bytes, VR_RELAXED);
-    uint64_t min_free = vr_load(&pool->caps.min_free_bytes, VR_RELAXED), room = UINT64_MAX;
+    uint64_t min_free = vr_load(&pool->caps.min_free_bytes, VR_RELAXED), usable = UINT64_MAX;
     if (min_free) {
-        room = less(vr_load(&vr_ledger_of(pool->device)->room, VR_RELAXED), min_free);
+        usable =
+            limit_minus(vr_load(&vr_ledger_of(pool->device)->usable_bytes, VR_RELAXED), min_free);
     }
-    *bound = room < fraction          ? VR_BOUND_FREE
+    *bound = usable < fraction        ? VR_BOUND_FREE
              : fraction != UINT64_MAX ? VR_BOUND_FRACTION
                                       : VR_BOUND_NONE;
-    return room < fraction ? room : fraction;
+    return usable < fraction ? usable : fraction;
 }
 
 static void take_less(struct vr_budget *budget, uint64_t bytes, enum vr_bound bound) {
@@ -97,9 +98,9 @@ struct vr_budget vr_budget_get(const struct vr_pool *pool) {
         enum vr_bound bound;
         uint64_t all = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
         uint64_t others = all > held ? all - held : 0, hard = vr_charge_limit(pool->device);
-        take_less(&budget, less(hard ? hard : UINT64_MAX, others), VR_BOUND_DEVICE);
+        take_less(&budget, limit_minus(hard ? hard : UINT64_MAX, others), VR_BOUND_DEVICE);
         uint64_t most = device_bytes(pool, &bound);
-        take_less(&budget, less(most, others), bound);
+        take_less(&budget, limit_minus(most, others), bound);
     }
     return budget;
 }
@@ -116,8 +117,8 @@ void vr_budget_apply(struct vr_pool *pool, struct vr_space *space) {
     uint64_t all = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
     uint64_t held = vr_load(&pool->charged, VR_RELAXED), others = all > held ? all - held : 0;
     bool known = memory.known && vr_pool_on_device(pool);
-    vr_space_limit_set(space, less(vr_budget_bytes(pool), other),
-                       known ? less(less(memory.value, others), other) : UINT64_MAX);
+    vr_space_limit_set(space, limit_minus(vr_budget_bytes(pool), other),
+                       known ? limit_minus(limit_minus(memory.value, others), other) : UINT64_MAX);
 }
 
 /* ------------------------------------------------------------------- charging */
@@ -133,7 +134,7 @@ static vram_status charge_own(struct vr_pool *pool, uint64_t bytes) {
     }
     return vr_fail(
         VRAM_ERR_LIMIT,
-        "%llu bytes more would pass the limit of %llu bytes for pool \"%s\" (hard_bytes, "
+        "%llu bytes more would exceed the limit of %llu bytes for pool \"%s\" (hard_bytes, "
         "option pool_limit); %llu are held",
         (unsigned long long)bytes, (unsigned long long)most, pool->name,
         (unsigned long long)before);
@@ -169,7 +170,7 @@ vram_status vr_budget_charge(struct vr_pool *pool, uint64_t bytes) {
 
 void vr_budget_uncharge(struct vr_pool *pool, uint64_t bytes) {
     uint64_t before = vr_fetch_sub(&pool->charged, bytes, VR_RELAXED);
-    assert(before >= bytes); /* each charge is taken back once */
+    assert(before >= bytes); /* each charge is removed once */
     (void)before;
     if (vr_pool_on_device(pool)) {
         vr_uncharge(pool->device, bytes);
@@ -194,24 +195,23 @@ void vr_budget_explain(const struct vr_pool *pool, uint64_t bytes, char *text, s
             asked, most, held);
         break;
     case VR_BOUND_DEVICE:
-        vr_text_format(
-            text, text_bytes,
-            "%s do not fit: %s of the device's limit (hard_bytes, option device_limit) are "
-            "this pool's, which holds %s",
-            asked, most, held);
+        vr_text_format(text, text_bytes,
+                       "%s do not fit: the device's limit (hard_bytes, option device_limit) leaves "
+                       "%s to this pool, which holds %s",
+                       asked, most, held);
         break;
     case VR_BOUND_FRACTION:
         vr_text_format(text, text_bytes,
-                       "%s do not fit: of the device's %s pools may fill %.3g%% (fraction, option "
-                       "memory_fraction), which leaves %s to this one, and it holds %s",
-                       asked, vr_size_format(total.value, all),
+                       "%s do not fit: pools may use %.3g%% of the device's %s (fraction, option "
+                       "memory_fraction), which leaves %s to this pool, and it holds %s",
+                       asked,
                        100.0 * (double)vr_load(&pool->caps.fraction_bytes, VR_RELAXED) /
                            (double)total.value,
-                       most, held);
+                       vr_size_format(total.value, all), most, held);
         break;
     case VR_BOUND_FREE:
         vr_text_format(text, text_bytes,
-                       "%s do not fit: %s of the device are to stay free (min_free_bytes, option "
+                       "%s do not fit: %s of the device must stay free (min_free_bytes, option "
                        "min_free), which leaves %s to this pool, and it holds %s",
                        asked, vr_size_format(vr_load(&pool->caps.min_free_bytes, VR_RELAXED), all),
                        most, held);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * budget.h: what a pool may hold in all, now.
+ * budget.h: how much a pool may hold now.
  *
- * The budget is looked up before every plan and handed to the space as its limit, so that the
- * engine itself moves memory rather than pass it. Two plans at once may each be within the budget
- * and not both together: what is taken from the driver is charged, and the charge is the last word.
+ * The budget is read before every plan and set as the limit of the space, so that the block engine
+ * moves memory instead of exceeding it. Two concurrent plans may each be within the budget, but not
+ * both together: memory taken from the driver is charged, and the charge decides.
  *
- * How much is free is asked on a timer. Between two samples what the program itself takes and gives
- * back is known, so what counts is `room`, the sum of what it held and what was free: only other
- * programs change that.
+ * The driver is asked on a timer how much is free. Between two samples the program knows what it
+ * takes and releases itself. So the limit is compared with `usable_bytes`, the sum of what it held
+ * and what was free: only other programs change that.
  */
 #ifndef VR_BUDGET_H
 #define VR_BUDGET_H
@@ -26,14 +26,14 @@ enum vr_bound {
 
 struct vr_budget {
     uint64_t bytes;      /* that the pool may hold; UINT64_MAX: no limit applies */
-    uint64_t held_bytes; /* that it holds, or is about to */
+    uint64_t held_bytes; /* that it holds, or is about to hold */
     enum vr_bound bound;
 };
 
-/* Asks the driver how much is free, if its time has come or with `now`; what was known before stays
-   when it does not say. The device has a ledger. No lock held. */
+/* Asks the driver how much is free, if a sample is due or with `now`. If the driver does not
+   answer, the last sample stays. The device has a ledger. No lock held. */
 void vr_sample_refresh(struct vr_device_object *device, bool now);
-/* What it said last; false: nothing yet. The same. */
+/* The last sample; false: there is none yet. Same conditions. */
 bool vr_sample_get(struct vr_device_object *device, struct vr_sample *sample);
 
 /* Brings limits and sample up to date for vr_budget_get. No lock held: may call the driver. */
@@ -41,14 +41,15 @@ void vr_budget_refresh(struct vr_pool *pool, bool now);
 struct vr_budget vr_budget_get(const struct vr_pool *pool);
 uint64_t vr_budget_bytes(const struct vr_pool *pool);
 
-/* Tells the space what it may hold. Under the pool's lock. */
+/* Sets the limit of the space from the budget. Under the pool's lock. */
 void vr_budget_apply(struct vr_pool *pool, struct vr_space *space);
 
-/* Around what the pool takes from the driver or its provider. VRAM_ERR_LIMIT with the error set. */
+/* Charge and uncharge what the pool takes from the driver or its provider. VRAM_ERR_LIMIT with the
+   error set. */
 vram_status vr_budget_charge(struct vr_pool *pool, uint64_t bytes);
 void vr_budget_uncharge(struct vr_pool *pool, uint64_t bytes);
 
-/* Which limit stands in the way of that request, in words. */
+/* Writes which limit refuses that request. */
 void vr_budget_explain(const struct vr_pool *pool, uint64_t bytes, char *text, size_t text_bytes);
 
 #endif

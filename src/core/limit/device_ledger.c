@@ -23,7 +23,7 @@ static void ledger_free(void *memory) {
     vr_mem_free(ledger);
 }
 
-/* Quotas of the environment apply whatever the program has set the option to; those of the option
+/* Quotas of the environment apply whatever the program sets the option to; those of the option
    apply in addition. */
 static vram_status read_quotas(struct vr_ledger *ledger) {
     char quotas[VR_OPTION_TEXT_MAX];
@@ -48,13 +48,13 @@ struct vr_ledger *vr_ledger_get(struct vr_device_object *device) {
     ledger->sample_ns = vr_option_number(VR_OPTION_MEMORY_SAMPLE);
     ledger->limits.size = sizeof ledger->limits;
     vr_store(&ledger->generation, 1, VR_RELAXED);
-    vr_store(&ledger->room, UINT64_MAX, VR_RELAXED);
+    vr_store(&ledger->usable_bytes, UINT64_MAX, VR_RELAXED);
     vr_mutex_init(&ledger->lock, VR_RANK_LEDGER);
     if (read_quotas(ledger) != VRAM_OK) {
         ledger_free(ledger);
         return NULL;
     }
-    vr_mutex_lock(&device->context->lock); /* one of two threads wins */
+    vr_mutex_lock(&device->context->lock); /* of two threads, the first one sets it */
     struct vr_account *account = device->slot->account;
     void *other = vr_load(&account->ledger, VR_ACQUIRE);
     if (!other) {

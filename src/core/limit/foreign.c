@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foreign.c: memory that somebody else allocated, recorded and counted like the program's own.
+ * foreign.c: memory allocated by other code, recorded and counted like the program's own.
  */
 #include "core/limit/foreign_record.h"
 
@@ -12,12 +12,12 @@
 
 #include <string.h>
 
-enum { ROOM_FIRST = 16 };
+enum { CAPACITY_FIRST = 16 };
 
 static vr_atomic_u64 last_id; /* in the process */
 
-/* The place of the first record whose number is at least `id`. Under the lock. */
-static size_t place_of(const struct vr_foreigns *foreigns, uint64_t id) {
+/* The index of the first record whose id is at least `id`. Under the lock. */
+static size_t foreign_index(const struct vr_foreigns *foreigns, uint64_t id) {
     size_t from = 0, to = foreigns->count;
     while (from < to) {
         size_t middle = from + (to - from) / 2;
@@ -31,7 +31,7 @@ static size_t place_of(const struct vr_foreigns *foreigns, uint64_t id) {
 }
 
 static vram_status no_record(uint64_t id) {
-    return vr_fail(VRAM_ERR_INVALID, "the device has no foreign memory of number %llu",
+    return vr_fail(VRAM_ERR_INVALID, "the device has no foreign memory with the id %llu",
                    (unsigned long long)id);
 }
 
@@ -44,17 +44,18 @@ static vram_status take_options(const struct vram_foreign_options *from,
         return status;
     }
     if (taken->flags & ~(uint32_t)VRAM_FOREIGN_COUNTS) {
-        return vr_fail(VRAM_ERR_INVALID, "there are no such flags: 0x%x", taken->flags);
+        return vr_fail(VRAM_ERR_INVALID, "unknown flags: 0x%x", taken->flags);
     }
     if (taken->name && strlen(taken->name) >= VRAM_FOREIGN_NAME_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, "a name has at most %d bytes", VRAM_FOREIGN_NAME_MAX - 1);
+        return vr_fail(VRAM_ERR_INVALID, "the name is too long: use at most %d bytes",
+                       VRAM_FOREIGN_NAME_MAX - 1);
     }
     return VRAM_OK;
 }
 
-/* Charges what counts: the device, then the tag with all above it, both or none. */
-static vram_status charge(struct vr_device_object *device, const struct vr_foreign *record,
-                          uint32_t *crossed) {
+/* Charges a record that counts to the device and to its tag with all parents: all or none. */
+static vram_status foreign_charge(struct vr_device_object *device, const struct vr_foreign *record,
+                                  uint32_t *crossed) {
     struct vr_tag *full;
     *crossed = 0;
     if (!record->counts) {
@@ -72,9 +73,9 @@ static vram_status charge(struct vr_device_object *device, const struct vr_forei
     return status;
 }
 
-/* Backends that show the same hardware share its records; the part of the account is that of the
-   one through which it was charged. */
-static void uncharge(struct vr_device_object *device, const struct vr_foreign *record) {
+/* Backends that show the same hardware share its records. The bytes are removed from the slot
+   through which they were charged. */
+static void foreign_uncharge(struct vr_device_object *device, const struct vr_foreign *record) {
     if (record->counts) {
         vr_fetch_add(&device->slot->charged_bytes, record->bytes, VR_RELAXED);
         vr_fetch_sub(&record->slot->charged_bytes, record->bytes, VR_RELAXED);
@@ -85,17 +86,17 @@ static void uncharge(struct vr_device_object *device, const struct vr_foreign *r
     }
 }
 
-/* Under the lock. Numbers are given here, so that they rise in the list. */
-static vram_status append(struct vr_foreigns *foreigns, struct vr_foreign *record) {
-    if (foreigns->count == foreigns->room) {
-        size_t room = foreigns->room ? foreigns->room * 2 : ROOM_FIRST;
+/* Under the lock. Ids are assigned here, so that they rise in the list. */
+static vram_status foreign_append(struct vr_foreigns *foreigns, struct vr_foreign *record) {
+    if (foreigns->count == foreigns->capacity) {
+        size_t capacity = foreigns->capacity ? foreigns->capacity * 2 : CAPACITY_FIRST;
         void *records =
-            vr_mem_resize(foreigns->records, room, sizeof *foreigns->records, vr_operation());
+            vr_mem_resize(foreigns->records, capacity, sizeof *foreigns->records, vr_operation());
         if (!records) {
             return VRAM_ERR_HOST_MEMORY;
         }
         foreigns->records = records;
-        foreigns->room = room;
+        foreigns->capacity = capacity;
     }
     record->id = vr_fetch_add(&last_id, 1, VR_RELAXED) + 1;
     foreigns->records[foreigns->count++] = record;
@@ -107,26 +108,28 @@ static vram_status append(struct vr_foreigns *foreigns, struct vr_foreign *recor
     return VRAM_OK;
 }
 
-static vram_status track(struct vr_device_object *device, struct vr_foreign *record, uint64_t *id) {
+static vram_status foreign_track(struct vr_device_object *device, struct vr_foreign *record,
+                                 uint64_t *id) {
     struct vr_ledger *ledger = vr_ledger_of(device);
     uint32_t crossed;
-    vram_status status = charge(device, record, &crossed);
+    vram_status status = foreign_charge(device, record, &crossed);
     if (status != VRAM_OK) {
         return status;
     }
     vr_mutex_lock(&ledger->lock);
     bool fits = record->bytes <= UINT64_MAX - ledger->foreigns.bytes;
-    status = fits ? append(&ledger->foreigns, record) : VRAM_ERR_OVERFLOW;
-    uint64_t given = record->id; /* behind the lock another thread may take it back */
+    status = fits ? foreign_append(&ledger->foreigns, record) : VRAM_ERR_OVERFLOW;
+    uint64_t given = record->id; /* without the lock another thread may remove the record */
     struct vr_tag *tag = record->tag;
     vr_mutex_unlock(&ledger->lock);
     if (status != VRAM_OK) {
-        uncharge(device, record);
-        return fits ? status
-                    : vr_fail(VRAM_ERR_OVERFLOW, "the device's foreign memory would pass 64 bits");
+        foreign_uncharge(device, record);
+        return fits
+                   ? status
+                   : vr_fail(VRAM_ERR_OVERFLOW, "the device's foreign memory would exceed 64 bits");
     }
     *id = given;
-    vr_held_peak(device, 0); /* what is charged may be more than ever */
+    vr_held_peak(device, 0); /* the charge may be a new peak */
     if (crossed) {
         vr_tag_notify(device, NULL, tag, crossed);
     }
@@ -141,7 +144,7 @@ vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
     void *device;
     if (!id || !bytes) {
         return vr_fail(VRAM_ERR_INVALID,
-                       id ? "0 bytes are nothing to record" : "the place for the number is NULL");
+                       id ? "the size is 0 bytes" : "the place for the id is NULL");
     }
     vram_status status = take_options(options, &taken);
     if (status == VRAM_OK) {
@@ -164,7 +167,7 @@ vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
         }
     }
     if (status == VRAM_OK) {
-        status = track(device, record, id);
+        status = foreign_track(device, record, id);
     }
     if (status != VRAM_OK) {
         vr_mem_free(record);
@@ -185,7 +188,7 @@ vram_status vram_foreign_untrack(vram_device *handle, uint64_t id) {
     if (ledger) {
         vr_mutex_lock(&ledger->lock);
         struct vr_foreigns *foreigns = &ledger->foreigns;
-        size_t at = place_of(foreigns, id);
+        size_t at = foreign_index(foreigns, id);
         if (at < foreigns->count && foreigns->records[at]->id == id) {
             record = foreigns->records[at];
             memmove(&foreigns->records[at], &foreigns->records[at + 1],
@@ -196,7 +199,7 @@ vram_status vram_foreign_untrack(vram_device *handle, uint64_t id) {
         vr_mutex_unlock(&ledger->lock);
     }
     if (record) {
-        uncharge(device, record);
+        foreign_uncharge(device, record);
         vr_mem_free(record);
     } else {
         status = no_record(id);
@@ -205,11 +208,11 @@ vram_status vram_foreign_untrack(vram_device *handle, uint64_t id) {
     return status;
 }
 
-/* ------------------------------------------------------------------- looking */
+/* ------------------------------------------------------------------- reading */
 
-/* The record of number `id`, or the first behind it with `behind`. */
-static vram_status look(vram_device *handle, uint64_t id, bool behind,
-                        struct vram_foreign_info *info) {
+/* Reads the record `id` or, with `behind`, the first after it. */
+static vram_status foreign_read(vram_device *handle, uint64_t id, bool behind,
+                                struct vram_foreign_info *info) {
     struct vram_foreign_info full = {.size = sizeof full};
     void *device;
     bool found = false;
@@ -221,7 +224,7 @@ static vram_status look(vram_device *handle, uint64_t id, bool behind,
     if (ledger && !(behind && id == UINT64_MAX)) {
         vr_mutex_lock(&ledger->lock);
         const struct vr_foreigns *foreigns = &ledger->foreigns;
-        size_t at = place_of(foreigns, behind ? id + 1 : id);
+        size_t at = foreign_index(foreigns, behind ? id + 1 : id);
         found = at < foreigns->count && (behind || foreigns->records[at]->id == id);
         if (found) {
             const struct vr_foreign *record = foreigns->records[at];
@@ -241,12 +244,12 @@ static vram_status look(vram_device *handle, uint64_t id, bool behind,
 
 vram_status vram_foreign_info_get(vram_device *device, uint64_t id, vram_foreign_info *info) {
     VR_CALL;
-    return look(device, id, false, info);
+    return foreign_read(device, id, false, info);
 }
 
 vram_status vram_foreign_info_after(vram_device *device, uint64_t last, vram_foreign_info *info) {
     VR_CALL;
-    return look(device, last, true, info);
+    return foreign_read(device, last, true, info);
 }
 
 vram_status vram_foreign_totals_get(vram_device *handle, vram_foreign_totals *totals) {

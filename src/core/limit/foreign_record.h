@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foreign_record.h: records of memory that somebody else allocated, part of a device's ledger.
+ * foreign_record.h: records of memory allocated by other code, part of a device's ledger.
  *
- * Records are kept in the order of their numbers, which rise, so a new one goes to the end and all
- * are found by halves. All fields are under the ledger's lock; what a record is charged for stays
- * charged until it is taken back, and a context that ends takes its records and its accounts
- * together.
+ * Records are in the order of their ids, which rise: a new one is appended, and a look-up is a
+ * binary search. All fields are under the ledger's lock. A record stays charged until it is
+ * removed; a context that ends frees its records and its accounts together.
  */
 #ifndef VR_FOREIGN_RECORD_H
 #define VR_FOREIGN_RECORD_H
@@ -27,7 +26,7 @@ struct vr_foreign {
 
 struct vr_foreigns {
     struct vr_foreign **records; /* `count` of them, by rising id */
-    size_t count, room;
+    size_t count, capacity;
     uint64_t bytes, counted_bytes, peak_bytes; /* as vram_foreign_totals has them */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limit.c: limits as they are set, and what is in force of them.
+ * limit.c: limits as they are set, and the limits in force.
  */
 #include "core/limit/limit.h"
 
@@ -15,7 +15,7 @@
 #include <float.h>
 
 #define FRACTION_LEAST 0.1
-#define FREE_PART      16 /* 1/16 of the device: the most that stays free unless it is set */
+#define FREE_PART      16 /* at most 1/16 of the device stays free unless it is set */
 
 /* ------------------------------------------------------------------- presets */
 
@@ -38,7 +38,7 @@ enum { PRESET_COUNT = sizeof presets / sizeof presets[0] };
 vram_status vram_preset_get(vram_preset preset, vram_limits *limits) {
     VR_CALL;
     if ((unsigned)preset >= PRESET_COUNT) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no preset", (int)preset);
+        return vr_fail(VRAM_ERR_INVALID, "unknown preset: %d", (int)preset);
     }
     return vr_info_give(limits, &presets[preset], sizeof presets[0], sizeof presets[0]);
 }
@@ -58,13 +58,13 @@ vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *fro
     if (status != VRAM_OK) {
         return status;
     }
-    if (!(taken.fraction >= 0 && taken.fraction <= DBL_MAX)) { /* not a number is neither */
+    if (!(taken.fraction >= 0 && taken.fraction <= DBL_MAX)) { /* false for NaN, too */
         return vr_fail(VRAM_ERR_INVALID,
-                       "the fraction is %g; it is a number from 0.1 to 1, or 0 when it is not set",
+                       "fraction %g is invalid: use a number from 0.1 to 1, or 0 for the default",
                        taken.fraction);
     }
     if (!is_switch(taken.tracking) || !is_switch(taken.cpu_fallback)) {
-        return vr_fail(VRAM_ERR_INVALID, "tracking and cpu_fallback are a vram_switch");
+        return vr_fail(VRAM_ERR_INVALID, "tracking or cpu_fallback is invalid: use a vram_switch");
     }
     if (taken.fraction > 0) {
         taken.fraction = taken.fraction < FRACTION_LEAST ? FRACTION_LEAST : taken.fraction;
@@ -81,7 +81,7 @@ static double fraction_of(uint64_t millionths) {
     return millionths && fraction < FRACTION_LEAST ? FRACTION_LEAST : fraction;
 }
 
-/* The least of a preset that is sensible on a device of that size. */
+/* The preset's min_free_bytes, reduced on a small device. */
 static uint64_t free_of(const struct vram_limits *preset, vram_value total) {
     uint64_t most = total.known ? total.value / FREE_PART : preset->min_free_bytes;
     return preset->min_free_bytes < most ? preset->min_free_bytes : most;
@@ -104,7 +104,7 @@ static struct vram_limits outside_start(vram_value total, enum vr_option hard) {
     return start;
 }
 
-/* 0 where the environment says nothing. */
+/* 0 where the environment sets nothing. */
 static struct vram_limits outside_ceiling(vram_value total, enum vr_option hard) {
     struct vram_limits ceiling = {.size = sizeof ceiling};
     uint64_t number;
@@ -131,7 +131,7 @@ static struct vram_limits outside_ceiling(vram_value total, enum vr_option hard)
     return ceiling;
 }
 
-static uint64_t lower(uint64_t value, uint64_t ceiling) {
+static uint64_t apply_ceiling(uint64_t value, uint64_t ceiling) {
     return ceiling && ceiling < value ? ceiling : value;
 }
 
@@ -139,8 +139,8 @@ static uint64_t first_set(uint64_t own, uint64_t parent, uint64_t start) {
     return own ? own : parent ? parent : start;
 }
 
-/* No field of `limits` stays looser than that of `ceiling`, where it has one. */
-static void tighten(struct vram_limits *limits, const struct vram_limits *ceiling) {
+/* Makes every field of `limits` at least as strict as the field of `ceiling`, if that is set. */
+static void tighten_limits(struct vram_limits *limits, const struct vram_limits *ceiling) {
     if (ceiling->fraction > 0 && ceiling->fraction < limits->fraction) {
         limits->fraction = ceiling->fraction;
     }
@@ -150,8 +150,8 @@ static void tighten(struct vram_limits *limits, const struct vram_limits *ceilin
         limits->min_free_bytes =
             ceiling->min_free_bytes ? ceiling->min_free_bytes : limits->min_free_bytes;
     }
-    limits->cached_bytes = lower(limits->cached_bytes, ceiling->cached_bytes);
-    limits->cached_blocks = (uint32_t)lower(limits->cached_blocks, ceiling->cached_blocks);
+    limits->cached_bytes = apply_ceiling(limits->cached_bytes, ceiling->cached_bytes);
+    limits->cached_blocks = (uint32_t)apply_ceiling(limits->cached_blocks, ceiling->cached_blocks);
 }
 
 void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *parent,
@@ -173,13 +173,13 @@ void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *
     all.tracking = (vram_switch)first_set(own->tracking, above->tracking, start.tracking);
     all.cpu_fallback =
         (vram_switch)first_set(own->cpu_fallback, above->cpu_fallback, start.cpu_fallback);
-    tighten(&all, above);
-    tighten(&all, &ceiling);
-    all.hard_bytes = lower(all.hard_bytes, ceiling.hard_bytes);
-    all.cached_blocks = (uint32_t)lower(all.cached_blocks, VR_EXACT_DEPTH);
+    tighten_limits(&all, above);
+    tighten_limits(&all, &ceiling);
+    all.hard_bytes = apply_ceiling(all.hard_bytes, ceiling.hard_bytes);
+    all.cached_blocks = (uint32_t)apply_ceiling(all.cached_blocks, VR_EXACT_DEPTH);
     uint64_t outside;
     if (vr_option_environment(VR_OPTION_TRACKING, &outside) && outside) {
-        all.tracking = (vram_switch)outside; /* the user has the last word */
+        all.tracking = (vram_switch)outside; /* the environment takes precedence */
     }
     if (all.tracking == VRAM_SWITCH_DEFAULT) {
 #ifdef NDEBUG
@@ -201,8 +201,8 @@ static vram_value memory_of(const struct vr_pool *pool) {
     return vr_pool_on_device(pool) ? pool->device->base.info.memory_bytes : (vram_value){0};
 }
 
-/* Threads keep large blocks up to 1/200 of what the pool may hold, and no more than it may keep at
-   all. What they have beyond that already is left to them. Under the ledger's lock. */
+/* Thread caches keep large blocks up to 1/200 of what the pool may hold, and no more than it may
+   cache. Blocks that they already have stay. Under the ledger's lock. */
 static void allow_large(struct vr_pool *pool, const struct vram_limits *limits) {
     assert(vr_mutex_is_held(&vr_ledger_of(pool->device)->lock));
     vram_value total = pool->device->base.info.memory_bytes;
@@ -222,12 +222,12 @@ void vr_limit_derive(struct vr_pool *pool) {
     }
     vr_mutex_lock(&ledger->lock);
     vram_value total = memory_of(pool);
-    bool blind = pool->flags & VRAM_POOL_DETERMINISTIC; /* it does not look at what others do */
+    bool alone = pool->flags & VRAM_POOL_DETERMINISTIC; /* it ignores what other programs hold */
     vr_limits_resolve(&pool->limits, &ledger->limits, total, &limits);
     uint64_t free = limits.min_free_bytes == VRAM_LIMIT_NONE ? 0 : limits.min_free_bytes;
     vr_store(&caps->own_bytes, limits.hard_bytes, VR_RELAXED);
     vr_store(&caps->fraction_bytes, part_of(total, limits.fraction), VR_RELAXED);
-    vr_store(&caps->min_free_bytes, blind || !vr_pool_on_device(pool) ? 0 : free, VR_RELAXED);
+    vr_store(&caps->min_free_bytes, alone || !vr_pool_on_device(pool) ? 0 : free, VR_RELAXED);
     vr_store(&caps->cached_bytes, limits.cached_bytes, VR_RELAXED);
     vr_store(&caps->cached_blocks, limits.cached_blocks, VR_RELAXED);
     vr_store(&caps->falls_back, limits.cpu_fallback != VRAM_SWITCH_OFF, VR_RELAXED);
@@ -262,17 +262,17 @@ vram_status vram_pool_limits_get(vram_pool *handle, vram_limits *limits) {
 uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger *ledger) {
     struct vram_limits limits;
     vram_value total = device->base.info.memory_bytes;
-    uint64_t room = vr_load(&ledger->room, VR_RELAXED), hard = vr_charge_limit(device);
+    uint64_t usable = vr_load(&ledger->usable_bytes, VR_RELAXED), hard = vr_charge_limit(device);
     vr_mutex_lock(&ledger->lock);
     vr_limits_resolve(&ledger->limits, NULL, total, &limits);
     vr_mutex_unlock(&ledger->lock);
     uint64_t most = part_of(total, limits.fraction);
     uint64_t free = limits.min_free_bytes == VRAM_LIMIT_NONE ? 0 : limits.min_free_bytes;
-    if (room != UINT64_MAX) {
-        room = room > free ? room - free : 0;
+    if (usable != UINT64_MAX) {
+        usable = usable > free ? usable - free : 0;
     }
     most = hard && hard < most ? hard : most;
-    return room < most ? room : most;
+    return usable < most ? usable : most;
 }
 
 vram_status vram_device_limits_get(vram_device *handle, vram_limits *limits) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tag.c: records of tags: finding, making, charging.
+ * tag.c: records of tags: look-up, creation, charges.
  */
 #include "core/limit/tag.h"
 
@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------- finding */
+/* ------------------------------------------------------------------- look-up */
 
 static uint32_t hash_of(const char *name, size_t bytes) {
     uint32_t hash = 2166136261u; /* FNV-1a */
@@ -27,7 +27,8 @@ static bool is_named(const struct vr_tag *tag, const char *name, size_t bytes) {
 }
 
 /* Keeps (1): chains only grow at their heads. */
-static struct vr_tag *find(struct vr_tags *tags, const char *name, size_t bytes, uint32_t hash) {
+static struct vr_tag *tag_find(struct vr_tags *tags, const char *name, size_t bytes,
+                               uint32_t hash) {
     struct vr_tag *tag = vr_load(&tags->bins[hash % VR_TAG_BINS], VR_ACQUIRE);
     while (tag && !(tag->hash == hash && is_named(tag, name, bytes))) {
         tag = vr_load(&tag->chain, VR_ACQUIRE);
@@ -44,7 +45,7 @@ _Static_assert(VR_TAG_RECENT == 1 << (64 - 58), "recent_of takes that many bits"
 
 struct vr_tag *vr_tag_find(struct vr_ledger *ledger, const char *name) {
     size_t bytes = strnlen(name, VR_TAG_BYTES);
-    return bytes < VR_TAG_BYTES ? find(&ledger->tags, name, bytes, hash_of(name, bytes)) : NULL;
+    return bytes < VR_TAG_BYTES ? tag_find(&ledger->tags, name, bytes, hash_of(name, bytes)) : NULL;
 }
 
 bool vr_tag_is_within(const struct vr_tag *tag, const char *name) {
@@ -54,9 +55,9 @@ bool vr_tag_is_within(const struct vr_tag *tag, const char *name) {
     return tag != NULL;
 }
 
-/* -------------------------------------------------------------------- making */
+/* ------------------------------------------------------------------ creation */
 
-/* Parts of one byte at least, parted by '/', without control characters. */
+/* Parts of at least one byte, separated by '/', without control characters. */
 static vram_status check_name(const char *name) {
     size_t bytes = strnlen(name, VR_TAG_BYTES), levels = 1;
     bool good = bytes > 0 && bytes < VR_TAG_BYTES && name[0] != '/' && name[bytes - 1] != '/';
@@ -67,24 +68,26 @@ static vram_status check_name(const char *name) {
     }
     if (!good || levels > VR_TAG_LEVELS) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "\"%.48s\" is no tag: that is 1 to %d parts parted by '/', %d bytes in all",
+                       "\"%.48s\" is not a valid tag: use 1 to %d parts separated by '/', at most "
+                       "%d bytes in all",
                        name, VR_TAG_LEVELS, VR_TAG_BYTES - 1);
     }
     return VRAM_OK;
 }
 
-/* Under the ledger's lock, which keeps two from making the same. */
-static vram_status make(struct vr_tags *tags, const char *name, size_t bytes, struct vr_tag *parent,
-                        struct vr_tag **made) {
+/* Under the ledger's lock, so that no two threads create the same record. */
+static vram_status tag_make(struct vr_tags *tags, const char *name, size_t bytes,
+                            struct vr_tag *parent, struct vr_tag **made) {
     uint32_t hash = hash_of(name, bytes);
-    struct vr_tag *tag = find(tags, name, bytes, hash);
+    struct vr_tag *tag = tag_find(tags, name, bytes, hash);
     if (tag) {
         *made = tag;
         return VRAM_OK;
     }
     assert(!parent || strncmp(parent->name, name, strlen(parent->name)) == 0);
     if (tags->count == VR_TAGS_MOST) {
-        return vr_fail(VRAM_ERR_LIMIT, "a device has at most %d tags", VR_TAGS_MOST);
+        return vr_fail(VRAM_ERR_LIMIT, "the device already has %d tags, which is the limit",
+                       VR_TAGS_MOST);
     }
     tag = vr_mem_alloc(1, sizeof *tag + bytes + 1, vr_operation());
     if (!tag) {
@@ -103,7 +106,7 @@ static vram_status make(struct vr_tags *tags, const char *name, size_t bytes, st
     return VRAM_OK;
 }
 
-/* Makes the records of a checked name from its first part on. */
+/* Creates the records of a checked name, from its first part on. */
 static vram_status make_path(struct vr_ledger *ledger, const char *name, struct vr_tag **tag) {
     vram_status status = VRAM_OK;
     struct vr_tag *at = NULL;
@@ -111,7 +114,7 @@ static vram_status make_path(struct vr_ledger *ledger, const char *name, struct 
     for (size_t end = 0; status == VRAM_OK && (end == 0 || name[end]);) {
         end += end != 0;
         end += strcspn(name + end, "/");
-        status = make(&ledger->tags, name, end, at, &at);
+        status = tag_make(&ledger->tags, name, end, at, &at);
     }
     vr_mutex_unlock(&ledger->lock);
     if (status == VRAM_OK) {
@@ -158,8 +161,8 @@ void vr_tags_free(struct vr_tags *tags) {
 
 /* ------------------------------------------------------------------ charging */
 
-/* What one record had before; false: its hard quota forbids it. */
-static bool add(struct vr_tag *tag, uint64_t bytes, uint64_t *before) {
+/* Charges one record; *before: what it had. False: its hard quota forbids it. */
+static bool tag_add(struct vr_tag *tag, uint64_t bytes, uint64_t *before) {
     uint64_t hard = vr_load(&tag->hard, VR_RELAXED);
     if (!hard) {
         *before = vr_fetch_add(&tag->used, bytes, VR_RELAXED);
@@ -174,7 +177,7 @@ static bool add(struct vr_tag *tag, uint64_t bytes, uint64_t *before) {
     return false;
 }
 
-static vram_status refuse(struct vr_tag *asked, struct vr_tag *full, uint64_t bytes) {
+static vram_status tag_refuse(struct vr_tag *asked, struct vr_tag *full, uint64_t bytes) {
     VR_OPERATION("vram_alloc");
     char size[VRAM_SIZE_TEXT_MAX], used[VRAM_SIZE_TEXT_MAX], hard[VRAM_SIZE_TEXT_MAX];
     vr_fetch_add(&full->refusals, 1, VR_RELAXED);
@@ -193,13 +196,13 @@ vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested
     uint32_t level = 1;
     *crossed = 0;
     for (struct vr_tag *at = tag; at; at = at->parent, level <<= 1) {
-        if (!add(at, bytes, &before)) {
+        if (!tag_add(at, bytes, &before)) {
             for (struct vr_tag *undo = tag; undo != at; undo = undo->parent) {
                 vr_fetch_sub(&undo->used, bytes, VR_RELAXED);
             }
             *crossed = 0;
             *full = at;
-            return refuse(tag, at, bytes);
+            return tag_refuse(tag, at, bytes);
         }
         uint64_t soft = vr_load(&at->soft, VR_RELAXED);
         if (soft && before <= soft && before + bytes > soft) {
@@ -221,7 +224,7 @@ bool vr_tag_has_quota(const struct vr_tag *tag) {
     return false;
 }
 
-void vr_tag_charge_free(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
+void vr_tag_charge_unlimited(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
     for (struct vr_tag *at = tag; at; at = at->parent) {
         vr_fetch_add(&at->used, bytes, VR_RELAXED);
     }
@@ -232,7 +235,7 @@ void vr_tag_charge_free(struct vr_tag *tag, uint64_t bytes, uint64_t requested) 
 
 void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
     uint64_t before = vr_fetch_sub(&tag->own, bytes, VR_RELAXED);
-    assert(before >= bytes); /* what was charged, and once: tag.h (2) */
+    assert(before >= bytes); /* the charge is removed once: tag.h (2) */
     vr_fetch_sub(&tag->requested, requested, VR_RELAXED);
     for (struct vr_tag *at = tag; at; at = at->parent) {
         before = vr_fetch_sub(&at->used, bytes, VR_RELAXED);

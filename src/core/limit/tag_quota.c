@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tag_quota.c: quotas of tags as the program and the environment set them, who is told of them, and
- * what is known of tags.
+ * tag_quota.c: setting quotas of tags, calling the handler, and reading the accounts of tags.
  */
 #include "core/limit/tag.h"
 
@@ -15,9 +14,9 @@
 
 /* ------------------------------------------------------------------- setting */
 
-/* A ledger for a call on a device, which is the caller's to leave. */
-static vram_status enter(vram_device *handle, struct vr_device_object **device,
-                         struct vr_ledger **ledger) {
+/* Enters the device, which the caller leaves, and gets its ledger. */
+static vram_status ledger_enter(vram_device *handle, struct vr_device_object **device,
+                                struct vr_ledger **ledger) {
     void *entered;
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
@@ -41,7 +40,7 @@ vram_status vram_tag_quota_set(vram_device *handle, const char *name, uint64_t s
     if (!name) {
         return vr_fail(VRAM_ERR_INVALID, "the tag is NULL");
     }
-    vram_status status = enter(handle, &device, &ledger);
+    vram_status status = ledger_enter(handle, &device, &ledger);
     if (status != VRAM_OK) {
         return status;
     }
@@ -57,11 +56,10 @@ vram_status vram_tag_quota_set(vram_device *handle, const char *name, uint64_t s
         vr_mutex_unlock(&ledger->lock);
         uint64_t used = vr_load(&tag->used, VR_RELAXED), hard = vr_load(&tag->hard, VR_RELAXED);
         if (hard && used > hard) {
-            status = vr_fail(
-                VRAM_ERR_LIMIT,
-                "tag \"%.80s\" has %llu bytes and its quota is %llu now: it is in force, and "
-                "nothing more is given until it has fewer",
-                tag->name, (unsigned long long)used, (unsigned long long)hard);
+            status = vr_fail(VRAM_ERR_LIMIT,
+                             "tag \"%.80s\" has %llu bytes and its quota is now %llu: the quota is "
+                             "in force, and allocations fail until the tag has fewer",
+                             tag->name, (unsigned long long)used, (unsigned long long)hard);
         }
     }
     vr_leave(device);
@@ -72,7 +70,7 @@ vram_status vram_tag_handler_set(vram_device *handle, vram_tag_fn *handler, void
     VR_CALL;
     struct vr_device_object *device;
     struct vr_ledger *ledger;
-    vram_status status = enter(handle, &device, &ledger);
+    vram_status status = ledger_enter(handle, &device, &ledger);
     if (status == VRAM_OK) {
         vr_mutex_lock(&ledger->lock);
         ledger->tags.handler = handler;
@@ -83,9 +81,9 @@ vram_status vram_tag_handler_set(vram_device *handle, vram_tag_fn *handler, void
     return status;
 }
 
-/* ------------------------------------------------------------------- telling */
+/* ----------------------------------------------------------------- notifying */
 
-static _Thread_local bool inside; /* a handler that crosses a quota is not told of that */
+static _Thread_local bool inside; /* a handler that crosses a quota is not called again */
 
 void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct vr_tag *tag,
                    uint32_t crossed) {
@@ -119,7 +117,7 @@ void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct
     }
 }
 
-/* ------------------------------------------------------------------- looking */
+/* ------------------------------------------------------------------- reading */
 
 static struct vram_tag_info info_of(const struct vr_tag *tag) {
     uint64_t frees = vr_load(&tag->frees, VR_RELAXED), allocs = vr_load(&tag->allocs, VR_RELAXED);
@@ -140,7 +138,7 @@ static struct vram_tag_info info_of(const struct vr_tag *tag) {
 }
 
 /* Most bytes first, then by name. */
-static int compare(const void *a, const void *b) {
+static int compare_tags(const void *a, const void *b) {
     const struct vram_tag_info *one = a, *other = b;
     if (one->used_bytes != other->used_bytes) {
         return one->used_bytes > other->used_bytes ? -1 : 1;
@@ -149,18 +147,18 @@ static int compare(const void *a, const void *b) {
 }
 
 uint32_t vr_tags_top(const struct vr_device_object *device, struct vram_tag_info *infos,
-                     uint32_t room) {
+                     uint32_t capacity) {
     struct vr_ledger *ledger = vr_ledger_of(device);
     struct vr_tag *tag = ledger ? vr_load(&ledger->tags.newest, VR_ACQUIRE) : NULL;
     uint32_t count = 0;
     for (; tag; tag = tag->older) {
         struct vram_tag_info info = info_of(tag);
         uint32_t at = count;
-        while (at > 0 && compare(&info, &infos[at - 1]) < 0) {
+        while (at > 0 && compare_tags(&info, &infos[at - 1]) < 0) {
             at--;
         }
-        if (at < room) {
-            uint32_t last = count < room ? count++ : room - 1;
+        if (at < capacity) {
+            uint32_t last = count < capacity ? count++ : capacity - 1;
             memmove(&infos[at + 1], &infos[at], (last - at) * sizeof *infos);
             infos[at] = info;
         }
@@ -199,23 +197,23 @@ uint32_t vram_tag_count(vram_device *handle) {
     return count;
 }
 
-/* Tag `rank` of all, in the order of compare. */
+/* Reads tag number `rank` in the order of compare_tags. */
 static vram_status rank_of(struct vr_ledger *ledger, uint32_t rank, struct vram_tag_info *info) {
     vr_mutex_lock(&ledger->lock);
-    uint32_t room = ledger->tags.count, count = 0;
+    uint32_t capacity = ledger->tags.count, count = 0;
     struct vr_tag *tag = vr_load(&ledger->tags.newest, VR_ACQUIRE);
     vr_mutex_unlock(&ledger->lock);
-    if (rank >= room) {
-        return vr_fail(VRAM_ERR_INVALID, "there are %u tags, no number %u", room, rank);
+    if (rank >= capacity) {
+        return vr_fail(VRAM_ERR_INVALID, "there are %u tags and no number %u", capacity, rank);
     }
-    struct vram_tag_info *all = vr_mem_alloc(room, sizeof *all, vr_operation());
+    struct vram_tag_info *all = vr_mem_alloc(capacity, sizeof *all, vr_operation());
     if (!all) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    for (; tag && count < room; tag = tag->older) {
+    for (; tag && count < capacity; tag = tag->older) {
         all[count++] = info_of(tag);
     }
-    qsort(all, count, sizeof *all, compare);
+    qsort(all, count, sizeof *all, compare_tags);
     *info = all[rank];
     vr_mem_free(all);
     return VRAM_OK;
@@ -226,7 +224,7 @@ vram_status vram_tag_info_at(vram_device *handle, uint32_t rank, vram_tag_info *
     struct vr_device_object *device;
     struct vr_ledger *ledger;
     struct vram_tag_info full;
-    vram_status status = enter(handle, &device, &ledger);
+    vram_status status = ledger_enter(handle, &device, &ledger);
     if (status != VRAM_OK) {
         return status;
     }
@@ -245,7 +243,7 @@ vram_status vram_tag_info_get(vram_device *handle, const char *name, vram_tag_in
     if (!name) {
         return vr_fail(VRAM_ERR_INVALID, "the tag is NULL");
     }
-    vram_status status = enter(handle, &device, &ledger);
+    vram_status status = ledger_enter(handle, &device, &ledger);
     if (status != VRAM_OK) {
         return status;
     }
@@ -254,8 +252,7 @@ vram_status vram_tag_info_get(vram_device *handle, const char *name, vram_tag_in
         struct vram_tag_info full = info_of(tag);
         status = vr_info_give(info, &full, sizeof full, sizeof full);
     } else {
-        status =
-            vr_fail(VRAM_ERR_INVALID, "nobody has named the tag \"%.48s\" on this device", name);
+        status = vr_fail(VRAM_ERR_INVALID, "no tag \"%.48s\" is known on this device", name);
     }
     vr_leave(device);
     return status;

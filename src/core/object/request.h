@@ -21,14 +21,13 @@ struct vr_request {
     struct vr_queue_id queue;             /* 0: none */
     struct vr_queue_object *queue_object; /* pinned by the caller; NULL: none */
     uint32_t flags;                       /* vram_alloc_flag */
-    bool cache_untried;                   /* the thread's cache was not searched yet */
+    bool try_cache;                       /* the thread's cache was not searched yet */
     struct vr_tag *tag;                   /* NULL: none */
     uint64_t reserve;                     /* addresses to keep behind it: vr_want.reserve */
     struct vr_block *behind; /* a live block, `growing`, directly in front of it; NULL: none */
     const char *name;        /* label; NULL: none */
     uint64_t elements;       /* label; 0: not given */
-    bool asked;              /* preparing a tracking record was tried; pool_tracking.h */
-    uint32_t record;         /* its number; 0: none */
+    uint32_t record;         /* number of its prepared tracking record; 0: none; pool_tracking.h */
     uint32_t stack;          /* number of the call stack; 0: not known */
     uint32_t other;          /* vram_fallback: take the first of these, not the pool's own memory */
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alloc_other.c: requests for other memory than the pool's own; cache/other_memory.c has it.
+ * alloc_other.c: requests for memory that is not the pool's own kind; cache/other_memory.c supplies
+ * it.
  */
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
-#include "core/tracking/pool_tracking.h"
 
 #include "base/error.h"
 
@@ -20,7 +20,8 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
                                  .elements = options->elements};
     struct vr_pool *pool;
     if (!vr_block_bytes(size, &request.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes cannot be rounded up",
+        return vr_fail(VRAM_ERR_OVERFLOW,
+                       "a size of %llu bytes overflows when it is rounded up; request less",
                        (unsigned long long)size);
     }
     vram_status status = vr_pool_enter(handle, queue, &pool, &request.queue_object);
@@ -31,13 +32,11 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
         status = vr_tag_get(vr_ledger_of(pool->device), options->tag, &request.tag);
     }
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
-        status = vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes and their red zones are too much",
+        status = vr_fail(VRAM_ERR_OVERFLOW,
+                         "a size of %llu bytes overflows when red zones are added; request less",
                          (unsigned long long)size);
     }
     if (status == VRAM_OK) {
-        if (vr_pool_is_tracked(pool)) {
-            vr_tracking_ask(pool, &request);
-        }
         status = vr_pool_alloc_request(pool, &request, addr);
     }
     vr_pool_leave(pool, request.queue_object);

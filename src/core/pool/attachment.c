@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attachment.c: what libraries on top of libvram hang on a pool.
+ * attachment.c: what libraries on top of libvram attach to a pool.
  *
- *  (1) An attachment is a child of its pool and pins it: the pool's memory goes after the last of
- *      them.
- *  (2) The pool tells it once. It stays until its owner ends it.
+ *  (1) An attachment is a child of its pool and pins it: the pool's memory is released after the
+ *      last attachment has ended.
+ *  (2) The pool notifies it once. It stays until its owner ends it.
  */
 #include "core/object/pool_object.h"
 #include "core/pool/pool_calls.h"
@@ -76,7 +76,7 @@ vram_status vram_pool_attach(vram_pool *handle, vram_pool_ended_fn *ended, void 
     return status;
 }
 
-/* The work of a queue of the pool's device, which may be ending. */
+/* Waits for the work of a queue of the pool's device. The queue may be ending. */
 static vram_status wait_for(struct vr_pool *pool, vram_queue *handle, uint64_t timeout) {
     struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, handle);
     vram_status status = VRAM_OK;

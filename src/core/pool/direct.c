@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * direct.c: pools with pooling switched off (option `pool`), for staged roll-outs and for finding
- * out whose mistake it is.
+ * direct.c: pools with pooling switched off (option `pool`), for staged roll-outs and to find out
+ * whether a fault is the pool's or the program's.
  *
- * Such a pool runs on segments, one for each block, as large as the block in whole granules; the
- * space never hands one out twice. A freed block is given back to the driver when its queue has
- * come that far, which is looked at by the call that frees it and by every later one that allocates
- * or frees. Statuses and counters are those of any pool.
+ * Such a pool has one segment per block, as large as the block in whole granules. The space never
+ * hands out a segment twice. A freed block is released to the driver once its queue has completed
+ * the work submitted before the free. The call that frees it checks that, and so does every later
+ * call that allocates or frees. Statuses and counters are those of any pool.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -26,5 +26,5 @@ void vr_pool_flush(struct vr_pool *pool) {
     vr_mutex_unlock(&pool->lock);
     (void)vr_pool_poll(pool, false);
     (void)vr_pool_shrink_to(pool, 0);
-    vr_error_restore(&error); /* what the driver does not take now is tried again */
+    vr_error_restore(&error); /* a release that the driver refuses is retried by a later call */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hit.h: how a cached block becomes the program's, for the ways of a hit (pool.c, tagged.c).
+ * hit.h: how a cached block is handed out, for the code paths of a hit (pool.c, tagged.c).
  */
 #ifndef VR_HIT_H
 #define VR_HIT_H
@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-/* A cached block, which is the caller's, becomes the program's. */
+/* Makes a cached block, which the caller holds, live. */
 static inline void vr_become_live(struct vr_block *block, uint64_t size, struct vr_tag *tag) {
     uint32_t cached = vr_load(&block->state, VR_RELAXED);
     assert((cached & VR_BLOCK_STATES) == VR_BLOCK_CACHED); /* block.h (1) */
@@ -20,7 +20,7 @@ static inline void vr_become_live(struct vr_block *block, uint64_t size, struct 
     vr_store(&block->state, cached ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_RELEASE);
 }
 
-/* The same through a cache, which counts its bytes. Inside enter. */
+/* The same through a cache, which counts the bytes. The thread is inside its caches. */
 static inline vram_addr vr_hand_out(struct vr_cache *cache, struct vr_block *block, uint64_t size,
                                     uint64_t bytes, struct vr_tag *tag) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
@@ -35,8 +35,8 @@ static inline vram_addr vr_hand_out(struct vr_cache *cache, struct vr_block *blo
     return addr;
 }
 
-/* A hit from that cache, in any pool, with a tag or NULL; false: there is none, and nothing has
-   happened. The thread is inside, and outside after a hit; pool.c. */
+/* Takes a block from the cache of any pool, with a tag or NULL. False: the cache has none, and
+   nothing has changed. The thread is inside its caches; after a hit it is outside; pool.c. */
 bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct vr_tag *tag,
                  vram_addr *addr);
 

@@ -2,17 +2,18 @@
 /*
  * miss.c: where a block comes from when the thread's cache has none.
  *
- * The sources, each asked only if those before it found nothing:
+ * The sources, each tried only if those before it found nothing:
  *
- *   1. what the pool holds free: the central cache has what other threads freed on this queue,
- *      exactly this size; else a hole of the space that is mapped already;
- *   2. what threads keep to themselves, drained into the space; if that was anything, 1 again;
+ *   1. free memory of the pool: a block of exactly this size that other threads freed on this queue
+ *      (central cache), or else a hole of the space that is already mapped;
+ *   2. the blocks in thread caches, drained into the space; if there were any, source 1 again;
  *   3. a plan: the space moves free memory to where it is needed or takes more from the driver, as
  *      its policy says;
- *   4. the same after blocks were let out of quarantine (guard.h), if there were any;
+ *   4. the same after blocks have left quarantine (guard.h), if there were any;
  *   5. memory is short: the ladder (ladder.h).
  *
- * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
+ * The pool grows before it waits while memory is plentiful, and waits before it fails when it is
+ * not.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
@@ -26,24 +27,24 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "base/status.h"
-#include "device/device_calls.h"
 
 #include <assert.h>
 
-enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle and no queue state has this number */
+enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle and no queue state is 1 */
 
-/* A block of the space leaves it for the request. */
-static void leave(struct vr_pool *pool, const struct vr_request *request, struct vr_block *block) {
+/* Takes a block out of the space for the request. */
+static void block_leave_space(struct vr_pool *pool, const struct vr_request *request,
+                              struct vr_block *block) {
     vr_pool_leave_space(pool, block, request->queue);
     block->part = (uint8_t)vr_request_part(request);
 }
 
-/* One question to the space. On VRAM_OK the answer has a block, which has left the space, or a
-   plan. Under the lock. */
-static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                       uint64_t grow_bytes, struct vr_answer *answer) {
+/* Asks the space once. On VRAM_OK the answer has a block, which has left the space, or a plan.
+   Under the lock. */
+static vram_status space_alloc(struct vr_pool *pool, const struct vr_request *request,
+                               uint32_t flags, uint64_t grow_bytes, struct vr_answer *answer) {
     bool small =
-        vr_request_part(request) == VR_PART_SMALL; /* as all that is in the central cache */
+        vr_request_part(request) == VR_PART_SMALL; /* all blocks of the central cache are small */
     assert(vr_pool_is_locked(pool));
     uint64_t queue = vr_pool_queue_in_space(pool, request->queue);
     struct vr_want want = {.bytes = request->bytes,
@@ -56,7 +57,7 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
                            .grow_bytes = grow_bytes,
                            .flags = flags};
     if (request->flags & VRAM_ALLOC_CACHED_ONLY) {
-        want.flags |= VR_WANT_ANY; /* there is no other way */
+        want.flags |= VR_WANT_ANY; /* no later source follows */
     }
     vram_status status = vr_block_table_reserve(&pool->table);
     *answer = (struct vr_answer){.block = NULL};
@@ -64,7 +65,7 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
         status = vr_space_alloc(vr_request_space(pool, request), &want, answer);
     }
     if (status == VRAM_OK && answer->block) {
-        leave(pool, request, answer->block);
+        block_leave_space(pool, request, answer->block);
     }
     return status;
 }
@@ -73,15 +74,16 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
 struct miss {
     struct vr_pool *pool;
     const struct vr_request *request;
-    struct vr_block **block; /* where the block goes, */
-    struct vr_block **more;  /* and further ones of the same size: */
-    uint32_t *extra, room;   /* how many, and how many there may be */
-    vram_status status;      /* of the last source */
-    uint64_t grown;          /* what the driver gave of a plan that was refused */
-    struct vr_climb *climb;  /* as far as it came; it has no steps where nothing was short */
+    struct vr_block **block;   /* the result, */
+    struct vr_block **more;    /* further blocks of the same size: */
+    uint32_t *extra, capacity; /* how many there are, and how many fit */
+    vram_status status;        /* of the last source */
+    uint64_t grown;            /* bytes that the driver gave for a plan that failed */
+    struct vr_ladder_run *run; /* the run of the ladder; without steps if memory was not short */
 };
 
-/* Source 1, with a few more of the same size for the thread's cache when they cost nothing. */
+/* Source 1. Also takes a few more blocks of the same size for the thread's cache if they need no
+   driver call. */
 static vram_status from_held(struct miss *miss) {
     VR_OPERATION("vram_alloc");
     struct vr_pool *pool = miss->pool;
@@ -99,16 +101,16 @@ static vram_status from_held(struct miss *miss) {
     vram_status status = vr_pool_ensure_queue(pool, request->queue_object);
     if (status == VRAM_OK && !request->align && !request->behind) {
         *block = vr_central_take(&pool->central, request->queue, request->bytes);
-        while (*block && got < miss->room &&
+        while (*block && got < miss->capacity &&
                (more[got] = vr_central_take(&pool->central, request->queue, request->bytes))) {
             got++;
         }
     }
     if (status == VRAM_OK && !*block) {
-        status = ask(pool, request, VR_WANT_HELD, 0, &answer);
+        status = space_alloc(pool, request, VR_WANT_HELD, 0, &answer);
         *block = answer.block;
-        while (status == VRAM_OK && got < miss->room &&
-               ask(pool, request, VR_WANT_HELD, 0, &answer) == VRAM_OK) {
+        while (status == VRAM_OK && got < miss->capacity &&
+               space_alloc(pool, request, VR_WANT_HELD, 0, &answer) == VRAM_OK) {
             more[got++] = answer.block;
         }
     }
@@ -117,7 +119,7 @@ static vram_status from_held(struct miss *miss) {
     return status != VRAM_ERR_STALE ? status : vr_fail(status, "the queue was destroyed");
 }
 
-/* Source 1 alone; the central cache has no large blocks. */
+/* Source 1 without the central cache, which has no large blocks. */
 struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_request *request,
                                      bool *marks) {
     struct vr_answer answer = {.block = NULL};
@@ -130,12 +132,12 @@ struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_reque
     bool open = !queue.handle || (queue_state && vr_queue_is_open(queue_state->queue));
     if (open && !pool->stateless_blocks) {
         vr_pool_settle(pool);
-        (void)ask(pool, request, VR_WANT_HELD, 0, &answer);
+        (void)space_alloc(pool, request, VR_WANT_HELD, 0, &answer);
     }
     *marks = answer.block && vr_pool_batch_is_full(pool, queue, 0);
     vr_mutex_unlock(&pool->lock);
     if (!answer.block) {
-        vr_error_restore(&error); /* the long way tells */
+        vr_error_restore(&error); /* the request path reports it */
     }
     return answer.block;
 }
@@ -154,7 +156,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     vr_pool_settle(pool);
     vr_budget_apply(pool, space);
     pool->plans++;
-    vram_status status = ask(pool, request, flags, *grown, &answer);
+    vram_status status = space_alloc(pool, request, flags, *grown, &answer);
     bool lands = status == VRAM_OK && answer.plan;
     pool->leaving_plans += lands;
     vr_mutex_unlock(&pool->lock);
@@ -166,7 +168,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     status = vr_pool_execute(pool, space, answer.plan, block, grown);
     vr_mutex_lock(&pool->lock);
     if (status == VRAM_OK && (status = vr_block_table_reserve(&pool->table)) == VRAM_OK) {
-        leave(pool, request, *block);
+        block_leave_space(pool, request, *block);
     } else if (*block) {
         (*block)->stamp = (struct vr_stamp){0, 0};
         vr_space_free(space, *block);
@@ -178,9 +180,9 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* If no run of addresses is long enough, more are reserved: addresses cost no memory. */
-static vram_status plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                        uint64_t *grown, struct vr_block **block) {
+/* If no run of addresses is long enough, reserves more: addresses cost no memory. */
+static vram_status plan_with_addresses(struct vr_pool *pool, const struct vr_request *request,
+                                       uint32_t flags, uint64_t *grown, struct vr_block **block) {
     uint64_t given = *grown;
     vram_status status = plan_once(pool, request, flags, grown, block);
     if (status == VRAM_ERR_FRAGMENTED) {
@@ -193,14 +195,14 @@ static vram_status plan(struct vr_pool *pool, const struct vr_request *request, 
     return status;
 }
 
-/* Behind a block memory is asked for in one large piece. Where the driver has no such, all that is
-   free comes first, and the rest in smaller ones. */
+/* Memory behind a block is requested in one large piece. If the driver has no such piece, the plan
+   uses all free memory first and takes the rest in smaller pieces. */
 static vram_status miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                              uint64_t *grown, struct vr_block **block) {
-    vram_status status = plan(pool, request, flags, grown, block);
+    vram_status status = plan_with_addresses(pool, request, flags, grown, block);
     if (status == VRAM_ERR_DEVICE_MEMORY && request->behind && !(flags & VR_WANT_NO_GROWTH)) {
         *grown = UINT64_MAX;
-        status = plan(pool, request, flags | VR_WANT_NO_GROWTH, grown, block);
+        status = plan_with_addresses(pool, request, flags | VR_WANT_NO_GROWTH, grown, block);
     }
     return status;
 }
@@ -209,10 +211,10 @@ static vram_status miss_held(struct vr_pool *pool, const struct vr_request *requ
                              struct vr_block **block) {
     struct vr_request plain = *request;
     struct vr_answer answer;
-    plain.reserve = 0; /* better without than not at all */
+    plain.reserve = 0; /* a block without a reserve is better than none */
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
-    vram_status status = ask(pool, &plain, VR_WANT_HELD | VR_WANT_ANY, 0, &answer);
+    vram_status status = space_alloc(pool, &plain, VR_WANT_HELD | VR_WANT_ANY, 0, &answer);
     vr_mutex_unlock(&pool->lock);
     *block = answer.block;
     return status;
@@ -221,11 +223,12 @@ static vram_status miss_held(struct vr_pool *pool, const struct vr_request *requ
 static vram_status miss_after(struct vr_pool *pool, const struct vr_request *request,
                               struct vr_block **block) {
     struct vr_answer answer;
-    if (!request->queue.handle) {
+    if (!request->queue_object) {
         return VRAM_ERR_NOT_READY;
     }
     vr_mutex_lock(&pool->lock);
-    vram_status status = ask(pool, request, VR_WANT_HELD | VR_WANT_AFTER | VR_WANT_ANY, 0, &answer);
+    vram_status status =
+        space_alloc(pool, request, VR_WANT_HELD | VR_WANT_AFTER | VR_WANT_ANY, 0, &answer);
     struct vr_queue_stamp after = vr_pool_stamp_from_space(pool, answer.after);
     vr_mutex_unlock(&pool->lock);
     if (status != VRAM_OK || !after.queue.handle) {
@@ -233,16 +236,17 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
         return status;
     }
     vr_pool_mark(pool, after, false);
-    status = vr_submit_after(vr_queue_id_handle(request->queue),
-                             (vram_point){vr_queue_id_handle(after.queue), after.value});
+    status = vr_queue_submit_after(request->queue_object,
+                                   (vram_point){vr_queue_id_handle(after.queue), after.value});
     if (status == VRAM_OK) {
         *block = answer.block;
-        (*block)->home = request->queue; /* which is behind that work now */
+        (*block)->home = request->queue; /* which now runs after that work */
     } else {
         vr_mutex_lock(&pool->lock);
         vr_pool_put_back(pool, answer.block, after);
         vr_mutex_unlock(&pool->lock);
-        /* That queue is not marked yet, or this one cannot be told to wait: the host can. */
+        /* The other queue has no such mark yet, or this one cannot wait on the device: the host
+           waits. */
         bool later = status == VRAM_ERR_INVALID || status == VRAM_ERR_CAPTURE;
         status = later ? VRAM_ERR_NOT_READY : status;
     }
@@ -251,10 +255,10 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
 
 const struct vr_miss_ops vr_miss_ops = {miss_plan, miss_held, miss_after};
 
-/* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces, and VRAM_ERR_LIMIT to raise one:
-   what is too large for the device as a whole is told apart from both. */
-static vram_status judge(const struct vr_pool *pool, const struct vr_request *request,
-                         vram_status status) {
+/* VRAM_ERR_FRAGMENTED advises the program to request smaller pieces, and VRAM_ERR_LIMIT to raise a
+   limit. Neither helps a request that is larger than the device. */
+static vram_status refine_status(const struct vr_pool *pool, const struct vr_request *request,
+                                 vram_status status) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     enum vr_bound bound = status == VRAM_ERR_LIMIT ? vr_budget_get(pool).bound : VR_BOUND_NONE;
     bool limited = bound == VR_BOUND_POOL || bound == VR_BOUND_DEVICE;
@@ -263,32 +267,31 @@ static vram_status judge(const struct vr_pool *pool, const struct vr_request *re
     return too_large ? VRAM_ERR_DEVICE_MEMORY : status;
 }
 
-static vram_status explain(const struct vr_pool *pool, const struct vr_request *request,
-                           vram_status status) {
+static vram_status explain_failure(const struct vr_pool *pool, const struct vr_request *request,
+                                   vram_status status) {
     VR_OPERATION("vram_alloc");
     if (vr_error_get()->status == status) {
         return status;
     }
     if (status == VRAM_ERR_BUSY && request->behind) {
-        return status; /* resize.c knows what is in the way */
+        return status; /* resize.c reports what is in the way */
     }
     if (status == VRAM_ERR_BUSY) {
-        return vr_fail(status, "pool \"%s\" is asleep; vram_pool_wake comes first", pool->name);
+        return vr_fail(status, "pool \"%s\" is asleep; call vram_pool_wake first", pool->name);
     }
-    status = judge(pool, request, status);
+    status = refine_status(pool, request, status);
     if (status == VRAM_ERR_LIMIT) {
         char why[VRAM_ERROR_TEXT_MAX];
         vr_budget_explain(pool, request->bytes, why, sizeof why);
         return vr_fail(status, "pool \"%s\": %s", pool->name, why);
     }
     if (status == VRAM_ERR_FRAGMENTED && pool->range) {
-        return vr_fail(
-            status,
-            "pool \"%s\" has no run of %llu addresses free, and no more can be reserved; "
-            "see range_bytes (VRAM_RANGE_BYTES)",
-            pool->name, (unsigned long long)request->bytes);
+        return vr_fail(status,
+                       "pool \"%s\" has no free run of %llu bytes of addresses and cannot reserve "
+                       "more; raise range_bytes (VRAM_RANGE_BYTES)",
+                       pool->name, (unsigned long long)request->bytes);
     }
-    return vr_fail(status, "pool \"%s\" has no %llu bytes to give: %s", pool->name,
+    return vr_fail(status, "pool \"%s\" cannot supply %llu bytes: %s", pool->name,
                    (unsigned long long)request->bytes, vr_status_text(status));
 }
 
@@ -324,8 +327,8 @@ static vram_status from_quarantine(struct miss *miss) {
 }
 
 static vram_status from_ladder(struct miss *miss) {
-    vr_climb_begin(miss->climb, miss->pool, miss->request, miss->status, miss->grown, miss->block);
-    return vr_climb_run(miss->climb);
+    vr_ladder_begin(miss->run, miss->pool, miss->request, miss->status, miss->grown, miss->block);
+    return vr_ladder_execute(miss->run);
 }
 
 static vram_status (*const sources[])(struct miss *miss) = {from_held, from_drained, from_plan,
@@ -333,8 +336,8 @@ static vram_status (*const sources[])(struct miss *miss) = {from_held, from_drai
 
 enum { SOURCE_COUNT = sizeof sources / sizeof sources[0], CACHED_SOURCES = 2 };
 
-/* Asks the sources from `first` on, until one has the block or fails for another reason than want
-   of it. */
+/* Tries the sources from `first` on, until one has the block or fails for another reason than a
+   shortage of memory. */
 static vram_status find_from(struct miss *miss, uint32_t first) {
     VR_OPERATION("vram_alloc");
     bool cached_only = miss->request->flags & VRAM_ALLOC_CACHED_ONLY;
@@ -346,38 +349,37 @@ static vram_status find_from(struct miss *miss, uint32_t first) {
             return miss->status;
         }
     }
-    return cached_only
-               ? vr_fail(VRAM_ERR_LIMIT,
-                         "the pool holds no free run of %llu bytes, and only cached memory was "
-                         "asked for",
-                         (unsigned long long)miss->request->bytes)
-               : miss->status;
+    return cached_only ? vr_fail(VRAM_ERR_LIMIT,
+                                 "the pool has no free run of %llu bytes, and "
+                                 "VRAM_ALLOC_CACHED_ONLY allows no other memory",
+                                 (unsigned long long)miss->request->bytes)
+                       : miss->status;
 }
 
-static vram_status find_again(struct vr_climb *climb) {
-    return find_from(climb->subject, 0);
+static vram_status find_again(struct vr_ladder_run *run) {
+    return find_from(run->subject, 0);
 }
 
-/* The library's own memory has run out: all that is cached on every device is given back, and the
-   sources are asked once more. */
+/* The library's own host memory has run out: releases everything cached on every device and tries
+   the sources once more. */
 static vram_status find_after_cleanup(struct miss *miss) {
-    struct vr_climb climb;
-    vr_climb_begin_for(&climb, VR_FOR_HOST, miss->pool, miss->request, miss->status, find_again,
-                       miss);
-    vram_status status = vr_climb_run(&climb);
+    struct vr_ladder_run run;
+    vr_ladder_begin_for(&run, VR_FOR_HOST, miss->pool, miss->request, miss->status, find_again,
+                        miss);
+    vram_status status = vr_ladder_execute(&run);
     if (status == VRAM_ERR_HOST_MEMORY) {
-        *miss->climb = climb;
+        *miss->run = run;
     }
     return status;
 }
 
-/* One attempt with all that belongs to it. When it fails, the error is in the record, and the
-   report of an exhaustion is written. */
-static vram_status attempt(struct miss *miss, uint32_t first) {
+/* One attempt through the sources. If it fails, the error is recorded; if memory is exhausted, the
+   report is written too. */
+static vram_status attempt_sources(struct miss *miss, uint32_t first) {
     struct vr_pool *pool = miss->pool;
     bool cached_only = miss->request->flags & VRAM_ALLOC_CACHED_ONLY;
-    *miss->climb = (struct vr_climb){.pool = NULL};
-    vr_error_clear(); /* for explain: what is there then is of this call */
+    *miss->run = (struct vr_ladder_run){.pool = NULL};
+    vr_error_clear(); /* so that explain_failure sees only errors of this call */
     vram_status status = find_from(miss, first);
     if (status == VRAM_ERR_HOST_MEMORY && !cached_only) {
         status = find_after_cleanup(miss);
@@ -386,16 +388,15 @@ static vram_status attempt(struct miss *miss, uint32_t first) {
     if (status == VRAM_OK) {
         return status;
     }
-    status = explain(pool, miss->request, status);
+    status = explain_failure(pool, miss->request, status);
     if (vr_status_is_exhausted(status) && !cached_only) {
-        vr_report_write(pool, miss->request, status, miss->climb);
+        vr_report_write(pool, miss->request, status, miss->run);
     }
     return status;
 }
 
-/* The attempt failed: what the context's error handler says is done, as far as it may say
-   anything. */
-static vram_status handle(struct miss *miss, vram_status status) {
+/* The attempt failed: does what the context's error handler answers, if it may be asked. */
+static vram_status handler_apply(struct miss *miss, vram_status status) {
     VR_OPERATION("vram_alloc");
     struct vr_pool *pool = miss->pool;
     vram_error_answer answer;
@@ -408,23 +409,23 @@ static vram_status handle(struct miss *miss, vram_status status) {
             return vr_fail(VRAM_ERR_STALE, "the pool was destroyed by the error handler");
         }
         if (answer == VRAM_ERROR_FALL_BACK) {
-            return vr_climb_fall_back(pool, miss->request, status, miss->block);
+            return vr_ladder_fall_back(pool, miss->request, status, miss->block);
         }
-        status = attempt(miss, 0);
+        status = attempt_sources(miss, 0);
     }
     return status;
 }
 
-/* The first source had none. One that failed for another reason is asked again, so that it says
+/* Source 1 has no block. If it failed for another reason, it is tried again, so that it records
    why. */
 static vram_status supply_slowly(struct miss *miss) {
-    struct vr_climb climb;
-    miss->climb = &climb;
-    vram_status status = attempt(miss, vr_status_is_short(miss->status) ? 1 : 0);
-    bool elsewhere = miss->request->behind && status == VRAM_ERR_BUSY; /* there is another way */
+    struct vr_ladder_run run;
+    miss->run = &run;
+    vram_status status = attempt_sources(miss, vr_status_is_short(miss->status) ? 1 : 0);
+    bool elsewhere = miss->request->behind && status == VRAM_ERR_BUSY; /* resize.c handles it */
     bool counts = !(miss->request->flags & VRAM_ALLOC_CACHED_ONLY);
     if (status != VRAM_OK && !elsewhere) {
-        status = handle(miss, status);
+        status = handler_apply(miss, status);
     }
     if (status != VRAM_OK) {
         *miss->extra = 0;
@@ -441,23 +442,23 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
                         .block = block,
                         .more = more,
                         .extra = extra,
-                        .room = *extra};
+                        .capacity = *extra};
     struct vram_error error;
     if (request->other) {
         return vr_fallback_supply(pool, request, block);
     }
-    assert(vr_locks_held() == 0); /* plans call the driver, the ladder the program */
+    assert(vr_locks_held() == 0); /* plans call the driver, the ladder calls the program */
     vr_error_save(&error);
     *block = NULL;
     vr_pool_flush(pool);
     miss.status = from_held(&miss);
-    if (miss.status == VRAM_OK) { /* as nearly always */
+    if (miss.status == VRAM_OK) { /* the usual case */
         vr_pool_reap(pool);
         return VRAM_OK;
     }
     vram_status status = supply_slowly(&miss);
     if (status == VRAM_OK) {
-        vr_error_restore(&error); /* what was tried in vain is nobody's business */
+        vr_error_restore(&error); /* what failed before does not matter */
     }
     return status;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.c: the hit paths, and the slower ones behind them.
+ * pool.c: the hit paths, and the slower paths behind them.
  *
- * A hit is the whole point of this library: find the thread's cache by two numbers, take a block
- * from a bin, write down who has it. No lock, no driver, no line that another thread normally
- * writes; the one locked instruction of a pair is the compare-and-swap that makes a second free of
- * the same address fail (block.h (1)).
+ * A hit is what this library is optimised for: find the thread's cache by two numbers, take a block
+ * from a bin, record its size and tag. It takes no lock, calls no driver and touches no cache line
+ * that another thread normally writes. The one locked instruction of an allocation and a free is
+ * the compare-and-swap that makes a second free of the same address fail (block.h (1)).
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -25,37 +25,37 @@
 
 /* ------------------------------------------------------------------ hit paths */
 
-/* Makes a block the caller's if it is live, of that pool, and starts there: keeps block.h (1),
-   (4). */
-static inline bool claim(struct vr_block *block, uint64_t pool, vram_addr addr) {
+/* Claims a block for the caller if it is live, belongs to that pool and starts at `addr`: keeps
+   block.h (1), (4). */
+static inline bool block_claim(struct vr_block *block, uint64_t pool, vram_addr addr) {
     uint32_t seen = vr_load(&block->state, VR_ACQUIRE);
     return (seen & VR_BLOCK_STATES) == VR_BLOCK_LIVE && vr_load(&block->addr, VR_RELAXED) == addr &&
            vr_load(&block->pool, VR_RELAXED) == pool &&
            vr_cas(&block->state, &seen, seen ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_ACQ_REL);
 }
 
-/* The live block that starts at `addr`, which is the caller's now, found by what the thread
-   remembers or in the pool's table; NULL when there is none. Inside enter. */
-static inline struct vr_block *claim_at(struct vr_cache *cache, vram_addr addr) {
+/* Claims the live block that starts at `addr`, found in the thread's recent blocks or in the pool's
+   table; NULL if there is none. The thread is inside its caches. */
+static inline struct vr_block *block_claim_at(struct vr_cache *cache, vram_addr addr) {
     struct vr_block *block = cache->recent[vr_recent_index(addr)];
-    if (__builtin_expect(block && claim(block, cache->pool_handle, addr), 1)) {
+    if (__builtin_expect(block && block_claim(block, cache->pool_handle, addr), 1)) {
         return block;
     }
     block = vr_block_table_find(&cache->pool->table, addr);
-    return block && claim(block, cache->pool_handle, addr) ? block : NULL;
+    return block && block_claim(block, cache->pool_handle, addr) ? block : NULL;
 }
 
 static inline bool is_held(const struct vr_block *block) {
     return vr_load(&block->held, VR_RELAXED);
 }
 
-/* Whether work of another queue than the one it is freed on may touch the block from before its
-   owner had it; keeps block.h (5). */
+/* Whether work of another queue than the one it is freed on may still use the block, from before
+   its last allocation; keeps block.h (5). */
 static inline bool is_foreign(const struct vr_block *block, struct vr_queue_id queue) {
     return block->home.handle && !vr_queue_id_same(block->home, queue);
 }
 
-/* What is freed on `queue` and can be that queue's again at once. */
+/* Whether a block freed on `queue` can serve that queue again at once. */
 static inline bool is_plain(const struct vr_block *block, struct vr_queue_id queue) {
     return !is_held(block) && !is_foreign(block, queue);
 }
@@ -68,54 +68,53 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
 }
 
 /*
- * The ways that a hit does not go are functions of their own, and each is the last thing its caller
- * does: then a hit saves no register and guards no stack.
+ * Code that a hit does not run is in functions of its own, each a tail call of its caller. So a hit
+ * saves no registers and needs no stack protector.
  */
-#define ASIDE __attribute__((noinline)) static
+#define COLD __attribute__((noinline)) static
 
-/* A hit itself is in both the public call and the library's own, so that neither calls the
-   other. */
+/* Inlined into both the public call and the library's own, so that neither calls the other. */
 #define HIT __attribute__((always_inline)) static inline
 
-/* A hit from a cache of any pool, tagged or not. In a pool that tells (pool_tracking.h) it must be
-   noted first, and what cannot be noted here is left to the slow way. The thread is inside, and
-   outside after a hit. */
+/* A hit from a cache of any pool, tagged or not. In a tracked pool (pool_tracking.h) it is recorded
+   first; if that is not possible here, the request path does it. The thread is inside its caches;
+   after a hit it is outside. */
 bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct vr_tag *tag,
                  vram_addr *addr) {
-    bool told = vr_cache_is_tracked(cache);
+    bool tracked = vr_cache_is_tracked(cache);
     struct vr_block *block =
-        !told || vr_tracking_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
+        !tracked || vr_tracking_is_quick(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
     uint64_t id = 0;
     if (!block) {
         return false;
     }
-    if (told && !vr_tracking_quick(cache, block, size, tag, &id)) {
+    if (tracked && !vr_tracking_quick(cache, block, size, tag, &id)) {
         vr_cache_untake(cache, block, bytes);
         return false;
     }
     if (tag) {
-        vr_tag_charge_free(tag, bytes, size);
+        vr_tag_charge_unlimited(tag, bytes, size);
     }
     *addr = vr_hand_out(cache, block, size, bytes, tag);
     if (tag) {
         vr_tag_confirm(tag);
     }
-    if (told && __builtin_expect(vr_events_wanted(), 0)) {
-        vr_tracking_tell_hit(cache, block, size, tag, id); /* leaves */
+    if (tracked && __builtin_expect(vr_events_wanted(), 0)) {
+        vr_tracking_notify_hit(cache, block, size, tag, id); /* leaves the caches */
     } else {
         vr_thread_leave(cache->thread);
     }
     return true;
 }
 
-/* Another queue than the last time, or none of that size at hand; caches of pools that tell are
-   never the thread's recent one, so that no other pool's hits pay for them. The thread is
-   inside. */
-ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
-                              vram_queue *queue, vram_addr *addr) {
+/* The queue differs from the last one, or the recent cache has no block of that size. Caches of
+   tracked pools are never the thread's recent one, so that hits of other pools do not pay for
+   tracking. The thread is inside its caches. */
+COLD vram_status alloc_cold(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
+                            vram_queue *queue, vram_addr *addr) {
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     uint64_t bytes = 0;
-    (void)vr_block_bytes(size, &bytes); /* which was seen to do */
+    (void)vr_block_bytes(size, &bytes); /* cannot fail: the caller has checked it */
     if (cache && vr_hit_from(cache, size, bytes, NULL, addr)) {
         return VRAM_OK;
     }
@@ -127,7 +126,7 @@ ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, u
     return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
 }
 
-HIT vram_status alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
+HIT vram_status alloc_hit(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
     uint64_t bytes;
     if (__builtin_expect(
@@ -137,7 +136,7 @@ HIT vram_status alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_ad
     struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
     if (__builtin_expect(!block, 0)) {
-        return alloc_aside(thread, pool, size, queue, addr);
+        return alloc_cold(thread, pool, size, queue, addr);
     }
     *addr = vr_hand_out(cache, block, size, bytes, NULL);
     vr_thread_leave(thread);
@@ -145,17 +144,17 @@ HIT vram_status alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_ad
 }
 
 vram_status vr_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
-    return alloc(pool, size, queue, addr);
+    return alloc_hit(pool, size, queue, addr);
 }
 
 vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
-    return alloc(pool, size, queue, addr);
+    return alloc_hit(pool, size, queue, addr);
 }
 
-ASIDE vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
+COLD vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
 static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
 
-/* A block that was claimed is its tag's no more: keeps tag.h (2) and block.h (6). */
+/* Ends the charge of a claimed block to its tag: keeps tag.h (2) and block.h (6). */
 static void release_tag(struct vr_block *block) {
     struct vr_tag *tag = vr_load(&block->tag, VR_RELAXED);
     if (tag && block->home.handle & VR_HOME_TAGGED) {
@@ -165,34 +164,34 @@ static void release_tag(struct vr_block *block) {
     }
 }
 
-/* A block that was claimed and counted, and that its bin does not take as it is. The thread is
-   inside. */
-ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+/* Takes back a block that is claimed and counted, and that its bin does not accept as it is. The
+   thread is inside its caches. */
+COLD vram_status free_to_cache(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     release_tag(block);
     if (is_plain(block, cache->queue) && vr_cache_put(cache, block, bytes)) {
         block->home = cache->queue;
         vr_thread_leave(cache->thread);
     } else {
-        free_overflow(cache, block, bytes); /* leaves */
+        free_overflow(cache, block, bytes); /* leaves the caches */
     }
     return VRAM_OK;
 }
 
-/* A block of a pool that tells was claimed and counted. Who listens may take his time, so he is
-   told outside, before anybody can have the block again; the cache may be gone after that. The
-   thread is inside. */
-ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+/* Frees a claimed and counted block of a tracked pool that has listeners. A listener may take long,
+   so it is called outside the caches, before any thread can get the block again; the cache may be
+   gone afterwards. The thread is inside its caches. */
+COLD vram_status free_notified(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_thread_state *thread = cache->thread;
     struct vr_pool *pool = cache->pool;
     uint64_t handle = cache->pool_handle;
     struct vr_queue_id queue = cache->queue;
     struct vr_event event;
     if (!vr_tracking_free(pool, block, queue.handle, &event)) {
-        return keep_aside(cache, block, bytes);
+        return free_to_cache(cache, block, bytes);
     }
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(thread);
-    if (!lives) { /* it takes the block with it */
+    if (!lives) { /* the ending pool takes the block with it */
         return VRAM_OK;
     }
     vr_event_tell(&event);
@@ -201,7 +200,7 @@ ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint
     }
     cache = vr_cache_find(thread, handle, queue);
     if (cache) {
-        (void)keep_aside(cache, block, bytes); /* leaves */
+        (void)free_to_cache(cache, block, bytes); /* leaves the caches */
     } else {
         vr_thread_leave(thread);
         release_tag(block);
@@ -211,16 +210,16 @@ ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint
     return VRAM_OK;
 }
 
-/* The same when nobody listens, as far as this thread can see. */
+/* The same without listeners, as far as this thread can see. */
 static vram_status free_tracked(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     if (__builtin_expect(vr_events_wanted(), 0)) {
-        return free_told(cache, block, bytes);
+        return free_notified(cache, block, bytes);
     }
-    vr_tracking_forget(cache->pool, block, NULL);
-    return keep_aside(cache, block, bytes);
+    vr_tracking_remove(cache->pool, block, NULL);
+    return free_to_cache(cache, block, bytes);
 }
 
-/* The cache used last if it is of that queue and pool; no pool (NULL): of whatever pool it is. */
+/* The cache used last if it belongs to that queue and pool; with NULL, to any pool. */
 HIT struct vr_cache *recent_for_free(const struct vr_thread_state *thread, const vram_pool *pool,
                                      const vram_queue *queue) {
     struct vr_cache *recent = thread->recent;
@@ -230,16 +229,16 @@ HIT struct vr_cache *recent_for_free(const struct vr_thread_state *thread, const
                : NULL;
 }
 
-/* Another queue or pool than the last time, or a block that the thread does not remember. The
-   thread is inside. */
-ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
-                             vram_queue *queue) {
+/* The queue or pool differs from the last one, or the thread does not remember the block. The
+   thread is inside its caches. */
+COLD vram_status free_cold(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
+                           vram_queue *queue) {
     struct vr_cache *cache = recent_for_free(thread, pool, queue);
-    struct vr_block *block = cache ? claim_at(cache, addr) : NULL;
-    if (!block) { /* most blocks are of the pool used last: 5 ns less than asking for it first */
+    struct vr_block *block = cache ? block_claim_at(cache, addr) : NULL;
+    if (!block) { /* usually the pool used last has it: saves 5 ns over a look-up first */
         uint64_t handle = pool ? (uintptr_t)pool : vr_address_pool(addr);
         cache = vr_cache_find(thread, handle, vr_queue_id_of(queue));
-        block = cache ? claim_at(cache, addr) : NULL;
+        block = cache ? block_claim_at(cache, addr) : NULL;
     }
     if (!block) {
         vr_thread_leave(thread);
@@ -248,10 +247,10 @@ ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vr
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     count_free(cache, block, bytes);
     return vr_cache_is_tracked(cache) ? free_tracked(cache, block, bytes)
-                                      : keep_aside(cache, block, bytes);
+                                      : free_to_cache(cache, block, bytes);
 }
 
-/* `pool`: the block must be of that one; NULL: of whatever pool has memory there. */
+/* `pool`: the block must belong to it; NULL: to whichever pool has memory there. */
 HIT vram_status free_block(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     struct vr_thread_state *thread = vr_thread_current;
     if (__builtin_expect(!thread || !addr || !vr_thread_enter(thread), 0)) {
@@ -259,15 +258,15 @@ HIT vram_status free_block(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     }
     struct vr_cache *cache = recent_for_free(thread, pool, queue);
     struct vr_block *block = cache ? cache->recent[vr_recent_index(addr)] : NULL;
-    if (__builtin_expect(!block || !claim(block, cache->pool_handle, addr), 0)) {
-        return free_aside(thread, pool, addr, queue);
+    if (__builtin_expect(!block || !block_claim(block, cache->pool_handle, addr), 0)) {
+        return free_cold(thread, pool, addr, queue);
     }
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     count_free(cache, block, bytes);
     if (__builtin_expect(!is_plain(block, vr_queue_id_of(queue)) ||
                              !vr_cache_put_quick(cache, block, bytes),
                          0)) {
-        return keep_aside(cache, block, bytes);
+        return free_to_cache(cache, block, bytes);
     }
     block->home = vr_queue_id_of(queue);
     vr_thread_leave(thread);
@@ -284,7 +283,8 @@ vram_status vram_free(vram_addr addr, vram_queue *queue) {
 
 /* ---------------------------------------------------------------- slow paths */
 
-/* A full bin gives half of itself away with the block that did not fit. The thread is inside. */
+/* Returns half of a full bin together with the block that did not fit. The thread is inside its
+   caches. */
 static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_block *blocks[VR_SMALL_DEPTH];
     struct vr_pool *pool = cache->pool;
@@ -298,7 +298,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
             blocks[count++] = bin->blocks[--bin->count];
         }
     }
-    /* The reference keeps the pool once the thread is outside. A pool that is at its end already
+    /* The reference keeps the pool alive while the thread is outside. A pool that is already ending
        takes these blocks with it. */
     vr_pool_report_cache(cache);
     uint64_t handle = cache->pool_handle;
@@ -310,14 +310,14 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     }
 }
 
-/* Hands a supplied block out and keeps the further ones. */
-static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
-                         const struct vr_request *request, struct vr_block *block,
-                         struct vr_block **more, uint32_t extra) {
+/* Hands out a supplied block and puts the further ones into the thread's cache. */
+static vram_addr deliver_block(struct vr_pool *pool, struct vr_queue_object *queue,
+                               const struct vr_request *request, struct vr_block *block,
+                               struct vr_block **more, uint32_t extra) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
     uint64_t id = vr_tracking_alloc(pool, request, block);
     if (vr_pool_is_tracked(pool) && vr_events_wanted()) {
-        vr_tracking_tell(pool, request, block, id);
+        vr_tracking_notify(pool, request, block, id);
     }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
     if (!cache) {
@@ -337,78 +337,51 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
     return addr;
 }
 
-/* Notes the hit of a request. False: not without memory for it, which comes first. Inside enter. */
-static bool note_hit(struct vr_pool *pool, struct vr_cache *cache, const struct vr_request *request,
-                     struct vr_block *block, uint64_t *id) {
-    if (vr_pool_is_tracked(pool) && !request->asked) {
-        return vr_tracking_is_plain(pool, request) &&
-               vr_tracking_quick(cache, block, request->size, request->tag, id);
-    }
-    *id = vr_tracking_alloc(pool, request, block);
-    return true;
-}
-
-/* A hit with wishes, from the cache that the thread has already; false when it has none such.
-   *unnoted: it has, but there must be a record first. */
-static bool hit_with(struct vr_pool *pool, const struct vr_request *request, bool *unnoted,
-                     vram_addr *addr) {
+/* A hit that vr_hit_from leaves to the request path: of a request with options, or in a pool whose
+   records need more than a cache has. Its tag is charged and its record prepared already. False:
+   the thread's cache has no such block. */
+static bool hit_request(struct vr_pool *pool, const struct vr_request *request, vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
-    uint64_t id;
-    *unnoted = false;
+    uint64_t id = 0;
     if (request->align || !thread || !vr_thread_enter(thread)) {
         return false;
     }
     struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
     struct vr_block *block = cache ? vr_cache_take(cache, request->bytes) : NULL;
-    if (block && !note_hit(pool, cache, request, block, &id)) {
-        vr_cache_untake(cache, block, request->bytes);
-        *unnoted = true;
-        block = NULL;
-    }
     if (block) {
+        id = vr_tracking_alloc(pool, request, block);
         *addr = vr_hand_out(cache, block, request->size, request->bytes, request->tag);
     }
     vr_thread_leave(thread);
     if (block && vr_pool_is_tracked(pool) && vr_events_wanted()) {
-        vr_tracking_tell(pool, request, block, id);
+        vr_tracking_notify(pool, request, block, id);
     }
     return block != NULL;
 }
 
-/* The same, with the record that it needs. */
-static bool hit_with_record(struct vr_pool *pool, struct vr_request *request, vram_addr *addr) {
-    bool unnoted;
-    bool hit = hit_with(pool, request, &unnoted, addr);
-    if (!hit && vr_pool_is_tracked(pool)) {
-        vr_tracking_ask(pool, request);
-        hit = unnoted && hit_with(pool, request, &unnoted, addr);
-    }
-    return hit;
-}
-
-/* From the thread's cache or wherever a block comes from. */
+/* Serves the request from the thread's cache or from another source (miss.c). */
 static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *request,
                                  vram_addr *addr) {
     struct vr_block *block, *more[VR_SMALL_DEPTH / 2];
     bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
                  !vr_load(&pool->uncached, VR_RELAXED) && !request->other;
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
-    if (request->cache_untried && hit_with_record(pool, request, addr)) {
+    if (request->try_cache && hit_request(pool, request, addr)) {
         return VRAM_OK;
     }
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
     if (status == VRAM_OK && vr_load(&pool->guard.modes, VR_RELAXED)) {
-        status = vr_guard_dress(pool, request, block);
+        status = vr_guard_prepare(pool, request, block);
     }
     if (status == VRAM_OK) {
-        *addr = deliver(pool, request->queue_object, request, block, more, extra);
-        vr_limit_keep(pool);
+        *addr = deliver_block(pool, request->queue_object, request, block, more, extra);
+        vr_limit_trim_cached(pool);
     }
-    vr_pressure_pass(pool);
+    vr_pressure_on_miss(pool);
     return status;
 }
 
-/* The same within the quotas of its tag: keeps tag.h (2). */
+/* The same within the quotas of the tag: keeps tag.h (2). */
 static vram_status alloc_tagged(struct vr_pool *pool, struct vr_request *request, vram_addr *addr) {
     uint32_t crossed;
     vram_status status = vr_quota_charge(pool, request, &crossed);
@@ -429,6 +402,9 @@ static vram_status alloc_tagged(struct vr_pool *pool, struct vr_request *request
 
 vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
                                   vram_addr *addr) {
+    if (vr_pool_is_tracked(pool)) {
+        vr_tracking_prepare(pool, request);
+    }
     vram_status status =
         request->tag ? alloc_tagged(pool, request, addr) : alloc_entered(pool, request, addr);
     if (status != VRAM_OK && vr_pool_is_tracked(pool)) {
@@ -441,14 +417,15 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
                                const vram_alloc_options *options, vram_addr *addr) {
     VR_OPERATION("vram_alloc");
     struct vr_request request = {
-        .size = size, .queue = vr_queue_id_of(queue_handle), .cache_untried = options != NULL};
+        .size = size, .queue = vr_queue_id_of(queue_handle), .try_cache = options != NULL};
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     if (!addr) {
         return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
     }
     if (!vr_block_bytes(size, &request.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes cannot be rounded up",
+        return vr_fail(VRAM_ERR_OVERFLOW,
+                       "a size of %llu bytes overflows when it is rounded up; request less",
                        (unsigned long long)size);
     }
     vram_status status = vr_pool_enter(handle, queue_handle, &pool, &queue);
@@ -456,11 +433,12 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
         return status;
     }
     request.queue_object = queue;
-    request.cache_untried |=
-        vr_pool_is_tracked(pool); /* the quick way may have left a hit to this one */
+    request.try_cache |=
+        vr_pool_is_tracked(pool); /* vr_hit_from may have left a hit to this path */
     status = options ? vr_request_read(pool, options, &request) : VRAM_OK;
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
-        status = vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes and their red zones are too much",
+        status = vr_fail(VRAM_ERR_OVERFLOW,
+                         "a size of %llu bytes overflows when red zones are added; request less",
                          (unsigned long long)size);
     }
     if (status == VRAM_OK) {
@@ -470,10 +448,11 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     return status;
 }
 
-/* Counts the free of a block that is ours now and gives it back; `quarantine`: it may wait there
-   first. Whether a block that left for it was found damaged, which the error record describes. */
-static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struct vr_block *block,
-                      bool quarantine) {
+/* Counts the free of a claimed block and returns the block to the pool; `quarantine`: it may stay
+   there first. Returns whether a block that had to leave quarantine was damaged; then the error
+   record describes it. */
+static bool return_block(struct vr_pool *pool, struct vr_queue_object *queue,
+                         struct vr_block *block, bool quarantine) {
     struct vr_event event;
     assert(vr_block_is_cached(block) && vr_load(&block->pool, VR_RELAXED) == pool->object.handle);
     if (vr_pool_is_tracked(pool) &&
@@ -498,7 +477,7 @@ static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
     }
     struct vr_queue_id id = {queue ? queue->object.handle : 0};
     if (quarantine) {
-        bool kept, damaged = vr_guard_keep(pool, block, &kept);
+        bool kept, damaged = vr_guard_quarantine(pool, block, &kept);
         if (kept) {
             return damaged;
         }
@@ -512,14 +491,14 @@ static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
     return false;
 }
 
-/* The same in a pool with safety modes: what they say comes before. */
-static bool take_back_guarded(struct vr_pool *pool, struct vr_queue_object *queue,
-                              struct vr_block *block) {
+/* The same in a pool with safety modes, whose checks come first. */
+static bool return_guarded(struct vr_pool *pool, struct vr_queue_object *queue,
+                           struct vr_block *block) {
     struct vr_queue_object *own;
-    bool poisoned, damaged = vr_guard_undress(pool, &queue, &own, block, &poisoned);
+    bool poisoned, damaged = vr_guard_check(pool, &queue, &own, block, &poisoned);
     struct vram_error error;
     vr_error_save(&error);
-    bool other = take_back(pool, queue, block, poisoned);
+    bool other = return_block(pool, queue, block, poisoned);
     if (own) {
         vr_leave(own);
     }
@@ -533,18 +512,19 @@ static vram_status free_entered(struct vr_pool *pool, struct vr_queue_object *qu
                                 vram_addr addr) {
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = vr_guard_find(pool, addr);
-    bool ours = block && claim(block, pool->object.handle, addr - vr_guard_front(block));
+    bool ours = block && block_claim(block, pool->object.handle, addr - vr_guard_front(block));
     vr_mutex_unlock(&pool->lock);
     if (!ours) {
         return vr_fail(VRAM_ERR_INVALID, "0x%llx is not the start of a live block",
                        (unsigned long long)addr);
     }
-    bool damaged = vr_load(&pool->guard.modes, VR_RELAXED) ? take_back_guarded(pool, queue, block)
-                                                           : take_back(pool, queue, block, false);
+    bool damaged = vr_load(&pool->guard.modes, VR_RELAXED)
+                       ? return_guarded(pool, queue, block)
+                       : return_block(pool, queue, block, false);
     return damaged ? VRAM_ERR_CORRUPT : VRAM_OK;
 }
 
-/* A free without a cache at hand: the first one on this thread and queue, or a mistake. */
+/* A free without a cache: the first one on this thread and queue, or a mistake of the program. */
 static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
     VR_OPERATION("vram_free");
     struct vr_pool *pool;
@@ -561,8 +541,8 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
     return status;
 }
 
-/* Safety modes write to the block, so the work of a queue that accepts no more work is waited for
-   first. */
+/* Safety modes write to the block. So this first waits for the work of a queue that accepts no more
+   work. */
 vram_status vr_pool_free_after_queue(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
     VR_OPERATION("vram_free");
     void *entered;
@@ -574,7 +554,7 @@ vram_status vr_pool_free_after_queue(vram_pool *handle, vram_addr addr, vram_que
         return status;
     }
     struct vr_pool *pool = entered;
-    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, queue_handle); /* NULL: done */
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, queue_handle); /* NULL: ended */
     bool guarded = queue && vr_load(&pool->guard.modes, VR_RELAXED);
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
     if (guarded && vr_pool_settle_queue(queue, deadline) != VRAM_OK) {

@@ -8,7 +8,7 @@
 #include "core/object/request.h"
 
 /* What the public calls of these names do, for the library's own code; pool.c, tagged.c,
-   foundation.c, pool_end.c, pool_info.c. */
+   pool_create.c, pool_end.c, pool_info.c. */
 vram_status vr_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr);
 vram_status vr_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
                           const vram_alloc_options *options, vram_addr *addr);
@@ -17,13 +17,13 @@ vram_status vr_pin(vram_addr addr);
 vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options, vram_pool **out);
 vram_status vr_pool_destroy(vram_pool *handle);
 
-/* vram_resize for the object that has the block: the program's own call is refused then. */
+/* vram_resize for the object that owns the block: the program's own call refuses such blocks. */
 vram_status vr_pool_resize(vram_pool *pool, vram_addr addr, uint64_t new_size, vram_queue *queue);
 
-/* Has the request ask for room behind its block, where that can be: both become whole granules;
-   request.c. */
-void vr_request_wish_reserve(const struct vr_pool *pool, uint64_t reserve_bytes,
-                             struct vr_request *request);
+/* Adds a reserve of addresses behind the block to the request, if the pool can have one. The sizes
+   of block and reserve become whole granules; request.c. */
+void vr_request_add_reserve(const struct vr_pool *pool, uint64_t reserve_bytes,
+                            struct vr_request *request);
 
 /* vram_free for objects of the library, in the order of their queue, which may be ending or gone:
    the block is reused once the queue has completed the work submitted so far, or has ended. May
@@ -35,82 +35,83 @@ vram_status vr_pool_free_after_queue(vram_pool *handle, vram_addr addr, vram_que
    object that is about to drop its reference to the pool. No lock held; pool_end.c. */
 void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue);
 
-/* Waits until all work of a queue that the caller has pinned is done. No lock held; pool_end.c. */
+/* Waits until all work of a queue that the caller has pinned is complete. No lock held;
+   pool_end.c. */
 vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline);
 
-/* A block for the request, out of the space or the central cache, ready to be handed out (state
-   CACHED), and up to *extra further ones of the same size in `more`; miss.c. */
+/* Supplies a block for the request from the central cache, the space or the driver, ready to be
+   handed out (state CACHED), and up to *extra further ones of the same size in `more`; miss.c. */
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra);
 
-/* The same where a plain request can be served at once: the block, or NULL. *marks: who has it
-   marks the queue then, with vr_pool_mark_batch. */
+/* The same if a request without options can be served at once: the block, or NULL. *marks: the
+   caller then marks the queue, by vr_pool_mark_batch. */
 struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_request *request,
                                      bool *marks);
 extern const struct vr_miss_ops vr_miss_ops; /* miss.c */
 
-/* Frees tables that were replaced, after every thread has been seen outside its caches. */
+/* Frees tables that were replaced, once every thread has been seen outside its caches. */
 void vr_pool_reap(struct vr_pool *pool);
 
-/* With pooling off: gives back what was freed and that no work uses any more; else does nothing.
-   Never fails; direct.c. No lock held. */
+/* With pooling off: releases freed memory that no work uses any more. Otherwise does nothing. Never
+   fails; direct.c. No lock held. */
 void vr_pool_flush(struct vr_pool *pool);
 
-/* Hangs a child on a pool that the caller has entered; VRAM_ERR_STALE: it ends at this moment. And
-   takes it off, if it is there, by the pool's number: the pool may be gone; pool_end.c. */
+/* Adds a child to a pool that the caller has entered; VRAM_ERR_STALE: the pool is ending. Removes
+   it, if it is listed, by the pool's handle: the pool may be gone; pool_end.c. */
 vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child);
 void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_child *child);
 
-/* Gives a new object its handle and the pool its child; what cannot be is freed. */
+/* Gives a new object its handle and lists it as a child of the pool; frees it if that fails. */
 vram_status vr_pool_child_publish(struct vr_pool *pool, enum vr_kind kind, struct vr_object *object,
                                   void (*destroy)(void *object), struct vr_pool_child *child,
                                   uint64_t *handle);
 
-/* vram_use, which tells the point that was noted too; its value is 0 on a queue that is captured;
+/* vram_use, which also returns the point that was noted; its value is 0 on a captured queue;
    pool_info.c. */
 vram_status vr_pool_use(vram_addr addr, vram_queue *queue, vram_point *point);
 
-/* What a pool that is being made needs for its end; pool_end.c. */
+/* Prepares a new pool for its end; pool_end.c. */
 void vr_pool_end_init(struct vr_pool *pool);
 
-/* Ends a pool that is published, waiting for its work. Not OK: its memory is kept. */
+/* Ends a published pool and waits for its work. Not OK: its memory is kept. */
 vram_status vr_pool_end(struct vr_pool *pool);
 
 /* The destructor, also of a half-built pool. */
 void vr_pool_free(void *memory);
 
-/* Refuses options that make no sense; gives a new pool its range and its spaces. What it has when
-   that fails is its destructor's; foundation.c. */
+/* Refuses invalid options; gives a new pool its range and its spaces. If that fails, the destructor
+   releases what the pool has; pool_create.c. */
 vram_status vr_pool_check_options(const struct vram_pool_options *options);
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options);
 
-/* Memory of other kinds than the pool's own, as a block of the pool that vram_free and the pool's
-   end give back in queue order: of the first of `other` (vram_fallback) that can be had. `flags`:
-   VR_REQUEST_CHOSEN, _MOVED, or 0 for a fallback; of `options` tag, name and elements count.
-   VRAM_ERR_UNSUPPORTED: the device has none of them; alloc_other.c. */
+/* Allocates memory of another kind than the pool's own, as a block of the pool: the first of
+   `other` (vram_fallback) that is available. vram_free and the pool's end free it in stream order.
+   `flags`: VR_REQUEST_CHOSEN, _MOVED, or 0 for a fallback; of `options` only tag, name and elements
+   are used. VRAM_ERR_UNSUPPORTED: the device has none of them; alloc_other.c. */
 vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
                                 const struct vram_alloc_options *options, uint32_t other,
                                 uint32_t flags, vram_addr *addr);
 
-/* Reads the wishes of a request; request.c. */
+/* Reads the options of a request; request.c. */
 vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options *options,
                             struct vr_request *request);
 
-/* Serves a request of who has entered pool and queue: the tag's quotas, memory, hand-out;
+/* Serves a request whose caller has entered pool and queue: the tag's quotas, memory, hand-out;
    pool.c. */
 vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
                                   vram_addr *addr);
 
-/* A block for vram_alloc by the shortest way, for a thread whose cache of this pool and queue has
-   none; false: the long way has to be gone. No lock held; shortcut.c. */
+/* A block for vram_alloc by the shortest code path, for a thread whose cache of this pool and queue
+   has none; false: the request path must serve it. No lock held; shortcut.c. */
 bool vr_pool_alloc_shortcut(vram_pool *handle, uint64_t size, uint64_t bytes, vram_queue *queue,
                             vram_addr *addr);
 
-/* Makes a block the program's without a cache, which would have counted it. */
+/* Makes a block live without a cache, and counts it in the pool. */
 void vr_pool_hand_out(struct vr_pool *pool, const struct vr_request *request,
                       struct vr_block *block);
 
-/* The slow halves of the public calls; pool.c. */
+/* The slow path of vram_alloc and vram_alloc_with; pool.c. */
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue,
                                const vram_alloc_options *options, vram_addr *addr);
 

@@ -2,20 +2,19 @@
 /*
  * pool_end.c: how a pool ends.
  *
- *  (1) Memory under unfinished work is never given back. A pool that is destroyed waits for calls
- *      that may have found its memory live and are submitting work, for the queues it has seen, its
- *      queue states, and for peers that read its device, all until one deadline.
- *  (2) What does not finish keeps the whole pool, although its handle is dead: its memory stays
- *      taken from the driver, counted by the device and against its limit. The pool goes on
- *      watching the device and goes when the last of these queues has ended, or when the device
- *      closes.
- *  (3) A device that closes with unfinished work keeps its pools for good, like all it has:
- *      device/closing.c (4).
- *  (4) The owner's reference is dropped once, by whoever takes `owned` down.
- *  (5) Children of the tier above end with the handle, before memory does.
+ *  (1) Memory under unfinished work is never released. A pool that is destroyed waits for three
+ *      things, all until one deadline: calls that may have found its memory live and are submitting
+ *      work, the queues that it has a queue state for, and peers that read its device.
+ *  (2) Unfinished work keeps the whole pool, although its handle is retired: its memory stays taken
+ *      from the driver, counted by the device and against its limit. The pool stays a watcher of
+ *      the device. It is freed when the last of these queues has ended, or when the device closes.
+ *  (3) A device that closes with unfinished work keeps its pools for good, like everything else it
+ *      has: device/closing.c (4).
+ *  (4) The owner's reference is dropped once, by the call that clears `owned`.
+ *  (5) Children of the tier above end with the handle, before the memory is released.
  *  (6) A pool without memory waits for no call, since none can use it. Calls that submit work may
- *      create a pool and destroy it at once because another thread's was first: two such calls
- *      would wait for each other until the deadline.
+ *      create a pool and destroy it at once because another thread created one first: two such
+ *      calls would wait for each other until the deadline.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
@@ -36,7 +35,7 @@
 
 /* ------------------------------------------------------------------- waiting */
 
-/* The queue of the next queue state by handle, with a reference; NULL behind the last. */
+/* The queue of the next queue state by handle, with a reference; NULL after the last. */
 static struct vr_queue_object *queue_behind(struct vr_pool *pool, struct vr_queue_id last) {
     vr_mutex_lock(&pool->lock);
     struct vr_queue_state *queue_state = vr_queue_state_behind(&pool->queue_states, last);
@@ -60,8 +59,8 @@ vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadlin
     return status == VRAM_ERR_DEVICE_LOST ? VRAM_OK : status;
 }
 
-/* Waits for the queue states' queues, and forgets those that are done. The first answer that is not
-   OK. */
+/* Waits for the queues that have a queue state, and forgets those that are done. Returns the first
+   status that is not OK. */
 static vram_status settle_queue_states(struct vr_pool *pool, uint64_t deadline) {
     struct vr_queue_object *queue;
     vram_status first = VRAM_OK;
@@ -77,7 +76,7 @@ static vram_status settle_queue_states(struct vr_pool *pool, uint64_t deadline) 
     return first;
 }
 
-/* The same for queues without a queue state, for want of memory. */
+/* The same for queues without a queue state, because host memory ran out. */
 static vram_status settle_owed(struct vr_pool *pool, uint64_t deadline) {
     vram_status first = VRAM_OK;
     for (struct vr_queue_id last = {0}; (last = vr_pool_stateless_behind(pool, last)).handle;) {
@@ -104,14 +103,15 @@ static vram_status settle_all(struct vr_pool *pool, uint64_t deadline) {
 void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue) {
     struct vr_queue_object *object = queue ? vr_handle_pin(VR_KIND_QUEUE, queue) : NULL;
     if (!object) {
-        return; /* there is none, or all its work has ended */
+        return; /* NULL, or all its work has ended */
     }
     vr_mutex_lock(&pool->lock);
     vram_status status = vr_pool_ensure_queue(pool, object);
     vr_mutex_unlock(&pool->lock);
     vr_leave(object);
     if (status == VRAM_ERR_HOST_MEMORY) {
-        vr_log(VRAM_LOG_ERROR, "work may use the memory of pool \"%s\": it is kept", pool->name);
+        vr_log(VRAM_LOG_ERROR, "work may still use the memory of pool \"%s\": it is kept",
+               pool->name);
         vr_handle_ref(pool->object.handle);
     }
 }
@@ -149,11 +149,11 @@ vram_status vr_pool_child_publish(struct vr_pool *pool, enum vr_kind kind, struc
         vr_handle_unpin(number);
         return status;
     }
-    *handle = number; /* listed, it may have ended with its pool by now */
+    *handle = number; /* once listed, it may have ended with its pool already */
     return VRAM_OK;
 }
 
-/* A pool without a reference has told all its children before, and has none any more. */
+/* A pool without references has notified all its children before, and has none left. */
 void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_child *child) {
     if (vr_handle_try_ref(handle)) {
         vr_mutex_lock(&pool->lock);
@@ -163,8 +163,8 @@ void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_
     }
 }
 
-/* The next child, off the list and with a reference; one that is ending by itself is passed over.
-   NULL: there are no more, and none comes. */
+/* The next child, off the list and with a reference; skips children that are already ending. NULL:
+   there are no more, and none is added. */
 static struct vr_pool_child *next_child(struct vr_pool *pool) {
     struct vr_pool_child *child = NULL;
     struct vr_link *link;
@@ -190,8 +190,8 @@ static void end_children(struct vr_pool *pool) {
 
 /* ------------------------------------------------------------------- keeping */
 
-/* Drops the owner's reference or, for good, forgets it; keeps (4). */
-static void disown(struct vr_pool *pool, bool for_good) {
+/* Drops the owner's reference or, with `for_good`, leaks it; keeps (4). */
+static void drop_owner(struct vr_pool *pool, bool for_good) {
     if (vr_exchange(&pool->owned, false, VR_ACQ_REL)) {
         vr_mutex_lock(&pool->device->lock);
         vr_link_remove(&pool->watcher.link);
@@ -202,19 +202,19 @@ static void disown(struct vr_pool *pool, bool for_good) {
     }
 }
 
-/* Keeps (2), unless the last queue has ended while nobody looked. */
-static void keep(struct vr_pool *pool) {
+/* Keeps (2), unless the last queue has ended in the meantime. */
+static void keep_pool(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
     bool busy = is_busy(pool);
     pool->kept = busy;
     vr_mutex_unlock(&pool->lock);
     if (!busy) {
-        disown(pool, false);
+        drop_owner(pool, false);
     }
 }
 
 /* A queue of the device has ended: nothing is allocated or freed on it any more, not even from a
-   cache. When all its work is done, too, nothing of it is left. */
+   cache. If its work is complete, too, the pool forgets it. */
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     struct vr_queue_id id = {queue};
@@ -227,11 +227,11 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     bool free = pool->kept && !is_busy(pool);
     vr_mutex_unlock(&pool->lock);
     if (free) {
-        disown(pool, false);
+        drop_owner(pool, false);
     }
 }
 
-/* Keeps (3). Another thread may be destroying the pool at this moment, and waits for nothing
+/* Keeps (3). Another thread may be destroying the pool at this moment; it then waits for nothing
    more. */
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
@@ -240,10 +240,10 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     vr_watches_end(pool, vr_deadline_in(pool->device->context->wait_ns));
     vr_pool_drop_caches(pool, VR_NO_QUEUE);
     vr_tracking_end(pool);
-    disown(pool, !finished);
+    drop_owner(pool, !finished);
 }
 
-static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+static bool pool_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     bool found = false;
     vr_mutex_lock(&pool->lock);
@@ -257,7 +257,7 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
 void vr_pool_end_init(struct vr_pool *pool) {
     pool->watcher.queue_ended = queue_ended;
     pool->watcher.closing = device_closing;
-    pool->watcher.covers = covers;
+    pool->watcher.covers = pool_covers;
     vr_list_init(&pool->children);
     vr_store(&pool->owned, true, VR_RELAXED);
 }
@@ -282,8 +282,7 @@ static bool is_unused(struct vr_pool *pool) {
 
 static vram_status report_kept(struct vr_pool *pool, vram_status status) {
     unsigned long long bytes = held_bytes(pool);
-    vr_log(VRAM_LOG_WARN,
-           "pool \"%s\" was destroyed with unfinished work; its %llu bytes are kept aside",
+    vr_log(VRAM_LOG_WARN, "pool \"%s\" was destroyed with unfinished work; its %llu bytes are kept",
            pool->name, bytes);
     return vr_fail(
         status,
@@ -295,9 +294,9 @@ static vram_status report_kept(struct vr_pool *pool, vram_status status) {
 vram_status vr_pool_end(struct vr_pool *pool) {
     VR_OPERATION("vram_pool_destroy");
     struct vram_error error;
-    (void)vr_guard_release(pool); /* while its memory can still be copied from */
+    (void)vr_guard_release(pool); /* while its memory can still be read */
     if (!vr_handle_retire(pool->object.handle)) {
-        return vr_fail(VRAM_ERR_STALE, "the pool is being destroyed already");
+        return vr_fail(VRAM_ERR_STALE, "the pool is already being destroyed");
     }
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
     vr_error_save(&error);
@@ -318,9 +317,9 @@ vram_status vr_pool_end(struct vr_pool *pool) {
         status = report_kept(pool, VRAM_ERR_TIMEOUT);
     }
     if (status == VRAM_OK) {
-        disown(pool, false);
+        drop_owner(pool, false);
     } else if (readers_done) {
-        keep(pool);
+        keep_pool(pool);
     }
     return status;
 }
@@ -342,8 +341,8 @@ vram_status vram_pool_destroy(vram_pool *handle) {
 
 /* ---------------------------------------------------------------- destroying */
 
-/* Of blocks that wait, and of those that the program still had: these count for their tags until
-   now. */
+/* Frees the uses of blocks that wait, and of blocks that are still live, whose tags are charged
+   until now. */
 static void free_uses(struct vr_pool *pool) {
     uint64_t at = 0;
     for (struct vr_block *block; (block = vr_block_table_next(&pool->table, &at));) {
@@ -360,8 +359,8 @@ static void free_uses(struct vr_pool *pool) {
     }
 }
 
-/* Calls that were inside when the pool was destroyed may have added queue states since. What does
-   not finish of those is kept for good: there is nobody left to ask again. */
+/* Calls that were inside when the pool was destroyed may have added queue states since. If their
+   work does not finish, the pool is kept for good: no later call would check again. */
 void vr_pool_free(void *memory) {
     struct vr_pool *pool = memory;
     struct vram_error error;

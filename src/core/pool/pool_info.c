@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_info.c: uses by other queues, pins, and preparing ahead.
+ * pool_info.c: uses by other queues, pins, and blocks prepared ahead of time.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -17,8 +17,8 @@
 
 /* --------------------------------------------------------------- uses, pins */
 
-/* Notes on a live block that `queue` uses it until the point just marked, or, with value 0, until
-   its next one, whoever will mark that. */
+/* Notes on a live block that `queue` uses it until the point just marked or, with value 0, until
+   the next point that any thread marks on that queue. */
 static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue, vram_addr addr,
                             vram_point point) {
     struct vr_queue_id id = {queue->object.handle};
@@ -28,7 +28,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
     }
     vr_mutex_lock(&pool->lock);
     vram_status status = vr_pool_ensure_queue(pool, queue);
-    bool ended = status == VRAM_ERR_STALE; /* meanwhile: nothing is left to wait for */
+    bool ended = status == VRAM_ERR_STALE; /* in the meantime: nothing is left to wait for */
     if (status == VRAM_OK && !point.value) {
         point.value = vr_queue_state_stamp(&pool->queue_states, id).value;
     }
@@ -61,7 +61,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
     return status;
 }
 
-/* No marker may go into a capture: the block then waits for one that comes after it. */
+/* A captured queue cannot be marked: the block then waits for the next mark after the capture. */
 static vram_status mark_use(struct vr_pool *pool, struct vr_queue_object *queue,
                             vram_point *point) {
     struct vram_error error;
@@ -101,7 +101,7 @@ vram_status vram_use(vram_addr addr, vram_queue *queue) {
     return vr_pool_use(addr, queue, &point);
 }
 
-/* Adds to the pins of a live block, or of one that was freed while pinned. */
+/* Adds or removes a pin of a live block, or of one that was freed while pinned. */
 static vram_status change_pins(vram_addr addr, bool add) {
     struct vr_pool *pool;
     vram_status status = vr_pool_enter_at(addr, &pool);
@@ -126,7 +126,7 @@ static vram_status change_pins(vram_addr addr, bool add) {
     }
     vr_mutex_unlock(&pool->lock);
     if (asleep) {
-        vr_fail(status, "the block at 0x%llx is asleep; vram_pool_wake comes first",
+        vr_fail(status, "the block at 0x%llx is asleep; call vram_pool_wake first",
                 (unsigned long long)addr);
     } else if (status != VRAM_OK) {
         vr_fail(status, "0x%llx is not the start of a %s block", (unsigned long long)addr,
@@ -159,14 +159,15 @@ static vram_status could_hold(const struct vr_pool *pool, uint64_t bytes, uint32
     if (vr_pool_on_device(pool) && memory.known &&
         (!vr_mul(bytes, count, &all) || all > memory.value)) {
         return vr_fail(VRAM_ERR_DEVICE_MEMORY,
-                       "%u blocks of %llu bytes are more than the device's %llu bytes", count,
+                       "%u blocks of %llu bytes exceed the device's memory of %llu bytes", count,
                        (unsigned long long)bytes, (unsigned long long)memory.value);
     }
     return VRAM_OK;
 }
 
-/* Blocks that nobody asked for, and that nobody counts: they are supplied, and go back. */
-static vram_status warm(struct vr_pool *pool, const struct vr_request *request, uint32_t count) {
+/* Supplies blocks and returns them to the pool. They are neither handed out nor counted. */
+static vram_status warm_blocks(struct vr_pool *pool, const struct vr_request *request,
+                               uint32_t count) {
     uint64_t before = vr_pool_reserved(pool);
     struct vr_block *list = NULL, *block;
     uint32_t extra = 0;
@@ -196,10 +197,11 @@ vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
         .size = size, .queue = vr_queue_id_of(queue_handle), .flags = VR_REQUEST_AHEAD};
     struct vr_pool *pool;
     if (!count) {
-        return vr_fail(VRAM_ERR_INVALID, "0 blocks were asked for");
+        return vr_fail(VRAM_ERR_INVALID, "the number of blocks is 0; pass at least 1");
     }
     if (!vr_block_bytes(size, &request.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes cannot be rounded up",
+        return vr_fail(VRAM_ERR_OVERFLOW,
+                       "a size of %llu bytes overflows when it is rounded up; request less",
                        (unsigned long long)size);
     }
     vram_status status = vr_pool_enter(handle, queue_handle, &pool, &request.queue_object);
@@ -208,8 +210,8 @@ vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
     }
     status = could_hold(pool, request.bytes, count);
     if (status == VRAM_OK) {
-        status = warm(pool, &request, count);
-        vr_pressure_pass(pool);
+        status = warm_blocks(pool, &request, count);
+        vr_pressure_on_miss(pool);
     }
     vr_pool_leave(pool, request.queue_object);
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request.c: what a request asks for beside its size.
+ * request.c: the options of a request.
  */
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
@@ -19,15 +19,15 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
     if (taken.alignment && (!vr_is_power_of_two(taken.alignment) || taken.alignment < 256 ||
                             taken.alignment > pool->granule)) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "the alignment is a power of two from 256 to %llu, not %llu",
-                       (unsigned long long)pool->granule, (unsigned long long)taken.alignment);
+                       "alignment %llu is invalid: use a power of two from 256 to %llu",
+                       (unsigned long long)taken.alignment, (unsigned long long)pool->granule);
     }
     if (taken.flags & ~(uint32_t)(VRAM_ALLOC_CACHED_ONLY | VRAM_ALLOC_NO_WAIT)) {
-        return vr_fail(VRAM_ERR_INVALID, "there are no such flags: 0x%x", taken.flags);
+        return vr_fail(VRAM_ERR_INVALID, "unknown flags: 0x%x", taken.flags);
     }
     request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;
     request->flags = taken.flags;
-    vr_request_wish_reserve(pool, taken.reserve_bytes, request);
+    vr_request_add_reserve(pool, taken.reserve_bytes, request);
     request->name = taken.name;
     request->elements = taken.elements;
     if (taken.tag && *taken.tag) {
@@ -36,8 +36,8 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
     return VRAM_OK;
 }
 
-void vr_request_wish_reserve(const struct vr_pool *pool, uint64_t reserve_bytes,
-                             struct vr_request *request) {
+void vr_request_add_reserve(const struct vr_pool *pool, uint64_t reserve_bytes,
+                            struct vr_request *request) {
     uint64_t bytes, reserve;
     if (reserve_bytes && pool->range && !vr_load(&pool->guard.modes, VR_RELAXED) &&
         !(request->flags & VRAM_ALLOC_CACHED_ONLY) &&
@@ -45,6 +45,6 @@ void vr_request_wish_reserve(const struct vr_pool *pool, uint64_t reserve_bytes,
         vr_round_up(reserve_bytes, pool->granule, &reserve)) {
         request->bytes = bytes;
         request->reserve = reserve;
-        request->align = pool->granule; /* which no cached block is found by */
+        request->align = pool->granule; /* no cached block serves a request with an alignment */
     }
 }

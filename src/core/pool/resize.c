@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resize.c: blocks that grow and shrink where they are.
+ * resize.c: blocks that grow and shrink in place.
  *
  *     shrinking   | BLOCK          |        growing   | BLOCK |  HOLE, VOID ...
  *                 | BLOCK | tail   |                  | BLOCK | tail    |
- *                          freed on the queue          looked for like any block, and joined
+ *                          freed on the queue          allocated like any block, then joined
  *
- * Memory behind a block is asked for by a request of its own, which differs from others in the one
- * place that will do (vr_request.behind). So limits, plans, the ladder, reports and counters are
- * those of an allocation; nothing of the block itself is touched before the memory is there.
+ * Memory behind a block is allocated by a request of its own, which accepts one place only
+ * (vr_request.behind). So limits, plans, the ladder, reports and counters are those of an
+ * allocation. The block itself does not change before that memory is there.
  *
- *  (1) A live block changes under the pool's lock, while its state says CACHED: a free that comes
- *      in between finds it LIVE again under the lock, as all slow ways do. It has another
- *      generation then.
- *  (2) While memory is looked for the lock is open and the block LIVE, but `growing`: a free of
- *      that moment wins, and the block waits in `deferred` until the search is over. What was found
- *      goes back.
- *  (3) A block has one home (block.h (5)). Where that is another queue's than the caller's, memory
- *      that the caller's queue may still use is not taken.
- *  (4) The tail that a block loses is a freed block like any other: in queue time, behind the
- *      block's home. Where it would have to wait for more than queues (pins, uses by others) it
- *      stays with the block.
+ *  (1) A live block changes under the pool's lock, while its state says CACHED. A free at that
+ *      moment takes the slow path and finds the block LIVE again under the lock, with another
+ *      generation.
+ *  (2) During the search for memory the lock is open and the block is LIVE, but `growing`. A free
+ *      at that moment wins: the block waits in `deferred` until the search is over, and the memory
+ *      found goes back to the space.
+ *  (3) A block has one home (block.h (5)). If that is not the caller's queue, memory that the
+ *      caller's queue may still use is not taken.
+ *  (4) The tail that a block loses is freed in stream order, after the work of the block's home. If
+ *      it had to wait for more than queues (pins, uses by others), it stays with the block.
  */
 #include "core/cache/drain.h"
 #include "core/guard/block_lookup.h"
@@ -34,78 +33,80 @@
 
 #include <assert.h>
 
-/* One call. */
+/* One call of vram_resize. */
 struct resizing {
     struct vr_pool *pool;
     struct vr_queue_object *queue; /* NULL: none */
-    vram_addr addr;                /* as the program has it */
-    uint64_t size;                 /* new, as asked for */
-    uint64_t bytes;                /* and rounded */
+    vram_addr addr;                /* as the program knows it */
+    uint64_t size;                 /* new, as requested */
+    uint64_t bytes;                /* new, rounded */
     struct vr_block *block;
     uint64_t old_size, old_bytes;
     struct vr_queue_id home; /* the block's, without the mark of its tag */
     struct vr_tag *tag;      /* NULL: none */
     struct vr_block *tail;   /* cut off; NULL: none */
     uint64_t reserve;        /* kept behind the block; 0: none */
-    bool told;               /* listeners are to be told of it */
-    bool owner;              /* who asks is the object that has the block */
+    bool notify;             /* listeners must be notified */
+    bool owner;              /* the caller is the object that owns the block */
     struct vr_event event;
 };
 
 /* ----------------------------------------------------------------- the block */
 
-/* Makes a live block the caller's for a moment: keeps (1). Under the lock. */
-static bool seize(struct vr_block *block) {
+/* Claims a live block for a moment: keeps (1). Under the lock. */
+static bool block_seize(struct vr_block *block) {
     uint32_t seen = vr_load(&block->state, VR_ACQUIRE);
     return (seen & VR_BLOCK_STATES) == VR_BLOCK_LIVE &&
            vr_cas(&block->state, &seen, seen ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_ACQ_REL);
 }
 
-static void let_go(struct vr_block *block) {
+static void block_release(struct vr_block *block) {
     assert(vr_block_is_cached(block)); /* seized: (1) */
     block->generation += VR_BLOCK_STATES + 1;
     vr_store(&block->state, block->generation | VR_BLOCK_LIVE, VR_RELEASE);
 }
 
-/* The block has its new size. It is the caller's; under the lock. */
-static void note(struct resizing *job) {
+/* Records the new size of a block that the caller has claimed. Under the lock. */
+static void note_size(struct resizing *job) {
     struct vr_track_size before = {job->old_size, job->old_bytes};
-    job->told = vr_tracking_resize(job->pool, job->block, before,
-                                   job->queue ? job->queue->object.handle : 0, &job->event);
+    job->notify = vr_tracking_resize(job->pool, job->block, before,
+                                     job->queue ? job->queue->object.handle : 0, &job->event);
 }
 
-static vram_status refuse(const struct resizing *job, vram_status status, const char *why) {
+static vram_status refuse_resize(const struct resizing *job, vram_status status, const char *why) {
     return vr_fail(status, "the block at 0x%llx %s", (unsigned long long)job->addr, why);
 }
 
-/* Whether the block's memory may be changed at all. It is the caller's. */
+/* Whether the block's memory may change at all. The caller has claimed the block. */
 static vram_status check_block(struct resizing *job) {
     const struct vr_block *block = job->block;
     if (!job->owner && (vr_load(&block->pool, VR_ACQUIRE) & VR_POOL_OWNED)) {
-        return refuse(job, VRAM_ERR_INVALID, "is a buffer's, a scope's or a batch's");
+        return refuse_resize(job, VRAM_ERR_INVALID,
+                             "belongs to a buffer, a scope or a batch, which alone resizes it");
     }
     if (vr_load(&job->pool->guard.modes, VR_RELAXED)) {
         job->bytes = job->old_bytes; /* zones included */
         if (job->size != job->old_size) {
-            return refuse(job, VRAM_ERR_UNSUPPORTED, "is of a pool with a safety mode");
+            return refuse_resize(job, VRAM_ERR_UNSUPPORTED,
+                                 "belongs to a pool with safety modes and keeps its size");
         }
     }
     if (block->asleep || job->pool->sleep.whole) {
-        return refuse(job, VRAM_ERR_BUSY, "is asleep; vram_pool_wake comes first");
+        return refuse_resize(job, VRAM_ERR_BUSY, "is asleep; call vram_pool_wake first");
     }
     if (block->growing) {
-        return refuse(job, VRAM_ERR_BUSY, "is being resized by another thread");
+        return refuse_resize(job, VRAM_ERR_BUSY, "is being resized by another thread");
     }
     if (vr_block_is_other(block) && job->bytes > job->old_bytes) {
-        return refuse(job, VRAM_ERR_UNSUPPORTED, "is not of the device's memory");
+        return refuse_resize(job, VRAM_ERR_UNSUPPORTED, "is not device memory and cannot grow");
     }
     return VRAM_OK;
 }
 
 /* ----------------------------------------------------------------- shrinking */
 
-/* Whether the memory at the block's end has to stay: keeps (4). A deterministic pool does not look
-   at time. */
+/* Whether the memory at the block's end must stay: keeps (4). A deterministic pool does not depend
+   on the progress of queues. */
 static bool is_kept(struct vr_pool *pool, const struct vr_block *block) {
     bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
     for (const struct vr_uses *use = block->uses; use; use = use->next) {
@@ -116,9 +117,9 @@ static bool is_kept(struct vr_pool *pool, const struct vr_block *block) {
     return block->pins || vr_block_is_other(block);
 }
 
-/* Cuts the tail off, a freed block that the caller has to return. Keeps (4); where there is no host
-   memory for it the block keeps it, since giving back never fails. Under the lock, the block
-   seized. */
+/* Cuts off the tail as a freed block that the caller must return. Keeps (4). Without host memory
+   for that the block keeps its tail: shrinking never fails. Under the lock, with the block
+   claimed. */
 static void cut_tail(struct resizing *job) {
     struct vr_pool *pool = job->pool;
     struct vr_block *block = job->block;
@@ -129,7 +130,7 @@ static void cut_tail(struct resizing *job) {
     if (job->bytes < job->old_bytes && !is_kept(pool, block) &&
         vr_block_table_reserve(&pool->table) == VRAM_OK &&
         vr_space_split(space, block, job->bytes, &job->tail) == VRAM_OK) {
-        vr_pool_in(pool, job->tail); /* and out again, as a block of its own */
+        vr_pool_in(pool, job->tail); /* and out again, as a separate block */
         vr_pool_leave_space(pool, job->tail, VR_NO_QUEUE);
         vr_store(&job->tail->tag, NULL, VR_RELAXED);
         job->tail->part = block->part;
@@ -138,7 +139,7 @@ static void cut_tail(struct resizing *job) {
     vr_error_restore(&error);
 }
 
-/* Gives the tail back like a block that is freed on the queue. No lock held. */
+/* Returns the tail like a block that is freed on the queue. No lock held. */
 static void return_tail(const struct resizing *job) {
     struct vr_queue_id queue = {job->queue ? job->queue->object.handle : 0};
     bool foreign = job->home.handle && !vr_queue_id_same(job->home, queue);
@@ -152,8 +153,8 @@ static void return_tail(const struct resizing *job) {
 
 /* ------------------------------------------------------------------- growing */
 
-/* A block that has room behind it grows by whole granules, so that what is left of the room stays
-   beside it. Under the lock. */
+/* A block with a reserve behind it grows by whole granules, so that the rest of the reserve stays
+   adjacent. Under the lock. */
 static void note_reserve(struct resizing *job) {
     uint64_t bytes;
     job->reserve = vr_space_reserve(job->block);
@@ -162,13 +163,13 @@ static void note_reserve(struct resizing *job) {
     }
 }
 
-/* The tail, which a request has found, becomes the block's. A plan that failed before has taken its
-   room: what is left of that is kept again. Under the lock, the block seized. */
-static void join(const struct resizing *job, struct vr_block *tail) {
+/* Joins the tail, which a request has found, to the block. A plan that failed before has taken the
+   reserve: what is left of it is kept again. Under the lock, with the block claimed. */
+static void join_tail(const struct resizing *job, struct vr_block *tail) {
     struct vr_block *block = job->block;
     struct vr_space *space = job->pool->spaces[block->part];
     uint64_t grown = job->bytes - job->old_bytes;
-    assert(vr_block_is_cached(block) && vr_block_is_cached(tail)); /* both are ours */
+    assert(vr_block_is_cached(block) && vr_block_is_cached(tail)); /* the caller holds both */
     assert(vr_load(&tail->bytes, VR_RELAXED) == grown && tail->part == block->part);
     vr_block_table_remove(&job->pool->table, tail);
     if (!job->home.handle) {
@@ -181,27 +182,28 @@ static void join(const struct resizing *job, struct vr_block *tail) {
     }
 }
 
-/* The search is over, whatever came of it: keeps (2). False when the block was freed meanwhile. */
+/* Ends the search, with or without a tail: keeps (2). False: the block was freed in the
+   meantime. */
 static bool end_growth(struct resizing *job, struct vr_block *tail) {
     struct vr_pool *pool = job->pool;
     struct vr_block *block = job->block;
     vr_mutex_lock(&pool->lock);
-    assert(block->growing); /* set by begin, and nobody else takes it away: (2) */
-    bool ours = seize(block);
+    assert(block->growing); /* set by resize_begin, and cleared only here: (2) */
+    bool ours = block_seize(block);
     if (tail && ours) {
-        join(job, tail);
+        join_tail(job, tail);
         vr_store(&block->requested, job->size, VR_RELAXED);
-        note(job);
+        note_size(job);
     } else if (tail) {
         vr_pool_put_back(pool, tail, (struct vr_queue_stamp){{0}, 0});
     } else if (ours && !vr_space_reserve(block)) {
         vr_space_keep_reserve(pool->spaces[block->part], block,
-                              job->reserve); /* what failed took it */
+                              job->reserve); /* the failed search has taken it */
     }
     block->growing = false;
     vr_block_note_held(block);
     if (ours) {
-        let_go(block);
+        block_release(block);
     } else {
         vr_pool_settle(pool);
     }
@@ -209,19 +211,19 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
     return ours;
 }
 
-/* The request's words are those of an allocation. */
-static vram_status rename(const struct resizing *job, vram_status status) {
+/* Gives an error of the request the name of this call. */
+static vram_status rename_error(const struct resizing *job, vram_status status) {
     struct vram_error error;
     vr_error_save(&error);
     if (status == VRAM_ERR_BUSY && error.status != status) {
-        return refuse(job, status, "has no free addresses behind it");
+        return refuse_resize(job, status, "has no free addresses behind it");
     }
     error.operation = vr_operation();
     vr_error_restore(&error);
     return status;
 }
 
-/* The search, within the quotas of the block's tag. */
+/* Searches for the tail within the quotas of the block's tag. */
 static vram_status find_tail(const struct resizing *job, const struct vr_request *request,
                              uint32_t *crossed, struct vr_block **tail) {
     uint32_t extra = 0;
@@ -232,11 +234,11 @@ static vram_status find_tail(const struct resizing *job, const struct vr_request
             vr_tag_cancel(job->tag, request->bytes, request->size);
         }
     }
-    return status == VRAM_OK ? status : rename(job, status);
+    return status == VRAM_OK ? status : rename_error(job, status);
 }
 
 /* The block is `growing`. */
-static vram_status grow(struct resizing *job) {
+static vram_status grow_block(struct resizing *job) {
     bool own = job->queue &&
                (!job->home.handle || job->home.handle == job->queue->object.handle); /* keeps (3) */
     struct vr_request request = {.size = job->size - job->old_size,
@@ -259,12 +261,12 @@ static vram_status grow(struct resizing *job) {
         vr_tag_join(job->tag);
         vr_tag_notify(job->pool->device, job->pool, job->tag, crossed);
     }
-    return ours ? VRAM_OK : refuse(job, VRAM_ERR_INVALID, "was freed while it grew");
+    return ours ? VRAM_OK : refuse_resize(job, VRAM_ERR_INVALID, "was freed while it grew");
 }
 
 /* ---------------------------------------------------------------------- all */
 
-/* What changed is counted where the thread counts, so that one thread's peak is exact. */
+/* Counts the change in the thread's cache, so that the peak of one thread is exact. */
 static void count_change(const struct resizing *job, uint64_t requested, uint64_t held) {
     struct vr_pool *pool = job->pool;
     struct vr_cache *cache = vr_pool_cache_enter(pool, job->queue);
@@ -283,14 +285,15 @@ static void count_change(const struct resizing *job, uint64_t requested, uint64_
     }
 }
 
-/* What can be done at once is; *grows: the block is `growing` now, and the rest is to come. */
-static vram_status begin(struct resizing *job, bool *grows) {
+/* Does what needs no search. *grows: the block is `growing` now, and the caller continues with
+   grow_block. */
+static vram_status resize_begin(struct resizing *job, bool *grows) {
     struct vr_pool *pool = job->pool;
     vram_status status = VRAM_ERR_INVALID;
     *grows = false;
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = job->block = vr_guard_find(pool, job->addr);
-    bool ours = block && seize(block);
+    bool ours = block && block_seize(block);
     if (ours) {
         job->old_size = vr_load(&block->requested, VR_RELAXED);
         job->old_bytes = vr_load(&block->bytes, VR_RELAXED);
@@ -306,9 +309,9 @@ static vram_status begin(struct resizing *job, bool *grows) {
             cut_tail(job);
             vr_store(&block->requested, job->size, VR_RELAXED);
             job->bytes = vr_load(&block->bytes, VR_RELAXED);
-            note(job);
+            note_size(job);
         }
-        let_go(block);
+        block_release(block);
     }
     vr_mutex_unlock(&pool->lock);
     return ours ? status
@@ -316,19 +319,19 @@ static vram_status begin(struct resizing *job, bool *grows) {
                           (unsigned long long)job->addr);
 }
 
-static vram_status resize(struct resizing *job) {
+static vram_status resize_block(struct resizing *job) {
     bool grows;
-    vram_status status = begin(job, &grows);
+    vram_status status = resize_begin(job, &grows);
     if (status == VRAM_OK && grows) {
-        status = grow(job);
-        vr_pressure_pass(job->pool);
+        status = grow_block(job);
+        vr_pressure_on_miss(job->pool);
     } else if (status == VRAM_OK && job->tag) {
         vr_tag_shrink(job->tag, job->old_bytes - job->bytes, job->old_size - job->size);
     }
     if (status != VRAM_OK) {
         return status;
     }
-    if (job->told) {
+    if (job->notify) {
         vr_event_tell(&job->event);
     }
     count_change(job, job->size - job->old_size, job->bytes - job->old_bytes);
@@ -338,20 +341,21 @@ static vram_status resize(struct resizing *job) {
     return VRAM_OK;
 }
 
-/* `handle`: the pool that the block must be of, for the object that has it; NULL: the program's own
-   call, for a block that no object has. */
+/* `handle`: the pool that the block must belong to, for the object that owns it; NULL: the
+   program's own call, for a block that no object owns. */
 static vram_status resize_for(vram_pool *handle, vram_addr addr, uint64_t new_size,
                               vram_queue *queue_handle) {
     VR_OPERATION("vram_resize");
     struct resizing job = {.addr = addr, .size = new_size, .owner = handle != NULL};
     if (!vr_block_bytes(new_size, &job.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes cannot be rounded up",
+        return vr_fail(VRAM_ERR_OVERFLOW,
+                       "a size of %llu bytes overflows when it is rounded up; request less",
                        (unsigned long long)new_size);
     }
     vram_status status = handle ? vr_pool_enter(handle, queue_handle, &job.pool, &job.queue)
                                 : vr_pool_enter_block(addr, queue_handle, &job.pool, &job.queue);
     if (status == VRAM_OK) {
-        status = resize(&job);
+        status = resize_block(&job);
         vr_pool_leave(job.pool, job.queue);
     }
     return status;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tagged.c: allocations with wishes, and the hit of those whose one wish is a tag.
+ * tagged.c: allocations with options, and the hit path of those whose only option is a tag.
  *
- * Such a hit is what a hit without a tag is (pool.c), and counts for its tag. It needs no reference
- * to pool, queue or tag: while the thread is inside a cache its pool does not end, and a tag is
- * there as long as its context (tag.h). Tags with quotas, which may refuse or tell somebody, go the
- * slow way.
+ * Such a hit is a hit without a tag (pool.c) that is also charged to its tag. It needs no reference
+ * to pool, queue or tag: a pool does not end while the thread is inside its cache, and a tag lives
+ * as long as its context (tag.h). Tags with quotas, which may refuse or call a callback, take the
+ * request path.
  */
 #include "core/limit/limit.h"
 #include "core/pool/hit.h"
@@ -17,16 +17,16 @@ static bool is_only_tagged(const vram_alloc_options *options) {
            !options->elements;
 }
 
-/* The tag of that name, if the cache's pool can hand out a block for it by what is at hand. Inside
-   enter. */
-static struct vr_tag *tag_at_hand(const struct vr_cache *cache, const char *name) {
+/* The tag of that name, if it was used recently, has no quota and the cache's pool has no safety
+   mode. The thread is inside its caches. */
+static struct vr_tag *recent_tag(const struct vr_cache *cache, const char *name) {
     const struct vr_pool *pool = cache->pool;
     bool plain = !vr_load(&pool->guard.modes, VR_RELAXED);
     struct vr_tag *tag = plain ? vr_tag_recent(vr_ledger_of(pool->device), name) : NULL;
     return tag && !vr_tag_has_quota(tag) ? tag : NULL;
 }
 
-/* False: there is no such hit, and nothing has happened. */
+/* False: there is no such hit, and nothing has changed. */
 static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const char *name,
                        vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
@@ -35,7 +35,7 @@ static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const 
         return false;
     }
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
-    struct vr_tag *tag = cache ? tag_at_hand(cache, name) : NULL;
+    struct vr_tag *tag = cache ? recent_tag(cache, name) : NULL;
     if (tag && vr_hit_from(cache, size, bytes, tag, addr)) {
         return true;
     }

@@ -2,8 +2,8 @@
 /*
  * decay.c: see decay.h.
  *
- * Caches of other threads are looked at with the threads kept out, the pool's lock inside: drain.c
- * (2).
+ * Caches of other threads are read while their threads are kept out, with the pool's lock taken
+ * inside: drain.c (2).
  */
 #include "core/pressure/decay.h"
 
@@ -12,19 +12,20 @@
 #include <assert.h>
 
 /* What a walk through all bins of a pool does with each. */
-struct walk {
+struct bin_walk {
     struct vr_pool *pool;
-    struct vr_survey *survey; /* to be filled; NULL: none */
+    struct vr_survey *survey; /* output; NULL: none */
     /* How many of a bin's blocks stay; NULL: all. */
-    uint32_t (*keep)(struct walk *walk, const struct vr_bin_view *bin);
+    uint32_t (*keep)(struct bin_walk *walk, const struct vr_bin_view *bin);
     const struct vr_survey *found; /* for keep */
     bool flip;                     /* for keep */
-    bool tick;                     /* the bins forget that they were used */
-    uint64_t bytes;                /* that left */
+    bool tick;                     /* clears the marks that bins were used */
+    uint64_t bytes;                /* of the blocks that left */
 };
 
-/* Notes one bin's uses and contents; how many of its blocks stay. Under the pool's lock. */
-static uint32_t note_bin(struct walk *walk, const struct vr_bin_view *bin) {
+/* Counts one bin's uses and contents; returns how many of its blocks stay. Under the pool's
+   lock. */
+static uint32_t note_bin(struct bin_walk *walk, const struct vr_bin_view *bin) {
     assert(vr_pool_is_locked(walk->pool));
     uint32_t type = vr_type_of(bin->bytes);
     walk->pool->pressure.types.score[type] += bin->hits;
@@ -38,7 +39,7 @@ static uint32_t note_bin(struct walk *walk, const struct vr_bin_view *bin) {
     return kept;
 }
 
-static void walk_cache(struct walk *walk, struct vr_cache *cache) {
+static void walk_cache(struct bin_walk *walk, struct vr_cache *cache) {
     struct vr_block *blocks[VR_SMALL_DEPTH];
     struct vr_pool *pool = walk->pool;
     vr_pool_report_cache(cache);
@@ -62,7 +63,7 @@ static void walk_cache(struct walk *walk, struct vr_cache *cache) {
 }
 
 static void walk_thread(struct vr_thread_state *thread, void *user) {
-    struct walk *walk = user;
+    struct bin_walk *walk = user;
     for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
         if (thread->caches[i] && thread->caches[i]->pool == walk->pool) {
             walk_cache(walk, thread->caches[i]);
@@ -70,7 +71,7 @@ static void walk_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-static void walk_central(struct walk *walk) {
+static void walk_central(struct bin_walk *walk) {
     struct vr_pool *pool = walk->pool;
     vr_mutex_lock(&pool->lock);
     for (uint32_t at = 0; at < VR_CENTRAL_BINS; at++) {
@@ -86,16 +87,16 @@ static void walk_central(struct walk *walk) {
     vr_mutex_unlock(&pool->lock);
 }
 
-static uint64_t walk_all(struct walk *walk) {
+static uint64_t walk_all(struct bin_walk *walk) {
     vr_thread_visit_all(walk_thread, walk);
     walk_central(walk);
     return walk->bytes;
 }
 
-/* ------------------------------------------------------------------- looking */
+/* ----------------------------------------------------------------- surveying */
 
-/* Less than a quarter of what types are used on average; where none is used at all, all are
-   rare. */
+/* A type is rare if it is used less than a quarter as often as the average; if none is used, all
+   are rare. */
 static void find_rare(const struct vr_types *types, struct vr_survey *survey) {
     uint64_t uses = 0;
     for (uint32_t i = 0; i < VR_TYPES; i++) {
@@ -112,7 +113,7 @@ static void find_rare(const struct vr_types *types, struct vr_survey *survey) {
 }
 
 void vr_decay_survey(struct vr_pool *pool, bool age, struct vr_survey *survey) {
-    struct walk walk = {.pool = pool, .survey = survey};
+    struct bin_walk walk = {.pool = pool, .survey = survey};
     *survey = (struct vr_survey){.types = 0};
     walk_all(&walk);
     vr_mutex_lock(&pool->lock);
@@ -123,9 +124,9 @@ void vr_decay_survey(struct vr_pool *pool, bool age, struct vr_survey *survey) {
     vr_mutex_unlock(&pool->lock);
 }
 
-/* -------------------------------------------------------------- letting go */
+/* --------------------------------------------------------------- releasing */
 
-static uint32_t keep_half(struct walk *walk, const struct vr_bin_view *bin) {
+static uint32_t keep_half(struct bin_walk *walk, const struct vr_bin_view *bin) {
     if (bin->count > 1) {
         return bin->count / 2;
     }
@@ -134,30 +135,30 @@ static uint32_t keep_half(struct walk *walk, const struct vr_bin_view *bin) {
 }
 
 uint64_t vr_decay_halve(struct vr_pool *pool) {
-    struct walk walk = {.pool = pool, .keep = keep_half};
+    struct bin_walk walk = {.pool = pool, .keep = keep_half};
     return walk_all(&walk);
 }
 
-static uint32_t keep_often_used(struct walk *walk, const struct vr_bin_view *bin) {
+static uint32_t keep_often_used(struct bin_walk *walk, const struct vr_bin_view *bin) {
     return walk->found->rare[vr_type_of(bin->bytes)] ? 0 : bin->count;
 }
 
 uint64_t vr_decay_drop(struct vr_pool *pool, const struct vr_survey *survey) {
-    struct walk walk = {.pool = pool, .keep = keep_often_used, .found = survey};
+    struct bin_walk walk = {.pool = pool, .keep = keep_often_used, .found = survey};
     return walk_all(&walk);
 }
 
-static uint32_t keep_used(struct walk *walk, const struct vr_bin_view *bin) {
+static uint32_t keep_used(struct bin_walk *walk, const struct vr_bin_view *bin) {
     (void)walk;
     return bin->used ? bin->count : bin->count / 2;
 }
 
 uint64_t vr_decay_tick(struct vr_pool *pool) {
-    struct walk walk = {.pool = pool, .keep = keep_used, .tick = true};
+    struct bin_walk walk = {.pool = pool, .keep = keep_used, .tick = true};
     return walk_all(&walk);
 }
 
-void vr_pool_need_anew(struct vr_pool *pool) {
+void vr_pool_restart_need(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
     pool->pressure.needed_before = pool->pressure.needed_bytes;
     pool->pressure.needed_bytes = pool->out_bytes;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decay.h: which sizes of cached blocks are used, and letting go of the others.
+ * decay.h: which sizes of cached blocks are used, and releasing the others.
  *
- * A hit is counted in its bin (cache.h), a block taken from the central cache in the central
- * cache's. Whoever looks at the bins adds that up by size in the pool's table of types. Small sizes
- * have a place each; larger ones share the rest by a hash, so that a rarely used size may hide
- * behind a hot one, never the other way round.
+ * Bins count their hits (cache.h), and so does the central cache. A survey of the bins adds the
+ * counts up by size, in the pool's table of types. Small sizes have an entry each; larger ones
+ * share the rest by a hash. So a rarely used size may look hot because it shares an entry, never
+ * the reverse.
  */
 #ifndef VR_DECAY_H
 #define VR_DECAY_H
@@ -14,7 +14,7 @@
 
 enum { VR_TYPES = 256 };
 
-/* Uses of each type; older ones count half at each look that ages them. Under the pool's lock. */
+/* Uses of each type; every survey with `age` halves them. Under the pool's lock. */
 struct vr_types {
     uint64_t score[VR_TYPES];
 };
@@ -28,7 +28,7 @@ struct vr_survey {
     uint32_t types, rare_types;
 };
 
-/* The place of a size. */
+/* The index of a size. */
 static inline uint32_t vr_type_of(uint64_t bytes) {
     if (bytes <= VR_SMALL_BYTES) {
         return (uint32_t)(bytes / VR_UNIT);
@@ -39,16 +39,15 @@ static inline uint32_t vr_type_of(uint64_t bytes) {
 
 struct vr_pool;
 
-/* Looks at all caches of the pool. `age`: what was used before counts half from now on. No lock
-   held. */
+/* Reads all caches of the pool. `age`: halves the uses counted so far. No lock held. */
 void vr_decay_survey(struct vr_pool *pool, bool age, struct vr_survey *survey);
 
-/* Half of the blocks of every bin go back to the space; of bins with one block, every second.
-   Returns their bytes. No lock held. */
+/* Returns half of the blocks of every bin to the space, and the block of every second bin that has
+   one. Returns their bytes. No lock held. */
 uint64_t vr_decay_halve(struct vr_pool *pool);
-/* All of the types that the survey calls rare do. */
+/* The same with all blocks of the types that the survey calls rare. */
 uint64_t vr_decay_drop(struct vr_pool *pool, const struct vr_survey *survey);
-/* Half of those of every bin that was not used since the last tick do. */
+/* The same with half of the blocks of every bin that was not used since the last tick. */
 uint64_t vr_decay_tick(struct vr_pool *pool);
 
 #endif

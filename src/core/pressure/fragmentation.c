@@ -12,7 +12,7 @@ static vram_fragmentation_level level_of(double value) {
                            : VRAM_FRAGMENTATION_LOW;
 }
 
-void vr_pool_measure(struct vr_pool *pool, struct vram_fragmentation *found) {
+void vr_pool_measure_fragmentation(struct vr_pool *pool, struct vram_fragmentation *found) {
     struct vr_survey survey;
     struct vr_space_stats space;
     vr_decay_survey(pool, false, &survey);
@@ -41,7 +41,7 @@ void vr_pool_measure(struct vr_pool *pool, struct vram_fragmentation *found) {
 
 double vr_pool_fragmentation(struct vr_pool *pool) {
     struct vram_fragmentation found;
-    vr_pool_measure(pool, &found);
+    vr_pool_measure_fragmentation(pool, &found);
     return found.scattered > found.rare ? found.scattered : found.rare;
 }
 
@@ -53,7 +53,7 @@ vram_status vram_pool_fragmentation_get(vram_pool *handle, vram_fragmentation *f
     if (status != VRAM_OK) {
         return status;
     }
-    vr_pool_measure(pool, &full);
+    vr_pool_measure_fragmentation(pool, &full);
     status = vr_info_give(fragmentation, &full, sizeof full, sizeof full);
     vr_leave(pool);
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * health.c: the health check of a device in one call: look, warn, clean up, say so.
+ * health.c: the health check of a device in one call: measure, clean up, log.
  */
 #include "core/object/pool_object.h"
 #include "core/object/walk.h"
@@ -23,10 +23,10 @@ static vram_status read_options(const struct vram_health_options *options,
     return vr_pressure_thresholds(taken->warn, taken->emergency, 0);
 }
 
-/* The highest pressure of the device and of its pools, through whatever handle they were made. With
-   `health` also what the pools have, for which threads are visited. */
-static void look(struct vr_device_object *device, struct vram_pressure *highest,
-                 struct vram_health_info *health) {
+/* Reads the highest pressure of the device and of its pools, whichever handle they were created by.
+   With `health` also sums up the pools, for which all threads are visited. */
+static void read_health(struct vr_device_object *device, struct vram_pressure *highest,
+                        struct vram_health_info *health) {
     struct vr_walk walk = {.context = device->context, .slot = device->slot};
     uint64_t hits = 0, allocs = 0;
     vr_pressure_of_device(device, NULL, highest);
@@ -56,9 +56,9 @@ static void look(struct vr_device_object *device, struct vram_pressure *highest,
     }
 }
 
-static vram_health_verdict judge(const struct vr_device_object *device,
-                                 const struct vram_health_options *options,
-                                 const struct vram_pressure *p) {
+static vram_health_verdict health_verdict(const struct vr_device_object *device,
+                                          const struct vram_health_options *options,
+                                          const struct vram_pressure *p) {
     return vr_load(&device->base.lost, VR_ACQUIRE) ? VRAM_HEALTH_LOST
            : !p->known                             ? VRAM_HEALTH_UNKNOWN
            : p->value > options->emergency         ? VRAM_HEALTH_EMERGENCY
@@ -66,8 +66,8 @@ static vram_health_verdict judge(const struct vr_device_object *device,
                                                    : VRAM_HEALTH_GOOD;
 }
 
-/* What would help: the first of these that is the matter. */
-static const char *advice(const struct vram_health_info *health) {
+/* The first advice that applies. */
+static const char *health_advice(const struct vram_health_info *health) {
     uint64_t idle = health->reserved_bytes - health->live_bytes;
     if (!health->pools) {
         return "no pool of this program is on it: others hold the memory";
@@ -97,7 +97,7 @@ static void put_in_words(const struct vr_device_object *device, struct vram_heal
         break;
     case VRAM_HEALTH_WARN:
         vr_text_format(health->text, sizeof health->text, "%s: %.1f%% of its memory is in use; %s",
-                       what, 100 * health->pressure.value, advice(health));
+                       what, 100 * health->pressure.value, health_advice(health));
         break;
     case VRAM_HEALTH_EMERGENCY:
         if (health->cleaned) {
@@ -106,27 +106,27 @@ static void put_in_words(const struct vr_device_object *device, struct vram_heal
                            "now %.1f%%; %s",
                            what, 100 * health->pressure.value,
                            (unsigned long long)health->released_bytes, 100 * health->after.value,
-                           advice(health));
+                           health_advice(health));
         } else {
             vr_text_format(health->text, sizeof health->text,
                            "%s: %.1f%% of its memory is in use; %s", what,
-                           100 * health->pressure.value, advice(health));
+                           100 * health->pressure.value, health_advice(health));
         }
         break;
     }
 }
 
-static void check(struct vr_device_object *device, const struct vram_health_options *options,
-                  struct vram_health_info *health) {
+static void check_health(struct vr_device_object *device, const struct vram_health_options *options,
+                         struct vram_health_info *health) {
     struct vram_error error;
-    vr_error_save(&error); /* a lost device has told its story elsewhere */
-    look(device, &health->pressure, health);
-    health->verdict = judge(device, options, &health->pressure);
+    vr_error_save(&error); /* errors of a lost device are reported elsewhere */
+    read_health(device, &health->pressure, health);
+    health->verdict = health_verdict(device, options, &health->pressure);
     health->after = health->pressure;
     if (health->verdict == VRAM_HEALTH_EMERGENCY && !options->look_only) {
         health->released_bytes = vr_device_cleanup(device);
         health->cleaned = true;
-        look(device, &health->after, NULL);
+        read_health(device, &health->after, NULL);
     }
     put_in_words(device, health);
     if (health->verdict == VRAM_HEALTH_WARN) {
@@ -153,7 +153,7 @@ vram_status vram_health(vram_device *handle, const vram_health_options *options,
     if (status != VRAM_OK) {
         return status;
     }
-    check(device, &taken, &full);
+    check_health(device, &taken, &full);
     status = vr_info_give(health, &full, sizeof full, sizeof full);
     vr_leave(device);
     return status;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limit_set.c: new limits are in force at once: what a pool holds above them goes back, as far as
- * it is free.
+ * limit_set.c: sets limits. They apply at once: free memory above them is released.
  */
 #include "core/limit/budget.h"
 #include "core/object/walk.h"
@@ -19,8 +18,8 @@ static bool keeps_too_much(struct vr_pool *pool, uint64_t most, uint64_t *keep_b
     return reserved > out && reserved - out > most;
 }
 
-/* In a deterministic pool addresses would depend on when that is. */
-void vr_limit_keep(struct vr_pool *pool) {
+/* Not in a deterministic pool, whose addresses would depend on the moment. */
+void vr_limit_trim_cached(struct vr_pool *pool) {
     uint64_t most = vr_load(&pool->caps.cached_bytes, VR_RELAXED), keep;
     struct vram_error error;
     if (most == VRAM_LIMIT_NONE || (pool->flags & VRAM_POOL_DETERMINISTIC) ||
@@ -28,16 +27,15 @@ void vr_limit_keep(struct vr_pool *pool) {
         return;
     }
     vr_error_save(&error);
-    if (vr_pool_calm_begin(pool)) {
+    if (vr_pool_quiesce_begin(pool)) {
         (void)vr_pool_shrink_to(pool, keep);
-        vr_pool_calm_end(pool);
+        vr_pool_quiesce_end(pool);
     }
     vr_error_restore(&error);
 }
 
-/* New limits are in force: the pool gives back what it may not hold any more, as far as it is
-   free. */
-static void fit(struct vr_pool *pool) {
+/* Releases free memory that exceeds the new limits. */
+static void fit_pool(struct vr_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);
     vr_budget_refresh(pool, true);
@@ -45,23 +43,22 @@ static void fit(struct vr_pool *pool) {
     if (budget.held_bytes > budget.bytes) {
         (void)vr_pool_trim_to(pool, budget.bytes);
     }
-    vr_limit_keep(pool);
+    vr_limit_trim_cached(pool);
     vr_error_restore(&error);
 }
 
-static void fit_all(const struct vr_device_object *device) {
+static void fit_pools(const struct vr_device_object *device) {
     struct vr_walk walk = {.context = device->context, .account = device->slot->account};
     for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
-        fit(pool);
+        fit_pool(pool);
     }
 }
 
 static vram_status too_much(uint64_t held, uint64_t most) {
-    return vr_fail(
-        VRAM_ERR_LIMIT,
-        "%llu bytes are in use and the limit is %llu now: it is in force, and nothing more is "
-        "taken until they are fewer",
-        (unsigned long long)held, (unsigned long long)most);
+    return vr_fail(VRAM_ERR_LIMIT,
+                   "%llu bytes are in use and the limit is now %llu: the limit is in force, and "
+                   "allocations fail until fewer are in use",
+                   (unsigned long long)held, (unsigned long long)most);
 }
 
 vram_status vram_pool_limits_set(vram_pool *handle, const vram_limits *limits) {
@@ -80,7 +77,7 @@ vram_status vram_pool_limits_set(vram_pool *handle, const vram_limits *limits) {
         pool->limits = taken;
         vr_store(&pool->caps.generation, 0, VR_RELEASE);
         vr_mutex_unlock(&ledger->lock);
-        fit(pool);
+        fit_pool(pool);
         struct vr_budget budget = vr_budget_get(pool);
         if (budget.held_bytes > budget.bytes) {
             status = too_much(budget.held_bytes, budget.bytes);
@@ -112,7 +109,7 @@ vram_status vram_device_limits_set(vram_device *handle, const vram_limits *limit
         vr_fetch_add(&ledger->generation, 1, VR_ACQ_REL);
         vr_mutex_unlock(&ledger->lock);
         vr_sample_refresh(device, true);
-        fit_all(device);
+        fit_pools(device);
         uint64_t held = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
         uint64_t most = vr_limit_device_bytes(device, ledger);
         status = held > most ? too_much(held, most) : VRAM_OK;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * monitor.c: a thread that looks at every device of a context from time to time.
+ * monitor.c: a thread that checks every device of a context at intervals.
  *
- *  (1) The monitor is in its context's list of watchers and pins the context. The thread has a
- *      reference to the monitor of its own, which it drops at its end.
- *  (2) Who ends it, and there is only one, raises `stop` and waits until the thread is done, or the
- *      deadline has passed: a callback may not return. Then it joins the thread or lets go of it.
- *      The thread itself, inside a callback, lets go at once.
- *  (3) `lock` is never held across a look.
+ *  (1) The monitor is in its context's list of watchers and pins the context. The thread has its
+ *      own reference to the monitor, which it drops at its end.
+ *  (2) Only one call ends the monitor. It sets `stop` and waits until the thread is done or the
+ *      deadline has passed, since a callback may not return. Then it joins or detaches the thread.
+ *      A callback on the thread itself detaches it at once.
+ *  (3) `lock` is never held during a check.
  */
 #include "core/object/walk.h"
 
@@ -28,7 +28,7 @@ struct vr_monitor {
     bool stop, done;
 };
 
-/* --------------------------------------------------------------------- looks */
+/* -------------------------------------------------------------------- checks */
 
 static bool must_stop(struct vr_monitor *monitor) {
     vr_mutex_lock(&monitor->lock);
@@ -37,7 +37,7 @@ static bool must_stop(struct vr_monitor *monitor) {
     return stop || vr_exiting();
 }
 
-static void look_at_pools(struct vr_monitor *monitor, struct vr_device_object *device) {
+static void check_pools(struct vr_monitor *monitor, struct vr_device_object *device) {
     struct vr_walk walk = {.context = monitor->context, .device = device};
     struct vr_pool *pool;
     uint64_t released;
@@ -49,7 +49,7 @@ static void look_at_pools(struct vr_monitor *monitor, struct vr_device_object *d
     }
 }
 
-static void look(struct vr_monitor *monitor) {
+static void check_devices(struct vr_monitor *monitor) {
     struct vr_device_object *device;
     for (uint64_t last = 0;
          !must_stop(monitor) && (device = vr_device_behind(monitor->context, last));
@@ -57,16 +57,16 @@ static void look(struct vr_monitor *monitor) {
         struct vram_pressure now;
         last = device->object.handle;
         vr_pressure_of_device(device, NULL, &now);
-        vr_watches_tell(device, NULL, &now);
-        look_at_pools(monitor, device);
+        vr_watches_notify(device, NULL, &now);
+        check_pools(monitor, device);
     }
 }
 
-static void run(void *argument) {
+static void monitor_run(void *argument) {
     struct vr_monitor *monitor = argument;
     vr_store(&monitor->runner, vr_os_thread_number(), VR_RELEASE);
     while (!must_stop(monitor)) {
-        look(monitor);
+        check_devices(monitor);
         vr_error_clear();
         uint64_t until = vr_os_now() + monitor->interval_ns;
         vr_mutex_lock(&monitor->lock);
@@ -122,9 +122,9 @@ static vram_status monitor_end(void *object) {
     } else {
         vr_os_thread_detach(&monitor->thread);
     }
-    return done || own ? VRAM_OK
-                       : vr_fail(VRAM_ERR_TIMEOUT,
-                                 "the monitor goes on in a callback that does not return");
+    return done || own
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_TIMEOUT, "the monitor has not ended: a callback does not return");
 }
 
 static void context_closing(struct vr_watcher *watcher, bool finished) {
@@ -148,15 +148,16 @@ vram_status vram_monitor_end(vram_monitor *handle) {
 /* ----------------------------------------------------------------- beginning */
 
 /* Lists the monitor and starts its thread; undone by the caller. */
-static vram_status start(struct vr_monitor *monitor) {
+static vram_status monitor_start(struct vr_monitor *monitor) {
     struct vr_context *context = monitor->context;
     vr_mutex_lock(&context->lock);
     bool closing = context->closing;
     if (!closing) {
-        /* The thread runs before anybody can end the monitor: for that the list has to be looked
-           at. */
+        /* The thread runs before another call can end the monitor, which has to find it in the
+           list. */
         vr_handle_ref(monitor->object.handle);
-        vram_status status = vr_os_thread_start(&monitor->thread, "vram-monitor", run, monitor);
+        vram_status status =
+            vr_os_thread_start(&monitor->thread, "vram-monitor", monitor_run, monitor);
         if (status == VRAM_OK) {
             vr_list_append(&context->watchers, &monitor->watcher.link);
         }
@@ -170,8 +171,8 @@ static vram_status start(struct vr_monitor *monitor) {
     return vr_fail(VRAM_ERR_SHUTDOWN, "the context is being destroyed");
 }
 
-static vram_status begin(struct vr_context *context, const struct vram_monitor_options *options,
-                         vram_monitor **out) {
+static vram_status monitor_begin(struct vr_context *context,
+                                 const struct vram_monitor_options *options, vram_monitor **out) {
     struct vr_monitor *monitor = vr_mem_alloc(1, sizeof *monitor, vr_operation());
     if (!monitor) {
         return VRAM_ERR_HOST_MEMORY;
@@ -194,7 +195,7 @@ static vram_status begin(struct vr_context *context, const struct vram_monitor_o
         return status;
     }
     uint64_t handle = monitor->watcher.handle = monitor->object.handle;
-    status = start(monitor);
+    status = monitor_start(monitor);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);
@@ -223,9 +224,9 @@ vram_status vram_monitor_begin(vram_context *handle, const vram_monitor_options 
         taken.interval_ns = vr_option_number(VR_OPTION_MONITOR_INTERVAL);
     }
     if (taken.interval_ns > UINT64_C(3600000000000)) {
-        status = vr_fail(VRAM_ERR_INVALID, "a monitor looks at least once an hour");
+        status = vr_fail(VRAM_ERR_INVALID, "the interval is too long: use at most one hour");
     } else {
-        status = begin(context, &taken, monitor);
+        status = monitor_begin(context, &taken, monitor);
     }
     vr_leave(context);
     return status;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pressure_level.c: how near memory is to its end, as a number and as a level.
+ * pressure_level.c: how full memory is, as a number and as a level.
  */
 #include "core/limit/budget.h"
 
 #include "base/error.h"
 #include "device/ops.h"
 
-/* Where each level begins; the highest begins above its number, the others with it. */
+/* Where each level begins: the highest above its value, the others at it. */
 static const double level_begins[] = {[VRAM_PRESSURE_UNKNOWN] = 0,
                                       [VRAM_PRESSURE_LOW] = 0,
                                       [VRAM_PRESSURE_MEDIUM] = 0.60,
@@ -15,7 +15,7 @@ static const double level_begins[] = {[VRAM_PRESSURE_UNKNOWN] = 0,
                                       [VRAM_PRESSURE_CRITICAL] = 0.95};
 
 static vram_pressure_level level_of(double value) {
-    if (!(value >= 0)) { /* no number compares */
+    if (!(value >= 0)) { /* false for NaN, too */
         return VRAM_PRESSURE_UNKNOWN;
     }
     return value > level_begins[VRAM_PRESSURE_CRITICAL]  ? VRAM_PRESSURE_CRITICAL
@@ -43,7 +43,7 @@ const char *vram_pressure_level_name(vram_pressure_level level) {
     return "unknown";
 }
 
-/* Asks the driver. What it cannot say is unknown. */
+/* Asks the driver. What it does not report is unknown. */
 static void ask_driver(struct vr_device_object *device, struct vram_pressure *p) {
     p->total_bytes = device->base.info.memory_bytes;
     p->free_bytes = (struct vram_value){.known = false};
@@ -54,7 +54,7 @@ static void ask_driver(struct vr_device_object *device, struct vram_pressure *p)
 }
 
 /* The same from the sample that all pools of the device share. */
-static void sample(struct vr_pool *pool, bool fresh, struct vram_pressure *p) {
+static void read_sample(struct vr_pool *pool, bool fresh, struct vram_pressure *p) {
     struct vr_sample sample;
     vr_sample_refresh(pool->device, fresh);
     if (vr_sample_get(pool->device, &sample)) {
@@ -63,10 +63,10 @@ static void sample(struct vr_pool *pool, bool fresh, struct vram_pressure *p) {
     }
 }
 
-/* Fills in the device's half. A driver may say that more is free than there is. */
+/* Sets the device's part. A driver may report more free memory than there is. */
 static void add_device(struct vram_pressure *p) {
     uint64_t total = p->total_bytes.known ? p->total_bytes.value : 0;
-    if (total && p->free_bytes.known) { /* of nothing there is no share */
+    if (total && p->free_bytes.known) { /* avoids a division by 0 */
         uint64_t free = p->free_bytes.value < total ? p->free_bytes.value : total;
         p->device_known = true;
         p->device = (double)(total - free) / (double)total;
@@ -76,32 +76,32 @@ static void add_device(struct vram_pressure *p) {
 static void add_own(struct vram_pressure *p) {
     uint64_t limit = p->limit_bytes.value;
     p->own_known = p->limit_bytes.known && (limit || p->reserved_bytes);
-    if (p->own_known) { /* whoever holds anything where nothing may be held is at the end */
+    if (p->own_known) { /* a limit of 0 with memory held is full */
         p->own = limit ? (double)p->reserved_bytes / (double)limit : 1;
     }
 }
 
-static void conclude(struct vram_pressure *p) {
+static void set_level(struct vram_pressure *p) {
     p->known = p->own_known || p->device_known;
     p->value = p->own > p->device ? p->own : p->device;
     p->level = p->known ? level_of(p->value) : VRAM_PRESSURE_UNKNOWN;
 }
 
-/* A provider's memory is not the device's, and page-locked memory is not either. */
+/* Memory of a provider and page-locked memory are not the device's. */
 void vr_pressure_of_pool(struct vr_pool *pool, bool fresh, struct vram_pressure *p) {
     struct vram_error error;
     vr_error_save(&error);
     *p = (struct vram_pressure){.size = sizeof *p};
     p->reserved_bytes = vr_pool_reserved(pool);
     if (vr_pool_on_device(pool)) {
-        sample(pool, fresh, p);
+        read_sample(pool, fresh, p);
         add_device(p);
     }
     vr_budget_refresh(pool, false);
     uint64_t budget = vr_budget_bytes(pool);
     p->limit_bytes = (struct vram_value){.known = budget != UINT64_MAX, .value = budget};
     add_own(p);
-    conclude(p);
+    set_level(p);
     vr_error_restore(&error);
 }
 
@@ -122,7 +122,7 @@ void vr_pressure_of_device(struct vr_device_object *device, const struct vram_pr
     }
     add_device(p);
     add_own(p);
-    conclude(p);
+    set_level(p);
     vr_error_restore(&error);
 }
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pressure_watch.c: who is told when pressure crosses a threshold.
+ * pressure_watch.c: calls callbacks when pressure crosses a threshold.
  *
- * A watch is in its device's list of watchers, whether it is of the device or of one of its pools,
- * and pins both. All of its state but `runner` changes under the device's lock; the calls are made
- * without.
+ * A watch of a device or of one of its pools is in the device's list of watchers, and pins both.
+ * All of its state but `runner` changes under the device's lock; callbacks run without it.
  *
- *  (1) A watch has at most one call under way: `runner` is the thread that makes it. Who finds one
- *      running passes by; what has changed meanwhile is found at the next look.
- *  (2) A watch that has ended is in no list, and gets no new call. Whoever ends it waits for the
- *      one that is under way, unless it is that call itself.
+ *  (1) A watch has at most one call in progress: `runner` is its thread. Other threads skip the
+ *      watch meanwhile; the next check finds what has changed.
+ *  (2) A watch that has ended is in no list, and gets no new call. The call that ends it waits for
+ *      the callback in progress, unless it is made by that callback.
  */
 #include "core/object/pool_object.h"
 
@@ -27,15 +26,16 @@ struct vr_watch {
     struct vr_device_object *device; /* pinned */
     struct vr_pool *pool;            /* pinned; NULL: of the device */
     struct vram_watch_options options;
-    uint32_t above;       /* edges that were crossed upwards; device's lock */
-    uint32_t level;       /* told last; device's lock */
+    uint32_t above;       /* edges that are crossed upwards; device's lock */
+    uint32_t level;       /* of the last notification; device's lock */
     vr_atomic_u64 runner; /* number of the thread inside `call`; 0: none */
 };
 
 /* --------------------------------------------------------------------- edges */
 
-/* Whether a threshold is crossed now, and notes it. Under the device's lock. */
-static bool cross(struct vr_watch *watch, uint32_t edge, double threshold, double value) {
+/* Records whether the threshold is exceeded; returns whether that has changed. Under the device's
+   lock. */
+static bool cross_threshold(struct vr_watch *watch, uint32_t edge, double threshold, double value) {
     bool was = watch->above & edge;
     bool is = value > threshold || (was && value >= threshold - watch->options.hysteresis);
     watch->above = is ? watch->above | edge : watch->above & ~edge;
@@ -58,8 +58,8 @@ static struct vram_pressure_event event_of(const struct vr_watch *watch, vram_pr
     };
 }
 
-/* All that this watch has to be told, the lower thresholds first; a fall is told from above, by the
-   caller. Under the device's lock. */
+/* Finds the notifications that are due for this watch, lower thresholds first; the caller reverses
+   them for a fall. Under the device's lock. */
 static uint32_t find_edges(struct vr_watch *watch, const struct vram_pressure *p,
                            struct vram_pressure_event *events) {
     const struct vram_watch_options *options = &watch->options;
@@ -72,12 +72,12 @@ static uint32_t find_edges(struct vr_watch *watch, const struct vram_pressure *p
         events[count++].level = (vram_pressure_level)now;
     }
     if ((options->edges & VRAM_PRESSURE_WARN) &&
-        cross(watch, VRAM_PRESSURE_WARN, options->warn, p->value)) {
+        cross_threshold(watch, VRAM_PRESSURE_WARN, options->warn, p->value)) {
         events[count++] = event_of(watch, VRAM_PRESSURE_WARN, watch->above & VRAM_PRESSURE_WARN,
                                    options->warn, p);
     }
     if ((options->edges & VRAM_PRESSURE_EMERGENCY) &&
-        cross(watch, VRAM_PRESSURE_EMERGENCY, options->emergency, p->value)) {
+        cross_threshold(watch, VRAM_PRESSURE_EMERGENCY, options->emergency, p->value)) {
         events[count++] = event_of(watch, VRAM_PRESSURE_EMERGENCY,
                                    watch->above & VRAM_PRESSURE_EMERGENCY, options->emergency, p);
     }
@@ -85,17 +85,17 @@ static uint32_t find_edges(struct vr_watch *watch, const struct vram_pressure *p
     return count;
 }
 
-/* ------------------------------------------------------------------- telling */
+/* ----------------------------------------------------------------- notifying */
 
 static bool is_watch(uint64_t handle) {
     return (handle & 0xff) == VR_KIND_WATCH;
 }
 
-/* The next watch of the pool, or of the device, by handle, that has something to be told; with a
-   reference, and its call begun; keeps (1). NULL behind the last. */
-static struct vr_watch *next_told(struct vr_device_object *device, const struct vr_pool *pool,
-                                  const struct vram_pressure *p, uint64_t *last,
-                                  struct vram_pressure_event *events, uint32_t *count) {
+/* The next watch of the pool, or of the device, by handle, that has a notification; with a
+   reference, and its call begun; keeps (1). NULL after the last. */
+static struct vr_watch *next_notified(struct vr_device_object *device, const struct vr_pool *pool,
+                                      const struct vram_pressure *p, uint64_t *last,
+                                      struct vram_pressure_event *events, uint32_t *count) {
     struct vr_watch *best;
     vr_mutex_lock(&device->lock);
     do {
@@ -114,26 +114,27 @@ static struct vr_watch *next_told(struct vr_device_object *device, const struct 
         *count = idle ? find_edges(best, p, events) : 0;
     } while (best && !*count);
     if (best) {
-        vr_handle_ref(best->object.handle); /* listed: its owner's reference is there */
+        vr_handle_ref(best->object.handle); /* listed, so the owner still has its reference */
         vr_store(&best->runner, vr_os_thread_number(), VR_RELEASE);
     }
     vr_mutex_unlock(&device->lock);
     return best;
 }
 
-/* Once it was ended, by its own call too, nothing more is told: what it was given may be gone. */
+/* After its end, which its own callback may cause, it gets no more calls: its user data may be
+   gone. */
 static bool is_open(const struct vr_watch *watch) {
     return !vr_handle_was(VR_KIND_WATCH, (const void *)(uintptr_t)watch->object.handle);
 }
 
-void vr_watches_tell(struct vr_device_object *device, struct vr_pool *pool,
-                     const struct vram_pressure *p) {
+void vr_watches_notify(struct vr_device_object *device, struct vr_pool *pool,
+                       const struct vram_pressure *p) {
     VR_UNCANCELLED;
     struct vram_pressure_event events[EDGES_MOST];
     struct vr_watch *watch;
     uint32_t count;
     uint64_t last = 0;
-    while (p->known && (watch = next_told(device, pool, p, &last, events, &count))) {
+    while (p->known && (watch = next_notified(device, pool, p, &last, events, &count))) {
         struct vram_error error;
         vr_error_save(&error);
         for (uint32_t i = 0; i < count && is_open(watch); i++) {
@@ -158,9 +159,9 @@ static void watch_free(void *memory) {
     vr_handle_unpin(device);
 }
 
-/* Takes the watch off the list and waits for its call; keeps (2). The caller has a reference.
-   False: it is still running. */
-static bool retire(struct vr_watch *watch, uint64_t deadline) {
+/* Removes the watch from the list and waits for its call; keeps (2). The caller has a reference.
+   False: the call is still running. */
+static bool watch_retire(struct vr_watch *watch, uint64_t deadline) {
     bool owner = vr_handle_retire(watch->object.handle);
     vr_mutex_lock(&watch->device->lock);
     vr_link_remove(&watch->watcher.link);
@@ -179,14 +180,14 @@ static bool retire(struct vr_watch *watch, uint64_t deadline) {
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_watch *watch = VR_CONTAINER(watcher, struct vr_watch, watcher);
     (void)finished;
-    (void)retire(watch, vr_deadline_in(watch->device->context->wait_ns));
+    (void)watch_retire(watch, vr_deadline_in(watch->device->context->wait_ns));
 }
 
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
     (void)watcher, (void)queue, (void)finished;
 }
 
-static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+static bool watch_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     (void)watcher, (void)addr, (void)bytes;
     return false;
 }
@@ -210,7 +211,7 @@ static struct vr_watch *watch_of(struct vr_pool *pool) {
 
 void vr_watches_end(struct vr_pool *pool, uint64_t deadline) {
     for (struct vr_watch *watch; (watch = watch_of(pool));) {
-        (void)retire(watch, deadline);
+        (void)watch_retire(watch, deadline);
         vr_handle_unpin(watch->object.handle);
     }
 }
@@ -223,9 +224,9 @@ vram_status vram_watch_end(vram_watch *handle) {
     if (!watch) {
         return status;
     }
-    bool ended = retire(watch, vr_deadline_in(watch->device->context->wait_ns));
+    bool ended = watch_retire(watch, vr_deadline_in(watch->device->context->wait_ns));
     vr_leave(watch);
-    return ended ? VRAM_OK : vr_fail(VRAM_ERR_TIMEOUT, "a call of the watch does not return");
+    return ended ? VRAM_OK : vr_fail(VRAM_ERR_TIMEOUT, "the callback of the watch does not return");
 }
 
 /* ----------------------------------------------------------------- beginning */
@@ -238,10 +239,10 @@ static vram_status read_options(const struct vram_watch_options *options,
         return status;
     }
     if (!taken->call) {
-        return vr_fail(VRAM_ERR_INVALID, "a watch needs a function to call");
+        return vr_fail(VRAM_ERR_INVALID, "the callback of the watch is NULL");
     }
     if (taken->edges & ~edges) {
-        return vr_fail(VRAM_ERR_INVALID, "there are no such edges: 0x%x", taken->edges);
+        return vr_fail(VRAM_ERR_INVALID, "unknown edges: 0x%x", taken->edges);
     }
     taken->edges = taken->edges ? taken->edges : VRAM_PRESSURE_WARN | VRAM_PRESSURE_EMERGENCY;
     taken->warn = taken->warn != 0 ? taken->warn : vr_pressure_option(VR_OPTION_PRESSURE_WARN);
@@ -253,8 +254,8 @@ static vram_status read_options(const struct vram_watch_options *options,
 }
 
 /* `device` and `pool` are entered. */
-static vram_status begin(struct vr_device_object *device, struct vr_pool *pool,
-                         const struct vram_watch_options *options, vram_watch **out) {
+static vram_status watch_begin(struct vr_device_object *device, struct vr_pool *pool,
+                               const struct vram_watch_options *options, vram_watch **out) {
     struct vr_watch *watch = vr_mem_alloc(1, sizeof *watch, vr_operation());
     if (!watch) {
         return VRAM_ERR_HOST_MEMORY;
@@ -262,7 +263,7 @@ static vram_status begin(struct vr_device_object *device, struct vr_pool *pool,
     watch->object.process = vr_os_process_generation();
     watch->watcher.closing = device_closing;
     watch->watcher.queue_ended = queue_ended;
-    watch->watcher.covers = covers;
+    watch->watcher.covers = watch_covers;
     watch->options = *options;
     watch->level = VRAM_PRESSURE_LOW;
     watch->device = device;
@@ -284,7 +285,7 @@ static vram_status begin(struct vr_device_object *device, struct vr_pool *pool,
         return status;
     }
     if (pool && !vr_pool_is_open(pool)) {
-        /* It has ended meanwhile. Who ends its watches may have come before this one was listed. */
+        /* The pool has ended in the meantime, perhaps before this watch was listed. */
         vr_watches_end(pool, vr_deadline_in(device->context->wait_ns));
         return vr_fail(VRAM_ERR_STALE, "the pool is being destroyed");
     }
@@ -307,7 +308,7 @@ vram_status vram_pool_watch_begin(vram_pool *handle, const vram_watch_options *o
     struct vr_pool *pool = entered;
     status = read_options(options, &taken);
     if (status == VRAM_OK) {
-        status = begin(pool->device, pool, &taken, watch);
+        status = watch_begin(pool->device, pool, &taken, watch);
     }
     vr_leave(pool);
     return status;
@@ -327,7 +328,7 @@ vram_status vram_device_watch_begin(vram_device *handle, const vram_watch_option
     }
     status = read_options(options, &taken);
     if (status == VRAM_OK) {
-        status = begin(device, NULL, &taken, watch);
+        status = watch_begin(device, NULL, &taken, watch);
     }
     vr_leave(device);
     return status;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * release.c: giving memory back on demand: trims, emergency cleanup, maintenance, and what there
- * would be to give. mem/trim_calls.c has the program's calls.
+ * release.c: releases memory on demand: trims, emergency cleanup, maintenance. mem/trim_calls.c has
+ * the program's calls.
  *
- * Nothing here touches a live block or what is counted of it.
+ * Nothing here touches live blocks or their counters.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
@@ -15,7 +15,7 @@
 
 /* -------------------------------------------------------------------- a pool */
 
-static uint64_t less(uint64_t before, uint64_t after) {
+static uint64_t sub_or_zero(uint64_t before, uint64_t after) {
     return before > after ? before - after : 0;
 }
 
@@ -28,46 +28,46 @@ void vr_count_cleanup(struct vr_pool *pool, uint64_t released) {
 vram_status vr_pool_trim(struct vr_pool *pool, uint64_t keep_bytes, uint64_t *released) {
     uint64_t before = vr_pool_reserved(pool);
     vram_status status = vr_pool_trim_to(pool, keep_bytes);
-    *released = less(before, vr_pool_reserved(pool));
+    *released = sub_or_zero(before, vr_pool_reserved(pool));
     vr_count_cleanup(pool, *released);
     return status;
 }
 
-/* Large blocks first, as a trim does; what the driver refuses stays. */
+/* Shrinks the part of large blocks first, as a trim does; what the driver refuses stays. */
 static uint64_t shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
     uint64_t before = vr_pool_reserved(pool), held = before;
     struct vram_error error;
     vr_error_save(&error);
     vr_pool_poll(pool, true);
-    bool calm = vr_pool_calm_begin(pool);
+    bool calm = vr_pool_quiesce_begin(pool);
     for (int part = VR_PART_COUNT; calm && part-- > 0 && held > keep_bytes;) {
         vr_mutex_lock(&pool->lock);
         uint64_t own = vr_space_reserved(pool->spaces[part]);
         vr_mutex_unlock(&pool->lock);
-        (void)vr_pool_shrink(pool, pool->spaces[part], less(own, held - keep_bytes));
+        (void)vr_pool_shrink(pool, pool->spaces[part], sub_or_zero(own, held - keep_bytes));
         held = vr_pool_reserved(pool);
     }
     if (calm) {
-        vr_pool_calm_end(pool);
+        vr_pool_quiesce_end(pool);
     }
     vr_error_restore(&error);
-    return less(before, held);
+    return sub_or_zero(before, held);
 }
 
-uint64_t vr_pool_give_back(struct vr_pool *pool, uint64_t bytes) {
+uint64_t vr_pool_release_bytes(struct vr_pool *pool, uint64_t bytes) {
     vr_mutex_lock(&pool->lock);
     uint64_t needed = pool->pressure.needed_bytes;
     uint64_t before = pool->pressure.needed_before;
     vr_mutex_unlock(&pool->lock);
-    uint64_t reserved = vr_pool_reserved(pool), keep = less(reserved, bytes);
+    uint64_t reserved = vr_pool_reserved(pool), keep = sub_or_zero(reserved, bytes);
     needed = needed > before ? needed : before;
-    needed = less(needed, bytes);
+    needed = sub_or_zero(needed, bytes);
     return bytes ? shrink_to(pool, keep > needed ? keep : needed) : 0;
 }
 
 /* ---------------------------------------------------------------- maintenance */
 
-/* Whether it is due; then this thread is the one to do it. */
+/* Whether maintenance is due; if so, this thread does it. */
 static bool is_due(struct vr_pool *pool, uint64_t interval_ns) {
     vr_atomic_u64 *last = &pool->pressure.maintained_ns;
     uint64_t seen = vr_load(last, VR_RELAXED), now = vr_pool_now(pool);
@@ -83,11 +83,11 @@ vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_
     vr_decay_survey(pool, true, &survey);
     uint64_t dropped = vr_decay_drop(pool, &survey);
     vr_mutex_lock(&pool->lock);
-    uint64_t needed = less(pool->pressure.needed_bytes, dropped);
+    uint64_t needed = sub_or_zero(pool->pressure.needed_bytes, dropped);
     needed = needed > pool->out_bytes ? needed : pool->out_bytes;
     vr_mutex_unlock(&pool->lock);
     *released = shrink_to(pool, needed);
-    vr_pool_need_anew(pool);
+    vr_pool_restart_need(pool);
     vr_counter_add(&pool->counters.response_steps[VRAM_RESPONSE_MAINTAIN], 1);
     vr_counter_add(&pool->counters.response_bytes[VRAM_RESPONSE_MAINTAIN], dropped);
     vr_count_cleanup(pool, *released);
@@ -96,8 +96,8 @@ vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_
 
 /* --------------------------------------------------------------- by options */
 
-/* Takes every cached block back into the pool. */
-static uint64_t clear(struct vr_pool *pool) {
+/* Returns every cached block to the space. */
+static uint64_t clear_caches(struct vr_pool *pool) {
     struct vr_survey survey;
     vr_decay_survey(pool, false, &survey);
     (void)vr_pool_drain(pool);
@@ -110,7 +110,7 @@ vram_status vr_pool_trim_by(struct vr_pool *pool, const struct vram_trim_options
     vram_status status = VRAM_OK;
     uint64_t bytes;
     if (options->flags & VRAM_TRIM_CACHES) {
-        trimmed->to_pool += clear(pool);
+        trimmed->to_pool += clear_caches(pool);
     }
     if (options->flags & VRAM_TRIM_RARE) {
         status = vr_pool_maintain(pool, options->interval_ns, &bytes);
@@ -135,9 +135,9 @@ uint64_t vr_spare(struct vr_context *context, const struct vr_slot *slot) {
     return bytes;
 }
 
-/* Trims all pools on a device (slot NULL: on all devices). Page-locked memory is dear, and giving
-   it back is no help to a device. */
-static uint64_t clean(struct vr_context *context, const struct vr_slot *slot) {
+/* Trims all pools on a device (slot NULL: on all devices). Releasing page-locked memory is
+   expensive and does not help a device. */
+static uint64_t trim_pools(struct vr_context *context, const struct vr_slot *slot) {
     struct vr_walk walk = {.context = context, .slot = slot};
     uint64_t released, bytes;
     struct vram_error error;
@@ -155,9 +155,9 @@ static uint64_t clean(struct vr_context *context, const struct vr_slot *slot) {
 }
 
 uint64_t vr_device_cleanup(struct vr_device_object *device) {
-    return clean(device->context, device->slot);
+    return trim_pools(device->context, device->slot);
 }
 
 uint64_t vr_context_cleanup(struct vr_context *context) {
-    return clean(context, NULL);
+    return trim_pools(context, NULL);
 }

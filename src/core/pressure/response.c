@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * response.c: what a pool does by itself when memory runs low: vram_response_options says what.
+ * response.c: what a pool does by itself when memory runs low, as vram_response_options says.
  *
- * It acts on cached memory only and takes each step once per crossing of its threshold: a program
- * that runs near its limit all the time is not made to fill its caches again and again.
+ * It acts on cached memory only and takes each step once per crossing of its threshold. So a
+ * program that always runs near its limit does not refill its caches again and again.
  */
 #include "core/object/pool_object.h"
 
@@ -16,7 +16,7 @@ static bool is_on(const struct vr_rules *rules, vram_response_step step) {
     return !(rules->off & (UINT32_C(1) << step));
 }
 
-static void count(struct vr_pool *pool, vram_response_step step, uint64_t bytes) {
+static void count_step(struct vr_pool *pool, vram_response_step step, uint64_t bytes) {
     vr_counter_add(&pool->counters.response_steps[step], 1);
     vr_counter_add(&pool->counters.response_bytes[step], bytes);
 }
@@ -25,8 +25,8 @@ static bool is_high(const struct vram_pressure *p) {
     return p->known && p->value >= vr_pressure_level_begin(VRAM_PRESSURE_HIGH);
 }
 
-/* Whether a step is to be taken now that pressure is `above` its threshold, or `below` it for
-   good. */
+/* Whether a step is due now that pressure is `above` its threshold, or `below` it by the
+   hysteresis. */
 static bool is_due(bool above, bool below, bool *done, uint64_t *last, uint64_t now,
                    uint64_t interval) {
     *done = *done && !below;
@@ -43,15 +43,15 @@ static void respond_to_high(struct vr_pool *pool, const struct vr_rules *rules) 
     struct vr_survey survey;
     if (is_on(rules, VRAM_RESPONSE_HALVE)) {
         uint64_t bytes = vr_decay_halve(pool);
-        vr_pool_give_back(pool, bytes);
-        count(pool, VRAM_RESPONSE_HALVE, bytes);
+        vr_pool_release_bytes(pool, bytes);
+        count_step(pool, VRAM_RESPONSE_HALVE, bytes);
     }
     vr_pressure_of_pool(pool, true, &now);
     if (is_on(rules, VRAM_RESPONSE_DROP) && is_high(&now)) {
         vr_decay_survey(pool, true, &survey);
         uint64_t bytes = vr_decay_drop(pool, &survey);
-        vr_pool_give_back(pool, bytes);
-        count(pool, VRAM_RESPONSE_DROP, bytes);
+        vr_pool_release_bytes(pool, bytes);
+        count_step(pool, VRAM_RESPONSE_DROP, bytes);
     }
 }
 
@@ -74,7 +74,7 @@ bool vr_response_take(struct vr_pool *pool, const struct vram_pressure *p) {
     if (is_due(now.value > rules->emergency, now.value < rules->emergency - rules->hysteresis,
                &response->emergency_done, &response->emergency_ns, ns, rules->interval_ns) &&
         is_on(rules, VRAM_RESPONSE_EMERGENCY)) {
-        count(pool, VRAM_RESPONSE_EMERGENCY, vr_device_cleanup(pool->device));
+        count_step(pool, VRAM_RESPONSE_EMERGENCY, vr_device_cleanup(pool->device));
         acted = true;
     }
     return acted;

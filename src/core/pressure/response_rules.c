@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * response_rules.c: how a pool responds to pressure, as options and program say.
+ * response_rules.c: how a pool responds to pressure, by the options and the program.
  */
 #include "core/object/pool_object.h"
 
@@ -12,15 +12,15 @@ double vr_pressure_option(enum vr_option option) {
 }
 
 vram_status vr_pressure_thresholds(double warn, double emergency, double hysteresis) {
-    /* Written so that what is no number fails. */
+    /* Written so that NaN fails. */
     if (!(warn > 0 && warn <= emergency && emergency <= 1)) {
-        return vr_fail(
-            VRAM_ERR_INVALID,
-            "thresholds are above 0, at most 1 and in order: 0 < warn <= emergency <= 1");
+        return vr_fail(VRAM_ERR_INVALID,
+                       "the thresholds are invalid: use 0 < warn <= emergency <= 1");
     }
     if (!(hysteresis >= 0 && hysteresis < warn)) {
-        return vr_fail(VRAM_ERR_INVALID,
-                       "the hysteresis is at least 0 and below the lowest threshold");
+        return vr_fail(
+            VRAM_ERR_INVALID,
+            "the hysteresis is invalid: use at least 0 and less than the lowest threshold");
     }
     return VRAM_OK;
 }
@@ -48,7 +48,7 @@ vram_status vr_rules_read(const struct vram_response_options *options, struct vr
         return status;
     }
     if (taken.off & ~steps) {
-        return vr_fail(VRAM_ERR_INVALID, "there are no such steps: 0x%x", taken.off);
+        return vr_fail(VRAM_ERR_INVALID, "unknown steps: 0x%x", taken.off);
     }
     taken.emergency =
         taken.emergency != 0 ? taken.emergency : vr_pressure_option(VR_OPTION_PRESSURE_EMERGENCY);
@@ -56,7 +56,7 @@ vram_status vr_rules_read(const struct vram_response_options *options, struct vr
                                              : vr_pressure_option(VR_OPTION_PRESSURE_HYSTERESIS);
     status = vr_pressure_thresholds(taken.emergency, taken.emergency, taken.hysteresis);
     if (status == VRAM_OK && !(taken.hysteresis < vr_pressure_level_begin(VRAM_PRESSURE_HIGH))) {
-        status = vr_fail(VRAM_ERR_INVALID, "the hysteresis is below 0.8");
+        status = vr_fail(VRAM_ERR_INVALID, "the hysteresis is too large: use less than 0.8");
     }
     if (status != VRAM_OK) {
         return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trim.c: free memory of a pool goes back to the driver.
+ * trim.c: releases free memory of a pool to the driver.
  */
 #include "core/pressure/trim.h"
 #include "core/backing/backing.h"
@@ -17,8 +17,8 @@ uint64_t vr_pool_reserved(struct vr_pool *pool) {
     return bytes;
 }
 
-/* Leaves to one part what the other does not use up of `keep_bytes`. */
-static vram_status shrink(struct vr_pool *pool, int part, uint64_t keep_bytes) {
+/* Shrinks one part to what the other part leaves of `keep_bytes`. */
+static vram_status shrink_part(struct vr_pool *pool, int part, uint64_t keep_bytes) {
     vr_mutex_lock(&pool->lock);
     uint64_t other = vr_space_reserved(pool->spaces[!part]);
     vr_mutex_unlock(&pool->lock);
@@ -28,7 +28,7 @@ static vram_status shrink(struct vr_pool *pool, int part, uint64_t keep_bytes) {
 vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
     vram_status status = VRAM_OK;
     for (int part = VR_PART_COUNT; part-- > 0 && status == VRAM_OK;) {
-        status = shrink(pool, part, keep_bytes);
+        status = shrink_part(pool, part, keep_bytes);
     }
     return status;
 }
@@ -38,11 +38,11 @@ static bool driver_waits(const struct vr_pool *pool) {
            !(pool->flags & VRAM_POOL_DETERMINISTIC);
 }
 
-bool vr_pool_calm_begin(struct vr_pool *pool) {
+bool vr_pool_quiesce_begin(struct vr_pool *pool) {
     return !driver_waits(pool) || vr_quiesce_begin(pool->device);
 }
 
-void vr_pool_calm_end(struct vr_pool *pool) {
+void vr_pool_quiesce_end(struct vr_pool *pool) {
     if (driver_waits(pool)) {
         vr_quiesce_end(pool->device);
     }
@@ -57,9 +57,9 @@ vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes) {
     } else {
         vr_pool_poll(pool, true);
     }
-    if (status == VRAM_OK && vr_pool_calm_begin(pool)) {
+    if (status == VRAM_OK && vr_pool_quiesce_begin(pool)) {
         status = vr_pool_shrink_to(pool, keep_bytes);
-        vr_pool_calm_end(pool);
+        vr_pool_quiesce_end(pool);
     }
     return status;
 }

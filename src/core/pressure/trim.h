@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trim.h: free memory of a pool goes back to the driver.
+ * trim.h: releases free memory of a pool to the driver.
  */
 #ifndef VR_TRIM_H
 #define VR_TRIM_H
 
 #include "core/object/pool_object.h"
 
-/* Gives free memory back until at most keep_bytes are held; trim.c. No lock held. */
+/* Releases free memory until at most keep_bytes are held; trim.c. No lock held. */
 vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes);
 
-/* The same of what lies in no cache. */
+/* The same for free memory outside the caches. */
 vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes);
 
-/* Around giving back what nobody needs at once. False: the driver would wait for kernels to take
-   the pool's memory back, and there may be some; it stays for now. Addresses of deterministic pools
-   do not depend on that: their driver waits; trim.c. */
-bool vr_pool_calm_begin(struct vr_pool *pool);
-void vr_pool_calm_end(struct vr_pool *pool);
+/* Around a release that is not urgent. False: the driver would wait for running kernels before it
+   frees the memory, which stays for now. A deterministic pool releases anyway, since its addresses
+   must not depend on that; trim.c. */
+bool vr_pool_quiesce_begin(struct vr_pool *pool);
+void vr_pool_quiesce_end(struct vr_pool *pool);
 
 #endif

@@ -199,7 +199,7 @@ static vram_status drain_and_wait(const struct vr_sleep_change *change) {
     vram_status status = wait_for_work(change);
     if (status == VRAM_OK && !change->tag) {
         vr_error_save(&error);
-        (void)vr_guard_inspect(change->pool);
+        (void)vr_guard_empty_quarantine(change->pool);
         (void)vr_pool_trim(change->pool, 0, &released);
         vr_pressure_note(change->pool, false);
         vr_error_restore(&error); /* what could not be released falls asleep with the rest */

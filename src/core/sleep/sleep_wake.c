@@ -61,9 +61,9 @@ struct wake_piece {
     const struct vr_sleep_state *sleep_state;
 };
 
-static vram_status create_piece(struct vr_climb *climb) {
-    const struct wake_piece *piece = climb->subject;
-    vr_budget_refresh(climb->pool, false);
+static vram_status create_piece(struct vr_ladder_run *run) {
+    const struct wake_piece *piece = run->subject;
+    vr_budget_refresh(run->pool, false);
     return vr_sleep_change_step(piece->change->pool, piece->sleep_state, VR_STEP_CREATE);
 }
 
@@ -81,7 +81,7 @@ static uint64_t missing_from(const struct vr_sleep_change *change, uint32_t at) 
 static vram_status create_one(const struct vr_sleep_change *change, uint32_t at) {
     struct vr_pool *pool = change->pool;
     struct wake_piece piece = {change, change->sleep_states[at]};
-    struct vr_climb climb;
+    struct vr_ladder_run run;
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vr_sleep_change_step(pool, piece.sleep_state, VR_STEP_CREATE);
@@ -90,12 +90,12 @@ static vram_status create_one(const struct vr_sleep_change *change, uint32_t at)
     }
     uint64_t bytes = missing_from(change, at);
     struct vr_request request = {.size = bytes, .bytes = bytes};
-    vr_climb_begin_for(&climb, VR_FOR_WAKE, pool, &request, status, create_piece, &piece);
-    status = vr_climb_run(&climb);
+    vr_ladder_begin_for(&run, VR_FOR_WAKE, pool, &request, status, create_piece, &piece);
+    status = vr_ladder_execute(&run);
     if (status == VRAM_OK) {
         vr_error_restore(&error);
     } else if (vr_status_is_exhausted(status)) {
-        vr_report_write(pool, &request, status, &climb);
+        vr_report_write(pool, &request, status, &run);
     }
     return status;
 }

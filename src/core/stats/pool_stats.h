@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_stats.h: how what is counted in many places becomes one vram_pool_stats.
+ * pool_stats.h: collects the counters of many places in one vram_pool_stats.
  */
 #ifndef VR_POOL_STATS_H
 #define VR_POOL_STATS_H
 
 #include "core/limit/limit.h"
 
-/* All that a pool counts; takes the pool's lock, and visits every thread. */
+/* All counters of a pool; takes the pool's lock, and visits every thread. */
 void vr_stats_of_pool(struct vr_pool *pool, struct vram_pool_stats *stats);
 
-/* Has every cache tell what it did, of one pool, or of one device's or one context's pools. */
+/* Publishes what caches have counted, of one pool, or of one device's or one context's pools. */
 struct vr_stats_scope {
     const struct vr_pool *pool;       /* NULL: of all */
     const struct vr_slot *slot;       /* NULL: of all */
     const struct vr_context *context; /* NULL: of all */
 };
-void vr_stats_tell(struct vr_stats_scope scope);
+void vr_stats_publish(struct vr_stats_scope scope);
 
-/* What follows from the counters: rates, differences, other names. The last thing to be done. */
+/* Derives rates, differences and other names from the counters. Call it last. */
 void vr_stats_derive(struct vram_pool_stats *stats);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stats.c: counters and peaks of pools, summed when somebody asks.
+ * stats.c: counters and peaks of pools, summed on demand.
  *
- * A hit writes only what its own thread owns (cache.h). What is counted past the hit path is added
- * to the pool's counters by whoever does it. Both are read here, while threads run.
+ * A hit writes only counters of its own thread (cache.h). All other code adds to the pool's
+ * counters. Both are read here, while threads run.
  */
 #include "base/error.h"
 #include "core/cache/drain.h"
@@ -11,7 +11,7 @@
 
 #include "core/limit/budget.h"
 
-/* Sums as they are gathered over all threads. */
+/* Sums over all threads. */
 struct sums {
     const struct vr_pool *pool;
     struct vram_pool_stats *stats;
@@ -71,7 +71,7 @@ static void add_calls(const struct vr_pool *pool, struct vram_pool_stats *stats)
     stats->driver_markers = vr_load(&pool->calls[VR_CALL_MARK], VR_RELAXED);
 }
 
-/* Counters of one kind, as many as the struct and the counters both have. */
+/* Copies counters of one kind, as many as both structs have. */
 static void copy_counters(uint64_t *to, const vr_atomic_u64 *from, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         to[i] = vr_load(&from[i], VR_RELAXED);

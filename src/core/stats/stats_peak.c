@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stats_peak.c: peaks of parts of a program, and peaks that are forgotten.
+ * stats_peak.c: scopes of peaks, for parts of a program, and resets of peaks.
  *
- * A scope puts the peaks aside and starts anew; at its end the peaks are the larger of both. What
- * caches have not told yet is asked for first, so that it falls to the right side.
+ * A scope saves the peaks and restarts them; at its end they become the larger of both. Caches
+ * first publish their counters, so that these count on the right side of the boundary.
  */
 #include "core/cache/drain.h"
 #include "core/stats/pool_stats.h"
@@ -14,13 +14,13 @@
 
 #include <assert.h>
 
-/* What is measured: the places of the peaks, and what they would be if they began now. */
+/* What is measured: the peaks, and the present values at which they restart. */
 struct measure {
     struct vr_peak_stack *stack;
     vr_atomic_u64 *requested;
     uint64_t *allocated;    /* NULL: not measured */
-    vr_atomic_u64 *charged; /* the peak of what was taken from the driver, */
-    uint64_t *reserved;     /* or where a lock guards it; NULL: the one before */
+    vr_atomic_u64 *charged; /* peak of the memory taken from the driver, */
+    uint64_t *reserved;     /* the same where a lock guards it; NULL: use `charged` */
     uint64_t requested_now, allocated_now, reserved_now;
 };
 
@@ -37,7 +37,7 @@ static void tell_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-void vr_stats_tell(struct vr_stats_scope scope) {
+void vr_stats_publish(struct vr_stats_scope scope) {
     vr_thread_visit_all(tell_thread, &scope);
 }
 
@@ -67,7 +67,7 @@ static void start_anew(struct measure *of) {
     write_peaks(of, of->requested_now, of->allocated_now, of->reserved_now);
 }
 
-static vram_status push(struct measure *of) {
+static vram_status peaks_push(struct measure *of) {
     if (of->stack->depth == VR_PEAK_SCOPES) {
         return vr_fail(VRAM_ERR_LIMIT, "%d scopes of peaks are open already", VR_PEAK_SCOPES);
     }
@@ -80,23 +80,23 @@ static vram_status push(struct measure *of) {
     return VRAM_OK;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
+static uint64_t larger_of(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-static vram_status pop(struct measure *of, struct vram_peaks *peaks) {
+static vram_status peaks_pop(struct measure *of, struct vram_peaks *peaks) {
     if (of->stack->depth == 0) {
         return vr_fail(VRAM_ERR_INVALID, "no scope of peaks is open");
     }
     *peaks = read_peaks(of);
     uint32_t at = --of->stack->depth;
-    write_peaks(of, larger(peaks->requested_bytes, of->stack->saved[at].requested),
-                larger(peaks->allocated_bytes, of->stack->saved[at].allocated),
-                larger(peaks->reserved_bytes, of->stack->saved[at].reserved));
+    write_peaks(of, larger_of(peaks->requested_bytes, of->stack->saved[at].requested),
+                larger_of(peaks->allocated_bytes, of->stack->saved[at].allocated),
+                larger_of(peaks->reserved_bytes, of->stack->saved[at].reserved));
     return VRAM_OK;
 }
 
-static vram_status forget(struct measure *of) {
+static vram_status peaks_reset(struct measure *of) {
     of->stack->depth = 0;
     start_anew(of);
     return VRAM_OK;
@@ -105,10 +105,10 @@ static vram_status forget(struct measure *of) {
 enum act { BEGIN, END, RESET };
 
 static vram_status act_on(struct measure *of, enum act act, struct vram_peaks *peaks) {
-    return act == BEGIN ? push(of) : act == END ? pop(of, peaks) : forget(of);
+    return act == BEGIN ? peaks_push(of) : act == END ? peaks_pop(of, peaks) : peaks_reset(of);
 }
 
-/* What is live in all; below 0 for a moment where a free was told before its allocation. */
+/* Live bytes; below 0 for a moment if a free was published before its allocation. */
 static uint64_t live_now(const vr_atomic_u64 *now) {
     int64_t bytes = (int64_t)vr_load(now, VR_RELAXED);
     return bytes > 0 ? (uint64_t)bytes : 0;
@@ -116,18 +116,18 @@ static uint64_t live_now(const vr_atomic_u64 *now) {
 
 /* ------------------------------------------------------------------- subjects */
 
-/* Whose peaks they are. */
+/* The object whose peaks these are. */
 struct subject {
     void *object;                /* entered */
-    struct vr_stats_scope scope; /* caches that know more of them */
+    struct vr_stats_scope scope; /* caches with counters of it */
     struct vr_mutex *lock;       /* guards the stack */
     struct vr_peak_stack *stack;
-    struct vr_ledger *ledger; /* whose tags are reset with them; NULL: none */
+    struct vr_ledger *ledger; /* whose tags are reset with it; NULL: none */
     struct measure (*measure)(const struct subject *subject); /* under the lock */
 };
 
-/* The stack at a place of the context or of a device, made when it is first needed; NULL with the
-   error set. */
+/* The stack of the context or of a device, created when it is first needed; NULL with the error
+   set. */
 static struct vr_peak_stack *stack_of(struct vr_context *context, void **place) {
     vr_mutex_lock(&context->lock);
     struct vr_peak_stack *stack = *place;
@@ -219,7 +219,7 @@ static void forget_tags(struct vr_ledger *ledger) {
     vr_mutex_unlock(&ledger->lock);
 }
 
-/* Does it, once the place of the answer has been seen to be good. */
+/* Acts once the output struct was checked. */
 static vram_status act_on_subject(const struct subject *subject, enum act act,
                                   struct vram_peaks *to) {
     struct vram_peaks peaks = {.size = sizeof peaks};
@@ -228,7 +228,7 @@ static vram_status act_on_subject(const struct subject *subject, enum act act,
     if (status != VRAM_OK) {
         return status;
     }
-    vr_stats_tell(subject->scope);
+    vr_stats_publish(subject->scope);
     vr_mutex_lock(subject->lock);
     struct measure of = subject->measure(subject);
     status = act_on(&of, act, &peaks);

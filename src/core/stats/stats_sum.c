@@ -115,7 +115,7 @@ vram_status vram_context_stats_get(vram_context *handle, vram_pool_stats *stats)
 
 /* ----------------------------------------------------------------------- tags */
 
-/* Those below it are summed here: a block counts its own level only, but for its bytes. */
+/* Sums the tags below it: a block counts for its own tag only, except for its bytes. */
 static struct vram_pool_stats stats_of_tag(struct vr_ledger *ledger, const struct vr_tag *tag) {
     struct vram_pool_stats sum = {.size = sizeof sum};
     for (struct vr_tag *at = vr_load(&ledger->tags.newest, VR_ACQUIRE); at; at = at->older) {
@@ -152,8 +152,7 @@ vram_status vram_tag_stats_get(vram_device *handle, const char *name, vram_pool_
         struct vram_pool_stats full = stats_of_tag(ledger, tag);
         status = vr_info_give(stats, &full, sizeof full, sizeof full);
     } else {
-        status =
-            vr_fail(VRAM_ERR_INVALID, "nobody has named the tag \"%.48s\" on this device", name);
+        status = vr_fail(VRAM_ERR_INVALID, "no tag \"%.48s\" is known on this device", name);
     }
     vr_leave(device);
     return status;

@@ -2,8 +2,8 @@
 /*
  * leaks.c: reports of leaks when pools and processes end. See leaks.h.
  *
- * Reports go where the user has asked for them, and nowhere else. What goes wrong with writing one
- * is logged, and changes no call's answer.
+ * Reports go only where the options say. A failure to write one is logged and changes no call's
+ * status.
  */
 #include "core/tracking/leaks.h"
 
@@ -17,41 +17,42 @@
 
 #include <string.h>
 
-/* A report as it grows: it is written in one piece, so that those of several threads do not mix. */
-struct sheet {
+/* A report under construction: it is written in one piece, so that reports of several threads do
+   not mix. */
+struct leak_text {
     char *text;
-    size_t bytes, room;
+    size_t bytes, capacity;
 };
 
-static bool put(void *user, const char *text, size_t bytes) {
+static bool text_append(void *user, const char *text, size_t bytes) {
     VR_OPERATION("vram_leaks_write");
-    struct sheet *sheet = user;
-    if (sheet->room - sheet->bytes < bytes) {
-        size_t room = 2 * (sheet->room + bytes) + 1024;
-        char *grown = vr_mem_resize(sheet->text, room, 1, vr_operation());
+    struct leak_text *report = user;
+    if (report->capacity - report->bytes < bytes) {
+        size_t capacity = 2 * (report->capacity + bytes) + 1024;
+        char *grown = vr_mem_resize(report->text, capacity, 1, vr_operation());
         if (!grown) {
             return false;
         }
-        sheet->text = grown;
-        sheet->room = room;
+        report->text = grown;
+        report->capacity = capacity;
     }
-    memcpy(sheet->text + sheet->bytes, text, bytes);
-    sheet->bytes += bytes;
+    memcpy(report->text + report->bytes, text, bytes);
+    report->bytes += bytes;
     return true;
 }
 
-static void hand_in(const struct sheet *sheet) {
+static void write_report(const struct leak_text *report) {
     char path[VR_OPTION_TEXT_MAX];
     vr_option_text(VR_OPTION_LEAK_FILE, path);
     if (!*path) {
-        vr_os_stderr(sheet->text, sheet->bytes);
-    } else if (vr_os_text_append(path, sheet->text, sheet->bytes) != VRAM_OK) {
-        vr_log(VRAM_LOG_ERROR, "the report of leaks cannot be written to \"%s\": %s", path,
+        vr_os_stderr(report->text, report->bytes);
+    } else if (vr_os_text_append(path, report->text, report->bytes) != VRAM_OK) {
+        vr_log(VRAM_LOG_ERROR, "cannot write the report of leaks to \"%s\": %s", path,
                vr_error_get()->text);
     }
 }
 
-/* What is not reported, by the file that the option names. One that cannot be read suppresses
+/* Reads the suppressions from the file that the option names. A file that cannot be read suppresses
    nothing. */
 static struct vr_suppressions read_suppressions(void) {
     VR_OPERATION("vram_leaks_write");
@@ -62,44 +63,44 @@ static struct vr_suppressions read_suppressions(void) {
         vr_log(VRAM_LOG_ERROR, "the suppressions of leaks in \"%s\" cannot be read: %s", path,
                vr_error_get()->text);
     } else if (but.bad_lines) {
-        vr_log(VRAM_LOG_WARN, "%llu lines of \"%s\" are no suppressions: they begin with leak:",
+        vr_log(VRAM_LOG_WARN, "%llu lines of \"%s\" are not suppressions, which begin with leak:",
                (unsigned long long)but.bad_lines, path);
     }
     return but;
 }
 
-/* One warning for a pool; whoever wants to know more asks for a report. */
-static void warn(const char *title, const struct vram_leak_summary *summary) {
+/* Logs one warning for a pool; details are in the report. */
+static void warn_leaks(const char *title, const struct vram_leak_summary *summary) {
     vr_log(VRAM_LOG_WARN, "%s: %llu bytes in %llu blocks were never freed, from %llu sites", title,
            (unsigned long long)summary->bytes, (unsigned long long)summary->blocks,
            (unsigned long long)summary->groups);
     if (summary->lost_records) {
-        vr_log(VRAM_LOG_WARN, "%s: %llu records were lost for want of memory", title,
+        vr_log(VRAM_LOG_WARN, "%s: %llu records were lost because memory ran out", title,
                (unsigned long long)summary->lost_records);
     }
 }
 
-static void report(const struct vr_tracks *tracks, const char *title) {
+static void report_leaks(const struct vr_tracks *tracks, const char *title) {
     static const struct vr_live_filter all = {.before_ns = UINT64_MAX};
     uint64_t asked = vr_option_number(VR_OPTION_LEAKS); /* 1: text, 2: JSON */
     struct vr_suppressions but = read_suppressions();
     struct vram_leak_summary summary = {0};
     struct vram_error error;
-    struct sheet sheet = {0};
-    struct vr_writer writer = {.write = put, .user = &sheet};
+    struct leak_text report = {0};
+    struct vr_writer writer = {.write = text_append, .user = &report};
     vr_error_save(&error);
     vram_status status =
         vr_leaks_report(tracks, &all, &but, title, asked == 2 ? VRAM_REPORT_JSON : VRAM_REPORT_TEXT,
                         asked ? &writer : NULL, &summary);
     if (status != VRAM_OK) {
-        vr_log(VRAM_LOG_ERROR, "%s: there is no memory for a report of leaks", title);
+        vr_log(VRAM_LOG_ERROR, "%s: not enough memory for a report of leaks", title);
     } else if (summary.blocks) {
-        warn(title, &summary);
+        warn_leaks(title, &summary);
         if (asked) {
-            hand_in(&sheet);
+            write_report(&report);
         }
     }
-    vr_mem_free(sheet.text);
+    vr_mem_free(report.text);
     vr_suppressions_free(&but);
     vr_error_restore(&error);
 }
@@ -112,7 +113,7 @@ void vr_leaks_of_pool(struct vr_pool *pool) {
     bool heard = vr_option_number(VR_OPTION_LEAKS) || vr_log_enabled(VRAM_LOG_WARN);
     if (totals.count && heard) {
         (void)vr_text_format(title, sizeof title, "pool \"%s\"", pool->name);
-        report(&one, title);
+        report_leaks(&one, title);
     }
 }
 
@@ -132,7 +133,7 @@ static void report_exit(void) {
         live += totals.count;
     }
     if (live) {
-        report(&tracks, "at exit");
+        report_leaks(&tracks, "at exit");
     }
     vr_tracks_let_go(&tracks);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * live.c: the public questions about live blocks (vram/stats.h).
+ * live.c: the public queries for live blocks (vram/stats.h).
  *
- * A question keeps the object it names, so that its context and with it all tags stay; the tracks
- * of pools that end meanwhile stay until it is answered (track/tracks.h).
+ * A query pins the object that it names, which keeps its context and all tags alive. The tracks of
+ * pools that end meanwhile stay until the query ends (track/tracks.h).
  */
 #include "core/tracking/pool_tracking.h"
 
@@ -20,21 +20,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A question that was read and found good. */
-struct question {
+/* A valid query, with what it needs. */
+struct live_search {
     struct vram_live_query query;
-    void *entered; /* what it names */
+    void *entered; /* the object that it names */
     struct vr_tracks tracks;
     struct vr_live_filter filter;
     uint64_t now_ns;
 };
 
-/* Enters what the query names; which tracks those are. */
-static vram_status enter_named(struct question *question, struct vr_tracks_filter *filter) {
-    const struct vram_live_query *query = &question->query;
+/* Enters the object that the query names; *filter selects its tracks. */
+static vram_status enter_named(struct live_search *search, struct vr_tracks_filter *filter) {
+    const struct vram_live_query *query = &search->query;
     if (!!query->pool + !!query->device + !!query->context != 1) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "a query names a pool, a device or a context, one of the three");
+                       "a query must name exactly one of pool, device and context");
     }
     enum vr_kind kind = query->pool     ? VR_KIND_POOL
                         : query->device ? VR_KIND_DEVICE
@@ -42,58 +42,57 @@ static vram_status enter_named(struct question *question, struct vr_tracks_filte
     const void *handle = query->pool     ? (const void *)query->pool
                          : query->device ? (const void *)query->device
                                          : (const void *)query->context;
-    vram_status status = vr_enter(kind, handle, &question->entered);
+    vram_status status = vr_enter(kind, handle, &search->entered);
     if (status == VRAM_OK) {
-        struct vr_object *object = question->entered;
+        struct vr_object *object = search->entered;
         filter->pool = query->pool ? object->handle : 0;
         filter->context = query->context ? object->handle : 0;
         filter->group =
-            query->device ? (uintptr_t)((struct vr_device_object *)question->entered)->slot : 0;
+            query->device ? (uintptr_t)((struct vr_device_object *)search->entered)->slot : 0;
     }
     return status;
 }
 
-static vram_status ask(struct question *question, const vram_live_query *query) {
+static vram_status search_begin(struct live_search *search, const vram_live_query *query) {
     struct vr_tracks_filter filter = {0};
     if (!query) {
         return vr_fail(VRAM_ERR_INVALID, "the query is NULL");
     }
-    *question = (struct question){.now_ns = vr_clock_coarse()};
-    vram_status status = vr_options_take(&question->query, sizeof question->query, query);
-    if (status == VRAM_OK && (unsigned)question->query.order > VRAM_LIVE_OLDEST) {
-        status =
-            vr_fail(VRAM_ERR_INVALID, "there is no such order: %d", (int)question->query.order);
+    *search = (struct live_search){.now_ns = vr_clock_coarse()};
+    vram_status status = vr_options_take(&search->query, sizeof search->query, query);
+    if (status == VRAM_OK && (unsigned)search->query.order > VRAM_LIVE_OLDEST) {
+        status = vr_fail(VRAM_ERR_INVALID, "unknown order: %d", (int)search->query.order);
     }
     if (status == VRAM_OK) {
-        status = enter_named(question, &filter);
+        status = enter_named(search, &filter);
     }
     if (status != VRAM_OK) {
         return status;
     }
-    uint64_t older = question->query.older_ns;
-    question->filter = (struct vr_live_filter){
-        .tag = question->query.tag,
-        .stack = question->query.stack,
-        .before_ns = older == 0                  ? UINT64_MAX
-                     : older <= question->now_ns ? question->now_ns - older
-                                                 : 0,
+    uint64_t older = search->query.older_ns;
+    search->filter = (struct vr_live_filter){
+        .tag = search->query.tag,
+        .stack = search->query.stack,
+        .before_ns = older == 0                ? UINT64_MAX
+                     : older <= search->now_ns ? search->now_ns - older
+                                               : 0,
     };
-    if (!vr_tracks_find(&filter, &question->tracks)) {
-        vr_leave(question->entered);
+    if (!vr_tracks_find(&filter, &search->tracks)) {
+        vr_leave(search->entered);
         return VRAM_ERR_HOST_MEMORY;
     }
     return VRAM_OK;
 }
 
-static void answered(struct question *question) {
-    vr_tracks_let_go(&question->tracks);
-    vr_leave(question->entered);
+static void search_end(struct live_search *search) {
+    vr_tracks_let_go(&search->tracks);
+    vr_leave(search->entered);
 }
 
 /* ------------------------------------------------------------------- blocks */
 
-static void show(const struct vr_track_view *view, const struct vr_track_config *about,
-                 uint64_t now, struct vram_live_block *block) {
+static void describe_block(const struct vr_track_view *view, const struct vr_track_config *about,
+                           uint64_t now, struct vram_live_block *block) {
     *block = (struct vram_live_block){
         .size = sizeof *block,
         .id = view->id,
@@ -114,22 +113,22 @@ static void show(const struct vr_track_view *view, const struct vr_track_config 
     (void)vr_text_copy(block->name, sizeof block->name, view->name);
 }
 
-/* As they are found, a few at a time. */
-static void visit_any(struct question *question, vram_live_fn *visit, void *user) {
+/* Visits blocks in the order they are found, a few at a time. */
+static void visit_any(struct live_search *search, vram_live_fn *visit, void *user) {
     VR_UNCANCELLED;
     struct vr_track_view views[16];
     struct vram_live_block block;
-    uint32_t most = question->query.most, shown = 0;
-    for (uint32_t i = 0; i < question->tracks.count; i++) {
-        struct vr_track *track = question->tracks.all[i];
+    uint32_t most = search->query.most, shown = 0;
+    for (uint32_t i = 0; i < search->tracks.count; i++) {
+        struct vr_track *track = search->tracks.all[i];
         uint32_t at = 0;
         do {
             uint32_t found = vr_track_list(track, &at, views, 16);
             for (uint32_t k = 0; k < found; k++) {
-                if (!vr_live_is(&question->filter, &views[k])) {
+                if (!vr_live_is(&search->filter, &views[k])) {
                     continue;
                 }
-                show(&views[k], vr_track_about(track), question->now_ns, &block);
+                describe_block(&views[k], vr_track_about(track), search->now_ns, &block);
                 if (!visit(user, &block) || (most && ++shown == most)) {
                     return;
                 }
@@ -138,35 +137,35 @@ static void visit_any(struct question *question, vram_live_fn *visit, void *user
     }
 }
 
-/* Largest, or lowest, key first; of equals the older one. */
+/* Highest key first; of equal keys the older block. */
 static int by_key(const void *one, const void *other) {
     const struct vr_live_ref *a = one, *b = other;
     return a->key != b->key ? (a->key < b->key ? 1 : -1) : (a->id > b->id) - (a->id < b->id);
 }
 
-static vram_status visit_ordered(struct question *question, vram_live_fn *visit, void *user) {
+static vram_status visit_ordered(struct live_search *search, vram_live_fn *visit, void *user) {
     VR_UNCANCELLED;
     struct vr_live_ref *refs;
     struct vr_track_view view;
     uint64_t count, shown = 0;
-    if (!vr_live_gather(&question->tracks, &question->filter, &refs, &count)) {
+    if (!vr_live_gather(&search->tracks, &search->filter, &refs, &count)) {
         return VRAM_ERR_HOST_MEMORY;
     }
     for (uint64_t i = 0; i < count; i++) {
-        bool live = vr_live_look(&question->tracks, &refs[i], &view);
-        refs[i].key = !live                                        ? 0
-                      : question->query.order == VRAM_LIVE_LARGEST ? view.requested
-                                                                   : UINT64_MAX - view.time_ns;
+        bool live = vr_live_look(&search->tracks, &refs[i], &view);
+        refs[i].key = !live                                      ? 0
+                      : search->query.order == VRAM_LIVE_LARGEST ? view.requested
+                                                                 : UINT64_MAX - view.time_ns;
     }
     if (count) {
         qsort(refs, count, sizeof *refs, by_key);
     }
     for (uint64_t i = 0; i < count; i++) {
         struct vram_live_block block;
-        if (vr_live_look(&question->tracks, &refs[i], &view)) {
-            show(&view, vr_track_about(question->tracks.all[refs[i].track]), question->now_ns,
-                 &block);
-            if (!visit(user, &block) || ++shown == question->query.most) {
+        if (vr_live_look(&search->tracks, &refs[i], &view)) {
+            describe_block(&view, vr_track_about(search->tracks.all[refs[i].track]), search->now_ns,
+                           &block);
+            if (!visit(user, &block) || ++shown == search->query.most) {
                 break;
             }
         }
@@ -177,18 +176,18 @@ static vram_status visit_ordered(struct question *question, vram_live_fn *visit,
 
 vram_status vram_live_visit(const vram_live_query *query, vram_live_fn *visit, void *user) {
     VR_CALL;
-    struct question question;
+    struct live_search search;
     if (!visit) {
         return vr_fail(VRAM_ERR_INVALID, "the function to call is NULL");
     }
-    vram_status status = ask(&question, query);
+    vram_status status = search_begin(&search, query);
     if (status == VRAM_OK) {
-        if (question.query.order == VRAM_LIVE_ANY) {
-            visit_any(&question, visit, user);
+        if (search.query.order == VRAM_LIVE_ANY) {
+            visit_any(&search, visit, user);
         } else {
-            status = visit_ordered(&question, visit, user);
+            status = visit_ordered(&search, visit, user);
         }
-        answered(&question);
+        search_end(&search);
     }
     return status;
 }
@@ -204,7 +203,7 @@ vram_status vram_live_get(vram_addr addr, vram_live_block *block) {
         return status;
     }
     if (pool->track && vr_track_look(pool->track, record, &view) && view.addr == addr) {
-        show(&view, vr_track_about(pool->track), vr_clock_coarse(), &full);
+        describe_block(&view, vr_track_about(pool->track), vr_clock_coarse(), &full);
         status = vr_info_give(block, &full, sizeof full, sizeof full);
     } else {
         status = vr_fail(VRAM_ERR_UNSUPPORTED, "there is no record of the block at 0x%llx",
@@ -220,13 +219,13 @@ vram_status vram_live_stats_get(const vram_live_query *query, vram_live_stats *s
     VR_CALL;
     struct vram_live_stats full = {.size = sizeof full};
     struct vr_track_totals one;
-    struct question question;
-    vram_status status = ask(&question, query);
+    struct live_search search;
+    vram_status status = search_begin(&search, query);
     if (status != VRAM_OK) {
         return status;
     }
-    for (uint32_t i = 0; i < question.tracks.count; i++) {
-        vr_track_totals_get(question.tracks.all[i], &one);
+    for (uint32_t i = 0; i < search.tracks.count; i++) {
+        vr_track_totals_get(search.tracks.all[i], &one);
         full.pools++;
         full.live_blocks += one.count;
         full.live_bytes += one.bytes;
@@ -239,15 +238,15 @@ vram_status vram_live_stats_get(const vram_live_query *query, vram_live_stats *s
         full.lost_records += one.lost;
         full.record_bytes += one.record_bytes;
         full.metadata_bytes += one.metadata_bytes;
-        full.peak_ns = (vram_value){.known = question.tracks.count == 1, .value = one.peak_ns};
+        full.peak_ns = (vram_value){.known = search.tracks.count == 1, .value = one.peak_ns};
     }
-    answered(&question);
+    search_end(&search);
     return vr_info_give(stats, &full, sizeof full, sizeof full);
 }
 
 struct groups {
     struct vram_live_group *all;
-    uint64_t count, room;
+    uint64_t count, capacity;
     vram_live_by by;
 };
 
@@ -263,21 +262,22 @@ static bool is_same(const struct vram_live_group *group, const struct vr_site_ke
     }
 }
 
-/* NULL: no memory. */
+/* NULL: host memory ran out. */
 static struct vram_live_group *group_of(struct groups *groups, const struct vr_site_key *key) {
     for (uint64_t i = 0; i < groups->count; i++) {
         if (is_same(&groups->all[i], key, groups->by)) {
             return &groups->all[i];
         }
     }
-    if (groups->count == groups->room) {
-        uint64_t room = groups->room ? 2 * groups->room : 64;
-        struct vram_live_group *all = vr_mem_resize(groups->all, room, sizeof *all, vr_operation());
+    if (groups->count == groups->capacity) {
+        uint64_t capacity = groups->capacity ? 2 * groups->capacity : 64;
+        struct vram_live_group *all =
+            vr_mem_resize(groups->all, capacity, sizeof *all, vr_operation());
         if (!all) {
             return NULL;
         }
         groups->all = all;
-        groups->room = room;
+        groups->capacity = capacity;
     }
     struct vram_live_group *made = &groups->all[groups->count++];
     *made = (struct vram_live_group){
@@ -289,15 +289,15 @@ static struct vram_live_group *group_of(struct groups *groups, const struct vr_s
     return made;
 }
 
-static vram_status add_sites(struct groups *groups, const struct question *question) {
+static vram_status add_sites(struct groups *groups, const struct live_search *search) {
     struct vr_site sites[16];
-    for (uint32_t i = 0; i < question->tracks.count; i++) {
+    for (uint32_t i = 0; i < search->tracks.count; i++) {
         uint32_t at = 0;
         do {
-            uint32_t found = vr_track_sites(question->tracks.all[i], &at, sites, 16);
+            uint32_t found = vr_track_sites(search->tracks.all[i], &at, sites, 16);
             for (uint32_t k = 0; k < found; k++) {
                 struct vr_track_view like = {.site = sites[k].key};
-                struct vr_live_filter tag = {.tag = question->filter.tag, .before_ns = UINT64_MAX};
+                struct vr_live_filter tag = {.tag = search->filter.tag, .before_ns = UINT64_MAX};
                 if (!vr_live_is(&tag, &like)) {
                     continue;
                 }
@@ -327,23 +327,23 @@ vram_status vram_live_groups(const vram_live_query *query, vram_live_by by,
     VR_CALL;
     VR_UNCANCELLED;
     struct groups groups = {.by = by};
-    struct question question;
+    struct live_search search;
     if (!visit || (unsigned)by > VRAM_LIVE_BY_QUEUE) {
         return vr_fail(VRAM_ERR_INVALID, "%s",
                        visit ? "there is no such grouping" : "the function to call is NULL");
     }
-    vram_status status = ask(&question, query);
+    vram_status status = search_begin(&search, query);
     if (status != VRAM_OK) {
         return status;
     }
-    status = add_sites(&groups, &question);
+    status = add_sites(&groups, &search);
     if (status == VRAM_OK && groups.count) {
         qsort(groups.all, groups.count, sizeof *groups.all, by_peak);
         for (uint64_t i = 0; i < groups.count && visit(user, &groups.all[i]); i++) {
         }
     }
     vr_mem_free(groups.all);
-    answered(&question);
+    search_end(&search);
     return status;
 }
 
@@ -376,7 +376,7 @@ vram_status vram_leaks_write(const vram_live_query *query, vram_report_format fo
     VR_CALL;
     struct vram_leak_summary full = {.size = sizeof full};
     struct vr_suppressions but;
-    struct question question;
+    struct live_search search;
     struct vr_writer writer;
     char path[VR_OPTION_TEXT_MAX];
     vram_status status = vr_writer_begin(&writer, format, write, user, vr_operation());
@@ -384,7 +384,7 @@ vram_status vram_leaks_write(const vram_live_query *query, vram_report_format fo
         status = vr_info_give(summary, &full, sizeof full, sizeof full);
     }
     if (status == VRAM_OK) {
-        status = ask(&question, query);
+        status = search_begin(&search, query);
     }
     if (status != VRAM_OK) {
         return status;
@@ -392,11 +392,11 @@ vram_status vram_leaks_write(const vram_live_query *query, vram_report_format fo
     vr_option_text(VR_OPTION_LEAK_SUPPRESSIONS, path);
     status = vr_suppressions_read(path, &but);
     if (status == VRAM_OK) {
-        status = vr_leaks_report(&question.tracks, &question.filter, &but, "live blocks", format,
+        status = vr_leaks_report(&search.tracks, &search.filter, &but, "live blocks", format,
                                  &writer, &full);
         vr_suppressions_free(&but);
     }
-    answered(&question);
+    search_end(&search);
     return status == VRAM_OK && summary ? vr_info_give(summary, &full, sizeof full, sizeof full)
                                         : status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_tracking.c: from a pool's blocks to records and events. See pool_tracking.h.
+ * pool_tracking.c: makes records and events of a pool's blocks. See pool_tracking.h.
  */
 #include "core/object/request.h"
 #include "core/tracking/leaks.h"
@@ -15,7 +15,7 @@
 
 /* ----------------------------------------------------------------- the pool */
 
-/* An event with what all have in common. */
+/* An event with the fields that all kinds have. */
 static struct vr_event event_of(struct vr_pool *pool, enum vr_event_kind kind) {
     return (struct vr_event){
         .source = pool,
@@ -39,7 +39,7 @@ static bool is_wanted(struct vr_pool *pool) {
     return limits.tracking == VRAM_SWITCH_ON || vr_events_wanted();
 }
 
-/* A pool without memory for its track is a pool all the same: keeps (3). */
+/* If there is no memory for the track, the pool works without: keeps (3). */
 void vr_tracking_begin(struct vr_pool *pool) {
     struct vram_error error;
     if (!VR_TRACKER || !is_wanted(pool)) {
@@ -59,7 +59,8 @@ void vr_tracking_begin(struct vr_pool *pool) {
     pool->track = vr_track_make(&config);
     vr_error_restore(&error);
     if (!pool->track) {
-        vr_log(VRAM_LOG_WARN, "there is no memory to track what pool \"%s\" allocates", pool->name);
+        vr_log(VRAM_LOG_WARN, "not enough memory to track the allocations of pool \"%s\"",
+               pool->name);
         return;
     }
     vr_leaks_watch_exit();
@@ -94,7 +95,7 @@ static vram_addr address_of(const struct vr_block *block) {
     return vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
 }
 
-/* What memory a block is of. One that fell back lies in a record of its own. */
+/* The memory kind of a block. One that fell back has an address record of its own. */
 static uint32_t memory_of(const struct vr_block *block) {
     struct vr_address_info place;
     return vr_load(&block->held, VR_RELAXED) && vr_address_find(address_of(block), &place)
@@ -102,11 +103,7 @@ static uint32_t memory_of(const struct vr_block *block) {
                : VRAM_MEMORY_DEVICE;
 }
 
-void vr_tracking_ask(struct vr_pool *pool, struct vr_request *request) {
-    if (request->asked) {
-        return;
-    }
-    request->asked = true;
+void vr_tracking_prepare(struct vr_pool *pool, struct vr_request *request) {
     request->stack = vr_stack_sample(pool->stack_every);
     struct vr_site_key key = {
         .tag = vr_tag_name(request->tag), .queue = request->queue.handle, .stack = request->stack};
@@ -124,12 +121,12 @@ uint64_t vr_tracking_alloc(struct vr_pool *pool, const struct vr_request *reques
                            vr_load(&block->bytes, VR_RELAXED), memory_of(block));
 }
 
-/* What is told of a block that comes, goes or changes its size. Every field is said: that is
-   cheaper than to clear them first. */
-static inline void fill(struct vr_event *event, enum vr_event_kind kind, struct vr_pool *pool,
-                        const struct vr_block *block, uint64_t queue,
-                        const struct vr_track_brief *brief, const struct vr_tag *tag,
-                        uint64_t bytes) {
+/* Fills the event of an allocation, a free or a resize. Setting every field is cheaper than
+   clearing them first. */
+static inline void event_fill(struct vr_event *event, enum vr_event_kind kind, struct vr_pool *pool,
+                              const struct vr_block *block, uint64_t queue,
+                              const struct vr_track_brief *brief, const struct vr_tag *tag,
+                              uint64_t bytes) {
     *event = (struct vr_event){
         .source = pool,
         .kind = kind,
@@ -152,14 +149,14 @@ static inline void fill(struct vr_event *event, enum vr_event_kind kind, struct 
     };
 }
 
-void vr_tracking_tell(struct vr_pool *pool, const struct vr_request *request,
-                      struct vr_block *block, uint64_t id) {
+void vr_tracking_notify(struct vr_pool *pool, const struct vr_request *request,
+                        struct vr_block *block, uint64_t id) {
     struct vr_track_brief brief = {
         .id = id, .elements = request->elements, .stack = request->stack};
     struct vr_event event;
     char name[VR_TRACK_NAME];
-    fill(&event, VR_EVENT_ALLOC, pool, block, request->queue.handle, &brief, request->tag,
-         request->size);
+    event_fill(&event, VR_EVENT_ALLOC, pool, block, request->queue.handle, &brief, request->tag,
+               request->size);
     if (request->name) {
         (void)vr_text_copy(name, sizeof name, request->name);
         event.name = name[0] ? name : NULL;
@@ -167,15 +164,15 @@ void vr_tracking_tell(struct vr_pool *pool, const struct vr_request *request,
     vr_event_tell(&event);
 }
 
-void vr_tracking_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                          struct vr_tag *tag, uint64_t id) {
+void vr_tracking_notify_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                            struct vr_tag *tag, uint64_t id) {
     struct vr_request request = {.size = size, .queue = cache->queue, .tag = tag};
     struct vr_pool *pool = cache->pool;
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(cache->thread);
     if (lives) {
-        vr_tracking_tell(pool, &request, block, id);
+        vr_tracking_notify(pool, &request, block, id);
         vr_handle_unpin(handle);
     }
 }
@@ -201,12 +198,12 @@ bool vr_tracking_free(struct vr_pool *pool, struct vr_block *block, uint64_t que
                       struct vr_event *event) {
     struct vr_track_brief brief = {0};
     if (!vr_events_wanted()) {
-        vr_tracking_forget(pool, block, NULL);
+        vr_tracking_remove(pool, block, NULL);
         return false;
     }
-    vr_tracking_forget(pool, block, &brief);
-    fill(event, VR_EVENT_FREE, pool, block, queue, &brief, vr_load(&block->tag, VR_RELAXED),
-         vr_load(&block->requested, VR_RELAXED));
+    vr_tracking_remove(pool, block, &brief);
+    event_fill(event, VR_EVENT_FREE, pool, block, queue, &brief, vr_load(&block->tag, VR_RELAXED),
+               vr_load(&block->requested, VR_RELAXED));
     return true;
 }
 
@@ -220,8 +217,8 @@ bool vr_tracking_resize(struct vr_pool *pool, struct vr_block *block, struct vr_
     }
     vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), before, after, &brief);
     if (vr_events_wanted()) {
-        fill(event, VR_EVENT_RESIZE, pool, block, queue, &brief, vr_load(&block->tag, VR_RELAXED),
-             after.requested);
+        event_fill(event, VR_EVENT_RESIZE, pool, block, queue, &brief,
+                   vr_load(&block->tag, VR_RELAXED), after.requested);
         event->before = before.requested;
         return true;
     }

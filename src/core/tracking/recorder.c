@@ -2,12 +2,12 @@
 /*
  * recorder.c: see recorder.h.
  *
- *  (1) One trace listens to pools at a time (vr_events_to): whoever got that has a recorder that is
- *      `heard`. It is deaf again before its writer is closed, so no event finds a closed file.
+ *  (1) One trace at a time receives the events of pools (vr_events_to). It stops receiving before
+ *      its writer is closed, so no event finds a closed file.
  *  (2) A trace of a context is in the context's list of watchers and pins the context. The trace of
- *      the option has no context and no handle: it writes down all pools and ends with the process.
- *  (3) Pools are looked at on the thread whose event comes when a look is due, by one thread at a
- *      time. The event's pool is there during the event. No lock is held.
+ *      the option has no context and no handle: it records all pools and ends with the process.
+ *  (3) When a sample is due, the thread of the next event takes it, one thread at a time. The
+ *      event's pool exists during the event. No lock is held.
  */
 #include "core/tracking/recorder.h"
 
@@ -33,19 +33,19 @@ struct vr_recorder {
     struct vr_context *context; /* pinned; NULL: all pools of the process */
     struct vr_trace_writer *writer;
     uint64_t sample_ns;
-    vr_atomic_u64 due_ns; /* when pools are to be looked at next */
+    vr_atomic_u64 due_ns; /* when pools are sampled next */
     char path[sizeof((struct vram_trace_info *)0)->path];
 };
 
 /* --------------------------------------------------------------------- events */
 
 /* Keeps (3). */
-static void look(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t now) {
+static void sample_pool(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t now) {
     struct vram_fragmentation free;
     struct vram_pool_stats stats = {.size = sizeof stats};
     vr_stats_of_pool(pool, &stats);
-    vr_pool_measure(pool, &free);
-    if (free.free_bytes > stats.reserved_bytes) { /* two looks, and other threads in between */
+    vr_pool_measure_fragmentation(pool, &free);
+    if (free.free_bytes > stats.reserved_bytes) { /* other threads may run between the two reads */
         free.free_bytes = stats.reserved_bytes;
     }
     struct vr_trace_sample sample = {.pool = pool->object.handle,
@@ -62,14 +62,14 @@ static void look(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t no
     vr_trace_write_sample(recorder->writer, &sample, now);
 }
 
-static void look_when_due(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t now) {
+static void sample_when_due(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t now) {
     uint64_t due = vr_load(&recorder->due_ns, VR_RELAXED);
     if (now >= due && vr_cas(&recorder->due_ns, &due, now + recorder->sample_ns, VR_RELAXED)) {
-        look(recorder, pool, now);
+        sample_pool(recorder, pool, now);
     }
 }
 
-static void take(void *user, const struct vr_event *event) {
+static void record_event(void *user, const struct vr_event *event) {
     struct vr_recorder *recorder = user;
     bool transfer = event->kind == VR_EVENT_TRANSFER;
     struct vr_pool *pool = transfer ? NULL : event->source;
@@ -78,11 +78,11 @@ static void take(void *user, const struct vr_event *event) {
         return;
     }
     if (event->kind == VR_EVENT_POOL_END) {
-        look(recorder, pool, event->time_ns);
+        sample_pool(recorder, pool, event->time_ns);
     }
     vr_trace_write_event(recorder->writer, event);
     if (event->kind == VR_EVENT_ALLOC || event->kind == VR_EVENT_FREE) {
-        look_when_due(recorder, pool, event->time_ns);
+        sample_when_due(recorder, pool, event->time_ns);
     }
 }
 
@@ -92,18 +92,18 @@ _Static_assert((int)VR_STACK_DEPTH <= (int)VR_TRACE_FRAMES_MAX &&
                    (int)VR_FRAME_TEXT == (int)VR_TRACE_TEXT_MAX + 1,
                "stacks and their texts fit into what a trace has for them");
 
-static uint32_t frames_of(uint32_t stack, uint64_t *frames, uint32_t room) {
-    (void)room; /* as many as asserted above */
+static uint32_t stack_frames(uint32_t stack, uint64_t *frames, uint32_t capacity) {
+    (void)capacity; /* as many as asserted above */
     return vr_stack_frames(stack, frames);
 }
 
-static void describe(uint64_t frame, char *text, size_t bytes) {
+static void frame_describe(uint64_t frame, char *text, size_t bytes) {
     (void)bytes;
     vr_frame_text(frame, text);
 }
 
-/* The path with the process's number in the place of "%p"; false: it does not fit. */
-static bool path_of(const char *wanted, char *path, size_t bytes) {
+/* Writes the path with the process id in place of "%p"; false: it does not fit. */
+static bool trace_path(const char *wanted, char *path, size_t bytes) {
     const char *mark = strstr(wanted, "%p");
     if (!mark) {
         return vr_text_copy(path, bytes, wanted);
@@ -122,8 +122,9 @@ static void recorder_free(void *memory) {
     }
 }
 
-/* A recorder with its file, deaf. */
-static vram_status make(const struct vram_trace_options *options, struct vr_recorder **out) {
+/* Creates a recorder with its file; it receives no events yet. */
+static vram_status recorder_make(const struct vram_trace_options *options,
+                                 struct vr_recorder **out) {
     struct vr_recorder *recorder = vr_mem_alloc(1, sizeof *recorder, vr_operation());
     if (!recorder) {
         return VRAM_ERR_HOST_MEMORY;
@@ -133,10 +134,11 @@ static vram_status make(const struct vram_trace_options *options, struct vr_reco
         options->sample_ns ? options->sample_ns : vr_option_number(VR_OPTION_TRACE_SAMPLE);
     uint64_t ring =
         options->ring_bytes ? options->ring_bytes : vr_option_number(VR_OPTION_TRACE_RING);
-    const struct vr_trace_stacks stacks = {frames_of, describe};
+    const struct vr_trace_stacks stacks = {stack_frames, frame_describe};
     vram_status status = VRAM_OK;
-    if (!path_of(options->path, recorder->path, sizeof recorder->path)) {
-        status = vr_fail(VRAM_ERR_INVALID, "the path of a trace has 255 bytes at most");
+    if (!trace_path(options->path, recorder->path, sizeof recorder->path)) {
+        status =
+            vr_fail(VRAM_ERR_INVALID, "the path of the trace is too long: use at most 255 bytes");
     }
     if (status == VRAM_OK) {
         status = vr_trace_writer_open(recorder->path, ring, &stacks, &recorder->writer);
@@ -149,12 +151,12 @@ static vram_status make(const struct vram_trace_options *options, struct vr_reco
     return VRAM_OK;
 }
 
-/* A last look at every pool of the context: what is live is live at the end. */
-static void look_at_all(struct vr_recorder *recorder) {
+/* Takes a last sample of every pool of the context. */
+static void sample_all(struct vr_recorder *recorder) {
     struct vr_walk walk = {.context = recorder->context};
     for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
         if (pool->track) {
-            look(recorder, pool, vr_clock_now());
+            sample_pool(recorder, pool, vr_clock_now());
         }
     }
 }
@@ -166,7 +168,7 @@ static vram_status recorder_end(void *object) {
     vr_link_remove(&recorder->watcher.link);
     vr_mutex_unlock(&recorder->context->lock);
     (void)vr_events_to(NULL, NULL);
-    look_at_all(recorder);
+    sample_all(recorder);
     return VRAM_OK;
 }
 
@@ -176,13 +178,12 @@ static void context_closing(struct vr_watcher *watcher, bool finished) {
                            recorder_end);
 }
 
-/* Publishes, lists and is heard; undone by the caller's last reference. */
-static vram_status start(struct vr_recorder *recorder, struct vr_context *context) {
+/* Lists the recorder and has it receive events; undone by the caller's last reference. */
+static vram_status recorder_start(struct vr_recorder *recorder, struct vr_context *context) {
     recorder->watcher.closing = context_closing;
-    vram_status status = vr_events_to(take, recorder);
+    vram_status status = vr_events_to(record_event, recorder);
     if (status != VRAM_OK) {
-        return vr_fail(VRAM_ERR_BUSY,
-                       "there is one trace in a process at a time, and one is being written");
+        return vr_fail(VRAM_ERR_BUSY, "a process can write one trace at a time, and one is active");
     }
     vr_mutex_lock(&context->lock);
     bool closing = context->closing;
@@ -197,14 +198,13 @@ static vram_status start(struct vr_recorder *recorder, struct vr_context *contex
     return VRAM_OK;
 }
 
-static vram_status begin(struct vr_context *context, const struct vram_trace_options *options,
-                         vram_trace **out) {
+static vram_status trace_begin(struct vr_context *context, const struct vram_trace_options *options,
+                               vram_trace **out) {
     struct vr_recorder *recorder;
-    if (vr_events_taken()) { /* before a file is emptied for nothing */
-        return vr_fail(VRAM_ERR_BUSY,
-                       "there is one trace in a process at a time, and one is being written");
+    if (vr_events_taken()) { /* before a file is truncated in vain */
+        return vr_fail(VRAM_ERR_BUSY, "a process can write one trace at a time, and one is active");
     }
-    vram_status status = make(options, &recorder);
+    vram_status status = recorder_make(options, &recorder);
     if (status != VRAM_OK) {
         return status;
     }
@@ -216,7 +216,7 @@ static vram_status begin(struct vr_context *context, const struct vram_trace_opt
         return status;
     }
     uint64_t handle = recorder->watcher.handle = recorder->object.handle;
-    status = start(recorder, context);
+    status = recorder_start(recorder, context);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);
@@ -228,8 +228,8 @@ static vram_status begin(struct vr_context *context, const struct vram_trace_opt
 
 /* ---------------------------------------------------------------- the option's */
 
-static vr_atomic_u64 started;             /* the process that tried, and 1; 0: none */
-static struct vr_recorder *of_the_option; /* NULL: none; written before it is heard */
+static vr_atomic_u64 started;             /* the process that tried, plus 1; 0: none */
+static struct vr_recorder *of_the_option; /* NULL: none; written before it receives events */
 
 static void end_at_exit(void) {
     if (of_the_option && !vr_forked(&of_the_option->object)) {
@@ -239,19 +239,19 @@ static void end_at_exit(void) {
     }
 }
 
-/* The file that the option names may be another process's, which has it locked: a program and its
-   children have one environment. Then the name gets the process's number. */
+/* Another process may have locked the file that the option names: a program and its children share
+   the environment. Then the process id is appended to the name. */
 static vram_status make_for_option(const char *path, struct vr_recorder **recorder) {
     VR_OPERATION("option trace");
     char own[VR_OPTION_TEXT_MAX + 24];
     struct vram_trace_options options = {.size = sizeof options, .path = path};
-    vram_status status = make(&options, recorder);
+    vram_status status = recorder_make(&options, recorder);
     if (status == VRAM_ERR_BUSY) {
-        vr_log(VRAM_LOG_INFO, "another program writes to %s: the trace gets the process's number",
+        vr_log(VRAM_LOG_INFO, "another program writes to %s: appending the process id to the name",
                path);
         vr_text_format(own, sizeof own, "%s.%llu", path, (unsigned long long)vr_os_process_id());
         options.path = own;
-        status = make(&options, recorder);
+        status = recorder_make(&options, recorder);
     }
     return status;
 }
@@ -272,7 +272,7 @@ void vr_recorder_start(void) {
     vram_status status = make_for_option(path, &recorder);
     if (status == VRAM_OK) {
         of_the_option = recorder;
-        status = vr_events_to(take, recorder);
+        status = vr_events_to(record_event, recorder);
         if (status != VRAM_OK) {
             of_the_option = NULL;
             recorder_free(recorder);
@@ -312,7 +312,7 @@ vram_status vram_trace_begin(vram_context *handle, const vram_trace_options *opt
         status = vr_fail(VRAM_ERR_INVALID,
                          "a trace needs a path: vram_trace_options.path, or the option trace");
     } else {
-        status = begin(context, &taken, trace);
+        status = trace_begin(context, &taken, trace);
     }
     vr_leave(context);
     return status;
@@ -332,7 +332,7 @@ vram_status vram_trace_mark(vram_trace *handle, const char *text) {
     }
     struct vr_recorder *recorder = found;
     if (!text || !*text) {
-        status = vr_fail(VRAM_ERR_INVALID, "a mark needs a text");
+        status = vr_fail(VRAM_ERR_INVALID, "the text of the mark is empty");
     } else {
         vr_trace_write_mark(recorder->writer, text, vr_clock_now());
     }

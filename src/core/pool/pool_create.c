@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foundation.c: making and entering pools, and what one is built on: its options and its spaces.
+ * pool_create.c: creating pools: their options, their range and their spaces.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
@@ -53,29 +53,28 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
 vram_status vr_pool_check_options(const struct vram_pool_options *options) {
     if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS |
                                      VRAM_POOL_TRACKED | VR_GUARD_MODES)) {
-        return vr_fail(VRAM_ERR_INVALID, "there are no such flags: 0x%x", options->flags);
+        return vr_fail(VRAM_ERR_INVALID, "unknown flags: 0x%x", options->flags);
     }
     if (options->name && strnlen(options->name, VR_POOL_NAME_MAX) == VR_POOL_NAME_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, "a pool's name has at most %d bytes",
+        return vr_fail(VRAM_ERR_INVALID, "the pool's name is too long: use at most %d bytes",
                        VR_POOL_NAME_MAX - 1);
     }
     if (options->kind != VRAM_MEMORY_DEVICE && options->kind != VRAM_MEMORY_PINNED) {
-        return vr_fail(VRAM_ERR_INVALID,
-                       "a pool is of device or page-locked memory, and not of kind %d",
-                       (int)options->kind);
+        return vr_fail(
+            VRAM_ERR_INVALID,
+            "memory kind %d is invalid for a pool: use VRAM_MEMORY_DEVICE or VRAM_MEMORY_PINNED",
+            (int)options->kind);
     }
     const struct vram_provider *provider = options->provider;
     if (provider && options->kind != VRAM_MEMORY_DEVICE) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "a provider's memory is of no kind of the driver's: leave `kind` at 0");
+                       "a pool with a provider has no memory kind: leave `kind` at 0");
     }
     if (provider && (provider->size != sizeof *provider || !provider->alloc || !provider->free ||
                      (provider->granule &&
                       (!vr_is_power_of_two(provider->granule) || provider->granule < 4096)))) {
-        return vr_fail(
-            VRAM_ERR_INVALID,
-            "a provider needs its size, both functions, and a granule that is a power of "
-            "two from 4096 or 0");
+        return vr_fail(VRAM_ERR_INVALID, "the provider is invalid: set size, alloc and free, and a "
+                                         "granule of 0 or a power of two from 4096");
     }
     return VRAM_OK;
 }
@@ -106,7 +105,7 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
         pool->granule = vmm ? info->vmm_granule.value : info->alloc_granule.value;
     }
     pool->flags = options->flags;
-    if (pool->direct) { /* addresses are the driver's, in whatever order it gives them */
+    if (pool->direct) { /* the driver chooses the addresses, in any order */
         pool->flags &= ~(uint32_t)VRAM_POOL_DETERMINISTIC;
     }
     bool ordered = pool->flags & VRAM_POOL_DETERMINISTIC;
@@ -131,7 +130,7 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     return status == VRAM_OK ? vr_guard_make(pool, options) : status;
 }
 
-/* ------------------------------------------------------------------- making */
+/* ----------------------------------------------------------------- creating */
 
 static vram_status check_kind(const struct vr_device_object *device, vram_memory_kind kind) {
     const struct vram_device_info *info = &device->base.info;
@@ -178,7 +177,7 @@ static vram_status pool_create(struct vr_device_object *device,
         vr_pool_end(pool);
         return status;
     }
-    *out = (vram_pool *)(uintptr_t)handle; /* listed, it may have ended with its device by now */
+    *out = (vram_pool *)(uintptr_t)handle; /* may have ended with its device by now */
     return VRAM_OK;
 }
 
