@@ -219,23 +219,26 @@ static vram_status free_tracked(struct vr_cache *cache, struct vr_block *block, 
     return free_to_cache(cache, block, bytes);
 }
 
-/* The cache used last if it belongs to that queue and pool; with NULL, to any pool. */
-HIT struct vr_cache *recent_for_free(const struct vr_thread_state *thread, const vram_pool *pool,
-                                     const vram_queue *queue) {
-    struct vr_cache *recent = thread->recent;
-    return recent && (!pool || recent->pool_handle == (uintptr_t)pool) &&
-                   vr_queue_id_same(recent->queue, vr_queue_id_of(queue))
-               ? recent
+/* The cache if it belongs to that queue and pool; with a NULL pool, to any pool. */
+HIT struct vr_cache *cache_for_free(struct vr_cache *cache, const vram_pool *pool,
+                                    const vram_queue *queue) {
+    return cache && (!pool || cache->pool_handle == (uintptr_t)pool) &&
+                   vr_queue_id_same(cache->queue, vr_queue_id_of(queue))
+               ? cache
                : NULL;
 }
 
-/* The queue or pool differs from the last one, or the thread does not remember the block. The
-   thread is inside its caches. */
+/* The queue or pool differs from the last one, the pool is tracked, or the thread does not remember
+   the block. The thread is inside its caches. */
 COLD vram_status free_cold(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
                            vram_queue *queue) {
-    struct vr_cache *cache = recent_for_free(thread, pool, queue);
+    struct vr_cache *cache = cache_for_free(thread->recent, pool, queue);
     struct vr_block *block = cache ? block_claim_at(cache, addr) : NULL;
-    if (!block) { /* usually the pool used last has it: saves 5 ns over a look-up first */
+    if (!block) {
+        cache = cache_for_free(thread->tracked, pool, queue);
+        block = cache ? block_claim_at(cache, addr) : NULL;
+    }
+    if (!block) { /* usually one of these two has it: saves 5 to 20 ns over a look-up first */
         uint64_t handle = pool ? (uintptr_t)pool : vr_address_pool(addr);
         cache = vr_cache_find(thread, handle, vr_queue_id_of(queue));
         block = cache ? block_claim_at(cache, addr) : NULL;
@@ -256,7 +259,7 @@ HIT vram_status free_block(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     if (__builtin_expect(!thread || !addr || !vr_thread_enter(thread), 0)) {
         return free_slow(pool, addr, queue);
     }
-    struct vr_cache *cache = recent_for_free(thread, pool, queue);
+    struct vr_cache *cache = cache_for_free(thread->recent, pool, queue);
     struct vr_block *block = cache ? cache->recent[vr_recent_index(addr)] : NULL;
     if (__builtin_expect(!block || !block_claim(block, cache->pool_handle, addr), 0)) {
         return free_cold(thread, pool, addr, queue);
