@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quiet.h: functions that end what a pointer points to and say nothing, for the cleanup attribute
+ * quiet.h: functions that end an object and keep the error record, for the cleanup attribute
  * (vram/auto.h). Each tier defines those of its own objects.
  */
 #ifndef VR_QUIET_H
@@ -8,9 +8,10 @@
 
 #include "base/error.h"
 
-/* Defines type##_auto_end for handles: the caller's error record is kept. `end` uses *object. */
+/* Defines type##_auto_end for handles, which keeps the caller's error record. `end` uses
+   *object. */
 #define VR_QUIET_HANDLE(type, end) VR_QUIET(type, type *, object &&*object, end)
-/* The same for structs, which hold something when `there`; both use object. */
+/* The same for structs, which own something if `there` is true; both use object. */
 #define VR_QUIET_STRUCT(type, there, end) VR_QUIET(type, type, object && (there), end)
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type, and statements */

@@ -319,13 +319,12 @@ static void conf_problems_are_told(void **state) {
     set_variable("VRAM_CONF",
                  "wait_timout=1s,wait_timeout=never,device_limit,log=\"warn\"x,log=warn,log=info,"
                  "zzzzzzzz=1,sim=devices=2,memory=8G,backends=cuda,host,cuda_library=\"a");
-    assert_problem("VRAM_CONF: no option is called \"wait_timout\"; did you mean wait_timeout?");
+    assert_problem("VRAM_CONF: unknown option \"wait_timout\"; did you mean wait_timeout?");
     assert_problem("VRAM_CONF: wait_timeout: \"never\" is no duration");
     assert_problem("VRAM_CONF: device_limit has no value; write key=value");
-    assert_problem("VRAM_CONF: log has text behind the closing quote");
+    assert_problem("VRAM_CONF: log has text after the closing quote");
     assert_problem("VRAM_CONF: log is set twice; the last one counts");
-    assert_problem(
-        "VRAM_CONF: no option is called \"zzzzzzzz\"; `vram info --options` lists them all");
+    assert_problem("VRAM_CONF: unknown option \"zzzzzzzz\"; `vram info --options` lists them all");
     assert_problem("\"memory\"; a value with commas needs quotes, as in sim=\"a,b\"");
     assert_problem("\"host\"; a value with commas needs quotes, as in backends=\"a,b\"");
     assert_problem("VRAM_CONF: cuda_library has a quote that is never closed");
@@ -358,11 +357,10 @@ static void unknown_variables_are_told(void **state) {
     set_variable("VRAM_", "1");
     set_variable("VRAMX", "not ours");
     set_variable("VRAM_CONF", "");
-    assert_problem(
-        "VRAM_WAIT_TIMOUT: no option has this variable; did you mean VRAM_WAIT_TIMEOUT?");
-    assert_problem("VRAM_wait_timeout: no option has this variable; did you mean VRAM_WAIT_");
-    assert_problem("VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_: no option has this variable");
-    assert_problem("VRAM_: no option has this variable");
+    assert_problem("VRAM_WAIT_TIMOUT: unknown variable; did you mean VRAM_WAIT_TIMEOUT?");
+    assert_problem("VRAM_wait_timeout: unknown variable; did you mean VRAM_WAIT_");
+    assert_problem("VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_: unknown variable");
+    assert_problem("VRAM_: unknown variable");
     assert_int_equal(problems(), 4);
 }
 
@@ -410,7 +408,7 @@ static void huge_values_are_told(void **state) {
     set_variable("VRAM_CONF", huge);
     assert_problem("VRAM_CONF: sim: the value has");
     set_variable("VRAM_CONF", huge + 4);
-    assert_problem("VRAM_CONF: no option is called \"aaaa");
+    assert_problem("VRAM_CONF: unknown option \"aaaa");
     set_variable("VRAM_SIM", huge);
     assert_problem("VRAM_SIM: the value has 100000 bytes; at most 255");
     assert_value("sim", "", VRAM_OPTION_FROM_DEFAULT);
