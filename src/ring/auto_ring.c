@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * auto_ring.c: what the cleanup attribute calls for rings.
+ * auto_ring.c: the cleanup function of rings, for the cleanup attribute.
  */
 #include "base/quiet.h"
 #include "ring/ring_object.h"
