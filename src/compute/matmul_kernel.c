@@ -15,9 +15,9 @@
 
 /* Code for a device is longer than the texts that every compiler takes. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
+#include "compute/generated/matmul_ptx.h"
+#include "compute/generated/matmul_spirv.h"
 #include "compute/matmul_opencl.h"
-#include "compute/matmul_ptx.h"
-#include "compute/matmul_spirv.h"
 
 enum { TILE = VR_KERNEL_TILE, GROUP = 16, ARGUMENTS = 14 };
 
