@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_sleep [BACKEND [SIZE]]: how long a pool of SIZE (16 GiB) takes to fall asleep and to wake, with its
- * contents dropped, kept in ordinary and in page-locked host memory; what the driver says is free
- * meanwhile; and whether every word is what it was. On the best device or on the first of a
+ * pool_sleep [BACKEND [SIZE]]: how long a pool of SIZE (16 GiB) takes to fall asleep and to wake,
+ * with its contents dropped, kept in ordinary and in page-locked host memory; what the driver says
+ * is free meanwhile; and whether every word is what it was. On the best device or on the first of a
  * backend.
  */
 #include <stdbool.h>
