@@ -159,13 +159,13 @@ static void bad_values_name_what_is_accepted(void **state) {
     (void)state;
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "5", "needs a unit: ns, us, ms, s or min");
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "1.5", "needs a unit");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "soon", "is no duration");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "", "is no duration");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "-1s", "is no duration");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "soon", "is not a duration");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "", "is not a duration");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "-1s", "is not a duration");
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "0", "accepted: 1ns to 60min");
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "61min", "accepted: 1ns to 60min");
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "99999999999999999999s", "out of range");
-    assert_refused(VRAM_ERR_INVALID, "device_limit", "much", "is no size");
+    assert_refused(VRAM_ERR_INVALID, "device_limit", "much", "is not a size");
     assert_refused(VRAM_ERR_INVALID, "device_limit", "17E", "out of range");
     assert_refused(VRAM_ERR_INVALID, "log", "loud", "none of: off, error, warn, info, debug");
     assert_refused(VRAM_ERR_INVALID, "log", "warn,info", "none of: off");
@@ -320,7 +320,7 @@ static void conf_problems_are_told(void **state) {
                  "wait_timout=1s,wait_timeout=never,device_limit,log=\"warn\"x,log=warn,log=info,"
                  "zzzzzzzz=1,sim=devices=2,memory=8G,backends=cuda,host,cuda_library=\"a");
     assert_problem("VRAM_CONF: unknown option \"wait_timout\"; did you mean wait_timeout?");
-    assert_problem("VRAM_CONF: wait_timeout: \"never\" is no duration");
+    assert_problem("VRAM_CONF: wait_timeout: \"never\" is not a duration");
     assert_problem("VRAM_CONF: device_limit has no value; write key=value");
     assert_problem("VRAM_CONF: log has text after the closing quote");
     assert_problem("VRAM_CONF: log is set twice; the last one counts");
@@ -395,7 +395,7 @@ static void problems_are_one_clean_line(void **state) {
     set_variable("VRAM_WAIT_TIMEOUT", "\x1b[2J\n\xFF"
                                       "5");
     assert_int_equal(vram_option_problem(0, text, sizeof text), 1);
-    assert_non_null(strstr(text, "VRAM_WAIT_TIMEOUT: \"?[2J?\?5\" is no duration"));
+    assert_non_null(strstr(text, "VRAM_WAIT_TIMEOUT: \"?[2J?\?5\" is not a duration"));
 }
 
 static void huge_values_are_told(void **state) {
