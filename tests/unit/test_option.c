@@ -245,10 +245,10 @@ static void reads_values_of_every_type(void **state) {
     assert_unread(VRAM_OPTION_INTEGER, "100001", "accepted: 2 to 100000");
     assert_unread(VRAM_OPTION_INTEGER, "18446744073709551616", "accepted: 2 to 100000");
     assert_unread(VRAM_OPTION_INTEGER, "18446744073709551618", "accepted: 2 to 100000");
-    assert_unread(VRAM_OPTION_INTEGER, "", "no whole number");
-    assert_unread(VRAM_OPTION_INTEGER, "-3", "no whole number");
-    assert_unread(VRAM_OPTION_INTEGER, "3K", "no whole number");
-    assert_unread(VRAM_OPTION_INTEGER, "1.5", "no whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "", "not a whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "-3", "not a whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "3K", "not a whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "1.5", "not a whole number");
     assert_reads(VRAM_OPTION_SIZE, "1.5K", 1536);
     assert_unread(VRAM_OPTION_SIZE, "1", "accepted: 2 to 100000");
     assert_reads(VRAM_OPTION_DURATION, "100us", 100000);
@@ -263,7 +263,7 @@ static void reads_values_of_every_type(void **state) {
     assert_unread(VRAM_OPTION_FRACTION, "99999999999999999999999", "accepted: 2e-06 to 0.1");
     for (size_t i = 0; i < 9; i++) {
         const char *const none[] = {"", ".", "%", "-0.5", "nan", "inf", "0,5", "5 %", "1e-2"};
-        assert_unread(VRAM_OPTION_FRACTION, none[i], "no fraction");
+        assert_unread(VRAM_OPTION_FRACTION, none[i], "not a fraction");
     }
     assert_reads(VRAM_OPTION_TEXT, "anything \xFF", 0);
 }
