@@ -33,7 +33,7 @@ struct stage {
     struct choice *scripts; /* SCRIPT_STEPS for each thread that allocates */
     struct entry *entry;    /* whose turn it is */
     uint64_t pairs;         /* of each thread, in this turn */
-    bool frees_only;        /* begin: the lanes that free in a handover */
+    bool frees_only;        /* begin: the workers that free in a handover */
 };
 
 static bool hands_over(const struct contest *contest) {
@@ -41,7 +41,7 @@ static bool hands_over(const struct contest *contest) {
 }
 
 /* Threads that take part in an entry: in a handover as many again free. */
-static uint32_t lane_count(const struct contest *contest, const struct entry *entry) {
+static uint32_t worker_count(const struct contest *contest, const struct entry *entry) {
     return hands_over(contest) ? 2 * entry->threads : entry->threads;
 }
 
@@ -68,95 +68,95 @@ static void write_script(struct choice *script, uint64_t seed) {
     }
 }
 
-/* --------------------------------------------------------------------- lanes */
+/* ------------------------------------------------------------------- workers */
 
-static bool is_free_side(const struct lane *lane) {
-    return lane->index >= lane->entry->threads;
+static bool is_free_side(const struct worker *worker) {
+    return worker->index >= worker->entry->threads;
 }
 
 static bool begin_task(void *user, uint32_t index) {
     const struct stage *stage = user;
-    struct lane *lane = &stage->entry->lanes[index];
+    struct worker *worker = &stage->entry->workers[index];
     const struct allocator *allocator = stage->entry->allocator;
-    if (is_free_side(lane) != stage->frees_only) {
+    if (is_free_side(worker) != stage->frees_only) {
         return true;
     }
-    if (allocator->lane_begin != NULL && !allocator->lane_begin(lane)) {
+    if (allocator->worker_begin != NULL && !allocator->worker_begin(worker)) {
         return false;
     }
-    return lane->held == NULL || allocator->hold(lane);
+    return worker->held == NULL || allocator->hold(worker);
 }
 
 /* The side that frees ends first: what it shares is the other side's. */
 static bool end_task(void *user, uint32_t index) {
     const struct stage *stage = user;
-    struct lane *lane = &stage->entry->lanes[index];
+    struct worker *worker = &stage->entry->workers[index];
     const struct allocator *allocator = stage->entry->allocator;
-    if (is_free_side(lane) != stage->frees_only) {
+    if (is_free_side(worker) != stage->frees_only) {
         return true;
     }
     if (stage->frees_only) {
-        lane->native = NULL;
+        worker->native = NULL;
     } else {
-        allocator->sweep(lane);
+        allocator->sweep(worker);
     }
-    if (allocator->lane_end != NULL) {
-        allocator->lane_end(lane);
+    if (allocator->worker_end != NULL) {
+        allocator->worker_end(worker);
     }
     return true;
 }
 
-static void free_lanes(const struct contest *contest, struct entry *entry) {
-    for (uint32_t i = 0; entry->lanes != NULL && i < lane_count(contest, entry); i++) {
-        struct lane *lane = &entry->lanes[i];
-        free(lane->blocks);
-        free(lane->held);
-        if (!is_free_side(lane)) {
-            free(lane->belt);
+static void free_workers(const struct contest *contest, struct entry *entry) {
+    for (uint32_t i = 0; entry->workers != NULL && i < worker_count(contest, entry); i++) {
+        struct worker *worker = &entry->workers[i];
+        free(worker->blocks);
+        free(worker->held);
+        if (!is_free_side(worker)) {
+            free(worker->belt);
         }
     }
-    free(entry->lanes);
+    free(entry->workers);
     free(entry->samples);
-    entry->lanes = NULL;
+    entry->workers = NULL;
     entry->samples = NULL;
 }
 
-static bool make_lane(const struct stage *stage, struct entry *entry, uint32_t index) {
-    struct lane *lane = &entry->lanes[index];
+static bool make_worker(const struct stage *stage, struct entry *entry, uint32_t index) {
+    struct worker *worker = &entry->workers[index];
     bool first = index < entry->threads;
-    lane->entry = entry;
-    lane->bytes = entry->bytes;
-    lane->pattern = stage->contest->plan.pattern;
-    lane->index = index;
-    lane->script = stage->scripts + (size_t)(index % entry->threads) * SCRIPT_STEPS;
-    lane->blocks = calloc(BURST_BLOCKS, sizeof lane->blocks[0]);
+    worker->entry = entry;
+    worker->bytes = entry->bytes;
+    worker->pattern = stage->contest->plan.pattern;
+    worker->index = index;
+    worker->script = stage->scripts + (size_t)(index % entry->threads) * SCRIPT_STEPS;
+    worker->blocks = calloc(BURST_BLOCKS, sizeof worker->blocks[0]);
     bool holds = index == 0 && entry->live > 0;
-    lane->held = holds ? calloc(entry->live, sizeof lane->held[0]) : NULL;
+    worker->held = holds ? calloc(entry->live, sizeof worker->held[0]) : NULL;
     if (hands_over(stage->contest) && first) {
-        lane->belt = aligned_alloc(CONVEYOR_LINE, sizeof *lane->belt);
-        if (lane->belt != NULL) {
-            memset(lane->belt, 0, sizeof *lane->belt);
+        worker->belt = aligned_alloc(CONVEYOR_LINE, sizeof *worker->belt);
+        if (worker->belt != NULL) {
+            memset(worker->belt, 0, sizeof *worker->belt);
         }
     } else if (!first) {
-        lane->belt = entry->lanes[index - entry->threads].belt;
+        worker->belt = entry->workers[index - entry->threads].belt;
     }
-    return lane->blocks != NULL && (lane->held != NULL) == holds &&
-           (lane->belt != NULL) == hands_over(stage->contest);
+    return worker->blocks != NULL && (worker->held != NULL) == holds &&
+           (worker->belt != NULL) == hands_over(stage->contest);
 }
 
-static bool make_lanes(const struct stage *stage, struct entry *entry) {
-    uint32_t count = lane_count(stage->contest, entry);
+static bool make_workers(const struct stage *stage, struct entry *entry) {
+    uint32_t count = worker_count(stage->contest, entry);
     entry->samples = calloc(SAMPLES_MAX, sizeof entry->samples[0]);
-    entry->lanes = calloc(count, sizeof entry->lanes[0]);
-    if (entry->samples == NULL || entry->lanes == NULL) {
+    entry->workers = calloc(count, sizeof entry->workers[0]);
+    if (entry->samples == NULL || entry->workers == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
-        entry->lanes[i].entry = entry;
-        entry->lanes[i].index = i;
+        entry->workers[i].entry = entry;
+        entry->workers[i].index = i;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (!make_lane(stage, entry, i)) {
+        if (!make_worker(stage, entry, i)) {
             return false;
         }
     }
@@ -169,24 +169,24 @@ static bool make_lanes(const struct stage *stage, struct entry *entry) {
    runs. */
 static bool prelude_task(void *user, uint32_t index) {
     const struct stage *stage = user;
-    struct lane *lane = &stage->entry->lanes[index];
-    return lane->pattern == PATTERN_HANDOVER ||
-           stage->entry->allocator->run(lane, stage->pairs / PRELUDE_PART);
+    struct worker *worker = &stage->entry->workers[index];
+    return worker->pattern == PATTERN_HANDOVER ||
+           stage->entry->allocator->run(worker, stage->pairs / PRELUDE_PART);
 }
 
 static bool sample_task(void *user, uint32_t index) {
     const struct stage *stage = user;
-    struct lane *lane = &stage->entry->lanes[index];
+    struct worker *worker = &stage->entry->workers[index];
     const struct allocator *allocator = stage->entry->allocator;
-    return is_free_side(lane) ? allocator->drain(lane, stage->pairs)
-                              : allocator->run(lane, stage->pairs);
+    return is_free_side(worker) ? allocator->drain(worker, stage->pairs)
+                                : allocator->run(worker, stage->pairs);
 }
 
-/* An entry that failed is out; the first lane that knows why says so. */
+/* An entry that failed is out; the first worker that knows why says so. */
 static void drop(const struct contest *contest, struct entry *entry) {
     entry->measured = false;
-    for (uint32_t i = 0; i < lane_count(contest, entry) && entry->reason[0] == 0; i++) {
-        memcpy(entry->reason, entry->lanes[i].reason, sizeof entry->reason);
+    for (uint32_t i = 0; i < worker_count(contest, entry) && entry->reason[0] == 0; i++) {
+        memcpy(entry->reason, entry->workers[i].reason, sizeof entry->reason);
     }
     if (entry->reason[0] == 0) {
         snprintf(entry->reason, sizeof entry->reason, "it failed");
@@ -198,8 +198,8 @@ static uint64_t take_turn(struct stage *stage, struct entry *entry, uint64_t pai
     uint64_t ns = 0;
     stage->entry = entry;
     stage->pairs = pairs;
-    if (!team_run(stage->team, lane_count(stage->contest, entry), prelude_task, sample_task, stage,
-                  &ns)) {
+    if (!team_run(stage->team, worker_count(stage->contest, entry), prelude_task, sample_task,
+                  stage, &ns)) {
         drop(stage->contest, entry);
         return 0;
     }
@@ -239,7 +239,7 @@ static bool run_long(struct stage *stage, struct entry *entry) {
 /* Finds the number of pairs that makes a sample, and leaves the entry warm. Returns the sample's
    ns. The first turns tell what starting costs (threads must be woken): it does not count. */
 static uint64_t warm_up(struct stage *stage, struct entry *entry) {
-    uint64_t goal = lane_count(stage->contest, entry) > 1 ? SAMPLE_TOGETHER_NS : SAMPLE_NS;
+    uint64_t goal = worker_count(stage->contest, entry) > 1 ? SAMPLE_TOGETHER_NS : SAMPLE_NS;
     uint64_t total = 0, pairs = stage->contest->plan.pattern == PATTERN_BURST ? BURST_BLOCKS : 1;
     entry->pairs = pairs;
     uint64_t start = quickest_turn(stage, entry, &total), ns = start;
@@ -261,14 +261,14 @@ static bool begin_entry(struct stage *stage, struct entry *entry) {
     stage->entry = entry;
     stage->frees_only = false;
     bool good =
-        team_run(stage->team, lane_count(stage->contest, entry), NULL, begin_task, stage, &ns);
+        team_run(stage->team, worker_count(stage->contest, entry), NULL, begin_task, stage, &ns);
     if (good && hands_over(stage->contest)) {
         for (uint32_t i = 0; i < entry->threads; i++) {
-            entry->lanes[entry->threads + i].native = entry->lanes[i].native;
+            entry->workers[entry->threads + i].native = entry->workers[i].native;
         }
         stage->frees_only = true;
-        good =
-            team_run(stage->team, lane_count(stage->contest, entry), NULL, begin_task, stage, &ns);
+        good = team_run(stage->team, worker_count(stage->contest, entry), NULL, begin_task, stage,
+                        &ns);
     }
     if (!good) {
         drop(stage->contest, entry);
@@ -281,7 +281,7 @@ static void end_entry(struct stage *stage, struct entry *entry) {
     stage->entry = entry;
     for (int turn = hands_over(stage->contest) ? 0 : 1; turn < 2; turn++) {
         stage->frees_only = turn == 0;
-        team_run(stage->team, lane_count(stage->contest, entry), NULL, end_task, stage, &ns);
+        team_run(stage->team, worker_count(stage->contest, entry), NULL, end_task, stage, &ns);
     }
 }
 
@@ -401,7 +401,7 @@ bool contest_run(struct contest *contest, contest_progress_fn *progress, void *u
     }
     good = true;
     for (uint32_t i = 0; i < contest->entry_count; i++) {
-        good = make_lanes(&stage, &contest->entries[i]) && good;
+        good = make_workers(&stage, &contest->entries[i]) && good;
     }
     if (good) {
         hold_contest(&stage, progress, user);
@@ -409,7 +409,7 @@ bool contest_run(struct contest *contest, contest_progress_fn *progress, void *u
 end:
     team_destroy(stage.team);
     for (uint32_t i = 0; i < contest->entry_count; i++) {
-        free_lanes(contest, &contest->entries[i]);
+        free_workers(contest, &contest->entries[i]);
     }
     free(stage.scripts);
     return good;

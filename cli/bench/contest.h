@@ -27,7 +27,7 @@ enum pattern {
 enum {
     BURST_BLOCKS = 1000,
     MIXED_SLOTS = 32,
-    SCRIPT_STEPS = 4096, /* of a lane's random choices, made before the clock runs */
+    SCRIPT_STEPS = 4096, /* of a worker's random choices, made before the clock runs */
     THREADS_MAX = 256,   /* that allocate; handover has as many again that free */
     ENTRIES_MAX = 12,
     SAMPLES_MAX = 4096,    /* of one entry */
@@ -54,7 +54,7 @@ struct choice {
 };
 
 /* What one thread works with for one entry. Nobody else touches it while a sample runs. */
-struct lane {
+struct worker {
     struct entry *entry;
     void *native;   /* the allocator's queue or stream; its own */
     uint64_t bytes; /* size of a block */
@@ -63,24 +63,25 @@ struct lane {
     uint32_t cursor;             /* next row of the script */
     const struct choice *script; /* SCRIPT_STEPS choices */
     uint64_t *blocks;            /* BURST_BLOCKS live blocks, 0: none */
-    uint64_t *held;              /* what --live holds; lane 0 alone */
+    uint64_t *held;              /* what --live holds; only worker 0 */
     uint64_t held_count;
     struct conveyor *belt;   /* to the thread that frees, of PATTERN_HANDOVER */
     char reason[REASON_MAX]; /* why an allocation failed */
 };
 
-/* An allocator. All but open and close are called on the thread of the lane. */
+/* An allocator. All but open and close are called on the thread of the worker. */
 struct allocator {
     /* Makes it ready. False with entry->reason when it is not to be had here. */
     bool (*open)(struct entry *entry);
     void (*close)(struct entry *entry);
-    bool (*lane_begin)(struct lane *lane);          /* NULL: nothing to do */
-    void (*lane_end)(struct lane *lane);            /* NULL: nothing to do */
-    bool (*run)(struct lane *lane, uint64_t pairs); /* the pattern; allocates only in a handover */
-    bool (*drain)(struct lane *lane, uint64_t pairs); /* the side that frees in a handover */
-    bool (*hold)(struct lane *lane);                  /* allocates what --live asks for */
-    void (*sweep)(struct lane *lane);                 /* frees all that the lane still has */
-    uint64_t (*driver_calls)(struct entry *entry);    /* so far; NULL: not known */
+    bool (*worker_begin)(struct worker *worker); /* NULL: nothing to do */
+    void (*worker_end)(struct worker *worker);   /* NULL: nothing to do */
+    bool (*run)(struct worker *worker,
+                uint64_t pairs); /* the pattern; allocates only in a handover */
+    bool (*drain)(struct worker *worker, uint64_t pairs); /* the side that frees in a handover */
+    bool (*hold)(struct worker *worker);                  /* allocates what --live asks for */
+    void (*sweep)(struct worker *worker);                 /* frees all that the worker still has */
+    uint64_t (*driver_calls)(struct entry *entry);        /* so far; NULL: not known */
 };
 
 /* ns of one pair of one thread. */
@@ -104,7 +105,7 @@ struct entry {
     bool entered;            /* it was opened */
     bool measured;           /* its figures hold */
     char reason[REASON_MAX]; /* why it was not; "" */
-    struct lane *lanes;      /* one for each thread */
+    struct worker *workers;  /* one for each thread */
     uint64_t pairs;          /* of one thread in one sample */
     uint32_t sample_count, sample_goal;
     double *samples; /* ns of a pair each */

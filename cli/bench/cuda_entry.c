@@ -52,27 +52,27 @@ static bool fails(int code, const char *what, char reason[REASON_MAX]) {
     return code != 0;
 }
 
-static inline uint64_t take(struct lane *lane, uint64_t bytes) {
-    const struct cuda_state *state = lane->entry->state;
+static inline uint64_t take(struct worker *worker, uint64_t bytes) {
+    const struct cuda_state *state = worker->entry->state;
     uint64_t addr = 0;
-    return fails(state->calls.alloc(&addr, bytes), "cuMemAlloc", lane->reason) ? 0 : addr;
+    return fails(state->calls.alloc(&addr, bytes), "cuMemAlloc", worker->reason) ? 0 : addr;
 }
 
-static inline bool give(struct lane *lane, uint64_t addr) {
-    const struct cuda_state *state = lane->entry->state;
-    return !fails(state->calls.free(addr), "cuMemFree", lane->reason);
+static inline bool give(struct worker *worker, uint64_t addr) {
+    const struct cuda_state *state = worker->entry->state;
+    return !fails(state->calls.free(addr), "cuMemFree", worker->reason);
 }
 
-static inline uint64_t take_async(struct lane *lane, uint64_t bytes) {
-    const struct cuda_state *state = lane->entry->state;
+static inline uint64_t take_async(struct worker *worker, uint64_t bytes) {
+    const struct cuda_state *state = worker->entry->state;
     uint64_t addr = 0;
-    int code = state->calls.alloc_async(&addr, bytes, lane->native);
-    return fails(code, "cuMemAllocAsync", lane->reason) ? 0 : addr;
+    int code = state->calls.alloc_async(&addr, bytes, worker->native);
+    return fails(code, "cuMemAllocAsync", worker->reason) ? 0 : addr;
 }
 
-static inline bool give_async(struct lane *lane, uint64_t addr) {
-    const struct cuda_state *state = lane->entry->state;
-    return !fails(state->calls.free_async(addr, lane->native), "cuMemFreeAsync", lane->reason);
+static inline bool give_async(struct worker *worker, uint64_t addr) {
+    const struct cuda_state *state = worker->entry->state;
+    return !fails(state->calls.free_async(addr, worker->native), "cuMemFreeAsync", worker->reason);
 }
 
 /* The library that the backend was told to use, a stand-in of a test for one, is used here too. */
@@ -141,47 +141,47 @@ static bool open_async(struct entry *entry) {
 }
 
 /* The side that frees in a handover has the stream already; it needs the context all the same. */
-static bool begin_lane(struct lane *lane) {
-    const struct cuda_state *state = lane->entry->state;
-    if (fails(state->calls.set_current(state->context), "cuCtxSetCurrent", lane->reason)) {
+static bool begin_worker(struct worker *worker) {
+    const struct cuda_state *state = worker->entry->state;
+    if (fails(state->calls.set_current(state->context), "cuCtxSetCurrent", worker->reason)) {
         return false;
     }
-    return lane->native != NULL ||
-           !fails(state->calls.stream_create(&lane->native, CUDA_STREAM_NON_BLOCKING),
-                  "cuStreamCreate", lane->reason);
+    return worker->native != NULL ||
+           !fails(state->calls.stream_create(&worker->native, CUDA_STREAM_NON_BLOCKING),
+                  "cuStreamCreate", worker->reason);
 }
 
-static void end_lane(struct lane *lane) {
-    const struct cuda_state *state = lane->entry->state;
-    if (lane->native != NULL) {
-        state->calls.stream_wait(lane->native);
-        state->calls.stream_destroy(lane->native);
+static void end_worker(struct worker *worker) {
+    const struct cuda_state *state = worker->entry->state;
+    if (worker->native != NULL) {
+        state->calls.stream_wait(worker->native);
+        state->calls.stream_destroy(worker->native);
     }
     state->calls.set_current(NULL);
 }
 
-static bool run_plain(struct lane *lane, uint64_t pairs) {
-    return loop_run(lane, pairs, take, give);
+static bool run_plain(struct worker *worker, uint64_t pairs) {
+    return loop_run(worker, pairs, take, give);
 }
 
-static bool drain_plain(struct lane *lane, uint64_t pairs) {
-    return loop_drain(lane, pairs, give);
+static bool drain_plain(struct worker *worker, uint64_t pairs) {
+    return loop_drain(worker, pairs, give);
 }
 
-static bool hold_plain(struct lane *lane) {
-    return loop_hold(lane, take);
+static bool hold_plain(struct worker *worker) {
+    return loop_hold(worker, take);
 }
 
-static void sweep_plain(struct lane *lane) {
-    loop_sweep(lane, give);
+static void sweep_plain(struct worker *worker) {
+    loop_sweep(worker, give);
 }
 
 LOOP_FUNCTIONS(take_async, give_async)
 
 const struct allocator allocator_cuda = {.open = open_entry,
                                          .close = close_entry,
-                                         .lane_begin = begin_lane,
-                                         .lane_end = end_lane,
+                                         .worker_begin = begin_worker,
+                                         .worker_end = end_worker,
                                          .run = run_plain,
                                          .drain = drain_plain,
                                          .hold = hold_plain,
@@ -189,6 +189,6 @@ const struct allocator allocator_cuda = {.open = open_entry,
 
 const struct allocator allocator_cuda_async = {.open = open_async,
                                                .close = close_entry,
-                                               .lane_begin = begin_lane,
-                                               .lane_end = end_lane,
+                                               .worker_begin = begin_worker,
+                                               .worker_end = end_worker,
                                                LOOP_FIELDS};

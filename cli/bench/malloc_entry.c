@@ -12,16 +12,16 @@
 static void *(*volatile host_malloc)(size_t bytes) = malloc;
 static void (*volatile host_free)(void *block) = free;
 
-static inline uint64_t take(struct lane *lane, uint64_t bytes) {
+static inline uint64_t take(struct worker *worker, uint64_t bytes) {
     void *block = host_malloc(bytes);
     if (block == NULL) {
-        snprintf(lane->reason, sizeof lane->reason, "malloc failed");
+        snprintf(worker->reason, sizeof worker->reason, "malloc failed");
     }
     return (uint64_t)(uintptr_t)block;
 }
 
-static inline bool give(struct lane *lane, uint64_t addr) {
-    (void)lane;
+static inline bool give(struct worker *worker, uint64_t addr) {
+    (void)worker;
     host_free((void *)(uintptr_t)addr);
     return true;
 }

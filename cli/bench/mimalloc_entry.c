@@ -12,16 +12,16 @@
 static void *(*volatile mi_malloc)(size_t bytes);
 static void (*volatile mi_free)(void *block);
 
-static inline uint64_t take(struct lane *lane, uint64_t bytes) {
+static inline uint64_t take(struct worker *worker, uint64_t bytes) {
     void *block = mi_malloc(bytes);
     if (block == NULL) {
-        snprintf(lane->reason, sizeof lane->reason, "mi_malloc failed");
+        snprintf(worker->reason, sizeof worker->reason, "mi_malloc failed");
     }
     return (uint64_t)(uintptr_t)block;
 }
 
-static inline bool give(struct lane *lane, uint64_t addr) {
-    (void)lane;
+static inline bool give(struct worker *worker, uint64_t addr) {
+    (void)worker;
     mi_free((void *)(uintptr_t)addr);
     return true;
 }

@@ -12,19 +12,19 @@ static void keep_reason(char reason[REASON_MAX], vram_status status) {
     snprintf(reason, REASON_MAX, "%s", failure_text(status));
 }
 
-static inline uint64_t take(struct lane *lane, uint64_t bytes) {
+static inline uint64_t take(struct worker *worker, uint64_t bytes) {
     vram_addr addr = 0;
-    vram_status status = vram_device_alloc(lane->entry->state, bytes, VRAM_MEMORY_DEVICE, &addr);
+    vram_status status = vram_device_alloc(worker->entry->state, bytes, VRAM_MEMORY_DEVICE, &addr);
     if (status != VRAM_OK) {
-        keep_reason(lane->reason, status);
+        keep_reason(worker->reason, status);
     }
     return addr;
 }
 
-static inline bool give(struct lane *lane, uint64_t addr) {
-    vram_status status = vram_device_free(lane->entry->state, addr);
+static inline bool give(struct worker *worker, uint64_t addr) {
+    vram_status status = vram_device_free(worker->entry->state, addr);
     if (status != VRAM_OK) {
-        keep_reason(lane->reason, status);
+        keep_reason(worker->reason, status);
     }
     return status == VRAM_OK;
 }

@@ -38,45 +38,45 @@ static bool fails(int32_t code, const char *what, char reason[REASON_MAX]) {
     return code != 0;
 }
 
-static inline uint64_t take(struct lane *lane, uint64_t bytes) {
-    const struct opencl_state *state = lane->entry->state;
+static inline uint64_t take(struct worker *worker, uint64_t bytes) {
+    const struct opencl_state *state = worker->entry->state;
     int32_t code = 0;
     void *memory = state->create(state->context, OPENCL_MEM_READ_WRITE, bytes, NULL, &code);
-    return fails(code, "clCreateBuffer", lane->reason) ? 0 : (uintptr_t)memory;
+    return fails(code, "clCreateBuffer", worker->reason) ? 0 : (uintptr_t)memory;
 }
 
-static inline bool give(struct lane *lane, uint64_t addr) {
-    const struct opencl_state *state = lane->entry->state;
-    return !fails(state->release((void *)(uintptr_t)addr), "clReleaseMemObject", lane->reason);
+static inline bool give(struct worker *worker, uint64_t addr) {
+    const struct opencl_state *state = worker->entry->state;
+    return !fails(state->release((void *)(uintptr_t)addr), "clReleaseMemObject", worker->reason);
 }
 
-static inline uint64_t take_used(struct lane *lane, uint64_t bytes) {
-    const struct opencl_state *state = lane->entry->state;
+static inline uint64_t take_used(struct worker *worker, uint64_t bytes) {
+    const struct opencl_state *state = worker->entry->state;
     unsigned char byte;
-    uint64_t addr = take(lane, bytes);
+    uint64_t addr = take(worker, bytes);
     if (addr != 0 &&
         fails(state->read(state->native, (void *)(uintptr_t)addr, 1, 0, 1, &byte, 0, NULL, NULL),
-              "clEnqueueReadBuffer", lane->reason)) {
+              "clEnqueueReadBuffer", worker->reason)) {
         state->release((void *)(uintptr_t)addr);
         addr = 0;
     }
     return addr;
 }
 
-static bool run_plain(struct lane *lane, uint64_t pairs) {
-    return loop_run(lane, pairs, take, give);
+static bool run_plain(struct worker *worker, uint64_t pairs) {
+    return loop_run(worker, pairs, take, give);
 }
 
-static bool drain_plain(struct lane *lane, uint64_t pairs) {
-    return loop_drain(lane, pairs, give);
+static bool drain_plain(struct worker *worker, uint64_t pairs) {
+    return loop_drain(worker, pairs, give);
 }
 
-static bool hold_plain(struct lane *lane) {
-    return loop_hold(lane, take);
+static bool hold_plain(struct worker *worker) {
+    return loop_hold(worker, take);
 }
 
-static void sweep_plain(struct lane *lane) {
-    loop_sweep(lane, give);
+static void sweep_plain(struct worker *worker) {
+    loop_sweep(worker, give);
 }
 
 LOOP_FUNCTIONS(take_used, give)

@@ -23,22 +23,22 @@ static void keep_reason(char reason[REASON_MAX], vram_status status) {
     snprintf(reason, REASON_MAX, "%s", failure_text(status));
 }
 
-static inline uint64_t take(struct lane *lane, uint64_t bytes) {
-    const struct pool_state *state = lane->entry->state;
+static inline uint64_t take(struct worker *worker, uint64_t bytes) {
+    const struct pool_state *state = worker->entry->state;
     vram_addr addr = 0;
-    vram_status status = pool_alloc(state->pool, bytes, lane->native, &addr);
+    vram_status status = pool_alloc(state->pool, bytes, worker->native, &addr);
     if (__builtin_expect(status != VRAM_OK, 0)) {
-        keep_reason(lane->reason, status);
+        keep_reason(worker->reason, status);
         return 0;
     }
     return addr;
 }
 
 /* In a handover this runs on another thread and frees on the queue that the block was made for. */
-static inline bool give(struct lane *lane, uint64_t addr) {
-    vram_status status = pool_free(addr, lane->native);
+static inline bool give(struct worker *worker, uint64_t addr) {
+    vram_status status = pool_free(addr, worker->native);
     if (__builtin_expect(status != VRAM_OK, 0)) {
-        keep_reason(lane->reason, status);
+        keep_reason(worker->reason, status);
         return false;
     }
     return true;
@@ -73,22 +73,22 @@ static bool open_entry(struct entry *entry) {
 }
 
 /* The side that frees in a handover is given the queue of the other one. */
-static bool begin_lane(struct lane *lane) {
-    const struct pool_state *state = lane->entry->state;
+static bool begin_worker(struct worker *worker) {
+    const struct pool_state *state = worker->entry->state;
     vram_queue *queue = NULL;
-    if (lane->native != NULL) {
+    if (worker->native != NULL) {
         return true;
     }
     vram_status status = vram_queue_create(state->device, NULL, &queue);
     if (status != VRAM_OK) {
-        keep_reason(lane->reason, status);
+        keep_reason(worker->reason, status);
     }
-    lane->native = queue;
+    worker->native = queue;
     return status == VRAM_OK;
 }
 
-static void end_lane(struct lane *lane) {
-    vram_queue_destroy(lane->native);
+static void end_worker(struct worker *worker) {
+    vram_queue_destroy(worker->native);
 }
 
 static uint64_t driver_calls(struct entry *entry) {
@@ -103,7 +103,7 @@ static uint64_t driver_calls(struct entry *entry) {
 
 const struct allocator allocator_pool = {.open = open_entry,
                                          .close = close_entry,
-                                         .lane_begin = begin_lane,
-                                         .lane_end = end_lane,
+                                         .worker_begin = begin_worker,
+                                         .worker_end = end_worker,
                                          .driver_calls = driver_calls,
                                          LOOP_FIELDS};

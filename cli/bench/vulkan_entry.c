@@ -148,26 +148,26 @@ static void end_block(const struct vulkan_state *state, struct vulkan_block *blo
     free(block);
 }
 
-static inline uint64_t take(struct lane *lane, uint64_t bytes) {
-    const struct vulkan_state *state = lane->entry->state;
+static inline uint64_t take(struct worker *worker, uint64_t bytes) {
+    const struct vulkan_state *state = worker->entry->state;
     const struct vulkan_buffer_info buffer = {
         .type = TYPE_BUFFER, .bytes = bytes, .usage = USAGE_STORAGE_AND_COPIES};
     struct vulkan_block *block = calloc(1, sizeof *block);
     if (block == NULL) {
-        snprintf(lane->reason, REASON_MAX, "out of host memory");
+        snprintf(worker->reason, REASON_MAX, "out of host memory");
         return 0;
     }
     if (!fails(state->vkCreateBuffer(state->device, &buffer, NULL, &block->buffer),
-               "vkCreateBuffer", lane->reason)) {
+               "vkCreateBuffer", worker->reason)) {
         struct vulkan_requirements needs = {0};
         state->vkGetBufferMemoryRequirements(state->device, block->buffer, &needs);
         const struct vulkan_allocate_info info = {.type = TYPE_ALLOCATE,
                                                   .bytes = needs.bytes,
                                                   .memory_type = type_of(state, needs.types)};
         if (!fails(state->vkAllocateMemory(state->device, &info, NULL, &block->memory),
-                   "vkAllocateMemory", lane->reason) &&
+                   "vkAllocateMemory", worker->reason) &&
             !fails(state->vkBindBufferMemory(state->device, block->buffer, block->memory, 0),
-                   "vkBindBufferMemory", lane->reason)) {
+                   "vkBindBufferMemory", worker->reason)) {
             return (uintptr_t)block;
         }
     }
@@ -175,8 +175,8 @@ static inline uint64_t take(struct lane *lane, uint64_t bytes) {
     return 0;
 }
 
-static inline bool give(struct lane *lane, uint64_t addr) {
-    end_block(lane->entry->state, (struct vulkan_block *)(uintptr_t)addr);
+static inline bool give(struct worker *worker, uint64_t addr) {
+    end_block(worker->entry->state, (struct vulkan_block *)(uintptr_t)addr);
     return true;
 }
 

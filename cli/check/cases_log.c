@@ -58,15 +58,15 @@ static bool silent(struct check *check) {
 }
 
 /* What the callback has seen. */
-struct witness {
+struct log_probe {
     struct check *check;
     vram_device *device;
     atomic_uint messages, bad;
     vram_log_level limit;
 };
 
-static void witness(void *user, vram_log_level level, const char *text) {
-    struct witness *seen = user;
+static void log_probe_receive(void *user, vram_log_level level, const char *text) {
+    struct log_probe *seen = user;
     vram_memory_info info = {.size = sizeof info};
 
     atomic_fetch_add(&seen->messages, 1);
@@ -82,19 +82,19 @@ static void witness(void *user, vram_log_level level, const char *text) {
 /* How much is logged is nobody's promise; what is logged, and until when, is. */
 static bool callback(struct check *check) {
     struct check_device *device;
-    struct witness seen = {.check = check, .limit = VRAM_LOG_DEBUG};
+    struct log_probe seen = {.check = check, .limit = VRAM_LOG_DEBUG};
     vram_context *context;
 
     CHECK_OPEN(check, &device);
     seen.device = device->device;
-    vram_log_set(witness, &seen, VRAM_LOG_DEBUG);
+    vram_log_set(log_probe_receive, &seen, VRAM_LOG_DEBUG);
     provoke(check, device);
     vram_status status = vram_context_create(check->target->options, &context);
     bool made = check_ok(check, status, CHECK_AT("vram_context_create"));
     if (made) {
         vram_context_destroy(context);
     }
-    vram_log_set(witness, &seen, VRAM_LOG_OFF);
+    vram_log_set(log_probe_receive, &seen, VRAM_LOG_OFF);
     unsigned before = atomic_load(&seen.messages);
     provoke(check, device);
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * arena.c: memory for metadata that dies together, and memory that stays of one type for ever.
+ * arena.c: memory for metadata that is freed together, and memory that keeps one type for ever.
  *
  *   arena:   chunks -> [header | used ... | free ... ] -> [header | full] -> [header | one big] ->
  *            NULL
@@ -21,14 +21,15 @@
 #define CHUNK_BYTES 4096 /* of an ordinary chunk, the header included */
 
 struct vr_arena_chunk {
-    struct vr_arena_chunk *next; /* the one made before */
+    struct vr_arena_chunk *next; /* allocated before this one */
     size_t bytes;                /* of data */
     char data[];
 };
 
-/* Where in `chunk` the next object may start, given what is used; false when it does not fit. */
-static bool place(const struct vr_arena_chunk *chunk, size_t used, size_t bytes, size_t align,
-                  size_t *start) {
+/* Where the next object starts in `chunk`, of which `used` bytes are taken; false if it does not
+   fit. */
+static bool chunk_place(const struct vr_arena_chunk *chunk, size_t used, size_t bytes, size_t align,
+                        size_t *start) {
     size_t rest = ((uintptr_t)chunk->data + used) % align;
     size_t at = used + (rest ? align - rest : 0);
     if (!vr_inside(at, bytes, 0, chunk->bytes)) {
@@ -38,11 +39,11 @@ static bool place(const struct vr_arena_chunk *chunk, size_t used, size_t bytes,
     return true;
 }
 
-/* An object that would take most of an ordinary chunk gets one of its own behind the newest, whose
-   rest stays in use. */
+/* An object that would take most of an ordinary chunk gets a chunk of its own, linked behind the
+   newest one, whose free bytes stay in use. */
 static void *alloc_alone(struct vr_arena *arena, struct vr_arena_chunk *chunk, size_t align) {
     size_t start = 0;
-    bool fits = place(chunk, 0, 1, align, &start);
+    bool fits = chunk_place(chunk, 0, 1, align, &start);
     assert(fits);
     (void)fits;
     if (arena->chunks) {
@@ -70,13 +71,14 @@ void *vr_arena_alloc(struct vr_arena *arena, size_t bytes, size_t align, const c
     assert(vr_is_power_of_two(align) && align <= 4096);
     bytes = bytes ? bytes : 1;
     size_t start = 0;
-    if (arena->chunks && place(arena->chunks, arena->used, bytes, align, &start)) {
+    if (arena->chunks && chunk_place(arena->chunks, arena->used, bytes, align, &start)) {
         arena->used = start + bytes;
         return arena->chunks->data + start;
     }
-    uint64_t most; /* wherever the chunk lies, an aligned object fits into this */
+    uint64_t most; /* an aligned object fits into this at any address of the chunk */
     if (!vr_add(bytes, align + sizeof(struct vr_arena_chunk), &most)) {
-        vr_fail_in(VRAM_ERR_OVERFLOW, operation, "no size for %zu bytes of bookkeeping", bytes);
+        vr_fail_in(VRAM_ERR_OVERFLOW, operation, "%zu bytes of metadata overflow the address space",
+                   bytes);
         return NULL;
     }
     most -= sizeof(struct vr_arena_chunk);
@@ -91,7 +93,7 @@ void *vr_arena_alloc(struct vr_arena *arena, size_t bytes, size_t align, const c
     }
     chunk->next = arena->chunks;
     arena->chunks = chunk;
-    bool fits = place(chunk, 0, bytes, align, &start);
+    bool fits = chunk_place(chunk, 0, bytes, align, &start);
     assert(fits);
     (void)fits;
     arena->used = start + bytes;
@@ -113,9 +115,9 @@ void vr_arena_clear(struct vr_arena *arena) {
 #define BLOCK_BYTES                                                                                \
     (UINT64_C(256) * VR_KIB) /* of an ordinary block; untouched pages cost nothing */
 
-/* Takes a block from the OS. Its objects are handed out in order, so that pages which nobody needs
-   yet are not touched by making a list of them. */
-static vram_status grow(struct vr_stable *stable, const char *operation) {
+/* Takes a block from the OS. Objects are handed out in address order instead of through a free
+   list: building that list would touch pages that are not needed yet. */
+static vram_status stable_grow(struct vr_stable *stable, const char *operation) {
     uint64_t need = 0, bytes = 0;
     void *block = NULL;
     vram_error why;
@@ -127,7 +129,7 @@ static vram_status grow(struct vr_stable *stable, const char *operation) {
     if (status != VRAM_OK) {
         vr_error_save(&why);
         return vr_error_set(VRAM_ERR_HOST_MEMORY, "os", operation, why.native_code,
-                            "no pages for bookkeeping: %s", why.text);
+                            "cannot map pages for metadata: %s", why.text);
     }
     if (stable->wiped) {
         vr_os_pages_wipe(block, bytes);
@@ -147,7 +149,7 @@ void *vr_stable_take(struct vr_stable *stable, const char *operation) {
     if (stable->free) {
         object = stable->free;
         memcpy(&stable->free, object, sizeof(void *));
-    } else if (stable->fresh_count || grow(stable, operation) == VRAM_OK) {
+    } else if (stable->fresh_count || stable_grow(stable, operation) == VRAM_OK) {
         object = stable->fresh;
         stable->fresh += stable->object_bytes;
         stable->fresh_count--;

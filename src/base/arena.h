@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * arena.h: two ways to hold metadata.
+ * arena.h: two allocators for metadata.
  *
- * vr_arena: many small things that die together. Memory comes from vr_mem in chunks; nothing is
- * freed alone. Not thread-safe: its owner's lock guards it.
+ * vr_arena: many small allocations that are freed together. Memory comes from vr_mem in chunks;
+ * single allocations cannot be freed. Not thread-safe: its owner's lock guards it.
  *
- * vr_stable: objects of one size whose memory stays an object of that type until the process ends,
- * so that lock-free readers may look at one that was given back meanwhile and find out by its
- * generation. Memory comes from the OS in whole pages, is reused, never returned, and is reachable
- * from a global (no leak for a checker to report). Thread-safe.
+ * vr_stable: objects of one size whose memory holds objects of that type until the process ends. A
+ * lock-free reader may therefore read an object that was freed meanwhile, and detects that by its
+ * generation. Memory comes from the OS in whole pages, is reused and never returned, and is
+ * reachable from a global, so leak checkers do not report it. Thread-safe.
  */
 #ifndef VR_ARENA_H
 #define VR_ARENA_H
@@ -27,32 +27,32 @@ struct vr_arena {
 };
 
 /* Zeroed memory aligned to `align` (a power of two, at most 4096), or NULL with the error set: host
-   memory or overflow. 0 bytes are 1. A zeroed struct vr_arena is an empty one. */
+   memory or overflow. 0 bytes count as 1. A zeroed struct vr_arena is empty. */
 void *vr_arena_alloc(struct vr_arena *arena, size_t bytes, size_t align, const char *operation);
-/* Frees everything; the arena is as new. */
+/* Frees everything; the arena is empty again. */
 void vr_arena_clear(struct vr_arena *arena);
 
 struct vr_stable {
     struct vr_mutex lock;
     size_t object_bytes; /* set by the initialiser; at least sizeof(void *) */
-    void *free;          /* list through the first word of each object given back */
+    void *free;          /* list through the first word of each freed object */
     char *fresh;         /* next object never handed out, in the newest block */
-    size_t fresh_count;  /* how many of them are left */
+    size_t fresh_count;  /* objects left there */
     void *blocks;        /* newest; each block's last word links to the one before */
     uint64_t page_bytes; /* bytes taken from the OS */
     bool wiped;          /* its pages are zeros in a forked child */
 };
 
-/* For variables of static storage only, as VR_MUTEX_INIT is. */
+/* Only for variables of static storage, as VR_MUTEX_INIT. */
 #define VR_STABLE_INIT(type)                                                                       \
     { .lock = VR_MUTEX_INIT(VR_RANK_STABLE), .object_bytes = sizeof(type) }
-/* The same for what a child must not believe in: os.h, vr_os_pages_wipe. */
+/* The same for objects that must read as zeros in a forked child: os.h, vr_os_pages_wipe. */
 #define VR_STABLE_INIT_WIPED(type)                                                                 \
     { .lock = VR_MUTEX_INIT(VR_RANK_STABLE), .object_bytes = sizeof(type), .wiped = true }
 
-/* An object; NOT zeroed beyond what the last user left, except when fresh from the OS (all zero).
-   The first 8 bytes are undefined, also for a reader of an object that was given back: keep what
-   readers look at behind them. NULL with VRAM_ERR_HOST_MEMORY recorded for `operation`. */
+/* An object. It holds what its last user left in it, or zeros if its memory is new from the OS. Its
+   first 8 bytes are undefined, also for a reader of a freed object, so fields that readers use come
+   after them. NULL with VRAM_ERR_HOST_MEMORY recorded for `operation`. */
 void *vr_stable_take(struct vr_stable *stable, const char *operation);
 void vr_stable_give(struct vr_stable *stable, void *object);
 

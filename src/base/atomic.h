@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * atomic.h: all atomics of the library go through these names, so that the same source can be
- * built for a model checker by replacing this one file. Orders are written out at each call:
- * there is no silent seq_cst.
+ * atomic.h: all atomics of the library use these names, so that the same source can be built for a
+ * model checker by replacing this one file. Every call names its memory order: there is no implicit
+ * seq_cst.
  */
 #ifndef VR_ATOMIC_H
 #define VR_ATOMIC_H
@@ -62,7 +62,7 @@ enum vr_order {
     (vr_step(order) atomic_compare_exchange_weak_explicit(                                         \
         object, expected, desired, (memory_order)(order), vr_order_failed(order)))
 
-/* Raises *object to at least `value`, with release order; for peaks and words that only rise. */
+/* Raises *object to at least `value`, with release order; for peaks and values that only rise. */
 static inline void vr_atomic_max(vr_atomic_u64 *object, uint64_t value) {
     uint64_t seen = vr_load(object, VR_RELAXED);
     while (seen < value && !vr_cas_weak(object, &seen, value, VR_ACQ_REL)) {

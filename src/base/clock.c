@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c: one word remembers the latest time told, so that no later answer lies before it. */
+/* clock.c: one word holds the latest time returned, so that no later result is before it. */
 #include "base/clock.h"
 
 #include "base/atomic.h"
@@ -7,9 +7,9 @@
 #include "base/os/os.h"
 #include "base/size.h"
 
-static struct vr_clock_source sources[2]; /* the replaced source and the one before */
+static struct vr_clock_source sources[2]; /* the current replacement and the previous one */
 static vr_atomic_ptr replaced;            /* struct vr_clock_source *; NULL: the system's */
-static vr_atomic_u64 latest;              /* highest time told; ns */
+static vr_atomic_u64 latest;              /* latest time returned; ns */
 
 void vr_clock_set(const struct vr_clock_source *source) {
     struct vr_clock_source *slot = NULL;
@@ -28,13 +28,13 @@ static uint64_t read_source(void) {
 
 uint64_t vr_clock_now(void) {
     uint64_t now = read_source();
-    uint64_t told = vr_load(&latest, VR_RELAXED);
-    while (told < now) {
-        if (vr_cas_weak(&latest, &told, now, VR_RELAXED)) {
+    uint64_t returned = vr_load(&latest, VR_RELAXED);
+    while (returned < now) {
+        if (vr_cas_weak(&latest, &returned, now, VR_RELAXED)) {
             return now;
         }
     }
-    return told;
+    return returned;
 }
 
 uint64_t vr_clock_coarse(void) {
@@ -63,7 +63,7 @@ bool vr_deadline_passed(uint64_t deadline) {
 
 uint64_t vr_deadline_left(uint64_t deadline) {
     if (deadline == UINT64_MAX) {
-        return UINT64_MAX; /* never: it was saturated, or was meant so */
+        return UINT64_MAX; /* never expires: saturated, or requested as UINT64_MAX */
     }
     uint64_t now = vr_clock_now();
     return deadline > now ? deadline - now : 0;

@@ -6,18 +6,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Nanoseconds since some start; never falls, even when the source does. */
+/* Nanoseconds since an arbitrary start. Never decreases, even if the source does. */
 uint64_t vr_clock_now(void);
 
-/* The same from a clock that costs next to nothing and moves in steps of some milliseconds. It may
-   fall behind vr_clock_now, never run ahead of it. */
+/* The same from a clock that is very cheap to read and advances in steps of a few milliseconds. It
+   may lag behind vr_clock_now, but is never ahead of it. */
 uint64_t vr_clock_coarse(void);
 
-/* Sleeps about `ns` (of the replaced clock: its sleep function is called instead). */
+/* Sleeps about `ns`. If the clock is replaced, calls its sleep function instead. */
 void vr_clock_sleep(uint64_t ns);
 
-/* Tests: another source, copied; a NULL function, or a NULL source, is the system's. Time starts
-   again from what the new source says. At most one change while another thread is inside. */
+/* For tests: another source, which is copied. A NULL function, or a NULL source, selects the
+   system's. Time restarts at what the new source says. At most one change while another thread is
+   inside. */
 struct vr_clock_source {
     uint64_t (*now)(void *user);
     void (*sleep)(void *user, uint64_t ns);
@@ -25,10 +26,10 @@ struct vr_clock_source {
 };
 void vr_clock_set(const struct vr_clock_source *source);
 
-/* A moment in vr_clock_now's time; saturates at UINT64_MAX. */
+/* A time of vr_clock_now; saturates at UINT64_MAX. */
 uint64_t vr_deadline_in(uint64_t ns);
 bool vr_deadline_passed(uint64_t deadline);
-/* Nanoseconds left, 0 when passed. */
+/* Nanoseconds left; 0 if it has passed. */
 uint64_t vr_deadline_left(uint64_t deadline);
 
 #endif

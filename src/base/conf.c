@@ -14,17 +14,17 @@ static const char *skip_blanks(const char *at) {
     return at;
 }
 
-/* Bytes of [from, to) without the blanks at its end. */
-static size_t trimmed(const char *from, const char *to) {
+/* Length of [from, to) without trailing blanks. */
+static size_t trimmed_length(const char *from, const char *to) {
     while (to > from && is_blank(to[-1])) {
         to--;
     }
     return (size_t)(to - from);
 }
 
-/* Reads a value whose opening quote is at `at`; gives the end of the entry. A broken entry ends at
-   the next comma, so that one slip does not take the rest of the text with it; only a quote that
-   never closes does, since nobody can say where it was meant to. */
+/* Reads a value whose opening quote is at `at`; returns the end of the entry. A malformed entry
+   ends at the next comma, so that one mistake does not discard the rest of the text. After a quote
+   that is never closed the rest is discarded, since the intended end is unknown. */
 static const char *read_quoted(const char *at, struct vr_conf_entry *entry) {
     const char *close = strchr(++at, '"');
     if (!close) {
@@ -36,7 +36,7 @@ static const char *read_quoted(const char *at, struct vr_conf_entry *entry) {
     entry->quoted = true;
     const char *end = skip_blanks(close + 1);
     if (*end != '\0' && *end != ',') {
-        entry->problem = "has text behind the closing quote";
+        entry->problem = "has text after the closing quote";
         end += strcspn(end, ",");
     }
     return end;
@@ -53,7 +53,7 @@ bool vr_conf_next(const char **cursor, struct vr_conf_entry *entry) {
         return false;
     }
     const char *stop = at + strcspn(at, "=,");
-    entry->key_bytes = trimmed(at, stop);
+    entry->key_bytes = trimmed_length(at, stop);
     if (*stop != '=') {
         entry->problem = "has no value; write key=value";
         *cursor = stop;
@@ -66,6 +66,6 @@ bool vr_conf_next(const char **cursor, struct vr_conf_entry *entry) {
     }
     *cursor = at + strcspn(at, ",");
     entry->value = at;
-    entry->value_bytes = trimmed(at, *cursor);
+    entry->value_bytes = trimmed_length(at, *cursor);
     return true;
 }

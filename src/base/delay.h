@@ -16,8 +16,7 @@
    calls nothing of the library. `place` is static text. */
 typedef void vr_delay_fn(const char *place);
 
-/* Has `hook` called at every place from now on; NULL: nothing is. Does nothing in release
-   builds. */
+/* Calls `hook` at every place from now on; NULL: no hook. Does nothing in release builds. */
 void vr_delay_hook_set(vr_delay_fn *hook);
 
 #ifdef VR_DEBUG

@@ -26,7 +26,8 @@ struct vr_entry_guard {
     vr_atomic_u32 state; /* calls inside, and VR_ENTRY_CLOSED */
 };
 
-/* Leaves. What was done inside happens before what the end does after its wait. */
+/* Leaves. What was done inside happens before what the thread that ends the object does after its
+   wait. */
 static inline void vr_entry_leave(struct vr_entry_guard *guard) {
     vr_fetch_sub(&guard->state, 1, VR_SEQ_CST);
 }
@@ -57,23 +58,23 @@ static inline bool vr_entry_close(struct vr_entry_guard *guard) {
     return !(vr_fetch_or(&guard->state, VR_ENTRY_CLOSED, VR_SEQ_CST) & VR_ENTRY_CLOSED);
 }
 
-/* Closes the guard if nobody is inside; false: somebody is, or it is closed already. */
+/* Closes the guard if no call is inside; false: one is, or the guard is closed already. */
 static inline bool vr_entry_close_empty(struct vr_entry_guard *guard) {
     uint32_t empty = 0;
     return vr_cas(&guard->state, &empty, VR_ENTRY_CLOSED, VR_SEQ_CST);
 }
 
-/* Reopens the guard and leaves the caller, who closed it, inside. */
+/* Reopens the guard and leaves the caller, which closed it, inside. */
 static inline void vr_entry_close_to_enter(struct vr_entry_guard *guard) {
     vr_fetch_sub(&guard->state, VR_ENTRY_CLOSED - 1, VR_SEQ_CST);
 }
 
-/* Reopens the guard; for the caller who closed it, after the end has failed. */
+/* Reopens the guard; for the caller that closed it, after the end has failed. */
 static inline void vr_entry_reopen(struct vr_entry_guard *guard) {
     vr_fetch_and(&guard->state, ~VR_ENTRY_CLOSED, VR_SEQ_CST);
 }
 
-/* Waits until the guard is empty; for the caller who closed it. False: a call is still inside at
+/* Waits until the guard is empty; for the caller that closed it. False: a call is still inside at
    the deadline (a time of vr_clock_now), or `*stop` was set (stop may be NULL). No lock held. */
 bool vr_entry_wait(const struct vr_entry_guard *guard, uint64_t deadline,
                    const vr_atomic_bool *stop);

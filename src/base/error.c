@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * error.c: the calling thread's error record. It lives in thread-local storage, so recording a
- * failure takes no lock and no memory, which matters most when memory is what ran out.
+ * failure takes no lock and allocates nothing: memory may be what ran out.
  */
 #include "base/error.h"
 
@@ -35,8 +35,8 @@ void vram_error_clear(void) {
 vram_status vr_error_set(vram_status status, const char *backend, const char *operation,
                          int64_t native_code, const char *format, ...) {
     assert(status != VRAM_OK);
-    /* The arguments may be parts of the record itself (a failure that wraps an earlier one), so the
-       new text is made beside it. */
+    /* The arguments may point into the record itself (a failure that wraps an earlier one), so the
+       new text is formatted in a separate buffer. */
     char text[VRAM_ERROR_TEXT_MAX];
     va_list arguments;
     va_start(arguments, format);
@@ -51,8 +51,8 @@ vram_status vr_error_set(vram_status status, const char *backend, const char *op
     return status;
 }
 
-/* Without what lies behind the end of the text: both are called where nothing fails as a rule, and
-   there is no text then. */
+/* Copies only up to the end of the text: save and restore are mostly called when nothing has
+   failed, and the text is empty. */
 static inline void copy_record(vram_error *to, const vram_error *from) {
     to->status = from->status;
     to->backend = from->backend;

@@ -7,8 +7,8 @@
 
 /*
  * The operation that the calling thread is inside, for its error record; "" outside of any. A
- * public call names itself once, where it begins, and nothing hands the name down. Who is called by
- * the program from inside another call, in a callback, names itself for that time.
+ * public call sets its name once, where it begins, and no function passes the name on. A function
+ * of the library that the program calls from inside a callback sets its own name until it returns.
  */
 extern _Thread_local const char *vr_operation_inside __attribute__((tls_model("initial-exec")));
 
@@ -26,8 +26,8 @@ static inline void vr_operation_end(const char *const *outer) {
     vr_operation_inside = *outer;
 }
 
-/* At the head of a block: until it is left, the thread is inside the operation `name`, which has
-   static storage. VR_CALL is that for a public function. */
+/* At the head of a block: until the block is left, the thread is inside the operation `name`, which
+   has static storage. VR_CALL does that for a public function. */
 #define VR_OPERATION(name)                                                                         \
     __attribute__((cleanup(vr_operation_end), unused)) const char *const vr_operation_outer =      \
         vr_operation_begin(name)
@@ -43,18 +43,18 @@ vram_status vr_error_set(vram_status status, const char *backend, const char *op
                          int64_t native_code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* The same without backend and native code, for mistakes found by the library itself: of the
-   operation that the thread is inside. */
+/* The same without backend and native code, for mistakes that the library itself finds. The
+   operation is the one that the thread is inside. */
 #define vr_fail(status, ...) vr_error_set(status, "", vr_operation(), 0, __VA_ARGS__)
-/* The same of an operation that the thread need not be inside. */
+/* The same for an operation that the thread need not be inside. */
 #define vr_fail_in(status, operation, ...) vr_error_set(status, "", operation, 0, __VA_ARGS__)
 
-/* The calling thread's record, for good; and without a failure in it. What vram_error_get and
-   vram_error_clear do. */
+/* The calling thread's record, valid as long as the thread; and a reset of it. What vram_error_get
+   and vram_error_clear do. */
 const vram_error *vr_error_get(void);
 void vr_error_clear(void);
 
-/* Saves and restores the record around clean-up that may fail itself. */
+/* Saves and restores the record around clean-up that may itself fail. */
 void vr_error_save(vram_error *copy);
 void vr_error_restore(const vram_error *copy);
 

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handle.c: the table behind every handle. Invariants, beside those of handle.h:
+ * handle.c: the table behind every handle. Invariants, in addition to those of handle.h:
  *
  *  (1) Slots lie in chunks that are published once and never freed: any number whose slot lies in a
- *      published chunk may be looked at.
- *  (2) One word tells a slot's state: the last generation issued, whether that handle is live, and
- *      how many references there are. Live implies at least one, the owner's. Every change of the
- *      word is a compare-and-swap that has looked at the generation, so a call with a handle that
- *      is not the slot's last one never changes anything.
- *  (3) Who brings the references to 0 owns the slot alone until it is on the free list; who takes
- *      it from there owns it alone until the word says live again.
- *  (4) `object` and `destroy` are written by such an owner before the word becomes live, and read
- *      only by holders of a reference and by the one who dropped the last: the word orders the two.
- *  (5) A slot belongs to one kind from its first use on. So a generation from 1 to the word's says
- *      exactly that the number was issued, and with kind and slot the number is unique for ever.
+ *      published chunk may be looked up.
+ *  (2) One word is a slot's state: the last generation issued, whether that handle is live, and the
+ *      number of references. Live implies at least one, the owner's. Every change of the word is a
+ *      compare-and-swap that has checked the generation, so a call with a handle that is not the
+ *      slot's last one never changes anything.
+ *  (3) The thread that brings the references to 0 owns the slot alone until it is on the free list;
+ *      the thread that takes it from there owns it alone until the word says live again.
+ *  (4) `object` and `destroy` are written by such an owner before the word becomes live. They are
+ *      read only by holders of a reference and by the thread that dropped the last one: the word
+ *      orders the two.
+ *  (5) A slot belongs to one kind from its first use on. So a number was issued if and only if its
+ *      generation is between 1 and the word's, and with kind and slot it is unique for ever.
  *
- * Concurrency: all but publish and the last unpin are lock-free; these two take the table's lock,
- * for the free lists alone.
+ * Concurrency: everything except publish and the last unpin is lock-free. These two take the
+ * table's lock, only for the free lists.
  */
 #include "base/handle.h"
 
@@ -45,12 +46,12 @@
 #define WORD_REFS(word)   ((word) & (WORD_LIVE - 1))
 #define WORD_ISSUED(word) ((uint32_t)((word) >> 32))
 
-/* A cache line each: threads that pin different objects do not meet. */
+/* One cache line each: threads that pin different objects do not contend. */
 struct slot {
     _Alignas(64) vr_atomic_u64 word;
     void *object;
     void (*destroy)(void *object);
-    vr_atomic_u32 kind; /* whom it serves; 0: not used yet; see (5) */
+    vr_atomic_u32 kind; /* enum vr_kind; 0: not used yet; see (5) */
     uint32_t next_free; /* index, while on the free list of its kind */
 };
 
@@ -107,7 +108,7 @@ static struct slot *slot_at(uint32_t index) {
 
 /* ------------------------------------------------------------------ free slots */
 
-/* Makes the chunk of the first unused slot, if it has none. */
+/* Allocates the chunk of the first unused slot if it does not exist. */
 static vram_status chunk_ensure(void) {
     uint64_t bytes = 0;
     void *pages = NULL;
@@ -143,7 +144,7 @@ static vram_status slot_take(enum vr_kind kind, uint32_t *index) {
     return status;
 }
 
-/* A slot that has issued its last generation is left out: its numbers stay dead for ever. */
+/* A slot that has issued its last generation is not reused: its numbers stay dead for ever. */
 static void slot_give(struct slot *slot, uint32_t index) {
     vr_mutex_lock(&table_lock);
     if (WORD_ISSUED(vr_load(&slot->word, VR_RELAXED)) < generation_limit) {
@@ -175,7 +176,7 @@ static bool refs_add(struct slot *slot, uint64_t number, bool dead_too) {
     return false;
 }
 
-/* Drops a reference; true when it was the last. False, too, for a number without references. */
+/* Drops a reference; true if it was the last. Also false for a number without references. */
 static bool refs_drop(struct slot *slot, uint64_t number) {
     uint64_t seen = vr_load(&slot->word, VR_RELAXED);
     while (WORD_ISSUED(seen) == number_generation(number) && WORD_REFS(seen)) {
@@ -184,7 +185,7 @@ static bool refs_drop(struct slot *slot, uint64_t number) {
             return WORD_REFS(seen) == 1;
         }
     }
-    assert(false); /* a reference was dropped that nobody took */
+    assert(false); /* more references dropped than taken */
     return false;
 }
 
@@ -208,7 +209,7 @@ vram_status vr_handle_publish(enum vr_kind kind, void *object, void (*destroy)(v
     return VRAM_OK;
 }
 
-/* The slot of a number whose kind is the one the slot serves; NULL otherwise. */
+/* The slot of a number whose kind matches the slot's; NULL otherwise. */
 static struct slot *slot_of(uint64_t number) {
     struct slot *slot = slot_at(number_slot(number));
     return slot && vr_load(&slot->kind, VR_RELAXED) == number_kind(number) ? slot : NULL;
@@ -240,8 +241,7 @@ void vr_handle_unpin(uint64_t handle) {
         void (*destroy)(void *) = slot->destroy;
         vram_error before;
         slot_give(slot, number_slot(handle));
-        /* The call that happened to be last is told by its own success or failure, not by what went
-           wrong in here. */
+        /* The call that drops the last reference reports its own result, not a failure in here. */
         vr_error_save(&before);
         destroy(object);
         vr_error_restore(&before);
@@ -266,7 +266,7 @@ bool vr_handle_is_last(uint64_t handle) {
     return slot && WORD_REFS(vr_load(&slot->word, VR_ACQUIRE)) == 2;
 }
 
-/* The last state of the slot if the table ever gave out this number, else 0: see (5). */
+/* The last state of the slot if the table ever issued this number, else 0: see (5). */
 static uint64_t word_if_issued(uint64_t number) {
     struct slot *slot = slot_of(number);
     uint64_t word = slot ? vr_load(&slot->word, VR_ACQUIRE) : 0;
@@ -292,10 +292,10 @@ vram_status vr_handle_error(enum vr_kind kind, const void *handle) {
     }
     unsigned other = number_kind(number);
     if (other != (unsigned)kind && word_if_issued(number)) {
-        return vr_fail(VRAM_ERR_INVALID, "%s: a %s was given where a %s belongs", vr_operation(),
+        return vr_fail(VRAM_ERR_INVALID, "%s: the handle is a %s, not a %s", vr_operation(),
                        kind_names[other], name);
     }
-    return vr_fail(VRAM_ERR_INVALID, "%s: what was given is no %s", vr_operation(), name);
+    return vr_fail(VRAM_ERR_INVALID, "%s: the handle is not a valid %s", vr_operation(), name);
 }
 
 uint64_t vr_handle_live(unsigned kind) {

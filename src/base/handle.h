@@ -2,10 +2,10 @@
 /*
  * handle.h: what users hold instead of pointers.
  *
- * A handle is a 64-bit number in a pointer's clothes: generation (32 bits), slot (24), kind (8). It
- * is never followed. The table says whether it is live and where the object is, so a stale, foreign
- * or made-up handle is found out by every call. The number of a queue is never used for another
- * one: that is what makes it safe to remember.
+ * A handle is a 64-bit number of pointer type: generation (32 bits), slot (24), kind (8). It is
+ * never dereferenced. The table says whether it is live and where the object is, so every call
+ * detects a stale, foreign or made-up handle. The number of a queue is never issued again, so it is
+ * safe to remember.
  *
  *     63            32 31          8 7     0
  *    +----------------+-------------+-------+
@@ -15,22 +15,22 @@
  *
  * There may be two copies of the library in a process, one in the program and one in a plug-in.
  * Each copy has its own mark, so the other copy decodes a foreign handle to a random slot and a
- * random generation. Of 2^45 such numbers, a table that has given out n handles of that kind
- * accepts n.
+ * random generation. Of 2^45 such numbers, a table that has issued n handles of that kind accepts
+ * n.
  *
  * Life of an object:
  *  (1) publish gives it a handle and one reference, the owner's.
  *  (2) pin adds a reference if the handle is live; every API call pins what it works on and unpins
  *      it at its end. A child pins its parent for its whole life.
- *  (3) retire makes the handle dead at once: later pins fail. It is won by one caller only, which
- *      then drops the owner's reference. Who is told that a handle is dead, by vr_handle_was or an
- *      error, sees what was done before it was retired: a result whose handle has gone is there to
- *      be read.
- *  (4) whoever drops the last reference runs the object's destructor, on its own thread, with no
- *      lock held. So unpin is called with no lock held (debug builds check it); a pin that fails
- *      touches nothing, so pin and ref may be called under any lock.
- * A slot's memory is type-stable, so a pin of a long dead handle is safe. A slot serves one kind
- * for ever, so its last generation tells all numbers that were ever issued for it. A slot whose
+ *  (3) retire makes the handle dead at once: later pins fail. It succeeds for one caller only,
+ *      which then drops the owner's reference. A thread that learns from vr_handle_was or an error
+ *      that a handle is dead sees all writes made before it was retired. So a result whose handle
+ *      is dead can be read.
+ *  (4) The thread that drops the last reference runs the object's destructor, with no lock held. So
+ *      unpin is called with no lock held (debug builds check it). A pin that fails touches nothing,
+ *      so pin and ref may be called under any lock.
+ * A slot's memory is type-stable, so a pin of a long dead handle is safe. A slot belongs to one
+ * kind for ever, so its last generation tells which numbers were ever issued for it. A slot whose
  * generation would wrap is never used again.
  */
 #ifndef VR_HANDLE_H
@@ -40,7 +40,7 @@
 
 _Static_assert(sizeof(void *) == sizeof(uint64_t), "a handle's number needs 64 bits of a pointer");
 
-/* Every kind of object, and what people call it. */
+/* Every kind of object, and its name in messages. */
 #define VR_KINDS(KIND)                                                                             \
     KIND(CONTEXT, "context")                                                                       \
     KIND(DEVICE, "device")                                                                         \
@@ -76,9 +76,9 @@ enum vr_kind {
         VR_KIND_COUNT
 };
 
-/* Gives `object` a handle of `kind`; `destroy` runs when its last reference goes. The first 1024
-   handles need no memory; VRAM_ERR_HOST_MEMORY behind them, VRAM_ERR_LIMIT when all slots are
-   used. */
+/* Gives `object` a handle of `kind`; `destroy` runs when its last reference is dropped. The first
+   1024 handles need no memory; later ones may fail with VRAM_ERR_HOST_MEMORY. VRAM_ERR_LIMIT when
+   all slots are used. */
 vram_status vr_handle_publish(enum vr_kind kind, void *object, void (*destroy)(void *object),
                               uint64_t *handle);
 
@@ -89,32 +89,32 @@ void *vr_handle_pin(enum vr_kind kind, const void *handle);
 /* Adds a reference to an object that is referenced already. */
 void vr_handle_ref(uint64_t handle);
 
-/* The same where the object may be at its end already; false then. */
+/* The same where the object may already be ending; false then. */
 bool vr_handle_try_ref(uint64_t handle);
 
 /* Drops a reference; the last one destroys. The handle may be dead already. No lock may be held. */
 void vr_handle_unpin(uint64_t handle);
 
-/* Kills the handle; true for the one caller that did. That caller must call vr_handle_unpin once
-   for the owner's reference. */
+/* Makes the handle dead; true for the one caller that did. That caller must call vr_handle_unpin
+   once for the owner's reference. */
 bool vr_handle_retire(uint64_t handle);
 
 /* Whether the object of a retired handle has only the owner's reference and one of the caller's:
-   then no other call is inside it, and none comes. */
+   then no other call is inside it, and none can enter. */
 bool vr_handle_is_last(uint64_t handle);
 
-/* Whether `handle` was retired once: of this kind, issued, not live. False for made-up numbers. */
+/* Whether `handle` was retired: of this kind, issued, not live. False for made-up numbers. */
 bool vr_handle_was(enum vr_kind kind, const void *handle);
 
-/* Records why a pin failed: VRAM_ERR_INVALID for NULL and what never was a handle of this kind,
-   VRAM_ERR_STALE for what was. */
+/* Records why a pin failed: VRAM_ERR_INVALID for NULL and for numbers that never were a handle of
+   this kind, VRAM_ERR_STALE for handles that were. */
 vram_status vr_handle_error(enum vr_kind kind, const void *handle);
 
 /* Live handles of a kind, those published and not retired; 0: of all kinds. */
 uint64_t vr_handle_live(unsigned kind);
 
-/* Tests: the last generation a slot may have and the number of slots, so that the end of either can
-   be reached. 0 restores the full range. */
+/* For tests: the last generation a slot may have and the number of slots, so that the end of either
+   can be reached. 0 restores the full range. */
 void vr_handle_limits_set(uint32_t generations, uint32_t slots);
 
 #endif

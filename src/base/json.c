@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.c: a JSON writer that keeps no document, only where it is.
+ * json.c: a JSON writer that stores its position in the document, not the document.
  *
  *  (1) While there is no mistake, what was written is the beginning of a valid document.
- *  (2) After the first failure nothing more is written, so what a reader has is cut short, never
- *      wrong in the middle.
- *  (3) Each element passes `element` first, which alone writes commas, line breaks and keys and
- *      alone knows where an element may stand.
+ *  (2) After the first failure nothing more is written, so a reader sees a truncated document,
+ *      never one that is wrong in the middle.
+ *  (3) Each element calls `element_begin` first. It alone writes commas, line breaks and keys, and
+ *      checks whether an element is allowed there.
  */
 #include "base/json.h"
 
@@ -25,15 +25,15 @@ enum {
 
 /* -------------------------------------------------------------------- writing */
 
-static void put(struct vr_json *json, const char *text, size_t bytes) {
+static void bytes_put(struct vr_json *json, const char *text, size_t bytes) {
     vr_writer_put(json->writer, text, bytes);
 }
 
 static void put_text(struct vr_json *json, const char *text) {
-    put(json, text, strlen(text));
+    bytes_put(json, text, strlen(text));
 }
 
-static bool misused(struct vr_json *json, const char *mistake) {
+static bool mistake_note(struct vr_json *json, const char *mistake) {
     json->mistake = mistake;
     return false;
 }
@@ -45,8 +45,8 @@ static void put_line(struct vr_json *json) {
     }
 }
 
-/* The escape for one character of a string; NULL when it stands for itself. */
-static const char *escape(uint32_t code, char text[8]) {
+/* The escape for one character of a string; NULL if it needs none. */
+static const char *char_escape(uint32_t code, char text[8]) {
     switch (code) {
     case '"':
         return "\\\"";
@@ -65,7 +65,7 @@ static const char *escape(uint32_t code, char text[8]) {
     default:
         break;
     }
-    /* More than JSON asks for: C1 controls drive terminals, U+2028 and U+2029 end lines of the
+    /* More than JSON requires: C1 controls drive terminals, and U+2028 and U+2029 end lines of the
        JavaScript that reports are pasted into. */
     if (!vr_text_is_control(code)) {
         return NULL;
@@ -74,7 +74,7 @@ static const char *escape(uint32_t code, char text[8]) {
     return text;
 }
 
-/* Runs of plain characters go out whole; only what must change is written apart. */
+/* Writes runs of plain characters whole, and only what must be escaped separately. */
 static void put_string(struct vr_json *json, const char *text) {
     size_t bytes = strlen(text);
     size_t plain = 0; /* start of the run not yet written */
@@ -83,16 +83,16 @@ static void put_string(struct vr_json *json, const char *text) {
         char escaped[8];
         uint32_t code = 0;
         size_t length = vr_text_char(text + at, bytes - at, &code);
-        const char *instead = length ? escape(code, escaped) : "\xEF\xBF\xBD"; /* U+FFFD */
+        const char *instead = length ? char_escape(code, escaped) : "\xEF\xBF\xBD"; /* U+FFFD */
         size_t next = at + (length ? length : 1);
         if (instead) {
-            put(json, text + plain, at - plain);
+            bytes_put(json, text + plain, at - plain);
             put_text(json, instead);
             plain = next;
         }
         at = next;
     }
-    put(json, text + plain, bytes - plain);
+    bytes_put(json, text + plain, bytes - plain);
     put_text(json, "\"");
 }
 
@@ -106,16 +106,17 @@ static bool in_object(const struct vr_json *json) {
     return (json->object_bits & level_bit(json)) != 0;
 }
 
-/* Makes way for an element: whether it may stand here, its comma, its line and its key. */
-static bool element(struct vr_json *json, const char *key) {
+/* Begins an element: checks that it is allowed here, writes its comma, its line break and its
+   key. */
+static bool element_begin(struct vr_json *json, const char *key) {
     if (json->mistake) {
         return false;
     }
     if (json->done) {
-        return misused(json, "a second value at the top");
+        return mistake_note(json, "a second value at the top");
     }
     if (in_object(json) != (key != NULL)) {
-        return misused(json, key ? "a key outside of an object" : "a value without a key");
+        return mistake_note(json, key ? "a key outside of an object" : "a value without a key");
     }
     if (json->filled_bits & level_bit(json)) {
         put_text(json, ",");
@@ -132,22 +133,22 @@ static bool element(struct vr_json *json, const char *key) {
 }
 
 /* A value is complete; at the top that is the end of the document. */
-static void complete(struct vr_json *json) {
+static void value_complete(struct vr_json *json) {
     json->done = json->depth == 0;
 }
 
-static void scalar(struct vr_json *json, const char *key, const char *text) {
-    if (element(json, key)) {
+static void scalar_put(struct vr_json *json, const char *key, const char *text) {
+    if (element_begin(json, key)) {
         put_text(json, text);
-        complete(json);
+        value_complete(json);
     }
 }
 
 static void open_level(struct vr_json *json, const char *key, bool object) {
     if (!json->mistake && json->depth == VR_JSON_LEVELS_MAX) {
-        misused(json, "more than 32 levels");
+        mistake_note(json, "more than 32 levels");
     }
-    if (!element(json, key)) {
+    if (!element_begin(json, key)) {
         return;
     }
     put_text(json, object ? "{" : "[");
@@ -162,7 +163,7 @@ static void close_level(struct vr_json *json, bool object) {
         return;
     }
     if (json->depth == 0 || in_object(json) != object) {
-        misused(json, object ? "an end of no object" : "an end of no array");
+        mistake_note(json, object ? "an end of no object" : "an end of no array");
         return;
     }
     bool filled = (json->filled_bits & level_bit(json)) != 0;
@@ -171,7 +172,7 @@ static void close_level(struct vr_json *json, bool object) {
         put_line(json);
     }
     put_text(json, object ? "}" : "]");
-    complete(json);
+    value_complete(json);
 }
 
 void vr_json_document_begin(struct vr_json *json, struct vr_writer *writer) {
@@ -180,7 +181,7 @@ void vr_json_document_begin(struct vr_json *json, struct vr_writer *writer) {
 
 vram_status vr_json_document_end(struct vr_json *json, const char *operation) {
     if (!json->mistake && !json->done) {
-        misused(json, json->depth ? "an object or array without its end" : "no value at all");
+        mistake_note(json, json->depth ? "an object or array without its end" : "no value at all");
     }
     put_text(json, json->mistake ? "" : "\n");
     vram_status status = vr_writer_end(json->writer, operation);
@@ -211,22 +212,22 @@ void vr_json_array_end(struct vr_json *json) {
 
 void vr_json_text(struct vr_json *json, const char *key, const char *text) {
     if (!text) {
-        scalar(json, key, "null");
-    } else if (element(json, key)) {
+        scalar_put(json, key, "null");
+    } else if (element_begin(json, key)) {
         put_string(json, text);
-        complete(json);
+        value_complete(json);
     }
 }
 
 void vr_json_unsigned(struct vr_json *json, const char *key, uint64_t value) {
     char text[NUMBER_BYTES];
     snprintf(text, sizeof text, "%" PRIu64, value);
-    scalar(json, key, text);
+    scalar_put(json, key, text);
 }
 
-/* Makes what printf wrote the same in every locale: whatever stands between the digits is the
-   decimal point. Drops what an exponent does not need: 1e+05 becomes 1e5. */
-static void normalise(char *text) {
+/* Makes printf's output the same in every locale: whatever is between the digits is the decimal
+   point. Removes what an exponent does not need: 1e+05 becomes 1e5. */
+static void number_normalise(char *text) {
     char *out = text;
     for (const char *at = text; *at;) {
         if (strchr("0123456789-", *at)) {
@@ -249,11 +250,11 @@ static void normalise(char *text) {
 void vr_json_number(struct vr_json *json, const char *key, double value) {
     char text[NUMBER_BYTES];
     if (!isfinite(value)) {
-        scalar(json, key, "null");
+        scalar_put(json, key, "null");
         return;
     }
-    /* Whole numbers stay digits, as people write them; of the others the first precision that reads
-       back the same is the shortest. 17 always does. Written and read in the same locale. */
+    /* Whole numbers are written as digits. For other numbers the first precision that reads back as
+       the same value is the shortest; 17 digits always do. Written and read in the same locale. */
     if (value > -1e15 && value < 1e15 && value == (double)(int64_t)value) {
         snprintf(text, sizeof text, "%.0f", value);
     } else {
@@ -262,14 +263,14 @@ void vr_json_number(struct vr_json *json, const char *key, double value) {
             snprintf(text, sizeof text, "%.*g", ++precision, value);
         } while (precision < 17 && strtod(text, NULL) != value);
     }
-    normalise(text);
-    scalar(json, key, text);
+    number_normalise(text);
+    scalar_put(json, key, text);
 }
 
 void vr_json_value(struct vr_json *json, const char *key, vram_value value) {
     if (value.known) {
         vr_json_unsigned(json, key, value.value);
     } else {
-        scalar(json, key, "null");
+        scalar_put(json, key, "null");
     }
 }

@@ -3,8 +3,8 @@
  * json.h: the JSON writer of the library's reports.
  *
  * Allocates nothing, escapes everything (invalid UTF-8 becomes U+FFFD), and cannot produce
- * malformed JSON. A mistake of ours (a value without a key inside an object, more than 32 levels,
- * an unbalanced end) stops the output, and the document's end reports it.
+ * malformed JSON. A mistake in the library's own calls (a value without a key inside an object,
+ * more than 32 levels, an unbalanced end) stops the output, and vr_json_document_end reports it.
  *
  * src/model/json_reader.h reads JSON; the command has a writer of its own, cli/json_out.h.
  */
@@ -21,17 +21,17 @@ struct vr_json {
     uint32_t object_bits; /* bit d: level d is an object */
     uint32_t filled_bits; /* bit d: level d has an element already */
     bool done;            /* the one top value is complete */
-    const char *mistake;  /* the first one, for the error's text; NULL: none */
+    const char *mistake;  /* the first mistake, for the error text; NULL: none */
 };
 
-/* Line breaks and two spaces a level. */
+/* Writes line breaks, and two spaces per level. */
 void vr_json_document_begin(struct vr_json *json, struct vr_writer *writer);
 
-/* The line break behind it. VRAM_ERR_IO if the callback refused, VRAM_ERR_INVALID after a
+/* Writes the last line break. VRAM_ERR_IO if the callback refused, VRAM_ERR_INVALID after a
    mistake. */
 vram_status vr_json_document_end(struct vr_json *json, const char *operation);
 
-/* Elements. `key` is the name inside an object, and NULL inside an array and at the top. */
+/* Elements. `key` is the name inside an object, and NULL inside an array and at the top level. */
 void vr_json_object_begin(struct vr_json *json, const char *key);
 void vr_json_object_end(struct vr_json *json);
 void vr_json_array_begin(struct vr_json *json, const char *key);
@@ -40,7 +40,7 @@ void vr_json_array_end(struct vr_json *json);
 /* A string; NULL writes null. */
 void vr_json_text(struct vr_json *json, const char *key, const char *text);
 void vr_json_unsigned(struct vr_json *json, const char *key, uint64_t value);
-/* The shortest text that reads back the same; null if it is not finite. */
+/* The shortest text that reads back as the same value; null if it is not finite. */
 void vr_json_number(struct vr_json *json, const char *key, double value);
 /* The number if it is known, else null. */
 void vr_json_value(struct vr_json *json, const char *key, vram_value value);

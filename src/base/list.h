@@ -11,7 +11,7 @@ struct vr_link {
 };
 
 struct vr_list {
-    struct vr_link head; /* a ring through the head */
+    struct vr_link head; /* the list is circular through its head */
 };
 
 #define VR_CONTAINER(link, type, member) ((type *)((char *)(link)-offsetof(type, member)))
@@ -48,7 +48,7 @@ static inline struct vr_link *vr_list_first(const struct vr_list *list) {
     return list->head.next == &list->head ? NULL : list->head.next;
 }
 
-/* The one behind `link`, or NULL at the end. */
+/* The link after `link`, or NULL at the end. */
 static inline struct vr_link *vr_list_next(const struct vr_list *list, const struct vr_link *link) {
     return link->next == &list->head ? NULL : link->next;
 }

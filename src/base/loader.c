@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loader.c: drivers are opened by their names and a list of symbols. The list is walked twice, to
- * see that all is there and then to fill the table, so that a driver that lacks one symbol leaves
- * the table as it was.
+ * loader.c: opens drivers by name and resolves a list of symbols. The first pass over the list
+ * checks that all symbols exist, the second fills the table, so a driver that lacks a symbol leaves
+ * the table unchanged.
  */
 #include "base/loader.h"
 
@@ -19,7 +19,7 @@ struct failures {
     char reason[VRAM_ERROR_TEXT_MAX]; /* of the last name; not in `text` yet */
 };
 
-static void append(struct failures *failures, const char *before, const char *words) {
+static void failures_append(struct failures *failures, const char *before, const char *words) {
     size_t length = strlen(failures->text);
     (void)vr_text_format(failures->text + length, sizeof failures->text - length, "%s%s", before,
                          words);
@@ -32,32 +32,32 @@ static void failures_add(struct failures *failures, const char *name, const char
         reason += length + 2; /* the system's reason nearly always begins with the name */
     }
     if (failures->count++ == 0) {
-        append(failures, "", name);
+        failures_append(failures, "", name);
     } else if (strcmp(reason, failures->reason) == 0) {
-        append(failures, ", ", name);
+        failures_append(failures, ", ", name);
     } else {
-        append(failures, ": ", failures->reason);
-        append(failures, "; ", name);
+        failures_append(failures, ": ", failures->reason);
+        failures_append(failures, "; ", name);
     }
     (void)vr_text_copy(failures->reason, sizeof failures->reason, reason);
 }
 
-/* The mend is whole, whatever the reasons' length. */
+/* The hint is always complete; the reasons are cut to make space for it. */
 static vram_status failures_report(struct failures *failures, const char *backend,
-                                   const char *mend) {
-    size_t rest = mend ? strlen(mend) + sizeof "; " : 1;
-    size_t room = rest < VRAM_ERROR_TEXT_MAX ? VRAM_ERROR_TEXT_MAX - rest : 0;
+                                   const char *hint) {
+    size_t rest = hint ? strlen(hint) + sizeof "; " : 1;
+    size_t reason_bytes = rest < VRAM_ERROR_TEXT_MAX ? VRAM_ERROR_TEXT_MAX - rest : 0;
     if (failures->count == 0) {
-        append(failures, "", "no name to open");
+        failures_append(failures, "", "no name to open");
     } else {
-        append(failures, *failures->text ? ": " : "", failures->reason);
+        failures_append(failures, *failures->text ? ": " : "", failures->reason);
     }
-    return vr_error_set(VRAM_ERR_NO_DRIVER, backend, "dlopen", 0, "%.*s%s%s", (int)room,
-                        failures->text, mend ? "; " : "", mend ? mend : "");
+    return vr_error_set(VRAM_ERR_NO_DRIVER, backend, "dlopen", 0, "%.*s%s%s", (int)reason_bytes,
+                        failures->text, hint ? "; " : "", hint ? hint : "");
 }
 
 vram_status vr_library_load(struct vr_library *library, const char *backend,
-                            const char *const *sonames, const char *mend) {
+                            const char *const *sonames, const char *hint) {
     struct failures failures = {.count = 0};
     for (; *sonames; sonames++) {
         char reason[VRAM_ERROR_TEXT_MAX] = "";
@@ -69,10 +69,10 @@ vram_status vr_library_load(struct vr_library *library, const char *backend,
         }
         failures_add(&failures, *sonames, reason);
     }
-    return failures_report(&failures, backend, mend);
+    return failures_report(&failures, backend, hint);
 }
 
-static void *find(const struct vr_library *library, const struct vr_symbol *symbol) {
+static void *symbol_find(const struct vr_library *library, const struct vr_symbol *symbol) {
     void *address = vr_os_library_symbol(library->native, symbol->name);
     if (!address && symbol->fallback) {
         address = vr_os_library_symbol(library->native, symbol->fallback);
@@ -80,11 +80,11 @@ static void *find(const struct vr_library *library, const struct vr_symbol *symb
     return address;
 }
 
-/* The first symbol that the driver must have and has not; NULL when it has all. */
-static const char *missing(const struct vr_library *library, const struct vr_symbol *symbols,
-                           size_t count) {
+/* The first required symbol that the driver lacks; NULL if it has all. */
+static const char *symbol_missing(const struct vr_library *library, const struct vr_symbol *symbols,
+                                  size_t count) {
     for (size_t i = 0; i < count; i++) {
-        if (!symbols[i].optional && !find(library, &symbols[i])) {
+        if (!symbols[i].optional && !symbol_find(library, &symbols[i])) {
             return symbols[i].name;
         }
     }
@@ -93,16 +93,17 @@ static const char *missing(const struct vr_library *library, const struct vr_sym
 
 vram_status vr_library_fill(struct vr_library *library, const char *backend,
                             const struct vr_symbol *symbols, size_t symbol_count, void *table) {
-    const char *absent = missing(library, symbols, symbol_count);
+    const char *absent = symbol_missing(library, symbols, symbol_count);
     if (absent) {
         vram_status status = vr_error_set(
             VRAM_ERR_NO_DRIVER, backend, "dlsym", 0,
-            "%s has no %s: the driver is too old or not what its name says", library->name, absent);
+            "%s has no symbol %s: the driver is too old, or the file is another library",
+            library->name, absent);
         vr_library_close(library);
         return status;
     }
     for (size_t i = 0; i < symbol_count; i++) {
-        void *address = find(library, &symbols[i]);
+        void *address = symbol_find(library, &symbols[i]);
         memcpy((char *)table + symbols[i].offset, &address, sizeof address);
     }
     return VRAM_OK;

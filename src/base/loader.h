@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loader.h: opening a driver is a list of symbols and one loop. A table row says the symbol, where
- * its address goes, and whether the backend can live without it.
+ * loader.h: opening a driver is a list of symbols and one loop. A table row has the symbol, where
+ * its address is stored, and whether the backend works without it.
  */
 #ifndef VR_LOADER_H
 #define VR_LOADER_H
@@ -21,29 +21,29 @@ struct vr_library {
 };
 
 /*
- * Opens the first of `sonames` (NULL-terminated, versioned name first) that loads, with
- * RTLD_NOW | RTLD_LOCAL. If none does: VRAM_ERR_NO_DRIVER with the names, the system's reasons, and
- * `mend`, which says what to do about it; NULL: nothing.
+ * Opens the first of `sonames` (NULL-terminated, versioned name first) that loads, with RTLD_NOW |
+ * RTLD_LOCAL. If none does: VRAM_ERR_NO_DRIVER with the names, the system's reasons, and `hint`,
+ * which says what to do about it (NULL: no hint).
  *
- * No difference is made between a file that is not there and one that is there and does not load.
- * dlopen has no code for it, and its text says "No such file" also for a library that is there and
- * needs another one that is not. Where it looks, the cache of ld.so included, cannot be asked. So
- * the text has the system's words, which name the file, and `mend` must fit both.
+ * A missing file and a file that does not load are not distinguished. dlopen has no code for it,
+ * and its text says "No such file" also for a library that exists but needs one that is missing.
+ * The search path, including the cache of ld.so, cannot be queried. So the text quotes the system's
+ * words, which name the file, and `hint` must fit both cases.
  */
 vram_status vr_library_load(struct vr_library *library, const char *backend,
-                            const char *const *sonames, const char *mend);
+                            const char *const *sonames, const char *hint);
 
-/* Fills `table` from a loaded library. All or nothing: VRAM_ERR_NO_DRIVER with a text that names
-   the symbol missing, the library closed again, the table untouched. */
+/* Fills `table` from a loaded library, or changes nothing: VRAM_ERR_NO_DRIVER with a text that
+   names the missing symbol, and the library is closed. */
 vram_status vr_library_fill(struct vr_library *library, const char *backend,
                             const struct vr_symbol *symbols, size_t symbol_count, void *table);
 
-/* Both. */
+/* vr_library_load, then vr_library_fill. */
 vram_status vr_library_open(struct vr_library *library, const char *backend,
                             const char *const *sonames, const struct vr_symbol *symbols,
                             size_t symbol_count, void *table);
 
-/* Closes it; a zeroed or closed library is fine. */
+/* Closes it; accepts a zeroed or closed library. */
 void vr_library_close(struct vr_library *library);
 
 #endif

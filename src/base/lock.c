@@ -3,15 +3,15 @@
  * lock.c: mutexes with ranks, conditions, once, and what a fork does with mutexes.
  *
  * At a fork:
- *  (1) `known` lists every static mutex that was ever locked: a mutex enters it before it is locked
- *      for the first time. Its own lock, `known_lock`, is the last in the order: whoever holds it
- *      waits for nothing.
+ *  (1) `registered` lists every static mutex that was ever locked: a mutex is added before it is
+ *      locked for the first time. The list's own lock, `registered_lock`, is the last in the order:
+ *      its holder waits for nothing.
  *  (2) The forking thread takes all listed mutexes in rising rank, as every thread does, then
- *      known_lock. If the list has changed meanwhile it lets go and begins again; otherwise nothing
- *      can enter the list before known_lock is let go, so no static mutex is held by another thread
- *      at the moment of the fork.
+ *      registered_lock. If the list has changed meanwhile, it releases them and starts again.
+ *      Otherwise nothing can be added before registered_lock is released, so no static mutex is
+ *      held by another thread at the moment of the fork.
  *  (3) Mutexes of one rank are taken in the list's order. No thread holds two of one rank
- *      otherwise, so that this cannot make a cycle.
+ *      otherwise, so this cannot make a cycle.
  */
 #include "base/lock.h"
 
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPINS = 64 }; /* looks at a mutex that is taken, a few microseconds together */
+enum { SPINS = 64 }; /* polls of a locked mutex, a few microseconds in total */
 
 /* ------------------------------------------------------------- order of locks */
 
@@ -34,7 +34,7 @@ enum { SPINS = 64 }; /* looks at a mutex that is taken, a few microseconds toget
 #define HELD_MAX 16
 
 static _Thread_local struct {
-    const struct vr_mutex *mutex[HELD_MAX]; /* in the order of taking */
+    const struct vr_mutex *mutex[HELD_MAX]; /* in the order they were taken */
     unsigned count;
 } held;
 
@@ -57,7 +57,7 @@ bool vr_mutex_is_held(const struct vr_mutex *mutex) {
     return i > 0;
 }
 
-static void violation(const char *what, int rank, int other) {
+static void violation_report(const char *what, int rank, int other) {
     char text[128];
     int length =
         snprintf(text, sizeof text - 1, "libvram: %s (rank %d, held %d)", what, rank, other);
@@ -71,11 +71,11 @@ static void violation(const char *what, int rank, int other) {
     abort();
 }
 
-/* Called before waiting for the mutex, so that an order that would deadlock is told, not met. */
+/* Called before waiting for the mutex, so that an order that would deadlock is reported instead. */
 static void check_order(const struct vr_mutex *mutex) {
     for (unsigned i = 0; i < held.count; i++) {
         if (held.mutex[i]->rank >= mutex->rank) {
-            violation("lock taken out of order", (int)mutex->rank, (int)held.mutex[i]->rank);
+            violation_report("lock taken out of order", (int)mutex->rank, (int)held.mutex[i]->rank);
             return;
         }
     }
@@ -97,12 +97,12 @@ static void note_unlocked(const struct vr_mutex *mutex) {
             return;
         }
     }
-    violation("mutex unlocked that is not held", (int)mutex->rank, 0);
+    violation_report("mutex unlocked that is not held", (int)mutex->rank, 0);
 }
 
 static void check_none_held(void) {
     if (held.count) {
-        violation("fork with a lock held", 0, (int)held.mutex[0]->rank);
+        violation_report("fork with a lock held", 0, (int)held.mutex[0]->rank);
     }
 }
 
@@ -139,29 +139,29 @@ static void check_none_held(void) {}
 
 /* ---------------------------------------------------------------------- fork */
 
-static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct vr_mutex *known[VR_MUTEX_STATIC_MAX]; /* in rising rank; see (1) */
-static unsigned known_count;
-static uint64_t known_changes;
+static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vr_mutex *registered[VR_MUTEX_STATIC_MAX]; /* in rising rank; see (1) */
+static unsigned registered_count;
+static uint64_t registered_changes;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void fork_prepare(void) {
     struct vr_mutex *taken[VR_MUTEX_STATIC_MAX];
     check_none_held();
     for (;;) {
-        pthread_mutex_lock(&known_lock);
-        uint64_t changes = known_changes;
-        unsigned count = known_count;
-        memcpy(taken, known, sizeof taken);
-        pthread_mutex_unlock(&known_lock);
+        pthread_mutex_lock(&registered_lock);
+        uint64_t changes = registered_changes;
+        unsigned count = registered_count;
+        memcpy(taken, registered, sizeof taken);
+        pthread_mutex_unlock(&registered_lock);
         for (unsigned i = 0; i < count; i++) {
             pthread_mutex_lock(&taken[i]->native);
         }
-        pthread_mutex_lock(&known_lock);
-        if (changes == known_changes) {
-            return; /* keeps (2): all are held, known_lock too */
+        pthread_mutex_lock(&registered_lock);
+        if (changes == registered_changes) {
+            return; /* keeps (2): all are held, registered_lock too */
         }
-        pthread_mutex_unlock(&known_lock);
+        pthread_mutex_unlock(&registered_lock);
         for (unsigned i = count; i-- > 0;) {
             pthread_mutex_unlock(&taken[i]->native);
         }
@@ -169,14 +169,14 @@ static void fork_prepare(void) {
 }
 
 static void fork_end(void) {
-    for (unsigned i = known_count; i-- > 0;) {
-        pthread_mutex_unlock(&known[i]->native);
+    for (unsigned i = registered_count; i-- > 0;) {
+        pthread_mutex_unlock(&registered[i]->native);
     }
-    pthread_mutex_unlock(&known_lock);
+    pthread_mutex_unlock(&registered_lock);
 }
 
-/* Should the handlers be refused for want of memory, a fork is as unsafe as without them: there is
-   nobody here to whom it could be told, and the error record stays the caller's. */
+/* If registering the handlers fails because memory ran out, a fork is as unsafe as without them.
+   The caller cannot act on it, so its error record is restored. */
 static void fork_start(void) {
     vram_error before;
     vr_error_save(&before);
@@ -185,42 +185,42 @@ static void fork_start(void) {
     }
 }
 
-/* Enters a static mutex into the list, behind those of lower or equal rank. */
-static void know(struct vr_mutex *mutex) {
+/* Adds a static mutex to the list, after those of lower or equal rank. */
+static void mutex_register(struct vr_mutex *mutex) {
     pthread_once(&fork_once, fork_start);
-    pthread_mutex_lock(&known_lock);
-    bool room = known_count < VR_MUTEX_STATIC_MAX;
-    assert(room);
-    if (room && vr_load(&mutex->at_fork, VR_RELAXED) == VR_MUTEX_NEW) {
-        unsigned at = known_count++;
-        for (; at > 0 && known[at - 1]->rank > mutex->rank; at--) {
-            known[at] = known[at - 1];
+    pthread_mutex_lock(&registered_lock);
+    bool fits = registered_count < VR_MUTEX_STATIC_MAX;
+    assert(fits);
+    if (fits && vr_load(&mutex->at_fork, VR_RELAXED) == VR_MUTEX_NEW) {
+        unsigned at = registered_count++;
+        for (; at > 0 && registered[at - 1]->rank > mutex->rank; at--) {
+            registered[at] = registered[at - 1];
         }
-        known[at] = mutex;
-        known_changes++;
-        vr_store(&mutex->at_fork, VR_MUTEX_KNOWN, VR_RELAXED);
+        registered[at] = mutex;
+        registered_changes++;
+        vr_store(&mutex->at_fork, VR_MUTEX_REGISTERED, VR_RELAXED);
     }
-    pthread_mutex_unlock(&known_lock);
+    pthread_mutex_unlock(&registered_lock);
 }
 
-static void forget(const struct vr_mutex *mutex) {
-    pthread_mutex_lock(&known_lock);
-    for (unsigned i = 0; i < known_count; i++) {
-        if (known[i] == mutex) {
-            known_changes++;
-            for (known_count--; i < known_count; i++) {
-                known[i] = known[i + 1];
+static void mutex_unregister(const struct vr_mutex *mutex) {
+    pthread_mutex_lock(&registered_lock);
+    for (unsigned i = 0; i < registered_count; i++) {
+        if (registered[i] == mutex) {
+            registered_changes++;
+            for (registered_count--; i < registered_count; i++) {
+                registered[i] = registered[i + 1];
             }
             break;
         }
     }
-    pthread_mutex_unlock(&known_lock);
+    pthread_mutex_unlock(&registered_lock);
 }
 
 /* -------------------------------------------------------------------- mutexes */
 
 void vr_mutex_init(struct vr_mutex *mutex, enum vr_rank rank) {
-    /* With default attributes this only fills the struct on every system we know. */
+    /* With default attributes this only fills the struct on every known system. */
     int error = pthread_mutex_init(&mutex->native, NULL);
     assert(error == 0);
     (void)error;
@@ -229,14 +229,14 @@ void vr_mutex_init(struct vr_mutex *mutex, enum vr_rank rank) {
 }
 
 void vr_mutex_destroy(struct vr_mutex *mutex) {
-    if (vr_load(&mutex->at_fork, VR_RELAXED) == VR_MUTEX_KNOWN) {
-        forget(mutex);
+    if (vr_load(&mutex->at_fork, VR_RELAXED) == VR_MUTEX_REGISTERED) {
+        mutex_unregister(mutex);
     }
     (void)pthread_mutex_destroy(&mutex->native);
 }
 
-/* What our mutexes guard takes less time than going to sleep and being woken, so that a thread
-   looks again for a while first. */
+/* The code under our mutexes takes less time than a sleep and a wake-up, so a thread polls for a
+   while before it sleeps. */
 static void wait_native(pthread_mutex_t *native) {
     for (int i = 0; i < SPINS; i++) {
         vr_os_pause();
@@ -249,7 +249,7 @@ static void wait_native(pthread_mutex_t *native) {
 
 void vr_mutex_lock(struct vr_mutex *mutex) {
     if (vr_load(&mutex->at_fork, VR_RELAXED) == VR_MUTEX_NEW) {
-        know(mutex);
+        mutex_register(mutex);
     }
     check_order(mutex);
     VR_DELAY_POINT("lock");

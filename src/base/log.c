@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log.c: who hears what the library has to say.
+ * log.c: filters messages by level and delivers them to the callback or to standard error.
  *
- *  (1) `threshold` is the highest level that anyone wants. It is read without a lock, and so is the
- *      number of changes of options: a message above it costs these two loads.
- *  (2) UNKNOWN lets every message into the slow path, where the option `log` is read. It stands at
- *      the start, after the callback was taken away, and after an option changed.
- *  (3) `change` counts changes. Who reads the option notes it first and publishes a threshold only
- *      if nothing changed meanwhile, so an old answer never replaces a new one. The option's own
- *      lock ranks below ours and is therefore taken outside of it.
- *  (4) The callback runs with no lock held, guarded against itself by a flag of its thread.
+ *  (1) `threshold` is the highest level that is delivered. It is read without a lock, and so is the
+ *      number of option changes: a message above it costs these two loads.
+ *  (2) UNKNOWN lets every message into the slow path, where the option `log` is read. It is the
+ *      value at the start, after the callback was removed, and after an option changed.
+ *  (3) `change` counts changes. A thread that reads the option notes the count first and publishes
+ *      a threshold only if nothing changed meanwhile, so an old value never replaces a new one. The
+ *      option's lock ranks below this file's, so it is not taken while this file's lock is held.
+ *  (4) The callback runs with no lock held. A thread-local flag prevents it from calling itself.
  */
 #include "base/log.h"
 
@@ -31,7 +31,7 @@ enum {
 
 static struct {
     struct vr_mutex lock;
-    vram_log_fn *log; /* NULL: standard error, as far as the option says */
+    vram_log_fn *log; /* NULL: standard error, filtered by the option */
     void *user;
     uint64_t change; /* see (3) */
 } sink = {.lock = VR_MUTEX_INIT(VR_RANK_LOG)};
@@ -56,7 +56,7 @@ void vram_log_set(vram_log_fn *log, void *user, vram_log_level level) {
     vr_mutex_unlock(&sink.lock);
 }
 
-/* The threshold as far as it is known: UNKNOWN when the option may have changed. */
+/* The current threshold; UNKNOWN if the option may have changed. */
 static uint32_t current_threshold(void) {
     uint64_t changes = vr_option_changes();
     if (vr_load(&seen, VR_RELAXED) != changes) {
@@ -71,7 +71,7 @@ static uint32_t current_threshold(void) {
     return vr_load(&threshold, VR_RELAXED);
 }
 
-/* The threshold, found out first where it is not known. Keeps (3). */
+/* The threshold, read from the option if it is unknown. Keeps (3). */
 static uint32_t known_threshold(void) {
     uint32_t found = current_threshold();
     while (found == UNKNOWN) {
@@ -89,9 +89,10 @@ static uint32_t known_threshold(void) {
     return found;
 }
 
-/* Where a message of `level` goes now; false when nowhere. Both parts are read together, so a
-   callback never gets another one's user pointer, nor a level it did not ask for. */
-static bool receiver(vram_log_level level, vram_log_fn **log, void **user) {
+/* The callback and user pointer for a message of `level`; false if it is not delivered. Both are
+   read together, so a callback never gets another one's user pointer, nor a level it did not ask
+   for. */
+static bool receiver_find(vram_log_level level, vram_log_fn **log, void **user) {
     uint32_t found;
     do {
         if ((uint32_t)level > known_threshold()) {
@@ -116,9 +117,9 @@ static void write_stderr(vram_log_level level, const char *text) {
     vr_os_stderr(line, (size_t)bytes);
 }
 
-/* What the callback does to this thread's error record stays inside: a message must not change what
-   the failing call around it is about to report. */
-static void deliver(vram_log_fn *log, void *user, vram_log_level level, const char *text) {
+/* Restores this thread's error record after the callback: a message must not change what the
+   failing call around it is about to report. */
+static void message_deliver(vram_log_fn *log, void *user, vram_log_level level, const char *text) {
     VR_UNCANCELLED;
     vram_error record;
     vr_error_save(&record);
@@ -136,7 +137,7 @@ void vr_log(vram_log_level level, const char *format, ...) {
         return;
     }
     assert(vr_locks_held() == 0 && "the callback is the user's code");
-    if (!receiver(level, &log, &user)) {
+    if (!receiver_find(level, &log, &user)) {
         return;
     }
     char text[LINE_BYTES];
@@ -145,7 +146,7 @@ void vr_log(vram_log_level level, const char *format, ...) {
     vr_text_format_list(text, sizeof text, format, arguments);
     va_end(arguments);
     if (log) {
-        deliver(log, user, level, text);
+        message_deliver(log, user, level, text);
     } else {
         write_stderr(level, text);
     }

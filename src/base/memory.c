@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.c: the one door to host memory.
+ * memory.c: all allocation of host memory.
  *
  *     +--------------------------+-------------------------------+
  *     | bytes          | check   | what the caller sees          |
@@ -8,12 +8,12 @@
  *     ^ from the allocator       ^ aligned for any object
  *
  *  (1) Every block begins with a header that holds the size of the whole block, so `live_bytes` is
- *      exact without asking the allocator anything.
- *  (2) `blocks` counts blocks and calls under way. It is raised before the allocator is read and
- *      lowered after the block is gone.
- *  (3) The allocator is replaced only by the caller that turned `blocks` from 0 to REPLACING; who
- *      raises it meanwhile waits until REPLACING is gone. So no block meets another allocator than
- *      the one it came from, and the way through takes no lock.
+ *      exact without a query to the allocator.
+ *  (2) `blocks` counts blocks and calls in progress. It is raised before the allocator is read and
+ *      lowered after the block is freed.
+ *  (3) The allocator is replaced only by the caller that changed `blocks` from 0 to REPLACING; a
+ *      thread that raises it meanwhile waits until REPLACING is cleared. So every block is freed by
+ *      the allocator it came from, and allocation takes no lock.
  */
 #include "base/memory.h"
 
@@ -58,21 +58,21 @@ static void malloc_free(void *user, void *memory) {
 static const vram_host_allocator system_allocator = {NULL, malloc_alloc, malloc_resize,
                                                      malloc_free};
 
-/* One replacement at a time, and none under way in a forked child: see lock.h. */
+/* One replacement at a time, and none in progress in a forked child: see lock.h. */
 static struct vr_mutex replacing = VR_MUTEX_INIT(VR_RANK_STABLE);
 
 static vram_host_allocator allocator = {NULL, malloc_alloc, malloc_resize, malloc_free};
-static vr_atomic_u64 blocks;     /* blocks + calls under way; | REPLACING */
+static vr_atomic_u64 blocks;     /* blocks + calls in progress; | REPLACING */
 static vr_atomic_u64 live_bytes; /* sum of header.bytes of all blocks */
 
-static vr_atomic_u64 calls;  /* allocations asked for, since the plan was set */
+static vr_atomic_u64 calls;  /* allocations requested since the plan was set */
 static vr_atomic_u64 failed; /* of those, failed by the plan */
 static vr_atomic_u64 plan;   /* which call fails; | FOR_EVER: all from it on; 0: none */
 
 /* ------------------------------------------------------- who may allocate when */
 
 /* Keeps (2) and (3). Acquire: sees the allocator that the last replacement wrote. */
-static void enter(void) {
+static void allocator_enter(void) {
     uint64_t seen = vr_fetch_add(&blocks, 1, VR_ACQUIRE);
     while (seen & REPLACING) {
         vr_os_yield();
@@ -80,8 +80,8 @@ static void enter(void) {
     }
 }
 
-/* Release: a replacement that finds 0 comes after our use of the allocator. */
-static void leave(void) {
+/* Release: a replacement that finds 0 happens after our use of the allocator. */
+static void allocator_leave(void) {
     vr_fetch_sub(&blocks, 1, VR_RELEASE);
 }
 
@@ -109,7 +109,7 @@ vram_status vram_host_allocator_set(const vram_host_allocator *replacement) {
 
 /* ----------------------------------------------------------------- fail plans */
 
-/* Counts one call and says whether the plan wants it to fail. */
+/* Counts one call; true if the plan makes it fail. */
 static bool planned_failure(void) {
     uint64_t call = vr_fetch_add(&calls, 1, VR_RELAXED) + 1;
     uint64_t wanted = vr_load(&plan, VR_RELAXED);
@@ -144,15 +144,15 @@ static struct header *header_of(void *memory) {
     return header;
 }
 
-/* Starts a block's life: fills its header and gives what lies behind it. */
-static void *begin(struct header *header, size_t bytes) {
+/* Fills a new block's header and returns the memory behind it. */
+static void *block_begin(struct header *header, size_t bytes) {
     header->bytes = bytes;
     header->check = CHECK ^ (uintptr_t)header;
     return header + 1;
 }
 
-/* Bytes of a block with room for `count` objects. More than PTRDIFF_MAX is refused here: no object
-   is that large, and allocators of users need not know it. */
+/* Bytes of a block for `count` objects. More than PTRDIFF_MAX is refused here: no object is that
+   large, and allocators of users need not check it. */
 static bool block_bytes(size_t count, size_t bytes, size_t *block) {
     uint64_t payload, whole;
     if (!vr_mul(count, bytes, &payload) || !vr_add(payload, sizeof(struct header), &whole) ||
@@ -163,12 +163,12 @@ static bool block_bytes(size_t count, size_t bytes, size_t *block) {
     return true;
 }
 
-/* Whether a call may go on to the allocator; if not, the reason is recorded. */
-static bool admitted(size_t count, size_t bytes, const char *operation, size_t *block) {
+/* Whether a call may proceed to the allocator; if not, the reason is recorded. */
+static bool alloc_admitted(size_t count, size_t bytes, const char *operation, size_t *block) {
     bool fails = planned_failure();
     if (!block_bytes(count, bytes, block)) {
         vr_fail_in(VRAM_ERR_HOST_MEMORY, operation,
-                   "%zu times %zu bytes are more than memory can be", count, bytes);
+                   "%zu times %zu bytes exceed the largest possible allocation", count, bytes);
         return false;
     }
     if (fails) {
@@ -179,13 +179,13 @@ static bool admitted(size_t count, size_t bytes, const char *operation, size_t *
     return true;
 }
 
-static void *refused(size_t block, const char *operation) {
+static void *alloc_refused(size_t block, const char *operation) {
     vr_fail_in(VRAM_ERR_HOST_MEMORY, operation, "cannot get %zu bytes of host memory", block);
     return NULL;
 }
 
-/* calloc for malloc's memory: pages that come fresh from the system are zero already, and large
-   blocks (the host copies of a sleeping pool) are not written twice. */
+/* Uses calloc for malloc's memory: fresh pages from the system are zero already, so large blocks
+   (the host copies of a sleeping pool) are not written twice. */
 static void *zeroed_block(size_t bytes) {
     if (allocator.alloc == malloc_alloc) {
         return calloc(1, bytes);
@@ -197,17 +197,17 @@ static void *zeroed_block(size_t bytes) {
 void *vr_mem_alloc(size_t count, size_t bytes, const char *operation) {
     VR_UNCANCELLED; /* the allocator may be the program's */
     size_t block;
-    if (!admitted(count, bytes, operation, &block)) {
+    if (!alloc_admitted(count, bytes, operation, &block)) {
         return NULL;
     }
-    enter();
+    allocator_enter();
     struct header *header = zeroed_block(block);
     if (!header) {
-        leave();
-        return refused(block, operation);
+        allocator_leave();
+        return alloc_refused(block, operation);
     }
     vr_fetch_add(&live_bytes, block, VR_RELAXED);
-    return begin(header, block);
+    return block_begin(header, block);
 }
 
 void *vr_mem_resize(void *memory, size_t count, size_t bytes, const char *operation) {
@@ -216,18 +216,18 @@ void *vr_mem_resize(void *memory, size_t count, size_t bytes, const char *operat
     if (!memory) {
         return vr_mem_alloc(count, bytes, operation);
     }
-    if (!admitted(count, bytes, operation, &block)) {
+    if (!alloc_admitted(count, bytes, operation, &block)) {
         return NULL;
     }
-    /* The block is counted already, which by (3) keeps the allocator where it is. */
+    /* The block is counted already, so by (3) the allocator cannot be replaced. */
     struct header *header = header_of(memory);
     size_t before = header->bytes;
     struct header *moved = allocator.resize(allocator.user, header, block);
     if (!moved) {
-        return refused(block, operation);
+        return alloc_refused(block, operation);
     }
     vr_fetch_add(&live_bytes, (uint64_t)block - before, VR_RELAXED);
-    return begin(moved, block);
+    return block_begin(moved, block);
 }
 
 char *vr_mem_text(const char *text, const char *operation) {
@@ -243,9 +243,9 @@ void vr_mem_free(void *memory) {
     VR_UNCANCELLED;
     struct header *header = header_of(memory);
     vr_fetch_sub(&live_bytes, header->bytes, VR_RELAXED);
-    header->check = 0; /* so that a second free meets the assertion */
+    header->check = 0; /* a second free fails the assertion */
     allocator.free(allocator.user, header);
-    leave();
+    allocator_leave();
 }
 
 uint64_t vr_mem_live_bytes(void) {

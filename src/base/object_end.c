@@ -2,9 +2,10 @@
 /*
  * object_end.c: how an object behind a handle ends.
  *
- *  (1) Whoever retires the handle ends the object, once: the program, which destroys it, or its
- *      parent, which ends. The other finds it stale.
- *  (2) The owner's reference goes after that, so the memory goes with the last call inside.
+ *  (1) The thread that retires the handle ends the object, once: either a call of the program that
+ *      destroys it, or the end of its parent. The other one finds it stale.
+ *  (2) The owner's reference is dropped after that, so the memory is freed when the last call
+ *      inside leaves.
  */
 #include "base/object.h"
 
@@ -21,7 +22,7 @@ vram_status vr_end_enter(enum vr_kind kind, const void *handle, void **object) {
     }
     if (vr_forked(found)) {
         vr_handle_retire(
-            found->handle); /* the references stay, and keep the parent's object whole */
+            found->handle); /* the references stay, so the parent's object is not destroyed here */
         return VRAM_OK;
     }
     *object = found;

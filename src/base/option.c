@@ -2,17 +2,17 @@
 /*
  * option.c: the options table.
  *
- *  (1) An option has up to three values: the default, what the environment says, what the API set.
- *      The present one is the last of these that exists.
+ *  (1) An option has up to three values: the default, the environment's, and the one set by the
+ *      API. The current value is the last of these that exists.
  *  (2) The environment is read once, at the first use of the table, under its lock. Later changes
- *      of the environment do not count, so a limit cannot be lifted from inside the process.
- *  (3) VRAM_<NAME> wins over the same key in VRAM_CONF, and a value that cannot be used is as good
- *      as absent. Whatever could not be used becomes a problem that can be asked for.
+ *      of the environment are ignored, so a limit cannot be lifted from inside the process.
+ *  (3) VRAM_<NAME> takes precedence over the same key in VRAM_CONF, and an unusable value counts as
+ *      absent. Everything unusable becomes a problem that vram_option_problem returns.
  *  (4) Nothing is logged, and no error recorded, while the environment is read: that happens inside
- *      calls that succeed, and the log asks this table for its level.
+ *      calls that succeed, and the log reads its level from this table.
  *
- * All state is static and behind one lock. Reading an option is not for hot paths: contexts read
- * theirs once.
+ * All state is static and behind one lock. Reading an option is too slow for hot paths: contexts
+ * read theirs once.
  */
 #include "base/option.h"
 
@@ -49,7 +49,7 @@ static const char *const choices_of[VR_OPTION_COUNT] = {
 #undef CHOICES
 };
 
-/* VRAM_* variables that are no options and yet ours. */
+/* Variables of the library that begin with VRAM_ and are not options. */
 static const char *const other_variables[] = {"VRAM_CONF"};
 
 struct value {
@@ -73,7 +73,7 @@ static vr_atomic_u64 changes; /* calls that may have changed a value */
 
 /* ---------------------------------------------------------------------- names */
 
-static enum vr_option find(const char *name, size_t bytes) {
+static enum vr_option option_find(const char *name, size_t bytes) {
     unsigned i = 0;
     while (i < VR_OPTION_COUNT &&
            (strlen(rows[i].name) != bytes || memcmp(rows[i].name, name, bytes) != 0)) {
@@ -89,9 +89,9 @@ static void variable_of(enum vr_option option, char name[NAME_MAX_BYTES]) {
     }
 }
 
-/* The option somebody may have meant; VR_OPTION_COUNT when none is near. A third of the letters
-   may be wrong, as in hosts_memmory. */
-static enum vr_option nearest(const char *name, size_t bytes) {
+/* The option that was probably meant; VR_OPTION_COUNT if none is similar. A third of the letters
+   may differ, as in hosts_memmory. */
+static enum vr_option option_nearest(const char *name, size_t bytes) {
     enum vr_option best = VR_OPTION_COUNT;
     uint32_t best_distance = (uint32_t)(bytes < 3 ? 1 : 1 + bytes / 3);
     for (unsigned i = 0; i < VR_OPTION_COUNT; i++) {
@@ -104,9 +104,9 @@ static enum vr_option nearest(const char *name, size_t bytes) {
     return best;
 }
 
-/* "did you mean ...", or where to look when nothing is near. */
-static void suggest(const char *name, size_t bytes, char *text, size_t text_bytes) {
-    enum vr_option meant = nearest(name, bytes);
+/* "did you mean ...", or where to find the list if no name is similar. */
+static void option_suggest(const char *name, size_t bytes, char *text, size_t text_bytes) {
+    enum vr_option meant = option_nearest(name, bytes);
     if (meant != VR_OPTION_COUNT) {
         vr_text_format(text, text_bytes, "did you mean %s?", rows[meant].name);
     } else {
@@ -114,15 +114,15 @@ static void suggest(const char *name, size_t bytes, char *text, size_t text_byte
     }
 }
 
-static int shown(size_t bytes) {
+static int shown_length(size_t bytes) {
     return bytes < 40 ? (int)bytes : 40;
 }
 
 /* --------------------------------------------------- reading the environment */
 
-static void problem(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void problem_add(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-static void problem(const char *format, ...) {
+static void problem_add(const char *format, ...) {
     size_t index = table.problem_count++;
     if (index < PROBLEMS_KEPT) {
         va_list arguments;
@@ -132,69 +132,69 @@ static void problem(const char *format, ...) {
     }
 }
 
-static void put(struct value *value, uint64_t number, const char *text) {
+static void value_put(struct value *value, uint64_t number, const char *text) {
     value->set = true;
     value->number = number;
     vr_text_copy(value->text, sizeof value->text, text);
 }
 
-/* Gives an option the environment's value, or notes why not. */
-static void assign(enum vr_option option, const char *origin, const char *text) {
+/* Sets an option's value from the environment, or records why it cannot be used. */
+static void option_assign(enum vr_option option, const char *origin, const char *text) {
     char why[WHY_BYTES];
     uint64_t number;
     if (vr_option_value_read(&rows[option], choices_of[option], text, &number, why, sizeof why)) {
-        put(&table.environment[option], number, text);
+        value_put(&table.environment[option], number, text);
     } else {
-        problem("%s: %s", origin, why);
+        problem_add("%s: %s", origin, why);
     }
 }
 
-/* An unknown key of VRAM_CONF. Behind a free text without quotes it is most likely the rest of that
-   text, as in sim=devices=2,memory=8G, unless it is nearly a name. */
+/* An unknown key of VRAM_CONF. After an unquoted text value it is probably a part of that text, as
+   in sim=devices=2,memory=8G, unless it is similar to an option's name. */
 static void unknown_key(const struct vr_conf_entry *entry, const struct vr_conf_entry *before) {
-    enum vr_option last = find(before->key, before->key_bytes);
+    enum vr_option last = option_find(before->key, before->key_bytes);
     bool torn = last != VR_OPTION_COUNT && rows[last].type == VRAM_OPTION_TEXT &&
                 choices_of[last][0] == '\0' && !before->quoted;
-    char mend[WHY_BYTES];
-    if (torn && nearest(entry->key, entry->key_bytes) == VR_OPTION_COUNT) {
-        vr_text_format(mend, sizeof mend, "a value with commas needs quotes, as in %s=\"a,b\"",
+    char hint[WHY_BYTES];
+    if (torn && option_nearest(entry->key, entry->key_bytes) == VR_OPTION_COUNT) {
+        vr_text_format(hint, sizeof hint, "a value with commas needs quotes, as in %s=\"a,b\"",
                        rows[last].name);
     } else {
-        suggest(entry->key, entry->key_bytes, mend, sizeof mend);
+        option_suggest(entry->key, entry->key_bytes, hint, sizeof hint);
     }
-    problem("VRAM_CONF: no option is called \"%.*s\"; %s", shown(entry->key_bytes), entry->key,
-            mend);
+    problem_add("VRAM_CONF: unknown option \"%.*s\"; %s", shown_length(entry->key_bytes),
+                entry->key, hint);
 }
 
 static void read_entry(const struct vr_conf_entry *entry, enum vr_option option) {
     char origin[NAME_MAX_BYTES + 16];
     char text[2 * VR_OPTION_TEXT_MAX];
     vr_text_format(origin, sizeof origin, "VRAM_CONF: %s", rows[option].name);
-    /* What is longer than the buffer is longer than any value may be, cut or not. */
+    /* A value longer than the buffer exceeds every option's limit, truncated or not. */
     size_t bytes = entry->value_bytes < sizeof text ? entry->value_bytes : sizeof text - 1;
     memcpy(text, entry->value, bytes);
     text[bytes] = '\0';
-    assign(option, origin, text);
+    option_assign(option, origin, text);
 }
 
 static void read_conf(const char *conf) {
     struct vr_conf_entry entry, before = {.key = ""};
     bool seen[VR_OPTION_COUNT] = {false};
     for (; vr_conf_next(&conf, &entry); before = entry) {
-        enum vr_option option = find(entry.key, entry.key_bytes);
+        enum vr_option option = option_find(entry.key, entry.key_bytes);
         if (option == VR_OPTION_COUNT) {
             unknown_key(&entry, &before);
-            entry.key = before.key; /* further torn pieces belong to the same text */
+            entry.key = before.key; /* further fragments belong to the same text */
             entry.key_bytes = before.key_bytes;
             entry.quoted = before.quoted;
             continue;
         }
         if (entry.problem) {
-            problem("VRAM_CONF: %s %s", rows[option].name, entry.problem);
+            problem_add("VRAM_CONF: %s %s", rows[option].name, entry.problem);
             continue;
         }
         if (seen[option]) {
-            problem("VRAM_CONF: %s is set twice; the last one counts", rows[option].name);
+            problem_add("VRAM_CONF: %s is set twice; the last one counts", rows[option].name);
         }
         seen[option] = true;
         read_entry(&entry, option);
@@ -207,7 +207,7 @@ static void read_variables(void) {
         variable_of((enum vr_option)i, name);
         const char *text = vr_os_environment(name);
         if (text) {
-            assign((enum vr_option)i, name, text);
+            option_assign((enum vr_option)i, name, text);
         }
     }
 }
@@ -236,13 +236,13 @@ static void unknown_variable(const char *variable, size_t bytes) {
     for (size_t i = prefix; i < bytes && i - prefix < sizeof name - 1; i++) {
         name[i - prefix] = vr_text_lower(variable[i]);
     }
-    enum vr_option meant = nearest(name, strlen(name));
+    enum vr_option meant = option_nearest(name, strlen(name));
     if (meant == VR_OPTION_COUNT) {
-        problem("%.*s: no option has this variable", shown(bytes), variable);
+        problem_add("%.*s: unknown variable", shown_length(bytes), variable);
         return;
     }
     variable_of(meant, name);
-    problem("%.*s: no option has this variable; did you mean %s?", shown(bytes), variable, name);
+    problem_add("%.*s: unknown variable; did you mean %s?", shown_length(bytes), variable, name);
 }
 
 static void find_unknown_variables(char **all) {
@@ -262,11 +262,11 @@ static void read_defaults(void) {
                                          why, sizeof why);
         assert(good && "a default in VR_OPTION_MAP is not accepted by its own row");
         (void)good;
-        put(&table.fallback[i], number, rows[i].default_text);
+        value_put(&table.fallback[i], number, rows[i].default_text);
     }
 }
 
-/* Locks the table and sees to (2). */
+/* Locks the table and keeps (2). */
 static void open_table(void) {
     vr_mutex_lock(&table.lock);
     if (!table.loaded) {
@@ -285,8 +285,8 @@ static void close_table(void) {
 
 /* -------------------------------------------------------------- inside the library */
 
-/* The present value: see (1). The table is open. */
-static const struct value *present(enum vr_option option, vram_option_source *source) {
+/* The current value: see (1). The table is open. */
+static const struct value *option_current(enum vr_option option, vram_option_source *source) {
     if (table.api[option].set) {
         *source = VRAM_OPTION_FROM_API;
         return &table.api[option];
@@ -302,7 +302,7 @@ static const struct value *present(enum vr_option option, vram_option_source *so
 uint64_t vr_option_number(enum vr_option option) {
     vram_option_source source;
     open_table();
-    uint64_t number = present(option, &source)->number;
+    uint64_t number = option_current(option, &source)->number;
     close_table();
     return number;
 }
@@ -325,7 +325,7 @@ void vr_option_environment_text(enum vr_option option, char text[VR_OPTION_TEXT_
 void vr_option_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]) {
     vram_option_source source;
     open_table();
-    vr_text_copy(text, VR_OPTION_TEXT_MAX, present(option, &source)->text);
+    vr_text_copy(text, VR_OPTION_TEXT_MAX, option_current(option, &source)->text);
     close_table();
 }
 
@@ -364,16 +364,16 @@ static enum vr_option find_named(const char *name, const char *operation) {
         vr_fail_in(VRAM_ERR_INVALID, operation, "the name is NULL");
         return VR_OPTION_COUNT;
     }
-    enum vr_option option = find(name, strlen(name));
+    enum vr_option option = option_find(name, strlen(name));
     if (option == VR_OPTION_COUNT) {
-        char mend[WHY_BYTES];
-        suggest(name, strlen(name), mend, sizeof mend);
-        vr_fail_in(VRAM_ERR_INVALID, operation, "no option is called \"%.40s\"; %s", name, mend);
+        char hint[WHY_BYTES];
+        option_suggest(name, strlen(name), hint, sizeof hint);
+        vr_fail_in(VRAM_ERR_INVALID, operation, "unknown option \"%.40s\"; %s", name, hint);
     }
     return option;
 }
 
-/* Whether the environment forbids a limit of `number`, where 0 is none at all. */
+/* Whether the environment forbids a limit of `number`, where 0 means no limit. */
 static bool above_ceiling(enum vr_option option, uint64_t number) {
     const struct value *ceiling = &table.environment[option];
     bool limited = rows[option].is_limit && ceiling->set && ceiling->number != 0;
@@ -397,7 +397,7 @@ vram_status vram_option_set(const char *name, const char *text) {
     if (!text) {
         table.api[option].set = false;
     } else if (!above_ceiling(option, number)) {
-        put(&table.api[option], number, text);
+        value_put(&table.api[option], number, text);
     } else {
         status = vr_fail(VRAM_ERR_LIMIT,
                          "%s: \"%.40s\" is above the environment's limit; at most %s is accepted",
@@ -416,7 +416,7 @@ vram_status vram_option_get(const char *name, char *text, size_t text_bytes,
         return VRAM_ERR_INVALID;
     }
     open_table();
-    const struct value *value = present(option, &from);
+    const struct value *value = option_current(option, &from);
     if (text) {
         vr_text_copy(text, text_bytes, value->text);
     }

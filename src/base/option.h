@@ -30,7 +30,7 @@
     X(OPENCL_LIBRARY, "opencl_library", TEXT, "", 0, 0, false, "",                                 \
       "path of the OpenCL loader; empty: libOpenCL.so.1")                                          \
     X(OPENCL_MEMORY, "opencl_memory", TEXT, "", 0, 0, false, "auto, usm, svm, buffer",             \
-      "how OpenCL memory is taken: usm, svm or buffer; empty or auto: the first that is there")    \
+      "how OpenCL memory is allocated: usm, svm or buffer; empty or auto: the first available")    \
     X(METAL_LIBRARY, "metal_library", TEXT, "", 0, 0, false, "",                                   \
       "path of the Metal library; empty: the framework of macOS")                                  \
     X(BLAS_LIBRARY, "blas_library", TEXT, "", 0, 0, false, "",                                     \
@@ -51,7 +51,7 @@
     X(MEMORY_FRACTION, "memory_fraction", FRACTION, "0", 0, 1000000, true, "",                     \
       "most of a device's memory that pools fill it to, 0.1 to 1; 0: as the preset says")          \
     X(MIN_FREE, "min_free", SIZE, "0", 0, UINT64_MAX, false, "",                                   \
-      "what pools leave free on a device, at least; 0: as the preset says")                        \
+      "memory that pools leave free on a device, at least; 0: as the preset says")                 \
     X(POOL_LIMIT, "pool_limit", SIZE, "0", 0, UINT64_MAX, true, "",                                \
       "most bytes that any one pool holds; 0: no limit")                                           \
     X(CACHED_LIMIT, "cached_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
@@ -61,11 +61,11 @@
     X(QUOTAS, "quotas", TEXT, "", 0, 0, true, "",                                                  \
       "most that tags may take, as \"tenant=4G:6G,tenant/model=2G\": soft:hard, or hard")          \
     X(MEMORY_SAMPLE, "memory_sample", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",    \
-      "how often a device is asked at most how much memory it has free")                           \
+      "shortest time between two queries of a device's free memory")                               \
     X(HOST_MEMORY, "host_memory", SIZE, "0", 0, UINT64_MAX, true, "",                              \
       "memory of the host device; 0: what the machine has")                                        \
     X(POOL, "pool", BOOL, "on", 0, 1, false, "",                                                   \
-      "off: every allocation of a pool is one of the driver's, every free gives it back")          \
+      "off: each allocation of a pool is a driver allocation, which its free returns")             \
     X(RANGE_BYTES, "range_bytes", SIZE, "0", 0, UINT64_MAX, false, "",                             \
       "addresses a pool reserves at first, for small and for large blocks each; 0: 2 and 64 "      \
       "times "                                                                                     \
@@ -75,9 +75,9 @@
     X(ZERO_FREE, "zero_free", BOOL, "off", 0, 1, false, "",                                        \
       "pools fill freed memory with zeros, in the order of its queue")                             \
     X(POISON, "poison", BOOL, "off", 0, 1, false, "",                                              \
-      "pools fill new and freed memory with patterns and look for late writes")                    \
+      "pools fill new and freed memory with patterns and check for late writes")                   \
     X(RED_ZONES, "red_zones", BOOL, "off", 0, 1, false, "",                                        \
-      "pools put zones around blocks and look at them when a block is freed")                      \
+      "pools put zones around blocks and check them when a block is freed")                        \
     X(QUARANTINE, "quarantine", SIZE, "16M", 0, UINT64_MAX, false, "",                             \
       "freed memory that a pool with poison keeps apart, to catch late writes")                    \
     X(TRACKING, "tracking", TEXT, "", 0, 0, false, "auto, on, off",                                \
@@ -85,11 +85,11 @@
     X(TRACK_STACKS, "track_stacks", INTEGER, "0", 0, 1000000, false, "",                           \
       "tracked pools take the call stack of every n-th allocation; 0: of none")                    \
     X(LEAKS, "leaks", TEXT, "", 0, 0, false, "off, text, json",                                    \
-      "report of what was live when a tracked pool ended: text or json; empty or off: none")       \
+      "report of blocks still live when a tracked pool ended: text or json; empty or off: none")   \
     X(LEAK_FILE, "leak_file", TEXT, "", 0, 0, false, "",                                           \
       "file that such reports are added to; empty: standard error")                                \
     X(LEAK_EXIT, "leak_exit", BOOL, "off", 0, 1, false, "",                                        \
-      "the same report of pools that are there when the process ends")                             \
+      "the same report for pools that exist when the process ends")                                \
     X(LEAK_SUPPRESSIONS, "leak_suppressions", TEXT, "", 0, 0, false, "",                           \
       "file of lines \"leak:PATTERN\": tags, functions and modules that are not reported")         \
     X(POOL_SLACK, "pool_slack", INTEGER, "8000", 0, 1000000, false, "",                            \
@@ -97,7 +97,7 @@
     X(POOL_MOVE_SHARE, "move_share", INTEGER, "80000", 0, 1000000, false, "",                      \
       "share of the time a pool may spend on moving memory, in millionths; then it grows instead") \
     X(POOL_MOVE_CREDIT, "move_credit", DURATION, "250ms", 0, UINT64_C(3600000000000), false, "",   \
-      "time for moving memory that a pool has in hand at its start")                               \
+      "time budget for moving memory that a pool starts with")                                     \
     X(LADDER, "ladder", TEXT, "", 0, 0, false, "",                                                 \
       "steps a pool takes when memory is short, by name and comma; none; empty: see vram/oom.h")   \
     X(OOM_WAIT, "oom_wait", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",              \
@@ -117,15 +117,15 @@
     X(RESPONSE_DROP, "response_drop", BOOL, "on", 0, 1, false, "",                                 \
       "at high pressure a pool drops rarely used sizes from its caches")                           \
     X(RESPONSE_EMERGENCY, "response_emergency", BOOL, "on", 0, 1, false, "",                       \
-      "above pressure_emergency all that is cached on a device goes back to its driver")           \
+      "above pressure_emergency all cached memory of a device is returned to its driver")          \
     X(RESPONSE_DECAY, "response_decay", BOOL, "on", 0, 1, false, "",                               \
       "caches that are not used shrink with time")                                                 \
     X(RESPONSE_INTERVAL, "response_interval", DURATION, "1s", 0, UINT64_C(3600000000000), false,   \
       "", "shortest time between two responses of one kind to pressure")                           \
     X(DECAY_INTERVAL, "decay_interval", DURATION, "10s", 1, UINT64_C(3600000000000), false, "",    \
-      "time after which half of an unused cache goes")                                             \
+      "time after which half of an unused cache is released")                                      \
     X(MONITOR_INTERVAL, "monitor_interval", DURATION, "1s", 1000000, UINT64_C(3600000000000),      \
-      false, "", "time between two looks of a monitor")                                            \
+      false, "", "time between two samples of a monitor")                                          \
     X(STAGING_SLOT, "staging_slot", SIZE, "4M", 65536, UINT64_C(1) << 30, false, "",               \
       "page-locked memory that a part of a copy of pageable memory goes through")                  \
     X(STAGING_SLOTS, "staging_slots", INTEGER, "8", 0, 64, false, "",                              \
@@ -134,7 +134,7 @@
       "threads that copy for one device, the caller's among them; 0: half the processors, up to "  \
       "8")                                                                                         \
     X(STAGING_IDLE, "staging_idle", DURATION, "10s", 0, UINT64_C(3600000000000), false, "",        \
-      "time after which slots that no copy has used are given back; 0ns: never")                   \
+      "time after which slots that no copy has used are freed; 0ns: never")                        \
     X(PINNED_LIMIT, "pinned_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
       "most bytes of the program's own memory that a device has page-locked in place; 0: no "      \
       "limit")                                                                                     \
@@ -145,7 +145,7 @@
     X(TRACE_RING, "trace_ring", SIZE, "0", 0, UINT64_MAX, false, "",                               \
       "size of a trace's file that keeps the last events only, up to 256M; 0: it keeps all")       \
     X(TRACE_SAMPLE, "trace_sample", DURATION, "100ms", 1, UINT64_C(3600000000000), false, "",      \
-      "how often a trace looks at what pools hold, at most")                                       \
+      "shortest time between two samples of the pools in a trace")                                 \
     X(LOG, "log", TEXT, "", 0, 0, false, "off, error, warn, info, debug",                          \
       "messages on standard error: error, warn, info or debug; empty: none")
 
@@ -156,29 +156,28 @@ enum vr_option {
         VR_OPTION_COUNT
 };
 
-/* The present value of a number, size, duration or bool; of a text with choices, its place among
-   them, from 0, and 0 when it is empty. For limits 0 means none. */
+/* The current value of a number, size, duration or bool; for a text with choices, its index among
+   them, or 0 if it is empty. 0 means no limit. */
 uint64_t vr_option_number(enum vr_option option);
 
-/* What the environment says, whatever the API has set since; false: nothing. */
+/* The environment's value, whatever the API has set since; false: none. */
 bool vr_option_environment(enum vr_option option, uint64_t *number);
 
-/* Copies the present value of a text option, always terminated; at most 255 bytes and the 0. The
-   second copies the value from the environment, whatever the API has set since; empty if there is
-   none. */
+/* Copies the current value of a text option, always terminated; at most 255 bytes and the 0. The
+   second copies the environment's value, whatever the API has set since; empty if there is none. */
 #define VR_OPTION_TEXT_MAX 256
 void vr_option_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);
 void vr_option_environment_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);
 
-/* What vram_option_problem tells. */
+/* What vram_option_problem does. */
 size_t vr_option_problem(size_t index, char *text, size_t text_bytes);
-/* True for one caller since the options were read: it logs the problems. */
+/* True for one caller since the options were read, which logs the problems. */
 bool vr_option_problems_claim(void);
 
 /* Rises with every call that may have changed a value. */
 uint64_t vr_option_changes(void);
 
-/* Tests: forgets everything set by the API and reads the environment again at the next use. */
+/* For tests: discards everything set by the API and reads the environment again at the next use. */
 void vr_option_reset(void);
 
 #endif

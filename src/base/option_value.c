@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a reader of one type found. */
-enum verdict {
-    GOOD,
+/* The result of reading a value of one type. */
+enum read_result {
+    READ_OK,
     UNREADABLE,
-    TOO_LARGE /* a number, but of more than 64 bits: reported like any other out of range */
+    READ_TOO_LARGE /* a number of more than 64 bits: reported as out of range */
 };
 
 static bool same_word(const char *text, const char *word) {
@@ -24,18 +24,18 @@ static bool same_word(const char *text, const char *word) {
     return *text == *word;
 }
 
-static enum verdict read_bool(const char *text, uint64_t *number) {
+static enum read_result read_bool(const char *text, uint64_t *number) {
     static const char *const words[] = {"off", "on", "false", "true", "no", "yes", "0", "1"};
     for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (same_word(text, words[i])) {
             *number = i % 2;
-            return GOOD;
+            return READ_OK;
         }
     }
     return UNREADABLE;
 }
 
-static enum verdict read_integer(const char *text, uint64_t *number) {
+static enum read_result read_integer(const char *text, uint64_t *number) {
     uint64_t value = 0;
     bool fits = true;
     if (*text == '\0' || text[strspn(text, "0123456789")] != '\0') {
@@ -46,12 +46,12 @@ static enum verdict read_integer(const char *text, uint64_t *number) {
         fits = fits && vr_mul(value, 10, &tens) && vr_add(tens, (uint64_t)(*text - '0'), &value);
     }
     *number = value;
-    return fits ? GOOD : TOO_LARGE;
+    return fits ? READ_OK : READ_TOO_LARGE;
 }
 
-/* Digits with a point among them and perhaps a per cent sign behind, in millionths; what is finer
-   than that is cut off. */
-static enum verdict read_fraction(const char *text, uint64_t *number) {
+/* Digits with a decimal point and an optional per cent sign, in millionths; finer digits are
+   dropped. */
+static enum read_result read_fraction(const char *text, uint64_t *number) {
     size_t whole = strspn(text, "0123456789"), fine = 0;
     const char *behind = text + whole;
     if (*behind == '.') {
@@ -65,7 +65,7 @@ static enum verdict read_fraction(const char *text, uint64_t *number) {
     uint64_t value = 0, unit = percent ? 10000 : 1000000;
     for (size_t i = 0; i < whole; i++) {
         if (value > 1000) {
-            return TOO_LARGE;
+            return READ_TOO_LARGE;
         }
         value = value * 10 + (uint64_t)(text[i] - '0');
     }
@@ -75,11 +75,11 @@ static enum verdict read_fraction(const char *text, uint64_t *number) {
         value += unit * (uint64_t)(text[whole + 1 + i] - '0');
     }
     *number = value;
-    return GOOD;
+    return READ_OK;
 }
 
-static enum verdict verdict_of(vram_status status) {
-    return status == VRAM_OK ? GOOD : status == VRAM_ERR_OVERFLOW ? TOO_LARGE : UNREADABLE;
+static enum read_result verdict_of(vram_status status) {
+    return status == VRAM_OK ? READ_OK : status == VRAM_ERR_OVERFLOW ? READ_TOO_LARGE : UNREADABLE;
 }
 
 /* ------------------------------------------------------------------- messages */
@@ -107,29 +107,29 @@ static void explain_range(const vram_option_info *row, const char *text, char *w
                    write_number(row->type, row->maximum, high));
 }
 
-/* What is said of an unreadable value, behind the value itself. */
-static const char *complaint(vram_option_type type, const char *text) {
+/* What is wrong with an unreadable value; follows the value in the message. */
+static const char *value_complaint(vram_option_type type, const char *text) {
     switch (type) {
     case VRAM_OPTION_BOOL:
         return "is neither on nor off (or true, false, yes, no, 1, 0)";
     case VRAM_OPTION_INTEGER:
-        return "is no whole number";
+        return "is not a whole number";
     case VRAM_OPTION_FRACTION:
-        return "is no fraction; write 0.85 or 85%";
+        return "is not a fraction; write 0.85 or 85%";
     case VRAM_OPTION_SIZE:
-        return "is no size; write bytes, or a unit as in 64K, 1.5GiB, 2 MB";
+        return "is not a size; write bytes, or a unit as in 64K, 1.5GiB, 2 MB";
     default:
-        break; /* a duration: texts have their own words */
+        break; /* a duration: texts are handled elsewhere */
     }
-    /* The commonest slip deserves its own words: which unit a bare number means, nobody knows. */
+    /* The most common mistake: the unit of a bare number is unknown. */
     bool bare = *text && text[strspn(text, "0123456789.")] == '\0';
     return bare ? "needs a unit: ns, us, ms, s or min, as in 500ms"
-                : "is no duration; write a number with ns, us, ms, s or min, as in 500ms";
+                : "is not a duration; write a number with ns, us, ms, s or min, as in 500ms";
 }
 
 /* ----------------------------------------------------------------------- text */
 
-/* Finds `text` in "one, two, three"; its place is the number. */
+/* Finds `text` in "one, two, three"; the number is its index. */
 static bool find_choice(const char *choices, const char *text, uint64_t *place) {
     size_t bytes = strlen(text);
     for (uint64_t i = 0;; i++) {
@@ -147,7 +147,7 @@ static bool find_choice(const char *choices, const char *text, uint64_t *place) 
 
 static bool read_text(const char *choices, const char *text, uint64_t *number, char *why,
                       size_t why_bytes) {
-    /* Not every path is UTF-8, but none that is meant seriously has a line break in it. */
+    /* A path need not be UTF-8, but one with a line break is a mistake. */
     for (size_t i = 0; text[i]; i++) {
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7F) {
             vr_text_format(why, why_bytes, "\"%.48s\" has a control character at byte %zu", text,
@@ -166,38 +166,39 @@ static bool read_text(const char *choices, const char *text, uint64_t *number, c
 bool vr_option_value_read(const vram_option_info *row, const char *choices, const char *text,
                           uint64_t *number, char *why, size_t why_bytes) {
     size_t bytes = strlen(text);
-    if (bytes >= VR_OPTION_TEXT_MAX) { /* numbers too: the table keeps the text it was given */
+    if (bytes >= VR_OPTION_TEXT_MAX) { /* numbers too: the table stores the text */
         vr_text_format(why, why_bytes, "the value has %zu bytes; at most %d are accepted", bytes,
                        VR_OPTION_TEXT_MAX - 1);
         return false;
     }
     uint64_t value = 0;
-    enum verdict verdict = UNREADABLE;
+    enum read_result read_result = UNREADABLE;
     switch (row->type) {
     case VRAM_OPTION_BOOL:
-        verdict = read_bool(text, &value);
+        read_result = read_bool(text, &value);
         break;
     case VRAM_OPTION_INTEGER:
-        verdict = read_integer(text, &value);
+        read_result = read_integer(text, &value);
         break;
     case VRAM_OPTION_SIZE:
-        verdict = verdict_of(vr_size_read(text, &value));
+        read_result = verdict_of(vr_size_read(text, &value));
         break;
     case VRAM_OPTION_FRACTION:
-        verdict = read_fraction(text, &value);
+        read_result = read_fraction(text, &value);
         break;
     case VRAM_OPTION_DURATION:
-        verdict = verdict_of(vr_duration_read(text, &value));
+        read_result = verdict_of(vr_duration_read(text, &value));
         break;
     case VRAM_OPTION_TEXT:
         return read_text(choices, text, number, why, why_bytes);
     }
-    if (verdict == UNREADABLE) {
-        vr_text_format(why, why_bytes, "\"%.48s\" %s", text, complaint(row->type, text));
+    if (read_result == UNREADABLE) {
+        vr_text_format(why, why_bytes, "\"%.48s\" %s", text, value_complaint(row->type, text));
         return false;
     }
     bool ranged = row->type != VRAM_OPTION_BOOL;
-    if (verdict == TOO_LARGE || (ranged && (value < row->minimum || value > row->maximum))) {
+    if (read_result == READ_TOO_LARGE ||
+        (ranged && (value < row->minimum || value > row->maximum))) {
         explain_range(row, text, why, why_bytes);
         return false;
     }

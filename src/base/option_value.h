@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* option_value.h: what an option's text means, by the option's type. */
+/* option_value.h: reads an option's text by the option's type. */
 #ifndef VR_OPTION_VALUE_H
 #define VR_OPTION_VALUE_H
 
@@ -8,10 +8,10 @@
 /*
  * Reads `text` as a value of the option `row`. `choices` lists the words that a text option
  * accepts, "off, error, warn", and is "" for all others. The number of a bool is 0 or 1, of a
- * choice its place in the list, of any other text 0.
+ * choice its index in the list, of any other text 0.
  *
- * False when it cannot be used; then `why` says so in one clause that names what would be. Records
- * no error: the caller knows where the text came from.
+ * False if it cannot be used; then `why` is a clause that says what would be accepted. Records no
+ * error: the caller knows where the text came from.
  */
 bool vr_option_value_read(const vram_option_info *row, const char *choices, const char *text,
                           uint64_t *number, char *why, size_t why_bytes);

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process.c: the life of the process as the library sees it, and the way into and out of every
- * public call.
+ * process.c: process exit and fork, and how every public call enters and leaves an object.
  *
- * At exit the drivers take themselves down in an order nobody controls, so the library raises a
- * flag first, makes no driver call from then on, and leaves everything to the system. In a forked
- * child a parent's context is refused: its threads are gone and its driver state belongs to the
- * parent.
+ * At exit the drivers shut themselves down in an order that the library does not control. So the
+ * library raises a flag first, makes no driver call from then on, and leaves everything to the
+ * system. In a forked child a context of the parent is refused: its threads do not exist there, and
+ * its driver state belongs to the parent.
  */
 #include "base/object.h"
 
 #include "base/error.h"
 
-static vr_atomic_u32 watched; /* backends that our last handler was registered behind; WATCHED */
+static vr_atomic_u32 watched; /* backends started before the last handler was registered; WATCHED */
 
-#define WATCHED (UINT32_C(1) << 31) /* a handler was registered at all */
+#define WATCHED (UINT32_C(1) << 31) /* any handler was registered */
 
-/* Handlers run in the reverse order of their registration, so registering after the drivers were
-   started makes ours run before theirs. A later context may start a driver that no earlier one did,
-   and then registers once more; raising the flag twice is harmless. */
+/* Exit handlers run in reverse order of registration, so a handler registered after the drivers
+   were started runs before theirs. A later context may start another driver, and then registers the
+   handler again; raising the flag twice is harmless. */
 vram_status vr_process_watch(uint32_t started) {
     uint32_t seen = vr_load(&watched, VR_ACQUIRE);
     uint32_t wanted = started | WATCHED;
@@ -44,8 +43,8 @@ vram_status vr_enter(enum vr_kind kind, const void *handle, void **object) {
         return vr_handle_error(kind, handle);
     }
     if (vr_forked(found)) {
-        /* A live handle has its owner's reference, which nobody drops in the child: no destructor
-           of the parent's ever runs here. */
+        /* A live handle has its owner's reference, which the child never drops: no destructor of
+           the parent's objects runs here. */
         vr_leave(found);
         return vr_fail(VRAM_ERR_FORKED,
                        "the context belongs to the parent process; create one in this process");

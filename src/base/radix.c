@@ -3,29 +3,29 @@
  * radix.c: the address map. Invariants:
  *
  *  (1) A slot holds nothing (NULL), a child node (even pointer), or a record (pointer with the
- *      lowest bit set). A record sits in the highest slots whose spans it covers whole, so range
- *      and tree determine each other: what remove must find is exactly what insert has put.
+ *      lowest bit set). A record is in the highest slots whose spans it covers completely. So range
+ *      and tree determine each other: remove finds exactly what insert has stored.
  *  (2) `filled` counts a node's slots that are not NULL. A node other than the root with none left
- *      is unlinked and given back, so all slots of a node in the stable are NULL.
+ *      is unlinked and freed, so all slots of a node in the stable are NULL.
  *  (3) A node's memory is a node for ever (vr_stable), its slots only ever hold what (1) says, and
  *      each is read and written whole.
- *  (4) A node on the path to a mapped address has that address's slot filled: it is not given back
+ *  (4) A node on the path to a mapped address has that address's slot filled: it is not freed
  *      before the address is unmapped.
  *
  * Why readers need no lock. A reader takes at most six steps, each a load from a slot of something
  * that was a node (3), so it ends and never follows a wild pointer. If the address stays mapped
- * during the look, every node it passes stays in its place (4) and it finds the record. If the
- * address is being mapped or unmapped meanwhile, the reader may stand in a node that was given back
- * and taken for another place, perhaps on another level or in another tree. It then reads NULL; or
- * a node, and walks on within its six steps (a node found where only records can be ends the walk
- * with NULL); or a record of another address. Records are type-stable by contract, so that the
- * caller may read the record and finds by its base, size and generation that it is not the one:
- * the same answer as a moment before or later. Slots are stored with release and loaded with
- * acquire, so that a record or node is seen as it was when it was linked, or newer.
+ * during the lookup, every node on the path stays in its place (4) and the reader finds the record.
+ * If the address is being mapped or unmapped meanwhile, the reader may be in a node that was freed
+ * and reused elsewhere, perhaps on another level or in another tree. It then reads NULL; or a node,
+ * and continues within its six steps (a node found where only records can be ends the walk with
+ * NULL); or a record of another address. Records are type-stable by contract, so the caller may
+ * read the record and sees by its base, size and generation that it is the wrong one. That is the
+ * same result as a moment before or later. Slots are stored with release and loaded with acquire,
+ * so a record or node is seen as it was when it was linked, or newer.
  *
- * Writers hold the tree's lock. They look first and change afterwards: insert knows how many nodes
- * it needs and holds them all before it writes a slot; remove has seen every slot before it clears
- * one.
+ * Writers hold the tree's lock. They check first and change afterwards: insert knows how many nodes
+ * it needs and holds them all before it writes a slot; remove has checked every slot before it
+ * clears one.
  */
 #include "base/radix.h"
 
@@ -42,8 +42,8 @@
 #define PAGE_BITS  12u
 
 struct vr_radix_node {
-    struct vr_radix_node *spare; /* next in a list of nodes not yet linked; undefined in the tree */
-    uint32_t filled;             /* slots that are not NULL; the writers' */
+    struct vr_radix_node *spare; /* next in a list of unlinked nodes; undefined in the tree */
+    uint32_t filled;             /* slots that are not NULL; for writers only */
     vr_atomic_ptr slots[NODE_SLOTS];
 };
 
@@ -53,16 +53,16 @@ _Static_assert(PAGE_BITS + (LEVELS - 1) * SLOT_BITS + 7 == 64, "the levels cover
 static struct vr_stable nodes = VR_STABLE_INIT(struct vr_radix_node);
 static vr_atomic_u64 nodes_used;
 
-/* Addresses from first to last, both included: the only form in which 2^64 bytes can end. */
-struct span {
+/* Addresses from first to last, both included, so that a span can end at 2^64. */
+struct addr_span {
     uint64_t first, last;
 };
 
 /* The part of a span that lies in one slot. */
-struct part {
-    struct span span;
+struct span_part {
+    struct addr_span span;
     unsigned index; /* of the slot */
-    bool whole;     /* it is all that the slot spans */
+    bool whole;     /* it is the whole span of the slot */
 };
 
 /* ---------------------------------------------------------------------- slots */
@@ -83,12 +83,12 @@ static void *record_slot(const void *record) {
     return (void *)((uintptr_t)record | 1);
 }
 
-/* The part of `span` in the slot that `at`, inside the span, falls into. Callers step with
-   at = part.span.last + 1 until that was the span's last. */
-static struct part part_at(unsigned level, struct span span, uint64_t at) {
+/* The part of `span` in the slot of `at`, an address inside the span. Callers step with at =
+   part.span.last + 1 until the end of the span. */
+static struct span_part part_at(unsigned level, struct addr_span span, uint64_t at) {
     uint64_t mask = (UINT64_C(1) << level_shift(level)) - 1;
     uint64_t slot_last = at | mask;
-    struct part part = {.index = slot_index(level, at)};
+    struct span_part part = {.index = slot_index(level, at)};
     part.span.first = at;
     part.span.last = slot_last < span.last ? slot_last : span.last;
     part.whole = (at & mask) == 0 && part.span.last == slot_last;
@@ -96,7 +96,7 @@ static struct part part_at(unsigned level, struct span span, uint64_t at) {
 }
 
 static void *slot_get(struct vr_radix_node *node, unsigned index) {
-    return vr_load(&node->slots[index], VR_RELAXED); /* a writer: nobody else changes it */
+    return vr_load(&node->slots[index], VR_RELAXED); /* under the writers' lock */
 }
 
 static void slot_set(struct vr_radix_node *node, unsigned index, void *value) {
@@ -112,7 +112,7 @@ static void node_give(struct vr_radix_node *node) {
     vr_fetch_sub(&nodes_used, 1, VR_RELAXED);
 }
 
-/* Gives back a list of nodes that were never linked. */
+/* Frees a list of nodes that were never linked. */
 static void spares_give(struct vr_radix_node *spares) {
     while (spares) {
         struct vr_radix_node *next = spares->spare;
@@ -121,7 +121,7 @@ static void spares_give(struct vr_radix_node *spares) {
     }
 }
 
-/* `count` nodes in a list; false, none taken, when they are not to be had. */
+/* Takes `count` nodes as a list; false, with none taken, if memory ran out. */
 static bool spares_take(unsigned count, struct vr_radix_node **spares) {
     struct vr_radix_node *list = NULL;
     for (; count > 0; count--) {
@@ -140,19 +140,19 @@ static bool spares_take(unsigned count, struct vr_radix_node **spares) {
 
 static struct vr_radix_node *spare_use(struct vr_radix_node **spares) {
     struct vr_radix_node *node = *spares;
-    assert(node); /* as many were taken as are needed */
+    assert(node); /* as many were taken as needed */
     *spares = node->spare;
     return node;
 }
 
 /* --------------------------------------------------------------------- insert */
 
-/* Whether nothing in `span` is mapped; adds the nodes that mapping it would take to *needed. `node`
-   is NULL where there is none yet: only the ends of a span need nodes below, so few are visited. */
-static bool span_is_free(struct vr_radix_node *node, unsigned level, struct span span,
+/* Whether nothing in `span` is mapped. Adds the nodes that mapping it would need to *needed. `node`
+   is NULL where none exists yet. Only the ends of a span need nodes below, so few are visited. */
+static bool span_is_free(struct vr_radix_node *node, unsigned level, struct addr_span span,
                          unsigned *needed) {
     for (uint64_t at = span.first;;) {
-        struct part part = part_at(level, span, at);
+        struct span_part part = part_at(level, span, at);
         void *slot = node ? slot_get(node, part.index) : NULL;
         if (slot && (part.whole || is_record(slot))) {
             return false;
@@ -170,10 +170,10 @@ static bool span_is_free(struct vr_radix_node *node, unsigned level, struct span
     }
 }
 
-static void span_fill(struct vr_radix_node *node, unsigned level, struct span span, void *slot,
+static void span_fill(struct vr_radix_node *node, unsigned level, struct addr_span span, void *slot,
                       struct vr_radix_node **spares) {
     for (uint64_t at = span.first;;) {
-        struct part part = part_at(level, span, at);
+        struct span_part part = part_at(level, span, at);
         if (part.whole) {
             slot_set(node, part.index, slot);
         } else {
@@ -191,7 +191,7 @@ static void span_fill(struct vr_radix_node *node, unsigned level, struct span sp
     }
 }
 
-/* Forgets what a parent process has mapped. */
+/* Discards the parent process's mappings. */
 static void root_renew(struct vr_radix *radix) {
     uint64_t process = vr_os_process_generation();
     if (radix->process != process) {
@@ -200,13 +200,13 @@ static void root_renew(struct vr_radix *radix) {
     }
 }
 
-static vram_status insert_locked(struct vr_radix *radix, struct span span, void *record) {
+static vram_status insert_locked(struct vr_radix *radix, struct addr_span span, void *record) {
     root_renew(radix);
     struct vr_radix_node *root = vr_load(&radix->root, VR_RELAXED);
     struct vr_radix_node *spares = NULL;
     unsigned needed = root ? 0 : 1;
     if (!span_is_free(root, 0, span, &needed)) {
-        return vr_fail(VRAM_ERR_BUSY, "a part of 0x%llx..0x%llx is mapped",
+        return vr_fail(VRAM_ERR_BUSY, "a part of 0x%llx..0x%llx is mapped already",
                        (unsigned long long)span.first, (unsigned long long)span.last);
     }
     if (!spares_take(needed, &spares)) {
@@ -224,10 +224,10 @@ static vram_status insert_locked(struct vr_radix *radix, struct span span, void 
 /* --------------------------------------------------------------------- remove */
 
 /* Whether `span` holds `slot` exactly where insert would have put it: see (1). */
-static bool span_holds(struct vr_radix_node *node, unsigned level, struct span span,
+static bool span_holds(struct vr_radix_node *node, unsigned level, struct addr_span span,
                        const void *slot) {
     for (uint64_t at = span.first;;) {
-        struct part part = part_at(level, span, at);
+        struct span_part part = part_at(level, span, at);
         void *found = slot_get(node, part.index);
         if (part.whole ? found != slot : !found || is_record(found)) {
             return false;
@@ -242,9 +242,9 @@ static bool span_holds(struct vr_radix_node *node, unsigned level, struct span s
     }
 }
 
-static void span_clear(struct vr_radix_node *node, unsigned level, struct span span) {
+static void span_clear(struct vr_radix_node *node, unsigned level, struct addr_span span) {
     for (uint64_t at = span.first;;) {
-        struct part part = part_at(level, span, at);
+        struct span_part part = part_at(level, span, at);
         struct vr_radix_node *child = NULL;
         if (!part.whole) {
             child = slot_get(node, part.index);
@@ -263,9 +263,10 @@ static void span_clear(struct vr_radix_node *node, unsigned level, struct span s
     }
 }
 
-static vram_status remove_locked(struct vr_radix *radix, struct span span, const void *record) {
+static vram_status remove_locked(struct vr_radix *radix, struct addr_span span,
+                                 const void *record) {
     struct vr_radix_node *root = vr_load(&radix->root, VR_RELAXED);
-    /* A record that goes on before or behind the span was inserted with a larger one. */
+    /* A record that extends beyond the span was inserted with a larger range. */
     bool more = (span.first != 0 && vr_radix_find(radix, span.first - 1) == record) ||
                 (span.last != UINT64_MAX && vr_radix_find(radix, span.last + 1) == record);
     if (!root || more || !span_holds(root, 0, span, record_slot(record))) {
@@ -278,16 +279,16 @@ static vram_status remove_locked(struct vr_radix *radix, struct span span, const
 
 /* -------------------------------------------------------------------- radix.h */
 
-static bool span_make(uint64_t base, uint64_t bytes, struct span *span) {
+static bool span_make(uint64_t base, uint64_t bytes, struct addr_span *span) {
     span->first = base;
     return bytes > 0 && (base | bytes) % VR_RADIX_PAGE == 0 && vr_add(base, bytes - 1, &span->last);
 }
 
 vram_status vr_radix_insert(struct vr_radix *radix, uint64_t base, uint64_t bytes, void *record) {
     VR_CALL;
-    struct span span;
+    struct addr_span span;
     if (!record || is_record(record) || !span_make(base, bytes, &span)) {
-        return vr_fail(VRAM_ERR_INVALID, "%llu bytes at 0x%llx are no range",
+        return vr_fail(VRAM_ERR_INVALID, "%llu bytes at 0x%llx are not a valid range",
                        (unsigned long long)bytes, (unsigned long long)base);
     }
     vr_mutex_lock(&radix->lock);
@@ -299,9 +300,9 @@ vram_status vr_radix_insert(struct vr_radix *radix, uint64_t base, uint64_t byte
 vram_status vr_radix_remove(struct vr_radix *radix, uint64_t base, uint64_t bytes,
                             const void *record) {
     VR_CALL;
-    struct span span;
+    struct addr_span span;
     if (!record || !span_make(base, bytes, &span)) {
-        return vr_fail(VRAM_ERR_INVALID, "%llu bytes at 0x%llx are no range",
+        return vr_fail(VRAM_ERR_INVALID, "%llu bytes at 0x%llx are not a valid range",
                        (unsigned long long)bytes, (unsigned long long)base);
     }
     vr_mutex_lock(&radix->lock);

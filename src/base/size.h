@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* size.h: arithmetic on sizes and addresses that says when it overflows. */
+/* size.h: arithmetic on sizes and addresses that detects overflow. */
 #ifndef VR_SIZE_H
 #define VR_SIZE_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Each is true when the result fits; *out is written only then. */
+/* Each returns true if the result fits; *out is written only then. */
 static inline bool vr_add(uint64_t a, uint64_t b, uint64_t *out) {
     uint64_t sum;
     if (__builtin_add_overflow(a, b, &sum)) {
@@ -38,7 +38,7 @@ static inline bool vr_is_power_of_two(uint64_t value) {
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* Rounds up to a multiple of `align`, any number > 0. */
+/* Rounds up to a multiple of `align`, any number above 0. */
 static inline bool vr_round_up(uint64_t value, uint64_t align, uint64_t *out) {
     uint64_t rest = value % align;
     return vr_add(value, rest ? align - rest : 0, out);

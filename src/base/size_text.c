@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * size_text.c: a quantity is digits, perhaps a point and more digits, perhaps spaces, and a unit.
+ * size_text.c: a quantity is digits, an optional decimal point with more digits, optional spaces,
+ * and a unit.
  *
- *  (1) A part of a byte (or nanosecond) is dropped: "0.3K" is 307.
- *  (2) But nothing becomes 0 by being dropped, and the smallest unit takes no point: 0 often means
+ *  (1) A fraction of a byte (or nanosecond) is dropped: "0.3K" is 307.
+ *  (2) But no value is rounded to 0, and the smallest unit takes no decimal point: 0 often means
  *      "no limit", and a limit must not vanish by rounding.
  */
 #include "base/size_text.h"
@@ -16,11 +17,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A number as written: whole.fraction, then where its unit begins. */
+/* A number as written: whole.fraction, and the start of its unit. */
 struct quantity {
     uint64_t whole;
-    const char *fraction; /* digits behind the point; NULL without a point */
-    size_t digits;        /* how many */
+    const char *fraction; /* digits after the point; NULL without a point */
+    size_t digits;        /* how many there are */
     const char *unit;
     bool too_large; /* whole does not fit in 64 bits */
 };
@@ -34,7 +35,7 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* Reads digits into `q->whole` and gives the first character behind them. */
+/* Reads digits into `q->whole` and returns the first character after them. */
 static const char *read_whole(const char *at, struct quantity *q) {
     for (; is_digit(*at); at++) {
         uint64_t tens;
@@ -45,7 +46,7 @@ static const char *read_whole(const char *at, struct quantity *q) {
     return at;
 }
 
-/* False when `text` does not begin with a number, or has spaces that no unit follows. */
+/* False if `text` does not begin with a number, or if spaces are not followed by a unit. */
 static bool quantity_read(const char *text, struct quantity *q) {
     *q = (struct quantity){0};
     if (!is_digit(*text)) {
@@ -86,7 +87,7 @@ static bool fraction_is_zero(const struct quantity *q) {
     return strspn(q->fraction, "0") >= q->digits;
 }
 
-static vram_status scale(const struct quantity *q, uint64_t factor, uint64_t *out) {
+static vram_status quantity_scale(const struct quantity *q, uint64_t factor, uint64_t *out) {
     uint64_t result;
     if (q->fraction && factor == 1) { /* keeps (2) */
         return VRAM_ERR_INVALID;
@@ -106,7 +107,7 @@ static vram_status scale(const struct quantity *q, uint64_t factor, uint64_t *ou
 
 static const char prefixes[] = "kmgtpe";
 
-/* The factor of a unit of size; 0 for what is none. */
+/* The factor of a unit of size; 0 if it is not a unit. */
 static uint64_t size_factor(const char *unit) {
     char name[4] = "";
     if (strlen(unit) >= sizeof name) {
@@ -136,7 +137,7 @@ vram_status vr_size_read(const char *text, uint64_t *bytes) {
         return VRAM_ERR_INVALID;
     }
     uint64_t factor = size_factor(q.unit);
-    return factor ? scale(&q, factor, bytes) : VRAM_ERR_INVALID;
+    return factor ? quantity_scale(&q, factor, bytes) : VRAM_ERR_INVALID;
 }
 
 vram_status vram_size_parse(const char *text, uint64_t *bytes) {
@@ -149,14 +150,15 @@ vram_status vram_size_parse(const char *text, uint64_t *bytes) {
         return vr_fail(status, "\"%.40s\" does not fit in 64 bits", text);
     }
     if (status != VRAM_OK) {
-        return vr_fail(
-            status, "\"%.40s\" is no size; write bytes, or a unit as in 64K, 1.5GiB, 2 MB", text);
+        return vr_fail(status,
+                       "\"%.40s\" is not a size; write bytes, or a unit as in 64K, 1.5GiB, 2 MB",
+                       text);
     }
     return VRAM_OK;
 }
 
-/* bytes / 2^shift in hundredths, rounded to the nearest; `shift` leaves less than 2^14. The digits
-   behind the point are divided out one by one: ten times a rest below 2^60 still fits. */
+/* bytes / 2^shift in hundredths, rounded to the nearest; `shift` leaves less than 2^14. The
+   fraction's digits are computed one by one: ten times a remainder below 2^60 still fits. */
 static unsigned hundredths_of(uint64_t bytes, unsigned shift) {
     uint64_t mask = (UINT64_C(1) << shift) - 1;
     uint64_t tenths = (bytes & mask) * 10;
@@ -189,7 +191,7 @@ const char *vram_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]) {
 
 /* ------------------------------------------------------------------ durations */
 
-/* From large to small, so that writing finds the largest that divides. */
+/* In descending order, so that writing finds the largest unit that divides the number. */
 static const struct unit durations[] = {
     {"min", UINT64_C(60000000000)}, {"s", 1000000000}, {"ms", 1000000}, {"us", 1000}, {"ns", 1}};
 
@@ -200,10 +202,10 @@ vram_status vr_duration_read(const char *text, uint64_t *ns) {
     }
     for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++) {
         if (strcmp(q.unit, durations[i].name) == 0) {
-            return scale(&q, durations[i].factor, ns);
+            return quantity_scale(&q, durations[i].factor, ns);
         }
     }
-    /* A bare number could be meant as any unit; only of 0 all say the same. */
+    /* The unit of a bare number is unknown; only 0 is the same in all. */
     if (*q.unit == '\0' && q.whole == 0 && !q.too_large && !q.fraction) {
         *ns = 0;
         return VRAM_OK;

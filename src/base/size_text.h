@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * size_text.h: sizes and durations as text, for callers that put the failure in words themselves.
- * All arithmetic is on integers and no locale is asked: "1.5" is the same everywhere.
+ * size_text.h: sizes and durations as text, for callers that write their own error text. All
+ * arithmetic is on integers and independent of the locale: "1.5" is the same everywhere.
  */
 #ifndef VR_SIZE_TEXT_H
 #define VR_SIZE_TEXT_H
@@ -13,7 +13,7 @@
  */
 vram_status vr_size_read(const char *text, uint64_t *bytes);
 
-/* The same for durations: a number with ns, us, ms, s or min behind it; a bare 0 needs no unit. */
+/* The same for durations: a number followed by ns, us, ms, s or min; 0 needs no unit. */
 vram_status vr_duration_read(const char *text, uint64_t *ns);
 
 #define VR_NUMBER_TEXT_MAX 32

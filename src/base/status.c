@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * status.c: names and texts of the statuses. Both switches are made from VRAM_STATUS_MAP, the list
- * that makes the enum as well, so a status without a name cannot exist.
+ * status.c: names and texts of the statuses. Both switches are generated from VRAM_STATUS_MAP, the
+ * list that also makes the enum, so every status has a name.
  */
 #include "base/status.h"
 
@@ -28,7 +28,7 @@ const char *vr_status_text(vram_status status) {
         VRAM_STATUS_MAP(STATUS_TEXT)
 #undef STATUS_TEXT
     }
-    /* Programs hand us numbers of newer libraries; a text that says so beats a NULL. */
+    /* Programs may pass numbers of newer libraries; a text that says so is better than NULL. */
     return "a status that this version of the library does not know";
 }
 

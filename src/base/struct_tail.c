@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* struct_tail.c: option and info structs of any version. */
+/* struct_tail.c: option and info structs of any header version. */
 #include "base/struct_tail.h"
 
 #include "base/error.h"
@@ -15,8 +15,8 @@ vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest
                        "the struct's size field is %zu; set it to sizeof the struct (%zu)", size,
                        bytes);
     }
-    /* A newer caller's further fields read as zero, which means unknown; an older caller gets what
-       its struct has room for. */
+    /* Fields that only a newer caller has read as zero, which means unknown; an older caller gets
+       the fields that its struct has. */
     memset(to, 0, size);
     memcpy(to, from, size < bytes ? size : bytes);
     memcpy(to, &size, sizeof size);
@@ -37,8 +37,8 @@ vram_status vr_options_take(void *to, size_t bytes, const void *from) {
     }
     if (!vr_tail_is_zero(from, bytes)) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "the options have %zu bytes, of which this version knows %zu, and what lies "
-                       "behind these is not 0: it asks for something that is not known here",
+                       "the options have %zu bytes, of which this version knows %zu, and the "
+                       "others are not 0: they ask for something that this version cannot do",
                        size, bytes);
     }
     memcpy(to, from, size < bytes ? size : bytes);

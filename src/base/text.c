@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes that a lead byte announces; 0 for what cannot lead. C0, C1 and F5 up never appear. */
-static size_t announced(unsigned char lead) {
+/* Length of the sequence that a lead byte begins; 0 if it cannot lead. C0, C1 and F5 up never
+   appear. */
+static size_t sequence_length(unsigned char lead) {
     if (lead < 0x80) {
         return 1;
     }
@@ -18,25 +19,25 @@ static size_t announced(unsigned char lead) {
     return lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
 }
 
-static bool continues(char byte) {
+static bool is_continuation(char byte) {
     return ((unsigned char)byte & 0xC0) == 0x80;
 }
 
 size_t vr_text_char(const char *text, size_t bytes, uint32_t *code) {
     static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = bytes ? announced((unsigned char)text[0]) : 0;
+    size_t length = bytes ? sequence_length((unsigned char)text[0]) : 0;
     if (length == 0 || length > bytes) {
         return 0;
     }
     uint32_t value = (unsigned char)text[0];
     value &= length == 1 ? 0x7Fu : 0xFFu >> (length + 1);
     for (size_t i = 1; i < length; i++) {
-        if (!continues(text[i])) {
+        if (!is_continuation(text[i])) {
             return 0;
         }
         value = value << 6 | ((unsigned char)text[i] & 0x3Fu);
     }
-    /* Overlong forms and surrogates are how a filter is walked around: they are not characters. */
+    /* Overlong forms and surrogates can bypass filters: they are not characters. */
     if (value < smallest[length] || (value >= 0xD800 && value <= 0xDFFF) || value > 0x10FFFF) {
         return 0;
     }
@@ -62,7 +63,7 @@ char vr_text_upper(char c) {
     return c;
 }
 
-/* The result is never longer than the source, so one pass in place is enough. */
+/* The result is never longer than the source, so one pass in place suffices. */
 void vr_text_clean(char *text) {
     size_t bytes = strlen(text);
     char *out = text;
@@ -81,15 +82,15 @@ void vr_text_clean(char *text) {
     *out = '\0';
 }
 
-/* Drops the part of a character that a full buffer left at its end. Text that was no UTF-8 to begin
-   with loses at most three bytes. */
+/* Removes an incomplete character at the end of a full buffer. Text that was not UTF-8 loses at
+   most three bytes. */
 static void drop_partial(char *text) {
     size_t end = strlen(text);
     size_t at = end;
-    while (at > 0 && end - at < 3 && continues(text[at - 1])) {
+    while (at > 0 && end - at < 3 && is_continuation(text[at - 1])) {
         at--;
     }
-    if (at > 0 && announced((unsigned char)text[at - 1]) > end - at + 1) {
+    if (at > 0 && sequence_length((unsigned char)text[at - 1]) > end - at + 1) {
         text[at - 1] = '\0';
     }
 }
@@ -99,7 +100,7 @@ bool vr_text_format_list(char *to, size_t to_bytes, const char *format, va_list 
         return false;
     }
     int length = vsnprintf(to, to_bytes, format, arguments);
-    if (length < 0) { /* the C library refused a conversion: nothing in the buffer can be trusted */
+    if (length < 0) { /* a conversion failed: the buffer's content is undefined */
         to[0] = '\0';
         return false;
     }
@@ -134,13 +135,13 @@ bool vr_text_copy(char *to, size_t to_bytes, const char *from) {
     return whole;
 }
 
-enum { DISTANCE_MAX = 64 }; /* names have fewer bytes than this */
+enum { DISTANCE_MAX = 64 }; /* names are shorter than this */
 
-static uint32_t smaller(uint32_t a, uint32_t b) {
+static uint32_t lesser_of(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-/* Optimal string alignment: rows of the usual table, of which the last three are enough. */
+/* Optimal string alignment: only the last three rows of the usual table are kept. */
 uint32_t vr_text_distance(const char *text, size_t bytes, const char *name) {
     uint32_t rows[3][DISTANCE_MAX];
     size_t name_bytes = strlen(name);
@@ -155,9 +156,9 @@ uint32_t vr_text_distance(const char *text, size_t bytes, const char *name) {
         row[0] = (uint32_t)i;
         for (size_t j = 1; j <= name_bytes; j++) {
             uint32_t replaced = last[j - 1] + (text[i - 1] != name[j - 1]);
-            row[j] = smaller(replaced, smaller(last[j], row[j - 1]) + 1);
+            row[j] = lesser_of(replaced, lesser_of(last[j], row[j - 1]) + 1);
             if (i > 1 && j > 1 && text[i - 1] == name[j - 2] && text[i - 2] == name[j - 1]) {
-                row[j] = smaller(row[j], before[j - 2] + 1);
+                row[j] = lesser_of(row[j], before[j - 2] + 1);
             }
         }
         uint32_t *spare = before;

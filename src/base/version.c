@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * version.c: the version of the library that is loaded. A program compares it with the header's
- * VRAM_VERSION to find out that it runs with another library than it was built against; for that
- * reason these are calls and not macros.
+ * version.c: the version of the loaded library. A program compares it with the header's
+ * VRAM_VERSION to detect that it runs with another library than it was built against; so these are
+ * functions, not macros.
  */
 #include "vram/base.h"
 

@@ -2,7 +2,7 @@
 /*
  * window.c: windows are pages without access, and a radix tree from addresses to them.
  *
- * A record is type-stable, and its sequence number is odd while it stands for no window: a reader
+ * A record is type-stable, and its sequence number is odd while it belongs to no window: a reader
  * that finds the same even number before and after has read one window's values.
  */
 #include "base/window.h"
@@ -15,7 +15,7 @@
 #include "base/size.h"
 
 struct window {
-    void *free_link;        /* vr_stable's */
+    void *free_link;        /* used by vr_stable */
     vr_atomic_u64 sequence; /* even: open */
     vr_atomic_u64 base, bytes;
     vr_atomic_ptr object;
@@ -24,9 +24,9 @@ struct window {
 static struct vr_radix windows = VR_RADIX_INIT;
 static struct vr_stable window_memory = VR_STABLE_INIT(struct window);
 
-static void publish(struct window *window, uint64_t base, uint64_t bytes, void *object) {
+static void window_publish(struct window *window, uint64_t base, uint64_t bytes, void *object) {
     if (vr_load(&window->sequence, VR_RELAXED) % 2 == 0) {
-        vr_store(&window->sequence, 1, VR_RELAXED); /* fresh from the system: all zero */
+        vr_store(&window->sequence, 1, VR_RELAXED); /* new from the system: all zero */
     }
     vr_store(&window->base, base, VR_RELEASE);
     vr_store(&window->bytes, bytes, VR_RELEASE);
@@ -34,7 +34,7 @@ static void publish(struct window *window, uint64_t base, uint64_t bytes, void *
     vr_fetch_add(&window->sequence, 1, VR_RELEASE);
 }
 
-static void retire(struct window *window) {
+static void window_retire(struct window *window) {
     vr_fetch_add(&window->sequence, 1, VR_ACQ_REL);
 }
 
@@ -47,13 +47,13 @@ vram_status vr_window_open(uint64_t bytes, uint64_t align, void *object, const c
     }
     vram_status status = vr_os_pages_reserve(bytes, align, &pages);
     if (status == VRAM_OK) {
-        publish(window, (uintptr_t)pages, bytes, object);
+        window_publish(window, (uintptr_t)pages, bytes, object);
         status = vr_radix_insert(&windows, (uintptr_t)pages, bytes, window);
         if (status == VRAM_OK) {
             *addr = (uintptr_t)pages;
             return VRAM_OK;
         }
-        retire(window);
+        window_retire(window);
         vram_error error;
         vr_error_save(&error);
         (void)vr_os_pages_free(pages, bytes);
@@ -63,14 +63,14 @@ vram_status vr_window_open(uint64_t bytes, uint64_t align, void *object, const c
     return status;
 }
 
-/* Should the system not take the addresses back they stay reserved, which costs nothing but
-   addresses. */
+/* If the system cannot release the addresses, they stay reserved, which costs only address
+   space. */
 void vr_window_close(vram_addr addr, uint64_t bytes) {
     struct window *window = vr_radix_find(&windows, addr);
     vram_error error;
     vr_error_save(&error);
     if (window && vr_radix_remove(&windows, addr, bytes, window) == VRAM_OK) {
-        retire(window);
+        window_retire(window);
         vr_stable_give(&window_memory, window);
         if (vr_os_pages_free((void *)(uintptr_t)addr, bytes) != VRAM_OK) {
             vr_log(VRAM_LOG_WARN, "%llu addresses at 0x%llx stay reserved: %s",

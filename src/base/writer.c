@@ -13,10 +13,10 @@
 vram_status vr_writer_begin(struct vr_writer *writer, vram_report_format format,
                             vram_write_fn *write, void *user, const char *operation) {
     if (!write) {
-        return vr_fail_in(VRAM_ERR_INVALID, operation, "the function to write with is NULL");
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "the write callback is NULL");
     }
     if ((unsigned)format > VRAM_REPORT_JSON) {
-        return vr_fail_in(VRAM_ERR_INVALID, operation, "there is no report format %d", (int)format);
+        return vr_fail_in(VRAM_ERR_INVALID, operation, "%d is not a report format", (int)format);
     }
     *writer = (struct vr_writer){.write = write, .user = user};
     return VRAM_OK;

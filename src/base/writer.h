@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * writer.h: the text of a report on its way to the program's vram_write_fn.
+ * writer.h: writes the text of a report to the program's vram_write_fn.
  *
  *     vram_status status = vr_writer_begin(&writer, format, write, user, operation);
  *     ...
  *     vr_writer_line(&writer, "%llu blocks", count);
  *     return vr_writer_end(&writer, operation);
  *
- * Once the program has refused a piece, it gets no more, and the end reports VRAM_ERR_IO. Callers
+ * Once the program has refused a part, it gets no more, and the end reports VRAM_ERR_IO. Callers
  * hold no lock.
  */
 #ifndef VR_WRITER_H
@@ -21,7 +21,7 @@ struct vr_writer {
     bool refused; /* by `write`, which is not called again */
 };
 
-/* Checks what the caller of a vram_X_write gave; VRAM_ERR_INVALID. */
+/* Checks the arguments of a vram_X_write; VRAM_ERR_INVALID. */
 vram_status vr_writer_begin(struct vr_writer *writer, vram_report_format format,
                             vram_write_fn *write, void *user, const char *operation);
 
@@ -30,7 +30,7 @@ vram_status vr_writer_end(const struct vr_writer *writer, const char *operation)
 
 void vr_writer_put(struct vr_writer *writer, const char *text, size_t bytes);
 
-/* A piece of up to VR_WRITER_LINE - 1 bytes, as it is: its texts must be clean already. */
+/* Text of up to VR_WRITER_LINE - 1 bytes, unchanged: the caller has cleaned it. */
 enum { VR_WRITER_LINE = 768 };
 void vr_writer_print(struct vr_writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

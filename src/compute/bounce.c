@@ -179,7 +179,7 @@ static void pack_measured(struct vr_scheduler *scheduler, void *to, const void *
     }
     uint64_t before = vr_clock_now();
     if (way) {
-        vr_os_copy_past_cache(to, from, bytes);
+        vr_os_copy_nontemporal(to, from, bytes);
     } else {
         memcpy(to, from, bytes);
     }

@@ -4,12 +4,12 @@
  *
  *  (1) base, bytes, device, kind, is_range, object, pool and extent change only while sequence is
  *      odd.
- *  (2) A record is in the radix only while its sequence is even, but for the moments of publish
+ *  (2) A record is in the radix only while its sequence is even, except briefly in publish
  *      (inserted last) and withdraw (odd first).
- *  (3) A reader trusts what it copied when the sequence was the same even number before and after,
- *      and the address lies inside what it copied. Records are never returned to the system, so
- *      the copying itself is always safe. What is copied is written with release and read with
- *      acquire: who sees a new value sees the odd sequence that came before it.
+ *  (3) A reader trusts its copy if the sequence was the same even number before and after, and the
+ *      address lies inside what it copied. Records are never returned to the system, so copying is
+ *      always safe. The fields are written with release and read with acquire: a reader that sees a
+ *      new value also sees the odd sequence that preceded it.
  */
 #include "device/address.h"
 
@@ -23,7 +23,8 @@
 #include <string.h>
 
 static struct vr_radix address_map = VR_RADIX_INIT;
-static struct vr_radix passed_map = VR_RADIX_INIT; /* provided to pools out of the former */
+static struct vr_radix passed_map =
+    VR_RADIX_INIT; /* memory of the other map that was provided to pools */
 static struct vr_stable record_memory = VR_STABLE_INIT(struct vr_record);
 static vr_atomic_u64 range_bytes; /* of all ranges in the map */
 
@@ -33,7 +34,7 @@ struct vr_record *vr_record_take(void) {
         return NULL;
     }
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
-        vr_store(&record->sequence, 1, VR_RELAXED); /* fresh from the system: all zero */
+        vr_store(&record->sequence, 1, VR_RELAXED); /* new from the system: all zero */
     }
     vr_store(&record->pool, 0, VR_RELEASE);
     vr_store(&record->extent, NULL, VR_RELEASE);
@@ -57,8 +58,8 @@ static struct vr_radix *map_of(const struct vr_record *record) {
     return record->passed_on ? &passed_map : &address_map;
 }
 
-/* The whole pages that a record lies in, which is what the map knows. A program's own memory may
-   begin and end inside one; then it has the page to itself. */
+/* The whole pages that a record lies in, which is the map's unit. A program's own memory may begin
+   and end inside a page; then no other record uses that page. */
 static uint64_t first_page(uint64_t base) {
     return base & ~(VR_RADIX_PAGE - 1);
 }
@@ -136,7 +137,7 @@ bool vr_address_find(vram_addr addr, struct vr_address_info *place) {
     return find_in(&address_map, addr, place);
 }
 
-/* Memory of the address map that a provider passed on to a pool is the pool's. */
+/* Memory of the address map that a provider passed to a pool belongs to the pool. */
 static bool find_pool(vram_addr addr, struct vr_address_info *place) {
     return (find_in(&address_map, addr, place) && place->pool) || find_in(&passed_map, addr, place);
 }

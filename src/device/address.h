@@ -2,9 +2,9 @@
 /*
  * address.h: which live memory an address lies in, for every device of the process.
  *
- * A record describes one allocation or one reserved range. Records are type-stable: a reader that
- * holds none of our locks may look at one while it is taken down or used again, and learns so from
- * its sequence number, which is odd while the record is in no map and changes with every use.
+ * A record describes one allocation or one reserved range. Records are type-stable: a reader
+ * without a lock may read one while it is withdrawn or reused. It detects that by the sequence
+ * number, which is odd while the record is in no map and changes with every use.
  */
 #ifndef VR_ADDRESS_H
 #define VR_ADDRESS_H
@@ -21,36 +21,36 @@ struct vr_mapping {
     vram_addr addr;
     uint64_t bytes;
     struct vr_physical *physical;
-    bool claimed; /* a call is making it or taking it down, and holds a reference to `physical` */
+    bool claimed; /* a call is mapping or unmapping it, and holds a reference to `physical` */
     bool usable;  /* mapped and accessible */
 };
 
-/* The size of the live block of the pool that begins at `addr`; 0: none does. Takes no lock that
-   another thread normally holds, and may be asked about a pool that has ended. */
+/* The size of the pool's live block that begins at `addr`; 0: there is none. Takes no lock that
+   another thread normally holds. Also valid for a pool that has ended. */
 typedef uint64_t vr_extent_fn(uint64_t pool, vram_addr addr);
 
 struct vr_record {
-    void *free_link;                /* vr_stable's */
+    void *free_link;                /* used by vr_stable */
     vr_atomic_u64 sequence;         /* even: in the map */
     vr_atomic_u64 base, bytes;      /* what it covers */
     vr_atomic_u64 device;           /* handle of the device */
     vr_atomic_u32 kind;             /* vram_memory_kind */
     vr_atomic_bool is_range;        /* reserved addresses; memory by mapping */
-    vr_atomic_u64 pool;             /* handle of the pool whose memory it is; 0: none */
-    _Atomic(vr_extent_fn *) extent; /* with a pool: how its blocks are found */
-    vr_atomic_bool object;          /* an object that the program made, taken up */
-    vr_atomic_bool sleeps;          /* parts of it may be asleep: to look takes a lock */
-    bool passed_on;                 /* in the map of memory that was in the other one before */
+    vr_atomic_u64 pool;             /* handle of the pool that owns the memory; 0: none */
+    _Atomic(vr_extent_fn *) extent; /* with a pool: finds its blocks */
+    vr_atomic_bool object;          /* an adopted object of the program */
+    vr_atomic_bool sleeps;          /* parts of it may be asleep: a check takes a lock */
+    bool passed_on;                 /* in the second map: its memory is in the first one already */
 
-    /* The rest belongs to the device's lock. */
+    /* The fields below are guarded by the device's lock. */
     struct vr_link link;
-    bool freeing;                /* some thread is giving it back */
-    bool stuck;                  /* the driver refused for good to unmap something in it */
+    bool freeing;                /* a thread is freeing it */
+    bool stuck;                  /* the driver finally refused to unmap something in it */
     struct vr_mapping *mappings; /* of a range; sorted by address */
     uint32_t mapping_count, mapping_capacity;
 };
 
-/* What a reader learns: a copy, consistent at one moment. */
+/* A consistent copy of a record's fields. */
 struct vr_address_info {
     struct vr_record *record;
     vram_addr base;
@@ -63,29 +63,29 @@ struct vr_address_info {
     vr_extent_fn *extent;
 };
 
-/* A record in no map, zeroed but for its sequence; NULL with the error set. */
+/* A record in no map, zeroed except for its sequence; NULL with the error set. */
 struct vr_record *vr_record_take(void);
 void vr_record_give(struct vr_record *record);
 
-/* Puts it in the map. VRAM_ERR_CORRUPT when a part of it is live already: a driver gave the same
-   address twice. */
+/* Adds it to the map. VRAM_ERR_CORRUPT if a part of it is live already: the driver returned the
+   same address twice. */
 vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t bytes,
                               uint64_t device, vram_memory_kind kind, bool is_range);
-/* The same for memory that a pool's provider gave, record->pool being set. It may be memory of that
-   device that is in the map already: then only vr_address_pool finds the new record. */
+/* The same for memory from a pool's provider, with record->pool set. If it is memory of that device
+   that is in the map already, only vr_address_pool finds the new record. */
 vram_status vr_record_publish_provided(struct vr_record *record, vram_addr base, uint64_t bytes,
                                        uint64_t device);
-/* Takes it out; never fails. */
+/* Removes it from the map; never fails. */
 void vr_record_withdraw(struct vr_record *record);
 
 /* Reserved addresses of the process: the bytes of all ranges in the map. */
 uint64_t vr_address_range_bytes(void);
 
-/* The place of an address; false when no live memory is there. Lock-free. */
+/* The memory at an address; false if no live memory is there. Lock-free. */
 bool vr_address_find(vram_addr addr, struct vr_address_info *place);
-/* The handle of the pool whose memory is there; 0: none. Lock-free. */
+/* The handle of the pool that owns the memory there; 0: none. Lock-free. */
 uint64_t vr_address_pool(vram_addr addr);
-/* The size of the pool's live block that begins at `addr`; 0: none does. */
+/* The size of the pool's live block that begins at `addr`; 0: there is none. */
 uint64_t vr_address_extent(vram_addr addr);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * address_check.c: whether a span of addresses is live memory that a device may touch.
+ * address_check.c: checks that a span of addresses is live memory that a device may access.
  */
 #include "device/mapping.h"
 
 #include "base/error.h"
 #include "base/size.h"
 
-enum { LEAST_BLOCK = 256 }; /* bytes: the least alignment that a block of a pool can have */
+enum { LEAST_BLOCK = 256 }; /* bytes: the smallest alignment of a pool's block */
 
-/* A pool that was destroyed may still keep its memory, but nobody else may use it. */
+/* A pool that was destroyed may still keep its memory, but nothing may use it. */
 bool vr_address_info_covers(struct vr_device_object *device, const struct vr_address_info *place,
                             vram_addr addr, uint64_t bytes) {
     if (place->pool) {
@@ -26,9 +26,9 @@ bool vr_address_info_covers(struct vr_device_object *device, const struct vr_add
     return covers;
 }
 
-/* Of a range that begins inside a block nobody knows where that ends without a search under the
-   pool's lock. What a program passed on to a pool is still its own (address.h): it may copy all of
-   that at once. */
+/* For a range that begins inside a block, the end of the block is unknown without a search under
+   the pool's lock. Memory that a program passed to a pool is still its own (address.h): it may copy
+   all of it at once. */
 vram_status vr_block_check(const struct vr_address_info *place, vram_addr addr, uint64_t bytes) {
     bool asks = place->extent && addr % LEAST_BLOCK == 0 && bytes > LEAST_BLOCK;
     uint64_t extent = asks ? place->extent(place->pool, addr) : 0;
@@ -60,7 +60,7 @@ vram_status vr_span_owner(vram_addr addr, struct vr_address_info *place,
     if (vr_address_find(addr, place)) {
         status = vr_enter(VR_KIND_DEVICE, (void *)(uintptr_t)place->device, &device);
     }
-    if (status == VRAM_ERR_STALE) { /* the device is closing: its memory is as good as gone */
+    if (status == VRAM_ERR_STALE) { /* the device is closing: its memory counts as freed */
         return vr_fail(VRAM_ERR_INVALID, "no live memory of libvram is at 0x%llx",
                        (unsigned long long)addr);
     }

@@ -2,8 +2,8 @@
 /*
  * children.c: the lists of a context's devices and of a device's children.
  *
- * Each list belongs to the lock of the parent. A walk takes one child at a time, with a reference,
- * and holds no lock in between: the list may change meanwhile.
+ * Each list is guarded by the lock of the parent. A walk takes one child at a time, with a
+ * reference, and holds no lock in between: the list may change meanwhile.
  */
 #include "device/objects.h"
 
@@ -22,7 +22,7 @@ struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t l
         best = handle > last && (!best || handle < best->object.handle) ? device : best;
     }
     if (best) {
-        vr_handle_ref(best->object.handle); /* listed: its owner's reference is there */
+        vr_handle_ref(best->object.handle); /* listed: its owner still has its reference */
     }
     vr_mutex_unlock(&context->lock);
     return best;

@@ -2,22 +2,22 @@
 /*
  * closing.c: how a device ends.
  *
- *  (1) A device takes no children any more, then its queues end, each after the last call that
- *      gives it work and after that work.
- *  (2) Queues of other devices may read its memory as a peer's. They are waited for, too; a copy
- *      that is on its way to the driver is waited for before, and later ones are refused.
- *  (3) Only then does anything go that work could use: kernels, mappings, physical memory. What has
- *      an address of its own goes with the last reference, in the destructor.
- *  (4) Work that does not finish until the deadline keeps all of that: the handles die, but the
- *      references of what they stood for stay, which is a leak, logged, and better than memory that
- *      is taken away under running work. Memory of peers, which such work may read, stays as well.
+ *  (1) The device stops accepting children. Then its queues end, each after the last call that
+ *      submits work to it and after that work.
+ *  (2) Queues of other devices may read its memory as a peer's. Their work is waited for too. First
+ *      the copies that are being submitted are waited for; later ones are refused.
+ *  (3) Only then is anything freed that work could use: kernels, mappings, physical memory.
+ *      Allocations with an address are freed with the last reference, in the destructor.
+ *  (4) If work does not finish before the deadline, all of that is kept: the handles are retired,
+ *      but the references to their objects stay. That is a leak, which is logged; it is better than
+ *      freeing memory under running work. Memory of peers that such work may read is kept as well.
  */
 #include "device/objects.h"
 
 #include "base/error.h"
 #include "base/log.h"
 
-/* --------------------------------------------------------- work without an end */
+/* -------------------------------------------------------- work that never ends */
 
 static void set_unfinished(struct vr_device_object *device) {
     vr_mutex_lock(&device->lock);
@@ -33,7 +33,7 @@ static bool is_unfinished(struct vr_device_object *device) {
 }
 
 /* The device has a queue that never finished: keeps (4) for it and for what that queue may read. */
-static void keep_all(struct vr_device_object *device) {
+static void keep_all_memory(struct vr_device_object *device) {
     uint64_t last = 0;
     set_unfinished(device);
     for (struct vr_device_object *other; (other = vr_device_behind(device->context, last));) {
@@ -54,13 +54,13 @@ static void close_to_children(struct vr_device_object *device) {
     (void)vr_entry_close(&device->readers);
 }
 
-/* A queue is listed until it is done, or given up and everything marked that it may use: whoever
-   closes another device meanwhile finds the one or the other. */
-void vr_device_quiet(struct vr_device_object *device, uint64_t deadline) {
+/* A queue is listed until it has finished, or is given up and everything that it may use is marked.
+   So a thread that closes another device meanwhile finds one of the two. */
+void vr_device_stop_queues(struct vr_device_object *device, uint64_t deadline) {
     close_to_children(device);
     for (struct vr_queue_object *queue; (queue = vr_queue_behind(device, 0));) {
         if (!vr_queue_retire(queue, deadline)) {
-            keep_all(device);
+            keep_all_memory(device);
             vr_queue_unlist(queue);
         }
         vr_leave(queue);
@@ -77,12 +77,12 @@ void vr_reader_end(struct vr_device_object *device) {
     vr_entry_leave(&device->readers);
 }
 
-/* Nothing of a lost device is read any more. */
+/* Work of a lost device reads nothing any more. */
 static bool is_lost(const struct vr_device_object *device) {
     return vr_load(&device->base.lost, VR_ACQUIRE);
 }
 
-/* Waits for all work of a device's queues; they stay as they are. */
+/* Waits for all work of a device's queues, which stay open. */
 static bool settle_queues(struct vr_device_object *device, uint64_t deadline) {
     VR_OPERATION("vram_device_close");
     bool settled = true;
@@ -94,7 +94,7 @@ static bool settle_queues(struct vr_device_object *device, uint64_t deadline) {
             status = vr_queue_settle(queue, deadline);
             vr_queue_release(queue);
         }
-        /* On a lost device nothing runs any more. */
+        /* On a lost device nothing runs. */
         settled = settled && (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST);
         vr_leave(queue);
     }
@@ -117,8 +117,8 @@ bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline) {
 
 /* ------------------------------------------------------------------- ending */
 
-/* Takes the first child off a list; 0 when there is none left. A reference is added for the caller,
-   since the child's own may go at any moment. */
+/* Removes the first child from a list; 0 if the list is empty. Adds a reference for the caller,
+   since the owner's may be dropped at any moment. */
 static uint64_t take_child(struct vr_device_object *device, struct vr_list *list,
                            size_t to_object) {
     vr_mutex_lock(&device->lock);
@@ -133,7 +133,8 @@ static uint64_t take_child(struct vr_device_object *device, struct vr_list *list
     return handle;
 }
 
-/* Kills the handles of a list of children; with `finished` the children go, too. */
+/* Retires the handles of a list of children; with `finished` their owner's references are dropped
+   too. */
 static void end_children(struct vr_device_object *device, struct vr_list *list, size_t to_object,
                          bool finished) {
     uint64_t found;
@@ -145,10 +146,10 @@ static void end_children(struct vr_device_object *device, struct vr_list *list, 
     }
 }
 
-/* Unmaps everything; calls that are mapping meanwhile see to what they leave behind. */
-static void sweep(struct vr_device_object *device) {
+/* Unmaps everything. A concurrent call that maps undoes its own mapping. */
+static void mappings_remove(struct vr_device_object *device) {
     vr_mutex_lock(&device->lock);
-    device->sweeping = true;
+    device->unmapping = true;
     vr_mutex_unlock(&device->lock);
     vr_ranges_unmap(device);
 }
@@ -168,17 +169,17 @@ static void report_kept(struct vr_device_object *device) {
 
 vram_status vr_device_finish(struct vr_device_object *device, uint64_t deadline) {
     struct vram_error error;
-    vr_error_save(&error); /* the one failure of ending is work that goes on */
-    vr_device_quiet(device, deadline);
+    vr_error_save(&error); /* the only reported failure is unfinished work */
+    vr_device_stop_queues(device, deadline);
     bool finished = vr_readers_wait(device, deadline);
     if (!finished) {
         set_unfinished(device);
         report_kept(device);
     }
-    vr_device_tell(device, 0, finished);
+    vr_device_notify(device, 0, finished);
     end_children(device, &device->kernels, offsetof(struct vr_kernel, link), finished);
     if (finished) {
-        sweep(device);
+        mappings_remove(device);
     }
     end_children(device, &device->physicals, offsetof(struct vr_physical, link), finished);
     unlist_device(device);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coarse.c: memory straight from the driver, in whole granules, and its accounting.
+ * coarse.c: memory directly from the driver, in whole granules, and its accounting.
  *
- *  (1) held_bytes and held_count move together with success only: a failing call changes neither.
- *  (2) An allocation is in the address map exactly while the driver has given it to us: it is
- *      published after the driver's call and withdrawn before the driver's free, so that an address
- *      the driver hands out again at once is never in the map twice.
- *  (3) A free that the driver refuses leaves the allocation live, and the caller may try again;
- *      what is left when the device is closed is tried once more there.
- *  (4) A record is in its device's list, and counted, before it is in the map. Whoever finds it
- *      there may take it down at once, and a program that frees twice finds what another thread
- *      gets.
+ *  (1) held_bytes and held_count change only if a call succeeds.
+ *  (2) An allocation is in the address map exactly while the driver has allocated it to us: it is
+ *      published after the driver's call and withdrawn before the driver's free. So an address that
+ *      the driver reuses at once is never in the map twice.
+ *  (3) If the driver refuses a free, the allocation stays live and the caller may try again. What
+ *      is left is freed once more when the device is closed.
+ *  (4) A record is in its device's list, and counted, before it is in the map. A thread that finds
+ *      it there may withdraw it at once: a program that frees twice may hit an address that another
+ *      thread has just received.
  */
 #include "device/objects.h"
 
@@ -34,7 +34,7 @@ vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, ui
                              const char *why) {
     vr_atomic_u64 *charged = &device->slot->account->charged_bytes;
     uint64_t before = vr_load(charged, VR_RELAXED);
-    /* What is refused is never added: it must not stand in the way of others for a moment. */
+    /* A refused request is never added, not even briefly: it must not make other requests fail. */
     while (bytes <= most && before <= most - bytes) {
         if (vr_cas_weak(charged, &before, before + bytes, VR_RELAXED)) {
             vr_fetch_add(&device->slot->charged_bytes, bytes, VR_RELAXED);
@@ -79,7 +79,7 @@ void vr_held_sub(struct vr_device_object *device, uint64_t bytes) {
 
 /* ------------------------------------------------------------ kinds of memory */
 
-/* One row per kind: which capability it needs, how it is taken and given back. */
+/* One row per kind: the capability it needs, and how it is allocated and freed. */
 static const struct {
     const char *name;
     uint32_t cap; /* 0: every device has it */
@@ -94,12 +94,12 @@ static const struct {
 
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
-/* Rounds the request up and checks it against what the device can give at all. */
-static vram_status shape(const struct vr_device_object *device, uint64_t bytes,
-                         vram_memory_kind kind, uint64_t *rounded) {
+/* Rounds the request up and checks it against the device's limits. */
+static vram_status request_check(const struct vr_device_object *device, uint64_t bytes,
+                                 vram_memory_kind kind, uint64_t *rounded) {
     const struct vram_device_info *info = &device->base.info;
     if ((unsigned)kind >= KIND_COUNT) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no kind of memory", (int)kind);
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a kind of memory", (int)kind);
     }
     if (kinds[kind].cap & ~info->caps) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no %s memory", info->backend,
@@ -122,24 +122,24 @@ static vram_status shape(const struct vr_device_object *device, uint64_t bytes,
     return VRAM_OK;
 }
 
-/* A driver that says success must mean it. What it gave cannot be trusted to be ours to give back,
-   so it is left alone. */
+/* Checks that a driver which reports success returned valid memory. Invalid memory is not freed,
+   since it may not be ours. */
 static vram_status check_answer(const struct vr_device_object *device, vram_addr addr,
                                 uint64_t bytes, uint64_t granule) {
     uint64_t end;
     if (addr && addr % granule == 0 && vr_add(addr, bytes, &end)) {
         return VRAM_OK;
     }
-    vr_log(VRAM_LOG_ERROR, "%s answered %s with the impossible address 0x%llx",
+    vr_log(VRAM_LOG_ERROR, "%s returned from %s with the impossible address 0x%llx",
            device->base.info.backend, vr_operation(), (unsigned long long)addr);
     return vr_error_set(VRAM_ERR_CORRUPT, device->base.info.backend, vr_operation(), 0,
                         "the driver reported success with the impossible address 0x%llx",
                         (unsigned long long)addr);
 }
 
-/* Takes the memory, checks it, and puts it in the map; keeps (2) and (4). */
-static vram_status obtain(struct vr_device_object *device, uint64_t bytes, vram_memory_kind kind,
-                          struct vr_record *record, vram_addr *addr) {
+/* Allocates the memory, checks it, and adds it to the map; keeps (2) and (4). */
+static vram_status memory_obtain(struct vr_device_object *device, uint64_t bytes,
+                                 vram_memory_kind kind, struct vr_record *record, vram_addr *addr) {
     uint64_t granule = kind == VRAM_MEMORY_DEVICE ? device->base.info.alloc_granule.value
                                                   : (uint64_t)vr_os_page_bytes();
     vram_addr given = 0;
@@ -170,10 +170,10 @@ static vram_status obtain(struct vr_device_object *device, uint64_t bytes, vram_
     return status;
 }
 
-static vram_status allocate(struct vr_device_object *device, uint64_t bytes, vram_memory_kind kind,
-                            vram_addr *addr) {
+static vram_status memory_allocate(struct vr_device_object *device, uint64_t bytes,
+                                   vram_memory_kind kind, vram_addr *addr) {
     uint64_t rounded = 0;
-    vram_status status = shape(device, bytes, kind, &rounded);
+    vram_status status = request_check(device, bytes, kind, &rounded);
     if (status != VRAM_OK) {
         return status;
     }
@@ -186,7 +186,7 @@ static vram_status allocate(struct vr_device_object *device, uint64_t bytes, vra
     if (status != VRAM_OK) {
         goto fail_record;
     }
-    status = obtain(device, rounded, kind, record, addr);
+    status = memory_obtain(device, rounded, kind, record, addr);
     if (status != VRAM_OK) {
         goto fail_charge;
     }
@@ -209,7 +209,7 @@ vram_status vr_device_alloc(vram_device *handle, uint64_t bytes, vram_memory_kin
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
-        status = allocate(device, bytes, kind, &given);
+        status = memory_allocate(device, bytes, kind, &given);
         vr_leave(device);
     }
     if (status == VRAM_OK) {
@@ -223,10 +223,10 @@ vram_status vram_device_alloc(vram_device *handle, uint64_t bytes, vram_memory_k
     return vr_device_alloc(handle, bytes, kind, addr);
 }
 
-/* ------------------------------------------------------------------- giving back */
+/* ----------------------------------------------------------------------- freeing */
 
-/* Claims an allocation for freeing, so that a second free meanwhile finds it gone. */
-static struct vr_record *claim(struct vr_device_object *device, vram_addr addr) {
+/* Claims an allocation for freeing, so that a concurrent second free does not find it. */
+static struct vr_record *record_claim(struct vr_device_object *device, vram_addr addr) {
     struct vr_address_info place;
     struct vr_record *record = NULL;
     vr_mutex_lock(&device->lock);
@@ -239,8 +239,8 @@ static struct vr_record *claim(struct vr_device_object *device, vram_addr addr) 
     return record;
 }
 
-/* Gives a claimed allocation to the driver. Whatever happens, the record stays the device's. */
-static vram_status give_back(struct vr_device_object *device, struct vr_record *record) {
+/* Frees a claimed allocation in the driver. In any case the record stays the device's. */
+static vram_status record_free(struct vr_device_object *device, struct vr_record *record) {
     uint64_t base = vr_load(&record->base, VR_RELAXED);
     uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
     vram_memory_kind kind = (vram_memory_kind)vr_load(&record->kind, VR_RELAXED);
@@ -256,9 +256,9 @@ static vram_status give_back(struct vr_device_object *device, struct vr_record *
     return VRAM_OK;
 }
 
-/* The driver refused: the allocation is live again; keeps (3). Should even the map have no room, it
-   stays listed and is tried once more when the device is closed. */
-static void restore(struct vr_device_object *device, struct vr_record *record) {
+/* The driver refused: makes the allocation live again; keeps (3). If the map is out of memory, the
+   record stays listed and is freed when the device is closed. */
+static void record_restore(struct vr_device_object *device, struct vr_record *record) {
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vr_record_publish(
@@ -274,17 +274,17 @@ vram_status vr_device_free(vram_device *handle, vram_addr addr) {
     VR_OPERATION("vram_device_free");
     void *device;
     if (vr_exiting()) {
-        return VRAM_OK; /* the system takes everything back in a moment */
+        return VRAM_OK; /* the system frees everything in a moment */
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_record *record = addr ? claim(device, addr) : NULL;
+    struct vr_record *record = addr ? record_claim(device, addr) : NULL;
     if (record) {
-        status = give_back(device, record);
+        status = record_free(device, record);
         if (status != VRAM_OK) {
-            restore(device, record);
+            record_restore(device, record);
         }
     } else if (addr) {
         status =
@@ -299,9 +299,8 @@ vram_status vram_device_free(vram_device *handle, vram_addr addr) {
     return vr_device_free(handle, addr);
 }
 
-/* Gives one record's memory or addresses to the driver for the last time. Twice, since a driver
-   that refused once may only have been asked at a bad moment; not at all when the driver would not
-   unmap what is in it. */
+/* Frees one record's memory or addresses for the last time. Tries twice, since the driver may
+   refuse temporarily; not at all if the driver did not unmap what is in it. */
 static void end_record(struct vr_device_object *device, struct vr_record *record) {
     uint64_t base = vr_load(&record->base, VR_RELAXED);
     uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
@@ -310,13 +309,13 @@ static void end_record(struct vr_device_object *device, struct vr_record *record
     vr_memory_free_fn *give = is_range ? vr_vmm_unreserve : kinds[kind].free;
     if (record->stuck || (give(&device->base, base, bytes) != VRAM_OK &&
                           give(&device->base, base, bytes) != VRAM_OK)) {
-        vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes at 0x%llx",
+        vr_log(VRAM_LOG_ERROR, "the driver refused to free %llu bytes at 0x%llx",
                (unsigned long long)bytes, (unsigned long long)base);
     }
     vr_uncharge(device, !is_range && kinds[kind].on_device ? bytes : 0);
 }
 
-/* The device is closing and nobody else holds a reference: no lock is needed. */
+/* The device is closing and has no other references: no lock is needed. */
 void vr_records_end(struct vr_device_object *device) {
     struct vr_link *link;
     while ((link = vr_list_first(&device->records))) {
@@ -332,7 +331,7 @@ void vr_records_end(struct vr_device_object *device) {
 
 /* ------------------------------------------------------------------- looking up */
 
-/* Says what the driver calls the address, and of which size that is. */
+/* Returns the driver's name for the address, and the size of that object. */
 static vram_status name_native(struct vr_device_object *device, const struct vr_address_info *place,
                                vram_addr addr, struct vram_native_info *info) {
     struct vr_native native = {.handle = NULL};
@@ -349,7 +348,7 @@ static vram_status name_native(struct vr_device_object *device, const struct vr_
     return status;
 }
 
-/* Whether the address has no memory now, since its pool is asleep there. */
+/* Whether the address has no memory now because its pool is asleep. */
 static bool is_asleep(struct vr_device_object *device, const struct vr_address_info *place,
                       vram_addr addr) {
     return place->pool && vr_load(&place->record->sleeps, VR_ACQUIRE) &&
@@ -366,7 +365,7 @@ vram_status vr_native_get(vram_addr addr, vram_native_info *info) {
     }
     if (is_asleep(device, &place, addr)) {
         vr_leave(device);
-        return vr_fail(VRAM_ERR_BUSY, "0x%llx is asleep; vram_pool_wake comes first",
+        return vr_fail(VRAM_ERR_BUSY, "0x%llx is asleep; call vram_pool_wake first",
                        (unsigned long long)addr);
     }
     uint32_t caps = device->base.info.caps;

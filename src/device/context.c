@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * context.c: starts every backend, keeps the reason of each that is absent, and lists the devices.
+ * context.c: starts every backend, records why a backend is absent, and lists the devices.
  */
 #include "device/objects.h"
 
@@ -21,8 +21,8 @@
 
 /* ------------------------------------------------------- which backends to start */
 
-/* Whether `name` is in a list by commas; an empty list means all. */
-static bool listed(const char *list, const char *name) {
+/* Whether `name` is in a comma-separated list; an empty list means all. */
+static bool name_listed(const char *list, const char *name) {
     size_t bytes = strlen(name);
     if (!*list) {
         return true;
@@ -42,7 +42,7 @@ static vram_status check_list(const char *list) {
         size_t length = strcspn(at, ",");
         if (!vr_registry_find(at, length)) {
             return vr_fail(VRAM_ERR_INVALID,
-                           "no backend is called \"%.*s\"; there are cuda, hip, metal, vulkan, "
+                           "unknown backend \"%.*s\"; there are cuda, hip, metal, vulkan, "
                            "opencl, sim and host",
                            (int)(length < 32 ? length : 32), at);
         }
@@ -53,14 +53,14 @@ static vram_status check_list(const char *list) {
 
 /* -------------------------------------------------------------- starting, listing */
 
-/* A driver that is missing or broken is a reason; running out of our own memory, and settings the
-   user can mend, are failures of the call. */
+/* A missing or broken driver is a reason, not an error. Running out of host memory, and settings
+   that the user can correct, are failures of the call. */
 static bool is_absence(vram_status status) {
     return status != VRAM_ERR_HOST_MEMORY && status != VRAM_ERR_INVALID &&
            status != VRAM_ERR_OVERFLOW;
 }
 
-/* What the backend recorded is the reason; one that recorded nothing has its status at least. */
+/* The reason is the backend's error text, or its status if it recorded none. */
 static void note_absence(struct vr_backend_state *state, vram_status status) {
     const struct vram_error *error = vr_error_get();
     snprintf(state->reason, sizeof state->reason, "%s",
@@ -75,12 +75,12 @@ static vram_status start_backend(struct vr_backend_state *state, const char *lis
         snprintf(state->reason, sizeof state->reason, "%s", ops->unavailable);
         return VRAM_OK;
     }
-    if (!listed(list, ops->name)) {
+    if (!name_listed(list, ops->name)) {
         snprintf(state->reason, sizeof state->reason,
                  "left out by the option backends (VRAM_BACKENDS) or the program");
         return VRAM_OK;
     }
-    VR_UNCANCELLED; /* calls drivers directly, not by the wrappers of ops.c */
+    VR_UNCANCELLED; /* calls drivers directly, without the wrappers of ops.c */
     vram_status status = ops->start(&state->base, options);
     if (status == VRAM_OK) {
         state->started = true;
@@ -94,7 +94,7 @@ static vram_status start_backend(struct vr_backend_state *state, const char *lis
     return VRAM_OK;
 }
 
-/* A description that later code would stumble over is refused here, once. */
+/* Rejects an invalid description here, once, so that later code need not check it. */
 static vram_status check_info(const struct vram_device_info *info) {
     const struct vram_value *granule = &info->alloc_granule;
     bool vmm_ok = !(info->caps & VRAM_CAP_VMM) ||
@@ -103,8 +103,7 @@ static vram_status check_info(const struct vram_device_info *info) {
     if (!granule->known || !vr_is_power_of_two(granule->value) || granule->value < VR_RADIX_PAGE ||
         !vmm_ok || (info->caps & ~info->caps_known)) {
         return vr_error_set(VRAM_ERR_CORRUPT, info->backend, "describe", 0,
-                            "%s device %u describes itself with granules or capabilities that "
-                            "cannot be",
+                            "%s device %u reports impossible granules or capabilities",
                             info->backend, info->backend_index);
     }
     return VRAM_OK;
@@ -121,8 +120,8 @@ static vram_status fill_slot(struct vr_slot *slot, struct vr_backend *backend, u
     return status == VRAM_OK ? check_info(&slot->info) : status;
 }
 
-/* Describes every device of one backend. One that cannot be described takes its backend out:
-   guessing at the others would be worse. */
+/* Describes every device of one backend. If one cannot be described the whole backend is left out:
+   its other devices could not be numbered reliably. */
 static vram_status list_devices(struct vr_context *context, struct vr_backend_state *state) {
     VR_UNCANCELLED;
     uint32_t first = context->slot_count;
@@ -145,12 +144,12 @@ static vram_status list_devices(struct vr_context *context, struct vr_backend_st
     return VRAM_OK;
 }
 
-/* One account for each piece of hardware, however many backends show it. */
+/* One account for each physical device, however many backends list it. */
 static void share_accounts(struct vr_context *context) {
     for (uint32_t i = 0; i < context->slot_count; i++) {
         struct vr_slot *slot = &context->slots[i];
         slot->account = &slot->own;
-        for (uint32_t j = i; j-- > 0;) { /* the first that is the same has the last word */
+        for (uint32_t j = i; j-- > 0;) { /* the first slot of the same device wins */
             if (vr_device_same(&context->slots[j].info, &slot->info)) {
                 slot->account = context->slots[j].account;
             }
@@ -240,7 +239,7 @@ vram_status vram_context_create(const vram_context_options *options, vram_contex
     if (status != VRAM_OK) {
         return status;
     }
-    vr_error_save(&error); /* a driver that is absent is no failure of this call */
+    vr_error_save(&error); /* an absent driver does not fail this call */
     vr_log_option_problems();
     vr_option_text(VR_OPTION_BACKENDS, list);
     vr_option_text(VR_OPTION_SIM, sim);
@@ -274,15 +273,15 @@ fail:
     return status;
 }
 
-/* Tells the watchers that the context closes. From here on none is added. */
-static void tell_watchers(struct vr_context *context) {
+/* Notifies the watchers that the context closes. No watcher is added from here on. */
+static void notify_watchers(struct vr_context *context) {
     struct vr_link *link;
     vr_mutex_lock(&context->lock);
     context->closing = true;
     while ((link = vr_list_first(&context->watchers))) {
         struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
         uint64_t handle = watcher->handle;
-        vr_handle_ref(handle); /* listed: its owner's reference is there */
+        vr_handle_ref(handle); /* listed: its owner still has its reference */
         vr_mutex_unlock(&context->lock);
         watcher->closing(watcher, true);
         vr_handle_unpin(handle);
@@ -291,9 +290,9 @@ static void tell_watchers(struct vr_context *context) {
     vr_mutex_unlock(&context->lock);
 }
 
-/* The next device, with a reference, since its own may go at any moment; NULL behind the last.
-   First each is taken once to see to its queues, then once more to be ended, which takes it off the
-   list. */
+/* The next device, with a reference, since its owner's may be dropped at any moment; NULL after the
+   last. The first pass stops each device's queues; the second ends each device, which removes it
+   from the list. */
 static struct vr_device_object *take_device(struct vr_context *context, bool to_end) {
     struct vr_device_object *device = NULL;
     vr_mutex_lock(&context->lock);
@@ -301,11 +300,11 @@ static struct vr_device_object *take_device(struct vr_context *context, bool to_
     for (struct vr_link *link = vr_list_first(&context->devices); link && !device;
          link = vr_list_next(&context->devices, link)) {
         device = VR_CONTAINER(link, struct vr_device_object, link);
-        device = to_end || !device->quieted ? device : NULL;
+        device = to_end || !device->queues_stopped ? device : NULL;
     }
     if (device) {
         vr_handle_ref(device->object.handle);
-        device->quieted = true;
+        device->queues_stopped = true;
         if (to_end) {
             vr_link_remove(&device->link);
         }
@@ -314,13 +313,13 @@ static struct vr_device_object *take_device(struct vr_context *context, bool to_
     return device;
 }
 
-/* Queues may use memory of other devices, pinned or a peer's: all of them come before any memory.
-   VRAM_ERR_TIMEOUT when a device has work that goes on. */
+/* Queues may use memory of other devices, pinned or a peer's, so all queues end before any memory
+   is freed. VRAM_ERR_TIMEOUT if a device has work that does not finish. */
 static vram_status end_devices(struct vr_context *context) {
     vram_status status = VRAM_OK;
     uint64_t deadline = vr_deadline_in(context->wait_ns);
     for (struct vr_device_object *device; (device = take_device(context, false));) {
-        vr_device_quiet(device, deadline);
+        vr_device_stop_queues(device, deadline);
         vr_leave(device);
     }
     for (struct vr_device_object *device; (device = take_device(context, true));) {
@@ -336,7 +335,7 @@ static vram_status end_devices(struct vr_context *context) {
 static vram_status context_end(void *object) {
     VR_OPERATION("vram_context_destroy");
     struct vr_context *context = object;
-    tell_watchers(context);
+    notify_watchers(context);
     return end_devices(context);
 }
 
@@ -369,8 +368,9 @@ vram_status vram_backend_info_get(vram_context *handle, uint32_t index, vram_bac
     }
     struct vr_context *context = entered;
     if (index >= context->backend_count) {
-        status = vr_fail(VRAM_ERR_INVALID, "there are %u backends, no number %u",
-                         context->backend_count, index);
+        status =
+            vr_fail(VRAM_ERR_INVALID, "backend index %u is out of range; there are %u backends",
+                    index, context->backend_count);
     } else {
         const struct vr_backend_state *state = &context->backends[index];
         struct vram_backend_info full = {.size = sizeof full,

@@ -26,8 +26,8 @@ uint32_t vram_device_count(vram_context *handle) {
 
 static vram_status check_index(const struct vr_context *context, uint32_t index) {
     if (index >= context->slot_count) {
-        return vr_fail(VRAM_ERR_NO_DEVICE, "there are %u devices, no number %u",
-                       context->slot_count, index);
+        return vr_fail(VRAM_ERR_NO_DEVICE, "device index %u is out of range; there are %u devices",
+                       index, context->slot_count);
     }
     return VRAM_OK;
 }
@@ -49,8 +49,8 @@ vram_status vram_device_info_get(vram_context *handle, uint32_t index, vram_devi
     return status;
 }
 
-/* The first device of a kind; slot_count when there is none. Of those on the CPU it is the last
-   one, the host itself: a GPU's API that runs there is the longer way to the same memory. */
+/* The first device of a kind; slot_count if there is none. Of CPU devices it is the last one, the
+   host itself: a GPU API that runs on the CPU is a slower way to the same memory. */
 static uint32_t first_of(const struct vr_context *context, vram_device_kind kind) {
     uint32_t found = context->slot_count;
     for (uint32_t i = 0; i < context->slot_count; i++) {
@@ -83,7 +83,7 @@ vram_status vram_device_best(vram_context *handle, uint32_t *index) {
     if (!index) {
         status = vr_fail(VRAM_ERR_INVALID, "the place for the index is NULL");
     } else if (best == context->slot_count) {
-        status = vr_fail(VRAM_ERR_NO_DEVICE, "no backend shows a device; `vram info` tells why");
+        status = vr_fail(VRAM_ERR_NO_DEVICE, "no backend has a device; `vram info` tells why");
     } else {
         *index = best;
     }
@@ -93,9 +93,9 @@ vram_status vram_device_best(vram_context *handle, uint32_t *index) {
 
 /* ---------------------------------------------------------- opening, closing */
 
-/* What the backend set up must be what it described: a group is there exactly when its capability
-   is, and a single call at least then. */
-static bool bears_out(const struct vr_device *device) {
+/* The tables that the backend set up must match its description: a group exists exactly when its
+   capability is set, and a single function at least then. */
+static bool tables_match(const struct vr_device *device) {
     uint32_t caps = device->info.caps;
     const struct {
         uint32_t cap;
@@ -115,22 +115,23 @@ static bool bears_out(const struct vr_device *device) {
 }
 
 static vram_status check_groups(const struct vr_device *device) {
-    if (!bears_out(device)) {
-        return vr_error_set(VRAM_ERR_CORRUPT, device->info.backend, "device_open", 0,
-                            "%s device %u has capabilities that its tables do not bear out",
-                            device->info.backend, device->index);
+    if (!tables_match(device)) {
+        return vr_error_set(
+            VRAM_ERR_CORRUPT, device->info.backend, "device_open", 0,
+            "%s device %u reports capabilities that its function tables do not match",
+            device->info.backend, device->index);
     }
     return VRAM_OK;
 }
 
-/* The destructor: children are gone, since each of them pinned the device. Its memory goes at once;
-   the native device stays for as long as queues of others may wait for its words. */
+/* The destructor. There are no children left, since each pinned the device. Its memory is freed at
+   once; the native device stays as long as queues of other devices may wait for its words. */
 static void device_free(void *memory) {
     struct vr_device_object *device = memory;
     if (device->base.ops) {
         vr_records_end(device);
     }
-    vr_device_drop(device);
+    vr_native_unref(device);
 }
 
 static struct vr_device_object *device_make(struct vr_context *context, uint32_t index) {
@@ -142,7 +143,7 @@ static struct vr_device_object *device_make(struct vr_context *context, uint32_t
         device->base.backend = device->slot->backend;
         device->base.index = device->slot->backend_index;
         device->base.info = device->slot->info;
-        vr_store(&device->keepers, 1, VR_RELAXED);
+        vr_store(&device->native_users, 1, VR_RELAXED);
         vr_mutex_init(&device->lock, VR_RANK_DEVICE);
         vr_list_init(&device->queues);
         vr_list_init(&device->kernels);
@@ -154,7 +155,7 @@ static struct vr_device_object *device_make(struct vr_context *context, uint32_t
     return device;
 }
 
-/* Lists a device that is complete, or finds the context closing. */
+/* Adds a complete device to the list, unless the context is closing. */
 static vram_status device_list(struct vr_context *context, struct vr_device_object *device) {
     vr_mutex_lock(&context->lock);
     bool closing = context->closing;
@@ -243,7 +244,7 @@ vram_status vram_device_close(vram_device *handle) {
     return vr_device_end(handle);
 }
 
-/* ---------------------------------------------------------------- asking it */
+/* ------------------------------------------------------------------ queries */
 
 vram_status vram_device_describe(vram_device *handle, vram_device_info *info) {
     VR_CALL;
@@ -275,7 +276,7 @@ vram_status vr_memory_info_get(vram_device *handle, vram_memory_info *info) {
         status = vr_memory_info(&device->base, &full.free_bytes, &full.total_bytes);
         full.lost = vr_load(&device->base.lost, VR_ACQUIRE);
     }
-    /* A lost device still tells what was held on it: that is when people ask. */
+    /* A lost device still reports what was held on it. */
     if (status == VRAM_OK || full.lost) {
         vr_error_restore(&error);
         full.held_bytes = vr_load(&device->held_bytes, VR_RELAXED);

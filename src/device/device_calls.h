@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device_calls.h: public calls on contexts, devices, queues, points and kernels as the library's
- * own code makes them, since it calls none of the public functions. Each does what the public call
- * of the same words does: it takes handles, enters and leaves by itself, and fails with the same
- * statuses and texts. The public functions are thin entries to these.
+ * device_calls.h: public calls on contexts, devices, queues, points and kernels for the library's
+ * own code, which calls no public functions. Each does what the public call of the same name does:
+ * it takes handles, enters and leaves by itself, and fails with the same statuses and texts. The
+ * public functions are thin entries to these.
  */
 #ifndef VR_DEVICE_CALLS_H
 #define VR_DEVICE_CALLS_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device_reference.c: the count of those who need the native device, which the last of them closes.
+ * device_reference.c: counts the users of the native device; the last one closes it.
  *
- * The device's handle is one of them. A queue of another device that was told to wait for a word of
- * this one is another, since the driver may look at that word for as long as the queue lives.
+ * The device's handle is one of them. A queue of another device that waits for a word of this
+ * device is another, since the driver may read that word as long as the queue exists.
  */
 #include "device/objects.h"
 
@@ -12,34 +12,34 @@
 
 #include <string.h>
 
-void vr_device_keep(struct vr_device_object *device) {
-    vr_fetch_add(&device->keepers, 1, VR_RELAXED);
+void vr_native_ref(struct vr_device_object *device) {
+    vr_fetch_add(&device->native_users, 1, VR_RELAXED);
 }
 
 void vr_device_free_later(struct vr_device_object *device, void *memory) {
     vr_mutex_lock(&device->lock);
-    memcpy(memory, &device->late, sizeof device->late);
-    device->late = memory;
+    memcpy(memory, &device->deferred, sizeof device->deferred);
+    device->deferred = memory;
     vr_mutex_unlock(&device->lock);
 }
 
-/* Work that never ends keeps its queue and the device, and thereby this. */
-static void free_late(struct vr_device_object *device) {
-    for (void *memory = device->late, *next; memory; memory = next) {
+/* If work never ends, its queue and the device are kept, and so is this memory. */
+static void deferred_free(struct vr_device_object *device) {
+    for (void *memory = device->deferred, *next; memory; memory = next) {
         memcpy(&next, memory, sizeof next);
         vr_mem_free(memory);
     }
 }
 
-void vr_device_drop(struct vr_device_object *device) {
+void vr_native_unref(struct vr_device_object *device) {
     uint64_t context = device->context->object.handle;
-    if (vr_fetch_sub(&device->keepers, 1, VR_ACQ_REL) != 1) {
+    if (vr_fetch_sub(&device->native_users, 1, VR_ACQ_REL) != 1) {
         return;
     }
     if (device->base.ops) {
         vr_device_close(&device->base);
     }
-    free_late(device);
+    deferred_free(device);
     vr_mutex_destroy(&device->lock);
     vr_handle_set_free(&device->natives);
     vr_mem_free(device->peers);

@@ -31,7 +31,7 @@ static void kernel_free(void *memory) {
 
 static vram_status check_source(const struct vram_kernel_source *source) {
     if ((unsigned)source->format > VRAM_KERNEL_METAL) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no format of kernels", (int)source->format);
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a kernel format", (int)source->format);
     }
     if (!source->code || !source->entry || !*source->entry) {
         return vr_fail(VRAM_ERR_INVALID, "a kernel needs code and the name of its entry");
@@ -97,7 +97,8 @@ vram_status vram_kernel_create(vram_device *handle, const vram_kernel_source *so
     return vr_kernel_create(handle, source, out);
 }
 
-/* Off the list before the owner's reference goes: what a closing device finds there has one. */
+/* Unlisted before the owner's reference is dropped: what a closing device finds in the list has
+   one. */
 static vram_status kernel_end(void *object) {
     struct vr_kernel *kernel = object;
     vr_mutex_lock(&kernel->device->lock);
@@ -121,12 +122,12 @@ static vram_status check_launch(const struct vram_launch *launch) {
     size_t total = 0;
     for (int axis = 0; axis < 3; axis++) {
         if (launch->groups[axis] == 0 || launch->group_size[axis] == 0) {
-            return vr_fail(VRAM_ERR_INVALID, "groups and group sizes are at least 1");
+            return vr_fail(VRAM_ERR_INVALID, "groups and group sizes must be at least 1");
         }
     }
     if (launch->argument_count > ARGUMENTS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, "%u arguments are more than %d", launch->argument_count,
-                       ARGUMENTS_MAX);
+        return vr_fail(VRAM_ERR_INVALID, "%u arguments exceed the limit of %d",
+                       launch->argument_count, ARGUMENTS_MAX);
     }
     if (launch->argument_count && (!launch->arguments || !launch->argument_bytes)) {
         return vr_fail(VRAM_ERR_INVALID, "the arguments or their sizes are NULL");
@@ -135,8 +136,8 @@ static vram_status check_launch(const struct vram_launch *launch) {
         size_t bytes = launch->argument_bytes[i];
         if (!launch->arguments[i] || bytes == 0 || bytes > ARGUMENT_BYTES_MAX - total) {
             return vr_fail(VRAM_ERR_INVALID,
-                           "argument %u is NULL, empty, or passes %d bytes with the others", i,
-                           ARGUMENT_BYTES_MAX);
+                           "argument %u is NULL, is empty, or exceeds the total limit of %d bytes",
+                           i, ARGUMENT_BYTES_MAX);
         }
         total += bytes;
     }
@@ -150,8 +151,8 @@ static vram_status check_launch(const struct vram_launch *launch) {
     return VRAM_OK;
 }
 
-/* An address that a kernel may be given. Page-locked memory is the host's, and no copy takes it for
-   the device's; but where addresses are the device's own a kernel reaches it there. */
+/* Checks an address argument of a kernel. Page-locked memory belongs to the host, and copies do not
+   accept it as device memory; but a kernel can access it if the device's addresses are native. */
 static vram_status check_address(struct vr_device_object *device, vram_addr addr) {
     struct vr_address_info place;
     bool pinned = device->base.info.caps & VRAM_CAP_TRUE_ADDRESS && vr_address_find(addr, &place) &&
@@ -159,8 +160,8 @@ static vram_status check_address(struct vr_device_object *device, vram_addr addr
     return pinned ? VRAM_OK : vr_span_check(device, addr, 1);
 }
 
-/* What the driver calls the address, where it has another name for it. Memory that is the host's
-   too has none: its address is good everywhere. */
+/* The driver's name for the address, if it has one. Memory that is also the host's has none: its
+   address is valid everywhere. */
 static vram_status name_address(struct vr_device_object *device, vram_addr addr,
                                 struct vr_native *native) {
     struct vr_address_info place;
@@ -171,7 +172,8 @@ static vram_status name_address(struct vr_device_object *device, vram_addr addr,
     return vr_memory_native(&device->base, addr, vr_address_extent(addr), native);
 }
 
-/* Launches with every address checked and, on devices with handles, in the driver's words. */
+/* Launches with every address checked and, on devices with handles, translated to the driver's
+   names. */
 static vram_status launch_named(struct vr_queue_object *queue, void *kernel,
                                 const struct vram_launch *launch) {
     struct vr_native natives[ARGUMENTS_MAX];

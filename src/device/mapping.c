@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mapping.c: joining addresses and memory.
+ * mapping.c: maps physical memory to addresses.
  *
- *  (1) A range's mappings are sorted by address and never overlap; they and vr_physical.mapped
- *      belong to the device's lock.
- *  (2) The driver is called without that lock. Whoever is about to map or unmap claims the entries
- *      under the lock first, with a reference to each physical handle; nobody else touches a
- *      claimed entry, and its handle cannot go away.
- *  (3) Mapping is all or nothing. Should the driver fail and then also refuse to unmap what it had
+ *  (1) A range's mappings are sorted by address and never overlap; they and vr_physical.mapped are
+ *      guarded by the device's lock.
+ *  (2) The driver is called without that lock. A thread that is about to map or unmap first claims
+ *      the entries under the lock, with a reference to each physical handle. No other thread
+ *      touches a claimed entry, and its handle cannot be destroyed.
+ *  (3) Mapping is all or nothing. If the driver fails and then also refuses to unmap what it had
  *      mapped, the entries stay, unusable but not claimed: they can be unmapped later.
- *  (4) A device that closes unmaps everything that is not claimed, once no work can use it any
- *      more; a call that finishes later takes down what it leaves behind.
+ *  (4) A closing device unmaps everything that is not claimed, once no work can use it any more; a
+ *      call that finishes later unmaps what it would leave.
  */
 #include "device/mapping.h"
 #include "vram/vmm.h"
@@ -24,7 +24,7 @@
 
 /* ------------------------------------------------------------------- tables */
 
-/* Index of the first mapping that ends behind `addr`. */
+/* Index of the first mapping that ends after `addr`. */
 static uint32_t mapping_index(const struct vr_record *range, vram_addr addr) {
     uint32_t low = 0, high = range->mapping_count;
     while (low < high) {
@@ -52,7 +52,7 @@ bool vr_mappings_cover(const struct vr_record *range, vram_addr addr, uint64_t b
     return at >= end;
 }
 
-/* How many whole, unclaimed mappings make up exactly the span; 0 when they do not. */
+/* How many whole, unclaimed mappings make up exactly the span; 0 if they do not. */
 static uint32_t count_whole(const struct vr_record *range, vram_addr addr, uint64_t bytes) {
     uint32_t first = mapping_index(range, addr), count = 0;
     vram_addr at = addr, end = addr + bytes;
@@ -68,20 +68,20 @@ static uint32_t count_whole(const struct vr_record *range, vram_addr addr, uint6
 
 static vram_status make_room(struct vr_record *range, uint32_t count) {
     uint64_t need = (uint64_t)range->mapping_count + count;
-    uint64_t room = need + need / 2 + 8;
+    uint64_t capacity = need + need / 2 + 8;
     if (need <= range->mapping_capacity) {
         return VRAM_OK;
     }
-    if (room > UINT32_MAX) {
+    if (capacity > UINT32_MAX) {
         return vr_fail(VRAM_ERR_OVERFLOW, "too many handles in one range");
     }
     struct vr_mapping *larger =
-        vr_mem_resize(range->mappings, (size_t)room, sizeof *larger, vr_operation());
+        vr_mem_resize(range->mappings, (size_t)capacity, sizeof *larger, vr_operation());
     if (!larger) {
         return VRAM_ERR_HOST_MEMORY;
     }
     range->mappings = larger;
-    range->mapping_capacity = (uint32_t)room;
+    range->mapping_capacity = (uint32_t)capacity;
     return VRAM_OK;
 }
 
@@ -94,7 +94,7 @@ static void remove_entries(struct vr_record *range, uint32_t first, uint32_t cou
     range->mapping_count -= count;
 }
 
-/* Ends a call's claim on `count` entries and lets go of the lock; keeps (4). */
+/* Ends a call's claim on `count` entries and releases the lock; keeps (4). */
 static void end_claim(struct vr_device_object *device, struct vr_record *range, vram_addr addr,
                       uint32_t count, bool usable) {
     uint32_t first = mapping_index(range, addr);
@@ -102,22 +102,22 @@ static void end_claim(struct vr_device_object *device, struct vr_record *range, 
         range->mappings[first + i].claimed = false;
         range->mappings[first + i].usable = usable;
     }
-    bool sweep = device->sweeping && count;
+    bool unmap_now = device->unmapping && count;
     vr_mutex_unlock(&device->lock);
-    if (sweep) {
+    if (unmap_now) {
         vr_ranges_unmap(device);
     }
 }
 
 /* ------------------------------------------------------------------ mapping */
 
-/* Whether a handle that the caller has pinned may be mapped. It may have been destroyed since: then
-   it goes with the pin, and must not be in a table. Under the lock. */
+/* Whether a handle that the caller has pinned may be mapped. If it was destroyed since, it is freed
+   with the pin and must not be in a table. Under the lock. */
 static vram_status check_handle(const struct vr_physical *physical) {
     if (physical->mapped) {
         return vr_fail(VRAM_ERR_BUSY, "a handle is mapped already, or given twice");
     }
-    if (physical->leaving || !vr_link_linked(&physical->link)) {
+    if (physical->releasing || !vr_link_linked(&physical->link)) {
         return vr_fail(VRAM_ERR_STALE, "a handle was destroyed meanwhile");
     }
     return VRAM_OK;
@@ -137,7 +137,7 @@ static vram_status mark_mapped(struct vr_physical **list, uint32_t count) {
     return VRAM_OK;
 }
 
-/* Claims the place and the handles, under the lock. The caller has pinned the handles: (2). */
+/* Claims the addresses and the handles, under the lock. The caller has pinned the handles: (2). */
 static vram_status claim_place(struct vr_device_object *device, vram_addr addr,
                                struct vr_physical **list, uint32_t count, uint64_t bytes,
                                struct vr_record **claimed) {
@@ -170,14 +170,14 @@ static vram_status claim_place(struct vr_device_object *device, vram_addr addr,
     return VRAM_OK;
 }
 
-/* A driver that refuses to unmap once may only have been asked at a bad moment. */
-static vram_status unmap_surely(struct vr_device_object *device, vram_addr addr, uint64_t bytes) {
+/* Tries twice: a driver may refuse to unmap temporarily. */
+static vram_status unmap_retry(struct vr_device_object *device, vram_addr addr, uint64_t bytes) {
     vram_status status = vr_vmm_unmap(&device->base, addr, bytes);
     return status == VRAM_OK ? status : vr_vmm_unmap(&device->base, addr, bytes);
 }
 
-/* Maps each handle, then makes the whole accessible; undoes it when the driver fails. *left is how
-   many are still mapped after a failure: 0, but where the driver refuses to unmap. */
+/* Maps each handle, then makes the whole accessible; undoes it if the driver fails. *left is how
+   many are still mapped after a failure: 0, unless the driver refuses to unmap. */
 static vram_status map_all(struct vr_device_object *device, vram_addr addr,
                            struct vr_physical **list, uint32_t count, uint64_t bytes,
                            uint32_t *left) {
@@ -197,7 +197,7 @@ static vram_status map_all(struct vr_device_object *device, vram_addr addr,
     struct vram_error error;
     vr_error_save(&error);
     while (done > 0 &&
-           unmap_surely(device, at - list[done - 1]->bytes, list[done - 1]->bytes) == VRAM_OK) {
+           unmap_retry(device, at - list[done - 1]->bytes, list[done - 1]->bytes) == VRAM_OK) {
         at -= list[--done]->bytes;
     }
     vr_error_restore(&error);
@@ -270,8 +270,8 @@ vram_status vram_range_map(vram_device *handle, vram_addr addr, vram_physical *c
 
 /* ---------------------------------------------------------------- unmapping */
 
-/* Claims the entry that begins at `addr` and has at most `most` bytes for unmapping, if there is
-   such a one and it is free to be. Under the lock. */
+/* Claims the entry that begins at `addr` and has at most `most` bytes for unmapping, if it exists
+   and is not claimed. Under the lock. */
 static bool claim_entry(struct vr_record *range, vram_addr addr, uint64_t most,
                         struct vr_mapping *entry) {
     uint32_t at = mapping_index(range, addr);
@@ -285,12 +285,12 @@ static bool claim_entry(struct vr_record *range, vram_addr addr, uint64_t most,
     return true;
 }
 
-/* Unmaps a claimed entry. When the driver refuses, the entry stays as it was, or goes from the
-   table with its memory given up for lost. */
+/* Unmaps a claimed entry. If the driver refuses, the entry stays, or it is removed from the table
+   and its memory is leaked. */
 static vram_status unmap_entry(struct vr_device_object *device, struct vr_record *range,
                                const struct vr_mapping *entry, bool give_up) {
     uint64_t handle = entry->physical->object.handle;
-    vram_status status = give_up ? unmap_surely(device, entry->addr, entry->bytes)
+    vram_status status = give_up ? unmap_retry(device, entry->addr, entry->bytes)
                                  : vr_vmm_unmap(&device->base, entry->addr, entry->bytes);
     vr_mutex_lock(&device->lock);
     if (status == VRAM_OK || give_up) {
@@ -337,7 +337,7 @@ vram_status vram_range_unmap(vram_device *handle, vram_addr addr, uint64_t bytes
     return status;
 }
 
-/* The first range with an unclaimed entry, which is claimed. Under the lock. */
+/* Finds the first range with an unclaimed entry, and claims that. Under the lock. */
 static struct vr_record *claim_any(struct vr_device_object *device, struct vr_mapping *entry) {
     for (struct vr_link *link = vr_list_first(&device->records); link;
          link = vr_list_next(&device->records, link)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ops.c: the checked wrappers. One line each: the sameness is the point.
+ * ops.c: the checked wrappers, one line each.
  *
  * Debug builds assert that the calling thread holds no lock of the library: contract (2) of
- * backend.h, and the reason why a driver that blocks can never stop another thread.
+ * backend.h. So a driver that blocks cannot block another thread.
  */
 #include "device/ops.h"
 #include "vram/buffer.h"
@@ -18,9 +18,9 @@
 
 #include <assert.h>
 
-/* Counts the call; whether a [lost] function may go on. Calls that were inside when the process
-   began to exit end here, before a driver that may be gone. */
-static bool begin_always(struct vr_device *device, const char *operation) {
+/* Counts the call; true if a [lost] function may proceed. Calls that were inside when the process
+   began to exit stop here, since the driver may be unloaded. */
+static bool call_begin_always(struct vr_device *device, const char *operation) {
     assert(vr_locks_held() == 0);
     VR_DELAY_POINT(operation);
     if (vr_exiting()) {
@@ -33,7 +33,7 @@ static bool begin_always(struct vr_device *device, const char *operation) {
     return true;
 }
 
-/* The driver has returned. Every call that began ends with this, or with finish. */
+/* The driver has returned. Every call that began ends with this, or with call_finish. */
 static void end_call(void) {
     vr_os_cancel_on(NULL);
 }
@@ -47,12 +47,13 @@ vram_status vr_check_lost(const struct vr_device *device, const char *operation)
                         device->info.backend, device->index);
 }
 
-static bool begin(struct vr_device *device, const char *operation) {
-    return vr_check_lost(device, operation) == VRAM_OK && begin_always(device, operation);
+static bool call_begin(struct vr_device *device, const char *operation) {
+    return vr_check_lost(device, operation) == VRAM_OK && call_begin_always(device, operation);
 }
 
-/* Notices loss, and never lets a failure leave without a record of its own. */
-static vram_status finish(struct vr_device *device, vram_status status, const char *operation) {
+/* Detects device loss, and makes sure that every failure has an error record. */
+static vram_status call_finish(struct vr_device *device, vram_status status,
+                               const char *operation) {
     end_call();
     VR_DELAY_POINT(operation);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
@@ -69,12 +70,13 @@ static vram_status finish(struct vr_device *device, vram_status status, const ch
     return status;
 }
 
-/* What keeps a call from beginning has just been recorded. */
+/* If call_begin fails, it has just recorded the error. */
 #define CALL(device, operation, expression)                                                        \
-    (begin(device, operation) ? finish(device, expression, operation) : vr_error_get()->status)
+    (call_begin(device, operation) ? call_finish(device, expression, operation)                    \
+                                   : vr_error_get()->status)
 #define CALL_LOST(device, operation, expression)                                                   \
-    (begin_always(device, operation) ? finish(device, expression, operation)                       \
-                                     : vr_error_get()->status)
+    (call_begin_always(device, operation) ? call_finish(device, expression, operation)             \
+                                          : vr_error_get()->status)
 
 /* ------------------------------------------------------------------- device */
 
@@ -83,7 +85,7 @@ vram_status vr_device_open(struct vr_device *device) {
 }
 
 void vr_device_close(struct vr_device *device) {
-    if (begin_always(device, "device_close")) {
+    if (call_begin_always(device, "device_close")) {
         device->ops->close(device);
         end_call();
     }
@@ -120,7 +122,7 @@ vram_status vr_queue_adopt(struct vr_queue *queue) {
 }
 
 void vr_queue_destroy(struct vr_queue *queue) {
-    if (begin_always(queue->device, "queue_destroy")) {
+    if (call_begin_always(queue->device, "queue_destroy")) {
         queue->device->queue_ops->destroy(queue);
         end_call();
     }
@@ -169,7 +171,7 @@ vram_status vr_queue_poll(struct vr_queue *queue) {
 
 /* ------------------------------------------------------------------- pinned */
 
-/* It is made of pages that lie near the device, where the system knows what that is. */
+/* Allocates pages near the device if its NUMA node is known. */
 vram_status vr_pinned_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
     struct vr_numa before;
     vram_value node = {0};
@@ -212,8 +214,8 @@ vram_status vr_vmm_unreserve(struct vr_device *device, vram_addr addr, uint64_t 
     return CALL_LOST(device, "unreserve", device->vmm->unreserve(device, addr, bytes));
 }
 
-/* A driver that says success must mean it: a handle is not 0, and nobody has it already. What it
-   gave cannot be trusted to be ours to give back, so it is left alone. */
+/* Checks a handle from a driver that reports success: it must not be 0 or in use already. An
+   invalid handle is not released, since it may not be ours. */
 static vram_status check_native(struct vr_device *device, uint64_t native) {
     struct vr_device_object *object = vr_device_of(device);
     vr_mutex_lock(&object->lock);
@@ -232,7 +234,7 @@ vram_status vr_vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *ha
     struct vr_device_object *object = vr_device_of(device);
     uint64_t native = 0;
     vr_mutex_lock(&object->lock);
-    vram_status status = vr_handle_set_book(&object->natives, "create");
+    vram_status status = vr_handle_set_reserve(&object->natives, "create");
     vr_mutex_unlock(&object->lock);
     if (status != VRAM_OK) {
         return status;
@@ -249,7 +251,7 @@ vram_status vr_vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *ha
     return status;
 }
 
-/* Taken out first: the driver may give the same number to another thread at once. */
+/* Removed from the set first: the driver may return the same number to another thread at once. */
 vram_status vr_vmm_release(struct vr_device *device, uint64_t handle, uint64_t bytes) {
     struct vr_device_object *object = vr_device_of(device);
     vr_mutex_lock(&object->lock);
@@ -313,7 +315,7 @@ vram_status vr_managed_advise(struct vr_device *device, vram_addr addr, uint64_t
 
 bool vr_peer_reachable(struct vr_device *device, struct vr_device *peer) {
     bool reachable = false;
-    if (begin(device, "peer_reachable")) {
+    if (call_begin(device, "peer_reachable")) {
         reachable = device->peer->reachable(device, peer);
         end_call();
     }
@@ -345,7 +347,7 @@ vram_status vr_object_adopt(struct vr_device *device, const struct vram_wrap *wr
 }
 
 void vr_object_give(struct vr_device *device, vram_addr addr, uint64_t bytes) {
-    if (begin_always(device, "give")) {
+    if (call_begin_always(device, "give")) {
         device->objects->give(device, addr, bytes);
         end_call();
     }
@@ -364,7 +366,7 @@ vram_status vr_kernel_load(struct vr_device *device, const struct vram_kernel_so
 }
 
 void vr_kernel_unload(struct vr_device *device, void *kernel) {
-    if (begin_always(device, "kernel_unload")) {
+    if (call_begin_always(device, "kernel_unload")) {
         device->kernel->unload(device, kernel);
         end_call();
     }

@@ -18,8 +18,8 @@ bool vr_device_reads(struct vr_device_object *device, uint64_t peer) {
     return found;
 }
 
-/* Remembers the peer's handle, in the place of one that is gone where there is such. */
-static vram_status remember_peer(struct vr_device_object *device, uint64_t peer) {
+/* Stores the peer's handle, replacing one of a closed device if there is one. */
+static vram_status peer_store(struct vr_device_object *device, uint64_t peer) {
     vram_status status = VRAM_OK;
     uint32_t at = 0;
     vr_mutex_lock(&device->lock);
@@ -54,7 +54,7 @@ static vram_status peer_enable(struct vr_device_object *device, struct vr_device
                        device->base.index);
     }
     status = vr_peer_enable(&device->base, &peer->base);
-    return status == VRAM_OK ? remember_peer(device, peer->object.handle) : status;
+    return status == VRAM_OK ? peer_store(device, peer->object.handle) : status;
 }
 
 vram_status vram_device_peer_enable(vram_device *handle, vram_device *peer_handle) {
@@ -66,7 +66,7 @@ vram_status vram_device_peer_enable(vram_device *handle, vram_device *peer_handl
     }
     status = vr_enter(VR_KIND_DEVICE, peer_handle, &peer);
     if (status == VRAM_OK) {
-        status = device == peer ? vr_fail(VRAM_ERR_INVALID, "a device is no peer of itself")
+        status = device == peer ? vr_fail(VRAM_ERR_INVALID, "a device cannot be its own peer")
                                 : peer_enable(device, peer);
         vr_leave(peer);
     }

@@ -15,10 +15,10 @@ static void physical_free(void *memory) {
     struct vr_physical *physical = memory;
     struct vr_device_object *device = physical->device;
     if (physical->native && !physical->mapped) {
-        /* Twice: a driver that refused once may only have been asked at a bad moment. */
+        /* Tries twice: the driver may refuse temporarily. */
         if (vr_vmm_release(&device->base, physical->native, physical->bytes) != VRAM_OK &&
             vr_vmm_release(&device->base, physical->native, physical->bytes) != VRAM_OK) {
-            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes: %s",
+            vr_log(VRAM_LOG_ERROR, "the driver refused to free %llu bytes: %s",
                    (unsigned long long)physical->bytes, vr_error_get()->text);
         }
         vr_held_sub(device, physical->bytes);
@@ -94,24 +94,24 @@ vram_status vram_physical_create(vram_device *handle, uint64_t bytes, vram_physi
     return status;
 }
 
-/* Keeps everybody else from mapping the handle or giving it back. */
-static vram_status claim(struct vr_physical *physical) {
+/* Prevents other threads from mapping or releasing the handle. */
+static vram_status physical_claim(struct vr_physical *physical) {
     vram_status status = VRAM_OK;
     vr_mutex_lock(&physical->device->lock);
     if (physical->mapped) {
         status = vr_fail(VRAM_ERR_BUSY, "the memory is mapped; unmap it first");
-    } else if (physical->leaving || !vr_link_linked(&physical->link)) {
+    } else if (physical->releasing || !vr_link_linked(&physical->link)) {
         status = vr_fail(VRAM_ERR_STALE, "the handle was destroyed meanwhile");
     } else {
-        physical->leaving = true;
+        physical->releasing = true;
     }
     vr_mutex_unlock(&physical->device->lock);
     return status;
 }
 
-/* Gives a claimed handle's memory to the driver. A driver that refuses leaves the handle as it
+/* Releases a claimed handle's memory to the driver. If the driver refuses, the handle stays as it
    was. */
-static vram_status give_back(struct vr_physical *physical) {
+static vram_status physical_release(struct vr_physical *physical) {
     struct vr_device_object *device = physical->device;
     vram_status status = vr_vmm_release(&device->base, physical->native, physical->bytes);
     if (status == VRAM_OK) {
@@ -120,7 +120,7 @@ static vram_status give_back(struct vr_physical *physical) {
         vr_uncharge(device, physical->bytes);
     }
     vr_mutex_lock(&device->lock);
-    physical->leaving = status == VRAM_OK;
+    physical->releasing = status == VRAM_OK;
     if (status == VRAM_OK) {
         vr_link_remove(&physical->link);
     }
@@ -139,9 +139,9 @@ vram_status vram_physical_destroy(vram_physical *handle) {
         return status;
     }
     struct vr_physical *physical = entered;
-    status = claim(physical);
+    status = physical_claim(physical);
     if (status == VRAM_OK) {
-        status = give_back(physical);
+        status = physical_release(physical);
         if (status == VRAM_OK && vr_handle_retire(physical->object.handle)) {
             vr_handle_unpin(physical->object.handle);
         }

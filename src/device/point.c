@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * point.c: points in time.
+ * point.c: points in the order of a queue.
  *
- * A mark takes a number and has the queue write it into the queue's word behind everything
+ * A mark takes a number and makes the queue write it into the queue's word after everything
  * submitted so far. Any number of threads may mark one queue at once, and no lock is held across
- * the driver call, so two marks may reach the driver in the other order than their numbers. That is
+ * the driver call, so two marks may reach the driver in the reverse order of their numbers. That is
  * harmless, for these reasons:
  *
  *  (1) Point v means the work submitted before v was taken. A signal with any number >= v was
- *      submitted after v was taken, hence behind that work. So word >= v proves v has passed,
+ *      submitted after v was taken, hence after that work. So word >= v proves that v has passed,
  *      whichever signal wrote the word.
- *  (2) A late signal with a lower number may lower the word for a moment. Whoever submitted a
+ *  (2) A late signal with a lower number may lower the word briefly. A thread that has submitted a
  *      signal and then finds that a higher number was taken meanwhile submits the newest number
- *      again. The last signal of a queue therefore always carries the highest number, and nobody
- *      waits for ever. Re-submitting takes no new number, so threads cannot chase each other
+ *      again. So the last signal of a queue always has the highest number, and no thread waits for
+ *      ever. Submitting again takes no new number, so threads cannot keep each other busy
  *      endlessly.
  *
- *  (3) A point that was seen to have passed stays so: `settled` keeps the highest number seen.
+ *  (3) A point that was seen to have passed stays so: `settled` holds the highest number seen.
  *  (4) A signal that the driver refused is covered by the next one, or by the queue being seen
  *      idle.
- *  (5) When it is the newest number again that the driver refuses, the word may stay below a point
- *      that was given out. The host does not mind, by (4), but a device that waits for the word
- *      would wait until the next mark. So the driver is asked several times, and then `behind` is
- *      set: the number is written before any device is told to wait for it.
+ *  (5) If the driver refuses the newest number when it is submitted again, the word may stay below
+ *      an issued point. The host is unaffected, by (4), but a device that waits for the word would
+ *      wait until the next mark. So the driver is asked several times, and then `behind` is set:
+ *      the number is written before any device is made to wait for it.
  *
  *  (6) The queue of a captured region makes no points and is never seen idle: its graphs may be
  *      launched at any time until the region ends.
  *
- *  (7) While a lower number is on its way, the word may fall below a point that was given out,
- *      until the repeat of (2), which may come to lie behind a wait of that very queue. A device
- *      that was told to wait for the point would then wait for ever, if that wait waits for it in
- *      turn. So before a device is told to, the marks that were under way are seen to have ended:
- *      they took their numbers earlier, and those that begin later take higher ones. Marks count
- *      themselves in the bucket of the turn in which they began; `after` begins a new turn and
- *      waits for the old bucket to be empty. They make driver calls and wait for nobody.
+ *  (7) While a signal with a lower number is pending, the word may fall below an issued point,
+ *      until the repeated signal of (2). That one may be queued behind a wait of the same queue. A
+ *      device made to wait for the point would then wait for ever, if that wait depends on it in
+ *      turn. So before a device is made to wait, the marks in progress must end: they took their
+ *      numbers earlier, and marks that begin later take higher ones. Marks are counted in the
+ *      bucket of the epoch in which they began; `queue_after` begins a new epoch and waits until
+ *      the old bucket is empty. Marks only make driver calls and wait for nothing.
  *
- * docs/design/02-points-in-time.md has the argument at length.
+ * docs/design/02-points-in-time.md has the full argument.
  */
 #include "device/objects.h"
 
@@ -47,17 +47,16 @@
 #include "device/ops.h"
 
 enum {
-    PAUSED = 64,   /* rounds of a wait that pause, */
-    YIELDED = 256, /* and up to which it yields at least */
-    NAPS = 768,    /* sleeps that are short */
-    REPEATS = 4,   /* how often a driver is asked to write the newest number again */
-    REFUSALS =
-        16 /* in a row: a driver that does not say how far a queue is, so often, never will */
+    PAUSES = 64,        /* rounds of a wait that pause, */
+    YIELDS = 256,       /* and those that at least yield */
+    SHORT_SLEEPS = 768, /* short sleeps before longer ones */
+    REPEATS = 4,        /* attempts to write the newest number again */
+    REFUSALS = 16       /* in a row: then the driver is assumed never to answer */
 };
 
 #define AWAKE_NS UINT64_C(200000)
 
-/* Keeps (3): what was seen once stays seen, however the word moves. */
+/* Keeps (3): a number that has passed stays passed, even if the word falls. */
 bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value) {
     uint64_t word = vr_load(queue->base.word, VR_ACQUIRE);
     if (word > vr_load(&queue->settled, VR_RELAXED)) {
@@ -66,17 +65,17 @@ bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value) {
     return vr_load(&queue->settled, VR_ACQUIRE) >= value;
 }
 
-/* Asks the driver. A queue without unfinished work has passed every number taken before it was
-   asked; that settles points even when a signal was refused and the word stays behind. A refusal to
-   answer is not the caller's business when the point has passed all the same. */
-static vram_status ask(struct vr_queue_object *queue, uint64_t value) {
+/* Queries the driver. An idle queue has passed every number taken before the query; that settles
+   points even if a signal was refused and the word stays behind. A failed query is not reported if
+   the point has passed anyway. */
+static vram_status idle_query(struct vr_queue_object *queue, uint64_t value) {
     struct vram_error error;
     uint64_t taken = vr_load(&queue->issued, VR_ACQUIRE);
     if (vr_load(&queue->captured, VR_ACQUIRE)) {
         return VRAM_ERR_NOT_READY; /* keeps (6) */
     }
     if (!vr_queue_hold(queue)) {
-        return VRAM_OK; /* nothing is left of an adoption that was ended */
+        return VRAM_OK; /* the adoption was ended: nothing is pending */
     }
     vr_error_save(&error);
     vram_status status = vr_queue_poll(&queue->base);
@@ -91,7 +90,7 @@ static vram_status ask(struct vr_queue_object *queue, uint64_t value) {
     return status == VRAM_OK ? VRAM_ERR_NOT_READY : status;
 }
 
-static vram_status signal(struct vr_queue_object *queue, uint64_t value) {
+static vram_status signal_submit(struct vr_queue_object *queue, uint64_t value) {
     vram_status status = vr_queue_signal(&queue->base, value);
     if (status == VRAM_OK) {
         vr_atomic_max(&queue->signalled, value);
@@ -99,11 +98,11 @@ static vram_status signal(struct vr_queue_object *queue, uint64_t value) {
     return status;
 }
 
-/* Has a number written that a late signal with a lower one may have overwritten; keeps (5). */
-static vram_status repeat(struct vr_queue_object *queue, uint64_t value) {
+/* Writes a number again that a late signal with a lower one may have overwritten; keeps (5). */
+static vram_status signal_repeat(struct vr_queue_object *queue, uint64_t value) {
     vram_status status = VRAM_ERR_NOT_READY;
     for (int i = 0; i < REPEATS && status != VRAM_OK; i++) {
-        status = signal(queue, value);
+        status = signal_submit(queue, value);
     }
     if (status != VRAM_OK) {
         vr_store(&queue->behind, true, VR_RELEASE);
@@ -117,74 +116,73 @@ static vram_status refuse_region(const struct vr_queue_object *queue) {
         return VRAM_OK;
     }
     return vr_fail(VRAM_ERR_CAPTURE,
-                   "the queue is that of a captured region; vram_capture_end comes first");
+                   "the queue is that of a captured region; call vram_capture_end first");
 }
 
-/* How a wait rests between two looks. */
-struct rest {
+/* The backoff of a wait between two polls. */
+struct backoff {
     unsigned round, sleeps;
-    uint64_t began; /* vr_os_now: the clock of tests stands still until somebody sleeps */
+    uint64_t began; /* of vr_os_now: the clock of tests advances only by sleeps */
     bool awake;     /* yields for the first AWAKE_NS */
 };
 
-/* Rests a little longer each time. A sleep of any length costs 50 us and more, as much as many a
-   wait lasts: nobody sleeps before AWAKE_NS have passed, unless whoever is waited for may need this
-   very processor. */
-static void rest(struct rest *rest) {
-    unsigned round = rest->round++;
+/* Waits a little longer each time. Any sleep costs at least 50 us, as long as many waits last. So
+   no thread sleeps before AWAKE_NS have passed, unless the other thread may need this processor. */
+static void backoff_wait(struct backoff *backoff) {
+    unsigned round = backoff->round++;
     if (round == 0) {
-        rest->began = vr_os_now();
-    } else if (round == YIELDED) {
-        rest->awake = vr_os_processors() > 1;
+        backoff->began = vr_os_now();
+    } else if (round == YIELDS) {
+        backoff->awake = vr_os_processors() > 1;
     }
-    rest->awake = rest->awake && vr_os_now() - rest->began < AWAKE_NS;
-    if (round < PAUSED) {
+    backoff->awake = backoff->awake && vr_os_now() - backoff->began < AWAKE_NS;
+    if (round < PAUSES) {
         vr_os_pause();
-    } else if (round < YIELDED || rest->awake) {
+    } else if (round < YIELDS || backoff->awake) {
         vr_os_yield();
     } else {
-        vr_clock_sleep(rest->sleeps++ < NAPS ? 20000 : 200000);
+        vr_clock_sleep(backoff->sleeps++ < SHORT_SLEEPS ? 20000 : 200000);
     }
 }
 
-/* The driver is asked now and then only: it may have no engine of its own, or be lost. */
-static bool is_time_to_ask(const struct rest *rest) {
-    return rest->round % (rest->awake ? 64 : 16) == 0;
+/* The driver is queried rarely: only to let it make progress, and to detect its loss. */
+static bool is_time_to_ask(const struct backoff *backoff) {
+    return backoff->round % (backoff->awake ? 64 : 16) == 0;
 }
 
-/* The bucket that a mark counts in, from now on: keeps (7). */
+/* Counts a mark in the current bucket: keeps (7). */
 static vr_atomic_u32 *mark_begin(struct vr_queue_object *queue) {
     for (;;) {
-        uint64_t turn = vr_load(&queue->turn, VR_SEQ_CST);
-        vr_atomic_u32 *bucket = &queue->marking[turn & 1];
+        uint64_t epoch = vr_load(&queue->mark_epoch, VR_SEQ_CST);
+        vr_atomic_u32 *bucket = &queue->marking[epoch & 1];
         vr_fetch_add(bucket, 1, VR_SEQ_CST);
-        if (vr_load(&queue->turn, VR_SEQ_CST) == turn) {
+        if (vr_load(&queue->mark_epoch, VR_SEQ_CST) == epoch) {
             return bucket;
         }
-        vr_fetch_sub(bucket, 1, VR_RELEASE); /* whoever began a new turn may not have seen us */
+        vr_fetch_sub(bucket, 1,
+                     VR_RELEASE); /* the thread that began a new epoch may not have seen us */
     }
 }
 
-/* Waits for the marks that are under way: keeps (7). Not for ever: a thread may have died in
-   one. */
+/* Waits for the marks in progress: keeps (7). With a limit: a thread may have died in one. */
 static void marks_end(struct vr_queue_object *queue) {
-    static struct vr_mutex turns = VR_MUTEX_INIT(VR_RANK_SHORT); /* one new turn at a time */
+    static struct vr_mutex epoch_lock = VR_MUTEX_INIT(VR_RANK_SHORT); /* one new epoch at a time */
     if (!vr_load(&queue->marking[0], VR_SEQ_CST) && !vr_load(&queue->marking[1], VR_SEQ_CST)) {
         return;
     }
     uint64_t deadline = vr_deadline_in(queue->device->context->wait_ns);
-    vr_mutex_lock(&turns);
-    uint64_t turn = vr_fetch_add(&queue->turn, 1, VR_SEQ_CST);
-    struct rest resting = {.round = 0};
-    while (vr_load(&queue->marking[turn & 1], VR_ACQUIRE) && !vr_deadline_passed(deadline)) {
-        rest(&resting);
+    vr_mutex_lock(&epoch_lock);
+    uint64_t epoch = vr_fetch_add(&queue->mark_epoch, 1, VR_SEQ_CST);
+    struct backoff backoff = {.round = 0};
+    while (vr_load(&queue->marking[epoch & 1], VR_ACQUIRE) && !vr_deadline_passed(deadline)) {
+        backoff_wait(&backoff);
     }
-    vr_mutex_unlock(&turns);
+    vr_mutex_unlock(&epoch_lock);
 }
 
-static vram_status mark(struct vr_queue_object *queue, uint64_t *value) {
+static vram_status mark_submit(struct vr_queue_object *queue, uint64_t *value) {
     uint64_t mine = vr_fetch_add(&queue->issued, 1, VR_ACQ_REL) + 1;
-    vram_status status = signal(queue, mine);
+    vram_status status = signal_submit(queue, mine);
     if (status != VRAM_OK) {
         return status;
     }
@@ -193,9 +191,9 @@ static vram_status mark(struct vr_queue_object *queue, uint64_t *value) {
     for (uint64_t newest, written = mine; /* keeps (2) */
          status == VRAM_OK && (newest = vr_load(&queue->issued, VR_ACQUIRE)) != written;
          written = newest) {
-        status = repeat(queue, newest);
+        status = signal_repeat(queue, newest);
     }
-    vr_error_restore(&error); /* this mark was made, whatever became of the others */
+    vr_error_restore(&error); /* this mark succeeded, even if repeating another failed */
     *value = mine;
     return VRAM_OK;
 }
@@ -206,51 +204,52 @@ vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
         return VRAM_ERR_CAPTURE;
     }
     vr_atomic_u32 *bucket = mark_begin(queue);
-    vram_status status = mark(queue, value);
+    vram_status status = mark_submit(queue, value);
     vr_fetch_sub(bucket, 1, VR_RELEASE);
     return status;
 }
 
-/* A number that is taken and not written is like one whose write was refused: (4). */
+/* A number that was taken and not written is like one whose write was refused: (4). */
 void vr_queue_look(struct vr_queue_object *queue, uint64_t value) {
     struct vram_error error;
     vr_error_save(&error);
     vr_atomic_max(&queue->issued, value);
-    (void)ask(queue, value);
+    (void)idle_query(queue, value);
     vr_error_restore(&error);
 }
 
-/* How a wait goes on: the refusals since the driver last answered, and the last of them. */
-struct patience {
+/* The state of a wait: failed queries since the driver last answered, and the last of them. */
+struct wait_state {
     unsigned refusals;
     vram_status status;
     struct vram_error before, refusal; /* the error record without it, and with it */
 };
 
-/* One look: VRAM_OK, VRAM_ERR_NOT_READY, or what ends the wait. Work may be under way when a driver
-   does not answer, for want of memory say: it is asked again. */
-static vram_status look(struct vr_queue_object *queue, uint64_t value, struct patience *patience) {
-    vram_status status = ask(queue, value);
+/* One poll: VRAM_OK, VRAM_ERR_NOT_READY, or the status that ends the wait. A driver that fails to
+   answer, for example because memory ran out, is asked again, since work may be pending. */
+static vram_status wait_poll(struct vr_queue_object *queue, uint64_t value,
+                             struct wait_state *wait_state) {
+    vram_status status = idle_query(queue, value);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
-        patience->refusals = 0;
+        wait_state->refusals = 0;
         return status;
     }
-    patience->status = status;
+    wait_state->status = status;
     if (status == VRAM_ERR_DEVICE_LOST || status == VRAM_ERR_SHUTDOWN ||
-        ++patience->refusals == REFUSALS) {
+        ++wait_state->refusals == REFUSALS) {
         return status;
     }
-    vr_error_save(&patience->refusal);
-    vr_error_restore(&patience->before);
+    vr_error_save(&wait_state->refusal);
+    vr_error_restore(&wait_state->before);
     return VRAM_ERR_NOT_READY;
 }
 
-static vram_status too_late(const struct patience *patience) {
-    if (patience->refusals) {
-        vr_error_restore(&patience->refusal);
-        return patience->status;
+static vram_status too_late(const struct wait_state *wait_state) {
+    if (wait_state->refusals) {
+        vr_error_restore(&wait_state->refusal);
+        return wait_state->status;
     }
-    return vr_fail(VRAM_ERR_TIMEOUT, "the point had not passed when the deadline did");
+    return vr_fail(VRAM_ERR_TIMEOUT, "the point had not passed at the deadline");
 }
 
 uint64_t vr_wait_deadline(const struct vr_context *context, uint64_t timeout) {
@@ -262,11 +261,11 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
         return VRAM_OK;
     }
     uint64_t deadline = vr_wait_deadline(queue->device->context, timeout);
-    struct patience patience = {.refusals = 0};
-    vr_error_save(&patience.before);
-    for (struct rest resting = {.round = 0};; rest(&resting)) {
+    struct wait_state wait_state = {.refusals = 0};
+    vr_error_save(&wait_state.before);
+    for (struct backoff backoff = {.round = 0};; backoff_wait(&backoff)) {
         vram_status status =
-            is_time_to_ask(&resting) ? look(queue, value, &patience) : VRAM_ERR_NOT_READY;
+            is_time_to_ask(&backoff) ? wait_poll(queue, value, &wait_state) : VRAM_ERR_NOT_READY;
         if (status != VRAM_ERR_NOT_READY) {
             return status;
         }
@@ -277,14 +276,14 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
             return vr_fail(VRAM_ERR_SHUTDOWN, "the process is exiting");
         }
         if (vr_deadline_passed(deadline)) {
-            return too_late(&patience);
+            return too_late(&wait_state);
         }
     }
 }
 
-/* A number behind all work so far, whether or not the queue can be marked: keeps (4), since the
-   driver says when the queue is idle. The refusal is nobody's error then. */
-static vram_status number_behind(struct vr_queue_object *queue, uint64_t *value) {
+/* A number after all work so far, whether or not the queue can be marked: keeps (4), since the
+   driver says when the queue is idle. A failed mark is then not an error. */
+static vram_status number_after(struct vr_queue_object *queue, uint64_t *value) {
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vr_queue_mark(queue, value);
@@ -299,7 +298,7 @@ static vram_status number_behind(struct vr_queue_object *queue, uint64_t *value)
 
 vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline) {
     uint64_t value;
-    vram_status status = number_behind(queue, &value);
+    vram_status status = number_after(queue, &value);
     return status == VRAM_OK ? vr_queue_wait_value(queue, value, vr_deadline_left(deadline))
                              : status;
 }
@@ -323,8 +322,8 @@ bool vr_queue_drained(const vram_queue *handle) {
     return !vr_work_goes_on(status);
 }
 
-/* The queue of a point: VRAM_OK with *queue NULL when the point has passed because its queue is
-   gone, or never was. */
+/* The queue of a point. VRAM_OK with *queue NULL: the point has passed because its queue was
+   destroyed or never existed. */
 static vram_status point_enter(vram_point point, struct vr_queue_object **queue) {
     struct vram_error error;
     void *entered;
@@ -339,7 +338,7 @@ static vram_status point_enter(vram_point point, struct vr_queue_object **queue)
     vram_status status = vr_enter(VR_KIND_QUEUE, point.queue, &entered);
     if (status == VRAM_ERR_STALE) {
         vr_error_restore(&error);
-        return VRAM_OK; /* destroyed between the two looks */
+        return VRAM_OK; /* destroyed between the two checks */
     }
     if (status != VRAM_OK) {
         return status;
@@ -396,12 +395,12 @@ vram_status vr_point_poll(vram_point point) {
     }
     if (!vr_queue_passed(queue, point.value)) {
         status = VRAM_ERR_NOT_READY;
-        /* Most polls only read the word; every eighth that finds it short asks the driver, which
-           may need to be asked to make progress, and may be lost. What is known to be lost is said
+        /* Most polls only read the word. Every eighth poll that finds it too low queries the
+           driver, which may need that to make progress, and may be lost. A known loss is reported
            every time. */
-        if (vr_fetch_add(&queue->looks, 1, VR_RELAXED) % 8 == 0 ||
+        if (vr_fetch_add(&queue->unpassed_polls, 1, VR_RELAXED) % 8 == 0 ||
             vr_load(&queue->base.device->lost, VR_RELAXED)) {
-            status = ask(queue, point.value);
+            status = idle_query(queue, point.value);
         }
     }
     vr_leave(queue);
@@ -435,8 +434,8 @@ vram_status vr_queue_wait(vram_queue *handle, uint64_t timeout) {
     if (status != VRAM_OK) {
         return status;
     }
-    status = number_behind(queue, &value);
-    vr_submit_end(queue); /* the queue may end under a wait for it */
+    status = number_after(queue, &value);
+    vr_submit_end(queue); /* the queue may end during a wait for it */
     if (status == VRAM_OK) {
         status = vr_queue_wait_value(queue, value, timeout);
     }
@@ -463,32 +462,33 @@ vram_status vram_queue_poll(vram_queue *handle) {
     return vr_queue_done(handle);
 }
 
-/* A wait on another device's word needs that device for as long as the wait may be pending, that is
-   as long as the waiting queue lives: it is kept, once per queue. Its memory is not. */
-static vram_status follow(struct vr_queue_object *queue, struct vr_device_object *device) {
+/* A wait on another device's word needs that device as long as the wait may be pending, that is as
+   long as the waiting queue exists. So the native device is kept, once per queue; its memory is
+   not. */
+static vram_status device_await(struct vr_queue_object *queue, struct vr_device_object *device) {
     vr_mutex_lock(&queue->device->lock);
-    for (uint32_t i = 0; i < queue->followed_count; i++) {
-        if (queue->followed[i] == device) {
+    for (uint32_t i = 0; i < queue->awaited_count; i++) {
+        if (queue->awaited[i] == device) {
             vr_mutex_unlock(&queue->device->lock);
             return VRAM_OK;
         }
     }
     struct vr_device_object **larger =
-        vr_mem_resize(queue->followed, queue->followed_count + 1, sizeof *larger, vr_operation());
+        vr_mem_resize(queue->awaited, queue->awaited_count + 1, sizeof *larger, vr_operation());
     if (larger) {
-        queue->followed = larger;
-        larger[queue->followed_count++] = device;
-        vr_device_keep(device);
+        queue->awaited = larger;
+        larger[queue->awaited_count++] = device;
+        vr_native_ref(device);
     }
     vr_mutex_unlock(&queue->device->lock);
     return larger ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
 }
 
-static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *other,
-                         uint64_t value) {
+static vram_status queue_after(struct vr_queue_object *queue, struct vr_queue_object *other,
+                               uint64_t value) {
     vram_status status = VRAM_OK;
     if (queue == other || vr_queue_passed(other, value)) {
-        return VRAM_OK; /* a queue is in order with itself */
+        return VRAM_OK; /* a queue is already in order with itself */
     }
     if (refuse_region(queue) != VRAM_OK) {
         return VRAM_ERR_CAPTURE;
@@ -499,14 +499,14 @@ static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *
                        queue->base.device->info.backend, other->base.device->info.backend);
     }
     if (queue->device != other->device) {
-        /* Nothing may be told to wait for what a lost device will never write. */
+        /* No queue may be made to wait for a word that a lost device never writes. */
         status = vr_check_lost(other->base.device, vr_operation());
-        status = status == VRAM_OK ? follow(queue, other->device) : status;
+        status = status == VRAM_OK ? device_await(queue, other->device) : status;
     }
     if (status == VRAM_OK && vr_queue_hold(other)) {
         marks_end(other);
         if (vr_exchange(&other->behind, false, VR_ACQ_REL)) { /* keeps (5) */
-            status = repeat(other, vr_load(&other->signalled, VR_ACQUIRE));
+            status = signal_repeat(other, vr_load(&other->signalled, VR_ACQUIRE));
         }
         if (status == VRAM_OK) {
             status = vr_queue_after(&queue->base, &other->base, value);
@@ -524,7 +524,7 @@ vram_status vr_queue_submit_after(struct vr_queue_object *queue, vram_point poin
     }
     vram_status status = point_enter(point, &other);
     if (status == VRAM_OK && other) {
-        status = after(queue, other, point.value);
+        status = queue_after(queue, other, point.value);
         vr_leave(other);
     }
     vr_submit_end(queue);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queue.c: making, adopting and ending queues.
+ * queue.c: creating, adopting and ending queues.
  *
  * A queue ends in steps:
  *  (1) It is closed to calls that submit work: every call except those on its points returns
@@ -9,13 +9,13 @@
  *      of such a thread still enter: only the outermost one is waited for.
  *  (3) Its work is waited for.
  *  (4) Its handle is retired; its points count as passed from then on.
- *  (5) Its last reference goes, and the native queue with it.
- * A queue whose work does not finish within the deadline, or that cannot be asked since it is being
- * captured, stays before (4), its points still answering the truth, until the device is closed and
- * asks once more. If that is in vain it is left alone for good.
+ *  (5) Its last reference is dropped, which destroys the native queue.
+ * A queue whose work does not finish within the deadline, or that cannot be queried because it is
+ * being captured, stays before (4), and its points still report the truth. When the device is
+ * closed, it tries once more. If that fails too, the queue is never destroyed.
  *
- * Ending an adoption promises that the native queue is not touched any more, so questions to the
- * driver are counted in the same way, and none begins any more.
+ * After an adoption has ended the native queue is not touched any more. So queries to the driver
+ * are counted in the same way, and no new one begins.
  */
 #include "device/objects.h"
 
@@ -34,15 +34,15 @@ static uint64_t deadline_of(const struct vr_queue_object *queue) {
     return vr_deadline_in(queue->device->context->wait_ns);
 }
 
-/* The work is done and nobody else is inside. But several threads may have waited for it, each with
-   a mark, and the first of these to arrive lets all of them go: the others' signals may still be on
-   their way, with nothing before them. */
+/* The work is done and no other call is inside. But several threads may have waited for it, each
+   with a mark, and the first mark to arrive releases all of them: the others' signals may still be
+   pending, with no work before them. */
 static vram_status wait_for_signals(struct vr_queue_object *queue, uint64_t deadline) {
     VR_OPERATION("vram_queue_destroy");
     vram_status status;
     while ((status = vr_queue_poll(&queue->base)) == VRAM_ERR_NOT_READY) {
         if (vr_deadline_passed(deadline)) {
-            return vr_fail(VRAM_ERR_TIMEOUT, "the last signal did not come");
+            return vr_fail(VRAM_ERR_TIMEOUT, "the last signal of the queue did not arrive in time");
         }
         vr_clock_sleep(20000);
     }
@@ -55,15 +55,15 @@ static void queue_free(void *memory) {
     uint64_t device = queue->device->object.handle;
     if (queue->base.word) {
         assert(vr_load(&queue->finished, VR_ACQUIRE));
-        if (queue->object.handle && vr_entry_is_open(&queue->asking)) {
+        if (queue->object.handle && vr_entry_is_open(&queue->querying)) {
             wait_for_signals(queue, deadline_of(queue));
         }
         vr_queue_destroy(&queue->base);
     }
-    for (uint32_t i = 0; i < queue->followed_count; i++) {
-        vr_device_drop(queue->followed[i]);
+    for (uint32_t i = 0; i < queue->awaited_count; i++) {
+        vr_native_unref(queue->awaited[i]);
     }
-    vr_mem_free(queue->followed);
+    vr_mem_free(queue->awaited);
     vr_mem_free(queue);
     vr_handle_unpin(device);
 }
@@ -79,7 +79,7 @@ static struct vr_queue_object *queue_make(struct vr_device_object *device) {
     return queue;
 }
 
-/* Gives a started queue its handle and its place; undoes it when that fails. */
+/* Gives a started queue its handle and lists it; undoes that on failure. */
 static vram_status queue_publish(struct vr_queue_object *queue, vram_queue **out) {
     uint64_t word = vr_load(queue->base.word, VR_ACQUIRE);
     vr_store(&queue->issued, word, VR_RELAXED);
@@ -134,9 +134,9 @@ vram_status vram_queue_create(vram_device *handle, const vram_queue_options *opt
     return vr_queue_make(handle, options, out);
 }
 
-/* Makes a queue around a native one, for ordinary work or for a captured region. */
-static vram_status adopt(struct vr_device_object *device, void *native, bool region,
-                         vram_queue **out) {
+/* Creates a queue around a native one, for ordinary work or for a captured region. */
+static vram_status queue_adopt(struct vr_device_object *device, void *native, bool region,
+                               vram_queue **out) {
     if (!(device->base.info.caps & VRAM_CAP_ADOPT)) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "%s has no native queues to adopt",
                        device->base.info.backend);
@@ -166,7 +166,7 @@ vram_status vram_queue_adopt(vram_device *handle, void *native, vram_queue **out
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
-        status = adopt(device, native, false, out);
+        status = queue_adopt(device, native, false, out);
         vr_leave(device);
     }
     return status;
@@ -181,7 +181,7 @@ vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
     vram_status status = vr_queue_enter(handle, &entered);
     if (status == VRAM_OK) {
         struct vr_queue_object *queue = entered;
-        status = adopt(queue->device, queue->base.native, true, out);
+        status = queue_adopt(queue->device, queue->base.native, true, out);
         vr_leave(queue);
     }
     return status;
@@ -189,10 +189,10 @@ vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
 
 /* ------------------------------------------------------------------- ending */
 
-/* Waits for all that was submitted, (2) and (3), and notes when it is done. A driver that cannot
-   tell, because the marker and the question both fail, is taken at its word too: backend.h has
-   destroy finish what is left. */
-static vram_status drain(struct vr_queue_object *queue, uint64_t deadline) {
+/* Waits for all submitted work, (2) and (3), and records when it is done. If both marker and query
+   fail, the driver cannot tell; then it counts as done too: backend.h requires destroy to finish
+   what is left. */
+static vram_status queue_drain(struct vr_queue_object *queue, uint64_t deadline) {
     VR_OPERATION("vram_queue_destroy");
     if (!vr_queue_hold(queue)) {
         return VRAM_OK;
@@ -208,30 +208,30 @@ static vram_status drain(struct vr_queue_object *queue, uint64_t deadline) {
     return status;
 }
 
-/* Retires the handle and drops the owner's reference, if nobody has. */
-static void retire(struct vr_queue_object *queue) {
+/* Retires the handle and drops the owner's reference, unless that was done already. */
+static void queue_retire(struct vr_queue_object *queue) {
     uint64_t handle = queue->object.handle;
     vr_queue_unlist(queue);
     if (vr_handle_retire(handle)) {
-        vr_device_tell(queue->device, handle, true);
+        vr_device_notify(queue->device, handle, true);
         vr_handle_unpin(handle);
     }
 }
 
-/* The device is closing. The caller holds a reference. */
+/* The device is closing. The caller has a reference. */
 bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline) {
     struct vram_error error;
     vr_error_save(&error);
     vr_store(&queue->closed, true, VR_SEQ_CST);
-    vr_store(&queue->captured, false, VR_SEQ_CST); /* graphs go with the device */
-    drain(queue, deadline);
+    vr_store(&queue->captured, false, VR_SEQ_CST); /* graphs end with the device */
+    queue_drain(queue, deadline);
     vr_error_restore(&error);
     if (!vr_load(&queue->finished, VR_ACQUIRE)) {
         vr_log(VRAM_LOG_ERROR, "a queue of %s device %u never finished; it and the device are kept",
                queue->device->base.info.backend, queue->device->base.index);
         return false;
     }
-    retire(queue);
+    queue_retire(queue);
     return true;
 }
 
@@ -241,17 +241,17 @@ vram_status vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline
         return vr_fail(VRAM_ERR_STALE, "the queue is being destroyed already");
     }
     vr_error_save(&error);
-    vram_status status = drain(queue, deadline);
-    vr_error_restore(&error); /* a driver that cannot tell is taken at its word, as in drain */
+    vram_status status = queue_drain(queue, deadline);
+    vr_error_restore(&error); /* a driver that cannot tell counts as done, as in queue_drain */
     if (vr_load(&queue->finished, VR_ACQUIRE)) {
-        retire(queue);
+        queue_retire(queue);
         return VRAM_OK;
     }
-    vr_device_tell(queue->device, queue->object.handle, false);
-    vr_log(VRAM_LOG_WARN, "a queue was destroyed with unfinished work; it is kept aside "
+    vr_device_notify(queue->device, queue->object.handle, false);
+    vr_log(VRAM_LOG_WARN, "a queue was destroyed with unfinished work; it is kept "
                           "until its device is closed");
     return vr_fail(status,
-                   "work of the queue is unfinished: %s; it is kept aside until its device is "
+                   "work of the queue is unfinished: %s; it is kept until its device is "
                    "closed",
                    vr_status_text(status));
 }
@@ -276,26 +276,26 @@ vram_status vram_queue_destroy(vram_queue *handle) {
 }
 
 /* Ends an adoption that is closed to calls; on failure the adoption continues. */
-static vram_status leave_native(struct vr_queue_object *queue) {
+static vram_status native_leave(struct vr_queue_object *queue) {
     uint64_t deadline = deadline_of(queue);
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = drain(queue, deadline);
+    vram_status status = queue_drain(queue, deadline);
     if (!vr_load(&queue->finished, VR_ACQUIRE)) {
         return status;
     }
-    (void)vr_entry_close(&queue->asking);
-    status = vr_calls_wait(queue, &queue->asking, deadline);
+    (void)vr_entry_close(&queue->querying);
+    status = vr_calls_wait(queue, &queue->querying, deadline);
     if (status == VRAM_OK) {
         status = wait_for_signals(queue, deadline);
     }
     if (status == VRAM_ERR_TIMEOUT || status == VRAM_ERR_SHUTDOWN) {
         vr_store(&queue->finished, false, VR_RELEASE);
-        vr_entry_reopen(&queue->asking);
+        vr_entry_reopen(&queue->querying);
         return status;
     }
-    vr_error_restore(&error); /* a driver that cannot tell is taken at its word, as in drain */
-    retire(queue);
+    vr_error_restore(&error); /* a driver that cannot tell counts as done, as in queue_drain */
+    queue_retire(queue);
     return VRAM_OK;
 }
 
@@ -316,7 +316,7 @@ static vram_status end_adoption(vram_queue *handle, bool region) {
         status = vr_fail(VRAM_ERR_STALE, "the queue is being ended already");
     } else {
         vr_store(&queue->captured, false, VR_SEQ_CST);
-        status = leave_native(queue);
+        status = native_leave(queue);
         if (status != VRAM_OK) {
             vr_store(&queue->captured, region, VR_SEQ_CST);
             vr_entry_reopen(&queue->submitting);

@@ -13,15 +13,15 @@ bool vr_queue_is_open(const struct vr_queue_object *queue) {
 }
 
 /* Queues that the calling thread is submitting to, so that its nested calls enter: keeps (2).
-   Queues beyond its capacity are entered like by any other call. */
+   Further queues are entered as by any other call. */
 static _Thread_local struct {
     const struct vr_queue_object *queue; /* NULL: free */
-    uint32_t depth;                      /* steps that have entered it and not left */
+    uint32_t depth;                      /* calls that have entered it and not left */
 } inside[4];
 
 enum { INSIDE = sizeof inside / sizeof inside[0] };
 
-/* The index of a queue, or INSIDE if it is not there; of a free entry with NULL. */
+/* The index of a queue, or INSIDE if it is absent; with NULL, of a free entry. */
 static unsigned inside_find(const struct vr_queue_object *queue) {
     unsigned i = 0;
     while (i < INSIDE && inside[i].queue != queue) {
@@ -30,7 +30,7 @@ static unsigned inside_find(const struct vr_queue_object *queue) {
     return i;
 }
 
-static vram_status refuse(struct vr_queue_object *queue) {
+static vram_status entry_refuse(struct vr_queue_object *queue) {
     vr_leave(queue);
     return vr_fail(VRAM_ERR_STALE, "the queue was destroyed");
 }
@@ -39,12 +39,12 @@ vram_status vr_queue_enter(const vram_queue *handle, void **entered) {
     vram_status status = vr_enter(VR_KIND_QUEUE, handle, entered);
     return status != VRAM_OK || vr_queue_is_open(*entered) || inside_find(*entered) < INSIDE
                ? status
-               : refuse(*entered);
+               : entry_refuse(*entered);
 }
 
 vram_status vr_submit_enter(const vram_queue *handle, void **entered) {
     vram_status status = vr_enter(VR_KIND_QUEUE, handle, entered);
-    return status != VRAM_OK || vr_submit_begin(*entered) ? status : refuse(*entered);
+    return status != VRAM_OK || vr_submit_begin(*entered) ? status : entry_refuse(*entered);
 }
 
 void vr_submit_leave(void *queue) {
@@ -61,7 +61,7 @@ bool vr_submit_begin(struct vr_queue_object *queue) {
     if (!vr_entry_enter(&queue->submitting)) {
         return false;
     }
-    if (vr_load(&queue->closed, VR_SEQ_CST)) { /* it is set before the count is waited for */
+    if (vr_load(&queue->closed, VR_SEQ_CST)) { /* set before the count is waited for */
         vr_entry_leave(&queue->submitting);
         return false;
     }
@@ -106,9 +106,9 @@ bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline) {
 }
 
 bool vr_queue_hold(struct vr_queue_object *queue) {
-    return vr_entry_enter(&queue->asking);
+    return vr_entry_enter(&queue->querying);
 }
 
 void vr_queue_release(struct vr_queue_object *queue) {
-    vr_entry_leave(&queue->asking);
+    vr_entry_leave(&queue->querying);
 }

@@ -34,8 +34,8 @@ vram_status vr_vmm_round(const struct vr_device_object *device, uint64_t bytes, 
 
 /* ------------------------------------------------------------------- ranges */
 
-static vram_status reserve(struct vr_device_object *device, uint64_t bytes,
-                           struct vr_record *record, vram_addr *base) {
+static vram_status range_reserve(struct vr_device_object *device, uint64_t bytes,
+                                 struct vr_record *record, vram_addr *base) {
     uint64_t granule = device->base.info.vmm_granule.value, end;
     vram_addr given = 0;
     vram_status status = vr_vmm_reserve(&device->base, bytes, granule, &given);
@@ -83,7 +83,7 @@ vram_status vram_range_create(vram_device *handle, uint64_t bytes, vram_addr *ba
         status = VRAM_ERR_HOST_MEMORY;
     }
     if (status == VRAM_OK) {
-        status = reserve(device, rounded, record, &given);
+        status = range_reserve(device, rounded, record, &given);
     }
     if (status == VRAM_OK) {
         *base = given;
@@ -146,7 +146,7 @@ vram_status vram_range_destroy(vram_device *handle, vram_addr base) {
             vram_status back = vr_record_publish(range, base, bytes, device->object.handle,
                                                  VRAM_MEMORY_DEVICE, true);
             vr_mutex_lock(&device->lock);
-            range->freeing = back != VRAM_OK; /* else tried again when the device is closed */
+            range->freeing = back != VRAM_OK; /* otherwise freed again when the device is closed */
             vr_mutex_unlock(&device->lock);
             vr_error_restore(&error);
         }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * simulation.c: the public calls of vram/sim.h that speak to a context's simulation.
+ * simulation.c: the public calls of vram/sim.h on a context's simulation.
  */
 #include "device/objects.h"
 
 #include "base/error.h"
 
-/* The context and its running simulation; VRAM_ERR_UNSUPPORTED when it has none. */
+/* The context and its running simulation; VRAM_ERR_UNSUPPORTED if it has none. */
 static vram_status enter_sim(vram_context *handle, void **context, struct vr_backend **sim) {
     vram_status status = vr_enter(VR_KIND_CONTEXT, handle, context);
     if (status != VRAM_OK) {
@@ -105,7 +105,7 @@ vram_status vram_sim_violation(vram_context *handle, uint64_t index, char *text,
     struct vr_backend *sim;
     void *context;
     if (!text || text_bytes == 0) {
-        return vr_fail(VRAM_ERR_INVALID, "there is no room for the text");
+        return vr_fail(VRAM_ERR_INVALID, "the buffer for the text is NULL or empty");
     }
     vram_status status = enter_sim(handle, &context, &sim);
     if (status == VRAM_OK) {

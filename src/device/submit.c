@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * submit.c: what libraries on top of libvram do with queues and memory of a device.
+ * submit.c: access to queues and memory of a device for libraries on top of libvram.
  */
 #include "device/objects.h"
 
@@ -24,7 +24,7 @@ vram_status vram_queue_submit(vram_queue *handle, vram_submit_fn *submit, void *
     return status;
 }
 
-/* Page-locked memory that kernels reach by its address. */
+/* Page-locked memory that kernels access by its address. */
 static bool is_pinned(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
                       struct vr_address_info *place) {
     return device->base.info.caps & VRAM_CAP_TRUE_ADDRESS && vr_address_find(addr, place) &&

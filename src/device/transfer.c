@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transfer.c: copies, fills and hints: every span is checked against live memory before a
- * backend sees it.
+ * transfer.c: copies, fills and hints. Every span is checked against live memory before a backend
+ * gets it.
  */
 #include "device/objects.h"
 
@@ -12,7 +12,7 @@
 #include "device/ops.h"
 
 /* Enters for a transfer between host memory and [addr, addr + bytes) of the device. VRAM_OK with
-   *entered NULL when there is nothing to do. */
+   entered NULL if there is nothing to do. */
 static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const void *host,
                                        uint64_t bytes, struct vr_queue_object **entered) {
     void *queue;
@@ -66,13 +66,13 @@ vram_status vram_queue_download(vram_queue *handle, void *to, vram_addr from, ui
 
 /* ------------------------------------------------------------ device to device */
 
-/* The peer's memory stays until the copy is done: closing it waits for copies that were let in here
+/* The peer's memory stays until the copy is done: closing it waits for copies that entered here,
    and then for the queue. */
 static vram_status copy_from_peer(struct vr_queue_object *queue, vram_addr to,
                                   struct vr_device_object *peer, vram_addr from, uint64_t bytes) {
     if (!vr_device_reads(queue->device, peer->object.handle)) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "0x%llx belongs to another device; vram_device_peer_enable comes first",
+                       "0x%llx belongs to another device; call vram_device_peer_enable first",
                        (unsigned long long)from);
     }
     vram_status status = vr_span_check(peer, from, bytes);
@@ -88,8 +88,8 @@ static vram_status copy_from_peer(struct vr_queue_object *queue, vram_addr to,
     return status;
 }
 
-static vram_status copy(struct vr_queue_object *queue, vram_addr to, vram_addr from,
-                        uint64_t bytes) {
+static vram_status device_copy(struct vr_queue_object *queue, vram_addr to, vram_addr from,
+                               uint64_t bytes) {
     struct vr_device_object *owner;
     struct vr_address_info place;
     vram_status status = vr_span_check(queue->device, to, bytes);
@@ -112,7 +112,7 @@ vram_status vr_submit_copy(vram_queue *handle, vram_addr to, vram_addr from, uin
     void *queue;
     vram_status status = vr_submit_enter(handle, &queue);
     if (status == VRAM_OK) {
-        status = bytes ? copy(queue, to, from, bytes) : VRAM_OK;
+        status = bytes ? device_copy(queue, to, from, bytes) : VRAM_OK;
         vr_submit_leave(queue);
     }
     return status;
@@ -153,7 +153,7 @@ vram_status vram_queue_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
 
 /* ---------------------------------------------------- hints for managed memory */
 
-/* Whether there is something to hint at: VRAM_OK with *any false when it is nothing. */
+/* Checks the arguments of a hint: VRAM_OK with *any false if the span is empty. */
 static vram_status check_managed(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
                                  bool *any) {
     struct vr_address_info place;
@@ -183,7 +183,7 @@ vram_status vr_device_advise(vram_device *handle, vram_addr addr, uint64_t bytes
     struct vr_device_object *device = entered;
     status = check_managed(device, addr, bytes, &any);
     if (status == VRAM_OK && (unsigned)advice > VRAM_ADVICE_PREFER_HOST) {
-        status = vr_fail(VRAM_ERR_INVALID, "%d is no advice", (int)advice);
+        status = vr_fail(VRAM_ERR_INVALID, "%d is not an advice", (int)advice);
     } else if (status == VRAM_OK && any) {
         status = vr_managed_advise(&device->base, addr, bytes, advice);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watcher.c: what higher tiers hang on a device, and what each of them is told and asked.
+ * watcher.c: objects of higher tiers on a device: notifications and queries.
  */
 #include "device/objects.h"
 
@@ -21,9 +21,9 @@ vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_wa
     return closing ? vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed") : VRAM_OK;
 }
 
-/* The next watcher behind the one numbered `last`, with a reference for the caller: listed means
-   that its owner's reference is still there. Under the lock, which callers release while they call
-   the watcher. The list may change then, and another walk may begin, by the same thread too. */
+/* The watcher after the one numbered `last`, with a reference for the caller: a listed watcher
+   still has its owner's reference. Under the lock, which callers release while they call the
+   watcher. The list may change then, and another walk may begin, by the same thread too. */
 static struct vr_watcher *next_watcher(struct vr_device_object *device, uint64_t last) {
     for (struct vr_link *link = vr_list_first(&device->watchers); link;
          link = vr_list_next(&device->watchers, link)) {
@@ -36,7 +36,7 @@ static struct vr_watcher *next_watcher(struct vr_device_object *device, uint64_t
     return NULL;
 }
 
-void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished) {
+void vr_device_notify(struct vr_device_object *device, uint64_t ended_queue, bool finished) {
     struct vr_watcher *watcher;
     vr_mutex_lock(&device->lock);
     device->closing = device->closing || !ended_queue;
@@ -81,7 +81,7 @@ bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_add
         found = watcher->handle == handle ? watcher : NULL;
     }
     if (found) {
-        vr_handle_ref(handle); /* listed: its owner's reference is there */
+        vr_handle_ref(handle); /* listed: its owner still has its reference */
     }
     vr_mutex_unlock(&device->lock);
     if (!found) {

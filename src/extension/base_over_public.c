@@ -3,10 +3,10 @@
  * base_over_public.c: the parts of src/base that exist once in a process, for the shared libraries
  * on top of libvram.
  *
- * libvram-compute and libvram-model each contain their own copy of what keeps no state for the
- * process (text, locks, threads, files, handles). The error record and host memory belong to
- * libvram: here their internal names are built on its public functions. The static libraries need
- * none of this, since libvram.a has the internal functions themselves.
+ * libvram-compute and libvram-model each contain their own copy of the code without process-wide
+ * state (text, locks, threads, files, handles). The error record and host memory belong to libvram:
+ * here their internal functions are implemented by its public functions. The static libraries do
+ * not need this file, since libvram.a has the internal functions.
  */
 #include "base/error.h"
 #include "base/memory.h"
@@ -16,7 +16,7 @@
 
 /* ------------------------------------------------------------ the error record */
 
-/* Each library knows the calls of its own that the thread is inside. */
+/* Each library records the calls of its own that the thread is inside. */
 _Thread_local const char *vr_operation_inside __attribute__((tls_model("initial-exec"))) = "";
 
 vram_status vr_error_set(vram_status status, const char *backend, const char *operation,

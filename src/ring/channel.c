@@ -13,9 +13,9 @@ static vr_atomic_u64 *sequence_of(const struct vr_channel *channel, uint64_t mes
     return (vr_atomic_u64 *)(void *)&vr_channel_slot(channel, message)->sequence;
 }
 
-/* Fills the slot of message n, all but its sequence. */
-static void fill(const struct vr_channel *channel, uint64_t n, const vram_ring_message *message,
-                 uint64_t stamp_ns) {
+/* Fills the slot of message n, except its sequence. */
+static void slot_fill(const struct vr_channel *channel, uint64_t n,
+                      const vram_ring_message *message, uint64_t stamp_ns) {
     vram_ring_slot *slot = vr_channel_slot(channel, n);
     slot->stamp_ns = stamp_ns;
     slot->bytes = message->bytes;
@@ -26,12 +26,12 @@ static void fill(const struct vr_channel *channel, uint64_t n, const vram_ring_m
     }
 }
 
-static uint64_t least(uint64_t a, uint64_t b) {
+static uint64_t lesser_of(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* Raises head over every message that is ready, (2) and (3). */
-static void advance(const struct vr_channel *channel) {
+/* Advances head past every message that is ready, (2) and (3). */
+static void head_advance(const struct vr_channel *channel) {
     uint64_t head = vr_load(channel->head, VR_SEQ_CST);
     while (vr_load(sequence_of(channel, head), VR_SEQ_CST) == head + 1) {
         if (vr_cas(channel->head, &head, head + 1, VR_SEQ_CST)) {
@@ -50,21 +50,21 @@ static vram_status send_many(const struct vr_channel *channel, const vram_ring_m
             if (now == claim) {
                 return VRAM_ERR_CORRUPT;
             }
-            claim = now; /* others went on between the two looks, and the consumer with them */
+            claim = now; /* other producers, and the consumer, advanced between the two loads */
             got = 0;
             continue;
         }
-        got = least(count, channel->capacity - used);
+        got = lesser_of(count, channel->capacity - used);
         if (got == 0) {
             *sent = 0;
             return VRAM_OK;
         }
     } while (got == 0 || !vr_cas_weak(channel->claim, &claim, claim + got, VR_ACQ_REL));
     for (uint64_t i = 0; i < got; i++) {
-        fill(channel, claim + i, &messages[i], stamp_ns);
+        slot_fill(channel, claim + i, &messages[i], stamp_ns);
         vr_store(sequence_of(channel, claim + i), claim + i + 1, VR_SEQ_CST);
     }
-    advance(channel);
+    head_advance(channel);
     *sent = got;
     return VRAM_OK;
 }
@@ -77,9 +77,9 @@ static vram_status send_one_producer(const struct vr_channel *channel,
     if (used > channel->capacity) {
         return VRAM_ERR_CORRUPT;
     }
-    uint64_t got = least(count, channel->capacity - used);
+    uint64_t got = lesser_of(count, channel->capacity - used);
     for (uint64_t i = 0; i < got; i++) {
-        fill(channel, head + i, &messages[i], stamp_ns);
+        slot_fill(channel, head + i, &messages[i], stamp_ns);
         vr_store(sequence_of(channel, head + i), head + i + 1, VR_RELAXED);
     }
     if (got) {
@@ -95,7 +95,7 @@ vram_status vr_channel_send(const struct vr_channel *channel, const vram_ring_me
                           : send_one_producer(channel, messages, count, stamp_ns, sent);
 }
 
-vram_status vr_channel_receive(const struct vr_channel *channel, void *data, uint32_t room,
+vram_status vr_channel_receive(const struct vr_channel *channel, void *data, uint32_t data_capacity,
                                vram_ring_slot *slot) {
     uint64_t tail = vr_load(channel->tail, VR_RELAXED);
     uint64_t depth = vr_load(channel->head, VR_ACQUIRE) - tail;
@@ -105,14 +105,14 @@ vram_status vr_channel_receive(const struct vr_channel *channel, void *data, uin
     const vram_ring_slot *from = vr_channel_slot(channel, tail);
     slot->sequence = vr_load(sequence_of(channel, tail), VR_ACQUIRE);
     slot->stamp_ns = from->stamp_ns;
-    slot->bytes = from->bytes; /* read once: a device may change it behind the check */
+    slot->bytes = from->bytes; /* read once: a device may change it after the check */
     slot->crc = from->crc;
     slot->kind = from->kind;
     if (depth > channel->capacity || slot->sequence != tail + 1 ||
         slot->bytes > channel->message_bytes) {
         return VRAM_ERR_CORRUPT;
     }
-    if (slot->bytes > room) {
+    if (slot->bytes > data_capacity) {
         return VRAM_ERR_LIMIT;
     }
     if (slot->bytes) {
@@ -130,6 +130,6 @@ uint64_t vr_channel_depth(const struct vr_channel *channel) {
         if (depth <= channel->capacity || now == tail) {
             return depth <= channel->capacity ? depth : UINT64_MAX;
         }
-        tail = now; /* the ring went round between the two looks */
+        tail = now; /* the ring wrapped around between the two loads */
     }
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring.c: making, describing and ending rings.
+ * ring.c: creating, describing and ending rings.
  *
- * A ring is a child of its pool (pool_end.c) and has its memory as buffers of that pool. Who
- * retires its handle ends it: the thread is stopped first, then the owner's reference goes. The
- * destructor, which runs when the last call has left, waits for the copies, frees queue and memory,
- * and drops the reference to the pool.
+ * A ring is a child of its pool (pool_end.c), and its memory is buffers of that pool. The thread
+ * that retires its handle ends it: it stops the ring's thread first, then drops the owner's
+ * reference. The destructor, which runs when the last call has left, waits for the copies, frees
+ * queue and memory, and drops the reference to the pool.
  */
 #include "core/pool/pool_calls.h"
 #include "ring/ring_object.h"
@@ -41,13 +41,13 @@ static vram_status check_capacity(uint32_t capacity, const char *which) {
             next *= 2;
         }
         return vr_fail(VRAM_ERR_INVALID,
-                       "the %s's capacity, %u, is no power of two; the next is %u", which, capacity,
-                       next);
+                       "the %s's capacity, %u, is not a power of two; the next is %u", which,
+                       capacity, next);
     }
     return VRAM_OK;
 }
 
-/* Fills defaults in, and refuses what cannot be. */
+/* Sets defaults, and rejects invalid options. */
 static vram_status options_settle(struct vram_ring_options *options) {
     if ((unsigned)options->strategy > VRAM_RING_DMA_POLLING || options->flags & ~(uint32_t)FLAGS ||
         (unsigned)options->visibility > VRAM_VISIBILITY_SYSTEM) {
@@ -56,7 +56,7 @@ static vram_status options_settle(struct vram_ring_options *options) {
     if (options->message_bytes > VRAM_RING_MESSAGE_MAX ||
         options->poll_ns > VRAM_RING_POLL_MAX_NS) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "messages have at most %d bytes, polls come at least every %llu ns",
+                       "messages may have %d bytes at most, and poll_ns may be %llu at most",
                        VRAM_RING_MESSAGE_MAX, (unsigned long long)VRAM_RING_POLL_MAX_NS);
     }
     options->flags |= options->flags & WAYS ? 0 : WAYS;
@@ -78,8 +78,8 @@ static vram_status options_settle(struct vram_ring_options *options) {
     return VRAM_OK;
 }
 
-/* Which visibility and strategy it becomes, with the reason why not more. */
-static vram_status choose(struct vr_ring *ring, const struct vram_ring_options *options) {
+/* Chooses visibility and strategy, and records why not more is possible. */
+static vram_status strategy_choose(struct vr_ring *ring, const struct vram_ring_options *options) {
     struct vram_ring_info *info = &ring->info;
     vram_visibility most =
         vr_visibility_here(&ring->device->base.info, options->kernel_text, info->reason);
@@ -116,7 +116,7 @@ static vram_status take_buffer(vram_pool *pool, uint64_t bytes, vram_queue *queu
     return vr_buffer_create(pool, bytes, queue, &options, buffer);
 }
 
-/* Memory for both sides: what does not migrate where there is such a thing. */
+/* Memory for both sides: of a kind that does not migrate, if there is one. */
 static vram_status take_shared(struct vr_ring *ring, vram_pool *pool) {
     void *host;
     uint32_t caps = ring->device->base.info.caps;
@@ -134,7 +134,7 @@ static vram_status take_shared(struct vr_ring *ring, vram_pool *pool) {
 
 /* The device's block and the host's half. */
 static vram_status take_halves(struct vr_ring *ring, vram_pool *pool, vram_queue *queue) {
-    uint64_t words = VR_RING_STEPS * sizeof *ring->steps + sizeof *ring->news +
+    uint64_t words = VR_RING_STEPS * sizeof *ring->steps + sizeof *ring->counters +
                      VR_RING_PEEK * sizeof *ring->peeked;
     uint64_t slots = ring->info.bytes - VRAM_RING_AT_SLOTS;
     void *host;
@@ -158,8 +158,8 @@ static vram_status take_halves(struct vr_ring *ring, vram_pool *pool, vram_queue
     if (status == VRAM_OK) {
         memset(host, 0, (size_t)(words + slots));
         ring->steps = host;
-        ring->news = (void *)(ring->steps + VR_RING_STEPS);
-        ring->peeked = (void *)(ring->news + 1);
+        ring->counters = (void *)(ring->steps + VR_RING_STEPS);
+        ring->peeked = (void *)(ring->counters + 1);
         ring->input.slots = (unsigned char *)(ring->peeked + VR_RING_PEEK);
         ring->output.slots = ring->input.slots + ring->input.capacity * ring->input.stride;
     }
@@ -170,8 +170,8 @@ static vr_atomic_u64 *word_at(const struct vr_ring *ring, uint64_t offset) {
     return (vr_atomic_u64 *)(void *)(ring->shared + offset);
 }
 
-/* Where the channels' counters are. */
-static void connect(struct vr_ring *ring) {
+/* Sets the channels' pointers to the counters. */
+static void channels_connect(struct vr_ring *ring) {
     if (vr_ring_copies(ring)) {
         ring->input.head = &ring->head.word;
         ring->input.claim = &ring->claim.word;
@@ -218,7 +218,7 @@ static void control_make(struct vr_ring *ring) {
     ring->control_sent = vr_ring_control_word(ring);
 }
 
-/* Zeros, and the control block at their begin; there before the ring is anybody's. */
+/* Writes zeros with the control block at their start, before the ring is visible to others. */
 static vram_status write_block(struct vr_ring *ring) {
     if (!vr_ring_copies(ring)) {
         memset(ring->shared, 0, (size_t)ring->info.bytes);
@@ -234,9 +234,9 @@ static vram_status write_block(struct vr_ring *ring) {
     return status == VRAM_OK ? vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) : status;
 }
 
-static vram_status build(struct vr_ring *ring, vram_pool *pool,
-                         const struct vram_ring_options *options) {
-    vram_status status = choose(ring, options);
+static vram_status ring_build(struct vr_ring *ring, vram_pool *pool,
+                              const struct vram_ring_options *options) {
+    vram_status status = strategy_choose(ring, options);
     if (status == VRAM_OK) {
         status = ring->info.strategy == VRAM_RING_DIRECT ? take_shared(ring, pool)
                                                          : take_halves(ring, pool, options->queue);
@@ -245,10 +245,11 @@ static vram_status build(struct vr_ring *ring, vram_pool *pool,
         status = vr_buffer_addr(ring->block, &ring->info.control);
     }
     if (status == VRAM_OK && ring->info.control % sizeof(vram_ring_control)) {
-        status = vr_fail(VRAM_ERR_UNSUPPORTED, "the pool's memory lies on less than 128 bytes");
+        status =
+            vr_fail(VRAM_ERR_UNSUPPORTED, "the pool's memory is aligned to less than 128 bytes");
     }
     if (status == VRAM_OK) {
-        connect(ring);
+        channels_connect(ring);
         control_make(ring);
         status = write_block(ring);
     }
@@ -336,7 +337,7 @@ static vram_status ring_create(struct vr_pool *pool, const struct vram_ring_opti
     if (status != VRAM_OK) {
         return status;
     }
-    status = build(ring, (vram_pool *)(uintptr_t)pool->object.handle, options);
+    status = ring_build(ring, (vram_pool *)(uintptr_t)pool->object.handle, options);
     if (status == VRAM_OK && ring->info.strategy == VRAM_RING_DMA_POLLING) {
         ring->info.poll_ns = options->poll_ns;
         status = vr_ring_thread_start(ring);
@@ -389,8 +390,8 @@ vram_status vr_ring_destroy(vram_ring *handle) {
         vr_leave(ring);
         return vr_fail(
             VRAM_ERR_BUSY,
-            "this is the ring's own thread, inside a callback of the program's: a ring is "
-            "destroyed on another thread, after the callback has returned");
+            "this is the ring's own thread, inside a callback of the program: destroy the "
+            "ring on another thread, after the callback has returned");
     }
     if (!vr_object_end(&ring->object, ring_end, &status)) {
         status = vr_fail(VRAM_ERR_STALE, "the ring is being destroyed already");
@@ -403,7 +404,7 @@ vram_status vram_ring_destroy(vram_ring *handle) {
     return vr_ring_destroy(handle);
 }
 
-/* ---------------------------------------------------------------- what it is */
+/* --------------------------------------------------------------- description */
 
 vram_status vram_ring_info_get(vram_ring *handle, vram_ring_info *info) {
     VR_CALL;

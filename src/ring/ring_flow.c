@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_flow.c: send, receive, flush, fetch, stop, drain and join. Whoever waits here takes turns:
- * each pumps where nobody else does it, looks whether there is any hope left, and rests for longer
- * and longer, up to its deadline.
+ * ring_flow.c: send, receive, flush, fetch, stop, drain and join. A thread that waits here loops
+ * until its deadline: it pumps if no other thread does, checks whether waiting can still succeed,
+ * and backs off for longer each time.
  */
 #include "ring/ring_object.h"
 
@@ -15,7 +15,7 @@
 
 /* ------------------------------------------------------------------ entering */
 
-static vram_status enter(vram_ring *handle, struct vr_ring **ring) {
+static vram_status ring_enter(vram_ring *handle, struct vr_ring **ring) {
     void *entered;
     vram_status status = vr_enter(VR_KIND_RING, handle, &entered);
     if (status != VRAM_OK) {
@@ -24,20 +24,20 @@ static vram_status enter(vram_ring *handle, struct vr_ring **ring) {
     *ring = entered;
     if (vr_load(&(*ring)->corrupt, VR_ACQUIRE)) {
         vr_leave(entered);
-        return vr_fail(VRAM_ERR_CORRUPT, "the ring was found damaged before");
+        return vr_fail(VRAM_ERR_CORRUPT, "the ring was found damaged earlier");
     }
     return VRAM_OK;
 }
 
 /* ------------------------------------------------------------------- waiting */
 
-/* One turn of somebody who waits. VRAM_ERR_TIMEOUT, without a record, when the deadline is over. */
-struct patience {
+/* One round of a wait. VRAM_ERR_TIMEOUT, without a record, at the deadline. */
+struct ring_wait {
     uint64_t deadline;
-    uint32_t turns;
+    uint32_t attempts;
 };
 
-static vram_status pump_turn(struct vr_ring *ring) {
+static vram_status pump_round(struct vr_ring *ring) {
     uint64_t moved, arrived;
     if (!vr_ring_copies(ring)) {
         return vr_check_lost(&ring->device->base, vr_operation());
@@ -49,8 +49,8 @@ static vram_status pump_turn(struct vr_ring *ring) {
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
-static vram_status wait_turn(struct vr_ring *ring, struct patience *patience) {
-    vram_status status = pump_turn(ring);
+static vram_status wait_round(struct vr_ring *ring, struct ring_wait *wait) {
+    vram_status status = pump_round(ring);
     if (status != VRAM_OK) {
         return status;
     }
@@ -60,10 +60,10 @@ static vram_status wait_turn(struct vr_ring *ring, struct patience *patience) {
     if (vr_load(&ring->ending, VR_ACQUIRE)) {
         return vr_fail(VRAM_ERR_SHUTDOWN, "the ring is being destroyed");
     }
-    if (vr_deadline_passed(patience->deadline)) {
+    if (vr_deadline_passed(wait->deadline)) {
         return VRAM_ERR_TIMEOUT;
     }
-    vr_ring_backoff(patience->turns++);
+    vr_ring_backoff(wait->attempts++);
     return VRAM_OK;
 }
 
@@ -95,10 +95,10 @@ static vram_status too_late(struct vr_ring *ring) {
         (unsigned long long)tail, (unsigned long long)vr_load(ring->input.head, VR_ACQUIRE));
 }
 
-/* Puts all of them into the ring, or as many as the time allows. */
+/* Sends all of them, or as many as the time allows. */
 static vram_status send_some(struct vr_ring *ring, const vram_ring_message *messages,
                              uint64_t count, uint64_t timeout, uint64_t *sent, uint64_t *full_ns) {
-    struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
+    struct ring_wait wait = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     vram_status status = VRAM_OK;
     while (status == VRAM_OK && *sent < count) {
         uint64_t now = 0;
@@ -113,23 +113,23 @@ static vram_status send_some(struct vr_ring *ring, const vram_ring_message *mess
         *sent += now;
         vr_fetch_add(&ring->sent, now, VR_RELAXED);
         if (*sent < count) {
-            if (patience.turns == 0) {
+            if (wait.attempts == 0) {
                 vr_fetch_add(&ring->full_waits, 1, VR_RELAXED);
                 *full_ns = *full_ns ? *full_ns : vr_clock_now();
             }
-            patience.turns = now ? 1 : patience.turns;
-            if (timeout == 0 && patience.turns > 1) {
+            wait.attempts = now ? 1 : wait.attempts;
+            if (timeout == 0 && wait.attempts > 1) {
                 return VRAM_ERR_NOT_READY;
             }
-            status = wait_turn(ring, &patience);
+            status = wait_round(ring, &wait);
             status = timeout == 0 && status == VRAM_ERR_TIMEOUT ? VRAM_OK : status;
-            patience.turns += timeout == 0;
+            wait.attempts += timeout == 0;
         }
     }
     return status == VRAM_ERR_TIMEOUT ? too_late(ring) : status;
 }
 
-/* The same. One that found no room has stalled since. */
+/* The same, and counts the time since the ring was full as a stall. */
 static vram_status send_all(struct vr_ring *ring, const vram_ring_message *messages, uint64_t count,
                             uint64_t timeout, uint64_t *sent) {
     uint64_t full_ns = 0;
@@ -148,7 +148,8 @@ static vram_status send_alone(struct vr_ring *ring, const vram_ring_message *mes
         return status == VRAM_OK ? send_all(ring, messages, count, timeout, sent) : status;
     }
     if (vr_exchange(&ring->sending, true, VR_ACQUIRE)) {
-        return vr_fail(VRAM_ERR_BUSY, "another thread is sending; VRAM_RING_MULTI_INPUT lets both");
+        return vr_fail(VRAM_ERR_BUSY,
+                       "another thread is sending; VRAM_RING_MULTI_INPUT allows both");
     }
     status = send_all(ring, messages, count, timeout, sent);
     vr_store(&ring->sending, false, VR_RELEASE);
@@ -161,7 +162,7 @@ vram_status vram_ring_send(vram_ring *handle, const void *data, uint32_t bytes, 
     vram_ring_message message = {.data = data, .bytes = bytes, .kind = kind};
     uint64_t sent = 0;
     struct vr_ring *ring;
-    vram_status status = enter(handle, &ring);
+    vram_status status = ring_enter(handle, &ring);
     if (status == VRAM_OK) {
         status = send_alone(ring, &message, 1, timeout, &sent);
         vr_leave(ring);
@@ -177,7 +178,7 @@ vram_status vram_ring_send_many(vram_ring *handle, const vram_ring_message *mess
     if (!sent || (!messages && count)) {
         return vr_fail(VRAM_ERR_INVALID, "the messages or the place for their number is NULL");
     }
-    vram_status status = enter(handle, &ring);
+    vram_status status = ring_enter(handle, &ring);
     if (status == VRAM_OK) {
         status = send_alone(ring, messages, count, timeout, &done);
         *sent = done;
@@ -188,18 +189,18 @@ vram_status vram_ring_send_many(vram_ring *handle, const vram_ring_message *mess
 
 /* ----------------------------------------------------------------- receiving */
 
-static vram_status received(struct vr_ring *ring, vram_status status, const vram_ring_slot *slot,
-                            uint32_t room) {
+static vram_status receive_status(struct vr_ring *ring, vram_status status,
+                                  const vram_ring_slot *slot, uint32_t capacity) {
     switch (status) {
     case VRAM_ERR_LIMIT:
         return vr_fail(VRAM_ERR_LIMIT, "a message of %u bytes does not fit into %u", slot->bytes,
-                       room);
+                       capacity);
     case VRAM_ERR_CORRUPT:
         return vr_ring_damaged(ring, "the counter, sequence or length of a message");
     case VRAM_ERR_IO:
         vr_fetch_add(&ring->crc_errors, 1, VR_RELAXED);
         vr_fetch_add(&ring->received, 1, VR_RELAXED);
-        return vr_fail(VRAM_ERR_CORRUPT, "message %llu does not fit its CRC",
+        return vr_fail(VRAM_ERR_CORRUPT, "message %llu does not match its CRC",
                        (unsigned long long)(slot->sequence - 1));
     default:
         vr_fetch_add(&ring->received, status == VRAM_OK, VR_RELAXED);
@@ -207,24 +208,24 @@ static vram_status received(struct vr_ring *ring, vram_status status, const vram
     }
 }
 
-static vram_status receive(struct vr_ring *ring, void *data, uint32_t room, uint64_t timeout,
-                           vram_ring_slot *slot) {
-    struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
+static vram_status message_receive(struct vr_ring *ring, void *data, uint32_t capacity,
+                                   uint64_t timeout, vram_ring_slot *slot) {
+    struct ring_wait wait = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     for (;;) {
-        vram_status status = vr_channel_receive(&ring->output, data, room, slot);
+        vram_status status = vr_channel_receive(&ring->output, data, capacity, slot);
         if (status != VRAM_ERR_NOT_READY) {
-            return received(ring, status, slot, room);
+            return receive_status(ring, status, slot, capacity);
         }
-        if (patience.turns == 0) {
+        if (wait.attempts == 0) {
             vr_fetch_add(&ring->empty_waits, 1, VR_RELAXED);
         } else if (timeout == 0) {
             return VRAM_ERR_NOT_READY;
         }
-        status = wait_turn(ring, &patience);
+        status = wait_round(ring, &wait);
         if (status == VRAM_ERR_TIMEOUT && timeout == 0) {
-            patience.turns++; /* looked once, pumped once, and looks once more */
+            wait.attempts++; /* checked once, pumped once, and checks once more */
         } else if (status == VRAM_ERR_TIMEOUT) {
-            return vr_fail(status, "no message came: is the kernel running?");
+            return vr_fail(status, "no message arrived in time; is the kernel running?");
         } else if (status != VRAM_OK) {
             return status;
         }
@@ -239,7 +240,7 @@ vram_status vram_ring_receive(vram_ring *handle, void *data, uint32_t room, uint
     if (!data && room) {
         return vr_fail(VRAM_ERR_INVALID, "the place for the message is NULL");
     }
-    vram_status status = enter(handle, &ring);
+    vram_status status = ring_enter(handle, &ring);
     if (status != VRAM_OK) {
         return status;
     }
@@ -248,7 +249,7 @@ vram_status vram_ring_receive(vram_ring *handle, void *data, uint32_t room, uint
     } else if (vr_exchange(&ring->receiving, true, VR_ACQUIRE)) {
         status = vr_fail(VRAM_ERR_BUSY, "another thread is receiving");
     } else {
-        status = receive(ring, data, room, timeout, &slot);
+        status = message_receive(ring, data, room, timeout, &slot);
         vr_store(&ring->receiving, false, VR_RELEASE);
         if (header && (status == VRAM_OK || status == VRAM_ERR_LIMIT)) {
             *header = slot;
@@ -261,7 +262,7 @@ vram_status vram_ring_receive(vram_ring *handle, void *data, uint32_t room, uint
 /* ---------------------------------------------------------- flush and fetch */
 
 /* The handle of what was submitted up to the ring's last point. It cannot fail, since the messages
-   have moved: without memory for a record, or after the queue has ended, the point alone is the
+   have moved: if memory for a record ran out, or the queue has ended, the point alone is the
    handle. */
 static vram_async async_of(struct vr_ring *ring, uint64_t messages) {
     struct vram_point point =
@@ -284,18 +285,19 @@ static vram_async async_of(struct vr_ring *ring, uint64_t messages) {
     return async;
 }
 
-/* Both ways are alike: `push` or `pull` with SYNC, which waits; else a push or one step. */
-static vram_status flow(vram_ring *handle, bool out, uint64_t *messages, vram_async *async) {
+/* Both directions are alike: with SYNC a `push` or `pull`, which waits; otherwise a push or one
+   step. */
+static vram_status ring_copy(vram_ring *handle, bool out, uint64_t *messages, vram_async *async) {
     struct vr_ring *ring;
     uint64_t count = 0, other;
-    vram_status status = enter(handle, &ring);
+    vram_status status = ring_enter(handle, &ring);
     if (status != VRAM_OK) {
         return status;
     }
     uint64_t deadline = vr_deadline_in(ring->wait_ns);
     if (!vr_ring_copies(ring)) {
         (void)vr_fetch_add(&ring->fences, 1,
-                           VR_SEQ_CST); /* a full fence that sanitizers know too */
+                           VR_SEQ_CST); /* a full fence that sanitizers understand too */
     } else if (out) {
         status = vr_ring_push(ring, deadline, &count);
         if (status == VRAM_OK && ring->info.strategy == VRAM_RING_SYNC) {
@@ -319,12 +321,12 @@ static vram_status flow(vram_ring *handle, bool out, uint64_t *messages, vram_as
 
 vram_status vram_ring_flush(vram_ring *ring, uint64_t *messages, vram_async *async) {
     VR_CALL;
-    return flow(ring, true, messages, async);
+    return ring_copy(ring, true, messages, async);
 }
 
 vram_status vram_ring_fetch(vram_ring *ring, uint64_t *messages, vram_async *async) {
     VR_CALL;
-    return flow(ring, false, messages, async);
+    return ring_copy(ring, false, messages, async);
 }
 
 /* ------------------------------------------------------------------- the end */
@@ -332,7 +334,7 @@ vram_status vram_ring_fetch(vram_ring *ring, uint64_t *messages, vram_async *asy
 vram_status vram_ring_stop(vram_ring *handle) {
     VR_CALL;
     struct vr_ring *ring;
-    vram_status status = enter(handle, &ring);
+    vram_status status = ring_enter(handle, &ring);
     if (status != VRAM_OK) {
         return status;
     }
@@ -340,7 +342,7 @@ vram_status vram_ring_stop(vram_ring *handle) {
     if (!vr_ring_copies(ring)) {
         vr_store((vr_atomic_u64 *)(void *)ring->shared, vr_ring_control_word(ring), VR_RELEASE);
     } else {
-        status = pump_turn(ring);
+        status = pump_round(ring);
     }
     vr_leave(ring);
     return status;
@@ -363,16 +365,16 @@ static bool is_drained(struct vr_ring *ring, uint64_t target) {
 vram_status vram_ring_drain(vram_ring *handle, uint64_t timeout) {
     VR_CALL;
     struct vr_ring *ring;
-    vram_status status = enter(handle, &ring);
+    vram_status status = ring_enter(handle, &ring);
     if (status != VRAM_OK) {
         return status;
     }
-    struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
+    struct ring_wait wait = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     uint64_t target = vr_load(ring->input.head, VR_ACQUIRE);
     while (status == VRAM_OK && !is_drained(ring, target)) {
         status = vr_channel_depth(&ring->input) == UINT64_MAX
                      ? vr_ring_damaged(ring, "the device's input tail")
-                     : wait_turn(ring, &patience);
+                     : wait_round(ring, &wait);
     }
     if (status == VRAM_ERR_TIMEOUT) {
         status = vr_fail(status, "the kernel has taken %llu of %llu messages and %s",
@@ -387,13 +389,13 @@ vram_status vram_ring_drain(vram_ring *handle, uint64_t timeout) {
 vram_status vram_ring_join(vram_ring *handle, uint64_t timeout) {
     VR_CALL;
     struct vr_ring *ring;
-    vram_status status = enter(handle, &ring);
+    vram_status status = ring_enter(handle, &ring);
     if (status != VRAM_OK) {
         return status;
     }
-    struct patience patience = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
+    struct ring_wait wait = {.deadline = vr_wait_deadline(ring->device->context, timeout)};
     while (status == VRAM_OK && vr_ring_terminated(ring) == VRAM_RING_RUNNING) {
-        status = wait_turn(ring, &patience);
+        status = wait_round(ring, &wait);
     }
     if (status == VRAM_ERR_TIMEOUT) {
         status =

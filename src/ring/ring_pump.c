@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_pump.c: copies between the host's half of a ring and the device's, for all strategies but
+ * ring_pump.c: copies between the host's half of a ring and the device's, for all strategies except
  * DIRECT. Numbers in parentheses are those of ring_object.h.
  */
 #include "ring/ring_object.h"
@@ -14,8 +14,7 @@
 vram_status vr_ring_damaged(struct vr_ring *ring, const char *what) {
     vr_store(&ring->corrupt, true, VR_RELEASE);
     return vr_fail(VRAM_ERR_CORRUPT,
-                   "%s makes no sense: the ring is damaged; destroy it and look at the kernel",
-                   what);
+                   "%s is invalid: the ring is damaged; destroy it and check the kernel", what);
 }
 
 static vram_status ring_is_ending(void) {
@@ -23,8 +22,8 @@ static vram_status ring_is_ending(void) {
 }
 
 /* The status of a pump. A failure while the ring or its pool is ending becomes SHUTDOWN: copies can
-   then fail because the ring's queue or memory is gone. */
-static vram_status answer(const struct vr_ring *ring, vram_status status) {
+   then fail because the ring's queue or memory was freed. */
+static vram_status pump_status(const struct vr_ring *ring, vram_status status) {
     const void *pool = (void *)(uintptr_t)ring->pool->object.handle;
     return status != VRAM_OK &&
                    (vr_load(&ring->ending, VR_ACQUIRE) || vr_handle_was(VR_KIND_POOL, pool))
@@ -32,17 +31,17 @@ static vram_status answer(const struct vr_ring *ring, vram_status status) {
                : status;
 }
 
-/* Where in the block a thing lies. */
+/* The offset of a channel's slots in the block. */
 static uint64_t slots_at(const struct vr_ring *ring, const struct vr_channel *channel) {
     uint64_t input = ring->input.capacity * ring->input.stride;
     return VRAM_RING_AT_SLOTS + (channel == &ring->output ? input : 0);
 }
 
-/* ---------------------------------------------------------------- what has come */
+/* -------------------------------------------------------------------- receiving */
 
-/* The counters that were fetched, held against the host's own: (6). */
-static vram_status read_news(struct vr_ring *ring) {
-    uint64_t tail = ring->news->input_tail, head = ring->news->output_head;
+/* Checks the fetched counters against the host's own: (6). */
+static vram_status counters_read(struct vr_ring *ring) {
+    uint64_t tail = ring->counters->input_tail, head = ring->counters->output_head;
     uint64_t old_tail = vr_load(&ring->tail.word, VR_RELAXED);
     if (ring->input.capacity) {
         if (tail - old_tail > vr_load(&ring->moved, VR_RELAXED) - old_tail) {
@@ -58,19 +57,19 @@ static vram_status read_news(struct vr_ring *ring) {
         }
         vr_store(&ring->output_seen, head, VR_RELAXED);
     }
-    vr_store(&ring->seen, ring->news->control, VR_RELAXED);
+    vr_store(&ring->seen, ring->counters->control, VR_RELAXED);
     vr_fetch_add(&ring->rounds, 1, VR_RELEASE);
     return VRAM_OK;
 }
 
-/* VRAM_OK with *passed, or the failure of who was to tell. */
+/* VRAM_OK with *passed, or the failure of the poll. */
 static vram_status point_passed(struct vram_point point, bool *passed) {
     vram_status status = vr_point_poll(point);
     *passed = status == VRAM_OK;
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
-/* Whether it is seen to have passed. Who fails to tell has its say in the step itself. */
+/* Whether it is seen to have passed. A failed poll is reported by the step itself. */
 static bool point_is_over(struct vram_point point) {
     struct vram_error error;
     vr_error_save(&error);
@@ -79,7 +78,7 @@ static bool point_is_over(struct vram_point point) {
     return over;
 }
 
-/* Ends the counts of steps that are seen to be over, oldest first: (7). */
+/* Ends the counts of steps that are seen to have completed, oldest first: (7). */
 static void end_loads(struct vr_ring *ring) {
     for (; ring->loads_ended < ring->step; ring->loads_ended++) {
         uint64_t at = ring->loads_ended % VR_RING_STEPS;
@@ -113,32 +112,32 @@ static vram_status take_in(struct vr_ring *ring, uint64_t *arrived) {
             vr_store(&ring->arrived.word, ring->asked, VR_RELEASE);
         }
     }
-    if (status == VRAM_OK && ring->news_pending) {
-        status = point_passed(ring->news_point, &passed);
+    if (status == VRAM_OK && ring->counters_pending) {
+        status = point_passed(ring->counters_point, &passed);
         if (passed) {
-            ring->news_pending = false;
-            status = read_news(ring);
+            ring->counters_pending = false;
+            status = counters_read(ring);
         }
     }
     return status;
 }
 
-/* ------------------------------------------------------------ what is submitted */
+/* ------------------------------------------------------------------- submitting */
 
 typedef vram_status copy_fn(struct vr_ring *ring, uint64_t offset, unsigned char *host,
                             uint64_t bytes);
 
-static vram_status upload(struct vr_ring *ring, uint64_t offset, unsigned char *host,
-                          uint64_t bytes) {
+static vram_status block_upload(struct vr_ring *ring, uint64_t offset, unsigned char *host,
+                                uint64_t bytes) {
     return vr_submit_upload(ring->info.queue, ring->info.control + offset, host, bytes);
 }
 
-static vram_status download(struct vr_ring *ring, uint64_t offset, unsigned char *host,
-                            uint64_t bytes) {
+static vram_status block_download(struct vr_ring *ring, uint64_t offset, unsigned char *host,
+                                  uint64_t bytes) {
     return vr_submit_download(ring->info.queue, host, ring->info.control + offset, bytes);
 }
 
-/* Copies the slots of `count` messages from `first` on: one copy, or two where they wrap. */
+/* Copies the slots of `count` messages from `first` on: one copy, or two if they wrap around. */
 static vram_status copy_slots(struct vr_ring *ring, const struct vr_channel *channel, copy_fn *copy,
                               uint64_t first, uint64_t count) {
     uint64_t start = first & (channel->capacity - 1);
@@ -169,27 +168,27 @@ static void begin_load(struct vr_ring *ring, const struct vr_channel *channel, u
     load->bytes = count * channel->stride;
 }
 
-/* What one step submits, noted in the ring only when all of it was. */
-struct plan {
+/* What one step submits; recorded in the ring only when all of it was submitted. */
+struct step_plan {
     uint64_t head, consumed, control, output_head;
     bool sends, tells, orders, brings, asks;
 };
 
-static struct plan plan_make(struct vr_ring *ring) {
-    struct plan plan = {.consumed = vr_load(&ring->consumed.word, VR_ACQUIRE),
-                        .control = vr_ring_control_word(ring),
-                        .output_head = vr_load(&ring->output_seen, VR_RELAXED)};
-    /* After the control word: what was sent before the order to end goes with it. */
+static struct step_plan plan_make(struct vr_ring *ring) {
+    struct step_plan plan = {.consumed = vr_load(&ring->consumed.word, VR_ACQUIRE),
+                             .control = vr_ring_control_word(ring),
+                             .output_head = vr_load(&ring->output_seen, VR_RELAXED)};
+    /* Read after the control word: messages sent before the stop are part of the same step. */
     plan.head = vr_load(&ring->head.word, VR_ACQUIRE);
     plan.sends = plan.head != vr_load(&ring->moved, VR_RELAXED);
     plan.tells = plan.consumed != ring->tail_sent;
     plan.orders = plan.control != ring->control_sent;
     plan.brings = plan.output_head != ring->asked && !ring->slots_pending;
-    plan.asks = !ring->news_pending;
+    plan.asks = !ring->counters_pending;
     return plan;
 }
 
-static vram_status submit_up(struct vr_ring *ring, const struct plan *plan,
+static vram_status submit_up(struct vr_ring *ring, const struct step_plan *plan,
                              struct vr_ring_step *words) {
     uint64_t moved = vr_load(&ring->moved, VR_RELAXED);
     vram_status status = VRAM_OK;
@@ -197,43 +196,45 @@ static vram_status submit_up(struct vr_ring *ring, const struct plan *plan,
     if (plan->sends) {
         begin_load(ring, &ring->input, plan->head - moved,
                    &ring->loads[ring->step % VR_RING_STEPS]);
-        status = copy_slots(ring, &ring->input, upload, moved, plan->head - moved);
-        if (status == VRAM_OK) { /* behind its slots: (2) */
-            status = copy_word(ring, upload, VRAM_RING_AT_INPUT_HEAD, &words->input_head);
+        status = copy_slots(ring, &ring->input, block_upload, moved, plan->head - moved);
+        if (status == VRAM_OK) { /* after its slots: (2) */
+            status = copy_word(ring, block_upload, VRAM_RING_AT_INPUT_HEAD, &words->input_head);
         }
     }
     if (status == VRAM_OK && plan->tells) {
-        status = copy_word(ring, upload, VRAM_RING_AT_OUTPUT_TAIL, &words->output_tail);
+        status = copy_word(ring, block_upload, VRAM_RING_AT_OUTPUT_TAIL, &words->output_tail);
     }
     if (status == VRAM_OK && plan->orders) {
-        status = copy_word(ring, upload, 0, &words->control);
+        status = copy_word(ring, block_upload, 0, &words->control);
     }
     return status;
 }
 
-static vram_status submit_down(struct vr_ring *ring, const struct plan *plan) {
+static vram_status submit_down(struct vr_ring *ring, const struct step_plan *plan) {
     vram_status status = VRAM_OK;
     if (plan->brings) {
         begin_load(ring, &ring->output, plan->output_head - ring->asked, &ring->fetched);
-        status =
-            copy_slots(ring, &ring->output, download, ring->asked, plan->output_head - ring->asked);
+        status = copy_slots(ring, &ring->output, block_download, ring->asked,
+                            plan->output_head - ring->asked);
     }
     if (status == VRAM_OK && plan->asks) {
-        status = copy_word(ring, download, 8, &ring->news->control);
+        status = copy_word(ring, block_download, 8, &ring->counters->control);
         if (status == VRAM_OK && ring->input.capacity) {
-            status = copy_word(ring, download, VRAM_RING_AT_INPUT_TAIL, &ring->news->input_tail);
+            status = copy_word(ring, block_download, VRAM_RING_AT_INPUT_TAIL,
+                               &ring->counters->input_tail);
         }
         if (status == VRAM_OK && ring->output.capacity) {
-            status = copy_word(ring, download, VRAM_RING_AT_OUTPUT_HEAD, &ring->news->output_head);
+            status = copy_word(ring, block_download, VRAM_RING_AT_OUTPUT_HEAD,
+                               &ring->counters->output_head);
         }
     }
     return status;
 }
 
-/* Records a step that was submitted up to the point. The point is stored before other threads see
+/* Records a step that was submitted, with its point. The point is stored before other threads see
    what the step moved. */
-static void note(struct vr_ring *ring, const struct plan *plan, struct vram_point point,
-                 uint64_t *moved) {
+static void step_note(struct vr_ring *ring, const struct step_plan *plan, struct vram_point point,
+                      uint64_t *moved) {
     vr_store(&ring->last_value, point.value, VR_RELEASE);
     *moved = plan->head - vr_load(&ring->moved, VR_RELAXED);
     vr_store(&ring->moved, plan->head, VR_RELEASE);
@@ -246,26 +247,26 @@ static void note(struct vr_ring *ring, const struct plan *plan, struct vram_poin
         ring->slots_point = point;
     }
     if (plan->asks) {
-        vr_fetch_add(&ring->news_asked, 1, VR_RELEASE);
-        ring->news_pending = true;
-        ring->news_point = point;
+        vr_fetch_add(&ring->counters_asked, 1, VR_RELEASE);
+        ring->counters_pending = true;
+        ring->counters_point = point;
     }
 }
 
-/* After a step that failed half-way the words of it may be under way still: nothing is written over
-   them before the queue is done. False: it is not yet. */
-static vram_status mend(struct vr_ring *ring, bool *ready) {
-    vram_status status = ring->broken ? vr_queue_done(ring->info.queue) : VRAM_OK;
+/* After a step that failed half-way its words may still be in transit: they are not overwritten
+   before the queue has completed. *ready false: it has not yet. */
+static vram_status failed_step_check(struct vr_ring *ring, bool *ready) {
+    vram_status status = ring->step_failed ? vr_queue_done(ring->info.queue) : VRAM_OK;
     *ready = status == VRAM_OK;
-    ring->broken = !*ready;
+    ring->step_failed = !*ready;
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
-static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
-    struct plan plan = plan_make(ring);
+static vram_status step_submit(struct vr_ring *ring, uint64_t *moved) {
+    struct step_plan plan = plan_make(ring);
     struct vram_point point;
     bool ready = true;
-    vram_status status = mend(ring, &ready);
+    vram_status status = failed_step_check(ring, &ready);
     if (status == VRAM_OK && ready) {
         status = point_passed(ring->step_points[ring->step % VR_RING_STEPS], &ready);
     }
@@ -273,8 +274,8 @@ static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
         !(plan.sends || plan.tells || plan.orders || plan.brings || plan.asks)) {
         return status;
     }
-    end_loads(ring);     /* those of the step whose place this one takes among them */
-    ring->broken = true; /* until all of it is submitted: (4) */
+    end_loads(ring);          /* including those of the step whose slot this one reuses */
+    ring->step_failed = true; /* until all of it is submitted: (4) */
     status = submit_up(ring, &plan, &ring->steps[ring->step % VR_RING_STEPS]);
     if (status == VRAM_OK) {
         status = submit_down(ring, &plan);
@@ -283,8 +284,8 @@ static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
         status = vr_submit_mark(ring->info.queue, &point);
     }
     if (status == VRAM_OK) {
-        ring->broken = false;
-        note(ring, &plan, point, moved);
+        ring->step_failed = false;
+        step_note(ring, &plan, point, moved);
     } else {
         vr_transfer_end(&ring->loads[ring->step % VR_RING_STEPS].count, 0, status);
         if (plan.brings) {
@@ -304,34 +305,34 @@ vram_status vr_ring_pump(struct vr_ring *ring, uint64_t *moved, uint64_t *arrive
     }
     vram_status status = take_in(ring, arrived);
     if (status == VRAM_OK) {
-        status = submit(ring, moved);
+        status = step_submit(ring, moved);
     }
     vr_store(&ring->pumping, false, VR_RELEASE);
-    return answer(ring, status);
+    return pump_status(ring, status);
 }
 
-/* --------------------------------------------------------------------- to the end */
+/* --------------------------------------------------------------------- completing */
 
-void vr_ring_backoff(uint32_t turns) {
-    if (turns < 64) {
+void vr_ring_backoff(uint32_t attempts) {
+    if (attempts < 64) {
         vr_os_pause();
-    } else if (turns < 256) {
+    } else if (attempts < 256) {
         vr_os_yield();
     } else {
-        vr_clock_sleep(turns < 1024 ? 20000 : 100000);
+        vr_clock_sleep(attempts < 1024 ? 20000 : 100000);
     }
 }
 
-/* Waits until no other thread pumps, and keeps others from pumping. */
+/* Waits until no other thread pumps, and prevents others from pumping. */
 static vram_status pump_take(struct vr_ring *ring, uint64_t deadline) {
-    for (uint32_t turns = 0; vr_exchange(&ring->pumping, true, VR_ACQUIRE); turns++) {
+    for (uint32_t attempts = 0; vr_exchange(&ring->pumping, true, VR_ACQUIRE); attempts++) {
         if (vr_load(&ring->ending, VR_ACQUIRE)) {
             return ring_is_ending();
         }
         if (vr_deadline_passed(deadline)) {
             return vr_fail(VRAM_ERR_TIMEOUT, "another thread did not leave the ring in time");
         }
-        vr_ring_backoff(turns);
+        vr_ring_backoff(attempts);
     }
     return VRAM_OK;
 }
@@ -349,13 +350,14 @@ vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline) {
     return status;
 }
 
-/* Waits for the last step, and a little longer each time, since another thread may be submitting
+/* Waits for the last step, and backs off longer each time, since another thread may be submitting
    the next one. */
-static vram_status pause_pump(struct vr_ring *ring, bool out, uint32_t turns, uint64_t deadline) {
+static vram_status pause_pump(struct vr_ring *ring, bool out, uint32_t attempts,
+                              uint64_t deadline) {
     if (vr_deadline_passed(deadline)) {
         return vr_fail(VRAM_ERR_TIMEOUT, "copies of the ring were not done in time");
     }
-    vr_ring_backoff(turns);
+    vr_ring_backoff(attempts);
     vram_status status = vr_ring_settle(ring, out, deadline);
     return status == VRAM_ERR_TIMEOUT
                ? vr_fail(VRAM_ERR_TIMEOUT, "copies of the ring were not done in time")
@@ -365,7 +367,7 @@ static vram_status pause_pump(struct vr_ring *ring, bool out, uint32_t turns, ui
 vram_status vr_ring_push(struct vr_ring *ring, uint64_t deadline, uint64_t *moved) {
     uint64_t target = vr_load(&ring->head.word, VR_ACQUIRE), now, arrived;
     *moved = 0;
-    for (uint32_t turns = 0;; turns++) {
+    for (uint32_t attempts = 0;; attempts++) {
         vram_status status = vr_ring_pump(ring, &now, &arrived);
         *moved += now;
         if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
@@ -374,7 +376,7 @@ vram_status vr_ring_push(struct vr_ring *ring, uint64_t deadline, uint64_t *move
         if (vr_load(&ring->moved, VR_ACQUIRE) - target <= INT64_MAX) {
             return VRAM_OK;
         }
-        status = pause_pump(ring, true, turns, deadline);
+        status = pause_pump(ring, true, attempts, deadline);
         if (status != VRAM_OK) {
             return status;
         }
@@ -382,9 +384,9 @@ vram_status vr_ring_push(struct vr_ring *ring, uint64_t deadline, uint64_t *move
 }
 
 vram_status vr_ring_pull(struct vr_ring *ring, uint64_t deadline, uint64_t *arrived) {
-    uint64_t round = vr_load(&ring->news_asked, VR_ACQUIRE) + 1, moved, now;
+    uint64_t round = vr_load(&ring->counters_asked, VR_ACQUIRE) + 1, moved, now;
     *arrived = 0;
-    for (uint32_t turns = 0;; turns++) {
+    for (uint32_t attempts = 0;; attempts++) {
         vram_status status = vr_ring_pump(ring, &moved, &now);
         *arrived += now;
         if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
@@ -394,14 +396,14 @@ vram_status vr_ring_pull(struct vr_ring *ring, uint64_t deadline, uint64_t *arri
             vr_load(&ring->arrived.word, VR_ACQUIRE) == vr_load(&ring->output_seen, VR_ACQUIRE)) {
             return VRAM_OK;
         }
-        status = pause_pump(ring, false, turns, deadline);
+        status = pause_pump(ring, false, attempts, deadline);
         if (status != VRAM_OK) {
             return status;
         }
     }
 }
 
-/* A live kernel may be at the words, so each is read as one. */
+/* A running kernel may use the words, so each is read as one. */
 static void peek_shared(const struct vr_ring *ring, uint64_t offset, uint64_t *to, uint64_t count) {
     const vr_atomic_u64 *from = (const vr_atomic_u64 *)(const void *)(ring->shared + offset);
     for (uint64_t i = 0; i < count; i++) {
@@ -410,15 +412,15 @@ static void peek_shared(const struct vr_ring *ring, uint64_t offset, uint64_t *t
 }
 
 /* Waits until the copies of a failed step have ended. */
-static vram_status wait_until_mended(struct vr_ring *ring, uint64_t deadline) {
+static vram_status failed_step_wait(struct vr_ring *ring, uint64_t deadline) {
     bool ready = false;
-    vram_status status = mend(ring, &ready);
+    vram_status status = failed_step_check(ring, &ready);
     while (status == VRAM_OK && !ready) {
         if (vr_deadline_passed(deadline) || vr_load(&ring->ending, VR_ACQUIRE)) {
             return vr_fail(VRAM_ERR_TIMEOUT, "copies of the ring were not done in time");
         }
         vr_clock_sleep(20000);
-        status = mend(ring, &ready);
+        status = failed_step_check(ring, &ready);
     }
     return status;
 }
@@ -433,20 +435,20 @@ vram_status vr_ring_peek(struct vr_ring *ring, uint64_t offset, void *to, uint64
     if (status != VRAM_OK) {
         return status;
     }
-    status = wait_until_mended(ring, deadline);
-    ring->broken = true; /* until the words have come: nobody else uses their place */
+    status = failed_step_wait(ring, deadline);
+    ring->step_failed = true; /* until the words have arrived: no other copy may use their buffer */
     for (uint64_t i = 0; status == VRAM_OK && i < count; i++) {
-        status = copy_word(ring, download, offset + i * sizeof(uint64_t), &ring->peeked[i]);
+        status = copy_word(ring, block_download, offset + i * sizeof(uint64_t), &ring->peeked[i]);
     }
     if (status == VRAM_OK) {
         status = vr_queue_wait(ring->info.queue, vr_deadline_left(deadline));
     }
     if (status == VRAM_OK) {
-        ring->broken = false;
+        ring->step_failed = false;
         memcpy(to, ring->peeked, (size_t)bytes);
     }
     vr_store(&ring->pumping, false, VR_RELEASE);
-    return answer(ring, status);
+    return pump_status(ring, status);
 }
 
 /* --------------------------------------------------------------- the ring's thread */
@@ -472,7 +474,7 @@ static void thread_run(void *argument) {
             (void)vr_cond_wait(&ring->wake, &ring->lock, ring->info.poll_ns);
         }
     }
-    bool kept = ring->thread_keeps;
+    bool kept = ring->thread_has_reference;
     uint64_t handle = ring->object.handle;
     vr_mutex_unlock(&ring->lock);
     if (kept) {
@@ -488,13 +490,14 @@ bool vr_ring_thread_is_own(struct vr_ring *ring) {
     return vr_load(&ring->thread_number, VR_ACQUIRE) == vr_os_thread_number();
 }
 
-/* A thread does not wait for itself. It is in a step then, whose driver call has called the
-   program: it leaves the ring alone from there on, and the ring goes when it has ended. */
+/* A thread does not wait for itself. If the caller is the ring's own thread, it is inside a step
+   whose driver call has called the program. It does not touch the ring after that, and the ring is
+   freed when it has ended. */
 void vr_ring_thread_stop(struct vr_ring *ring) {
     bool own = ring->thread.running && vr_ring_thread_is_own(ring);
     vr_mutex_lock(&ring->lock);
     ring->thread_ends = true;
-    ring->thread_keeps |= own;
+    ring->thread_has_reference |= own;
     vr_cond_broadcast(&ring->wake);
     vr_mutex_unlock(&ring->lock);
     if (own) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * visibility.c: two small tables, one of platforms and one of devices. The lesser of what both
- * allow holds.
+ * visibility.c: two small tables, one of platforms and one of devices. The weaker visibility of the
+ * two applies.
  */
 #include "ring/visibility_table.h"
 
@@ -27,15 +27,15 @@ static const struct {
     {VRAM_PLATFORM_MACOS, DEVICE, DEVICE},
 };
 
-/* The first row whose backend and kind fit and whose capabilities the device has all tells the
-   most. */
+/* The first row whose backend, kind and capabilities match the device has the strongest
+   visibility. */
 static const struct {
     const char *backend;
-    bool cpu_only;  /* only devices that are the CPU */
-    bool own;       /* whatever the platform says: no driver stands between */
+    bool cpu_only;  /* only for CPU devices */
+    bool own;       /* independent of the platform: no driver is involved */
     uint32_t needs; /* bits of vram_cap */
     vram_visibility most;
-    const char *reason; /* why not more; "" for SYSTEM */
+    const char *reason; /* why not stronger; "" for SYSTEM */
 } devices[] = {
     {"host", false, true, 0, SYSTEM, ""},
     {"cuda", false, false, VRAM_CAP_PINNED | VRAM_CAP_TRUE_ADDRESS | VRAM_CAP_KERNELS, SYSTEM, ""},
@@ -79,7 +79,7 @@ vram_platform vram_platform_here(void) {
     return platform_here();
 }
 
-/* Whether `text` has `word`, which is in small letters, in any case. */
+/* Whether `text` contains `word`, which is in lower case, in any case. */
 static bool has_word(const char *text, const char *word) {
     size_t length = strlen(word);
     for (; *text; text++) {
@@ -110,7 +110,7 @@ static vram_status of_platform(vram_platform platform, const char *kernel_text,
             return VRAM_OK;
         }
     }
-    return vr_fail(VRAM_ERR_INVALID, "%d is no platform", (int)platform);
+    return vr_fail(VRAM_ERR_INVALID, "%d is not a platform", (int)platform);
 }
 
 vram_status vram_visibility_of_platform(vram_platform platform, const char *kernel_text,

@@ -6,16 +6,16 @@
 
 #include "vram/visibility.h"
 
-/* "unknown" for what is none. */
+/* "unknown" if the value is not a visibility. */
 const char *vr_visibility_name(vram_visibility visibility);
 
-/* What a device of that description has on a platform that has `most`; the reason goes to
-   `reason`. */
+/* The visibility of a device of that description on a platform with at most `most`; its reason is
+   written to `reason`. */
 vram_visibility vr_visibility_of_device(const struct vram_device_info *info, vram_visibility most,
                                         char reason[VRAM_VISIBILITY_REASON_MAX]);
 
-/* The same for a device on this machine, whose kernel's text is `kernel_text` or
-   /proc/version's. */
+/* The same for a device on this machine, whose kernel version text is `kernel_text`, or that of
+   /proc/version if NULL. */
 vram_visibility vr_visibility_here(const struct vram_device_info *info, const char *kernel_text,
                                    char reason[VRAM_VISIBILITY_REASON_MAX]);
 

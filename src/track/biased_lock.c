@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * biased_lock.c: the ways of a turn that its owner does not go as a rule. See biased_lock.h.
+ * biased_lock.c: the slow paths of the lock, and revocation of its bias. See biased_lock.h.
  */
 #include "track/biased_lock.h"
 
@@ -8,16 +8,16 @@
 
 vr_atomic_bool vr_biased_lock_enabled;
 
-static void start(void) {
+static void barrier_start(void) {
     vr_store(&vr_biased_lock_enabled, vr_os_barrier_start(), VR_RELAXED);
 }
 
 void vr_biased_locks_start(void) {
     static struct vr_once once = VR_ONCE_INIT;
-    vr_once(&once, start);
+    vr_once(&once, barrier_start);
 }
 
-static void rest(unsigned round) {
+static void backoff_wait(unsigned round) {
     if (round < 64) {
         vr_os_pause();
     } else if (round < 128) {
@@ -27,20 +27,20 @@ static void rest(unsigned round) {
     }
 }
 
-/* Ends the owner's way: keeps (2). A system that refuses the barrier later gets time instead: an
-   owner who goes inside by the old rule at this very moment has its store out long before the sleep
-   is over. */
-static void share(struct vr_biased_lock *lock) {
-    vr_store(&lock->alone, 0, VR_SEQ_CST);
+/* Revokes the bias: keeps (2). If the system refuses the barrier later, a sleep replaces it: the
+   store of an owner that enters by the old rule at this moment is visible long before the sleep
+   ends. */
+static void bias_revoke(struct vr_biased_lock *lock) {
+    vr_store(&lock->biased, 0, VR_SEQ_CST);
     if (vr_load(&vr_biased_lock_enabled, VR_RELAXED) && !vr_os_barrier()) {
         vr_store(&vr_biased_lock_enabled, false, VR_RELAXED);
         vr_os_sleep(10000000);
     }
     for (unsigned round = 0; vr_load(&lock->inside, VR_SEQ_CST); round++) {
-        rest(round);
+        backoff_wait(round);
     }
-    uint32_t needed = lock->row_needed ? lock->row_needed : VR_BIASED_LOCK_ROW;
-    lock->row_needed = needed < VR_BIASED_LOCK_ROW_MOST ? 2 * needed : needed;
+    uint32_t needed = lock->streak_needed ? lock->streak_needed : VR_BIASED_LOCK_STREAK;
+    lock->streak_needed = needed < VR_BIASED_LOCK_STREAK_MAX ? 2 * needed : needed;
 }
 
 bool vr_biased_lock_take_slow(struct vr_biased_lock *lock, uint64_t self) {
@@ -50,32 +50,32 @@ bool vr_biased_lock_take_slow(struct vr_biased_lock *lock, uint64_t self) {
             return false;
         }
         found = 0;
-        rest(round);
+        backoff_wait(round);
     }
-    if (vr_load(&lock->alone, VR_RELAXED)) { /* which only others than the owner find */
-        share(lock);
+    if (vr_load(&lock->biased, VR_RELAXED)) { /* only seen by threads other than the owner */
+        bias_revoke(lock);
     }
     return true;
 }
 
-/* The owner is inside by both ways for a moment, so that a signal handler keeps out: keeps (3) and
+/* The owner is inside in both ways briefly, so that a signal handler does not enter: keeps (3) and
    (4). */
-static void begin_alone(struct vr_biased_lock *lock, uint64_t self) {
+static void bias_begin(struct vr_biased_lock *lock, uint64_t self) {
     vr_store(&lock->owner, self, VR_RELAXED);
     vr_store(&lock->inside, 1, VR_SEQ_CST);
-    vr_store(&lock->alone, 1, VR_SEQ_CST);
+    vr_store(&lock->biased, 1, VR_SEQ_CST);
     vr_store(&lock->holder, 0, VR_RELEASE);
     vr_store(&lock->inside, 0, VR_RELEASE);
 }
 
 void vr_biased_lock_give_slow(struct vr_biased_lock *lock, uint64_t self) {
     uint64_t owner = vr_load(&lock->owner, VR_RELAXED);
-    lock->row = lock->last == self ? lock->row + 1 : 0;
+    lock->streak = lock->last == self ? lock->streak + 1 : 0;
     lock->last = self;
-    if (lock->row >= (lock->row_needed ? lock->row_needed : VR_BIASED_LOCK_ROW) &&
+    if (lock->streak >= (lock->streak_needed ? lock->streak_needed : VR_BIASED_LOCK_STREAK) &&
         (!owner || owner == self)) {
-        lock->row = 0;
-        begin_alone(lock, self);
+        lock->streak = 0;
+        bias_begin(lock, self);
     } else {
         vr_store(&lock->holder, 0, VR_RELEASE);
     }

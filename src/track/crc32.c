@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crc32.c: see crc32.h. Eight bytes a step by eight tables, which are made at the first use: a
- * chunk of a trace is 64 KiB, and who writes its last record waits for this.
+ * crc32.c: see crc32.h. Eight bytes per step with eight tables, which are computed at the first
+ * use. The speed matters: a chunk of a trace is 64 KiB, and the thread that writes its last record
+ * waits for this.
  */
 #include "track/crc32.h"
 
@@ -12,7 +13,7 @@
 static uint32_t tables[8][256];
 static struct vr_once made = VR_ONCE_INIT;
 
-static void make(void) {
+static void tables_make(void) {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t crc = i;
         for (int bit = 0; bit < 8; bit++) {
@@ -28,17 +29,17 @@ static void make(void) {
     }
 }
 
-/* Four bytes, the first the lowest, on any machine. */
-static uint32_t four(const uint8_t *at) {
+/* Reads four bytes as a little-endian number, on any machine. */
+static uint32_t read_u32(const uint8_t *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
 uint32_t vr_crc32(uint32_t crc, const void *data, size_t bytes) {
     const uint8_t *at = data;
-    vr_once(&made, make);
+    vr_once(&made, tables_make);
     crc = ~crc;
     for (; bytes >= 8; bytes -= 8, at += 8) {
-        uint32_t low = crc ^ four(at), high = four(at + 4);
+        uint32_t low = crc ^ read_u32(at), high = read_u32(at + 4);
         crc = tables[7][low & 255] ^ tables[6][low >> 8 & 255] ^ tables[5][low >> 16 & 255] ^
               tables[4][low >> 24] ^ tables[3][high & 255] ^ tables[2][high >> 8 & 255] ^
               tables[1][high >> 16 & 255] ^ tables[0][high >> 24];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event.c: the one receiver of events, and the calls to it that are under way.
+ * event.c: the one receiver of events, and the calls to it in progress.
  */
 #include "track/event.h"
 
@@ -11,12 +11,13 @@
 
 vr_atomic_bool vr_events_wanted_flag;
 
-static struct vr_mutex change_lock = VR_MUTEX_INIT(VR_RANK_TRACK); /* of who listens */
+static struct vr_mutex change_lock =
+    VR_MUTEX_INIT(VR_RANK_TRACK); /* guards changes of the receiver */
 static struct {
-    vr_event_fn *take; /* written while nobody is wanted and inside */
+    vr_event_fn *take; /* written only when the flag is clear and no call is inside */
     void *user;
-    uint64_t process;     /* whose events these are; keeps (5) */
-    vr_atomic_u32 inside; /* calls under way */
+    uint64_t process;     /* whose events it receives; keeps (5) */
+    vr_atomic_u32 inside; /* calls in progress */
 } receiver;
 
 void vr_event_tell(struct vr_event *event) {
@@ -35,9 +36,9 @@ void vr_event_tell(struct vr_event *event) {
     vr_fetch_sub(&receiver.inside, 1, VR_SEQ_CST);
 }
 
-/* Keeps (3): who comes inside from now on finds that nobody is wanted. In a child calls of the
-   parent's threads never end, and are none of its business. */
-static void silence(void) {
+/* Keeps (3): a call that enters from now on finds the flag clear. In a child, calls of the parent's
+   threads never end, and are not waited for. */
+static void receiver_clear(void) {
     vr_store(&vr_events_wanted_flag, false, VR_SEQ_CST);
     for (unsigned round = 0;
          vr_load(&receiver.inside, VR_SEQ_CST) && receiver.process == vr_os_process_generation();
@@ -64,7 +65,7 @@ vram_status vr_events_to(vr_event_fn *take, void *user) {
     if (take && vr_events_wanted() && own) {
         status = VRAM_ERR_BUSY;
     } else {
-        silence();
+        receiver_clear();
         receiver.take = take;
         receiver.user = user;
         if (take) {
@@ -78,5 +79,5 @@ vram_status vr_events_to(vr_event_fn *take, void *user) {
     vr_mutex_unlock(&change_lock);
     return status == VRAM_OK
                ? VRAM_OK
-               : vr_fail_in(status, "vr_events_to", "somebody listens to pools already");
+               : vr_fail_in(status, "vr_events_to", "another receiver of events is set already");
 }

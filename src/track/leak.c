@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * leak.c: gathering, grouping and writing leaks. See leak.h.
+ * leak.c: collects, groups and writes leaks. See leak.h.
  */
 #include "track/leak.h"
 
@@ -60,15 +60,15 @@ static bool is_suppressed(const struct report *report, const struct group *group
     return found;
 }
 
-/* One number for a tag and a stack; never 0. */
+/* A hash of a tag and a stack; never 0. */
 static uint64_t key_of(const struct vr_track_view *view) {
     uint64_t mixed = (uint64_t)(uintptr_t)view->site.tag * UINT64_C(0x9E3779B97F4A7C15);
     mixed = (mixed ^ mixed >> 29 ^ view->site.stack) * UINT64_C(0xBF58476D1CE4E5B9);
     return (mixed ^ mixed >> 32) | 1;
 }
 
-/* Brings blocks of one key together; those that went meanwhile have key 0 and come first. How many
-   groups. */
+/* Sorts the blocks by key and returns the number of groups. Blocks that were freed meanwhile have
+   key 0 and come first. */
 static uint64_t sort_refs(struct report *report) {
     struct vr_track_view view;
     uint64_t groups = 0;
@@ -122,7 +122,7 @@ static bool make_groups(struct report *report) {
 
 /* --------------------------------------------------------------------- text */
 
-static const char *several(uint64_t count) {
+static const char *plural_of(uint64_t count) {
     return count == 1 ? "" : "s";
 }
 
@@ -144,8 +144,8 @@ static void group_text(struct report *report, const struct group *group) {
     uint64_t frames[VR_STACK_DEPTH];
     vr_writer_line(report->writer, "  %llu bytes in %llu block%s, tag %s%s%s",
                    (unsigned long long)group->bytes, (unsigned long long)group->count,
-                   several(group->count), group->tag ? "\"" : "", group->tag ? group->tag : "none",
-                   group->tag ? "\"" : "");
+                   plural_of(group->count), group->tag ? "\"" : "",
+                   group->tag ? group->tag : "none", group->tag ? "\"" : "");
     uint32_t depth = vr_stack_frames(group->stack, frames);
     for (uint32_t i = 0; i < depth; i++) {
         char text[VR_FRAME_TEXT];
@@ -170,7 +170,8 @@ static vram_status write_text(struct report *report) {
     if (sum->suppressed_blocks) {
         vr_writer_line(report->writer, "  suppressed: %llu bytes in %llu block%s",
                        (unsigned long long)sum->suppressed_bytes,
-                       (unsigned long long)sum->suppressed_blocks, several(sum->suppressed_blocks));
+                       (unsigned long long)sum->suppressed_blocks,
+                       plural_of(sum->suppressed_blocks));
     }
     if (sum->lost_records) {
         vr_writer_line(report->writer,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * leak.h: blocks written down as a report of leaks, for people or for programs.
+ * leak.h: writes a report of leaked blocks, as text or JSON.
  *
  * Blocks are grouped by tag and stack, the group with the most bytes first; in a group they are in
- * the order of their ids. Whoever asks has no lock: the writer may be the program's.
+ * the order of their ids. The caller holds no lock: the writer may be the program's.
  */
 #ifndef VR_LEAK_H
 #define VR_LEAK_H
@@ -13,8 +13,8 @@
 #include "track/tracks.h"
 #include "vram/stats.h"
 
-/* The report. `title`: what it is about, one line. `writer` NULL: the summary alone. VRAM_ERR_IO:
-   the writer refused; VRAM_ERR_HOST_MEMORY. */
+/* The report. `title`: its subject, one line. `writer` NULL: only the summary. VRAM_ERR_IO: the
+   writer refused; VRAM_ERR_HOST_MEMORY. */
 vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
                             const struct vr_suppressions *but, const char *title,
                             vram_report_format format, struct vr_writer *writer,

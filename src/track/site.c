@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * site.c: finding and adding sites, and tables of them.
+ * site.c: finds and adds sites, and replaces tables of them.
  */
 #include "track/site.h"
 
@@ -18,7 +18,7 @@ static uint32_t hash_of(const struct vr_site_key *key) {
 }
 
 uint32_t vr_site_find(const struct vr_sites *sites, const struct vr_site_key *key) {
-    if (!sites->room) {
+    if (!sites->capacity) {
         return 0;
     }
     for (uint32_t at = hash_of(key);; at++) {
@@ -29,7 +29,7 @@ uint32_t vr_site_find(const struct vr_sites *sites, const struct vr_site_key *ke
     }
 }
 
-static void enlist(struct vr_sites *sites, uint32_t place) {
+static void slot_insert(struct vr_sites *sites, uint32_t place) {
     uint32_t at = hash_of(&sites->all[place].key);
     while (sites->slots[at & sites->mask]) {
         at++;
@@ -42,7 +42,7 @@ uint32_t vr_site_add(struct vr_sites *sites, const struct vr_site_key *key, uint
     if (place) {
         sites->free = sites->all[place].prepared;
         sites->all[place] = (struct vr_site){.key = *key, .used = true, .epoch = epoch};
-        enlist(sites, place);
+        slot_insert(sites, place);
     }
     return place;
 }
@@ -55,22 +55,22 @@ static bool is_needed(const struct vr_site *site, uint64_t epoch) {
 
 uint32_t vr_sites_wanted(const struct vr_sites *sites, uint64_t epoch) {
     uint32_t needed = 0;
-    for (uint32_t place = 1; place <= sites->room; place++) {
+    for (uint32_t place = 1; place <= sites->capacity; place++) {
         needed += is_needed(&sites->all[place], epoch);
     }
-    if (!sites->room) {
+    if (!sites->capacity) {
         return LEAST_ROOM;
     }
-    return needed > sites->room / 2 ? 2 * sites->room : sites->room;
+    return needed > sites->capacity / 2 ? 2 * sites->capacity : sites->capacity;
 }
 
-bool vr_sites_make(struct vr_sites *sites, uint32_t room) {
+bool vr_sites_make(struct vr_sites *sites, uint32_t capacity) {
     uint32_t slots = 2 * LEAST_ROOM;
-    while (slots < 2 * room) {
+    while (slots < 2 * capacity) {
         slots *= 2;
     }
-    *sites = (struct vr_sites){.room = room, .mask = slots - 1};
-    sites->all = vr_mem_alloc(room + 1, sizeof *sites->all, "vram_alloc");
+    *sites = (struct vr_sites){.capacity = capacity, .mask = slots - 1};
+    sites->all = vr_mem_alloc(capacity + 1, sizeof *sites->all, "vram_alloc");
     sites->slots = sites->all ? vr_mem_alloc(slots, sizeof *sites->slots, "vram_alloc") : NULL;
     if (!sites->slots) {
         vr_sites_free(sites);
@@ -86,10 +86,10 @@ void vr_sites_free(struct vr_sites *sites) {
 }
 
 void vr_sites_move(struct vr_sites *to, const struct vr_sites *from, uint64_t epoch) {
-    for (uint32_t place = to->room; place >= 1; place--) {
-        if (place <= from->room && is_needed(&from->all[place], epoch)) {
+    for (uint32_t place = to->capacity; place >= 1; place--) {
+        if (place <= from->capacity && is_needed(&from->all[place], epoch)) {
             to->all[place] = from->all[place];
-            enlist(to, place);
+            slot_insert(to, place);
         } else {
             to->all[place].prepared = to->free;
             to->free = place;
@@ -98,7 +98,7 @@ void vr_sites_move(struct vr_sites *to, const struct vr_sites *from, uint64_t ep
 }
 
 uint64_t vr_sites_bytes(const struct vr_sites *sites) {
-    return sites->room ? (uint64_t)(sites->room + 1) * sizeof *sites->all +
-                             (uint64_t)(sites->mask + 1) * sizeof *sites->slots
-                       : 0;
+    return sites->capacity ? (uint64_t)(sites->capacity + 1) * sizeof *sites->all +
+                                 (uint64_t)(sites->mask + 1) * sizeof *sites->slots
+                           : 0;
 }

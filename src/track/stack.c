@@ -2,8 +2,8 @@
 /*
  * stack.c: the table of stacks. See stack.h.
  *
- * Stacks are found by hash under one lock, which who takes a stack can afford. A stack is never
- * changed once it has a number, and the tables that are outgrown stay until the end, so reading
+ * Stacks are found by hash under one lock, whose cost is small compared to taking a stack. A stack
+ * is never changed once it has a number, and outgrown tables are kept until the end, so reading
  * takes no lock.
  */
 #include "track/stack.h"
@@ -17,12 +17,12 @@
 enum { BINS = 4096, PAGE = 256 /* stacks in one page of the table of numbers */ };
 
 struct stack {
-    struct stack *chain; /* in its bin */
+    struct stack *chain; /* next in its bin */
     uint32_t number, depth;
     uint64_t frames[];
 };
 
-static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_TRACK); /* of all below */
+static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_TRACK); /* guards all below */
 static struct vr_arena arena;
 static struct stack *bins[BINS];
 static vr_atomic_ptr *pages[VR_STACKS_MOST / PAGE]; /* by number */
@@ -37,7 +37,7 @@ static uint32_t bin_of(const uint64_t *frames, uint32_t depth) {
     return (uint32_t)(hash >> 32) % BINS;
 }
 
-static struct stack *find(uint32_t bin, const uint64_t *frames, uint32_t depth) {
+static struct stack *stack_find(uint32_t bin, const uint64_t *frames, uint32_t depth) {
     struct stack *stack = bins[bin];
     while (stack &&
            !(stack->depth == depth && memcmp(stack->frames, frames, depth * sizeof *frames) == 0)) {
@@ -46,8 +46,8 @@ static struct stack *find(uint32_t bin, const uint64_t *frames, uint32_t depth) 
     return stack;
 }
 
-/* NULL: there are too many, or there is no memory. Under the lock. */
-static struct stack *add(uint32_t bin, const uint64_t *frames, uint32_t depth) {
+/* NULL: there are too many, or memory ran out. Under the lock. */
+static struct stack *stack_add(uint32_t bin, const uint64_t *frames, uint32_t depth) {
     uint32_t number = vr_load(&count, VR_RELAXED) + 1;
     if (number >= VR_STACKS_MOST) {
         return NULL;
@@ -81,9 +81,9 @@ uint32_t vr_stack_take(void) {
     uint32_t bin = bin_of(frames, depth);
     vr_error_save(&error);
     vr_mutex_lock(&lock);
-    struct stack *stack = find(bin, frames, depth);
+    struct stack *stack = stack_find(bin, frames, depth);
     if (!stack) {
-        stack = add(bin, frames, depth);
+        stack = stack_add(bin, frames, depth);
     }
     vr_mutex_unlock(&lock);
     vr_error_restore(&error);
@@ -95,7 +95,7 @@ uint32_t vr_stack_sample(uint32_t every) {
     return every && turn++ % every == 0 ? vr_stack_take() : 0;
 }
 
-/* Whether a frame is of the library: by its module or, where that is the program too, by its
+/* Whether a frame belongs to the library: by its module or, if that is also the program, by its
    name. */
 static bool is_ours(uint64_t frame) {
     struct vr_code symbol;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * suppress.c: reading suppressions, and patterns. See suppress.h.
+ * suppress.c: reads suppressions and matches patterns. See suppress.h.
  */
 #include "track/suppress.h"
 
@@ -15,9 +15,9 @@
 
 enum { FILE_MOST = 1 << 20 };
 
-/* Whether the text begins with the pattern, or with `whole` is it: what stands behind the last '*'
-   is tried again one byte further whenever it does not fit. */
-static bool begins(const char *pattern, size_t bytes, const char *text, bool whole) {
+/* Whether the text begins with the pattern or, with `whole`, matches it completely. On a mismatch
+   the part after the last '*' is tried again one byte further. */
+static bool pattern_matches(const char *pattern, size_t bytes, const char *text, bool whole) {
     size_t at = 0, star = SIZE_MAX;
     const char *again = NULL;
     while (at < bytes || (whole && *text)) {
@@ -44,17 +44,17 @@ bool vr_suppress_matches(const char *pattern, size_t bytes, const char *text) {
     bool last = bytes > 0 && pattern[bytes - 1] == '$';
     bytes -= last;
     if (first) {
-        return begins(pattern, bytes, text, last);
+        return pattern_matches(pattern, bytes, text, last);
     }
     do {
-        if (begins(pattern, bytes, text, last)) {
+        if (pattern_matches(pattern, bytes, text, last)) {
             return true;
         }
     } while (*text++);
     return false;
 }
 
-/* The next line that says something; NULL behind the last. */
+/* The next line that is not blank or a comment; NULL after the last. */
 static const char *next_line(const char **at, size_t *bytes) {
     while (**at) {
         const char *line = *at;

@@ -16,7 +16,7 @@ enum { PAGE = 4096 };
 
 /* ------------------------------------------------------------------- numbers */
 
-static void put(uint8_t *to, uint64_t value, unsigned bytes) {
+static void number_put(uint8_t *to, uint64_t value, unsigned bytes) {
     for (unsigned i = 0; i < bytes; i++) {
         to[i] = (uint8_t)(value >> 8 * i);
     }
@@ -24,7 +24,7 @@ static void put(uint8_t *to, uint64_t value, unsigned bytes) {
 
 /* -------------------------------------------------------------------- chunks */
 
-static uint64_t place(const struct vr_trace_file *file, uint64_t sequence) {
+static uint64_t chunk_offset(const struct vr_trace_file *file, uint64_t sequence) {
     uint64_t slot = file->slots ? sequence % file->slots : sequence;
     return file->header_bytes + slot * VR_TRACE_CHUNK_BYTES;
 }
@@ -42,7 +42,7 @@ static bool write_part(struct vr_trace_file *file, uint32_t from, uint32_t to) {
 
 /* Eight bytes at once: keeps (2). */
 static bool write_seal(struct vr_trace_file *file, uint64_t value) {
-    put(file->memory + VR_TRACE_AT_SEAL, value, 8);
+    number_put(file->memory + VR_TRACE_AT_SEAL, value, 8);
     return write_part(file, VR_TRACE_AT_SEAL, VR_TRACE_AT_SEQUENCE);
 }
 
@@ -57,11 +57,11 @@ static void make_head(struct vr_trace_file *file, uint64_t seal) {
     uint8_t *chunk = file->memory;
     memset(chunk, 0, VR_TRACE_CHUNK_BYTES);
     memcpy(chunk, "VRTC", 4);
-    put(chunk + VR_TRACE_AT_SEAL, seal, 8);
-    put(chunk + VR_TRACE_AT_SEQUENCE, file->sequence, 8);
-    put(chunk + VR_TRACE_AT_TIME, file->time_ns, 8);
-    put(chunk + VR_TRACE_AT_LIVE_BLOCKS, file->live_blocks, 8);
-    put(chunk + VR_TRACE_AT_LIVE_BYTES, file->live_bytes, 8);
+    number_put(chunk + VR_TRACE_AT_SEAL, seal, 8);
+    number_put(chunk + VR_TRACE_AT_SEQUENCE, file->sequence, 8);
+    number_put(chunk + VR_TRACE_AT_TIME, file->time_ns, 8);
+    number_put(chunk + VR_TRACE_AT_LIVE_BLOCKS, file->live_blocks, 8);
+    number_put(chunk + VR_TRACE_AT_LIVE_BYTES, file->live_bytes, 8);
 }
 
 /* In a ring, the slot is marked void while it is neither the old chunk nor the new one. */
@@ -83,8 +83,8 @@ static void drop_target(struct vr_trace_file *file) {
 }
 
 /* Keeps (3). */
-static bool take_room(struct vr_trace_file *file) {
-    uint64_t at = place(file, file->sequence);
+static bool chunk_allocate(struct vr_trace_file *file) {
+    uint64_t at = chunk_offset(file, file->sequence);
     void *pages = NULL;
     vram_error before;
     vr_error_save(&before);
@@ -98,7 +98,7 @@ static bool take_room(struct vr_trace_file *file) {
 }
 
 static bool begin_chunk(struct vr_trace_file *file) {
-    if (!seal_chunk(file) || !take_room(file) || !write_head(file)) {
+    if (!seal_chunk(file) || !chunk_allocate(file) || !write_head(file)) {
         file->stopped = VRAM_ERR_IO;
         return false;
     }
@@ -108,7 +108,7 @@ static bool begin_chunk(struct vr_trace_file *file) {
     return true;
 }
 
-uint8_t *vr_trace_file_room(struct vr_trace_file *file, uint32_t bytes, bool *fresh) {
+uint8_t *vr_trace_file_reserve(struct vr_trace_file *file, uint32_t bytes, bool *fresh) {
     *fresh = false;
     if (file->stopped != VRAM_OK) {
         return NULL;
@@ -148,13 +148,13 @@ bool vr_trace_file_flush(struct vr_trace_file *file) {
 static vram_status write_header(struct vr_trace_file *file) {
     uint8_t header[VR_TRACE_HEADER_USED] = {0};
     memcpy(header, VR_TRACE_MAGIC, 8);
-    put(header + VR_TRACE_AT_VERSION, VR_TRACE_VERSION, 4);
-    put(header + VR_TRACE_AT_HEADER_BYTES, file->header_bytes, 4);
-    put(header + VR_TRACE_AT_CHUNK_BYTES, VR_TRACE_CHUNK_BYTES, 4);
-    put(header + VR_TRACE_AT_SLOTS, file->slots, 4);
-    put(header + VR_TRACE_AT_DATE, vr_os_date(), 8);
-    put(header + VR_TRACE_AT_PROCESS, vr_os_process_id(), 8);
-    put(header + VR_TRACE_AT_CRC, vr_crc32(0, header, VR_TRACE_AT_CRC), 4);
+    number_put(header + VR_TRACE_AT_VERSION, VR_TRACE_VERSION, 4);
+    number_put(header + VR_TRACE_AT_HEADER_BYTES, file->header_bytes, 4);
+    number_put(header + VR_TRACE_AT_CHUNK_BYTES, VR_TRACE_CHUNK_BYTES, 4);
+    number_put(header + VR_TRACE_AT_SLOTS, file->slots, 4);
+    number_put(header + VR_TRACE_AT_DATE, vr_os_date(), 8);
+    number_put(header + VR_TRACE_AT_PROCESS, vr_os_process_id(), 8);
+    number_put(header + VR_TRACE_AT_CRC, vr_crc32(0, header, VR_TRACE_AT_CRC), 4);
     if (vr_os_file_write(file->fd, 0, header, sizeof header) != VRAM_OK) {
         char why[sizeof((vram_error *)0)->text];
         vr_text_copy(why, sizeof why, vr_error_get()->text);
@@ -188,7 +188,7 @@ static vram_status make_memory(struct vr_trace_file *file) {
     return status;
 }
 
-/* A ring takes all its room at once: it will not find the disk full later. */
+/* A ring allocates all its disk blocks at once, so the disk cannot be full later. */
 static vram_status begin_file(struct vr_trace_file *file, const char *path) {
     uint64_t chunks = (uint64_t)file->slots * VR_TRACE_CHUNK_BYTES;
     vram_status status = vr_os_disk_open(path, &file->fd);
@@ -230,14 +230,14 @@ vram_status vr_trace_file_open(struct vr_trace_file *file, const char *path, uin
 
 static void write_end(struct vr_trace_file *file, uint64_t file_bytes) {
     uint8_t end[VR_TRACE_HEADER_USED] = {0}, *from = end + VR_TRACE_AT_EVENTS;
-    put(end + VR_TRACE_AT_EVENTS, file->events, 8);
-    put(end + VR_TRACE_AT_LOST, file->lost, 8);
-    put(end + VR_TRACE_AT_CHUNKS, file->sequence, 8);
-    put(end + VR_TRACE_AT_END_TIME, file->time_ns, 8);
-    put(end + VR_TRACE_AT_FILE_BYTES, file_bytes, 8);
+    number_put(end + VR_TRACE_AT_EVENTS, file->events, 8);
+    number_put(end + VR_TRACE_AT_LOST, file->lost, 8);
+    number_put(end + VR_TRACE_AT_CHUNKS, file->sequence, 8);
+    number_put(end + VR_TRACE_AT_END_TIME, file->time_ns, 8);
+    number_put(end + VR_TRACE_AT_FILE_BYTES, file_bytes, 8);
     uint64_t crc = vr_crc32(0, from, VR_TRACE_HEADER_USED - VR_TRACE_AT_EVENTS);
     uint64_t mark = file->stopped == VRAM_OK ? VR_TRACE_ENDED_MARK : VR_TRACE_STOPPED_MARK;
-    put(end + VR_TRACE_AT_END_SEAL, crc << 32 | mark, 8);
+    number_put(end + VR_TRACE_AT_END_SEAL, crc << 32 | mark, 8);
     if (vr_os_file_write(file->fd, VR_TRACE_AT_EVENTS, from,
                          VR_TRACE_HEADER_USED - VR_TRACE_AT_EVENTS) == VRAM_OK) {
         (void)vr_os_file_write(file->fd, VR_TRACE_AT_END_SEAL, end + VR_TRACE_AT_END_SEAL, 8);
@@ -249,7 +249,7 @@ static void write_end(struct vr_trace_file *file, uint64_t file_bytes) {
 static void end_file(struct vr_trace_file *file) {
     uint64_t end = file->header_bytes + (uint64_t)file->slots * VR_TRACE_CHUNK_BYTES;
     if (!file->slots && file->sequence) {
-        end = place(file, file->sequence - 1) + file->used;
+        end = chunk_offset(file, file->sequence - 1) + file->used;
     }
     if (vr_os_disk_reaches(file->fd, end) && seal_chunk(file)) {
         drop_target(file);

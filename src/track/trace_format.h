@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_format.h: the numbers of a trace file, version 1. docs/trace-format.md is the contract;
- * this is what the writer makes of it. Whoever reads such files goes by the document.
+ * trace_format.h: the numbers of a trace file, version 1. docs/trace-format.md is the contract for
+ * readers; this is the writer's side of it.
  *
  *      0            header_bytes     + chunk_bytes    + 2 chunk_bytes
  *      +------------+----------------+----------------+------ ... --+
  *      |   header   |    chunk 0     |    chunk 1     |             |
  *      +------------+----------------+----------------+------ ... --+
  *
- *      chunk:  | magic | 0 | seal | sequence | time | live blocks | live bytes | records ... 0 0 0
- *              |
- *               0       4   8      16         24     32            40           48
+ *   chunk:  | magic | 0 | seal | sequence | time | live blocks | live bytes | records ... 0 0 0 |
+ *            0       4   8      16         24     32            40           48
  *
- * All numbers are little-endian. A ring has a fixed number of chunks, and chunk n lies in slot n
+ * All numbers are little-endian. A ring has a fixed number of chunks, and chunk n is in slot n
  * modulo that number.
  */
 #ifndef VR_TRACE_FORMAT_H
@@ -20,7 +19,8 @@
 
 #include <stdint.h>
 
-#define VR_TRACE_MAGIC   "\x89VRT\r\n\x1a\n" /* 8 bytes: no text, and not changed as text */
+#define VR_TRACE_MAGIC                                                                             \
+    "\x89VRT\r\n\x1a\n" /* 8 bytes: shows that it is not text, and detects changes made as text */
 #define VR_TRACE_VERSION UINT32_C(1)
 
 enum {
@@ -28,11 +28,11 @@ enum {
     VR_TRACE_CHUNK_HEAD = 48,       /* bytes before a chunk's records */
     VR_TRACE_RING_SLOTS_MIN = 4,    /* chunks of the smallest ring */
     VR_TRACE_RING_SLOTS_MAX = 4096, /* 256 MiB */
-    VR_TRACE_TEXT_MAX = 255,        /* bytes of one text; longer ones are cut */
+    VR_TRACE_TEXT_MAX = 255,        /* bytes of one text; longer ones are truncated */
     VR_TRACE_FRAMES_MAX = 64        /* of one stack; the outermost beyond it are left out */
 };
 
-/* Where things are in the header. */
+/* Offsets in the header. */
 enum {
     VR_TRACE_AT_VERSION = 8,
     VR_TRACE_AT_HEADER_BYTES = 12,
@@ -43,15 +43,15 @@ enum {
     VR_TRACE_AT_CRC = 52, /* CRC-32 of all before it */
     VR_TRACE_AT_END_SEAL =
         64, /* 0 until the trace has ended; then CRC-32 (high) of the next 40 bytes, and a mark */
-    VR_TRACE_AT_EVENTS = 72,      /* that were written */
-    VR_TRACE_AT_LOST = 80,        /* that could not be */
-    VR_TRACE_AT_CHUNKS = 88,      /* that were begun */
-    VR_TRACE_AT_END_TIME = 96,    /* ns since it was begun */
+    VR_TRACE_AT_EVENTS = 72,      /* events written */
+    VR_TRACE_AT_LOST = 80,        /* events lost */
+    VR_TRACE_AT_CHUNKS = 88,      /* chunks begun */
+    VR_TRACE_AT_END_TIME = 96,    /* ns since the trace began */
     VR_TRACE_AT_FILE_BYTES = 104, /* of the whole file */
     VR_TRACE_HEADER_USED = 112
 };
 
-/* Where things are in a chunk. */
+/* Offsets in a chunk. */
 enum {
     VR_TRACE_AT_SEAL =
         8, /* 0: being written; else CRC-32 (high), mark, bytes of the records (low) */
@@ -65,17 +65,17 @@ enum {
 #define VR_TRACE_CHUNK_MARK   UINT64_C(0x80A50000)
 #define VR_TRACE_ENDED_MARK   UINT64_C(0x80A50001)
 #define VR_TRACE_STOPPED_MARK UINT64_C(0x80A50002) /* ended, and the disk was full before */
-#define VR_TRACE_VOID_SEAL    UINT64_MAX           /* a ring's chunk on its way to be used again */
+#define VR_TRACE_VOID_SEAL    UINT64_MAX           /* a ring's chunk that is being reused */
 
 /*
- * Records: a kind, then numbers in LEB128. `time` is what has passed since the record before; `id`
- * and `addr` are differences from the last ones of the chunk, which begins with 0 of both, in
- * zigzag. Kinds from 0x40 on are followed by the number of their bytes, so that a reader can pass
- * over those it does not know.
+ * Records: a kind, then numbers in LEB128. `time` is the time since the previous record; `id` and
+ * `addr` are zigzag differences from the previous ones of the chunk, which begins with 0 for both.
+ * Kinds from 0x40 on are followed by their length in bytes, so that a reader can skip those it does
+ * not know.
  */
 enum vr_trace_record {
     VR_RECORD_NONE = 0x00, /* no more records in this chunk */
-    /* What the chunk's events speak of by number; 0 is none. */
+    /* Definitions that the chunk's events refer to by number; 0 is none. */
     VR_RECORD_TEXT = 0x01,   /* number, bytes, the text */
     VR_RECORD_FRAME = 0x02,  /* number, bytes, the text */
     VR_RECORD_STACK = 0x03,  /* number, count, that many frames, the innermost first */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* FNV-1a, with the kind in front; keys are short. */
+/* FNV-1a of the kind and the key; keys are short. */
 static uint64_t hash_of(uint8_t kind, const uint8_t *key, size_t bytes) {
     uint64_t hash = (UINT64_C(0xcbf29ce484222325) ^ kind) * UINT64_C(0x100000001b3);
     for (size_t i = 0; i < bytes; i++) {
@@ -18,7 +18,7 @@ static uint64_t hash_of(uint8_t kind, const uint8_t *key, size_t bytes) {
     return hash ^ hash >> 32;
 }
 
-/* Where an entry's number is, or the free place where it would be. There is always a free place. */
+/* Where an entry's number is, or the free slot where it would be. There is always a free slot. */
 static uint32_t *place_of(const struct vr_trace_table *table, uint64_t hash, uint8_t kind,
                           const void *key, size_t key_bytes) {
     uint32_t mask = table->slot_count - 1;
@@ -40,7 +40,7 @@ uint32_t vr_trace_table_find(const struct vr_trace_table *table, uint8_t kind, c
     return table->count ? *place_of(table, hash_of(kind, key, key_bytes), kind, key, key_bytes) : 0;
 }
 
-/* At most half of the slots are taken. */
+/* At most half of the slots are used. */
 static bool make_place(struct vr_trace_table *table) {
     VR_OPERATION("trace");
     if (table->count < table->capacity) {
@@ -94,7 +94,7 @@ static bool make_bytes(struct vr_trace_table *table, size_t bytes) {
     return true;
 }
 
-static uint32_t keep(struct vr_trace_table *table, const void *data, size_t bytes) {
+static uint32_t bytes_append(struct vr_trace_table *table, const void *data, size_t bytes) {
     uint32_t at = table->bytes_used;
     if (bytes) {
         memcpy(table->bytes + at, data, bytes);
@@ -116,9 +116,9 @@ uint32_t vr_trace_table_add(struct vr_trace_table *table, uint8_t kind, const vo
     uint32_t *place = place_of(table, hash, kind, key, key_bytes);
     struct vr_trace_entry *entry = &table->entries[table->count];
     *entry = (struct vr_trace_entry){.hash = hash, .kind = kind};
-    entry->key = keep(table, key, key_bytes);
+    entry->key = bytes_append(table, key, key_bytes);
     entry->key_bytes = (uint32_t)key_bytes;
-    entry->body = keep(table, body, body_bytes);
+    entry->body = bytes_append(table, body, body_bytes);
     entry->body_bytes = (uint32_t)body_bytes;
     *place = ++table->count;
     return *place;

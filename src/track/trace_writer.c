@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_writer.c: see trace_writer.h, and trace_format.h for what is written.
+ * trace_writer.c: see trace_writer.h, and trace_format.h for the format.
  *
- * An event is written in three steps: what it speaks of gets entries in the table; room is made for
- * the event and for as much of that as the chunk does not define yet; then come the definitions
- * and, last, the event. Room in a fresh chunk always suffices: all texts and stacks are bounded.
+ * An event is written in three steps. What it refers to gets entries in the table. Space is
+ * reserved for the event and for the definitions that the chunk does not have yet. Then the
+ * definitions are written and, last, the event. A fresh chunk always has enough space: all texts
+ * and stacks are bounded.
  */
 #include "track/trace_writer.h"
 
@@ -20,20 +21,21 @@
 #include <string.h>
 
 enum {
-    NUMBER_MAX = 10, /* bytes of a number of 64 bits */
+    NUMBER_MAX = 10, /* bytes of a 64-bit number */
     EVENT_MAX = 1 + 12 * NUMBER_MAX
 };
 
-/* What one event speaks of, without the frames of a stack. */
-enum { THREAD, POOL, QUEUE, TAG, NAME, STACK, SPOKEN };
+/* What one event refers to, without the frames of a stack. */
+enum { THREAD, POOL, QUEUE, TAG, NAME, STACK, REF_COUNT };
 
-_Static_assert(EVENT_MAX + (SPOKEN + VR_TRACE_FRAMES_MAX) * (VR_TRACE_TEXT_MAX + 4 * NUMBER_MAX) +
+_Static_assert(EVENT_MAX +
+                       (REF_COUNT + VR_TRACE_FRAMES_MAX) * (VR_TRACE_TEXT_MAX + 4 * NUMBER_MAX) +
                        VR_TRACE_FRAMES_MAX * NUMBER_MAX <
-                   VR_TRACE_ROOM_MAX,
+                   VR_TRACE_RESERVE_MAX,
                "an event and all it speaks of fit in a fresh chunk");
 
 struct vr_trace_writer {
-    uint64_t process; /* whose file it is; keeps (4) */
+    uint64_t process; /* that made the file; keeps (4) */
     uint64_t start_ns;
     struct vr_trace_stacks stacks;
     struct vr_mutex lock; /* guards the rest */
@@ -43,13 +45,12 @@ struct vr_trace_writer {
     struct {
         uint64_t own;
         uint32_t number;
-    } recent
-        [8]; /* numbers of threads, queues and pools that were asked for last, by kind; 0: none */
+    } recent[8]; /* latest number for threads, queues and pools, by kind; 0: none */
 };
 
-/* Numbers of it in the table; 0: none. */
-struct spoken {
-    uint32_t of[SPOKEN];
+/* Numbers in the table; 0: none. */
+struct event_refs {
+    uint32_t of[REF_COUNT];
 };
 
 /* ------------------------------------------------------------------- numbers */
@@ -63,7 +64,7 @@ static uint8_t *put_number(uint8_t *to, uint64_t value) {
     return to;
 }
 
-/* Small differences of either sign are small numbers. */
+/* Zigzag: small differences of either sign are small numbers. */
 static uint8_t *put_difference(uint8_t *to, uint64_t value, uint64_t before) {
     uint64_t difference = value - before;
     return put_number(to, difference << 1 ^ (difference >> 63 ? UINT64_MAX : 0));
@@ -76,7 +77,7 @@ static uint8_t *put_text(uint8_t *to, const char *text) {
     return to + bytes;
 }
 
-/* ------------------------------------------------------------ what is spoken of */
+/* ---------------------------------------------------------- what is referred to */
 
 static uint32_t number_of(struct vr_trace_writer *writer, uint8_t kind, const void *key,
                           size_t key_bytes, const void *body, size_t body_bytes) {
@@ -85,7 +86,7 @@ static uint32_t number_of(struct vr_trace_writer *writer, uint8_t kind, const vo
                   : vr_trace_table_add(&writer->table, kind, key, key_bytes, body, body_bytes);
 }
 
-/* Threads and queues: their own number is all there is to them. 0 is none. */
+/* Threads and queues, which have only their own number. 0 is none. */
 static uint32_t plain_number(struct vr_trace_writer *writer, uint8_t kind, uint64_t own) {
     uint8_t body[NUMBER_MAX];
     if (!own || (writer->recent[kind].own == own && writer->recent[kind].number)) {
@@ -105,7 +106,7 @@ static uint32_t text_number(struct vr_trace_writer *writer, uint8_t kind, const 
     return number_of(writer, kind, body, bytes, body, bytes);
 }
 
-/* A pool is known by its handle; its beginning brings device and name. */
+/* A pool is identified by its handle; device and name come with its first event. */
 static uint32_t pool_number(struct vr_trace_writer *writer, uint64_t pool, uint64_t device,
                             const char *name) {
     uint8_t body[3 * NUMBER_MAX + VR_TRACE_TEXT_MAX];
@@ -121,8 +122,8 @@ static uint32_t pool_number(struct vr_trace_writer *writer, uint64_t pool, uint6
 
 /* -------------------------------------------------------------------- stacks */
 
-/* Texts of frames, made without the lock. */
-struct described {
+/* Texts of frames, formatted without the lock. */
+struct frame_texts {
     uint32_t count;
     uint64_t frames[VR_TRACE_FRAMES_MAX];
     char texts[VR_TRACE_FRAMES_MAX][VR_TRACE_TEXT_MAX + 1];
@@ -133,40 +134,41 @@ static uint32_t find_stack(const struct vr_trace_writer *writer, uint32_t stack)
 }
 
 static void add_stack(struct vr_trace_writer *writer, uint32_t stack,
-                      const struct described *described) {
+                      const struct frame_texts *frame_texts) {
     uint8_t body[(VR_TRACE_FRAMES_MAX + 1) * NUMBER_MAX];
-    uint8_t *at = put_number(body, described->count);
-    for (uint32_t i = 0; i < described->count; i++) {
-        at = put_number(at, text_number(writer, VR_RECORD_FRAME, described->texts[i]));
+    uint8_t *at = put_number(body, frame_texts->count);
+    for (uint32_t i = 0; i < frame_texts->count; i++) {
+        at = put_number(at, text_number(writer, VR_RECORD_FRAME, frame_texts->texts[i]));
     }
     (void)number_of(writer, VR_RECORD_STACK, &stack, sizeof stack, body, (size_t)(at - body));
 }
 
-/* Makes sure that a stack has its number, if it can have one. No lock held: keeps (3). */
+/* Makes sure that a stack has a number, if possible. No lock held: keeps (3). */
 static void prepare_stack(struct vr_trace_writer *writer, uint32_t stack) {
     VR_OPERATION("vram_trace_begin");
     vr_mutex_lock(&writer->lock);
     bool known = find_stack(writer, stack) || writer->file.stopped != VRAM_OK;
     vr_mutex_unlock(&writer->lock);
-    struct described *described = known ? NULL : vr_mem_alloc(1, sizeof *described, vr_operation());
-    if (!described) {
+    struct frame_texts *frame_texts =
+        known ? NULL : vr_mem_alloc(1, sizeof *frame_texts, vr_operation());
+    if (!frame_texts) {
         return;
     }
-    described->count = writer->stacks.frames(stack, described->frames, VR_TRACE_FRAMES_MAX);
-    for (uint32_t i = 0; i < described->count; i++) {
-        writer->stacks.describe(described->frames[i], described->texts[i],
-                                sizeof described->texts[i]);
+    frame_texts->count = writer->stacks.frames(stack, frame_texts->frames, VR_TRACE_FRAMES_MAX);
+    for (uint32_t i = 0; i < frame_texts->count; i++) {
+        writer->stacks.describe(frame_texts->frames[i], frame_texts->texts[i],
+                                sizeof frame_texts->texts[i]);
     }
     vr_mutex_lock(&writer->lock);
-    add_stack(writer, stack, described);
+    add_stack(writer, stack, frame_texts);
     vr_mutex_unlock(&writer->lock);
-    vr_mem_free(described);
+    vr_mem_free(frame_texts);
 }
 
 /* --------------------------------------------------------------- definitions */
 
-/* Bytes that the definition of a number may take in this chunk; 0: it has one. */
-static uint32_t cost(struct vr_trace_writer *writer, uint32_t number) {
+/* Bytes that the definition of a number may need in this chunk; 0: it is defined. */
+static uint32_t definition_cost(struct vr_trace_writer *writer, uint32_t number) {
     if (!number) {
         return 0;
     }
@@ -175,8 +177,8 @@ static uint32_t cost(struct vr_trace_writer *writer, uint32_t number) {
     return defined ? 0 : 1 + NUMBER_MAX + entry->body_bytes;
 }
 
-static void define(struct vr_trace_writer *writer, uint32_t number) {
-    if (!cost(writer, number)) {
+static void definition_write(struct vr_trace_writer *writer, uint32_t number) {
+    if (!definition_cost(writer, number)) {
         return;
     }
     struct vr_trace_entry *entry = vr_trace_table_at(&writer->table, number);
@@ -187,8 +189,8 @@ static void define(struct vr_trace_writer *writer, uint32_t number) {
     entry->chunk = writer->file.sequence;
 }
 
-/* The next frame of a stack, whose body is at *at; 0 behind the last. The body is our own, and
-   right. */
+/* The next frame of a stack, whose body is at *at; 0 after the last. The body is our own, and
+   valid. */
 static uint64_t next_number(const uint8_t **at) {
     uint64_t value = 0;
     for (unsigned shift = 0;; shift += 7) {
@@ -201,22 +203,22 @@ static uint64_t next_number(const uint8_t **at) {
 }
 
 static void define_stack(struct vr_trace_writer *writer, uint32_t stack) {
-    if (!cost(writer, stack)) {
+    if (!definition_cost(writer, stack)) {
         return;
     }
     const uint8_t *at = writer->table.bytes + vr_trace_table_at(&writer->table, stack)->body;
     for (uint64_t left = next_number(&at); left > 0; left--) {
-        define(writer, (uint32_t)next_number(&at));
+        definition_write(writer, (uint32_t)next_number(&at));
     }
-    define(writer, stack);
+    definition_write(writer, stack);
 }
 
 static uint32_t stack_cost(struct vr_trace_writer *writer, uint32_t stack) {
-    uint32_t bytes = cost(writer, stack);
+    uint32_t bytes = definition_cost(writer, stack);
     if (bytes) {
         const uint8_t *at = writer->table.bytes + vr_trace_table_at(&writer->table, stack)->body;
         for (uint64_t left = next_number(&at); left > 0; left--) {
-            bytes += cost(writer, (uint32_t)next_number(&at));
+            bytes += definition_cost(writer, (uint32_t)next_number(&at));
         }
     }
     return bytes;
@@ -224,17 +226,16 @@ static uint32_t stack_cost(struct vr_trace_writer *writer, uint32_t stack) {
 
 /* ------------------------------------------------------------------- writing */
 
-/* Where the event's record goes, behind its first byte and with its time written; NULL: it is
-   lost. */
-static uint8_t *begin(struct vr_trace_writer *writer, const struct spoken *spoken, uint64_t time_ns,
-                      uint8_t **record) {
+/* Where to write the event's record, after its first byte and time; NULL: the event is lost. */
+static uint8_t *event_begin(struct vr_trace_writer *writer, const struct event_refs *refs,
+                            uint64_t time_ns, uint8_t **record) {
     struct vr_trace_file *file = &writer->file;
-    uint32_t bytes = EVENT_MAX + stack_cost(writer, spoken->of[STACK]);
+    uint32_t bytes = EVENT_MAX + stack_cost(writer, refs->of[STACK]);
     bool fresh;
     for (uint32_t i = 0; i < STACK; i++) {
-        bytes += cost(writer, spoken->of[i]);
+        bytes += definition_cost(writer, refs->of[i]);
     }
-    if (!vr_trace_file_room(file, bytes, &fresh)) {
+    if (!vr_trace_file_reserve(file, bytes, &fresh)) {
         file->lost++;
         return NULL;
     }
@@ -243,9 +244,9 @@ static uint8_t *begin(struct vr_trace_writer *writer, const struct spoken *spoke
     }
     if (fresh || bytes > EVENT_MAX) {
         for (uint32_t i = 0; i < STACK; i++) {
-            define(writer, spoken->of[i]);
+            definition_write(writer, refs->of[i]);
         }
-        define_stack(writer, spoken->of[STACK]);
+        define_stack(writer, refs->of[STACK]);
     }
     uint64_t since = time_ns > writer->start_ns ? time_ns - writer->start_ns : 0;
     uint64_t passed = since > file->time_ns ? since - file->time_ns : 0;
@@ -254,8 +255,8 @@ static uint8_t *begin(struct vr_trace_writer *writer, const struct spoken *spoke
     return put_number(*record + 1, passed);
 }
 
-static void end(struct vr_trace_writer *writer, uint8_t kind, const uint8_t *record,
-                const uint8_t *at) {
+static void event_end(struct vr_trace_writer *writer, uint8_t kind, const uint8_t *record,
+                      const uint8_t *at) {
     vr_trace_file_commit(&writer->file, kind, (uint32_t)(at - record));
     if (vr_trace_file_flush(&writer->file)) {
         writer->file.events++;
@@ -276,51 +277,52 @@ static uint8_t *put_addr(struct vr_trace_writer *writer, uint8_t *at, uint64_t a
     return at;
 }
 
-static uint64_t above(uint64_t held, uint64_t bytes) {
+static uint64_t excess_of(uint64_t held, uint64_t bytes) {
     return held > bytes ? held - bytes : 0;
 }
 
-/* What of a live sum is left; blocks from before the trace began are freed in it too. */
-static void live_less(uint64_t *sum, uint64_t by) {
+/* Subtracts from a live sum, not below 0: blocks from before the trace began are freed in it
+   too. */
+static void live_subtract(uint64_t *sum, uint64_t by) {
     *sum -= by < *sum ? by : *sum;
 }
 
-static uint8_t *put_block_event(struct vr_trace_writer *writer, const struct spoken *spoken,
+static uint8_t *put_block_event(struct vr_trace_writer *writer, const struct event_refs *refs,
                                 const struct vr_event *event, uint8_t *at) {
     struct vr_trace_file *file = &writer->file;
-    at = put_number(put_number(at, spoken->of[THREAD]), spoken->of[POOL]);
-    at = put_number(at, spoken->of[QUEUE]);
+    at = put_number(put_number(at, refs->of[THREAD]), refs->of[POOL]);
+    at = put_number(at, refs->of[QUEUE]);
     switch (event->kind) {
     case VR_EVENT_ALLOC:
         at = put_addr(writer, put_id(writer, at, event->id), event->addr);
-        at = put_number(put_number(at, event->bytes), above(event->held, event->bytes));
+        at = put_number(put_number(at, event->bytes), excess_of(event->held, event->bytes));
         file->live_blocks++;
         file->live_bytes += event->bytes;
-        return put_number(put_number(put_number(at, spoken->of[TAG]), spoken->of[NAME]),
-                          spoken->of[STACK]);
+        return put_number(put_number(put_number(at, refs->of[TAG]), refs->of[NAME]),
+                          refs->of[STACK]);
     case VR_EVENT_FREE:
-        live_less(&file->live_blocks, 1);
-        live_less(&file->live_bytes, event->bytes);
+        live_subtract(&file->live_blocks, 1);
+        live_subtract(&file->live_bytes, event->bytes);
         return put_number(put_id(writer, at, event->id), event->bytes);
     case VR_EVENT_RESIZE:
-        live_less(&file->live_bytes, event->before);
+        live_subtract(&file->live_bytes, event->before);
         file->live_bytes += event->bytes;
         at = put_number(put_id(writer, at, event->id), event->before);
-        return put_number(put_number(at, event->bytes), above(event->held, event->bytes));
+        return put_number(put_number(at, event->bytes), excess_of(event->held, event->bytes));
     default: /* refused */
         at = put_number(put_number(at, event->bytes), (uint64_t)-event->status);
-        return put_number(at, spoken->of[TAG]);
+        return put_number(at, refs->of[TAG]);
     }
 }
 
 /* The live blocks of a pool end with it. */
-static uint8_t *put_pool_event(struct vr_trace_writer *writer, const struct spoken *spoken,
+static uint8_t *put_pool_event(struct vr_trace_writer *writer, const struct event_refs *refs,
                                const struct vr_event *event, uint8_t *at) {
     if (event->kind == VR_EVENT_POOL_END) {
-        live_less(&writer->file.live_blocks, event->elements);
-        live_less(&writer->file.live_bytes, event->bytes);
+        live_subtract(&writer->file.live_blocks, event->elements);
+        live_subtract(&writer->file.live_bytes, event->bytes);
     }
-    return put_number(at, spoken->of[POOL]);
+    return put_number(at, refs->of[POOL]);
 }
 
 static uint8_t record_of(enum vr_event_kind kind) {
@@ -342,38 +344,38 @@ static uint8_t record_of(enum vr_event_kind kind) {
 
 static void write_event(struct vr_trace_writer *writer, const struct vr_event *event) {
     bool of_pool = event->kind == VR_EVENT_POOL_BEGIN || event->kind == VR_EVENT_POOL_END;
-    struct spoken spoken = {0};
+    struct event_refs refs = {0};
     uint8_t *record;
-    spoken.of[POOL] = pool_number(writer, event->pool, event->device, of_pool ? event->name : NULL);
+    refs.of[POOL] = pool_number(writer, event->pool, event->device, of_pool ? event->name : NULL);
     if (!of_pool) {
-        spoken.of[THREAD] = plain_number(writer, VR_RECORD_THREAD, event->thread);
-        spoken.of[QUEUE] = plain_number(writer, VR_RECORD_QUEUE, event->queue);
+        refs.of[THREAD] = plain_number(writer, VR_RECORD_THREAD, event->thread);
+        refs.of[QUEUE] = plain_number(writer, VR_RECORD_QUEUE, event->queue);
     }
     if (event->kind == VR_EVENT_ALLOC || event->kind == VR_EVENT_REFUSED) {
-        spoken.of[TAG] = text_number(writer, VR_RECORD_TEXT, event->tag);
+        refs.of[TAG] = text_number(writer, VR_RECORD_TEXT, event->tag);
     }
     if (event->kind == VR_EVENT_ALLOC) {
-        spoken.of[NAME] = text_number(writer, VR_RECORD_TEXT, event->name);
-        spoken.of[STACK] =
+        refs.of[NAME] = text_number(writer, VR_RECORD_TEXT, event->name);
+        refs.of[STACK] =
             event->stack && writer->stacks.frames ? find_stack(writer, event->stack) : 0;
     }
-    uint8_t *at = begin(writer, &spoken, event->time_ns, &record);
+    uint8_t *at = event_begin(writer, &refs, event->time_ns, &record);
     if (at) {
-        at = of_pool ? put_pool_event(writer, &spoken, event, at)
-                     : put_block_event(writer, &spoken, event, at);
-        end(writer, record_of(event->kind), record, at);
+        at = of_pool ? put_pool_event(writer, &refs, event, at)
+                     : put_block_event(writer, &refs, event, at);
+        event_end(writer, record_of(event->kind), record, at);
     }
 }
 
 /*
- * A reader may pass over it, so it defines nothing, is no event that is counted, and its time is
- * from the record before without moving it on.
+ * A reader may skip this record. So it defines nothing, is not counted as an event, and its time,
+ * relative to the previous record, does not change the base of the next one.
  */
 static void write_transfer(struct vr_trace_writer *writer, const struct vr_event *event) {
     struct vr_trace_file *file = &writer->file;
     uint64_t since = event->time_ns > writer->start_ns ? event->time_ns - writer->start_ns : 0;
     bool fresh;
-    if (!vr_trace_file_room(file, EVENT_MAX, &fresh)) {
+    if (!vr_trace_file_reserve(file, EVENT_MAX, &fresh)) {
         file->lost++;
         return;
     }
@@ -432,14 +434,14 @@ void vr_trace_write_sample(struct vr_trace_writer *writer, const struct vr_trace
         return;
     }
     vr_mutex_lock(&writer->lock);
-    struct spoken spoken = {.of[POOL] = pool_number(writer, sample->pool, 0, NULL)};
-    uint8_t *at = begin(writer, &spoken, time_ns, &record);
+    struct event_refs refs = {.of[POOL] = pool_number(writer, sample->pool, 0, NULL)};
+    uint8_t *at = event_begin(writer, &refs, time_ns, &record);
     if (at) {
-        at = put_number(at, spoken.of[POOL]);
+        at = put_number(at, refs.of[POOL]);
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
             at = put_number(at, numbers[i]);
         }
-        end(writer, VR_RECORD_SAMPLE, record, at);
+        event_end(writer, VR_RECORD_SAMPLE, record, at);
     }
     vr_mutex_unlock(&writer->lock);
 }
@@ -450,10 +452,10 @@ void vr_trace_write_mark(struct vr_trace_writer *writer, const char *text, uint6
         return;
     }
     vr_mutex_lock(&writer->lock);
-    struct spoken spoken = {.of[NAME] = text_number(writer, VR_RECORD_TEXT, text)};
-    uint8_t *at = begin(writer, &spoken, time_ns, &record);
+    struct event_refs refs = {.of[NAME] = text_number(writer, VR_RECORD_TEXT, text)};
+    uint8_t *at = event_begin(writer, &refs, time_ns, &record);
     if (at) {
-        end(writer, VR_RECORD_MARK, record, put_number(at, spoken.of[NAME]));
+        event_end(writer, VR_RECORD_MARK, record, put_number(at, refs.of[NAME]));
     }
     vr_mutex_unlock(&writer->lock);
 }

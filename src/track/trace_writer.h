@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_writer.h: events of pools as records of a trace file.
+ * trace_writer.h: writes events of pools as records of a trace file.
  *
- *  (1) Any thread may write at any time; one lock of the writer puts the records in one order,
- *      which for every block is the order of what happened to it. It is held for the encoding of
- *      one event, and now and then for the calls that a new chunk takes.
+ *  (1) Any thread may write at any time. The writer's lock puts the records in one order, which for
+ *      every block is the order of its events. The lock is held while one event is encoded, and
+ *      sometimes for the system calls of a new chunk.
  *  (2) Nothing here fails for the caller: an event that cannot be written is counted as lost.
- *  (3) Texts of frames are made without the lock: that asks the program's loader, which may be
- *      inside an allocation of another thread.
- *  (4) A forked child writes nothing: the file is its parent's.
+ *  (3) Texts of frames are formatted without the lock: that calls the program's loader, which may
+ *      be inside an allocation of another thread.
+ *  (4) A forked child writes nothing: the file belongs to its parent.
  */
 #ifndef VR_TRACE_WRITER_H
 #define VR_TRACE_WRITER_H
@@ -19,13 +19,13 @@ struct vr_trace_writer;
 
 /* Where stacks come from. */
 struct vr_trace_stacks {
-    /* The frames of a stack, the innermost first; how many. */
-    uint32_t (*frames)(uint32_t stack, uint64_t *frames, uint32_t room);
-    /* What one of them is called, always terminated. */
+    /* The frames of a stack, innermost first; returns their number. */
+    uint32_t (*frames)(uint32_t stack, uint64_t *frames, uint32_t capacity);
+    /* The text of a frame, always terminated. */
     void (*describe)(uint64_t frame, char *text, size_t bytes);
 };
 
-/* A look at a pool, as vram_pool_stats has it. */
+/* A sample of a pool, as in vram_pool_stats. */
 struct vr_trace_sample {
     uint64_t pool; /* handle */
     uint64_t live_bytes, held_bytes, reserved_bytes, cached_bytes, free_bytes, largest_free_bytes;
@@ -44,13 +44,13 @@ vram_status vr_trace_writer_open(const char *path, uint64_t ring_bytes,
                                  const struct vr_trace_stacks *stacks,
                                  struct vr_trace_writer **writer);
 
-/* Ends it and closes the file. No call is under way. NULL is allowed. */
+/* Ends it and closes the file. No call may be in progress. NULL is allowed. */
 void vr_trace_writer_close(struct vr_trace_writer *writer);
 
 void vr_trace_write_event(struct vr_trace_writer *writer, const struct vr_event *event);
 void vr_trace_write_sample(struct vr_trace_writer *writer, const struct vr_trace_sample *sample,
                            uint64_t time_ns);
-/* A text of the program's own at this time. */
+/* A text of the program at this time. */
 void vr_trace_write_mark(struct vr_trace_writer *writer, const char *text, uint64_t time_ns);
 
 void vr_trace_writer_sums(struct vr_trace_writer *writer, struct vr_trace_sums *sums);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * track.c: the lives of records, and their sums. See track.h.
+ * track.c: beginning and end of records, and their sums. See track.h.
  */
 #include "track/track_table.h"
 
@@ -19,7 +19,7 @@ static inline uint64_t moment_now(uint32_t memory) {
 
 /* --------------------------------------------------------------------- sums */
 
-/* Totals of a block that comes, and of one that goes. */
+/* Adds a block to the totals, and removes one. */
 static inline void add_totals(struct vr_track *track, uint64_t requested, uint64_t held,
                               uint64_t moment) {
     struct vr_track_totals *totals = &track->totals;
@@ -45,7 +45,8 @@ static inline void subtract_totals(struct vr_track *track, uint64_t requested, u
     vr_store(track->config.now, track->totals.bytes, VR_RELAXED);
 }
 
-/* The same of its site; a lost record has none. Before the totals, which may raise the peak. */
+/* The same for its site; a lost record has none. Called before the totals, which may raise the
+   peak. */
 static inline void add_site(struct vr_track *track, const struct vr_track_record *record,
                             uint64_t requested) {
     if (record) {
@@ -71,11 +72,11 @@ static inline void write_size(struct vr_track_record *record, uint64_t requested
     record->units = (uint32_t)(held / VR_TRACK_UNIT);
 }
 
-/* -------------------------------------------------------------------- lives */
+/* ------------------------------------------------------------------ records */
 
-/* A record becomes that of a live block. Inside. */
-static inline void begin(struct vr_track *track, struct vr_track_record *record, uint64_t addr,
-                         uint64_t requested, uint64_t held, uint64_t moment) {
+/* Makes the record that of a live block. Inside the lock. */
+static inline void block_begin(struct vr_track *track, struct vr_track_record *record,
+                               uint64_t addr, uint64_t requested, uint64_t held, uint64_t moment) {
     if (record) {
         record->addr = addr;
         record->moment = moment;
@@ -95,7 +96,7 @@ uint64_t vr_track_commit(struct vr_track *track, uint32_t number, uint64_t addr,
             track->sites.all[record->site].prepared--;
             id = record->id;
         }
-        begin(track, record, addr, requested, held, moment);
+        block_begin(track, record, addr, requested, held, moment);
         vr_track_leave(track);
     }
     return id;
@@ -114,16 +115,16 @@ uint32_t vr_track_quick(struct vr_track *track, const struct vr_site_key *key, u
     if (*site && track->free) {
         number = vr_track_take(track, *site);
         struct vr_track_record *record = vr_track_at(track, number);
-        begin(track, record, addr, requested, held, moment);
+        block_begin(track, record, addr, requested, held, moment);
         *id = record->id;
     }
     vr_track_leave(track);
     return number;
 }
 
-/* What is known of the record, if there is one. Inside. */
-static void tell(const struct vr_track *track, uint32_t number,
-                 const struct vr_track_record *record, struct vr_track_brief *brief) {
+/* A summary of the record, if there is one. Inside the lock. */
+static void record_summarize(const struct vr_track *track, uint32_t number,
+                             const struct vr_track_record *record, struct vr_track_brief *brief) {
     *brief = (struct vr_track_brief){0};
     if (record) {
         struct vr_label **label = vr_track_label_of(track, number);
@@ -141,7 +142,7 @@ void vr_track_remove(struct vr_track *track, uint32_t number, uint64_t requested
     }
     struct vr_track_record *record = vr_track_used(track, number);
     if (brief) {
-        tell(track, number, record, brief);
+        record_summarize(track, number, record, brief);
     }
     subtract_site(track, record);
     subtract_totals(track, requested, held);
@@ -152,7 +153,7 @@ void vr_track_remove(struct vr_track *track, uint32_t number, uint64_t requested
     vr_track_leave(track);
 }
 
-/* The block is one allocation before and after: its sums change, its id and age do not. */
+/* The block is the same allocation before and after: its sums change, its id and age do not. */
 void vr_track_resize(struct vr_track *track, uint32_t number, struct vr_track_size before,
                      struct vr_track_size after, struct vr_track_brief *brief) {
     uint64_t moment = moment_now(0);
@@ -160,7 +161,7 @@ void vr_track_resize(struct vr_track *track, uint32_t number, struct vr_track_si
         return;
     }
     struct vr_track_record *record = vr_track_used(track, number);
-    tell(track, number, record, brief);
+    record_summarize(track, number, record, brief);
     subtract_site(track, record);
     subtract_totals(track, before.requested, before.held);
     if (record) {

@@ -7,7 +7,7 @@
 
 static struct vr_mutex list_lock = VR_MUTEX_INIT(VR_RANK_TRACK);
 static struct vr_list list;
-static bool listed; /* the list was begun */
+static bool listed; /* the list is initialised */
 
 void vr_tracks_add(struct vr_track *track) {
     vr_mutex_lock(&list_lock);
@@ -43,13 +43,13 @@ static bool is_of(const struct vr_track *track, const struct vr_tracks_filter *f
 }
 
 uint32_t vr_tracks_collect(const struct vr_tracks_filter *filter, struct vr_track **all,
-                           uint32_t room) {
+                           uint32_t capacity) {
     uint32_t count = 0;
     vr_mutex_lock(&list_lock);
     for (struct vr_link *link = listed ? vr_list_first(&list) : NULL; link;
          link = vr_list_next(&list, link)) {
         struct vr_track *track = VR_CONTAINER(link, struct vr_track, link);
-        if (is_of(track, filter) && count++ < room) {
+        if (is_of(track, filter) && count++ < capacity) {
             track->references++;
             all[count - 1] = track;
         }

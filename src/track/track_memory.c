@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * track_memory.c: memory for records, labels and sites, which is asked for outside; the beginning
- * and the end of a track. See track.h.
+ * track_memory.c: allocates memory for records, labels and sites, outside the lock; creates and
+ * frees tracks. See track.h.
  */
 #include "track/track_table.h"
 
@@ -11,10 +11,10 @@
 
 #include <string.h>
 
-/* --------------------------------------------------------------------- room */
+/* ------------------------------------------------------------------- memory */
 
-/* Labels that blocks have left behind. */
-static void bury(struct vr_track *track) {
+/* Frees the labels of blocks that were freed. */
+static void dead_labels_free(struct vr_track *track) {
     struct vr_label *dead = NULL;
     if (vr_load(&track->dead, VR_RELAXED) && vr_track_enter(track)) {
         dead = vr_load(&track->dead, VR_RELAXED);
@@ -28,14 +28,14 @@ static void bury(struct vr_track *track) {
     }
 }
 
-/* A longer table of chunks, if need be. Under `room`. */
-static bool lengthen(struct vr_track *track) {
-    if (track->chunk_count < track->chunk_room) {
+/* Enlarges the table of chunks if needed. Under `grow_lock`. */
+static bool chunk_table_grow(struct vr_track *track) {
+    if (track->chunk_count < track->chunk_capacity) {
         return true;
     }
-    uint32_t room = track->chunk_room ? 2 * track->chunk_room : 8;
+    uint32_t capacity = track->chunk_capacity ? 2 * track->chunk_capacity : 8;
     struct vr_track_chunk **old = track->chunks;
-    struct vr_track_chunk **table = vr_mem_alloc(room, sizeof *table, vr_operation());
+    struct vr_track_chunk **table = vr_mem_alloc(capacity, sizeof *table, vr_operation());
     if (!table || !vr_track_enter(track)) {
         vr_mem_free(table);
         return false;
@@ -44,16 +44,16 @@ static bool lengthen(struct vr_track *track) {
         memcpy(table, old, track->chunk_count * sizeof *table);
     }
     track->chunks = table;
-    track->chunk_room = room;
+    track->chunk_capacity = capacity;
     vr_track_leave(track);
     vr_mem_free(old);
     return true;
 }
 
-/* Another chunk of free records. Under `room`. */
-static bool grow(struct vr_track *track) {
+/* Adds a chunk of free records. Under `grow_lock`. */
+static bool chunk_add(struct vr_track *track) {
     struct vr_track_chunk *chunk =
-        lengthen(track) ? vr_mem_alloc(1, sizeof *chunk, vr_operation()) : NULL;
+        chunk_table_grow(track) ? vr_mem_alloc(1, sizeof *chunk, vr_operation()) : NULL;
     if (!chunk || !vr_track_enter(track)) {
         vr_mem_free(chunk);
         return false;
@@ -69,7 +69,7 @@ static bool grow(struct vr_track *track) {
     return true;
 }
 
-/* A table of sites with `wanted` places. Under `room`. */
+/* Replaces the table of sites by one with `wanted` places. Under `grow_lock`. */
 static bool replace_sites(struct vr_track *track, uint32_t wanted) {
     struct vr_sites made, old;
     if (!vr_sites_make(&made, wanted)) {
@@ -87,8 +87,10 @@ static bool replace_sites(struct vr_track *track, uint32_t wanted) {
     return true;
 }
 
-/* A record of the site, which is made if need be. False: there is no memory. Under `room`. */
-static bool take_slowly(struct vr_track *track, const struct vr_site_key *key, uint32_t *number) {
+/* Takes a record of the site, which is added if needed. False: memory ran out. Under
+   `grow_lock`. */
+static bool record_take_slow(struct vr_track *track, const struct vr_site_key *key,
+                             uint32_t *number) {
     for (;;) {
         if (!vr_track_enter(track)) {
             return false;
@@ -97,16 +99,16 @@ static bool take_slowly(struct vr_track *track, const struct vr_site_key *key, u
         if (!site) {
             site = vr_site_add(&track->sites, key, track->epoch);
         }
-        bool room = track->free != 0;
+        bool has_free = track->free != 0;
         uint32_t wanted = site ? 0 : vr_sites_wanted(&track->sites, track->epoch);
-        if (site && room) {
+        if (site && has_free) {
             *number = vr_track_take(track, site);
             track->sites.all[site].prepared++;
             vr_track_leave(track);
             return true;
         }
         vr_track_leave(track);
-        if (!room && !grow(track)) {
+        if (!has_free && !chunk_add(track)) {
             return false;
         }
         if (!site && !replace_sites(track, wanted)) {
@@ -115,11 +117,12 @@ static bool take_slowly(struct vr_track *track, const struct vr_site_key *key, u
     }
 }
 
-/* A name that gets no memory is left out. Under `room`; the record is prepared. */
-static void attach(struct vr_track *track, uint32_t number, const struct vr_track_label *from) {
+/* Attaches the label, unless memory ran out. Under `grow_lock`; the record is prepared. */
+static void label_attach(struct vr_track *track, uint32_t number,
+                         const struct vr_track_label *from) {
     size_t bytes = from->name ? strnlen(from->name, VR_TRACK_NAME - 1) : 0;
     struct vr_label *label = vr_mem_alloc(1, sizeof *label + VR_TRACK_NAME, vr_operation());
-    if (label && bytes + 1 < VR_TRACK_NAME) { /* names are short as a rule */
+    if (label && bytes + 1 < VR_TRACK_NAME) { /* names are usually short */
         struct vr_label *tight = vr_mem_resize(label, 1, sizeof *label + bytes + 1, vr_operation());
         label = tight ? tight : label;
     }
@@ -150,14 +153,14 @@ uint32_t vr_track_prepare(struct vr_track *track, const struct vr_site_key *key,
     struct vram_error error;
     uint32_t number = 0;
     vr_error_save(&error);
-    bury(track);
-    vr_mutex_lock(&track->room);
-    if (!take_slowly(track, key, &number)) {
+    dead_labels_free(track);
+    vr_mutex_lock(&track->grow_lock);
+    if (!record_take_slow(track, key, &number)) {
         vr_fetch_add(&track->lost, 1, VR_RELAXED);
     } else if (label && (label->name || label->elements)) {
-        attach(track, number, label);
+        label_attach(track, number, label);
     }
-    vr_mutex_unlock(&track->room);
+    vr_mutex_unlock(&track->grow_lock);
     vr_error_restore(&error);
     return number;
 }
@@ -170,7 +173,7 @@ void vr_track_drop(struct vr_track *track, uint32_t number) {
     }
 }
 
-/* -------------------------------------------------------------- making, end */
+/* -------------------------------------------------------- creating, freeing */
 
 struct vr_track *vr_track_make(const struct vr_track_config *config) {
     struct vr_track *track = vr_mem_alloc(1, sizeof *track, vr_operation());
@@ -180,7 +183,7 @@ struct vr_track *vr_track_make(const struct vr_track_config *config) {
         track->config.name = track->name;
         track->epoch = 1;
         vr_text_copy(track->name, sizeof track->name, config->name);
-        vr_mutex_init(&track->room, VR_RANK_TRACK);
+        vr_mutex_init(&track->grow_lock, VR_RANK_TRACK);
         track->process = vr_os_process_generation();
         track->references = 1;
         vr_tracks_add(track);
@@ -192,7 +195,7 @@ void vr_track_free(struct vr_track *track) {
     if (!track || !vr_tracks_drop(track)) {
         return;
     }
-    bury(track);
+    dead_labels_free(track);
     for (uint32_t i = 0; i < track->chunk_count; i++) {
         struct vr_track_chunk *chunk = track->chunks[i];
         for (uint32_t at = 0; chunk->labels && at < VR_TRACK_CHUNK; at++) {
@@ -203,6 +206,6 @@ void vr_track_free(struct vr_track *track) {
     }
     vr_mem_free(track->chunks);
     vr_sites_free(&track->sites);
-    vr_mutex_destroy(&track->room);
+    vr_mutex_destroy(&track->grow_lock);
     vr_mem_free(track);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * track_table.h: what stands behind a vr_track, for the files that work on it: track.c (lives and
- * sums), track_room.c (memory) and track_look.c (questions). See track.h.
+ * track_table.h: the struct behind a vr_track, for the files that work on it: track.c (records and
+ * sums), track_memory.c (memory) and track_query.c (queries). See track.h.
  */
 #ifndef VR_TRACK_TABLE_H
 #define VR_TRACK_TABLE_H
@@ -11,13 +11,13 @@
 
 enum {
     VR_TRACK_ID_BATCH = 1024,
-    VR_TRACK_STEP_BITS = 20, /* of a time: what is left out */
+    VR_TRACK_STEP_BITS = 20, /* low bits of a time that are dropped */
     VR_TRACK_THREAD_BITS = 21,
     VR_TRACK_KIND_BITS = 3 /* of a vram_memory_kind */
 };
 
-/* A record that is free has no id; `addr` then is the number of the next free one. One that is
-   prepared has no address. */
+/* A free record has no id; `addr` then is the number of the next free one. A prepared record has no
+   address. */
 struct vr_track_record {
     uint64_t id;        /* 0: free */
     uint64_t addr;      /* 0: prepared */
@@ -30,7 +30,8 @@ struct vr_track_record {
 _Static_assert(sizeof(struct vr_track_record) == 40,
                "a record is at most 48 bytes with all that belongs to it");
 
-/* The text of one block. A block that goes leaves its label in a list, to be freed outside. */
+/* The text of one block. The label of a freed block is put in a list, and freed outside the
+   lock. */
 struct vr_label {
     struct vr_label *next; /* in that list */
     uint64_t elements;
@@ -38,7 +39,7 @@ struct vr_label {
 };
 
 struct vr_track_chunk {
-    struct vr_label **labels; /* one for each record; NULL: none has one */
+    struct vr_label **labels; /* one for each record; NULL: no record has one */
     struct vr_track_record records[VR_TRACK_CHUNK];
 };
 
@@ -47,24 +48,24 @@ struct vr_track {
     struct vr_track_config config;
     char name[VR_TRACK_NAME];
     struct vr_track_chunk **chunks;
-    uint32_t chunk_count, chunk_room;
+    uint32_t chunk_count, chunk_capacity;
     uint32_t free;                   /* number of the first free record; 0: none */
-    uint64_t id, id_end;             /* next, and behind the last of the batch */
-    _Atomic(struct vr_label *) dead; /* written inside */
+    uint64_t id, id_end;             /* next, and the end of the batch */
+    _Atomic(struct vr_label *) dead; /* labels to free; written inside the lock */
     struct vr_sites sites;
     struct vr_track_totals totals;
     uint64_t epoch;
     vr_atomic_u64 lost;
-    struct vr_mutex room; /* making room; see (2) */
-    uint64_t process;     /* that made it */
-    uint32_t references;  /* the list's lock, as the link in it */
+    struct vr_mutex grow_lock; /* held while memory is allocated; see (2) */
+    uint64_t process;          /* that created it */
+    uint32_t references;       /* guarded by the list's lock, as is the link in it */
     struct vr_link link;
 };
 
-/* Ids given out in the process. */
+/* Ids issued in the process. */
 extern vr_atomic_u64 vr_track_ids;
 
-/* --------------------------------------------------------------------- turn */
+/* --------------------------------------------------------------------- lock */
 
 /* False: a signal handler has interrupted the holder. */
 static inline bool vr_track_enter(struct vr_track *track) {
@@ -88,7 +89,7 @@ static inline struct vr_label **vr_track_label_of(const struct vr_track *track, 
     return chunk->labels ? &chunk->labels[(number - 1) % VR_TRACK_CHUNK] : NULL;
 }
 
-/* The record of a number, if it is one that is in use. Inside. */
+/* The record of a number, if it is in use. Inside the lock. */
 static inline struct vr_track_record *vr_track_used(const struct vr_track *track, uint32_t number) {
     if (!number || number > track->chunk_count * VR_TRACK_CHUNK) {
         return NULL;
@@ -101,7 +102,7 @@ static inline uint64_t vr_track_time(uint64_t moment) {
     return moment >> (VR_TRACK_KIND_BITS + VR_TRACK_THREAD_BITS) << VR_TRACK_STEP_BITS;
 }
 
-/* A free record with an id. Inside; there is one. */
+/* A free record with an id; there must be one. Inside the lock. */
 static inline uint32_t vr_track_take(struct vr_track *track, uint32_t site) {
     uint32_t number = track->free;
     struct vr_track_record *record = vr_track_at(track, number);
@@ -116,7 +117,7 @@ static inline uint32_t vr_track_take(struct vr_track *track, uint32_t site) {
     return number;
 }
 
-/* Inside. */
+/* Inside the lock. */
 static inline void vr_track_give(struct vr_track *track, uint32_t number) {
     struct vr_track_record *record = vr_track_at(track, number);
     struct vr_label **label = vr_track_label_of(track, number);
@@ -130,7 +131,7 @@ static inline void vr_track_give(struct vr_track *track, uint32_t number) {
     track->free = number;
 }
 
-/* Before a site's sums change: keeps (4). Inside. */
+/* Called before a site's sums change: keeps (4). Inside the lock. */
 static inline void vr_track_keep_peak(struct vr_track *track, struct vr_site *site) {
     if (site->epoch != track->epoch) {
         site->peak_count = site->count;
@@ -146,14 +147,14 @@ static inline uint64_t vr_track_held(const struct vr_track_record *record) {
 /* The list of all tracks; track_list.c. */
 struct vr_tracks_filter;
 void vr_tracks_add(struct vr_track *track);
-/* Adds a reference to each track that the filter selects, as many as there is room for; returns how
-   many it selects. */
+/* Adds a reference to each track that the filter selects, up to `capacity`; returns how many it
+   selects. */
 uint32_t vr_tracks_collect(const struct vr_tracks_filter *filter, struct vr_track **all,
-                           uint32_t room);
-/* Drops a reference; true: that was the last, and nobody can find it any more. */
+                           uint32_t capacity);
+/* Drops a reference; true: it was the last, and the track cannot be found any more. */
 bool vr_tracks_drop(struct vr_track *track);
 
-/* What the record says. Inside. */
+/* Copies the record. Inside the lock. */
 void vr_track_describe(const struct vr_track *track, uint32_t number, struct vr_track_view *view);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tracks.c: several tracks at once, and blocks gathered from them. See tracks.h.
+ * tracks.c: several tracks at once, and the blocks in them. See tracks.h.
  */
 #include "track/tracks.h"
 
@@ -12,19 +12,19 @@
 
 bool vr_tracks_find(const struct vr_tracks_filter *filter, struct vr_tracks *tracks) {
     *tracks = (struct vr_tracks){0};
-    uint32_t room = vr_tracks_collect(filter, NULL, 0);
+    uint32_t capacity = vr_tracks_collect(filter, NULL, 0);
     for (;;) {
-        tracks->all = vr_mem_alloc(room ? room : 1, sizeof *tracks->all, vr_operation());
+        tracks->all = vr_mem_alloc(capacity ? capacity : 1, sizeof *tracks->all, vr_operation());
         if (!tracks->all) {
             return false;
         }
-        uint32_t count = vr_tracks_collect(filter, tracks->all, room);
-        tracks->count = count < room ? count : room;
-        if (count <= room) {
+        uint32_t count = vr_tracks_collect(filter, tracks->all, capacity);
+        tracks->count = count < capacity ? count : capacity;
+        if (count <= capacity) {
             return true;
         }
-        vr_tracks_let_go(tracks); /* there are more of them meanwhile */
-        room = count;
+        vr_tracks_let_go(tracks); /* tracks were added meanwhile */
+        capacity = count;
     }
 }
 
@@ -36,9 +36,9 @@ void vr_tracks_let_go(struct vr_tracks *tracks) {
     *tracks = (struct vr_tracks){0};
 }
 
-/* ---------------------------------------------------------------- gathering */
+/* --------------------------------------------------------------- collecting */
 
-/* Whether a tag is `name` or lies below it. */
+/* Whether a tag is `name` or below it. */
 static bool is_within(const char *tag, const char *name) {
     size_t bytes = strlen(name);
     return tag && strncmp(tag, name, bytes) == 0 && (tag[bytes] == '\0' || tag[bytes] == '/');
@@ -51,20 +51,20 @@ bool vr_live_is(const struct vr_live_filter *filter, const struct vr_track_view 
            (!filter->stack || filter->stack == view->site.stack);
 }
 
-struct gathering {
+struct ref_list {
     struct vr_live_ref *refs;
-    uint64_t count, room;
+    uint64_t count, capacity;
 };
 
-static bool put(struct gathering *to, uint32_t track, const struct vr_track_view *view) {
-    if (to->count == to->room) {
-        uint64_t room = to->room ? 2 * to->room : 256;
-        struct vr_live_ref *refs = vr_mem_resize(to->refs, room, sizeof *refs, vr_operation());
+static bool ref_add(struct ref_list *to, uint32_t track, const struct vr_track_view *view) {
+    if (to->count == to->capacity) {
+        uint64_t capacity = to->capacity ? 2 * to->capacity : 256;
+        struct vr_live_ref *refs = vr_mem_resize(to->refs, capacity, sizeof *refs, vr_operation());
         if (!refs) {
             return false;
         }
         to->refs = refs;
-        to->room = room;
+        to->capacity = capacity;
     }
     to->refs[to->count++] =
         (struct vr_live_ref){.id = view->id, .track = track, .number = view->number};
@@ -73,7 +73,7 @@ static bool put(struct gathering *to, uint32_t track, const struct vr_track_view
 
 bool vr_live_gather(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
                     struct vr_live_ref **refs, uint64_t *count) {
-    struct gathering to = {0};
+    struct ref_list to = {0};
     struct vr_track_view views[16];
     bool good = true;
     for (uint32_t i = 0; i < tracks->count && good; i++) {
@@ -81,13 +81,13 @@ bool vr_live_gather(const struct vr_tracks *tracks, const struct vr_live_filter 
         do {
             uint32_t found = vr_track_list(tracks->all[i], &at, views, 16);
             for (uint32_t k = 0; k < found && good; k++) {
-                good = !vr_live_is(filter, &views[k]) || put(&to, i, &views[k]);
+                good = !vr_live_is(filter, &views[k]) || ref_add(&to, i, &views[k]);
             }
         } while (at && good);
     }
     if (!good) {
         vr_mem_free(to.refs);
-        to = (struct gathering){0};
+        to = (struct ref_list){0};
     }
     *refs = to.refs;
     *count = to.count;

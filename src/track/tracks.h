@@ -1,50 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tracks.h: all tracks of the process, for those who ask about more than one pool.
+ * tracks.h: all tracks of the process, for queries about more than one pool.
  */
 #ifndef VR_TRACKS_H
 #define VR_TRACKS_H
 
 #include "track/track.h"
 
-/* Which tracks; what is 0 does not count. */
+/* Selects tracks; fields that are 0 are ignored. */
 struct vr_tracks_filter {
-    uint64_t pool, group, context; /* as vr_track_config has them */
+    uint64_t pool, group, context; /* as in vr_track_config */
 };
 
-/* A list of tracks that stay until it is let go, in the order in which they were made. */
+/* A list of tracks, in the order of their creation, which stay valid until it is released. */
 struct vr_tracks {
     struct vr_track **all;
     uint32_t count;
 };
 
-/* Only those of this process, not of the one it was forked from. False: no memory, with the error
-   set. */
+/* Only tracks of this process, not of the one it was forked from. False: memory ran out, with the
+   error set. */
 bool vr_tracks_find(const struct vr_tracks_filter *filter, struct vr_tracks *tracks);
 void vr_tracks_let_go(struct vr_tracks *tracks);
 
-/* A block, to be looked up when its turn comes. */
+/* A reference to a block, whose record is read later. */
 struct vr_live_ref {
-    uint64_t id, key; /* key: what they are sorted by */
-    uint32_t track;   /* of the list */
+    uint64_t id, key; /* key: the sort key */
+    uint32_t track;   /* index in the list */
     uint32_t number;  /* of its record */
 };
 
-/* Which blocks of them. */
+/* Selects blocks of them. */
 struct vr_live_filter {
     const char *tag;    /* this and below; "": none; NULL: all */
-    uint64_t before_ns; /* made at this time or earlier; UINT64_MAX: all */
+    uint64_t before_ns; /* allocated at this time or earlier; UINT64_MAX: all */
     uint32_t stack;     /* 0: all */
 };
 
 bool vr_live_is(const struct vr_live_filter *filter, const struct vr_track_view *view);
 
-/* All blocks of the list that pass, in no order; NULL with *count 0 when there are none. False: no
-   memory. */
+/* All blocks of the list that the filter selects, in no order; NULL with *count 0 if there are
+   none. False: memory ran out. */
 bool vr_live_gather(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
                     struct vr_live_ref **refs, uint64_t *count);
 
-/* The block of a ref, if it is still live. */
+/* The block of a reference, if it is still live. */
 bool vr_live_look(const struct vr_tracks *tracks, const struct vr_live_ref *ref,
                   struct vr_track_view *view);
 

@@ -37,7 +37,7 @@ static bool take(struct vr_copy_workers *workers, struct piece *piece) {
 static void copy(struct vr_copy_workers *workers, const struct piece *piece) {
     struct vr_copy_job *job = piece->job;
     if (job->past_cache) {
-        vr_os_copy_past_cache(job->to + piece->at, job->from + piece->at, piece->bytes);
+        vr_os_copy_nontemporal(job->to + piece->at, job->from + piece->at, piece->bytes);
     } else {
         memcpy(job->to + piece->at, job->from + piece->at, piece->bytes);
     }

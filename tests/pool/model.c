@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model.c: random operations on the block engine, against a naive model of memory (world.h).
+ * model.c: random operations on the block engine, against a naive model of memory (naive_memory.h).
  *
  *     build/tests/model --ops N --mode vmm|segments --seed S [--check K] [--json]
  *
@@ -10,7 +10,7 @@
  * every step is judged by the model, and the engine's own validator runs every K operations. Exit
  * 0: nothing was wrong.
  */
-#include "world.h"
+#include "naive_memory.h"
 
 #include "base/memory.h"
 
@@ -45,7 +45,7 @@ struct counts {
 };
 
 struct session {
-    struct world world;
+    struct naive_memory memory;
     struct vr_space *space;
     struct vr_space_config config;
     struct live live[LIVE_MOST];
@@ -79,22 +79,22 @@ static void hand_out(struct session *session, struct vr_block *block, uint64_t q
     struct live *live = &session->live[session->live_count++];
     *live = (struct live){block, ++session->owners, queue, false};
     vr_store(&block->state, VR_BLOCK_LIVE, VR_RELAXED);
-    world_give(&session->world, live->owner, vr_load(&block->addr, VR_RELAXED),
+    naive_give(&session->memory, live->owner, vr_load(&block->addr, VR_RELAXED),
                vr_load(&block->bytes, VR_RELAXED), queue, after);
 }
 
 /* Mostly on the queue it was allocated on; on another one after that has come past it, as a program
    would that waits; now and then with no work at all. */
 static struct vr_stamp free_stamp(struct session *session, const struct live *live) {
-    struct world *world = &session->world;
+    struct naive_memory *memory = &session->memory;
     uint64_t kind = below(session, 16), queue = live->queue;
     if (kind == 0) {
-        queue = 1 + below(session, WORLD_QUEUES);
+        queue = 1 + below(session, NAIVE_QUEUES);
     }
-    if (kind == 1 && world->passed[queue] == world->issued[queue]) {
+    if (kind == 1 && memory->passed[queue] == memory->issued[queue]) {
         return (struct vr_stamp){0};
     }
-    return (struct vr_stamp){queue, ++world->issued[queue]};
+    return (struct vr_stamp){queue, ++memory->issued[queue]};
 }
 
 static void free_one(struct session *session) {
@@ -111,7 +111,7 @@ static void free_one(struct session *session) {
     }
     session->live[at] = session->live[--session->live_count];
     live.block->stamp = free_stamp(session, &live);
-    world_take(&session->world, live.owner, vr_load(&live.block->addr, VR_RELAXED),
+    naive_take(&session->memory, live.owner, vr_load(&live.block->addr, VR_RELAXED),
                vr_load(&live.block->bytes, VR_RELAXED), live.block->stamp);
     vr_space_free(session->space, live.block);
     session->counts.frees++;
@@ -131,10 +131,10 @@ static void join(struct session *session, struct live *live, struct vr_block *ta
     uint64_t end = vr_load(&live->block->addr, VR_RELAXED);
     end += vr_load(&live->block->bytes, VR_RELAXED);
     if (addr != end) {
-        world_blame(&session->world, "a tail at %" PRIx64 ", the block ends at %" PRIx64, addr,
+        naive_blame(&session->memory, "a tail at %" PRIx64 ", the block ends at %" PRIx64, addr,
                     end);
     }
-    world_give(&session->world, live->owner, addr, bytes, live->queue, (struct vr_stamp){0});
+    naive_give(&session->memory, live->owner, addr, bytes, live->queue, (struct vr_stamp){0});
     vr_space_join(session->space, live->block, tail);
     session->counts.grown++;
 }
@@ -159,7 +159,7 @@ static void shrink_one(struct session *session) {
         return;
     }
     tail->stamp = free_stamp(session, live);
-    world_take(&session->world, live->owner, vr_load(&tail->addr, VR_RELAXED),
+    naive_take(&session->memory, live->owner, vr_load(&tail->addr, VR_RELAXED),
                vr_load(&tail->bytes, VR_RELAXED), tail->stamp);
     vr_space_free(session->space, tail);
     session->counts.shrunk++;
@@ -171,12 +171,12 @@ static uint64_t random_bytes(struct session *session) {
     case 0:
         return 1 + below(session, 2048);
     case 1:
-        return 1 + below(session, WORLD_GRANULE);
+        return 1 + below(session, NAIVE_GRANULE);
     case 2:
-        return 1 + below(session, 16 * WORLD_GRANULE);
+        return 1 + below(session, 16 * NAIVE_GRANULE);
     case 3:
-        return below(session, 64) == 0 ? 1 + below(session, 128 * WORLD_GRANULE)
-                                       : 1 + below(session, 40 * WORLD_GRANULE);
+        return below(session, 64) == 0 ? 1 + below(session, 128 * NAIVE_GRANULE)
+                                       : 1 + below(session, 40 * NAIVE_GRANULE);
     default: /* runs of a few sizes */
         return common[session->owners / 8 % (sizeof common / sizeof common[0])];
     }
@@ -187,7 +187,7 @@ static void check_answer(struct session *session, const struct vr_want *want,
     uint64_t addr = vr_load(&block->addr, VR_RELAXED), bytes = vr_load(&block->bytes, VR_RELAXED);
     uint64_t rounded = (want->bytes + 511) / 512 * 512;
     if (addr % (want->align ? want->align : 512) || bytes != rounded) {
-        world_blame(&session->world,
+        naive_blame(&session->memory,
                     "asked for %" PRIu64 " on a multiple of %" PRIu64 ", got %" PRIu64
                     " at %" PRIx64,
                     want->bytes, want->align, bytes, addr);
@@ -208,7 +208,7 @@ static struct open_plan *free_slot(struct session *session) {
 static void open_begin(struct session *session, struct open_plan *open, struct vr_plan *plan,
                        const struct vr_want *want) {
     if (plan->count > UNDO_MOST) {
-        world_blame(&session->world, "a plan of %u steps", plan->count);
+        naive_blame(&session->memory, "a plan of %u steps", plan->count);
     }
     bool *failed = open->failed;
     *open = (struct open_plan){.plan = plan, .want = *want, .failed = failed};
@@ -230,7 +230,7 @@ static void open_end(struct session *session, struct open_plan *open) {
     struct vr_block *block = vr_space_commit(session->space, plan);
     session->counts.commits++;
     if ((open->want.bytes != 0) != (block != NULL)) {
-        world_blame(&session->world, "a commit and no block, or one for a trim");
+        naive_blame(&session->memory, "a commit and no block, or one for a trim");
     } else if (block) {
         check_answer(session, &open->want, block);
         if (grows) {
@@ -248,7 +248,7 @@ static void undo_step(struct session *session, struct open_plan *open, uint64_t 
     for (uint32_t i = 0; i < open->done; i++) {
         fails |= open->failed[i] && open->plan->steps[i].piece == step->piece;
     }
-    open->failed[open->done] = fails || !world_step(&session->world, step, segments(session));
+    open->failed[open->done] = fails || !naive_step(&session->memory, step, segments(session));
     open->done++;
 }
 
@@ -262,7 +262,7 @@ static void open_step(struct session *session, struct open_plan *open, uint64_t 
         struct vr_step *step = &open->plan->steps[open->done];
         bool fails = odds && below(session, odds) == 0;
         step->ns = below(session, 2) ? below(session, 100000) : 0;
-        if (!fails && world_step(&session->world, step, segments(session))) {
+        if (!fails && naive_step(&session->memory, step, segments(session))) {
             open->done++;
             return;
         }
@@ -301,15 +301,15 @@ static void alloc_one(struct session *session) {
         return;
     }
     struct vr_want want = {.bytes = random_bytes(session),
-                           .queue = 1 + below(session, WORLD_QUEUES),
+                           .queue = 1 + below(session, NAIVE_QUEUES),
                            .now_ns = session->now_ns};
     if (below(session, 8) == 0) {
         want.align = UINT64_C(512) << below(session, 8);
     }
     want.flags = below(session, 4) ? 0 : (uint32_t)below(session, 8);
     if (below(session, 8) == 0) { /* to grow later */
-        want.bytes = (1 + below(session, 8)) * WORLD_GRANULE;
-        want.reserve = (1 + below(session, 32)) * WORLD_GRANULE;
+        want.bytes = (1 + below(session, 8)) * NAIVE_GRANULE;
+        want.reserve = (1 + below(session, 32)) * NAIVE_GRANULE;
     }
     bool fail = below(session, 64) == 0;
     if (fail) {
@@ -324,13 +324,13 @@ static void alloc_one(struct session *session) {
         session->counts.found++;
     } else if (status == VRAM_OK) {
         if (want.flags & VR_WANT_HELD) {
-            world_blame(&session->world, "a plan for what had to be held");
+            naive_blame(&session->memory, "a plan for what had to be held");
         }
         open_begin(session, slot, answer.plan, &want);
     } else if (status == VRAM_ERR_HOST_MEMORY && fail) {
         session->counts.host_failures++;
     } else if (status == VRAM_ERR_HOST_MEMORY || status == VRAM_ERR_INVALID) {
-        world_blame(&session->world, "an allocation failed with %d", status);
+        naive_blame(&session->memory, "an allocation failed with %d", status);
     } else {
         session->counts.refused++;
     }
@@ -347,12 +347,12 @@ static void grow_one(struct session *session) {
                            .behind = live->block,
                            .now_ns = session->now_ns};
     if (below(session, 2)) {
-        want.bytes = (1 + below(session, 8)) * WORLD_GRANULE;
+        want.bytes = (1 + below(session, 8)) * NAIVE_GRANULE;
     }
     want.flags = below(session, 2) ? VR_WANT_GATHER : (uint32_t)below(session, 16);
     if (want.flags & VR_WANT_GATHER && below(session, 4) == 0) {
         want.flags |= VR_WANT_NO_GROWTH;
-        want.grow_bytes = below(session, 2) ? UINT64_MAX : 4 * WORLD_GRANULE;
+        want.grow_bytes = below(session, 2) ? UINT64_MAX : 4 * NAIVE_GRANULE;
     }
     bool fail = below(session, 16) == 0;
     if (fail) {
@@ -371,7 +371,7 @@ static void grow_one(struct session *session) {
     } else if (status == VRAM_ERR_HOST_MEMORY && fail) {
         session->counts.host_failures++;
     } else if (status == VRAM_ERR_HOST_MEMORY || status == VRAM_ERR_INVALID) {
-        world_blame(&session->world, "growing failed with %d", status);
+        naive_blame(&session->memory, "growing failed with %d", status);
     } else {
         session->counts.refused++;
     }
@@ -394,7 +394,7 @@ static void trim(struct session *session) {
     struct open_plan *slot = free_slot(session);
     struct vr_plan *plan = NULL;
     if (slot &&
-        vr_space_trim(session->space, below(session, 64) * WORLD_GRANULE * 4, &plan) == VRAM_OK &&
+        vr_space_trim(session->space, below(session, 64) * NAIVE_GRANULE * 4, &plan) == VRAM_OK &&
         plan) {
         open_begin(session, slot, plan, &(struct vr_want){.bytes = 0});
         session->counts.trims++;
@@ -403,10 +403,10 @@ static void trim(struct session *session) {
 
 /* A queue comes some way: never further than what was stamped on it. */
 static void pass_time(struct session *session) {
-    uint64_t queue = 1 + below(session, WORLD_QUEUES);
-    struct world *world = &session->world;
-    uint64_t way = world->issued[queue] - world->passed[queue];
-    world->passed[queue] += below(session, 2) ? way : below(session, way + 1);
+    uint64_t queue = 1 + below(session, NAIVE_QUEUES);
+    struct naive_memory *memory = &session->memory;
+    uint64_t way = memory->issued[queue] - memory->passed[queue];
+    memory->passed[queue] += below(session, 2) ? way : below(session, way + 1);
     session->now_ns += below(session, 1000000);
 }
 
@@ -416,7 +416,7 @@ static void operate(struct session *session) {
     bool hungry = stats.out_bytes < session->appetite;
     uint64_t kind = below(session, 1024);
     if (kind < 2) {
-        session->appetite = below(session, (uint64_t)WORLD_GRANULES * WORLD_GRANULE / 2);
+        session->appetite = below(session, (uint64_t)NAIVE_GRANULES * NAIVE_GRANULE / 2);
     } else if (kind < 4) {
         trim(session);
     } else if (kind < 20) {
@@ -441,21 +441,22 @@ static void judge(struct session *session) {
     char text[200];
     struct vr_space_stats stats;
     if (!vr_space_check(session->space, text, sizeof text)) {
-        world_blame(&session->world, "%s", text);
+        naive_blame(&session->memory, "%s", text);
     }
     vr_space_stats_get(session->space, &stats);
     bool open = false;
     for (int i = 0; i < PLANS_MOST; i++) {
         open |= session->open[i].plan != NULL;
     }
-    if (!open && stats.reserved_bytes != session->world.held_bytes) {
-        world_blame(&session->world, "the engine holds %" PRIu64 " bytes, the driver gave %" PRIu64,
-                    stats.reserved_bytes, session->world.held_bytes);
+    if (!open && stats.reserved_bytes != session->memory.held_bytes) {
+        naive_blame(&session->memory,
+                    "the engine holds %" PRIu64 " bytes, the driver gave %" PRIu64,
+                    stats.reserved_bytes, session->memory.held_bytes);
     }
     uint64_t limit = session->config.limit_bytes;
-    if (session->world.held_bytes > limit) {
-        world_blame(&session->world, "%" PRIu64 " bytes are held, the limit is %" PRIu64,
-                    session->world.held_bytes, limit);
+    if (session->memory.held_bytes > limit) {
+        naive_blame(&session->memory, "%" PRIu64 " bytes are held, the limit is %" PRIu64,
+                    session->memory.held_bytes, limit);
     }
     session->counts.lost_most =
         stats.lost > session->counts.lost_most ? stats.lost : session->counts.lost_most;
@@ -469,7 +470,7 @@ static void wind_up(struct session *session) {
     while (session->live_count) {
         free_one(session);
     }
-    memcpy(session->world.passed, session->world.issued, sizeof session->world.passed);
+    memcpy(session->memory.passed, session->memory.issued, sizeof session->memory.passed);
     judge(session);
     sweep(session, false);
     finish_plans(session);
@@ -481,29 +482,29 @@ static void wind_up(struct session *session) {
     judge(session);
     vr_space_stats_get(session->space, &stats);
     if (stats.reserved_bytes != stats.lost_bytes || stats.hole_bytes || stats.blocks) {
-        world_blame(&session->world, "%" PRIu64 " bytes are left at the end, %" PRIu64 " lost",
+        naive_blame(&session->memory, "%" PRIu64 " bytes are left at the end, %" PRIu64 " lost",
                     stats.reserved_bytes, stats.lost_bytes);
     }
 }
 
 static bool session_begin(struct session *session, enum vr_space_mode mode, uint64_t seed) {
     session->random = seed;
-    session->appetite = (uint64_t)WORLD_GRANULES * WORLD_GRANULE / 4;
+    session->appetite = (uint64_t)NAIVE_GRANULES * NAIVE_GRANULE / 4;
     session->config = (struct vr_space_config){
         .mode = mode,
         .alias = mode == VR_SPACE_VMM && seed % 4 < 2,
-        .base = WORLD_BASE,
-        .bytes = (uint64_t)WORLD_GRANULES * WORLD_GRANULE,
-        .granule = WORLD_GRANULE,
-        .limit_bytes = (uint64_t)WORLD_GRANULES * WORLD_GRANULE / (seed % 2 ? 2 : 4),
-        .largest_handle = 32 * WORLD_GRANULE,
+        .base = NAIVE_BASE,
+        .bytes = (uint64_t)NAIVE_GRANULES * NAIVE_GRANULE,
+        .granule = NAIVE_GRANULE,
+        .limit_bytes = (uint64_t)NAIVE_GRANULES * NAIVE_GRANULE / (seed % 2 ? 2 : 4),
+        .largest_handle = 32 * NAIVE_GRANULE,
         .slack_ppm = 10000,
         .share_ppm = seed % 3 ? 20000 : 1000000,
         .credit_ns = 10000000,
-        .passed = world_passed,
-        .user = &session->world,
+        .passed = naive_passed,
+        .user = &session->memory,
     };
-    session->world.alias = session->config.alias;
+    session->memory.alias = session->config.alias;
     for (int i = 0; i < PLANS_MOST; i++) {
         session->open[i].failed = calloc(UNDO_MOST, sizeof(bool));
         if (!session->open[i].failed) {
@@ -519,7 +520,7 @@ static void session_end(struct session *session) {
         free(session->open[i].failed);
     }
     if (vr_mem_live_blocks()) {
-        world_blame(&session->world, "%" PRIu64 " pieces of host memory leaked",
+        naive_blame(&session->memory, "%" PRIu64 " pieces of host memory leaked",
                     vr_mem_live_blocks());
     }
 }
@@ -540,7 +541,7 @@ static void report(const struct session *session, const char *mode, uint64_t ops
                " handles lost: %" PRIu64 " violations\n";
     printf(form, mode, seed, ops, counts->found, counts->plans, counts->commits, counts->aborts,
            counts->refused, counts->host_failures, counts->trims, counts->sweeps, counts->tidied,
-           counts->grown, counts->shrunk, counts->lost_most, session->world.violations);
+           counts->grown, counts->shrunk, counts->lost_most, session->memory.violations);
 }
 
 int main(int count, char **words) {
@@ -577,21 +578,21 @@ int main(int count, char **words) {
         return 2;
     }
     uint64_t done = 0;
-    for (; done < ops && !session->world.violations; done++) {
+    for (; done < ops && !session->memory.violations; done++) {
         operate(session);
         if (done % check == 0) {
             judge(session);
         }
     }
-    if (!session->world.violations) {
+    if (!session->memory.violations) {
         wind_up(session);
         session_end(session);
     }
     report(session, mode, done, seed, json);
-    if (session->world.violations) {
-        fprintf(stderr, "model: operation %" PRIu64 ": %s\n", done, session->world.first);
+    if (session->memory.violations) {
+        fprintf(stderr, "model: operation %" PRIu64 ": %s\n", done, session->memory.first);
     }
-    int result = session->world.violations != 0;
+    int result = session->memory.violations != 0;
     free(session);
     return result;
 }

@@ -56,26 +56,27 @@ static void let_another_have_one(void) {
    turns. */
 static void an_owner_is_alone_until_another_comes(void **state) {
     (void)state;
-    have_turns(VR_BIASED_LOCK_ROW);
-    assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 0);
+    have_turns(VR_BIASED_LOCK_STREAK);
+    assert_int_equal(vr_load(&lock.biased, VR_RELAXED), 0);
     have_turns(1);
-    assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 1);
+    assert_int_equal(vr_load(&lock.biased, VR_RELAXED), 1);
     assert_int_equal(vr_load(&lock.owner, VR_RELAXED), vr_os_thread_number());
     have_turns(1000);
     assert_int_equal(vr_load(&lock.holder, VR_RELAXED), 0);
-    for (uint32_t needed = 2 * VR_BIASED_LOCK_ROW; needed <= 8 * VR_BIASED_LOCK_ROW; needed *= 2) {
+    for (uint32_t needed = 2 * VR_BIASED_LOCK_STREAK; needed <= 8 * VR_BIASED_LOCK_STREAK;
+         needed *= 2) {
         let_another_have_one();
-        assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 0);
+        assert_int_equal(vr_load(&lock.biased, VR_RELAXED), 0);
         have_turns(needed);
-        assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 0);
+        assert_int_equal(vr_load(&lock.biased, VR_RELAXED), 0);
         have_turns(1);
-        assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 1);
+        assert_int_equal(vr_load(&lock.biased, VR_RELAXED), 1);
     }
     assert_int_equal(count, copy);
 }
 
 static void *be_regular(void *unused) {
-    have_turns(VR_BIASED_LOCK_ROW + 1);
+    have_turns(VR_BIASED_LOCK_STREAK + 1);
     return unused;
 }
 
@@ -85,11 +86,11 @@ static void an_owner_may_end(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, be_regular, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 1);
-    have_turns(10 * VR_BIASED_LOCK_ROW);
-    assert_int_equal(vr_load(&lock.alone, VR_RELAXED), 0);
+    assert_int_equal(vr_load(&lock.biased, VR_RELAXED), 1);
+    have_turns(10 * VR_BIASED_LOCK_STREAK);
+    assert_int_equal(vr_load(&lock.biased, VR_RELAXED), 0);
     assert_int_not_equal(vr_load(&lock.owner, VR_RELAXED), vr_os_thread_number());
-    assert_int_equal(count, 11 * VR_BIASED_LOCK_ROW + 1);
+    assert_int_equal(count, 11 * VR_BIASED_LOCK_STREAK + 1);
 }
 
 /* Number 0 is the regular one; the others come in between, so that it is alone and not alone all
@@ -108,18 +109,18 @@ static void *storm(void *number) {
 static void storm_once(void) {
     pthread_t threads[THREADS];
     int numbers[THREADS];
-    have_turns(VR_BIASED_LOCK_ROW + 1);
+    have_turns(VR_BIASED_LOCK_STREAK + 1);
     for (int i = 0; i < THREADS; i++) {
         numbers[i] = i;
         assert_int_equal(pthread_create(&threads[i], NULL, storm, &numbers[i]), 0);
-        have_turns(2 * VR_BIASED_LOCK_ROW); /* the owner's own, among theirs */
+        have_turns(2 * VR_BIASED_LOCK_STREAK); /* the owner's own, among theirs */
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     assert_int_equal(count, copy);
-    assert_int_equal(count,
-                     THREADS * TURNS + 2 * THREADS * VR_BIASED_LOCK_ROW + VR_BIASED_LOCK_ROW + 1);
+    assert_int_equal(count, THREADS * TURNS + 2 * THREADS * VR_BIASED_LOCK_STREAK +
+                                VR_BIASED_LOCK_STREAK + 1);
 }
 
 /* With a barrier of the system's where it has one, and without. */
@@ -150,14 +151,14 @@ static void a_handler_keeps_out_of_its_own_threads_turn(void **state) {
     refused = 0;
     assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
     for (int way = 0; way < 2; way++) {
-        assert_int_equal(vr_load(&lock.alone, VR_RELAXED), (uint32_t)way);
+        assert_int_equal(vr_load(&lock.biased, VR_RELAXED), (uint32_t)way);
         assert_int_equal(raise(SIGUSR1), 0);
         assert_int_equal(refused, way);
         assert_true(vr_biased_lock_take(&lock));
         assert_int_equal(raise(SIGUSR1), 0);
         vr_biased_lock_give(&lock);
         assert_int_equal(refused, way + 1);
-        have_turns(VR_BIASED_LOCK_ROW);
+        have_turns(VR_BIASED_LOCK_STREAK);
     }
     assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
 }

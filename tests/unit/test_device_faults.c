@@ -125,7 +125,7 @@ static uint64_t struck_so_far(vram_context *context) {
                                                                      : faults;
 }
 
-/* What the driver refused to take back for ever may remain, and nothing else. */
+/* What the driver refused to free for ever may remain, and nothing else. */
 static void expect_clean(vram_context *context, bool complete) {
     vram_sim_state state = {.size = sizeof state};
     if (vram_sim_state_get(context, &state) == VRAM_OK) {

@@ -166,17 +166,17 @@ static void mistakes_are_told_apart(void **state) {
     uint64_t handle = object.handle;
     assert_error(VR_KIND_CONTEXT, 0, VRAM_ERR_INVALID, "vram_test: the context is NULL");
     assert_error(VR_KIND_DEVICE, handle, VRAM_ERR_INVALID,
-                 "vram_test: a kernel was given where a device belongs");
+                 "vram_test: the handle is a kernel, not a device");
     assert_error(VR_KIND_QUEUE, 0x1234567, VRAM_ERR_INVALID,
-                 "vram_test: what was given is no queue");
+                 "vram_test: the handle is not a valid queue");
     assert_error(VR_KIND_KERNEL, handle ^ UINT64_C(1) << 50, VRAM_ERR_INVALID,
-                 "vram_test: what was given is no kernel"); /* not issued yet */
+                 "vram_test: the handle is not a valid kernel"); /* not issued yet */
     assert_error(VR_KIND_QUEUE, UINT64_MAX, VRAM_ERR_INVALID,
-                 "vram_test: what was given is no queue");
+                 "vram_test: the handle is not a valid queue");
     end(&object);
     assert_error(VR_KIND_KERNEL, handle, VRAM_ERR_STALE, "vram_test: the kernel was destroyed");
     assert_error(VR_KIND_PHYSICAL, handle, VRAM_ERR_INVALID,
-                 "vram_test: a kernel was given where a physical memory belongs");
+                 "vram_test: the handle is a kernel, not a physical memory");
 }
 
 /* ------------------------------------------------------------------------ ends */

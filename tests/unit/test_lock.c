@@ -256,13 +256,13 @@ static void releases_check_nothing(void **state) {
 #define NEW_LOCKS 40
 
 /* Two numbers that are equal whenever the lock is free. */
-struct twins {
+struct guarded_pair {
     struct vr_mutex lock;
     uint64_t a, b;
 };
 
-static struct twins first = {.lock = VR_MUTEX_INIT(VR_RANK_RADIX)};
-static struct twins second = {.lock = VR_MUTEX_INIT(VR_RANK_HANDLE)};
+static struct guarded_pair first = {.lock = VR_MUTEX_INIT(VR_RANK_RADIX)};
+static struct guarded_pair second = {.lock = VR_MUTEX_INIT(VR_RANK_HANDLE)};
 
 /* Locked for the first time while forks are under way. */
 #define TWO                                                                                        \
@@ -270,15 +270,15 @@ static struct twins second = {.lock = VR_MUTEX_INIT(VR_RANK_HANDLE)};
         .lock = VR_MUTEX_INIT(VR_RANK_LOG)                                                         \
     }
 #define EIGHT TWO, TWO, TWO, TWO
-static struct twins fresh[NEW_LOCKS] = {EIGHT, EIGHT, EIGHT, EIGHT, EIGHT};
+static struct guarded_pair fresh[NEW_LOCKS] = {EIGHT, EIGHT, EIGHT, EIGHT, EIGHT};
 
 static vr_atomic_bool stop;
 static vr_atomic_u32 next_fresh;
 
-static void change(struct twins *twins) {
-    twins->a++;
+static void change(struct guarded_pair *pair) {
+    pair->a++;
     vr_os_pause();
-    twins->b++;
+    pair->b++;
 }
 
 static void keep_changing(void *argument) {
@@ -289,10 +289,11 @@ static void keep_changing(void *argument) {
         vr_mutex_lock(&second.lock);
         change(&second);
         if (first.a % 64 == 0) {
-            struct twins *twins = &fresh[vr_fetch_add(&next_fresh, 1, VR_RELAXED) % NEW_LOCKS];
-            vr_mutex_lock(&twins->lock);
-            change(twins);
-            vr_mutex_unlock(&twins->lock);
+            struct guarded_pair *pair =
+                &fresh[vr_fetch_add(&next_fresh, 1, VR_RELAXED) % NEW_LOCKS];
+            vr_mutex_lock(&pair->lock);
+            change(pair);
+            vr_mutex_unlock(&pair->lock);
         }
         vr_mutex_unlock(&second.lock);
         vr_mutex_unlock(&first.lock);
@@ -300,11 +301,11 @@ static void keep_changing(void *argument) {
     }
 }
 
-static int take_one(struct twins *twins) {
-    vr_mutex_lock(&twins->lock);
-    int wrong = twins->a != twins->b;
-    change(twins);
-    vr_mutex_unlock(&twins->lock);
+static int take_one(struct guarded_pair *pair) {
+    vr_mutex_lock(&pair->lock);
+    int wrong = pair->a != pair->b;
+    change(pair);
+    vr_mutex_unlock(&pair->lock);
     return wrong;
 }
 
@@ -415,7 +416,7 @@ static void a_destroyed_mutex_is_forgotten(void **state) {
     static struct vr_mutex passing = VR_MUTEX_INIT(VR_RANK_LOG);
     vr_mutex_lock(&passing);
     vr_mutex_unlock(&passing);
-    assert_int_equal(vr_load(&passing.at_fork, VR_RELAXED), VR_MUTEX_KNOWN);
+    assert_int_equal(vr_load(&passing.at_fork, VR_RELAXED), VR_MUTEX_REGISTERED);
     vr_mutex_destroy(&passing);
     memset(&passing, 0xff, sizeof passing); /* touched at a fork, this would hang or crash */
     assert_int_equal(in_child(lock_again, &low), 0);

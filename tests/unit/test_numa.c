@@ -144,7 +144,7 @@ static void copies_past_the_cache(void **state) {
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (size_t at = 0; at < 130; at += 7) {
             memset(to, 0xEE, sizeof to);
-            vr_os_copy_past_cache(to + at + 1, from + at / 2, sizes[s]);
+            vr_os_copy_nontemporal(to + at + 1, from + at / 2, sizes[s]);
             assert_memory_equal(to + at + 1, from + at / 2, sizes[s]);
             assert_int_equal(to[at], 0xEE);
             assert_int_equal(to[at + 1 + sizes[s]], 0xEE);

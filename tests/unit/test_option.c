@@ -159,13 +159,13 @@ static void bad_values_name_what_is_accepted(void **state) {
     (void)state;
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "5", "needs a unit: ns, us, ms, s or min");
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "1.5", "needs a unit");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "soon", "is no duration");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "", "is no duration");
-    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "-1s", "is no duration");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "soon", "is not a duration");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "", "is not a duration");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "-1s", "is not a duration");
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "0", "accepted: 1ns to 60min");
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "61min", "accepted: 1ns to 60min");
     assert_refused(VRAM_ERR_INVALID, "wait_timeout", "99999999999999999999s", "out of range");
-    assert_refused(VRAM_ERR_INVALID, "device_limit", "much", "is no size");
+    assert_refused(VRAM_ERR_INVALID, "device_limit", "much", "is not a size");
     assert_refused(VRAM_ERR_INVALID, "device_limit", "17E", "out of range");
     assert_refused(VRAM_ERR_INVALID, "log", "loud", "none of: off, error, warn, info, debug");
     assert_refused(VRAM_ERR_INVALID, "log", "warn,info", "none of: off");
@@ -245,10 +245,10 @@ static void reads_values_of_every_type(void **state) {
     assert_unread(VRAM_OPTION_INTEGER, "100001", "accepted: 2 to 100000");
     assert_unread(VRAM_OPTION_INTEGER, "18446744073709551616", "accepted: 2 to 100000");
     assert_unread(VRAM_OPTION_INTEGER, "18446744073709551618", "accepted: 2 to 100000");
-    assert_unread(VRAM_OPTION_INTEGER, "", "no whole number");
-    assert_unread(VRAM_OPTION_INTEGER, "-3", "no whole number");
-    assert_unread(VRAM_OPTION_INTEGER, "3K", "no whole number");
-    assert_unread(VRAM_OPTION_INTEGER, "1.5", "no whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "", "not a whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "-3", "not a whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "3K", "not a whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "1.5", "not a whole number");
     assert_reads(VRAM_OPTION_SIZE, "1.5K", 1536);
     assert_unread(VRAM_OPTION_SIZE, "1", "accepted: 2 to 100000");
     assert_reads(VRAM_OPTION_DURATION, "100us", 100000);
@@ -263,7 +263,7 @@ static void reads_values_of_every_type(void **state) {
     assert_unread(VRAM_OPTION_FRACTION, "99999999999999999999999", "accepted: 2e-06 to 0.1");
     for (size_t i = 0; i < 9; i++) {
         const char *const none[] = {"", ".", "%", "-0.5", "nan", "inf", "0,5", "5 %", "1e-2"};
-        assert_unread(VRAM_OPTION_FRACTION, none[i], "no fraction");
+        assert_unread(VRAM_OPTION_FRACTION, none[i], "not a fraction");
     }
     assert_reads(VRAM_OPTION_TEXT, "anything \xFF", 0);
 }
@@ -319,13 +319,12 @@ static void conf_problems_are_told(void **state) {
     set_variable("VRAM_CONF",
                  "wait_timout=1s,wait_timeout=never,device_limit,log=\"warn\"x,log=warn,log=info,"
                  "zzzzzzzz=1,sim=devices=2,memory=8G,backends=cuda,host,cuda_library=\"a");
-    assert_problem("VRAM_CONF: no option is called \"wait_timout\"; did you mean wait_timeout?");
-    assert_problem("VRAM_CONF: wait_timeout: \"never\" is no duration");
+    assert_problem("VRAM_CONF: unknown option \"wait_timout\"; did you mean wait_timeout?");
+    assert_problem("VRAM_CONF: wait_timeout: \"never\" is not a duration");
     assert_problem("VRAM_CONF: device_limit has no value; write key=value");
-    assert_problem("VRAM_CONF: log has text behind the closing quote");
+    assert_problem("VRAM_CONF: log has text after the closing quote");
     assert_problem("VRAM_CONF: log is set twice; the last one counts");
-    assert_problem(
-        "VRAM_CONF: no option is called \"zzzzzzzz\"; `vram info --options` lists them all");
+    assert_problem("VRAM_CONF: unknown option \"zzzzzzzz\"; `vram info --options` lists them all");
     assert_problem("\"memory\"; a value with commas needs quotes, as in sim=\"a,b\"");
     assert_problem("\"host\"; a value with commas needs quotes, as in backends=\"a,b\"");
     assert_problem("VRAM_CONF: cuda_library has a quote that is never closed");
@@ -358,11 +357,10 @@ static void unknown_variables_are_told(void **state) {
     set_variable("VRAM_", "1");
     set_variable("VRAMX", "not ours");
     set_variable("VRAM_CONF", "");
-    assert_problem(
-        "VRAM_WAIT_TIMOUT: no option has this variable; did you mean VRAM_WAIT_TIMEOUT?");
-    assert_problem("VRAM_wait_timeout: no option has this variable; did you mean VRAM_WAIT_");
-    assert_problem("VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_: no option has this variable");
-    assert_problem("VRAM_: no option has this variable");
+    assert_problem("VRAM_WAIT_TIMOUT: unknown variable; did you mean VRAM_WAIT_TIMEOUT?");
+    assert_problem("VRAM_wait_timeout: unknown variable; did you mean VRAM_WAIT_");
+    assert_problem("VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_: unknown variable");
+    assert_problem("VRAM_: unknown variable");
     assert_int_equal(problems(), 4);
 }
 
@@ -397,7 +395,7 @@ static void problems_are_one_clean_line(void **state) {
     set_variable("VRAM_WAIT_TIMEOUT", "\x1b[2J\n\xFF"
                                       "5");
     assert_int_equal(vram_option_problem(0, text, sizeof text), 1);
-    assert_non_null(strstr(text, "VRAM_WAIT_TIMEOUT: \"?[2J?\?5\" is no duration"));
+    assert_non_null(strstr(text, "VRAM_WAIT_TIMEOUT: \"?[2J?\?5\" is not a duration"));
 }
 
 static void huge_values_are_told(void **state) {
@@ -410,7 +408,7 @@ static void huge_values_are_told(void **state) {
     set_variable("VRAM_CONF", huge);
     assert_problem("VRAM_CONF: sim: the value has");
     set_variable("VRAM_CONF", huge + 4);
-    assert_problem("VRAM_CONF: no option is called \"aaaa");
+    assert_problem("VRAM_CONF: unknown option \"aaaa");
     set_variable("VRAM_SIM", huge);
     assert_problem("VRAM_SIM: the value has 100000 bytes; at most 255");
     assert_value("sim", "", VRAM_OPTION_FROM_DEFAULT);

@@ -486,7 +486,7 @@ static void a_pipe_makes_nobody_wait(void **state) {
     assert_int_equal(vr_os_text_read(path, text, sizeof text, &bytes), VRAM_ERR_INVALID);
     assert_int_equal(vr_os_text_append(path, "x", 1), VRAM_ERR_IO); /* nobody reads */
     assert_null(vr_os_library_open(path, why, sizeof why));
-    assert_non_null(strstr(why, ": it is no plain file"));
+    assert_non_null(strstr(why, ": not a plain file"));
     int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(reader >= 0);
     assert_int_equal(vr_os_text_append(path, "x", 1), VRAM_ERR_INVALID);

@@ -46,11 +46,11 @@ static void options_are_checked(void **state) {
     vram_pool *pool;
     vram_ring *ring;
     assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    REFUSE(VRAM_ERR_INVALID, "no power of two; the next is 128", .input_capacity = 100);
+    REFUSE(VRAM_ERR_INVALID, "not a power of two; the next is 128", .input_capacity = 100);
     REFUSE(VRAM_ERR_INVALID, "output", .output_capacity = 3);
     REFUSE(VRAM_ERR_INVALID, "more than", .input_capacity = VRAM_RING_CAPACITY_MAX * 2u);
     REFUSE(VRAM_ERR_INVALID, "at most", .message_bytes = VRAM_RING_MESSAGE_MAX + 1u);
-    REFUSE(VRAM_ERR_INVALID, "at least every", .poll_ns = UINT64_MAX);
+    REFUSE(VRAM_ERR_INVALID, "poll_ns may be", .poll_ns = UINT64_MAX);
     REFUSE(VRAM_ERR_INVALID, "no such", .strategy = (vram_ring_strategy)9);
     REFUSE(VRAM_ERR_INVALID, "no such", .flags = 1u << 20);
     REFUSE(VRAM_ERR_INVALID, "no such", .visibility = (vram_visibility)9);

@@ -127,7 +127,7 @@ static void test_a_device_that_fails_is_passed_by(void **state) {
         fault.for_ever = true;
         assert_int_equal(vram_sim_fault_set(context, &fault), VRAM_OK);
         assert_int_equal(select_for(context, GIB, "sim", &index), VRAM_ERR_DEVICE_MEMORY);
-        assert_non_null(strstr(vram_error_get()->text, "sim:0 cannot be asked"));
+        assert_non_null(strstr(vram_error_get()->text, "sim:0 cannot be queried"));
         vram_context_destroy(context);
     }
 }

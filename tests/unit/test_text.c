@@ -183,7 +183,7 @@ static void goes_on_behind_a_broken_entry(void **state) {
     const char *cursor = "bare , =1,q=\"a\"b,g=1";
     assert_broken(&cursor, "bare", "no value");
     assert_entry(&cursor, "", "1", false);
-    assert_broken(&cursor, "q", "behind the closing quote");
+    assert_broken(&cursor, "q", "after the closing quote");
     assert_entry(&cursor, "g", "1", false);
     assert_end(&cursor);
     cursor = "a=1,q=\"never, closed=1";

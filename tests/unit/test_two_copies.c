@@ -101,7 +101,7 @@ static void handles_of_the_other_copy_are_none(void **state) {
         assert_int_equal(mine->vram_point_wait(other->point, 1000), VRAM_ERR_INVALID);
         assert_int_equal(mine->vram_pool_stats_get(other->pool, &stats), VRAM_ERR_INVALID);
         assert_string_equal(mine->vram_error_get()->text,
-                            "vram_pool_stats_get: what was given is no pool");
+                            "vram_pool_stats_get: the handle is not a valid pool");
         assert_int_equal(mine->vram_alloc(other->pool, 1000, NULL, &block), VRAM_ERR_INVALID);
         assert_int_equal(mine->vram_alloc(mine->pool, 1000, other->queue, &block),
                          VRAM_ERR_INVALID);

@@ -2,8 +2,8 @@
 /*
  * darwin.c: what macOS has in place of linux.c and meminfo.c. There is no memfd, and shared memory
  * there can neither be read, nor resized twice, nor have holes; so files in memory are temporary
- * files whose name is taken away at once. No page is wiped at a fork, so fork.c compares process
- * ids. Conditions wait for a relative time.
+ * files that are unlinked at once. No page is wiped at a fork, so fork.c compares process ids.
+ * Conditions wait for a relative time.
  */
 #include "base/os/platform.h"
 
@@ -40,7 +40,7 @@ void vr_os_memory(vram_value *total, vram_value *available) {
 
 /* --------------------------------------------------------------- os.h: files */
 
-/* A file in the user's own temporary folder, without a name; -1 with errno. */
+/* An unlinked file in the user's own temporary folder; -1 with errno. */
 static int file_without_name(void) {
     char path[PATH_MAX];
     static const char pattern[] = "vram.XXXXXX";
@@ -58,7 +58,7 @@ static int file_without_name(void) {
 }
 
 vram_status vr_os_file_create(const char *name, int *fd) {
-    (void)name; /* Linux shows it in /proc; there is no place for it here */
+    (void)name; /* Linux shows it in /proc; macOS has no place for it */
     int error = vr_os_fault();
     int got = error ? -1 : file_without_name();
     if (got < 0) {
@@ -78,7 +78,7 @@ vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes) {
     return error ? vr_os_error(error, "fcntl", bytes) : VRAM_OK;
 }
 
-/* Zeros are written, a page at a time: what F_PREALLOCATE sets aside is not the file's yet. */
+/* Writes zeros, a page at a time: space reserved by F_PREALLOCATE is not part of the file yet. */
 int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes) {
     static const char zeros[4096];
     for (uint64_t done = 0; done < bytes;) {
@@ -117,14 +117,14 @@ bool vr_os_barrier(void) {
 }
 
 void vr_os_pages_wipe(void *pages, uint64_t bytes) {
-    (void)pages, (void)bytes; /* fork is the one way to make a child, and its handlers run */
+    (void)pages, (void)bytes; /* fork is the only way to create a child, and its handlers run */
 }
 
 void vr_os_pages_keep(void *pages, uint64_t bytes) {
     (void)minherit(pages, (size_t)bytes, VM_INHERIT_NONE);
 }
 
-/* The loader knows the names of static functions too, as long as the file was not stripped. */
+/* The loader knows static functions too, unless the file was stripped. */
 bool vr_os_function_at(uint64_t pc, uint64_t module, struct vr_function *function) {
     (void)pc, (void)module, (void)function;
     return false;
@@ -157,7 +157,7 @@ void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high) {
     *low = *high - pthread_get_stacksize_np(pthread_self());
 }
 
-/* Its machines have one node. */
+/* Macs have one node. */
 vram_value vr_os_numa_of_device(const char *root, const char *pci) {
     (void)root, (void)pci;
     return (vram_value){0, false};

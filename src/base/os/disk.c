@@ -24,9 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 1024, LOCKED_MAX = 8 };
+enum { PATH_CAPACITY = 1024, LOCKED_MAX = 8 };
 
-static vram_status refuse(int fd, vram_status status, int error, const char *call) {
+static vram_status open_refuse(int fd, vram_status status, int error, const char *call) {
     vr_os_file_close(fd);
     return vr_os_error_as(status, error, call, 0);
 }
@@ -37,7 +37,7 @@ static struct vr_mutex locked_lock = VR_MUTEX_INIT(VR_RANK_DISK); /* no fork whi
 static int locked[LOCKED_MAX]; /* descriptor + 1; 0: unused; see (2) */
 static pthread_once_t locked_once = PTHREAD_ONCE_INIT;
 
-/* In the child, which has one thread. */
+/* Runs in the child, which has one thread. */
 static void locked_drop(void) {
     for (int i = 0; i < LOCKED_MAX; i++) {
         if (locked[i]) {
@@ -47,8 +47,8 @@ static void locked_drop(void) {
     }
 }
 
-/* Without the handler a child that outlives its parent keeps the lock. That is no reason to
-   fail. */
+/* Without the handler a child that outlives its parent keeps the lock. That is not worth a
+   failure. */
 static void locked_start(void) {
     vram_error before;
     vr_error_save(&before);
@@ -67,7 +67,7 @@ static bool locked_change(int from, int to) {
     return false;
 }
 
-/* Never waits: what is no plain file may make an open or a lock wait for ever. */
+/* Never blocks: opening or locking a file that is not a regular file could block for ever. */
 static vram_status open_locked(const char *path, int *fd) {
     struct stat about;
     int error = vr_os_fault(), got = -1;
@@ -80,19 +80,19 @@ static vram_status open_locked(const char *path, int *fd) {
                               0);
     }
     if (fstat(got, &about) != 0) {
-        return refuse(got, VRAM_ERR_IO, errno, "fstat");
+        return open_refuse(got, VRAM_ERR_IO, errno, "fstat");
     }
     if (!S_ISREG(about.st_mode)) {
-        return refuse(got, VRAM_ERR_INVALID, ESPIPE, "open");
+        return open_refuse(got, VRAM_ERR_INVALID, ESPIPE, "open");
     }
     if (flock(got, LOCK_EX | LOCK_NB) != 0) {
-        return refuse(got, errno == EWOULDBLOCK ? VRAM_ERR_BUSY : VRAM_ERR_IO, errno, "flock");
+        return open_refuse(got, errno == EWOULDBLOCK ? VRAM_ERR_BUSY : VRAM_ERR_IO, errno, "flock");
     }
     if (ftruncate(got, 0) != 0) {
-        return refuse(got, VRAM_ERR_IO, errno, "ftruncate");
+        return open_refuse(got, VRAM_ERR_IO, errno, "ftruncate");
     }
     if (!locked_change(0, got + 1)) {
-        return refuse(got, VRAM_ERR_LIMIT, EMFILE, "open");
+        return open_refuse(got, VRAM_ERR_LIMIT, EMFILE, "open");
     }
     *fd = got;
     return VRAM_OK;
@@ -135,7 +135,7 @@ vram_status vr_os_disk_grow(int fd, uint64_t offset, uint64_t bytes) {
         error = EFBIG;
     }
     if (!error && !vr_os_disk_reaches(fd, offset)) {
-        error = ESPIPE; /* truncated: what was written before is gone */
+        error = ESPIPE; /* truncated: the data written before is lost */
     }
     error = error ? error : vr_os_file_allocate(fd, offset, bytes);
     return error ? vr_os_error_as(VRAM_ERR_IO, error, "posix_fallocate", bytes) : VRAM_OK;
@@ -152,7 +152,7 @@ vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages
     }
     vr_os_pages_keep(got, bytes);
 #ifdef MADV_POPULATE_WRITE
-    (void)madvise(got, (size_t)bytes, MADV_POPULATE_WRITE); /* at once is cheaper than one by one */
+    (void)madvise(got, (size_t)bytes, MADV_POPULATE_WRITE); /* cheaper at once than page by page */
 #endif
     *pages = got;
     return VRAM_OK;
@@ -201,10 +201,10 @@ vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes) {
         return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
     }
     if (fstat(got, &about) != 0) {
-        return refuse(got, VRAM_ERR_IO, errno, "fstat");
+        return open_refuse(got, VRAM_ERR_IO, errno, "fstat");
     }
     if (!S_ISREG(about.st_mode)) {
-        return refuse(got, VRAM_ERR_INVALID, S_ISDIR(about.st_mode) ? EISDIR : ESPIPE, "open");
+        return open_refuse(got, VRAM_ERR_INVALID, S_ISDIR(about.st_mode) ? EISDIR : ESPIPE, "open");
     }
     *fd = got;
     *bytes = (uint64_t)about.st_size;
@@ -238,9 +238,9 @@ static vram_status open_text_error(int error) {
 
 static int write_text(int fd, const char *text, size_t bytes) {
     struct stat about;
-    bool room = fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) ||
+    bool fits = fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) ||
                 vr_os_within_file_limit((uint64_t)about.st_size + bytes);
-    int error = room ? 0 : EFBIG;
+    int error = fits ? 0 : EFBIG;
     while (!error && bytes > 0) {
         ssize_t wrote = write(fd, text, bytes);
         if (wrote > 0) {
@@ -264,7 +264,7 @@ vram_status vr_os_text_append(const char *path, const char *text, size_t bytes) 
     return error ? vr_os_error_as(VRAM_ERR_IO, error, "write", bytes) : VRAM_OK;
 }
 
-/* Makes the folders of a path; what cannot be made shows when the file is opened. */
+/* Creates the folders of a path; a failure shows when the file is opened. */
 static void make_folders(char *path) {
     for (char *at = path + 1; *at; at++) {
         if (*at == '/') {
@@ -275,37 +275,37 @@ static void make_folders(char *path) {
     }
 }
 
-/* One step of a replacement that may fail by the tests' plan. */
-static int step(int result) {
+/* One step of a replacement, which the tests' fault plan may fail. */
+static int replace_step(int result) {
     int error = vr_os_fault();
     return error ? error : result != 0 ? errno : 0;
 }
 
-/* Whether the open file still has this name: its last writer may have moved it to its place, where
-   nobody touches it any more. */
+/* Whether the open file still has this name: its last writer may have renamed it to its final path,
+   where it must not be changed. */
 static bool is_named(int fd, const char *path) {
     struct stat about, named;
     return fstat(fd, &about) == 0 && lstat(path, &named) == 0 && S_ISREG(about.st_mode) &&
            about.st_nlink == 1 && about.st_dev == named.st_dev && about.st_ino == named.st_ino;
 }
 
-/* Removes what nobody is writing and nobody can take over: what is no plain file, has other names
-   too, or may not be written by this user. */
-static bool clear_way(const char *path, int error) {
+/* Removes a file that is not being written and cannot be taken over: one that is not a regular
+   file, has other names too, or is not writable for this user. */
+static bool path_clear(const char *path, int error) {
     struct stat about;
     if (lstat(path, &about) != 0) {
-        return !error; /* moved to its place meanwhile */
+        return !error; /* renamed to its final path meanwhile */
     }
     bool plain = S_ISREG(about.st_mode) && about.st_nlink == 1 && error != EACCES;
     return plain ? !error : unlink(path) == 0;
 }
 
 /*
- * A file of this name, which nobody else writes: it is locked. A process that ended in the middle
- * has left one without a lock, and that is taken over. Where a file system has no locks two may
- * write at once, and leave a mixture of both.
+ * Opens the file of this name and locks it, so that no other process writes it. A process that
+ * ended in the middle leaves a file without a lock, which is taken over. On a file system without
+ * locks two processes may write at once and leave a mixture of both.
  */
-static int open_beside(const char *path, int *error) {
+static int open_replacement(const char *path, int *error) {
     for (int tries = 0; tries < 8; tries++) {
         int fd = open_text(path, O_WRONLY | O_CREAT | O_NOFOLLOW, error);
         bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -315,7 +315,7 @@ static int open_beside(const char *path, int *error) {
         if (fd >= 0) {
             (void)close(fd);
         }
-        if (busy || !clear_way(path, *error)) {
+        if (busy || !path_clear(path, *error)) {
             break;
         }
     }
@@ -325,45 +325,45 @@ static int open_beside(const char *path, int *error) {
 
 vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes) {
     VR_UNCANCELLED;
-    char beside[PATH_ROOM];
-    int length = snprintf(beside, sizeof beside, "%s.new", path);
-    if (length < 1 || (size_t)length >= sizeof beside) {
+    char replacement[PATH_CAPACITY];
+    int length = snprintf(replacement, sizeof replacement, "%s.new", path);
+    if (length < 1 || (size_t)length >= sizeof replacement) {
         return vr_os_error_as(VRAM_ERR_LIMIT, ENAMETOOLONG, "open", 0);
     }
-    make_folders(beside);
-    int error = 0, fd = open_beside(beside, &error);
+    make_folders(replacement);
+    int error = 0, fd = open_replacement(replacement, &error);
     if (fd < 0) {
         return vr_os_error_as(error == EBUSY ? VRAM_ERR_BUSY : VRAM_ERR_IO, error, "open", 0);
     }
-    error = step(ftruncate(fd, 0));
+    error = replace_step(ftruncate(fd, 0));
     error = error ? error : write_text(fd, text, bytes);
-    error = error ? error : step(fsync(fd));
-    error = error ? error : step(rename(beside, path));
+    error = error ? error : replace_step(fsync(fd));
+    error = error ? error : replace_step(rename(replacement, path));
     if (error) {
-        (void)unlink(beside);
+        (void)unlink(replacement);
     }
-    (void)flock(fd, LOCK_UN); /* a child that was forked meanwhile has the file open too */
+    (void)flock(fd, LOCK_UN); /* a child forked meanwhile has the file open too */
     (void)close(fd);
     return error ? vr_os_error_as(VRAM_ERR_IO, error, "rename", bytes) : VRAM_OK;
 }
 
-vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes) {
+vram_status vr_os_text_read(const char *path, char *text, size_t capacity, size_t *bytes) {
     VR_UNCANCELLED;
     int error, fd = open_text(path, O_RDONLY, &error);
     size_t got = 0;
     if (error) {
         return open_text_error(error);
     }
-    for (bool more = true; !error && more && got < room;) {
-        ssize_t count = read(fd, text + got, room - got);
+    for (bool more = true; !error && more && got < capacity;) {
+        ssize_t count = read(fd, text + got, capacity - got);
         got += count > 0 ? (size_t)count : 0;
         more = count != 0;
         error = count < 0 && errno != EINTR ? errno : 0;
     }
     (void)close(fd);
-    if (error || got == room) {
+    if (error || got == capacity) {
         return vr_os_error_as(error ? VRAM_ERR_IO : VRAM_ERR_LIMIT, error ? error : EFBIG, "read",
-                              room);
+                              capacity);
     }
     *bytes = got;
     return VRAM_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fault.c: the plan by which tests make system calls fail, and how a failure becomes a status.
+ * fault.c: the plan by which tests make system calls fail, and how an errno becomes a status.
  *
  * The plan is three atomics and no lock. `plan_nth` is cleared first and set last when the plan is
  * changed, so a call sees the old plan, none, or the new one whole.
@@ -13,7 +13,7 @@
 #include <string.h>
 
 static vr_atomic_u64 plan_nth;       /* which call fails, 1 is the next; 0: none */
-static vr_atomic_bool plan_for_ever; /* and all behind it */
+static vr_atomic_bool plan_for_ever; /* and all calls after it */
 static vr_atomic_u32 plan_error;     /* the errno */
 static vr_atomic_u64 calls;          /* counted since the plan was set */
 static vr_atomic_u64 failed;         /* failed by the plan */
@@ -46,7 +46,8 @@ int vr_os_fault(void) {
     return error ? error : EIO;
 }
 
-/* Exhaustion is told apart from breakage, memory from limits: a caller can mend the former. */
+/* Distinguishes exhaustion from other failures, and memory from limits: callers can react to
+   these. */
 static vram_status status_of(int error) {
     switch (error) {
     case ENOMEM:

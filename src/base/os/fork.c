@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork.c: how the library learns that it runs in a forked child, and what it does at a fork.
+ * fork.c: detects that the process is a forked child, and runs handlers at a fork.
  *
- * (1) The generation lives in a word that the kernel wipes in the child, whether fork was called,
- *     or clone behind the C library's back. A wiped word is replaced by a number from `last`, which
- *     is ordinary memory and so copied: whatever a child draws is above all that its parent drew.
- * (2) Where there is no such word, number and process id share one word of ordinary memory, and
- *     each question asks for the process id. The fork handler helps where an id comes round again.
- * (3) A row of the handler table is written once, then marked ready, and never changes. Which rows
- *     a forking thread has prepared is its own knowledge (thread-local): a row that becomes ready
- *     between prepare and the end of the fork is left out of both, and forks of several threads at
- *     a time do not disturb each other. The child's one thread is a copy of the forking one.
+ * (1) The generation is a word that the kernel wipes in the child, also if the child was created by
+ *     clone without the C library. A wiped word is replaced by the next number of `last`, which is
+ *     ordinary memory and so copied: every number a child takes is above all that its parent took.
+ * (2) Where there is no such word, generation and process id share one word of ordinary memory, and
+ *     each query calls getpid. The fork handler covers a process id that is reused.
+ * (3) A row of the handler table is written once, then marked ready, and never changes. The rows
+ *     that a forking thread has prepared are thread-local: a row that becomes ready between prepare
+ *     and the end of the fork is left out of both, and concurrent forks of several threads do not
+ *     interfere. The child's only thread is a copy of the forking one.
  */
 #include "base/error.h"
 #include "base/os/platform.h"
@@ -28,7 +28,7 @@ struct fork_row {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static vr_atomic_ptr wiped_word; /* vr_atomic_u64 *: the generation, 0 after a fork; see (1) */
-static vr_atomic_u64 last;       /* the last generation drawn; see (1) */
+static vr_atomic_u64 last;       /* the last generation issued; see (1) */
 static vr_atomic_u64 pid_word;   /* generation << 32 | process id; see (2) */
 static int handlers_error;       /* errno of pthread_atfork; written inside `once` */
 
@@ -66,7 +66,7 @@ static void at_child(void) {
     }
 }
 
-static void start(void) {
+static void handlers_start(void) {
     handlers_error = pthread_atfork(at_prepare, at_parent, at_child);
     vr_store(&wiped_word, (void *)vr_os_fork_word(), VR_RELEASE);
 }
@@ -83,9 +83,9 @@ static uint64_t generation_by_pid(void) {
     return seen >> 32;
 }
 
-/* The first question of all, the first one in a child, or every one where nothing is wiped. */
+/* The first query of a process, or every query where no word is wiped. */
 static uint64_t generation_slow(void) {
-    pthread_once(&once, start);
+    pthread_once(&once, handlers_start);
     vr_atomic_u64 *word = vr_load(&wiped_word, VR_ACQUIRE);
     if (!word) {
         return generation_by_pid();
@@ -102,7 +102,7 @@ uint64_t vr_os_process_generation(void) {
 }
 
 vram_status vr_os_at_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
-    pthread_once(&once, start);
+    pthread_once(&once, handlers_start);
     if (handlers_error) {
         return vr_os_error(handlers_error, "pthread_atfork", 0);
     }
@@ -110,7 +110,7 @@ vram_status vr_os_at_fork(void (*prepare)(void), void (*parent)(void), void (*ch
     do {
         if (row >= ROWS) {
             return vr_error_set(VRAM_ERR_LIMIT, "os", "pthread_atfork", 0,
-                                "no more than %d fork handlers", ROWS);
+                                "all %d fork handlers are in use", ROWS);
         }
     } while (!vr_cas_weak(&rows_taken, &row, row + 1, VR_RELAXED));
     rows[row].prepare = prepare;

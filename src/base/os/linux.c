@@ -57,16 +57,16 @@ int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes) {
 #define BARRIER_IS_UNDERSTOOD true
 #endif
 
-static long membarrier(int command) {
+static long membarrier_call(int command) {
     return syscall(SYS_membarrier, command, 0, 0);
 }
 
 bool vr_os_barrier_start(void) {
-    return BARRIER_IS_UNDERSTOOD && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+    return BARRIER_IS_UNDERSTOOD && membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
 bool vr_os_barrier(void) {
-    return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    return membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
 /* ------------------------------------------------------- os.h: environment */
@@ -87,8 +87,8 @@ vr_atomic_u64 *vr_os_fork_word(void) {
     if (page == MAP_FAILED) {
         return NULL;
     }
-    /* Some emulators accept whatever advice they are given and follow none: who takes one that does
-       not exist cannot be believed about the one that does. */
+    /* Some emulators accept any advice and ignore it: one that accepts invalid advice is not
+       trusted with MADV_WIPEONFORK. */
     if (madvise(page, bytes, -1) == 0 || madvise(page, bytes, MADV_WIPEONFORK) != 0) {
         (void)munmap(page, bytes);
         return NULL;
@@ -110,7 +110,7 @@ void vr_os_thread_name(const char *name) {
 
 int vr_os_cond_init(pthread_cond_t *cond) {
     pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes); /* fills the struct; glibc has no failure here */
+    (void)pthread_condattr_init(&attributes); /* fills the struct; cannot fail in glibc */
     int error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     error = error ? error : pthread_cond_init(cond, &attributes);
     (void)pthread_condattr_destroy(&attributes);
@@ -127,10 +127,10 @@ int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns) {
     return pthread_cond_timedwait(cond, mutex, &until);
 }
 
-/* The processor's own counter, and how many steps of it are half a millisecond at most. */
+/* The processor's counter, and a count of ticks that lasts half a millisecond at most. */
 #if defined(__x86_64__)
 static uint64_t read_counter(uint64_t *half) {
-    *half = UINT64_C(1) << 19; /* it counts a thousand million times a second, or more */
+    *half = UINT64_C(1) << 19; /* at 1 GHz or more */
     return __builtin_ia32_rdtsc();
 }
 #elif defined(__aarch64__)
@@ -143,13 +143,13 @@ static uint64_t read_counter(uint64_t *half) {
 }
 #else
 static uint64_t read_counter(uint64_t *half) {
-    *half = 0; /* none: never the same */
+    *half = 0; /* no counter: never reuse a time */
     return 0;
 }
 #endif
 
-/* A counter that was set back, by another processor or another machine, makes a large
-   difference. */
+/* If the counter was set back (another processor or machine), the difference is large, and the
+   clock is read. */
 uint64_t vr_os_now_recent(void) {
     static _Thread_local struct {
         uint64_t counter, now;
@@ -162,10 +162,10 @@ uint64_t vr_os_now_recent(void) {
     return last.now;
 }
 
-/* Linux has a clock that the timer's interrupt moves, and reading it is reading memory. Others that
-   run its programs take the fine one for it, which shows in its resolution. */
+/* Linux has a clock that the timer interrupt advances; reading it is a memory read. Other systems
+   that run Linux programs may implement it by the fine clock, which its resolution shows. */
 static bool coarse_is_coarse(void) {
-    static vr_atomic_u32 known; /* 1: it is not, 2: it is */
+    static vr_atomic_u32 known; /* 1: no, 2: yes */
     uint32_t answer = vr_load(&known, VR_RELAXED);
     if (__builtin_expect(!answer, 0)) {
         struct timespec step = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine.c: uname and /proc/cpuinfo. A system without the latter (every Unix but Linux), and a
- * kernel that names no model there (most on aarch64), gets the architecture as the name.
+ * machine.c: uname and /proc/cpuinfo. Without the latter (every Unix but Linux), or if the kernel
+ * names no model there (most on aarch64), the architecture is the name.
  */
 #include "base/os/machine.h"
 
@@ -14,8 +14,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* The first processor's entry ends well before this; all processors of a machine that libvram runs
-   on carry the same name. */
+/* The first processor's entry ends well before this; all processors of a supported machine have the
+   same name. */
 enum { CPUINFO_BYTES = 4096 };
 
 static const char *skip_spaces(const char *text, const char *end) {
@@ -25,7 +25,7 @@ static const char *skip_spaces(const char *text, const char *end) {
     return text;
 }
 
-/* What stands behind "key :" in one line, up to its end; NULL when the line has another key. */
+/* The value after "key :" in one line, up to its end; NULL if the line has another key. */
 static const char *value_of(const char *line, const char *end, const char *key) {
     size_t key_bytes = strlen(key);
     if ((size_t)(end - line) < key_bytes || memcmp(line, key, key_bytes) != 0) {

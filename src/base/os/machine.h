@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine.h: what this computer is called. Part of the folder of os.h, with its rules. */
+/* machine.h: names of the processor, the architecture and the system. Follows the rules of os.h. */
 #ifndef VR_MACHINE_H
 #define VR_MACHINE_H
 
@@ -7,16 +7,16 @@
 #include <stddef.h>
 
 struct vr_machine {
-    char cpu[128];         /* as its maker says it; "x86_64 processor" when the system does not */
+    char cpu[128];         /* the maker's name; "x86_64 processor" if the system has none */
     char architecture[32]; /* "x86_64", "aarch64"; "" when unknown */
     char system[64];       /* kernel and version, "Linux 6.1.0"; "" when unknown */
 };
 
-/* Fills all of it. Cannot fail: what the system does not tell stays as said above. */
+/* Fills all fields. Cannot fail: an unknown field has the value named above. */
 void vr_os_machine(struct vr_machine *machine);
 
-/* The processor's name in `text` (`bytes` long, not terminated), which is /proc/cpuinfo or its
-   beginning. Cut to fit; false, `name` untouched, when there is none. */
+/* Finds the processor's name in `text` (`bytes` long, not terminated), which is /proc/cpuinfo or
+   its beginning. Truncates it to fit. False, and `name` unchanged, if there is none. */
 bool vr_machine_cpu_find(const char *text, size_t bytes, char *name, size_t name_bytes);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * meminfo.c: how much memory a Linux process may count on. /proc/meminfo tells of the machine; the
- * control group (version 2) of the process and each group above it may allow less. Any of these
- * files may be missing or strange: what cannot be read does not bound, and a total that cannot be
- * read is unknown.
+ * meminfo.c: how much memory a Linux process may use. /proc/meminfo has the machine's; the control
+ * group (version 2) of the process and each group above it may allow less. Any of these files may
+ * be missing or malformed: an unreadable limit is ignored, and an unreadable total is unknown.
  */
 #include "base/os/platform.h"
 #include "base/size.h"
@@ -16,9 +15,9 @@
 #include <unistd.h>
 
 #define PATH_BYTES 1024
-#define FILE_BYTES 8192 /* of each file only this much is read; the keys stand far before */
+#define FILE_BYTES 8192 /* read of each file; the keys are well before this */
 
-/* Reads the beginning of a small file as text; false when there is none. */
+/* Reads the beginning of a small file as text; false if it cannot be read. */
 static bool read_text(const char *path, char text[FILE_BYTES]) {
     VR_UNCANCELLED;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -38,7 +37,7 @@ static bool read_text(const char *path, char text[FILE_BYTES]) {
     return length > 0;
 }
 
-/* The number behind the line's `key`, times `unit`. */
+/* The number after `key` at the start of a line, times `unit`. */
 static vram_value number_after(const char *text, const char *key, uint64_t unit) {
     size_t length = strlen(key);
     for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -55,13 +54,13 @@ static vram_value number_after(const char *text, const char *key, uint64_t unit)
     return (vram_value){0, false};
 }
 
-static void bound(vram_value *value, uint64_t most) {
+static void value_bound(vram_value *value, uint64_t most) {
     if (value->known && value->value > most) {
         value->value = most;
     }
 }
 
-/* The number alone in file `name` of `group`; "max" and the like are unknown. */
+/* The only number in file `name` of `group`; unknown for "max" and other words. */
 static vram_value group_number(const char *group, const char *name, const char *key) {
     char path[2 * PATH_BYTES + 32];
     char text[FILE_BYTES];
@@ -69,8 +68,8 @@ static vram_value group_number(const char *group, const char *name, const char *
     return read_text(path, text) ? number_after(text, key, 1) : (vram_value){0, false};
 }
 
-/* Applies one group's limit. Cached file pages that nobody used lately count as used by the group
-   but go when memory is short, as they do in MemAvailable. */
+/* Applies one group's limit. Inactive file cache counts as used by the group but is reclaimed under
+   memory pressure, as MemAvailable assumes. */
 static void bound_by_group(const char *group, vram_value *total, vram_value *available) {
     vram_value limit = group_number(group, "memory.max", "");
     vram_value used = group_number(group, "memory.current", "");
@@ -78,11 +77,11 @@ static void bound_by_group(const char *group, vram_value *total, vram_value *ava
     if (!limit.known) {
         return;
     }
-    bound(total, limit.value);
-    bound(available, limit.value);
+    value_bound(total, limit.value);
+    value_bound(available, limit.value);
     if (used.known) {
         uint64_t held = used.value > cached.value ? used.value - cached.value : 0;
-        bound(available, limit.value > held ? limit.value - held : 0);
+        value_bound(available, limit.value > held ? limit.value - held : 0);
     }
 }
 
@@ -100,7 +99,7 @@ static bool own_group(const char *root, char path[PATH_BYTES]) {
     }
     line = strchr(line, '/');
     size_t length = strcspn(line, "\n");
-    /* A group outside the process's namespace cannot be named by it. */
+    /* A process cannot name a group outside its namespace. */
     if (length >= PATH_BYTES || strncmp(line, "/..", 3) == 0) {
         length = 0;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_file.c: files in memory, once they are open: their size, contents and pages. */
+/* memory_file.c: open memory files: their size, contents and pages. */
 #include "base/os/platform.h"
 #include "base/size.h"
 
@@ -15,12 +15,12 @@
 
 void vr_os_file_close(int fd) {
     VR_UNCANCELLED;
-    /* Not repeated on EINTR: the descriptor is gone then, and its number may be another's. */
+    /* Not repeated on EINTR: the descriptor is closed by then, and its number may be reused. */
     (void)close(fd);
 }
 
-/* A file that grows past the limit on file sizes would bring SIGXFSZ upon the process, also a file
-   in memory. So the limit is looked at first. */
+/* A file that grows past the limit on file sizes raises SIGXFSZ, also a file in memory. So the
+   limit is checked first. */
 bool vr_os_within_file_limit(uint64_t end) {
     struct rlimit limit;
     if (end > INT64_MAX) {
@@ -47,8 +47,8 @@ static ssize_t transfer_some(int fd, uint64_t offset, void *to, const void *from
     return to ? pread(fd, to, some, (off_t)offset) : pwrite(fd, from, some, (off_t)offset);
 }
 
-/* Reads into `to` or, where that is NULL, writes from `from`; an errno. */
-static int transfer(int fd, uint64_t offset, char *to, const char *from, uint64_t bytes) {
+/* Reads into `to` or, if that is NULL, writes from `from`; returns an errno. */
+static int file_transfer(int fd, uint64_t offset, char *to, const char *from, uint64_t bytes) {
     VR_UNCANCELLED;
     uint64_t end;
     if (!vr_add(offset, bytes, &end) || end > INT64_MAX || (!to && !vr_os_within_file_limit(end))) {
@@ -70,18 +70,18 @@ static int transfer(int fd, uint64_t offset, char *to, const char *from, uint64_
 
 vram_status vr_os_file_read(int fd, uint64_t offset, void *to, uint64_t bytes) {
     int error = vr_os_fault();
-    error = error ? error : transfer(fd, offset, to, NULL, bytes);
+    error = error ? error : file_transfer(fd, offset, to, NULL, bytes);
     return error ? vr_os_error(error, "pread", bytes) : VRAM_OK;
 }
 
 vram_status vr_os_file_write(int fd, uint64_t offset, const void *from, uint64_t bytes) {
     int error = vr_os_fault();
-    error = error ? error : transfer(fd, offset, NULL, from, bytes);
+    error = error ? error : file_transfer(fd, offset, NULL, from, bytes);
     return error ? vr_os_error(error, "pwrite", bytes) : VRAM_OK;
 }
 
-/* The system may have taken the reserved pages away before it found that it could not map the file
-   there. They are reserved again, so that nothing else is ever put in the middle of a range. */
+/* A failed mmap may have unmapped the reserved pages. They are reserved again, so that nothing else
+   is ever mapped in the middle of a range. */
 vram_status vr_os_file_map(int fd, uint64_t offset, void *pages, uint64_t bytes) {
     int error = vr_os_fault();
     if (!error && mmap(pages, (size_t)bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * numa.c: which memory is near a device, on Linux. /sys tells the node that a device is attached
- * to, and the policy of a thread says where its new pages come from: preferred, not bound, so that
- * a full node is no failure. The calls are made without libnuma; where the system refuses them,
- * pages lie where they come to lie.
+ * numa.c: which memory is near a device, on Linux. /sys has the node that a device is attached to,
+ * and a thread's policy selects the node of its new pages: preferred, not bound, so that a full
+ * node is not a failure. The system calls are made without libnuma; if the system refuses them,
+ * pages are placed by its default.
  */
 #include "base/error.h"
 #include "base/os/platform.h"
@@ -22,7 +22,7 @@
 
 enum { NODE_BITS = 8 * sizeof(((struct vr_numa *)0)->nodes) };
 
-/* A name like "0000:3b:00.0" and nothing that would lead elsewhere in /sys. */
+/* Accepts a name like "0000:3b:00.0", and no path to elsewhere in /sys. */
 static bool is_pci(const char *text) {
     size_t length = strspn(text, "0123456789abcdefABCDEF:.");
     return length > 0 && length < 16 && !text[length] && !strstr(text, "..");
@@ -68,7 +68,7 @@ void vr_os_numa_end(const struct vr_numa *before) {
     (void)syscall(SYS_set_mempolicy, before->policy, before->nodes, NODE_BITS);
 }
 
-/* Reads a list like "0-7,16,18-19"; false for what is none. */
+/* Reads a list like "0-7,16,18-19"; false if it is malformed. */
 static bool read_processors(const char *text, cpu_set_t *set) {
     CPU_ZERO(set);
     while (*text && *text != '\n') {
@@ -105,7 +105,7 @@ bool vr_os_numa_run(const char *root, uint64_t node) {
     vr_error_save(&error);
     bool found = length < (int)sizeof path &&
                  vr_os_text_read(path, text, sizeof text - 1, &bytes) == VRAM_OK;
-    vr_error_restore(&error); /* a system that does not tell is no failure */
+    vr_error_restore(&error); /* an unknown node is not a failure */
     if (!found) {
         return false;
     }

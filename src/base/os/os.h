@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * os.h: every call of the operating system that the library makes, in one folder, so that a port is
- * one folder too. posix.c has what all Unixes share, fork.c what happens at a fork, fault.c the
- * plan of failures for tests; linux.c (with meminfo.c) and darwin.c have the rest, behind the seam
- * of platform.h.
+ * os.h: every system call that the library makes, in one folder, so that a port is one folder.
+ * posix.c has what all Unixes share, fork.c handles forks, fault.c has the fault plan for tests;
+ * linux.c (with meminfo.c) and darwin.c have the rest, behind the interface of platform.h.
  *
  * Failures return VRAM_ERR_IO, _HOST_MEMORY or _LIMIT with errno as native code, backend "os" and
  * the system call as operation. EINTR is retried. All descriptors are close-on-exec.
@@ -17,45 +16,45 @@
 /* -------------------------------------------------------------------- pages */
 
 size_t vr_os_page_bytes(void);
-/* Physical memory of the machine and what is available now, both within the limit of the control
-   group the process runs in, where there is one. What cannot be read is unknown. */
+/* Physical memory of the machine and what is available now, both within the limit of the process's
+   control group, if there is one. Values that cannot be read are unknown. */
 void vr_os_memory(vram_value *total, vram_value *available);
 
 /* Fresh zeroed readable and writable pages; `bytes` a multiple of the page. */
 vram_status vr_os_pages_alloc(uint64_t bytes, void **pages);
-/* A child finds zeros in these pages, whether fork made it or clone behind the C library's back.
-   Where the system has no such thing nothing happens. */
+/* Makes these pages read as zeros in a child, whether created by fork or by a raw clone. Does
+   nothing where the system cannot. */
 void vr_os_pages_wipe(void *pages, uint64_t bytes);
 /* Addresses without memory or access, aligned to `align` (a power of two >= page). */
 vram_status vr_os_pages_reserve(uint64_t bytes, uint64_t align, void **pages);
-/* Gives back what alloc or reserve gave, whole. */
+/* Unmaps the whole of what alloc or reserve returned. */
 vram_status vr_os_pages_free(void *pages, uint64_t bytes);
 /* Locks pages in memory. VRAM_ERR_LIMIT when the system's limit is reached. */
 vram_status vr_os_pages_lock(void *pages, uint64_t bytes);
 void vr_os_pages_unlock(void *pages, uint64_t bytes);
 
-/* memcpy for what is not read again soon: past_cache.c. */
-void vr_os_copy_past_cache(void *to, const void *from, size_t bytes);
+/* memcpy for data that is not read again soon: nontemporal_copy.c. */
+void vr_os_copy_nontemporal(void *to, const void *from, size_t bytes);
 
 /* --------------------------------------------------------------- NUMA nodes */
 
-/* The node that a PCI device, "0000:3b:00.0", is attached to; unknown where the system does not
-   tell. `root` comes in front of the path: "" but in tests. */
+/* The node that a PCI device, "0000:3b:00.0", is attached to; unknown if the system does not say.
+   `root` is a prefix of the path for tests, otherwise "". */
 vram_value vr_os_numa_of_device(const char *root, const char *pci);
-/* The node that the page at `address` lies on; unknown where the system does not tell. */
+/* The node that the page at `address` lies on; unknown if the system does not say. */
 vram_value vr_os_numa_of_page(const void *address);
 
-/* Where the pages of a thread come from. */
+/* A thread's memory policy. */
 struct vr_numa {
     int policy;
-    unsigned long nodes[16]; /* a bit for each */
+    unsigned long nodes[16]; /* a bit mask */
 };
-/* Has new pages of the calling thread lie on `node` where there is room, until vr_os_numa_end.
-   False: the system does not let it, and nothing is owed. */
+/* Places new pages of the calling thread on `node` if it has free memory, until vr_os_numa_end.
+   False: the system refused, and vr_os_numa_end must not be called. */
 bool vr_os_numa_begin(uint64_t node, struct vr_numa *before);
 void vr_os_numa_end(const struct vr_numa *before);
-/* Has the calling thread run on the processors of `node` from now on, as far as it may run there at
-   all. False: it runs where it did. */
+/* Restricts the calling thread to the processors of `node` that it may use. False: nothing
+   changed. */
 bool vr_os_numa_run(const char *root, uint64_t node);
 
 /* -------------------------------------------------------- files in memory */
@@ -78,7 +77,7 @@ vram_status vr_os_pages_unmap(void *pages, uint64_t bytes);
 
 /* ------------------------------------------------------------ files on disk */
 
-/* Opens or makes a file for writing, locks it, and empties it. VRAM_ERR_BUSY when it is locked by
+/* Opens or creates a file for writing, locks it, and truncates it. VRAM_ERR_BUSY if it is locked by
    another open of it, in this process or another; VRAM_ERR_INVALID if it is not a plain file;
    VRAM_ERR_LIMIT for more than eight at a time. It is closed in a forked child. */
 vram_status vr_os_disk_open(const char *path, int *fd);
@@ -100,26 +99,27 @@ bool vr_os_disk_put(int from, uint64_t offset, void *to, size_t bytes);
 /* Whether the file still has that many bytes: another process may truncate it. */
 bool vr_os_disk_reaches(int fd, uint64_t bytes);
 
-/* Opens a plain file for reading, and how long it is. VRAM_ERR_INVALID for what is none, with the
-   native code EISDIR for a folder. Read it with vr_os_file_read, close it with vr_os_file_close. */
+/* Opens a plain file for reading and returns its length. VRAM_ERR_INVALID if it is not a plain
+   file, with the native code EISDIR for a folder. Read it with vr_os_file_read, close it with
+   vr_os_file_close. */
 vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes);
 
-/* Adds text to the end of a file, which is made if need be, in one write; reads a whole file of at
-   most `room` bytes, a longer one is VRAM_ERR_LIMIT. Neither waits: VRAM_ERR_INVALID for a pipe, a
-   socket or a folder. */
+/* append adds text to the end of a file in one write and creates the file if needed. read reads a
+   whole file of fewer than `capacity` bytes; VRAM_ERR_LIMIT if it is longer. Neither blocks:
+   VRAM_ERR_INVALID for a pipe, a socket or a folder. */
 vram_status vr_os_text_append(const char *path, const char *text, size_t bytes);
-vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes);
+vram_status vr_os_text_read(const char *path, char *text, size_t capacity, size_t *bytes);
 
-/* Puts the text in the place of the file, whole or not at all: it is written beside it, as
-   path.new, and renamed; a path.new that a process left when it ended in the middle is taken over.
-   Two at once on a file system without locks may leave a mixture, which a check in the text shows.
-   Folders on the way that are missing are made, for this user alone. Never waits. VRAM_ERR_IO,
-   VRAM_ERR_BUSY when another is at it, VRAM_ERR_LIMIT for a path that is too long. */
+/* Replaces the file's text, completely or not at all: writes it to path.new and renames that. A
+   path.new that a process left behind when it ended is taken over. On a file system without locks
+   two writers at once may leave a mixture, which a checksum in the text detects. Creates missing
+   folders, for this user only. Never blocks. VRAM_ERR_IO, VRAM_ERR_BUSY if another process is
+   writing it, VRAM_ERR_LIMIT for a path that is too long. */
 vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes);
 
 /* ------------------------------------------------------------------ threads */
 
-/* Stays where it is from start to join: the new thread reads it. */
+/* Must not move between start and join: the new thread reads it. */
 struct vr_thread {
     uintptr_t native; /* the system's handle */
     bool running;     /* started and not yet joined */
@@ -131,13 +131,13 @@ struct vr_thread {
 /* All signals are blocked in the new thread. `name` is cut at 15 bytes. */
 vram_status vr_os_thread_start(struct vr_thread *thread, const char *name, void (*run)(void *),
                                void *argument);
-/* Waits for its end; a thread that is not running is fine. */
+/* Waits until it ends; accepts a thread that is not running. */
 void vr_os_thread_join(struct vr_thread *thread);
-/* Lets go of it instead: it ends when it ends. */
+/* Detaches it instead: nothing waits for its end. */
 void vr_os_thread_detach(struct vr_thread *thread);
 extern _Thread_local uint64_t vr_os_thread_own __attribute__((tls_model("initial-exec")));
 uint64_t vr_os_thread_number_first(void);
-/* The calling thread's number, which no other thread of the process has or had; never 0. */
+/* The calling thread's number, unique among all threads the process ever had; never 0. */
 static inline uint64_t vr_os_thread_number(void) {
     uint64_t own = vr_os_thread_own;
     return __builtin_expect(own != 0, 1) ? own : vr_os_thread_number_first();
@@ -166,7 +166,7 @@ static inline void vr_os_cancel_on(const bool *unused) {
         vr_os_cancel_on_last();
     }
 }
-/* The same until the end of the enclosing block. */
+/* Disables cancellation until the end of the enclosing block. */
 #define VR_UNCANCELLED                                                                             \
     __attribute__((cleanup(vr_os_cancel_on), unused)) const bool vr_uncancelled = vr_os_cancel_off()
 /* Processors that the calling thread may run on; at least 1. */
@@ -174,24 +174,23 @@ uint32_t vr_os_processors(void);
 void vr_os_yield(void);
 void vr_os_pause(void); /* the CPU's hint in a spin loop */
 
-/* Calls `end` with the value that a thread has set when that thread ends; false: it will not. At
+/* Calls `end` at the end of a thread with the value that the thread has set; false: it cannot. At
    most one such hook in the process. */
 bool vr_os_thread_end_start(void (*end)(void *value));
 void vr_os_thread_end_set(void *value);
 
-/* Makes vr_os_barrier work for this process; false where the system has no such thing, and under
-   ThreadSanitizer, which would not know it. */
+/* Prepares vr_os_barrier for this process. False if the system has no such barrier, and under
+   ThreadSanitizer, which does not understand it. */
 bool vr_os_barrier_start(void);
-/* Every other thread of the process passes a full memory barrier before this returns: the far
-   side of an ordering whose near side is plain stores and loads. False: the system refuses it
-   meanwhile. */
+/* Every other thread of the process executes a full memory barrier before this returns. So the
+   frequent side of an ordering needs only plain stores and loads. False: the system refused. */
 bool vr_os_barrier(void);
 
 /* --------------------------------------------------------------------- time */
 
 uint64_t vr_os_now(void);        /* monotonic ns; 0 when the clock fails */
-uint64_t vr_os_now_coarse(void); /* the same, as of the last tick where that is cheaper */
-uint64_t vr_os_now_recent(void); /* the same, as of less than a millisecond ago on this thread */
+uint64_t vr_os_now_coarse(void); /* the same as of the last timer tick, if that is cheaper */
+uint64_t vr_os_now_recent(void); /* the same, at most a millisecond old on this thread */
 uint64_t vr_os_date(void);       /* ns since 1970; 0 when the clock fails */
 void vr_os_sleep(uint64_t ns);
 
@@ -201,21 +200,21 @@ void vr_os_sleep(uint64_t ns);
 const char *vr_os_environment(const char *name);
 /* All variables, for finding unknown VRAM_* ones; NULL-terminated, NULL in set-id programs. */
 char **vr_os_environment_all(void);
-/* Writes one line, which carries its own newline, to standard error in a single write. */
+/* Writes one line, which includes its newline, to standard error in a single write. */
 void vr_os_stderr(const char *text, size_t bytes);
 
-/* A number that differs in a forked child, however it was forked (a page wiped on fork, and
+/* A number that differs in a forked child, however it was created (a page wiped on fork, and
    pthread_atfork). Cheap: one load. */
 uint64_t vr_os_process_generation(void);
-/* The system's own number of the process. */
+/* The process id. */
 uint64_t vr_os_process_id(void);
-/* Runs at fork, prepare last registered first, the others first registered first; NULL functions
-   are skipped. At most 8; never removed. Locks need not come here: see lock.h. VRAM_ERR_LIMIT when
-   the table is full. */
+/* Runs these functions at a fork: `prepare` in reverse order of registration, the others in order.
+   NULL functions are skipped. At most 8; never removed. Locks need no handler: see lock.h.
+   VRAM_ERR_LIMIT if the table is full. */
 vram_status vr_os_at_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 /* Runs `fn` when the process exits normally. */
 vram_status vr_os_at_exit(void (*fn)(void));
-/* The process is ending: no driver is called from now on, on any thread. */
+/* Records that the process is exiting: no thread calls a driver from now on. */
 void vr_os_exit_begins(void);
 extern vr_atomic_bool vr_os_exit_began;
 static inline bool vr_os_exiting(void) {
@@ -229,36 +228,36 @@ void vr_os_library_close(void *library);
 
 /* -------------------------------------------------------------- who called */
 
-/* Return addresses of the calling thread's functions, innermost first, some of the library's own
-   among them; how many. May wait for the loader of shared libraries: not inside caches, no lock
-   held. */
-uint32_t vr_os_callers(uint64_t *frames, uint32_t room);
+/* Return addresses of the calling thread, innermost first, some of them in the library itself;
+   returns their number. May wait for the loader of shared libraries: not for use in thread caches
+   or with a lock held. */
+uint32_t vr_os_callers(uint64_t *frames, uint32_t capacity);
 
 /* A function, by the symbol table of its file. */
 struct vr_function {
-    char name[120];  /* cut off where it is longer */
-    uint64_t offset; /* from its start */
+    char name[120];  /* truncated if longer */
+    uint64_t offset; /* from the function's start */
 };
 
-/* What lies at such an address, as far as it is known; borrowed until the module is unloaded or,
-   for a name that is in `found`, with the struct, which is not copied then. */
+/* What lies at a code address, as far as it is known. The names are borrowed until the module is
+   unloaded. A name in `found` lives as long as the struct, which must not be copied then. */
 struct vr_code {
-    const char *module;       /* file name; NULL: not known */
-    uint64_t module_offset;   /* from where it is loaded */
-    const char *function;     /* NULL: not known */
-    uint64_t function_offset; /* from its start */
+    const char *module;       /* file name; NULL: unknown */
+    uint64_t module_offset;   /* from its load address */
+    const char *function;     /* NULL: unknown */
+    uint64_t function_offset; /* from the function's start */
     bool ours;                /* in the module that holds this library */
-    struct vr_function found; /* what the loader did not know */
+    struct vr_function found; /* found in the file, not by the loader */
 };
-/* May read the file that the code is from: for reports, with no lock held. */
+/* May read the file that holds the code: for reports, with no lock held. */
 void vr_os_code_at(uint64_t pc, struct vr_code *symbol);
 
 /* -------------------------------------------------------------------- tests */
 
 /* Makes the n-th fallible system call from now fail with `error` (an errno), once or for ever; 0
-   ends the plan. Counted, one for each call: pages_alloc, _reserve, _lock, _access, file_create,
+   ends the plan. Each call of these counts: pages_alloc, _reserve, _lock, _access, file_create,
    _resize, _read, _write, _map, disk_open, _grow, _map, _put, _read_open, thread_start and at_exit.
-   Giving back is not: pages_free, _unlock, _unmap, file_punch, _close. */
+   Calls that release do not: pages_free, _unlock, _unmap, file_punch, _close. */
 void vr_os_fail_at(uint64_t nth, bool for_ever, int error);
 uint64_t vr_os_calls(void);  /* since the plan was set */
 uint64_t vr_os_failed(void); /* failed by the plan */

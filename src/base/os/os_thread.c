@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* os_thread.c: threads, from their start to their end. */
+/* os_thread.c: starting, joining and detaching threads, and their numbers. */
 #include "base/os/platform.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@ void vr_os_thread_end_set(void *value) {
     }
 }
 
-/* Neither addresses nor the system's own numbers will do: both are used again. */
+/* Neither addresses nor the system's thread ids are unique: both are reused. */
 _Thread_local uint64_t vr_os_thread_own __attribute__((tls_model("initial-exec")));
 
 uint64_t vr_os_thread_number_first(void) {
@@ -36,8 +36,8 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-/* Signals are the program's business: with all of them blocked while the thread is created, it
-   inherits that, and no handler of the program ever runs on a thread it does not know. */
+/* Signals belong to the program. All are blocked while the thread is created; the thread inherits
+   that, so no handler of the program ever runs on a thread that it does not know. */
 static int thread_create(struct vr_thread *thread) {
     sigset_t all, before;
     sigfillset(&all);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * platform.h: the seam inside this folder. linux.c and darwin.c each define all of the first part;
- * the others use it, so that no other file asks which system it is compiled for.
+ * platform.h: the interface between the platforms and the rest of this folder. linux.c and darwin.c
+ * each define all of the first part, so that no other file asks which system it is compiled for.
  */
 #ifndef VR_PLATFORM_H
 #define VR_PLATFORM_H
@@ -13,28 +13,30 @@
 
 /* ------------------------------------------------- defined by each platform */
 
-/* A word in memory that the kernel sets to 0 in a forked child, however it was forked; NULL when
-   the system has no such thing. Called once. */
+/* A word in memory that the kernel sets to 0 in a forked child, however it was created; NULL if the
+   system cannot do that. Called once. */
 vr_atomic_u64 *vr_os_fork_word(void);
 
-/* Keeps pages from a forked child, which would otherwise write into the parent's shared memory. */
+/* Keeps pages out of a forked child, which would otherwise write into the parent's shared
+   memory. */
 void vr_os_pages_keep(void *pages, uint64_t bytes);
 
-/* Sees to it that [offset, offset + bytes) of a file has room on its disk, as zeros where it is
-   new; an errno. */
+/* Allocates disk blocks for [offset, offset + bytes) of a file; new bytes are zero. Returns an
+   errno. */
 int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes);
 
-/* The calling thread's stack; both 0 when that cannot be known. */
+/* The calling thread's stack; both 0 if unknown. */
 void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high);
 
-/* The function that `pc` lies in, by the file that is mapped there; false: not known. `module`
-   tells modules apart that were loaded at the same place one after the other. */
+/* The function that contains `pc`, from the file mapped there; false: unknown. `module`
+   distinguishes modules that were loaded at the same address at different times. */
 bool vr_os_function_at(uint64_t pc, uint64_t module, struct vr_function *function);
 
 /* Names the calling thread. */
 void vr_os_thread_name(const char *name);
 
-/* A condition whose waits are on the monotonic clock: init gives an errno, wait 0 or ETIMEDOUT. */
+/* A condition whose waits use the monotonic clock. init returns an errno, wait returns 0 or
+   ETIMEDOUT. */
 int vr_os_cond_init(pthread_cond_t *cond);
 int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns);
 
@@ -43,25 +45,24 @@ int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns);
 /* How mmap reserves addresses, without memory behind them. */
 #define VR_OS_RESERVED (MAP_PRIVATE | MAP_ANON | MAP_NORESERVE)
 
-/* Counts a fallible call; the errno it must fail with by the plan, or 0. */
+/* Counts a fallible call; returns the errno that the plan makes it fail with, or 0. */
 int vr_os_fault(void);
 
-/* Records that `call`, about `bytes` (0: no size to tell), failed with `error`, and returns the
-   status that fits. */
+/* Records that `call` with `bytes` (0: no size) failed with `error`, and returns the matching
+   status. */
 vram_status vr_os_error(int error, const char *call, uint64_t bytes);
 
 /* The same with the status given. */
 vram_status vr_os_error_as(vram_status status, int error, const char *call, uint64_t bytes);
 
-/* Whether a file may end there: one that grows past the process's limit brings SIGXFSZ. */
+/* Whether a file may have that size: growth past the process's limit raises SIGXFSZ. */
 bool vr_os_within_file_limit(uint64_t end);
 
-/* symtab.c, on Linux: the function at `place`, an offset in the file; 0 for any inode. For tests of
-   the reading. */
+/* symtab.c, on Linux: the function at file offset `place`; inode 0 accepts any. For tests. */
 bool vr_os_function_in(const char *path, uint64_t inode, uint64_t place,
                        struct vr_function *function);
 
-/* meminfo.c: vr_os_memory with `root` in front of every path, for tests of the reading. */
+/* meminfo.c: vr_os_memory with `root` as a prefix of every path, for tests. */
 void vr_os_memory_under(const char *root, vram_value *total, vram_value *available);
 
 #endif

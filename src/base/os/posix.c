@@ -39,8 +39,8 @@ size_t vr_os_page_bytes(void) {
     return (size_t)bytes;
 }
 
-/* mmap with the fault plan in front and an errno for an answer. */
-static int map(uint64_t bytes, int access, int flags, void **pages) {
+/* mmap with the fault plan applied first; returns an errno. */
+static int pages_map(uint64_t bytes, int access, int flags, void **pages) {
     int error = vr_os_fault();
     if (error) {
         return error;
@@ -54,12 +54,12 @@ static int map(uint64_t bytes, int access, int flags, void **pages) {
 }
 
 vram_status vr_os_pages_alloc(uint64_t bytes, void **pages) {
-    int error = map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, pages);
+    int error = pages_map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, pages);
     return error ? vr_os_error(error, "mmap", bytes) : VRAM_OK;
 }
 
-/* Gives back the ends of a reservation that was made larger so as to contain an aligned part. */
-static void *trim(char *pages, uint64_t total, uint64_t bytes, uint64_t align) {
+/* Unmaps the ends of a reservation that was enlarged to contain an aligned part. */
+static void *pages_trim(char *pages, uint64_t total, uint64_t bytes, uint64_t align) {
     uint64_t head = (align - (uintptr_t)pages % align) % align;
     uint64_t tail = total - bytes - head;
     if (head) {
@@ -80,11 +80,11 @@ vram_status vr_os_pages_reserve(uint64_t bytes, uint64_t align, void **pages) {
         return vr_os_error(ENOMEM, "mmap", bytes);
     }
     void *got = NULL;
-    int error = map(total, PROT_NONE, VR_OS_RESERVED, &got);
-    if (error) { /* under valgrind a length that is too large is invalid */
+    int error = pages_map(total, PROT_NONE, VR_OS_RESERVED, &got);
+    if (error) { /* valgrind reports EINVAL for a length that is too large */
         return vr_os_error(error == EINVAL ? ENOMEM : error, "mmap", bytes);
     }
-    *pages = slack ? trim(got, total, bytes, align) : got;
+    *pages = slack ? pages_trim(got, total, bytes, align) : got;
     return VRAM_OK;
 }
 
@@ -199,10 +199,10 @@ void *vr_os_library_open(const char *name, char *why, size_t why_bytes) {
     VR_UNCANCELLED;
     struct stat about;
     if (name && strchr(name, '/') && stat(name, &about) == 0 && !S_ISREG(about.st_mode)) {
-        snprintf(why, why_bytes, "%s: it is no plain file", name); /* the loader may wait for it */
+        snprintf(why, why_bytes, "%s: not a plain file", name); /* the loader could block on it */
         return NULL;
     }
-    /* An empty name would mean the program itself. */
+    /* An empty name would open the program itself. */
     void *library = name && *name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) {
         const char *reason = name && *name ? dlerror() : "no file name";

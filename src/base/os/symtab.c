@@ -3,17 +3,18 @@
  * symtab.c: names of functions that the loader does not know, from the symbol table of their file,
  * on Linux.
  *
- * The loader knows what a module exports. Static functions, and all of a program that was not
- * linked with -rdynamic, are in the file's .symtab alone, if it was not stripped. A look goes
+ * The loader knows what a module exports. Static functions, and all functions of a program that was
+ * not linked with -rdynamic, are only in the file's .symtab, unless it was stripped. A lookup takes
+ * these steps:
  *
  *      pc  ->  /proc/self/maps: file, place in it  ->  program headers: address  ->  .symtab:
  *          function  ->  .strtab
  *
- *  (1) It is made only when a stack is printed, and remembered: the same functions call again and
- *      again.
- *  (2) A file is data like any other: every number in it is checked against the file's size before
- *      it is used, no more than SYMBOL_BYTES of a table are read, and nothing is allocated.
- *  (3) It is the file that is mapped, not another that has its name by now: the inodes are
+ *  (1) It runs only when a stack is printed, and its result is cached: stacks repeat the same
+ *      functions.
+ *  (2) A file is untrusted data: every number in it is checked against the file's size before it is
+ *      used, at most SYMBOL_BYTES of a table are read, and nothing is allocated.
+ *  (3) It must be the file that is mapped, not a newer one of the same name: the inodes are
  *      compared.
  */
 #include "base/lock.h"
@@ -29,10 +30,10 @@
 #include <unistd.h>
 
 enum {
-    SYMBOL_BYTES = 16 << 20, /* of a symbol table that are looked through */
-    HEADERS = 4096,          /* of sections, and of segments */
-    AT_ONCE = 128,           /* symbols that are read at a time */
-    REMEMBERED = 256         /* names */
+    SYMBOL_BYTES = 16 << 20, /* searched in a symbol table */
+    HEADERS = 4096,          /* at most, of sections and of segments */
+    AT_ONCE = 128,           /* symbols read at a time */
+    CACHED_NAMES = 256       /* names in the cache */
 };
 
 /* ------------------------------------------------------------------------ files */
@@ -43,7 +44,7 @@ struct file {
     uint64_t bytes;
 };
 
-/* All of it or nothing. */
+/* Reads all of it, or fails. */
 static bool read_at(const struct file *file, uint64_t offset, void *to, uint64_t bytes) {
     if (!vr_inside(offset, bytes, 0, file->bytes)) {
         return false;
@@ -66,7 +67,7 @@ static bool read_header(const struct file *file, Elf64_Ehdr *header) {
            header->e_shnum <= HEADERS;
 }
 
-/* The address that a place in the file has before the module is moved to where it is loaded. */
+/* The address of a file offset, before the module is relocated to its load address. */
 static bool address_of(const struct file *file, const Elf64_Ehdr *header, uint64_t place,
                        uint64_t *address) {
     for (unsigned i = 0; i < header->e_phnum; i++) {
@@ -121,14 +122,14 @@ static bool find_symbol(const struct file *file, const Elf64_Shdr *table, uint64
     return false;
 }
 
-/* What does not fit is cut off. */
+/* Truncates a name that does not fit. */
 static bool read_name(const struct file *file, const Elf64_Shdr *names, uint32_t at,
                       struct vr_function *function) {
-    uint64_t room = sizeof function->name - 1;
+    uint64_t capacity = sizeof function->name - 1;
     if (at >= names->sh_size) {
         return false;
     }
-    uint64_t bytes = names->sh_size - at < room ? names->sh_size - at : room;
+    uint64_t bytes = names->sh_size - at < capacity ? names->sh_size - at : capacity;
     if (!read_at(file, names->sh_offset + at, function->name, bytes)) {
         return false;
     }
@@ -136,7 +137,8 @@ static bool read_name(const struct file *file, const Elf64_Shdr *names, uint32_t
     return function->name[0] != '\0';
 }
 
-static bool look_in(const struct file *file, uint64_t place, struct vr_function *function) {
+static bool function_find_in(const struct file *file, uint64_t place,
+                             struct vr_function *function) {
     Elf64_Ehdr header;
     Elf64_Shdr symbols = {0}, names = {0};
     Elf64_Sym symbol = {0};
@@ -163,7 +165,7 @@ bool vr_os_function_in(const char *path, uint64_t inode, uint64_t place,
     if (fstat(file.fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0 &&
         (!inode || is.st_ino == inode)) { /* keeps (3) */
         file.bytes = (uint64_t)is.st_size;
-        found = look_in(&file, place, function);
+        found = function_find_in(&file, place, function);
     }
     (void)close(file.fd);
     return found;
@@ -171,8 +173,7 @@ bool vr_os_function_in(const char *path, uint64_t inode, uint64_t place,
 
 /* ------------------------------------------------------------------------- maps */
 
-/* The line of one mapping, "first-end rwxp offset device inode   path": where `pc` is in the
-   file. */
+/* One line of maps, "first-end rwxp offset device inode   path": the file offset of `pc`. */
 static bool read_line(const char *line, uint64_t pc, uint64_t *place, uint64_t *inode,
                       const char **path) {
     uint64_t first, end, offset;
@@ -187,7 +188,7 @@ static bool read_line(const char *line, uint64_t pc, uint64_t *place, uint64_t *
     return true;
 }
 
-/* Looks through the mappings with a text of fixed size; a line that is longer is passed over. */
+/* Reads the mappings through a buffer of fixed size; a longer line is skipped. */
 static bool find_mapping(uint64_t pc, struct vr_function *function) {
     VR_UNCANCELLED;
     char text[8192];
@@ -222,19 +223,19 @@ static bool find_mapping(uint64_t pc, struct vr_function *function) {
 
 /* ------------------------------------------------------------------- remembering */
 
-/* A module that was unloaded may have had another function there: `module` is part of the
-   question. */
+/* Another function may have been at this address in a module that was unloaded, so `module` is part
+   of the key. */
 static struct {
     struct vr_mutex lock;
     struct {
         uint64_t pc, module;
-        struct vr_function function; /* without a name: it has none */
-    } entries[REMEMBERED];
+        struct vr_function function; /* empty name: the function has none */
+    } entries[CACHED_NAMES];
 } memory = {.lock = VR_MUTEX_INIT(VR_RANK_SHORT)};
 
 bool vr_os_function_at(uint64_t pc, uint64_t module, struct vr_function *function) {
     uint64_t at = pc * UINT64_C(0x9E3779B97F4A7C15) >> 56;
-    _Static_assert(REMEMBERED == 1 << 8, "the upper 8 bits of a product");
+    _Static_assert(CACHED_NAMES == 1 << 8, "the upper 8 bits of a product");
     vr_mutex_lock(&memory.lock);
     bool known = memory.entries[at].pc == pc && memory.entries[at].module == module;
     *function = memory.entries[at].function;

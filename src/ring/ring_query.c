@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ring_look.c: what a ring tells of itself and of its kernel, and whether it is whole. */
+/* ring_query.c: telemetry of a ring and its kernel, and a check of its integrity. */
 #include "ring/ring_object.h"
 
 #include "base/error.h"
@@ -67,8 +67,8 @@ vram_status vram_ring_telemetry_get(vram_ring *handle, vram_ring_telemetry *tele
     return status;
 }
 
-/* Counters of one direction, as both sides have them. */
-static bool apart(uint64_t head, uint64_t tail, uint64_t capacity) {
+/* Whether the counters of one direction contradict each other. */
+static bool counters_invalid(uint64_t head, uint64_t tail, uint64_t capacity) {
     return head - tail > capacity;
 }
 
@@ -78,8 +78,7 @@ static uint64_t word_of(const unsigned char *block, uint64_t offset) {
     return value;
 }
 
-/* Heads are looked at before tails are, so while messages flow a tail may be ahead of its head
-   here. */
+/* Heads are read before tails, so while messages flow a tail may be ahead of its head here. */
 static vram_status check_block(struct vr_ring *ring, const unsigned char *block) {
     if (memcmp(block + 32, ring->control + 32, sizeof ring->control - 32) != 0) {
         return vr_ring_damaged(ring, "a constant of the control block");
@@ -88,7 +87,7 @@ static vram_status check_block(struct vr_ring *ring, const unsigned char *block)
     uint64_t head = word_of(block, VRAM_RING_AT_OUTPUT_HEAD);
     uint64_t sent = vr_load(ring->input.head, VR_ACQUIRE);
     uint64_t consumed = vr_load(ring->output.tail, VR_ACQUIRE);
-    if (ring->input.capacity && apart(sent, tail, INT64_MAX)) {
+    if (ring->input.capacity && counters_invalid(sent, tail, INT64_MAX)) {
         return vr_ring_damaged(ring, "the device's input tail");
     }
     if (ring->output.capacity && head - consumed > ring->output.capacity &&
@@ -108,7 +107,7 @@ vram_status vram_ring_check(vram_ring *handle) {
     }
     struct vr_ring *ring = entered;
     if (vr_load(&ring->corrupt, VR_ACQUIRE)) {
-        status = vr_fail(VRAM_ERR_CORRUPT, "the ring was found damaged before");
+        status = vr_fail(VRAM_ERR_CORRUPT, "the ring was found damaged earlier");
     } else {
         status = vr_ring_peek(ring, 0, block, sizeof block);
     }

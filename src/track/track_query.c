@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * track_look.c: what a track answers: records, sites and totals. See track.h.
+ * track_query.c: reads records, sites and totals of a track. See track.h.
  */
 #include "track/track_table.h"
 
@@ -41,14 +41,14 @@ bool vr_track_look(struct vr_track *track, uint32_t number, struct vr_track_view
 }
 
 uint32_t vr_track_list(struct vr_track *track, uint32_t *at, struct vr_track_view *views,
-                       uint32_t room) {
+                       uint32_t capacity) {
     uint32_t count = 0, number = *at ? *at : 1;
     if (!vr_track_enter(track)) {
         *at = 0;
         return 0;
     }
     uint32_t end = track->chunk_count * VR_TRACK_CHUNK;
-    for (; number <= end && count < room; number++) {
+    for (; number <= end && count < capacity; number++) {
         struct vr_track_record *record = vr_track_at(track, number);
         if (record->id && record->addr) {
             vr_track_describe(track, number, &views[count++]);
@@ -60,22 +60,22 @@ uint32_t vr_track_list(struct vr_track *track, uint32_t *at, struct vr_track_vie
 }
 
 uint32_t vr_track_sites(struct vr_track *track, uint32_t *at, struct vr_site *sites,
-                        uint32_t room) {
+                        uint32_t capacity) {
     uint32_t count = 0, index = *at ? *at : 1;
     if (!vr_track_enter(track)) {
         *at = 0;
         return 0;
     }
-    for (; index <= track->sites.room && count < room; index++) {
+    for (; index <= track->sites.capacity && count < capacity; index++) {
         struct vr_site site = track->sites.all[index];
         if (site.used) {
-            vr_track_keep_peak(track, &site); /* of the copy */
+            vr_track_keep_peak(track, &site); /* only in the copy */
             if (site.count || site.peak_count) {
                 sites[count++] = site;
             }
         }
     }
-    bool more = index <= track->sites.room;
+    bool more = index <= track->sites.capacity;
     vr_track_leave(track);
     *at = more ? index : 0;
     return count;
@@ -86,7 +86,7 @@ void vr_track_totals_get(struct vr_track *track, struct vr_track_totals *totals)
     if (vr_track_enter(track)) {
         *totals = track->totals;
         totals->record_bytes = (uint64_t)track->chunk_count * sizeof(struct vr_track_chunk) +
-                               track->chunk_room * sizeof *track->chunks;
+                               track->chunk_capacity * sizeof *track->chunks;
         totals->metadata_bytes +=
             sizeof *track + totals->record_bytes + vr_sites_bytes(&track->sites);
         vr_track_leave(track);

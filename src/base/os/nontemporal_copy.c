@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * past_cache.c: copies whose target nobody reads soon. Ordinary stores read each line of the target
- * before they write it, which is a third of the memory traffic of a large copy; streaming stores do
- * not. Where the processor has none that C can reach without further ado, it is memcpy.
+ * nontemporal_copy.c: copies whose target is not read soon. Ordinary stores read each line of the
+ * target before they write it, which is a third of the memory traffic of a large copy; streaming
+ * stores do not. On processors without portable intrinsics for them it is memcpy.
  */
 #include "base/os/os.h"
 
@@ -14,9 +14,9 @@
 
 enum { LINE = 64 };
 
-/* Streaming stores are in no order with others until the fence: what is released after this call is
-   so with all it wrote. */
-void vr_os_copy_past_cache(void *to, const void *from, size_t bytes) {
+/* Streaming stores are not ordered with others before the fence: a release after this call also
+   publishes what the call wrote. */
+void vr_os_copy_nontemporal(void *to, const void *from, size_t bytes) {
     char *target = to;
     const char *source = from;
     size_t head = (size_t)(-(uintptr_t)target & (LINE - 1));
@@ -41,7 +41,7 @@ void vr_os_copy_past_cache(void *to, const void *from, size_t bytes) {
 
 #else
 
-void vr_os_copy_past_cache(void *to, const void *from, size_t bytes) {
+void vr_os_copy_nontemporal(void *to, const void *from, size_t bytes) {
     memcpy(to, from, bytes);
 }
 

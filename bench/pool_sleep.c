@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nap [BACKEND [SIZE]]: how long a pool of SIZE (16 GiB) takes to fall asleep and to wake, with its
- * contents dropped, kept in ordinary and in page-locked host memory; what the driver says is free
- * meanwhile; and whether every word is what it was. On the best device or on the first of a
+ * pool_sleep [BACKEND [SIZE]]: how long a pool of SIZE (16 GiB) takes to fall asleep and to wake,
+ * with its contents dropped, kept in ordinary and in page-locked host memory; what the driver says
+ * is free meanwhile; and whether every word is what it was. On the best device or on the first of a
  * backend.
  */
 #include <stdbool.h>
@@ -21,7 +21,7 @@ static vram_queue *queue;
 
 static void must(vram_status status, const char *what) {
     if (status != VRAM_OK) {
-        fprintf(stderr, "nap: %s: %s: %s\n", what, vram_status_name(status),
+        fprintf(stderr, "pool_sleep: %s: %s: %s\n", what, vram_status_name(status),
                 vram_error_get()->text);
         exit(2);
     }
