@@ -17,7 +17,7 @@ VR_QUIET_HANDLE(vram_scope, (void)vr_scope_end(*object))
 VR_QUIET_HANDLE(vram_batch, (void)vr_batch_destroy(*object))
 VR_QUIET_HANDLE(vram_named, (void)vr_named_destroy(*object))
 
-/* Of the two ends the one that is not for this kind of queue does nothing. */
+/* Only the call that matches the kind of the queue has an effect. */
 VR_QUIET_HANDLE(vram_queue, {
     (void)vr_adoption_end(*object);
     vr_queue_end(*object);
