@@ -61,7 +61,7 @@ static vram_status adopt_object(struct vr_pool *pool, const struct vram_wrap *wr
     struct vram_error error;
     if (!device->base.objects) {
         return fail_unsupported(
-            pool, "cannot wrap a driver object: its driver has no such objects, or not "
+            pool, "cannot adopt a driver object: its driver has no such objects, or not "
                   "for this device");
     }
     vram_status status = vr_object_adopt(&device->base, wrap, &memory->addr);
