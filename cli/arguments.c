@@ -85,7 +85,7 @@ static bool accept(struct invocation *invocation, struct match match, const char
         return false;
     }
     if (flag->repeats && invocation->repeated_count == REPEATED_MAX) {
-        say_error("--%s=%s: flags are repeated more than %d times", flag->name, value,
+        say_error("--%s=%s: a flag may be repeated at most %d times", flag->name, value,
                   REPEATED_MAX);
         return false;
     }

@@ -176,7 +176,7 @@ static bool read_plan(const struct invocation *invocation, struct contest_plan *
     judgement->margin = percent / 100;
     plan->threads = (uint32_t)threads;
     if (plan->pattern == PATTERN_MIXED && flag_given(invocation, "size")) {
-        say_error("--pattern=mixed has sizes of its own and takes no --size");
+        say_error("--pattern=mixed has its own sizes; leave out --size");
         return false;
     }
     return true;
@@ -283,7 +283,8 @@ static int run_grow(struct invocation *invocation) {
     }
     to = to == 0 && from <= UINT64_MAX / 2 ? 2 * from : to;
     if (from < 4 || to <= from) {
-        say_error("--to must be more than --from, and that 4 bytes at least");
+        say_error("--from=%llu --to=%llu: --to must be larger than --from, and --from at least 4",
+                  (unsigned long long)from, (unsigned long long)to);
         return EXIT_MISUSE;
     }
     int code = target_open(invocation, &target);
@@ -331,7 +332,8 @@ static int run_matmul(struct invocation *invocation) {
         return EXIT_MISUSE;
     }
     if (side < 1 || side > MATMUL_SIDE_MAX) {
-        say_error("--size=%s: matrices have 1 to 32768 rows here", flag_value(invocation, "size"));
+        say_error("--size=%s: not a number of rows from 1 to 32768",
+                  flag_value(invocation, "size"));
         return EXIT_MISUSE;
     }
     return run_sized(invocation, side, bench_matmul);
@@ -343,7 +345,7 @@ static int run_distance(struct invocation *invocation) {
         return EXIT_MISUSE;
     }
     if (vectors < DISTANCE_LEAST || vectors > DISTANCE_MOST) {
-        say_error("--size=%s: a corpus has 10 to 100000000 vectors here",
+        say_error("--size=%s: not a number of vectors from 10 to 100000000",
                   flag_value(invocation, "size"));
         return EXIT_MISUSE;
     }
@@ -361,7 +363,7 @@ static int run_copy(struct invocation *invocation) {
         return EXIT_MISUSE;
     }
     if (largest > 0 && largest < COPY_LEAST_BYTES) {
-        say_error("--size=%s: the largest copy has 4096 bytes at least",
+        say_error("--size=%s: the largest copy must have at least 4096 bytes",
                   flag_value(invocation, "size"));
         return EXIT_MISUSE;
     }
@@ -381,7 +383,7 @@ static int run_ring(struct invocation *invocation) {
         return EXIT_MISUSE;
     }
     if (bytes > RING_MOST_BYTES) {
-        say_error("--size=%s: a message has %d bytes at most", flag_value(invocation, "size"),
+        say_error("--size=%s: a message has at most %d bytes", flag_value(invocation, "size"),
                   RING_MOST_BYTES);
         return EXIT_MISUSE;
     }
@@ -434,8 +436,8 @@ static int run(struct invocation *invocation) {
                                                                  : EXIT_MISUSE;
         }
     }
-    say_error("`vram bench` needs to know what to measure: vram bench alloc, copy, distance, grow, "
-              "launch, matmul, readback, ring or track");
+    say_error("say what to measure: vram bench alloc, copy, distance, grow, launch, matmul, "
+              "readback, ring or track");
     return EXIT_MISUSE;
 }
 
@@ -449,51 +451,53 @@ static const struct flag flags[] = {
     {.name = "size",
      .letter = 's',
      .value = "SIZE",
-     .help = "of a block (1K; launch: 1M) or frame (readback: 64M); copy: the largest (1G, "
-             "not on a GPU 64M); matmul: rows of a matrix (1024); distance: vectors (100000); "
-             "ring: of a message (64)"},
+     .help = "size of a block (1K; launch: 1M) or frame (readback: 64M); copy: of the largest copy "
+             "(1G, without a GPU 64M); matmul: rows of a matrix (1024); distance: number of "
+             "vectors (100000); ring: of a message (64)"},
     {.name = "messages",
      .letter = 'm',
      .value = "N",
-     .help = "ring: each way (1000000, not on a GPU 100000)"},
-    {.name = "from", .value = "SIZE", .help = "grow: what the buffer has before (1G)"},
-    {.name = "to", .value = "SIZE", .help = "grow: and then (twice as much)"},
+     .help = "ring: messages in each direction (1000000, without a GPU 100000)"},
+    {.name = "from", .value = "SIZE", .help = "grow: size of the buffer before (1G)"},
+    {.name = "to", .value = "SIZE", .help = "grow: size of the buffer after (twice as much)"},
     {.name = "threads",
      .letter = 't',
      .value = "N",
-     .help =
-         "threads that allocate at once, each with a queue of its own (1); copy: threads of the "
-         "host's own copies (all, at most 8)"},
-    {.name = "live", .letter = 'l', .value = "N", .help = "blocks held meanwhile (0)"},
+     .help = "threads that allocate in parallel, each with its own queue (1); copy: threads for "
+             "copies by the host (all, at most 8)"},
+    {.name = "live",
+     .letter = 'l',
+     .value = "N",
+     .help = "blocks that stay allocated during the run (0)"},
     FLAG_BACKEND,
     FLAG_DEVICE,
     {.name = "seconds", .value = "S", .help = "time for all samples together (3; copy: 10)"},
     {.name = "baseline",
      .value = "FILE",
-     .help = "exit with 1 when a ratio is worse than in this file, by more than the margin"},
-    {.name = "margin", .value = "PERCENT", .help = "how much worse is still good (15)"},
-    {.name = "save", .value = "FILE", .help = "put the ratios of this run into this file"},
+     .help = "exit with 1 if a ratio is worse than in this file by more than the margin"},
+    {.name = "margin", .value = "PERCENT", .help = "how much worse a ratio may be (15)"},
+    {.name = "save", .value = "FILE", .help = "write the ratios of this run to this file"},
     FLAG_END,
 };
 
 const struct verb verb_bench = {
     .name = "bench",
-    .summary = "Measure what allocations and copies cost, beside others in the same run",
+    .summary = "Measure allocations and copies, compared with other allocators in the same run",
     .usage = "alloc|copy|distance|grow|launch|matmul|readback|ring|track [OPTION]...",
     .examples = "vram bench alloc                           # pairs of 1 KiB on the best device\n"
-                "vram bench alloc -b host -s 64M            # of 64 MiB, on host memory\n"
+                "vram bench alloc -b host -s 64M            # of 64 MiB, in host memory\n"
                 "vram bench alloc -p burst -t 4             # four threads, bursts of 1000\n"
-                "vram bench alloc --save ratios.txt         # remember the ratios to the peers\n"
-                "vram bench alloc --baseline ratios.txt     # exit code 1: they got worse\n"
+                "vram bench alloc --save ratios.txt         # save the ratios to the peers\n"
+                "vram bench alloc --baseline ratios.txt     # exit code 1 if they got worse\n"
                 "vram bench alloc --json                    # for programs: vram.bench/1\n"
-                "vram bench copy                            # copies, beside the driver's own\n"
+                "vram bench copy                            # copies, compared with the driver\n"
                 "vram bench grow --from 64M --to 128M       # in place and by a copy\n"
                 "vram bench launch                          # kernels on buffers of a pool\n"
                 "vram bench readback                        # frames of 64 MiB, double-buffered\n"
-                "vram bench matmul --size 2048              # products of matrices\n"
+                "vram bench matmul --size 2048              # matrix products\n"
                 "vram bench distance --size 1000000         # the nearest of a million vectors\n"
                 "vram bench ring                            # messages to a kernel and back\n"
-                "vram bench track                           # what tracking of blocks costs\n",
+                "vram bench track                           # the cost of tracking blocks\n",
     .flags = flags,
     .run = run,
     .operands = "alloc copy distance grow launch matmul readback ring track",

@@ -137,7 +137,7 @@ static int run_device(struct report *report, vram_context *context, uint32_t ind
     vram_device *kept = NULL;
     vram_status status = vram_device_info_get(context, index, &info);
     if (status != VRAM_OK) {
-        return say_failure("cannot look at the device", status);
+        return say_failure("cannot describe the device", status);
     }
     if (!report->invocation->json) {
         terminal_print(&report->invocation->terminal, STYLE_BOLD, "%s device %" PRIu32,
@@ -296,7 +296,7 @@ static const struct flag flags[] = {
     {.name = "backend",
      .letter = 'b',
      .value = "NAME",
-     .help = "check every device of this backend, or of several by commas",
+     .help = "check every device of this backend, or of several joined by commas",
      .hints = BACKEND_HINTS},
     FLAG_DEVICE,
     {.name = "filter",
@@ -305,8 +305,8 @@ static const struct flag flags[] = {
      .help = "run only the cases with TEXT in their name"},
     {.name = "isolate",
      .letter = 'i',
-     .help = "run each case in a process of its own: one that a driver ends has failed"},
-    {.name = "list", .letter = 'l', .help = "list the cases and what each proves, run none"},
+     .help = "run each case in its own process; a case that a driver ends has failed"},
+    {.name = "list", .letter = 'l', .help = "list the cases and what each proves, do not run them"},
     {.name = "verbose", .letter = 'v', .help = "show the cases that pass too"},
     FLAG_END,
 };
@@ -318,8 +318,8 @@ const struct verb verb_check = {
     .examples = "vram check                      # on the best device\n"
                 "vram check --backend sim        # on every simulated device\n"
                 "vram check --filter mapping -v  # some cases, each with what it proves\n"
-                "vram check --isolate            # when a driver ends the process\n"
-                "vram check --list               # what there is to check\n"
+                "vram check --isolate            # if a driver ends the process\n"
+                "vram check --list               # all cases\n"
                 "vram check --backend cuda --json    # for programs: schema vram.check/1\n",
     .flags = flags,
     .run = run,

@@ -70,8 +70,7 @@ static bool read_param(vram_inference_shape *shape, const char *text, size_t byt
         }
     }
     if (large) {
-        say_error("--params: %.*s is more than fits into 64 bits", (int)(bytes < 60 ? bytes : 60),
-                  text);
+        say_error("--params: %.*s does not fit in 64 bits", (int)(bytes < 60 ? bytes : 60), text);
         return false;
     }
     say_error(
@@ -213,11 +212,11 @@ static const struct flag flags[] = {
     {.name = "ctx-size",
      .letter = 'c',
      .value = "N",
-     .help = "tokens of context, 4096 if not given; 0: as many as the model was made for"},
+     .help = "tokens of context, 4096 if not given; 0: as many as the model was trained for"},
     {.name = "gpu-layers",
      .value = "N",
      .also = "ngl",
-     .help = "layers on devices, also -ngl; all if not given, the output is one more",
+     .help = "layers on devices, also -ngl; the output counts as one more; all if not given",
      .hints = "all"},
     {.name = "cache-type-k",
      .value = "TYPE",
@@ -236,7 +235,7 @@ static const struct flag flags[] = {
     {.name = "ubatch-size",
      .value = "N",
      .also = "ub",
-     .help = "tokens that pass the model at once, also -ub; 512 if not given"},
+     .help = "tokens computed at once, also -ub; 512 if not given"},
     {.name = "parallel",
      .value = "N",
      .also = "np",
@@ -248,29 +247,27 @@ static const struct flag flags[] = {
      .choices = "on off auto 0 1"},
     {.name = "fit",
      .letter = 'f',
-     .help = "solve for the largest context and the most layers; exit with 0 when some fit"},
+     .help = "find the largest context and the most layers; exit with 0 if some fit"},
     {.name = "memory",
      .letter = 'm',
      .value = "SIZE",
-     .help = "a device with that much free in the place of this machine's; may be repeated",
+     .help = "a device with that much free memory instead of this machine's; may be repeated",
      .repeats = true},
     {.name = "overhead",
      .value = "SIZE",
-     .help = "what the runtime takes of each device, 512M if not given"},
+     .help = "memory of each device for the runtime, 512M if not given"},
     {.name = "weights",
      .value = "TYPE",
-     .help = "for config.json: the weights stored as TYPE in the place of what it says",
+     .help = "for config.json: weights are stored as TYPE, whatever it says",
      .hints = "f32 bf16 f16 q8_0 q6_K q5_K q4_K q3_K q2_K mxfp4"},
     {.name = "outputs",
      .value = "N",
-     .help = "tokens whose logits are wanted at once, a micro-batch if not given"},
-    {.name = "activation-bytes",
-     .value = "N",
-     .help = "bytes of a number on its way through the layers, 4 if not given"},
+     .help = "tokens whose logits are computed at once, a micro-batch if not given"},
+    {.name = "activation-bytes", .value = "N", .help = "bytes of one activation, 4 if not given"},
     {.name = "params",
      .value = "LIST",
-     .help = "no file: the formula for hidden=N,intermediate=N,layers=N,vocab=N,heads=N,"
-             "kv_heads=N,tokens=N,bytes=N"},
+     .help = "no file: estimate from "
+             "hidden=N,intermediate=N,layers=N,vocab=N,heads=N,kv_heads=N,tokens=N,bytes=N"},
     {.name = "backend",
      .value = "NAME",
      .help = "use only this backend, or several joined by commas",
@@ -281,12 +278,12 @@ static const struct flag flags[] = {
 
 const struct verb verb_estimate = {
     .name = "estimate",
-    .summary = "Will a model fit: weights, cache and buffers of a file against free memory",
+    .summary = "Check whether a model fits: weights, cache and buffers against free memory",
     .usage = "MODEL|--params=LIST [OPTION]...",
     .examples = "vram estimate model.gguf -c 32768         # on this machine's devices\n"
-                "vram estimate model.gguf -c 32768 -m 24G  # on a card one does not have\n"
-                "vram estimate folder/ -m 80G -m 80G -np 8 # two cards, eight sequences\n"
-                "vram estimate model.gguf -m 12G --fit     # how much context and layers\n"
+                "vram estimate model.gguf -c 32768 -m 24G  # on a GPU that is not here\n"
+                "vram estimate folder/ -m 80G -m 80G -np 8 # two GPUs, eight sequences\n"
+                "vram estimate model.gguf -m 12G --fit     # how much context, how many layers\n"
                 "vram estimate config.json --weights q4_K -m 16G -ctk q8_0 -ctv q8_0\n",
     .flags = flags,
     .run = run,

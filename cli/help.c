@@ -62,7 +62,7 @@ void help_print_verb(const struct terminal *terminal, const struct verb *verb) {
 
 void help_print_command(const struct terminal *terminal) {
     printf("Usage: vram VERB [OPTION]...\n");
-    printf("One GPU memory manager for every GPU.\n");
+    printf("A memory manager for every GPU.\n");
     heading(terminal, "Verbs");
     for (size_t i = 0; verb_table[i] != NULL; i++) {
         printf("%*s", INDENT, "");
@@ -76,7 +76,7 @@ void help_print_command(const struct terminal *terminal) {
                              "vram tour               # see it work, step by step\n"
                              "vram check              # does my device do what libvram needs\n"
                              "vram help info          # the options of one verb\n");
-    printf("\nExit codes: 0 done, 1 the answer is no (a check failed), 2 misuse or failure.\n");
+    printf("\nExit codes: 0 success, 1 the answer is no (a check failed), 2 misuse or failure.\n");
 }
 
 const struct flag command_flags[] = {

@@ -319,7 +319,7 @@ static int show(const struct invocation *invocation, struct survey *survey) {
     const char *wanted = flag_value(invocation, "backend");
     vram_status status = survey_take(wanted, survey);
     if (status != VRAM_OK) {
-        return say_failure("cannot look for devices", status);
+        return say_failure("cannot list the devices", status);
     }
     if (invocation->json) {
         if (!write_survey(survey)) {
@@ -343,7 +343,7 @@ static int run(struct invocation *invocation) {
 
 static const struct flag flags[] = {
     FLAG_BACKEND,
-    {.name = "options", .help = "list the options, their values and sources too"},
+    {.name = "options", .help = "also list the options with their values and sources"},
     FLAG_END,
 };
 
@@ -352,7 +352,7 @@ const struct verb verb_info = {
     .summary = "Show backends, devices, memory and capabilities, and why a backend is absent",
     .usage = "[OPTION]...",
     .examples = "vram info                       # everything, the best device marked *\n"
-                "vram info --backend cuda        # one backend; exit code 1: it has no device\n"
+                "vram info --backend cuda        # one backend; exit code 1 if it has no device\n"
                 "vram info --json                # for programs: schema vram.info/1\n"
                 "VRAM_SIM=devices=2,memory=80G vram info    # with two simulated GPUs\n",
     .flags = flags,

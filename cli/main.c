@@ -90,7 +90,7 @@ static int run_flag(const char *flag) {
 
 static int run_command(char *const *words) {
     if (words[0] == NULL) {
-        say_error("a verb is missing; `vram --help` lists them, `vram info` is a good start");
+        say_error("a verb is missing; `vram --help` lists them, `vram info` is a good first one");
         return EXIT_MISUSE;
     }
     if (words[0][0] == '-') {

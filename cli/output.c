@@ -90,7 +90,7 @@ bool output_json_end(struct json_out *json) {
     json_object_end(json);
     const char *mistake = json_end(json);
     if (mistake != NULL) {
-        say_error("the JSON document is not whole: %s", mistake);
+        say_error("the JSON document is incomplete: %s", mistake);
     }
     return mistake == NULL && !ferror(stdout);
 }

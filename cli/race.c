@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race.c: see race.h. Each racer is what a program would write; the last one is a readback with two slots, where
- * the device makes a frame while the one before travels and the host works on the one before that.
+ * race.c: see race.h. Each racer is what a program would write. The last one is a readback with two
+ * slots: the device computes a frame while the one before is copied and the host works on the one
+ * before that.
  */
 #include "race.h"
 
@@ -153,8 +154,8 @@ static vram_status run_racer(struct race *race, int which) {
 static bool run_all(struct race *race, vram_status *status) {
     static const char *const names[RACERS] = {"blocking", "pinned", "staged", "double"};
     static const char *const abouts[RACERS] = {
-        "a copy to ordinary memory, and its end", "the same to page-locked memory",
-        "vram_transfer_download, and its end", "vram_readback with two slots: all at once"};
+        "a copy to ordinary memory, waited for", "the same to page-locked memory",
+        "vram_transfer_download, waited for", "vram_readback with two slots: all at once"};
     race->priced = has_prices(race);
     for (int i = 0; i < RACERS; i++) {
         race->racers[i].name = names[i];

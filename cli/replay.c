@@ -63,7 +63,7 @@ static int read_traces(struct job *job) {
 /* --print: what is read or generated, as plain CSV. */
 static int print_trace(const struct job *job) {
     if (job->trace_count != 1) {
-        say_error("--print writes one trace, and there are %zu", job->trace_count);
+        say_error("--print writes one trace, but %zu are given", job->trace_count);
         return EXIT_MISUSE;
     }
     if (!trace_write(&job->traces[0], stdout) && !ferror(stdout)) {
@@ -309,47 +309,46 @@ static const struct flag flags[] = {
     {.name = "policy",
      .letter = 'p',
      .value = "NAME",
-     .help = "who serves the allocations: vram (the pool), caching (as PyTorch does by default) or "
-             "naive (the driver); give it several times to compare",
+     .help = "who serves the allocations: vram (the pool), caching (like PyTorch's default) or "
+             "naive (the driver); may be repeated, to compare",
      .choices = "vram caching naive",
      .repeats = true},
     {.name = "generate",
      .letter = 'g',
      .value = "SPEC",
-     .help =
-         "make up a trace: KIND[,key=value...], as in queues,steps=10,seed=2; kinds are steady, "
-         "varied, queues, ahead and threads",
+     .help = "generate a trace: KIND[,key=value...], as in queues,steps=10,seed=2; kinds are "
+             "steady, varied, queues, ahead and threads",
      .hints = GENERATOR_KINDS,
      .repeats = true},
     {.name = "memory",
      .letter = 'm',
      .value = "SIZE",
-     .help = "memory of a simulated device (80G), or most to use of another"},
+     .help = "memory of a simulated device (80G); on other devices, the most to use"},
     {.name = "repeat",
      .letter = 'r',
      .value = "N",
-     .help = "play each trace N times in a row, on memory as the time before left it"},
+     .help = "replay each trace N times in a row, without releasing memory in between"},
     {.name = "verify",
      .letter = 'v',
-     .help = "fill and check every block; needs as much real memory as the trace asks for"},
-    {.name = "pace", .help = "keep to the times of the trace instead of running at full speed"},
+     .help = "fill and check every block; needs as much real memory as the trace uses"},
+    {.name = "pace", .help = "follow the times of the trace instead of running at full speed"},
     {.name = "picture",
-     .help = "draw what each policy held over time, side by side, in the place of the table"},
+     .help = "draw what each policy held over time, side by side, instead of the table"},
     {.name = "svg", .value = "FILE", .help = "write that picture to a file, as SVG"},
-    {.name = "print", .help = "write the trace as CSV and play nothing"},
+    {.name = "print", .help = "write the trace as CSV, do not replay it"},
     FLAG_END,
 };
 
 const struct verb verb_replay = {
     .name = "replay",
-    .summary = "Play recorded allocations on a device or a simulated one, with several policies",
+    .summary = "Replay recorded allocations on a real or simulated device, by several policies",
     .usage = "TRACE...|- [OPTION]...",
     .examples = "vram replay traces/gpt2_train_varlen.csv.gz --backend sim\n"
                 "vram replay t.csv -b sim -p vram -p caching    # side by side\n"
-                "vram replay t.csv -b sim --memory 24G          # would it fit in 24 GiB\n"
+                "vram replay t.csv -b sim --memory 24G          # does it fit in 24 GiB\n"
                 "vram replay t.csv -b sim -p vram -p caching --picture\n"
                 "zcat t.csv.gz | vram replay - --backend host --verify\n"
-                "vram replay --generate queues,seed=7 -b sim    # a made-up trace\n"
+                "vram replay --generate queues,seed=7 -b sim    # a generated trace\n"
                 "vram replay --generate steady --print > t.csv  # the same as a file\n",
     .flags = flags,
     .run = run,

@@ -105,8 +105,8 @@ static int run(struct invocation *invocation) {
         return EXIT_MISUSE;
     }
     if (invocation->operand_count != 1) {
-        say_error("`vram report` needs one trace: a file, or - for standard input; VRAM_TRACE=FILE "
-                  "has a program write one");
+        say_error("`vram report` needs one trace: a file, or - for standard input; run the program "
+                  "with VRAM_TRACE=FILE to write one");
         return EXIT_MISUSE;
     }
     struct report_job *job = calloc(1, sizeof *job);
@@ -121,7 +121,7 @@ static int run(struct invocation *invocation) {
 static const struct flag flags[] = {
     {.name = "leaks",
      .letter = 'l',
-     .help = "show what was never freed, by tag and stack; exit with 1 when there is any"},
+     .help = "show what was never freed, by tag and stack; exit with 1 if there is any"},
     {.name = "stacks",
      .letter = 's',
      .help = "write collapsed stacks for flame graphs: bytes live at the peak, or with --leaks "
@@ -132,10 +132,10 @@ static const struct flag flags[] = {
 
 const struct verb verb_report = {
     .name = "report",
-    .summary = "Say what a trace shows: the peak and who had it, leaks, churn, and what to do",
+    .summary = "Report on a trace: the peak and its owners, leaks, churn, and what to do",
     .usage = "FILE|- [OPTION]...",
     .examples = "VRAM_TRACE=run.vrt ./program; vram report run.vrt\n"
-                "vram report run.vrt --leaks           # exit code 1 when anything leaked\n"
+                "vram report run.vrt --leaks           # exit code 1 if anything leaked\n"
                 "vram report run.vrt --stacks | flamegraph.pl > peak.svg\n"
                 "vram report run.vrt --json | jq .peak\n"
                 "vram report traces/gpt2_train_varlen.csv.gz\n",

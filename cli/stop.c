@@ -347,7 +347,7 @@ static enum stop_result run_race(struct tour *tour) {
     bool good = race_run(race, &status);
     tour->moved_bytes = 0;
     if (!good && status == VRAM_ERR_CORRUPT) {
-        return remark(tour, STOP_DIFFERED, "a frame does not add up to what was made");
+        return remark(tour, STOP_DIFFERED, "the sum of a frame is wrong");
     }
     if (!good && vram_status_is_exhausted(status)) {
         return remark(tour, STOP_SKIPPED, "%s", failure_text(status));
@@ -384,7 +384,7 @@ static enum stop_result give_back(struct tour *tour) {
         status = vram_memory_info_get(tour->device, &tour->left);
     }
     if (status == VRAM_OK) {
-        remark(tour, STOP_DONE, "%" PRIu64 " calls of the driver in all", tour->left.driver_calls);
+        remark(tour, STOP_DONE, "%" PRIu64 " driver calls in all", tour->left.driver_calls);
     }
     return finish(tour, status);
 }
@@ -400,31 +400,30 @@ void tour_end(struct tour *tour) {
 const struct stop stops[] = {
     {"open", "Open the device and make two queues. Work on one queue runs in order.", open_device,
      true},
-    {"allocate", "Take two blocks of memory straight from the driver.", allocate, true},
+    {"allocate", "Allocate two blocks of memory straight from the driver.", allocate, true},
     {"upload", "Send a pattern from host memory to the first block.", upload, false},
     {"copy",
-     "Copy it to the second block, on the device. The call returns at once; a point in time marks "
-     "where the copy ends.",
+     "Copy it to the second block, on the device. The call returns at once; a point marks where "
+     "the copy ends.",
      copy, false},
     {"download",
-     "Tell the second queue to begin after that point, and read the copy back there. Device waits "
-     "for device; the host only for the end.",
+     "Tell the second queue to begin after that point, and read the copy back there. The device "
+     "waits for the copy; the host waits only for the end.",
      download, false},
-    {"fill", "Fill the first block with one repeated number, and look.", fill, false},
+    {"fill", "Fill the first block with one repeated number, and check it.", fill, false},
     {"move",
      "Map physical memory at one address, write through it, map it at another, and read there: "
      "moved, not copied.",
      move, false},
     {"pool",
-     "Take blocks of seven sizes from a pool and give them back. After the first rounds they come "
-     "from a cache of this thread's own, without the driver.",
+     "Allocate blocks of seven sizes from a pool and free them. After the first rounds they come "
+     "from the cache of this thread, without a driver call.",
      use_pool, false},
     {"launch", "Run a kernel that adds one to every number of the second block.", launch, false},
     {"race",
-     "Bring frames to the host in four ways: made on the device, copied, added up. Twice in turn, "
-     "the "
-     "second time counts.",
+     "Bring frames to the host in four ways: computed on the device, copied, summed up. All four "
+     "run twice; the second run counts.",
      run_race, true},
-    {"free", "Give everything back to the driver.", give_back, true},
+    {"free", "Free everything.", give_back, true},
 };
 const size_t stop_count = sizeof stops / sizeof stops[0];

@@ -33,9 +33,10 @@ static bool read_soak(const struct invocation *invocation, struct soak_plan *pla
 static void print_soak(const struct terminal *terminal, const struct soak_result *result) {
     char held[VRAM_SIZE_TEXT_MAX], limit[VRAM_SIZE_TEXT_MAX];
     const vram_pool_stats *stats = &result->stats;
-    printf("%llu allocations in %.1f s, %.1f %% of them hits; %llu refused for want of memory\n",
-           (unsigned long long)result->allocs, result->seconds, 100 * stats->hit_rate,
-           (unsigned long long)result->refusals);
+    printf(
+        "%llu allocations in %.1f s, %.1f %% of them hits; %llu refused because memory ran out\n",
+        (unsigned long long)result->allocs, result->seconds, 100 * stats->hit_rate,
+        (unsigned long long)result->refusals);
     printf("most held %s of %s; caches halved %llu times, rare sizes dropped %llu, emergencies "
            "%llu\n",
            vram_size_format(stats->peak_reserved_bytes, held),
@@ -51,7 +52,7 @@ static void print_soak(const struct terminal *terminal, const struct soak_result
         printf("\n");
     }
     terminal_print(terminal, soak_is_good(result) ? STYLE_GOOD : STYLE_BAD, "%s",
-                   soak_is_good(result) ? "all as it must be" : "NOT as it must be");
+                   soak_is_good(result) ? "passed" : "FAILED");
     printf("\n");
 }
 
@@ -118,7 +119,7 @@ static void print_script(const struct terminal *terminal, const struct script_re
     for (uint32_t i = 0; i < result->count; i++) {
         const struct script_line *line = &result->lines[i];
         bool good = line->planned == line->found;
-        terminal_cell(terminal, good ? STYLE_GOOD : STYLE_BAD, 8, "%s", good ? "as said" : "NOT");
+        terminal_cell(terminal, good ? STYLE_GOOD : STYLE_BAD, 8, "%s", good ? "ok" : "WRONG");
         terminal_cell(terminal, STYLE_PLAIN, 44, "%s", line->name);
         terminal_print(terminal, STYLE_ACCENT, "%llu", (unsigned long long)line->found);
         if (!good) {
@@ -172,8 +173,8 @@ static int run_script(struct invocation *invocation) {
         return code;
     }
     if (!(target.info.caps & VRAM_CAP_VMM)) {
-        say_error("%s device %u cannot map memory, and in segments nothing is exact enough for a "
-                  "script; `vram stress soak` runs on any device",
+        say_error("%s device %u cannot map memory, which the script needs; `vram stress soak` runs "
+                  "on any device",
                   target.info.backend, target.info.backend_index);
         target_close(&target);
         return EXIT_MISUSE;
@@ -194,7 +195,7 @@ static int run_script(struct invocation *invocation) {
 static int run(struct invocation *invocation) {
     static const char *const soak_only[] = {"seconds", "threads", "limit", "seed"};
     if (invocation->operand_count != 1) {
-        say_error("`vram stress` needs to know how: vram stress soak, or vram stress pressure");
+        say_error("say which test to run: vram stress soak, or vram stress pressure");
         return EXIT_MISUSE;
     }
     if (strcmp(invocation->operands[0], "soak") == 0) {
@@ -202,7 +203,7 @@ static int run(struct invocation *invocation) {
     }
     for (int i = 0; i < 4; i++) {
         if (flag_given(invocation, soak_only[i])) {
-            say_error("--%s is for `vram stress soak`: the script has its own plan", soak_only[i]);
+            say_error("--%s is only for `vram stress soak`", soak_only[i]);
             return EXIT_MISUSE;
         }
     }
@@ -212,24 +213,24 @@ static int run(struct invocation *invocation) {
 static const struct flag flags[] = {
     FLAG_BACKEND,
     FLAG_DEVICE,
-    {.name = "seconds", .letter = 's', .value = "N", .help = "how long to soak (10)"},
-    {.name = "threads", .letter = 't', .value = "N", .help = "threads that soak (2)"},
+    {.name = "seconds", .letter = 's', .value = "N", .help = "how long to run (10)"},
+    {.name = "threads", .letter = 't', .value = "N", .help = "threads that allocate (2)"},
     {.name = "limit",
      .letter = 'l',
      .value = "SIZE",
      .help = "most that the pool may hold (a quarter of what is free, at most 1 GiB)"},
-    {.name = "seed", .value = "N", .help = "of sizes and order (1)"},
+    {.name = "seed", .value = "N", .help = "seed of sizes and order (1)"},
     FLAG_END,
 };
 
 const struct verb verb_stress = {
     .name = "stress",
-    .summary = "Soak a device, or lead a pool through every level of pressure by a script",
+    .summary = "Run a soak test on a device, or a script through all levels of memory pressure",
     .usage = "soak|pressure [OPTION]...",
     .examples = "vram stress soak                       # ten seconds on the best device\n"
                 "vram stress soak -s 3600 -t 8          # an hour, eight threads\n"
                 "vram stress soak -b host -l 64M        # in 64 MiB of host memory\n"
-                "vram stress pressure -b sim            # exit code 1: not as planned\n"
+                "vram stress pressure -b sim            # exit code 1 if not as planned\n"
                 "vram stress pressure -b host --json    # for programs: vram.stress/1\n",
     .flags = flags,
     .run = run,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 06_pinned: host memory that the device reads by itself. Two page-locked buffers take turns: while the
- * device copies one, the host fills the other, and a point in time tells when each may be written again.
+ * 06_pinned: host memory that the device copies by itself. Two page-locked buffers take turns:
+ * while the device copies one, the host fills the other, and a point tells when each may be written
+ * again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static void must(vram_status status) {
     }
 }
 
-/* A buffer of floats of that kind. PAGEABLE: where a system locks no pages, ordinary memory will do. */
+/* A buffer of floats of that kind. PAGEABLE: ordinary memory if the system cannot lock pages. */
 static vram_buffer *floats(vram_pool *pool, uint64_t count, vram_buffer_kind kind,
                            vram_queue *queue) {
     vram_buffer_options options = {.size = sizeof options, .kind = kind};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 07_fallback: more data than the device may hold. What does not fit lies in host memory, and comes to the
- * device when its turn is; what was used longest ago makes room for it.
+ * 07_fallback: more data than the device may hold. What does not fit lies in host memory, and is
+ * moved to the device when it is needed; the least recently used data makes room for it.
  */
 #include <stdio.h>
 #include <stdlib.h>

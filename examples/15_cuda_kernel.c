@@ -5,7 +5,7 @@
  * finds. Addresses are device pointers as they are.
  */
 #include "saxpy.h"
-#include "shaders/saxpy_ptx.h"
+#include "shaders/generated/saxpy_ptx.h"
 
 int main(void) {
     const vram_kernel_source source = {.size = sizeof source,

@@ -5,7 +5,7 @@
  * their order.
  */
 #include "saxpy.h"
-#include "shaders/saxpy_spirv.h"
+#include "shaders/generated/saxpy_spirv.h"
 
 int main(void) {
     const vram_kernel_source source = {.size = sizeof source,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 20_readback: a simulation whose state comes to the host every step, while the next steps run. The host feeds
- * it, looks at each frame, and waits for nothing but the frame it needs.
+ * 20_readback: a simulation whose state is copied to the host every step, while the next steps run.
+ * The host feeds it, checks each frame, and waits only for the frame that it needs.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * 21_ring: a kernel that is launched once and answers messages until it is told to end. On a CUDA
- * device it is shaders/ring_echo.cu; elsewhere the host runs the same lines in C.
+ * device it is shaders/ring_double.cu; elsewhere the host runs the same lines in C.
  */
-#include "ring_echo.h"
+#include "ring_load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ int main(void) {
                           .argument_count = 1,
                           .arguments = (const void *[]){&info.control},
                           .argument_bytes = (size_t[]){sizeof info.control}};
-    must(ring_echo_load(device, &kernel));
+    must(ring_load(device, &kernel));
     must(vram_queue_launch(queue, kernel, &launch)); /* once: it stays */
 
     while (received < MESSAGES) {

@@ -87,7 +87,7 @@ function(vram_driver target library suffix)
     endif()
     add_library(${target} SHARED ${ARGN} ${tests_source}/fake/strike.c)
     target_include_directories(${target} PRIVATE
-        ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${tests_source})
+        ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/cli ${tests_source})
     target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME ${library} SUFFIX ${suffix}
         LIBRARY_OUTPUT_DIRECTORY ${tests_binary}/fake)

@@ -55,10 +55,10 @@ void copy_driver_open(struct copy_driver *driver, const struct target *target, v
         if (copy_driver_cuda(driver, target->info.backend_index)) {
             return;
         }
-        say_warning("bare copies stand in for the driver's own: %s", driver->reason);
+        say_warning("the backend's copies are used instead of the driver's: %s", driver->reason);
     }
     struct bare *bare = malloc(sizeof *bare);
-    static const char up[] = "the backend's bare copy, and its end";
+    static const char up[] = "the backend's copy, waited for";
     static const char pair[] = "the driver's allocation and free";
     *driver = (struct copy_driver){.pageable_about = {up, up},
                                    .pinned_about = {up, up},

@@ -166,7 +166,7 @@ static bool try_way(struct copying *copying, struct way *way, int direction, int
         return false;
     }
     if (!has_contents(target, bytes, salt)) {
-        snprintf(way->reason, sizeof way->reason, "the copy has other contents than its source");
+        snprintf(way->reason, sizeof way->reason, "the copy differs from its source");
         return false;
     }
     return true;
@@ -316,7 +316,8 @@ static bool batch_arrived(struct copying *copying, struct way *way) {
     for (uint32_t i = 0; i < copying->batch_count; i++) {
         if (memcmp(copying->lock + (uint64_t)i * BATCH_BYTES,
                    copying->page + batch_from(copying, i), BATCH_BYTES) != 0) {
-            snprintf(way->reason, sizeof way->reason, "copy %u of the list has other contents", i);
+            snprintf(way->reason, sizeof way->reason, "copy %u of the list differs from its source",
+                     i);
             return false;
         }
     }
@@ -347,10 +348,10 @@ static void measure_batch(struct copying *copying, double seconds) {
     static way_fn *const rounds[BATCH_WAYS] = {
         [BATCHED] = round_batched, [SUBMITTED] = round_submitted, [ONE_BY_ONE] = round_one_by_one};
     struct way *ways = copying->batch;
-    ways[BATCHED].name = "batched", ways[BATCHED].about = "all in one call, one end";
-    ways[SUBMITTED].name = "submitted", ways[SUBMITTED].about = "a call for each, one end";
+    ways[BATCHED].name = "batched", ways[BATCHED].about = "all in one call, one wait";
+    ways[SUBMITTED].name = "submitted", ways[SUBMITTED].about = "a call for each, one wait";
     ways[ONE_BY_ONE].name = "one_by_one";
-    ways[ONE_BY_ONE].about = "a call of the driver and its end for each";
+    ways[ONE_BY_ONE].about = "a driver call for each, waited for";
     uint64_t bytes = (uint64_t)copying->batch_count * BATCH_BYTES, ns;
     bool there = take_memory(copying, bytes, &ways[0]) && make_list(copying, &ways[0]);
     if (there) {

@@ -2,14 +2,16 @@
 /*
  * frames.c: `vram bench readback`: device data that changes, brought to the host frame by frame.
  *
- * A frame is a kernel that writes it, a copy back, and work of the host on it. One after the other, with
- * pageable and with page-locked memory, as programs begin; and with a vram_readback, where the three run beside
- * each other. The three are balanced first: the longest of them as they are is the measure, and the kernel is
- * launched as often, and the host computes as many steps on what it has read, as takes that long. It reads a frame
- * once: work that goes over a frame again and again competes with the copy for memory rather than running beside it.
+ * For each frame a kernel writes it, it is copied back, and the host works on it. These run one
+ * after the other, with pageable and with page-locked memory, as in simple programs; and with a
+ * vram_readback, where the three overlap. They are balanced first. The longest of the three sets
+ * the time: the kernel is launched as often, and the host computes as many steps on what it has
+ * read, as takes that long. The host reads a frame once: work that reads a frame again and again
+ * would compete with the copy for memory instead of overlapping it.
  *
- * Every frame is summed up by the host and compared with what the kernel must have written. The words of two
- * frames differ by the same odd number, so that a mixture of two has another sum, whichever words are whose.
+ * The host sums up every frame and compares the sum with what the kernel must have written. The
+ * words of two frames differ by the same odd number, so that any mixture of two has a different
+ * sum.
  */
 #include "bench/team.h"
 #include "bench/ways.h"
@@ -187,7 +189,7 @@ static bool round_pageable(void *user, struct way *way, uint64_t *ns) {
 static bool round_pinned(void *user, struct way *way, uint64_t *ns) {
     struct frames *frames = user;
     if (frames->pinned == 0) {
-        snprintf(way->reason, sizeof way->reason, "there is no page-locked memory here");
+        snprintf(way->reason, sizeof way->reason, "the device has no page-locked memory");
         return false;
     }
     return round_blocking(frames, way, (void *)(uintptr_t)frames->pinned, ns);
@@ -259,8 +261,8 @@ static vram_status part_host(struct frames *frames) {
     return VRAM_OK;
 }
 
-/* What one part takes alone: the median of a few, after one for warming up. What it needs to be as it is in the
-   loop, `before_it`, is not counted: NULL, nothing. */
+/* The time of one part alone: the median of a few runs after a warm-up. `before_it` prepares the
+   part as in the loop and is not counted; NULL: nothing. */
 static vram_status alone(struct frames *frames, part_fn *before_it, part_fn *part, double *ns) {
     double times[TRIES];
     vram_status status = part(frames);
@@ -325,8 +327,8 @@ static double price_of_step(void) {
     return ns > 0 ? (double)ns / SAMPLE : 1e-3;
 }
 
-/* Makes kernel and host take as long as the longest part, in a few steps: more of either takes longer, but not in
-   proportion. What it takes to submit a frame's launches is the host's time as well. */
+/* Makes kernel and host take as long as the longest part, in a few steps: more of either takes
+   longer, but not in proportion. The time to submit a frame's launches counts as the host's. */
 static vram_status balance(struct frames *frames) {
     vram_status status = choose_group(frames);
     status = status == VRAM_OK ? measure_parts(frames) : status;
@@ -478,7 +480,7 @@ int bench_readback(struct invocation *invocation, const struct target *target, u
     struct frames frames = {.bytes = bytes / 4 * 4, .repeats = 1, .threads = host_threads()};
     frames.words = (uint32_t)(frames.bytes / 4);
     if (bytes < 4096 || bytes / 4 > INT32_MAX) {
-        say_error("--size: a frame has 4096 bytes to 8 GiB");
+        say_error("--size=%llu: a frame must have 4096 bytes to 8 GiB", (unsigned long long)bytes);
         return EXIT_MISUSE;
     }
     frames.team = team_create(frames.threads);
@@ -491,7 +493,7 @@ int bench_readback(struct invocation *invocation, const struct target *target, u
     vram_status status = open(target, &frames);
     status = status == VRAM_OK ? balance(&frames) : status;
     if (status != VRAM_OK) {
-        int code = say_failure("cannot bring frames back from this device", status);
+        int code = say_failure("cannot read frames back from this device", status);
         close_all(&frames);
         return code;
     }

@@ -188,10 +188,10 @@ static bool round_driver(void *user, struct way *way, uint64_t *ns) {
 /* ------------------------------------------------------------------------ verb */
 
 static struct way ways[WAYS] = {
-    [HELD] = {.name = "held", .about = "in place, over memory that the pool holds behind it"},
-    [CACHED] = {.name = "cached", .about = "in place, with what another block had grown by"},
-    [MOVED] = {.name = "moved", .about = "in place, beside free memory of an ordinary block"},
-    [FRESH] = {.name = "fresh", .about = "in place, with memory that the driver gives"},
+    [HELD] = {.name = "held", .about = "in place, with memory that the pool holds after it"},
+    [CACHED] = {.name = "cached", .about = "in place, with memory that another block grew by"},
+    [MOVED] = {.name = "moved", .about = "in place, next to free memory of an ordinary block"},
+    [FRESH] = {.name = "fresh", .about = "in place, with memory from the driver"},
     [COPY] = {.name = "copy", .about = "allocate, copy and free, in a pool that has it all"},
     [DRIVER] = {.name = "driver", .about = "allocate, copy and free, without a pool"},
 };
@@ -204,7 +204,7 @@ static bool measure(struct growth *growth, struct terminal *terminal, double sec
         growth->addr = 0;
         vram_status status = vram_pool_create(growth->device, NULL, &growth->pool);
         if (status != VRAM_OK) {
-            say_failure("cannot make a pool", status);
+            say_failure("cannot create a pool", status);
             return false;
         }
         way_measure(&ways[i], rounds[i], growth, seconds / WAYS);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * multiply.c: `vram bench matmul`: products of matrices by a scheduler, beside the libraries called directly.
+ * multiply.c: `vram bench matmul`: matrix products by a scheduler, compared with the libraries
+ * called directly.
  *
- * All ways take turns, one round each, so that what disturbs the machine disturbs them alike. `cblas` and `cublas`
- * are the libraries themselves, loaded here; `naive` is what a program does that has no pool: memory from
- * the driver, upload, product, download, and all of it given back.
+ * All ways take turns, one round each, so that disturbances of the machine affect all of them.
+ * `cblas` and `cublas` are the libraries themselves, loaded here; `naive` is a program without a
+ * pool: memory from the driver, upload, product, download, and all of it freed.
  */
 #include "bench/direct_blas.h"
 #include "bench/ways.h"
@@ -229,7 +230,8 @@ static struct way ways[WAYS] = {
     [SINGLES] = {.name = "singles", .about = "the same, one call each"},
 };
 
-/* Small products are first made as often as a scheduler needs to find out how to copy them; both ways alike. */
+/* Runs small products as often as a scheduler needs to find out how to copy them; the same for both
+   ways. */
 static void warm_up(struct multiplying *multiplying) {
     uint64_t ns;
     for (int i = 0; i < WARM_ROUNDS; i++) {
@@ -240,8 +242,8 @@ static void warm_up(struct multiplying *multiplying) {
     }
 }
 
-/* By turns. A way runs twice in its turn and the second time counts: the first finds in the caches what others have left
-   there. */
+/* In turn. A way runs twice in its turn and the second run counts, because the first one finds the
+   data of others in the caches. */
 static void measure(struct multiplying *multiplying, double seconds) {
     static way_fn *const rounds[WAYS] = {round_cpu,          round_cblas,        round_own,
                                          round_host_to_host, round_naive,        round_resident,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * neighbors.c: `vram bench distance`: the ten nearest of many vectors, for a hundred queries or for ten thousand on
- * a GPU, in three precisions, where the scheduler's rule has it and on the CPU, beside the bare product of the
- * same matrices. The last two take long for many queries: they do a part, and say what the whole would take.
+ * neighbors.c: `vram bench distance`: the ten nearest of many vectors, for a hundred queries or, on
+ * a GPU, for ten thousand, in three precisions, placed by the scheduler's rule and on the CPU,
+ * compared with the product of the same matrices. The last two take long for many queries: they
+ * compute a part, and report the time of the whole from it.
  */
 #include "bench/ways.h"
 #include "survey.h"
@@ -95,12 +96,11 @@ static bool round_product(void *user, struct way *way, uint64_t *ns) {
 }
 
 static struct way ways[WAYS] = {
-    [FP32] = {.name = "fp32", .about = "single precision, where the rule has it"},
+    [FP32] = {.name = "fp32", .about = "single precision, placed by the rule"},
     [FP16] = {.name = "fp16", .about = "half precision"},
     [INT8] = {.name = "int8", .about = "8 bits"},
     [ON_CPU] = {.name = "cpu", .about = "single precision, on the CPU"},
-    [PRODUCT] = {.name = "product",
-                 .about = "the bare product of queries and corpus, brought home"},
+    [PRODUCT] = {.name = "product", .about = "only the product of queries and corpus, downloaded"},
 };
 
 /* The parts that the slow ways do, and what is said of them. */
@@ -111,19 +111,20 @@ static void share_out(struct searching *searching) {
     searching->product_vectors = columns < 1 ? 1 : columns < vectors ? columns : vectors;
     if (searching->cpu_queries < queries) {
         (void)snprintf(searching->about_cpu, sizeof searching->about_cpu,
-                       "%s; %llu of the queries, and by these all", ways[ON_CPU].about,
+                       "%s; measured with %llu of the queries", ways[ON_CPU].about,
                        (unsigned long long)searching->cpu_queries);
         ways[ON_CPU].about = searching->about_cpu;
     }
     if (searching->product_vectors < vectors) {
         (void)snprintf(searching->about_product, sizeof searching->about_product,
-                       "%s; %llu vectors, and by these all", ways[PRODUCT].about,
+                       "%s; measured with %llu vectors", ways[PRODUCT].about,
                        (unsigned long long)searching->product_vectors);
         ways[PRODUCT].about = searching->about_product;
     }
 }
 
-/* How fast the corpus goes to the device, with nothing else done: the best of a few copies of a part of it. */
+/* How fast the corpus is copied to the device, without any other work: the best of a few copies of
+   a part of it. */
 static vram_status copy_rate(struct searching *searching) {
     uint64_t all = searching->distance.vectors * DIM * sizeof(float);
     uint64_t bytes = all < COPY_BYTES ? all : COPY_BYTES;
@@ -147,8 +148,8 @@ static vram_status copy_rate(struct searching *searching) {
     return status;
 }
 
-/* How fast this machine multiplies and copies, where that can be measured; behind all else, because the rule goes by
-   it from then on. */
+/* How fast this machine multiplies and copies, if that can be measured. It comes last, because the
+   rule uses the result from then on. */
 static void calibrate(struct searching *searching) {
     vram_calibration rates = {.size = sizeof rates};
     if (vram_scheduler_calibrate(searching->scheduler, &rates) == VRAM_OK) {

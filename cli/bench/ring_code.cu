@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_code.cu: the kernels of `vram bench ring` for devices that run PTX. tools/ptx compiles them into ring_code.h.
+ * ring_code.cu: the kernels of `vram bench ring` for devices that run PTX. tools/ptx compiles them
+ * into generated/ring_code_ptx.h.
  */
 #include "ring_kernel.h"
 

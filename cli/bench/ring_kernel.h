@@ -2,7 +2,8 @@
 /*
  * ring_kernel.h: the other ends of `vram bench ring`, in the words that C and CUDA C share. Each
  * looks at every byte of what it takes, and works until it is told to end; where kernels cannot
- * stay, until there is nothing to do.
+ * stay, until there is nothing to do. The conformance suite and the tests' drivers echo with the
+ * same function.
  */
 #ifndef RING_KERNEL_H
 #define RING_KERNEL_H
@@ -86,25 +87,39 @@ VRAM_RING_FN void ring_source(vram_ring_control *control, uint64_t count, uint32
     ring_leave(&peer, peer.output.mine >= count);
 }
 
+enum { RING_ECHO_KIND = 9 }; /* of the messages of every echo, in OpenCL C and GLSL too */
+
+/*
+ * Gives the oldest message back, in whole words, and returns 1. Returns 0 if there is no message,
+ * and -1 if there is one but no room for the answer yet.
+ */
+VRAM_RING_FN int ring_echo_one(vram_ring_peer *peer) {
+    uint32_t bytes;
+    const uint64_t *in = (const uint64_t *)vram_ring_peer_take(peer, &bytes);
+    uint64_t *out = in ? (uint64_t *)vram_ring_peer_room(peer) : 0;
+    if (!out) {
+        return in ? -1 : 0;
+    }
+    for (uint32_t i = 0; i < bytes / 8; i++) {
+        out[i] = in[i];
+    }
+    vram_ring_peer_publish(peer, bytes, RING_ECHO_KIND);
+    vram_ring_peer_done(peer);
+    return 1;
+}
+
 /* Gives back what it takes; leaves after `patience` ns in which nothing came. */
 VRAM_RING_FN void ring_echo(vram_ring_control *control, uint64_t patience) {
     vram_ring_peer peer;
-    uint32_t bytes;
     if (vram_ring_peer_open(control, &peer) != 0) {
         return;
     }
     uint64_t last = vram_ring_ticks_();
     for (;;) {
-        const uint64_t *in = (const uint64_t *)vram_ring_peer_take(&peer, &bytes);
-        uint64_t *out = in ? (uint64_t *)vram_ring_peer_room(&peer) : 0;
-        if (out) {
-            for (uint32_t i = 0; i < bytes / 8; i++) {
-                out[i] = in[i];
-            }
-            vram_ring_peer_publish(&peer, bytes, 0);
-            vram_ring_peer_done(&peer);
+        int echoed = ring_echo_one(&peer);
+        if (echoed > 0) {
             last = vram_ring_ticks_();
-        } else if (!ring_stays(&peer) || (!in && vram_ring_peer_stopping(&peer)) ||
+        } else if (!ring_stays(&peer) || (echoed == 0 && vram_ring_peer_stopping(&peer)) ||
                    vram_ring_ticks_() - last > patience) {
             break;
         } else {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ringing.c: `vram bench ring`: messages between the host and a kernel, by every strategy: how many a second to the
- * kernel, how many from it, and how long one takes there and back. Every byte is looked at where it arrives.
+ * ringing.c: `vram bench ring`: messages between the host and a kernel, with every strategy: how
+ * many per second to the kernel, how many from it, and the time of a round trip. Every byte is
+ * checked when it arrives.
  *
- * Where a kernel can run beside the host it is launched once and stays; elsewhere it is launched for what was
- * flushed, again and again, and the figures say so.
+ * If a kernel can run at the same time as the host, it is launched once and keeps running.
+ * Otherwise it is launched again for each flush, and the output says so.
  */
-#include "bench/ring_code.h"
+#include "bench/generated/ring_code_ptx.h"
 #include "bench/ring_kernel.h"
 #include "bench/ring_opencl_code.h"
 #include "bench/ways.h"

@@ -92,7 +92,7 @@ static bool measure_way(struct tracking *tracking, uint32_t i, double seconds) {
     tracking->tag = i == OFF_TAG || i == ON_TAG ? "model/layer" : NULL;
     vram_status status = make_pool(tracking, on, i == STACKS);
     if (status != VRAM_OK) {
-        say_failure("cannot make a pool", status);
+        say_failure("cannot create a pool", status);
         return false;
     }
     if (is_as_asked(tracking, on, &ways[i])) {
@@ -111,7 +111,7 @@ static bool measure_traced(struct tracking *tracking, double seconds) {
     snprintf(path, sizeof path, "%.200s/vram-bench-XXXXXX", folder && *folder ? folder : "/tmp");
     int file = mkstemp(path);
     if (file < 0) {
-        snprintf(ways[TRACED].reason, sizeof ways[TRACED].reason, "no file can be made at %.200s",
+        snprintf(ways[TRACED].reason, sizeof ways[TRACED].reason, "cannot create a file at %.200s",
                  path);
         return true;
     }

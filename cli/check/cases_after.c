@@ -201,12 +201,13 @@ static bool source_destroyed(struct check *check) {
 }
 
 const struct check_case check_cases_after[] = {
-    {"after.producer_consumer", "two queues hand a block to and fro and no value is lost",
+    {"after.producer_consumer", "two queues hand a block back and forth and no value is lost",
      producer_consumer},
     {"after.gated", "a queue does not start before the point it waits for", gated},
     {"after.fan_in", "one queue waits for many", fan_in},
     {"after.chain", "data goes through a chain of queues in order", chain},
-    {"after.trivial", "waiting for oneself, for the past or twice is harmless", trivial},
+    {"after.trivial", "waiting for the same queue, for a passed point or twice is harmless",
+     trivial},
     {"after.source_destroyed", "a wait outlives the queue it waits for", source_destroyed},
     {NULL, NULL, NULL},
 };

@@ -171,12 +171,13 @@ static bool refused(struct check *check) {
 }
 
 const struct check_case check_cases_async[] = {
-    {"async.ready", "a handle of 32 bytes is ready when its point has passed, however often asked",
-     ready},
-    {"async.pending", "behind running work it is pending, waits keep their deadlines, one callback",
+    {"async.ready",
+     "a handle of 32 bytes is ready when its point has passed, however often it is asked", ready},
+    {"async.pending",
+     "after running work a handle is pending, waits keep their deadlines, and one callback runs",
      pending},
     {"async.called_back", "callbacks come once, at the latest when the queue ends", called_back},
-    {"async.forgotten", "handles that nobody asks about do not add up", forgotten},
-    {"async.refused", "what is no handle is refused", refused},
+    {"async.forgotten", "handles that are never polled do not accumulate", forgotten},
+    {"async.refused", "values that are not handles are refused", refused},
     {NULL, NULL, NULL},
 };

@@ -253,8 +253,8 @@ static bool report(struct check *check) {
 
 const struct check_case check_cases_base[] = {
     {"base.version", "the version as a number and as text agree", version},
-    {"base.statuses", "every status has its name and text, and the four exhaustions are known",
-     statuses},
+    {"base.statuses",
+     "every status has a name and a text, and the four kinds of exhaustion are known", statuses},
     {"base.sizes_read", "sizes with units are read exactly, and anything else is refused",
      sizes_read},
     {"base.sizes_written", "a written size is read back as the same number", sizes_written},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_buffer.c: buffers of every kind, on every device: what they say of themselves, what is in them, and
- * where it goes.
+ * cases_buffer.c: buffers of every kind, on every device: their info, their contents, and their
+ * moves.
  */
 #include "case.h"
 
@@ -22,8 +22,8 @@ static bool describe(struct check *check, vram_buffer *buffer, vram_buffer_info 
     return true;
 }
 
-/* The part of a buffer that is written and compared: all of it or, of large ones in quick runs, its last bytes
-   and as much of its first ones. */
+/* The part of a buffer that is written and compared: all of it or, for large ones in quick runs,
+   its last bytes and as many of its first ones. */
 enum { SAMPLE = 4096 };
 static bool sample(struct check *check, vram_buffer *buffer, bool last, vram_span *span) {
     vram_buffer_info info;
@@ -303,7 +303,7 @@ static bool working_set(struct check *check) {
     return true;
 }
 
-/* The object of the driver's that memory lies behind, where there is one and the backend adopts such. */
+/* The driver's object for memory, if there is one and the backend adopts such objects. */
 static bool wrap_object(struct check *check, const struct check_device *device, vram_pool *pool,
                         vram_queue *queue, vram_addr addr, uint64_t bytes) {
     vram_native_info native = {.size = sizeof native};
@@ -412,8 +412,8 @@ static bool resized(struct check *check, vram_buffer *buffer, uint64_t bytes, vr
     return true;
 }
 
-/* From a few elements to many with others beside it, by a policy, on two queues: contents are kept whether
-   it grows where it is or elsewhere, and what is given back in the end is all. */
+/* Grows from a few elements to many with others next to it, by a policy, on two queues. Contents
+   are kept whether it grows in place or elsewhere, and all memory is freed at the end. */
 static bool growth(struct check *check) {
     struct check_device *device;
     struct check_stock stock;
@@ -462,14 +462,14 @@ static bool growth(struct check *check) {
 const struct check_case check_cases_buffer[] = {
     {"buffer.elements", "elements of every precision are counted, written and read", elements},
     {"buffer.kinds", "every kind that the device has holds what spans and mappings put in", kinds},
-    {"buffer.order", "buffers are destroyed under the work of two queues", order},
+    {"buffer.order", "buffers are destroyed while two queues still work with them", order},
     {"buffer.fallback", "what does not fit falls back, and is promoted when there is room",
      fallback},
-    {"buffer.working_set", "three times the pool's limit moves in and out without loss",
+    {"buffer.working_set", "three times the pool's limit moves in and out without loss of data",
      working_set},
-    {"buffer.wrap", "memory of the program's own is used and left alone", wrap},
+    {"buffer.wrap", "memory of the program is used, and neither freed nor moved", wrap},
     {"buffer.growth", "a buffer grows by its policy, in place or not, and keeps its contents",
      growth},
-    {"buffer.mistakes", "sizes, spans and moves that make no sense are refused", mistakes},
+    {"buffer.mistakes", "invalid sizes, spans and moves are refused", mistakes},
     {NULL, NULL, NULL},
 };

@@ -155,18 +155,19 @@ static bool destroy_leniently(struct check *check) {
 }
 
 const struct check_case check_cases_context[] = {
-    {"context.again", "contexts can be made and ended for ever, and leave no bookkeeping behind",
+    {"context.again",
+     "contexts can be created and destroyed again and again, and leave no bookkeeping behind",
      again},
-    {"context.side_by_side", "ending one context leaves another and its memory whole",
+    {"context.side_by_side", "destroying one context leaves another and its memory intact",
      side_by_side},
     {"context.backends", "each backend is listed once, and every absent one with a reason",
      backends},
     {"context.chosen_backend", "only the backends that were named are started", chosen_backend},
-    {"context.bad_options", "unknown backends, unreadable simulations and sizes are refused",
+    {"context.bad_options", "unknown backends, invalid simulations and sizes are refused",
      bad_options},
-    {"context.ends_children", "ending a context ends its devices, queues and memory",
+    {"context.ends_children", "destroying a context destroys its devices, queues and memory",
      ends_children},
-    {"context.destroy_leniently", "destroying NULL, twice or a stranger does no harm",
+    {"context.destroy_leniently", "destroying NULL, twice or an unknown handle does no harm",
      destroy_leniently},
     {NULL, NULL, NULL},
 };

@@ -228,16 +228,16 @@ static bool lacking(struct check *check) {
 }
 
 const struct check_case check_cases_device[] = {
-    {"device.info", "every device describes itself validly, and what is unknown says so", info},
+    {"device.info", "every device has a valid description, and unknown values are marked", info},
     {"device.order", "devices come in order of preference and the best one is among them", order},
     {"device.past_end", "a device that is not there is refused and nothing is written", past_end},
     {"device.struct_sizes", "a caller with a longer struct is served, one without a size refused",
      struct_sizes},
-    {"device.describe", "an opened device says the same of itself as the list does", describe},
+    {"device.describe", "an opened device has the same description as in the list", describe},
     {"device.open_twice", "two handles on one device are independent of each other", open_twice},
     {"device.close_ends_children", "closing a device ends its queues and memory",
      close_ends_children},
-    {"device.lacking", "what a device lacks is refused as unsupported, every part of it", lacking},
+    {"device.lacking", "every part that a device lacks is refused as unsupported", lacking},
     {"device.reopen", "a device can be closed and opened again and works as before", reopen},
     {NULL, NULL, NULL},
 };

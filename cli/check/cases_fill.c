@@ -75,7 +75,7 @@ static bool unaligned(struct check *check) {
 
 const struct check_case check_cases_fill[] = {
     {"fill.patterns", "patterns of 1, 2 and 4 bytes repeat over exactly their range", patterns},
-    {"fill.edges", "not a byte before or behind a filled range changes", edges},
+    {"fill.edges", "no byte before or after a filled range changes", edges},
     {"fill.unaligned", "unaligned ranges and other pattern widths are refused", unaligned},
     {NULL, NULL, NULL},
 };

@@ -284,11 +284,12 @@ static bool bad_launches(struct check *check) {
 }
 
 const struct check_case check_cases_kernel[] = {
-    {"kernel.grid", "every group of a launch runs exactly once and is told its place", grid},
+    {"kernel.grid", "every group of a launch runs exactly once and gets its index", grid},
     {"kernel.in_order", "kernels and transfers of a queue take effect in order", in_order},
-    {"kernel.arguments_copied", "argument values are the launch's own once it returns",
+    {"kernel.arguments_copied", "argument values are copied before a launch returns",
      arguments_copied},
-    {"kernel.bad_sources", "code that is missing, foreign or of no format is refused", bad_sources},
+    {"kernel.bad_sources", "missing code, foreign code and unknown formats are refused",
+     bad_sources},
     {"kernel.bad_launches", "empty grids, bad arguments and wrong devices are refused",
      bad_launches},
     {NULL, NULL, NULL},

@@ -121,6 +121,6 @@ const struct check_case check_cases_managed[] = {
     {"managed.prefetch", "prefetching moves memory, never changes it, and refuses other memory",
      prefetch},
     {"managed.advice", "advice changes nothing but where memory lies", advice},
-    {"managed.account", "managed blocks are counted, found and given back", account},
+    {"managed.account", "managed blocks are counted, found and freed", account},
     {NULL, NULL, NULL},
 };

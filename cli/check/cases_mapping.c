@@ -349,16 +349,17 @@ static bool wander(struct check *check) {
 
 const struct check_case check_cases_mapping[] = {
     {"mapping.write_read", "mapped memory is used and found like any other", write_read},
-    {"mapping.move", "memory mapped elsewhere takes its contents along", move},
+    {"mapping.move", "memory that is mapped elsewhere keeps its contents", move},
     {"mapping.contiguous", "handles mapped side by side are one piece of memory", contiguous},
-    {"mapping.all_or_nothing", "when one handle of several cannot be mapped, none is",
+    {"mapping.all_or_nothing", "if one handle of several cannot be mapped, none is",
      all_or_nothing},
     {"mapping.busy", "what is mapped is neither destroyed, nor mapped again, nor covered", busy},
-    {"mapping.partial_unmap", "unmapping splits no handle and meets no hole", partial_unmap},
-    {"mapping.misplaced", "places off the granule or outside a range are refused", misplaced},
+    {"mapping.partial_unmap", "an unmap that would split a handle or meet a hole is refused",
+     partial_unmap},
+    {"mapping.misplaced", "addresses off the granule or outside a range are refused", misplaced},
     {"mapping.growth", "a buffer grows in place: same address, same contents", growth},
     {"mapping.holes", "transfers into unmapped addresses are refused", holes},
-    {"mapping.close_mapped", "closing a device takes apart what is still mapped", close_mapped},
+    {"mapping.close_mapped", "closing a device unmaps what is still mapped", close_mapped},
     {"mapping.wander", "handles moved about at random keep their contents", wander},
     {NULL, NULL, NULL},
 };

@@ -164,10 +164,10 @@ static bool pool_blocks(struct check *check) {
 const struct check_case check_cases_native[] = {
     {"native.lookup", "base, interior and last address of a block resolve to it", lookup},
     {"native.not_there", "addresses without live memory are refused, freed ones too", not_there},
-    {"native.past_end", "a block ends where it ends", past_end},
+    {"native.past_end", "addresses before and after a block do not belong to it", past_end},
     {"native.host_pointer", "the host pointer shows the device's memory, both ways", host_pointer},
     {"native.pool_blocks", "a pool's blocks have handles where memory has, always the same",
      pool_blocks},
-    {"native.unique", "an address is one device's in the whole process", unique},
+    {"native.unique", "an address belongs to one device in the whole process", unique},
     {NULL, NULL, NULL},
 };

@@ -130,8 +130,8 @@ static bool other_backend(struct check *check) {
 
 const struct check_case check_cases_peer[] = {
     {"peer.copy", "a device copies from an enabled peer, in order with both queues", copy},
-    {"peer.apart", "two devices do not reach each other's memory unasked", apart},
-    {"peer.refused", "a device is no peer of itself or of nothing", refused},
+    {"peer.apart", "two devices cannot access each other's memory unless enabled", apart},
+    {"peer.refused", "a device cannot be a peer of itself or of NULL", refused},
     {"peer.other_backend", "devices of two backends are kept apart", other_backend},
     {NULL, NULL, NULL},
 };

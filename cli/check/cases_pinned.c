@@ -153,10 +153,9 @@ static bool in_place(struct check *check) {
 
 const struct check_case check_cases_pinned[] = {
     {"pinned.through", "the host writes pinned memory and transfers go through it", through},
-    {"pinned.account", "pinned blocks are counted, found, aligned and given back", account},
-    {"pinned.bad_sizes", "absurd sizes are refused, and pinning goes on working", bad_sizes},
+    {"pinned.account", "pinned blocks are counted, found, aligned and freed", account},
+    {"pinned.bad_sizes", "absurd sizes are refused, and pinning still works", bad_sizes},
     {"pinned.pool", "a pool of pinned memory hands out blocks that transfers go through", pooled},
-    {"pinned.in_place", "memory of the program's own is locked where it lies, or refused",
-     in_place},
+    {"pinned.in_place", "memory of the program is locked where it lies, or refused", in_place},
     {NULL, NULL, NULL},
 };

@@ -278,15 +278,15 @@ static bool shared_queue(struct check *check) {
 }
 
 const struct check_case check_cases_point[] = {
-    {"point.zero", "a point of all zeros passed long ago", zero},
+    {"point.zero", "a point of all zeros has passed", zero},
     {"point.rise", "points of a queue rise, and one passed means all before it passed", rise},
     {"point.effects", "when a point has passed, all work before it has taken effect", effects},
-    {"point.short_waits", "waits of no and of little time look and return", short_waits},
+    {"point.short_waits", "waits with a zero or short timeout check and return", short_waits},
     {"point.deadlines", "a wait on work that hangs ends at its deadline with a timeout", deadlines},
-    {"point.quiet_poll", "not being ready yet is an answer and leaves no error record", quiet_poll},
+    {"point.quiet_poll", "a poll that is not ready leaves no error record", quiet_poll},
     {"point.destroyed_queue", "the points of a destroyed queue have passed", destroyed_queue},
     {"point.made_up", "points that no queue made are refused", made_up},
-    {"point.shared_queue", "threads may mark one queue at once; each point tells the truth",
+    {"point.shared_queue", "threads may mark one queue at once, and each point is correct",
      shared_queue},
     {NULL, NULL, NULL},
 };

@@ -284,14 +284,14 @@ static bool monitors(struct check *check) {
 }
 
 const struct check_case check_cases_pressure[] = {
-    {"pressure.level", "pressure is what is held over what may be held, and has its level", level},
-    {"pressure.nearly_full", "at 99.9 % of a limit what does not fit is refused and all else works",
-     nearly_full},
-    {"pressure.watches", "a watch is told on the way up and on the way down", watches},
-    {"pressure.responds", "cached memory goes when memory runs low, live memory stays", responds},
-    {"pressure.releases", "every way of giving back leaves live memory alone", releases},
-    {"pressure.health", "a health check tells what is on a device", health},
-    {"pressure.monitors", "a monitor looks, and ends when it is told to or with its context",
-     monitors},
+    {"pressure.level", "pressure is held memory divided by the limit, with its level", level},
+    {"pressure.nearly_full",
+     "at 99.9 % of a limit, requests that do not fit are refused and all others work", nearly_full},
+    {"pressure.watches", "a watch is called when pressure rises and when it falls", watches},
+    {"pressure.responds", "cached memory is released if memory runs low, live memory stays",
+     responds},
+    {"pressure.releases", "every way to release memory leaves live memory alone", releases},
+    {"pressure.health", "a health check reports the state of a device", health},
+    {"pressure.monitors", "a monitor checks, and ends on request or with its context", monitors},
     {NULL, NULL, NULL},
 };

@@ -217,8 +217,9 @@ static bool refuses(struct check *check) {
 }
 
 const struct check_case check_cases_provider[] = {
-    {"provider.serves", "a pool does on a provider's memory all it does on a device's", serves},
-    {"provider.passes_on", "a provider may pass the device's own memory on", passes_on},
-    {"provider.refuses", "a provider's refusals are passed on, its lies found out", refuses},
+    {"provider.serves", "a pool works on a provider's memory as on a device's", serves},
+    {"provider.passes_on", "a provider may pass on memory of the device", passes_on},
+    {"provider.refuses", "a provider's failures are passed on, and its wrong results detected",
+     refuses},
     {NULL, NULL, NULL},
 };

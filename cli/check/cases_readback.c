@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_readback.c: device data that keeps changing, frame by frame on the host; and host data that keeps coming,
- * block by block on the device.
+ * cases_readback.c: device data that keeps changing, frame by frame to the host; and host data,
+ * block by block to the device.
  *
- * The producer fills the source with one value a frame and goes on at once, so a frame that is torn or late
- * has a wrong byte.
+ * The producer fills the source with one value per frame and continues at once, so a frame that is
+ * torn or late has a wrong byte.
  */
 #include "case.h"
 
@@ -228,7 +228,7 @@ static bool handles(struct check *check) {
 }
 
 const struct check_case check_cases_readback[] = {
-    {"readback.snapshot", "every frame arrives whole while the producer goes on", snapshot},
+    {"readback.snapshot", "every frame arrives complete while the producer continues", snapshot},
     {"readback.hold", "the producer waits for the download on the device", hold},
     {"readback.steady", "a producer that writes two sources in turn waits for nothing", steady},
     {"readback.newest", "the newest frame is always there, and none is written while it is read",
@@ -236,6 +236,6 @@ const struct check_case check_cases_readback[] = {
     {"readback.feed", "blocks arrive in the order of their consumer, by way of a copy",
      feed_staged},
     {"readback.feed_direct", "blocks arrive in the order of their consumer, at once", feed_direct},
-    {"readback.handles", "handles of readbacks and feeds that are none are refused", handles},
+    {"readback.handles", "invalid handles of readbacks and feeds are refused", handles},
     {NULL, NULL, NULL},
 };

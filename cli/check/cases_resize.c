@@ -104,6 +104,6 @@ const struct check_case check_cases_resize[] = {
     {"resize.in_place", "a block grows and shrinks where it is, and keeps its contents", in_place},
     {"resize.among_others", "blocks grow among others where there is room, and nowhere else",
      among_others},
-    {"resize.mistakes", "what is no live block is not resized, and pinned memory stays", mistakes},
+    {"resize.mistakes", "only live blocks are resized, and pinned memory stays", mistakes},
     {NULL, NULL, NULL},
 };

@@ -227,7 +227,7 @@ static bool queue_ends(struct check *check) {
     return true;
 }
 
-/* A free never fails for want of memory, on whatever queue: the runner of faults looks at this. */
+/* A free never fails because memory ran out, on any queue: the runner of faults relies on it. */
 static bool unseen_queue(struct check *check) {
     enum { QUEUES = 6 };
     struct check_device *device;
@@ -365,14 +365,15 @@ static bool threads(struct check *check) {
 const struct check_case check_cases_reuse[] = {
     {"reuse.same_queue", "memory freed on a queue comes back to that queue at once", same_queue},
     {"reuse.other_queue", "late work on freed memory never reaches its next owner", other_queue},
-    {"reuse.not_before", "no other queue gets memory whose work is not done", not_before},
-    {"reuse.used_elsewhere", "a block that another queue uses is nobody's until that is done",
-     used_elsewhere},
-    {"reuse.used_late", "late work of a queue that was said to use a block is never seen",
+    {"reuse.not_before", "no other queue gets memory that unfinished work uses", not_before},
+    {"reuse.used_elsewhere",
+     "a block that another queue uses is not reused until that queue is done", used_elsewhere},
+    {"reuse.used_late", "late work of another queue that uses a block never reaches the next owner",
      used_late},
-    {"reuse.use_mistakes", "uses and pins of what is no live block are refused", use_mistakes},
-    {"reuse.pinned", "a pinned block keeps its memory until the last pin goes", pinned},
-    {"reuse.queue_ends", "queues that end with frees outstanding leave their memory to others",
+    {"reuse.use_mistakes", "uses and pins of addresses that are not live blocks are refused",
+     use_mistakes},
+    {"reuse.pinned", "a pinned block keeps its memory until the last pin is removed", pinned},
+    {"reuse.queue_ends", "memory freed on a queue that has ended can be reused by others",
      queue_ends},
     {"reuse.unseen_queue", "a free on a queue that the pool has never seen succeeds", unseen_queue},
     {"reuse.adopted",

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_ring.c: messages between host and device. On devices whose kernels are C a kernel is the other end; on
- * all others the case itself plays the device, by copies from and to the ring's memory.
+ * cases_ring.c: messages between host and device. If the device's kernels are in C, a kernel is the
+ * other end. On all others the case itself acts as the device, with copies from and to the ring's
+ * memory.
  */
-#include "bench/ring_code.h"
+#include "bench/generated/ring_code_ptx.h"
+#include "bench/ring_kernel.h"
 #include "bench/ring_opencl_code.h"
 #include "case.h"
-#include "ring_echo_spirv.h"
+#include "generated/ring_echo_spirv.h"
 
 #include <string.h>
 #include <vram/ring_device.h>
@@ -264,28 +266,22 @@ static void echo(const vram_kernel_call *call) {
     vram_ring_control *control;
     const uint32_t *gate; /* opened by the runner when the case ends early */
     vram_ring_peer peer;
-    uint32_t bytes;
     memcpy(&control, call->arguments[0], sizeof control);
     memcpy(&gate, call->arguments[1], sizeof gate);
     if (vram_ring_peer_open(control, &peer) != 0) {
         return;
     }
     for (;;) {
-        const void *in = vram_ring_peer_take(&peer, &bytes);
-        void *out = in ? vram_ring_peer_room(&peer) : NULL;
-        if (out) {
-            memcpy(out, in, bytes);
-            vram_ring_peer_publish(&peer, bytes, 9);
-            vram_ring_peer_done(&peer);
-        } else if (!(peer.flags & VRAM_RING_FLAG_SYSTEM) || vram_ring_peer_stopping(&peer) ||
-                   __atomic_load_n(gate, __ATOMIC_ACQUIRE)) {
-            break;
-        } else {
-            check_sleep(1000);
+        if (ring_echo_one(&peer) > 0) {
+            continue;
         }
+        if (!ring_stays(&peer) || vram_ring_peer_stopping(&peer) ||
+            __atomic_load_n(gate, __ATOMIC_ACQUIRE)) {
+            break;
+        }
+        check_sleep(1000);
     }
-    vram_ring_peer_end(&peer, peer.flags & VRAM_RING_FLAG_SYSTEM ? VRAM_RING_DONE
-                                                                 : VRAM_RING_RELAUNCHABLE);
+    ring_leave(&peer, ring_stays(&peer));
 }
 
 static bool launch(struct check *check, vram_queue *queue, vram_kernel *kernel, vram_addr control) {
@@ -329,7 +325,7 @@ static bool kernel_with(struct check *check, struct check_stock *stock, vram_que
         CHECK_OK(check, vram_ring_receive(ring, data, sizeof data, CHECK_DEADLINE_NS, &header));
         payload_of(i, expected);
         CHECK_SAME(check, data, expected, 40);
-        CHECK_EQUAL(check, header.kind, 9);
+        CHECK_EQUAL(check, header.kind, RING_ECHO_KIND);
     }
     CHECK_OK(check, vram_ring_stop(ring));
     CHECK_OK(check, vram_ring_join(ring, CHECK_DEADLINE_NS));
@@ -370,7 +366,8 @@ static bool kernel(struct check *check) {
 
 /* -------------------------------------------- a kernel in the device's own language */
 
-/* The kernels leave by themselves when nothing comes for so long: ns, or turns where there is no clock. */
+/* The kernels end by themselves if no message arrives for so long: ns, or turns if there is no
+   clock. */
 #define LONELY UINT64_C(10000000000)
 
 static vram_status load_code(vram_device *device, vram_kernel **loaded) {
@@ -399,13 +396,15 @@ static bool talk(struct check *check, vram_ring *ring) {
         CHECK_OK(check, vram_ring_receive(ring, data, sizeof data, CHECK_DEADLINE_NS, &header));
         payload_of(i, expected);
         CHECK_SAME(check, data, expected, 40);
+        CHECK_EQUAL(check, header.kind, RING_ECHO_KIND);
     }
     CHECK_OK(check, vram_ring_stop(ring));
     CHECK_OK(check, vram_ring_join(ring, CHECK_DEADLINE_NS));
     return true;
 }
 
-/* A kernel that finds the control block damaged takes nothing, tells the host, and is not waited for. */
+/* A kernel that finds the control block damaged takes no message, tells the host, and is not waited
+   for. */
 static bool damaged(struct check *check, vram_ring *ring, const vram_ring_info *info,
                     vram_kernel *loaded, const vram_launch *call) {
     vram_ring_stats stats = {.size = sizeof stats};
@@ -468,7 +467,7 @@ static bool turns(struct check *check, struct check_device *device, struct check
         CHECK_OK(check, vram_ring_receive(ring, data, sizeof data, CHECK_DEADLINE_NS, &header));
         payload_of(i, expected);
         CHECK_SAME(check, data, expected, 40);
-        CHECK_EQUAL(check, header.kind, 9);
+        CHECK_EQUAL(check, header.kind, RING_ECHO_KIND);
     }
     CHECK_OK(check, vram_ring_join(ring, CHECK_DEADLINE_NS));
     CHECK_WAIT(check, info.queue);
@@ -520,7 +519,8 @@ static bool code(struct check *check) {
     return true;
 }
 
-/* What the device cannot have is refused with its reason, and the ring that AUTO makes works by copies. */
+/* A visibility that the device lacks is refused with the reason, and the ring of AUTO works by
+   copies. */
 static bool visibility(struct check *check) {
     struct check_device *device;
     struct check_stock stock;
@@ -549,11 +549,13 @@ static bool visibility(struct check *check) {
 }
 
 const struct check_case check_cases_ring[] = {
-    {"ring.handles", "calls of ring.h refuse handles that are none", handles},
+    {"ring.handles", "calls of ring.h refuse invalid handles", handles},
     {"ring.copies", "messages reach device memory and come back by copies, in order", copies},
-    {"ring.full", "a full ring holds its senders back, a stopped one refuses them", full},
+    {"ring.full", "a full ring makes its senders wait, a stopped one refuses them", full},
     {"ring.kernel", "a kernel in C is the other end of a ring, with every strategy", kernel},
-    {"ring.code", "a kernel in the device's own language answers, and stays if it can", code},
-    {"ring.visibility", "what the device cannot have is refused with the reason", visibility},
+    {"ring.code", "a kernel in the device's own language answers, and keeps running if it can",
+     code},
+    {"ring.visibility", "a visibility that the device lacks is refused with the reason",
+     visibility},
     {NULL, NULL, NULL},
 };

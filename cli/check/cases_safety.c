@@ -154,9 +154,11 @@ static bool poison(struct check *check) {
 }
 
 const struct check_case check_cases_safety[] = {
-    {"safety.zero_alloc", "blocks are full of zeros where the pool is told so", zero_alloc},
-    {"safety.zero_free", "freed memory is zeros behind the work that used it", zero_free},
-    {"safety.red_zones", "a byte written beside a block is found when that is freed", red_zones},
+    {"safety.zero_alloc", "new blocks are filled with zeros if the pool is asked to", zero_alloc},
+    {"safety.zero_free", "freed memory is filled with zeros after the work that used it",
+     zero_free},
+    {"safety.red_zones", "a byte written next to a block is found when the block is freed",
+     red_zones},
     {"safety.poison", "a byte written after a free is found when the block leaves quarantine",
      poison},
     {NULL, NULL, NULL},

@@ -247,15 +247,17 @@ static bool by_callback(struct check *check) {
 }
 
 const struct check_case check_cases_shortage[] = {
-    {"shortage.moves", "scattered free memory is put together without touching a live block",
-     moves},
+    {"shortage.moves", "scattered free memory is joined without touching a live block", moves},
     {"shortage.must_move", "a full device serves a large block from scattered holes", must_move},
-    {"shortage.other_queue", "memory another queue just freed is used after its work",
+    {"shortage.other_queue", "memory that another queue just freed is used after its work",
      from_other_queue_mapped},
-    {"shortage.other_queue_segments", "and so on segments", from_other_queue_segments},
-    {"shortage.caches", "what threads keep at hand is fetched back before a refusal", from_caches},
-    {"shortage.callback", "a callback lets go of a block for a request that is short", by_callback},
-    {"shortage.refused", "a refusal for want of memory changes nothing", refused_mapped},
-    {"shortage.refused_segments", "and so on segments", refused_segments},
+    {"shortage.other_queue_segments", "the same on segments", from_other_queue_segments},
+    {"shortage.caches", "blocks in thread caches are used before a request is refused",
+     from_caches},
+    {"shortage.callback", "a callback frees a block for a request that ran out of memory",
+     by_callback},
+    {"shortage.refused", "a request that fails because memory ran out changes nothing",
+     refused_mapped},
+    {"shortage.refused_segments", "the same on segments", refused_segments},
     {NULL, NULL, NULL},
 };

@@ -179,11 +179,11 @@ static bool controls(struct check *check) {
 }
 
 const struct check_case check_cases_sim[] = {
-    {"sim.codes", "each code of a driver becomes the right status, unknown ones never success",
+    {"sim.codes", "each code of a driver becomes the right status, and unknown ones never success",
      codes},
-    {"sim.lies", "a driver that reports success with a bad address is found out", lies},
-    {"sim.lost", "a lost device fails everything but giving back, and wakes its waiters", lost},
-    {"sim.other_lives", "losing one device leaves the other in full service", other_lives},
+    {"sim.lies", "a driver that reports success with a bad address is detected", lies},
+    {"sim.lost", "on a lost device everything but freeing fails, and waits end", lost},
+    {"sim.other_lives", "losing one device does not affect the other", other_lives},
     {"sim.journal", "the simulated driver remembers what it was asked", journal},
     {"sim.controls", "the simulation's controls refuse nonsense and real devices", controls},
     {NULL, NULL, NULL},

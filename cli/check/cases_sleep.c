@@ -220,14 +220,12 @@ static bool segments(struct check *check) {
 }
 
 const struct check_case check_cases_sleep[] = {
-    {"sleep.contents", "a pool gives its memory back, and gets it again with its contents",
-     contents},
-    {"sleep.frees", "blocks that are freed in their sleep are free when their memory is back",
-     frees},
-    {"sleep.by_tag", "a tag sleeps and wakes alone, and the rest of the pool goes on", by_tag},
+    {"sleep.contents", "a pool releases its memory, and gets it back with its contents", contents},
+    {"sleep.frees", "blocks that are freed while asleep are free when their memory is back", frees},
+    {"sleep.by_tag", "a tag sleeps and wakes alone, and the rest of the pool still works", by_tag},
     {"sleep.mistakes", "sleeping twice, waking what is awake and sleep under pins are refused",
      mistakes},
-    {"sleep.work", "work under way is waited for, whatever queue it is on", work},
+    {"sleep.work", "running work is waited for, on whichever queue it is", work},
     {"sleep.segments", "a pool on segments says that it cannot sleep", segments},
     {NULL, NULL, NULL},
 };

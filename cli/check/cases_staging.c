@@ -187,12 +187,12 @@ static bool beside(struct check *check) {
 }
 
 const struct check_case check_cases_staging[] = {
-    {"staging.through", "large copies of ordinary memory arrive whole, and nothing beside them",
+    {"staging.through", "large copies of ordinary memory arrive complete, and write nothing else",
      through},
     {"staging.order",
      "a large upload keeps the queue's order, and its source is free when it is ready", order},
-    {"staging.together", "two downloads at once end each with its own bytes", together},
-    {"staging.given_back", "idle slots are given back on request, and copies go on", given_back},
-    {"staging.beside", "copies, idle slots and launches wait for no kernel that goes on", beside},
+    {"staging.together", "of two downloads at once each gets its own bytes", together},
+    {"staging.given_back", "idle slots are released on request, and copies still work", given_back},
+    {"staging.beside", "copies, idle slots and launches do not wait for a running kernel", beside},
     {NULL, NULL, NULL},
 };

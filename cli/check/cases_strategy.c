@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_strategy.c: copies by strategy, strided, in lists, and between devices. Buffers carry a model of their
- * contents and are compared whole.
+ * cases_strategy.c: copies by strategy, strided, in lists, and between devices. Each buffer has a
+ * model of its contents, and all of it is compared.
  */
 #include "case.h"
 
@@ -205,7 +205,8 @@ static bool lists(struct check *check) {
     return true;
 }
 
-/* From a device of the backend that may not be read: through host memory, in the order of the queue. */
+/* From a device of the backend that is not a peer: through host memory, in the order of the
+   queue. */
 static bool bridged(struct check *check) {
     struct check_device *own, *other;
     vram_queue *queue, *other_queue;
@@ -264,9 +265,9 @@ const struct check_case check_cases_strategy[] = {
     {"strategy.direct", "memory that both reach is not copied, and each sees the other's writes",
      direct},
     {"strategy.rectangles", "strided copies move rows and leave the gaps", rectangles},
-    {"strategy.lists", "a list of small copies in all directions arrives whole", lists},
-    {"strategy.bridged", "a device that may not be read is copied from through host memory",
+    {"strategy.lists", "a list of small copies in all directions arrives complete", lists},
+    {"strategy.bridged", "memory of a device that is not a peer is copied through host memory",
      bridged},
-    {"strategy.beside", "a transfer behind running work returns at once and is pending", beside},
+    {"strategy.beside", "a transfer after running work returns at once and is pending", beside},
     {NULL, NULL, NULL},
 };

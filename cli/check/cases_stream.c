@@ -43,7 +43,7 @@ static bool three(struct check *check) {
     return true;
 }
 
-/* While the gate is shut one stream stands still, and the point of the set with it; the others go on. */
+/* While the gate is shut, one stream and the point of the set wait; the other streams continue. */
 static bool beside(struct check *check) {
     struct check_device *device;
     struct check_gate gate;
@@ -103,7 +103,8 @@ static bool one_point(struct check *check) {
     return true;
 }
 
-/* Streams hand a block on; the transfer queue reads it behind a barrier, and nobody before it is done. */
+/* Streams hand a block on. The transfer queue reads it after a barrier, and no stream writes it
+   before that read is complete. */
 static bool barrier(struct check *check) {
     struct check_device *device;
     vram_stream_set *set;
@@ -181,9 +182,9 @@ static bool handles(struct check *check) {
 
 const struct check_case check_cases_stream[] = {
     {"stream.three", "a set has three distinct queues, by place, by name and in turn", three},
-    {"stream.beside", "a stream that is held up holds up no other, and no wait for ever", beside},
-    {"stream.one_point", "the point of a set lies behind all of its streams", one_point},
+    {"stream.beside", "a blocked stream does not block another, and no wait is endless", beside},
+    {"stream.one_point", "the point of a set lies after the work of all its streams", one_point},
     {"stream.barrier", "streams wait for each other on the device", barrier},
-    {"stream.handles", "handles of sets that are none are refused", handles},
+    {"stream.handles", "invalid handles of sets are refused", handles},
     {NULL, NULL, NULL},
 };

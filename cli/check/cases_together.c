@@ -137,8 +137,8 @@ static bool named(struct check *check) {
 }
 
 const struct check_case check_cases_together[] = {
-    {"together.scope", "what scopes have goes with them, in the time of its queue", scope},
-    {"together.batch", "buffers come all or none, each with what it was given", batch},
+    {"together.scope", "a scope frees what it owns, in stream order", scope},
+    {"together.batch", "buffers are created all or none, each with its contents", batch},
     {"together.named", "buffers by name grow with their contents", named},
     {NULL, NULL, NULL},
 };

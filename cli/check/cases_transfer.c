@@ -303,6 +303,7 @@ const struct check_case check_cases_transfer[] = {
     {"transfer.wrong_device", "memory of another device handle is out of reach", wrong_device},
     {"transfer.large", "tens of megabytes arrive whole", large},
     {"transfer.many_small", "a thousand small transfers without a wait all arrive", many_small},
-    {"transfer.random_mix", "any mixture of operations leaves what a model says", random_mix},
+    {"transfer.random_mix", "any mixture of operations leaves the contents that a model predicts",
+     random_mix},
     {NULL, NULL, NULL},
 };

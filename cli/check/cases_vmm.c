@@ -117,8 +117,8 @@ static bool physical_end(struct check *check) {
 const struct check_case check_cases_vmm[] = {
     {"vmm.rounding", "ranges and handles of any size are rounded to the granule", rounding},
     {"vmm.account", "handles count as held memory, addresses and mappings do not", account},
-    {"vmm.bad_sizes", "absurd sizes are refused without a trace", bad_sizes},
-    {"vmm.range_end", "a range ends by its base alone, once, on its own device", range_end},
-    {"vmm.physical_end", "a handle ends once; strangers are refused", physical_end},
+    {"vmm.bad_sizes", "absurd sizes are refused and leave nothing behind", bad_sizes},
+    {"vmm.range_end", "a range is destroyed by its base only, once, on its own device", range_end},
+    {"vmm.physical_end", "a handle is destroyed once; unknown ones are refused", physical_end},
     {NULL, NULL, NULL},
 };

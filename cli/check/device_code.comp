@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device_code.comp: the kernel of the conformance suite for devices that run SPIR-V shaders. tools/shaders
-   compiles it into device_code_spirv.h, which is what the command is built with. */
+   compiles it into generated/device_code_spirv.h, which is what the command is built with. */
 #version 460
 #extension GL_EXT_buffer_reference : require
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * device_code.cu: the kernels of the conformance suite for devices that run PTX. tools/ptx compiles them
- * into device_code.h, which is what the command is built with: no build needs a CUDA toolkit.
+ * into generated/device_code_ptx.h, which is what the command is built with: no build needs a CUDA toolkit.
  */
 
 /* to[i] = from[i] * factor + i, for whole groups. */

@@ -11,7 +11,7 @@
  * that need a gate are skipped.
  */
 #include "case.h"
-#include "device_code.h"
+#include "generated/device_code_ptx.h"
 
 #define GATE_LIMIT_NS (CHECK_DEADLINE_NS / 2)
 #define GPU_LIMIT_NS                                                                               \
@@ -61,8 +61,8 @@ static bool make_ptx(struct check *check, struct check_device *device, struct ch
                      vram_status *status) {
     vram_kernel_source source = {.size = sizeof source,
                                  .format = VRAM_KERNEL_PTX,
-                                 .code = check_ptx,
-                                 .code_bytes = sizeof check_ptx - 1,
+                                 .code = device_code_ptx,
+                                 .code_bytes = sizeof device_code_ptx - 1,
                                  .entry = "vram_check_gate"};
     CHECK_NEEDS(check, VRAM_CAP_PINNED);
     *status = vram_kernel_create(device->device, &source, &gate->kernel);

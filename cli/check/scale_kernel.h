@@ -7,8 +7,8 @@
 #ifndef CHECK_SCALE_KERNEL_H
 #define CHECK_SCALE_KERNEL_H
 
-#include "device_code.h"
-#include "device_code_spirv.h"
+#include "generated/device_code_ptx.h"
+#include "generated/device_code_spirv.h"
 
 #include "vram/vram.h"
 
@@ -39,7 +39,7 @@ static const struct {
     const void *code;
     size_t bytes;
 } scale_languages[] = {
-    {VRAM_KERNEL_PTX, check_ptx, sizeof check_ptx - 1},
+    {VRAM_KERNEL_PTX, device_code_ptx, sizeof device_code_ptx - 1},
     {VRAM_KERNEL_SPIRV, device_code_spirv, sizeof device_code_spirv},
     {VRAM_KERNEL_OPENCL_C, scale_opencl, sizeof scale_opencl - 1},
     {VRAM_KERNEL_METAL, scale_metal, sizeof scale_metal - 1},

@@ -15,7 +15,7 @@ static int made_up(const struct invocation *invocation, struct estimate_job *job
     const char *sizes[REPEATED_MAX];
     size_t count = flag_values(invocation, "memory", sizes);
     if (count > ESTIMATE_DEVICES_MAX) {
-        say_error("--memory is given %zu times; at most %d devices are laid out over", count,
+        say_error("--memory is given %zu times; at most %d devices are possible", count,
                   ESTIMATE_DEVICES_MAX);
         return EXIT_MISUSE;
     }
@@ -104,7 +104,7 @@ static int of_machine(const struct invocation *invocation, struct estimate_job *
     vram_status status = survey_take(flag_value(invocation, "backend"), &survey);
     if (status != VRAM_OK) {
         survey_free(&survey);
-        return say_failure("cannot look at the devices", status);
+        return say_failure("cannot list the devices", status);
     }
     int code = EXIT_YES;
     if (!flag_number(invocation, "device", 0, UINT32_MAX, &index)) {

@@ -37,8 +37,8 @@ bool estimate_answer(const struct estimate_job *job);
 /* With --params: the device that has room, device_count: none. */
 uint32_t estimate_shape_place(const struct estimate_job *job);
 
-/* Fills devices, labels and names by --memory, or by what is in the machine. EXIT_YES, or EXIT_MISUSE after one
-   line on stderr. */
+/* Fills devices, labels and names from --memory, or from the devices of this machine. EXIT_YES, or
+   EXIT_MISUSE after one line on stderr. */
 int estimate_devices_find(const struct invocation *invocation, struct estimate_job *job);
 
 /* "2.1 GiB free on cuda:0 ..."; the line that the text ends with, without colours. */

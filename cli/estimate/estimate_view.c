@@ -71,7 +71,8 @@ static void add_advice(const struct estimate_job *job, char *text, size_t room) 
                                  fit->layers.value, all, fit->layers.value);
     }
     if (!context && !layers) {
-        snprintf(text + used, room - used, "; no shorter context and no fewer layers help");
+        snprintf(text + used, room - used,
+                 "; it does not fit with a shorter context or fewer layers either");
     }
 }
 
@@ -121,7 +122,7 @@ const char *estimate_verdict(const struct estimate_job *job, char text[ESTIMATE_
 
 static bool shape_assumption(size_t index, char text[ESTIMATE_ASSUMPTION_MAX]) {
     static const char *const lines[] = {
-        "from dimensions alone: gated feed-forward blocks, an output layer of its own, heads of "
+        "from dimensions alone: gated feed-forward blocks, a separate output layer, heads of "
         "hidden / heads; activations of one token",
         "the model lies on one device; nothing is added for the runtime",
     };
@@ -139,7 +140,7 @@ static void weights_assumption(const struct estimate_job *job, char *text) {
                  model->files, model->files == 1 ? "" : "s");
     } else {
         snprintf(text, ESTIMATE_ASSUMPTION_MAX, "weights: counted from config.json%s, stored as %s",
-                 model->family_known ? "" : " by a guess, for the architecture is not known well",
+                 model->family_known ? "" : " (a guess: the architecture is not known well)",
                  model->weight_type);
     }
 }
@@ -156,8 +157,10 @@ static void cache_assumption(const struct estimate_job *job, char *text) {
     snprintf(text, ESTIMATE_ASSUMPTION_MAX,
              "KV cache: %s a token, the whole context taken at once%s%s%s",
              size_of(job->estimate.token_bytes, token),
-             windows ? "; layers with a window keep it and one micro-batch of each sequence" : "",
-             latent ? "; of latent attention the latent alone is kept" : "",
+             windows
+                 ? "; layers with a window store the window and one micro-batch of each sequence"
+                 : "",
+             latent ? "; latent attention stores the latent vector only" : "",
              states ? "; states of recurrent layers in f32" : "");
 }
 
@@ -168,9 +171,9 @@ static void input_assumption(const struct estimate_job *job, char *text) {
         const vram_estimate_part *part = host ? &job->estimate.host : &job->estimate.devices[i];
         copy = copy && !(part->has_input && part->has_output);
     }
-    snprintf(text, ESTIMATE_ASSUMPTION_MAX, "embeddings of tokens lie %s%s",
-             job->estimate.host.has_input ? "on the host" : "on the first device with room",
-             copy ? ", and a second time where the output is" : "");
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX, "token embeddings lie %s%s",
+             job->estimate.host.has_input ? "on the host" : "on the first device where they fit",
+             copy ? ", and a second time with the output" : "");
 }
 
 bool estimate_assumption(const struct estimate_job *job, size_t index,
@@ -192,7 +195,7 @@ bool estimate_assumption(const struct estimate_job *job, size_t index,
                  " bytes, attention scores %s, logits in f32 of %" PRIu64 " at once",
                  job->estimate.micro_batch,
                  job->options.activation_bytes ? job->options.activation_bytes : UINT64_C(4),
-                 job->flash ? "never in memory whole (flash attention)" : "in memory whole",
+                 job->flash ? "never complete in memory (flash attention)" : "complete in memory",
                  job->options.outputs ? job->options.outputs : job->estimate.micro_batch);
         return true;
     case 3:
@@ -209,10 +212,10 @@ bool estimate_assumption(const struct estimate_job *job, size_t index,
         return true;
     case 5:
         snprintf(text, ESTIMATE_ASSUMPTION_MAX, "free: %s",
-                 job->free_guessed ? "four fifths of the memory where the driver does not tell"
+                 job->free_guessed ? "four fifths of the memory if the driver does not report it"
                  : job->labels[0][0] == 'm' ? "all of each --memory"
-                 : job->simulated           ? "what the simulated devices say"
-                                            : "what the drivers say now");
+                 : job->simulated           ? "as the simulated devices report it"
+                                            : "as the drivers report it now");
         return true;
     default:
         return false;

@@ -75,7 +75,7 @@ static bool check_layout(struct chunk_reader *reader) {
     bool good = reader->header_bytes >= HEADER_USED && reader->header_bytes <= 65536 &&
                 chunk >= 4096 && chunk <= 65536 && (chunk & (chunk - 1)) == 0 &&
                 (uint64_t)reader->slots * chunk <= RING_MAX && reader->slots != 1;
-    return good || refuse(reader, 12, "the sizes of header, chunks or ring cannot be");
+    return good || refuse(reader, 12, "the size of the header, the chunks or the ring is invalid");
 }
 
 /* How it ended. 0 in the place of the seal: it has not. */
@@ -86,7 +86,7 @@ static bool read_end(struct chunk_reader *reader, const uint8_t *header) {
     }
     if ((mark != END_ENDED && mark != END_STOPPED) ||
         seal >> 32 != chunk_crc(header + 72, HEADER_USED - 72)) {
-        return refuse(reader, 64, "the end is damaged: its CRC is another");
+        return refuse(reader, 64, "the end is damaged: its CRC does not match");
     }
     reader->ended = true;
     reader->stopped = mark == END_STOPPED;
@@ -106,19 +106,20 @@ static bool read_header(struct chunk_reader *reader) {
     }
     if (got < RECORDING_MAGIC_BYTES ||
         memcmp(header, RECORDING_MAGIC, RECORDING_MAGIC_BYTES) != 0) {
-        return refuse(reader, 0, "this is no trace of libvram's");
+        return refuse(reader, 0, "this is not a trace of libvram");
     }
     if (got < sizeof header) {
         return refuse(reader, got, "the file ends inside its header");
     }
     if (get(header + 8, 4) != 1) {
         char text[CHUNK_PROBLEM_MAX];
-        snprintf(text, sizeof text, "version %" PRIu64 " of the format is not known; this is for 1",
+        snprintf(text, sizeof text,
+                 "format version %" PRIu64 " is not supported; this command reads 1",
                  get(header + 8, 4));
         return refuse(reader, 8, text);
     }
     if (get(header + 52, 4) != chunk_crc(header, 52)) {
-        return refuse(reader, 0, "the header is damaged: its CRC is another");
+        return refuse(reader, 0, "the header is damaged: its CRC does not match");
     }
     reader->header_bytes = (uint32_t)get(header + 12, 4);
     reader->chunk_bytes = (uint32_t)get(header + 16, 4);
@@ -180,7 +181,7 @@ static enum chunk_state look(struct chunk_reader *reader, const uint8_t *chunk, 
         return CHUNK_TORN;
     }
     if (seal >> 32 != chunk_crc(chunk + AT_SEQUENCE, HEAD_BYTES - AT_SEQUENCE + bytes)) {
-        refuse(reader, offset, "the chunk is damaged: its CRC is another");
+        refuse(reader, offset, "the chunk is damaged: its CRC does not match");
         return CHUNK_WRONG;
     }
     view->bytes = bytes;
@@ -195,7 +196,8 @@ static bool must_end(struct chunk_reader *reader, uint64_t offset) {
     size_t got = sizeof some;
     reader->last = reader->cut = true;
     if (reader->ended && reader->file_bytes == reader->offset) {
-        return refuse(reader, offset, "the chunk is damaged: it is not whole, and the file is");
+        return refuse(reader, offset,
+                      "the chunk is damaged: it is incomplete, but the file is complete");
     }
     while (got > 0) {
         if (!read_bytes(reader, some, sizeof some, &got)) {
@@ -232,7 +234,7 @@ static bool next_of_file(struct chunk_reader *reader, struct chunk_view *view, b
     bool readable =
         state == CHUNK_SEALED || state == CHUNK_OPEN || (state == CHUNK_TORN && got >= HEAD_BYTES);
     if (readable && view->sequence != reader->next) {
-        return refuse(reader, offset + AT_SEQUENCE, "the chunk is not the one that is due");
+        return refuse(reader, offset + AT_SEQUENCE, "the chunk is out of order");
     }
     reader->next += readable;
     *there = readable;
@@ -283,7 +285,7 @@ static bool look_slot(struct chunk_reader *reader, uint32_t slot, struct chunk_v
     }
     bool readable = *state == CHUNK_SEALED || *state == CHUNK_OPEN;
     if (readable && view->sequence % reader->slots != slot) {
-        return refuse(reader, offset + AT_SEQUENCE, "the chunk belongs to another place");
+        return refuse(reader, offset + AT_SEQUENCE, "the chunk is in the wrong place");
     }
     return true;
 }

@@ -137,7 +137,7 @@ static bool read_settings(const char *text, struct settings *settings,
         }
     }
     if (settings->min > settings->max) {
-        snprintf(problem, TRACE_PROBLEM_MAX, "--generate: min is above max");
+        snprintf(problem, TRACE_PROBLEM_MAX, "--generate: min is larger than max");
         return false;
     }
     return true;

@@ -291,7 +291,7 @@ static void note_violation(const struct session *session, struct pass *pass) {
         state.violations > 0 &&
         vram_sim_violation(session->place.context, 0, text, sizeof text) == VRAM_OK) {
         pass->result = PASS_FAILED;
-        snprintf(pass->reason, sizeof pass->reason, "the driver's protocol was broken: %s", text);
+        snprintf(pass->reason, sizeof pass->reason, "a rule of the driver was violated: %s", text);
     }
 }
 

@@ -92,7 +92,7 @@ static const struct definition *spoken(struct cursor *cursor, uint8_t kind, uint
                                               ? &cursor->recording->definitions[own - 1]
                                               : NULL;
     if (definition == NULL || definition->kind != kind) {
-        wrong(cursor, "a number stands for nothing that was defined");
+        wrong(cursor, "a number refers to something that was not defined");
         return NULL;
     }
     *which = (uint32_t)own;
@@ -194,7 +194,7 @@ static void read_definition(struct cursor *cursor, uint8_t kind) {
     struct definition made = {.kind = kind};
     uint64_t own = number(cursor);
     if (!cursor->cut_short && (own == 0 || own > RECORDING_DEFINITIONS_MAX)) {
-        wrong(cursor, "a number is defined that cannot be");
+        wrong(cursor, "a number is defined that is out of range");
     }
     if (kind == THREAD || kind == QUEUE || kind == POOL) {
         made.handle = number(cursor);
@@ -312,7 +312,7 @@ static void read_body(struct cursor *cursor, struct recorded *event) {
         event->name = spoken_text(cursor, &ignored);
         return;
     default:
-        wrong(cursor, "no record of this kind is known");
+        wrong(cursor, "this kind of record is unknown");
     }
 }
 
@@ -328,7 +328,7 @@ static void read_transfer(struct cursor *body, struct recorded *event) {
     uint64_t status = number(body);
     event->status = status <= 10000 ? -(int)status : -10000;
     if (body->cut_short) {
-        wrong(body, "a transfer is shorter than its numbers");
+        wrong(body, "a transfer record is too short");
     }
 }
 
@@ -367,7 +367,7 @@ static bool read_record(struct recording *recording, struct recorded *event, boo
     } else if (kind >= TEXT && kind <= POOL) {
         read_definition(&cursor, kind);
     } else {
-        wrong(&cursor, "no record of this kind is known");
+        wrong(&cursor, "this kind of record is unknown");
     }
     if (cursor.wrong != NULL && !cursor.cut_short) {
         return refuse(recording, offset, cursor.wrong);
@@ -376,7 +376,7 @@ static bool read_record(struct recording *recording, struct recorded *event, boo
         recording->last_id = last_id;
         recording->last_addr = last_addr;
         recording->at = recording->end;
-        return recording->chunk.whole ? refuse(recording, offset, "a record goes past its chunk")
+        return recording->chunk.whole ? refuse(recording, offset, "a record extends past its chunk")
                                       : false;
     }
     recording->time_ns = time_ns;

@@ -173,7 +173,7 @@ static bool add_to_live(struct trace_builder *builder, const struct trace_entry 
     }
     const struct trace_block *block = &builder->blocks[op->block];
     if (entry->kind == TRACE_USE && entry->bytes_given && entry->bytes > block->bytes) {
-        return refuse(builder, "block %" PRIu64 " has %" PRIu64 " bytes, and %" PRIu64 " are used",
+        return refuse(builder, "block %" PRIu64 " has %" PRIu64 " bytes, but %" PRIu64 " are used",
                       entry->id, block->bytes, entry->bytes);
     }
     op->queue = entry->stream_given ? op->queue : block->queue;

@@ -83,7 +83,7 @@ static bool read_header(struct reader *reader) {
         reader->field_count = bytes == named ? 5 : threads ? 6 : 0;
     }
     return reader->field_count > 0 ||
-           complain(reader, "this is no trace: it does not begin with " TRACE_HEADER);
+           complain(reader, "this is not a trace: it does not begin with " TRACE_HEADER);
 }
 
 /* The numbers of a line into an entry; its letter is known already. */
@@ -93,26 +93,26 @@ static bool read_fields(struct reader *reader, const struct field *fields,
     entry->bytes_given = entry->kind != TRACE_FREE && fields[2].bytes > 0;
     entry->stream_given = fields[3].bytes > 0;
     if (!read_number(fields[1], &entry->id)) {
-        return complain(reader, "the id is no whole number of 64 bits");
+        return complain(reader, "the id is not a whole number of 64 bits");
     }
     if ((entry->bytes_given || alloc) && !read_number(fields[2], &entry->bytes)) {
-        return complain(reader, "the bytes are no whole number of 64 bits");
+        return complain(reader, "the bytes are not a whole number of 64 bits");
     }
     if (entry->kind == TRACE_FREE && fields[2].bytes > 0) {
         uint64_t ignored; /* some recorders repeat the size */
         if (!read_number(fields[2], &ignored)) {
-            return complain(reader, "the bytes are no whole number of 64 bits");
+            return complain(reader, "the bytes are not a whole number of 64 bits");
         }
     }
     if ((entry->stream_given || entry->kind != TRACE_FREE) &&
         !read_number(fields[3], &entry->stream)) {
-        return complain(reader, "the stream is no whole number of 64 bits");
+        return complain(reader, "the stream is not a whole number of 64 bits");
     }
     if (!read_number(fields[4], &entry->t_us)) {
-        return complain(reader, "the time is no whole number of 64 bits");
+        return complain(reader, "the time is not a whole number of 64 bits");
     }
     if (reader->field_count == 6 && !read_number(fields[5], &entry->thread)) {
-        return complain(reader, "the thread is no whole number of 64 bits");
+        return complain(reader, "the thread is not a whole number of 64 bits");
     }
     return true;
 }
@@ -136,7 +136,7 @@ static bool read_operation(struct reader *reader) {
         entry.kind = TRACE_USE;
         break;
     default:
-        return complain(reader, "the operation is none of a (allocate), f (free), u (use)");
+        return complain(reader, "the operation is not one of a (allocate), f (free), u (use)");
     }
     return read_fields(reader, fields, &entry) && trace_builder_add(&reader->builder, &entry);
 }
@@ -155,7 +155,7 @@ static bool read_line(struct reader *reader) {
 /* Adds a piece of a line; a whole one is read. */
 static bool take(struct reader *reader, const uint8_t *text, size_t bytes, bool ends) {
     if (bytes > LINE_MAX_BYTES - reader->text_bytes) {
-        return complain(reader, "the line is too long for one of a trace");
+        return complain(reader, "the line is too long for a trace");
     }
     memcpy(reader->text + reader->text_bytes, text, bytes);
     reader->text_bytes += bytes;

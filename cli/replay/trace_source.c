@@ -96,7 +96,7 @@ static bool read_gzip(struct trace_source *source, uint8_t *to, size_t *bytes) {
             return true;
         }
         if (!inflater_step(source->inflater, source->raw + source->raw_begin, &taken, to, &given)) {
-            return refuse(source, "its gzip data is broken");
+            return refuse(source, "its gzip data is damaged");
         }
         source->raw_begin += taken;
         if (given > 0) {

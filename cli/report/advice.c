@@ -35,9 +35,8 @@ static bool on_leaks(const struct history *history, struct advice *advice) {
              vram_size_format(history->live_bytes + history->lost_bytes, size),
              history->lost_blocks > 0 ? "their pool or " : "",
              history->end == RECORDING_ENDED ? "ended" : "broke off");
-    advice->mend =
-        "`vram report --leaks FILE` lists them by tag and stack; scopes (vram/scope.h) free what "
-        "was made in them on every way out";
+    advice->mend = "`vram report --leaks FILE` lists them by tag and stack; a scope (vram/scope.h) "
+                   "frees what was allocated in it however it ends";
     return true;
 }
 
@@ -52,8 +51,8 @@ static bool on_refusals(const struct history *history, struct advice *advice) {
              history->refusals, history->refusals == 1 ? " was" : "s were",
              vram_status_name((vram_status)history->statuses[0].status),
              vram_size_format(history->statuses[0].bytes, size));
-    advice->mend = "vram_oom_report_get says what each was short of and which knob would help; "
-                   "vram_oom_callback_add lets the program give memory back before a request fails";
+    advice->mend = "vram_oom_report_get says why each failed and which setting would help; "
+                   "vram_oom_callback_add lets the program free memory before a request fails";
     return true;
 }
 
@@ -76,8 +75,8 @@ static bool on_long_lived(const struct history *history, struct advice *advice) 
              "%" PRIu64 " blocks, %s, were older than a minute at the end, %.0f %% of the peak",
              blocks, vram_size_format(bytes, size), percent(bytes, history->peak_bytes));
     advice->mend =
-        "see who holds them (by tag and stack above); weights belong there, results of a step "
-        "do not; vram_pool_sleep frees their memory while they wait";
+        "see who holds them (by tag and stack above): weights may live that long, results of a "
+        "step should not; vram_pool_sleep releases their memory while they are not used";
     return true;
 }
 
@@ -86,10 +85,10 @@ static bool on_pressure(const struct history *history, struct advice *advice) {
         return false;
     }
     advice->weight = history->worst_pressure > 0.9 ? ADVICE_BAD : ADVICE_WARN;
-    snprintf(advice->found, sizeof advice->found, "a pool came to %.0f %% of what it may hold",
+    snprintf(advice->found, sizeof advice->found, "a pool reached %.0f %% of what it may hold",
              history->worst_pressure * 100);
     advice->mend = "vram_pool_watch_begin tells the program at 0.7 and 0.9; vram_health cleans up; "
-                   "vram_monitor_begin does both from time to time";
+                   "vram_monitor_begin does both at intervals";
     return true;
 }
 
@@ -103,9 +102,9 @@ static bool on_idle(const struct history *history, struct advice *advice) {
     snprintf(advice->found, sizeof advice->found,
              "at one time %.0f %% of what pools held, %s, was cached or free",
              history->worst_idle * 100, vram_size_format(history->worst_idle_bytes, size));
-    advice->mend =
-        "vram_pool_trim (VRAM_TRIM_RARE) in the program's loop gives back what it does "
-        "not need; vram_device_trim does at once; VRAM_CACHED_LIMIT or VRAM_POOL_LIMIT caps it";
+    advice->mend = "call vram_pool_trim (VRAM_TRIM_RARE) in the program's loop to release what it "
+                   "does not need, or vram_device_trim to release all at once; VRAM_CACHED_LIMIT "
+                   "or VRAM_POOL_LIMIT limits it";
     return true;
 }
 
@@ -117,12 +116,11 @@ static bool on_fragmentation(const struct history *history, struct advice *advic
     }
     advice->weight = high ? ADVICE_WARN : ADVICE_NOTE;
     snprintf(advice->found, sizeof advice->found,
-             "fragmentation was %s: the largest free run was %.0f %% of what was free",
+             "fragmentation was %s: the largest free piece was %.0f %% of the free memory",
              high ? "high" : "medium", (1 - history->worst_scattered) * 100);
-    advice->mend =
-        "a device with VMM moves its free memory together (`vram info` says which has it); "
-        "elsewhere batches (vram/batch.h) put what lives together side by side, and "
-        "vram_pool_trim (VRAM_TRIM_CACHES) joins cached blocks";
+    advice->mend = "on a device with VMM (see `vram info`) the pool moves free memory together; on "
+                   "others, batches (vram/batch.h) put blocks of the same lifetime side by side, "
+                   "and vram_pool_trim (VRAM_TRIM_CACHES) merges cached blocks";
     return true;
 }
 
@@ -148,9 +146,8 @@ static bool on_churn(const struct history *history, struct advice *advice) {
         (double)history->alloc_bytes / (double)history->peak_bytes,
         percent(history->brief, history->allocs), tagged ? "; most bytes had the tag " : "",
         tagged ? most->tag : "");
-    advice->mend =
-        "keep what every step needs: a named buffer (vram/named.h), or a batch for what comes and "
-        "goes together (vram/batch.h)";
+    advice->mend = "keep the buffers that every step needs: a named buffer (vram/named.h), or a "
+                   "batch for buffers of the same lifetime (vram/batch.h)";
     return true;
 }
 
@@ -163,7 +160,7 @@ static bool on_small(const struct history *history, struct advice *advice) {
     snprintf(advice->found, sizeof advice->found,
              "%.0f %% of the requests were below 512 bytes, which is what each of them takes",
              percent(history->small, history->allocs));
-    advice->mend = "put them into one block: a batch (vram/batch.h) lays them side by side";
+    advice->mend = "put them into one block: a batch (vram/batch.h) places them side by side";
     return true;
 }
 
@@ -177,9 +174,8 @@ static bool on_large(const struct history *history, struct advice *advice) {
     snprintf(advice->found, sizeof advice->found, "one request was of %s, %.0f %% of the peak",
              vram_size_format(history->largest_bytes, size),
              percent(history->largest_bytes, history->peak_bytes));
-    advice->mend =
-        "make it first, or let it grow in place (vram_resize, vram/buffer.h): a block that large "
-        "needs a run of free memory that large";
+    advice->mend = "allocate it first, or let it grow in place (vram_resize, vram/buffer.h): a "
+                   "block that large needs as much free memory in one piece";
     return true;
 }
 
@@ -194,9 +190,8 @@ static bool on_misses(const struct history *history, struct advice *advice) {
     snprintf(advice->found, sizeof advice->found,
              "%.0f %% of the allocations were served by a thread's cache",
              percent(hits, hits + misses));
-    advice->mend =
-        "vram_pool_warm prepares the sizes that are used most before they are needed; sizes that "
-        "repeat, on one queue, come from the cache";
+    advice->mend = "vram_pool_warm prepares the most used sizes in advance; sizes that repeat on "
+                   "one queue come from the cache";
     return true;
 }
 
@@ -208,11 +203,11 @@ static bool on_loss(const struct history *history, struct advice *advice) {
     if (history->lost_events > 0) {
         snprintf(advice->found, sizeof advice->found,
                  "%" PRIu64 " events were lost when the disk was full", history->lost_events);
-        advice->mend =
-            "write the trace elsewhere, or as a ring that keeps the last: VRAM_TRACE_RING=64M";
+        advice->mend = "write the trace to another disk, or as a ring that keeps the last events: "
+                       "VRAM_TRACE_RING=64M";
     } else {
         snprintf(advice->found, sizeof advice->found,
-                 "the ring has gone round: its first %" PRIu64 " chunks are gone",
+                 "the ring wrapped around: its first %" PRIu64 " chunks were overwritten",
                  history->missing_chunks);
         advice->mend = "a larger VRAM_TRACE_RING, or none, keeps more";
     }

@@ -263,7 +263,7 @@ static void print_source(const struct report_view *view) {
                    duration_format(history->duration_ns, duration));
     static const char *const ends[] = {
         "", ", until the disk was full",
-        ", until it broke off: the program was killed or still runs"};
+        ", until it ends abruptly: the program was killed or is still running"};
     terminal_print(view->terminal, STYLE_WARN, "%s", ends[history->end]);
     printf("\n");
 }
@@ -448,12 +448,12 @@ static void print_advice(const struct report_view *view) {
         char text[2 * ADVICE_TEXT_MAX];
         printf("  ");
         terminal_cell(view->terminal, styles[list[i].weight], 15, "%s", list[i].name);
-        snprintf(text, sizeof text, "%s. Mend: %s.", list[i].found, list[i].mend);
+        snprintf(text, sizeof text, "%s. Fix: %s.", list[i].found, list[i].mend);
         terminal_wrap(view->terminal, STYLE_PLAIN, 17, text);
     }
     if (count == 0) {
         printf("  ");
-        terminal_print(view->terminal, STYLE_GOOD, "nothing to be said");
+        terminal_print(view->terminal, STYLE_GOOD, "no advice");
         printf("\n");
     }
 }

@@ -154,12 +154,12 @@ static bool climb_levels(struct script *script) {
                  vram_pressure_level_name((vram_pressure_level)i));
         expect(script, name, i != VRAM_PRESSURE_CRITICAL, stats.falls[i]);
     }
-    expect(script, "told of a higher level", 3, script->told.level_up);
-    expect(script, "told of a lower level", 3, script->told.level_down);
+    expect(script, "reported a higher level", 3, script->told.level_up);
+    expect(script, "reported a lower level", 3, script->told.level_down);
     expect(script, "warned", 1, script->told.warn_up);
-    expect(script, "told that it is over", 1, script->told.warn_down);
-    expect(script, "told of an emergency", 1, script->told.emergency_up);
-    expect(script, "told that it has passed", 1, script->told.emergency_down);
+    expect(script, "reported the end of the warning", 1, script->told.warn_down);
+    expect(script, "reported an emergency", 1, script->told.emergency_up);
+    expect(script, "reported the end of the emergency", 1, script->told.emergency_down);
     return true;
 }
 
@@ -396,8 +396,8 @@ static bool set_up(struct script *script) {
     DO(vram_device_open(script->target->context, script->target->index, &script->device));
     DO(vram_device_pressure_get(script->device, &pressure));
     if (pressure.known && pressure.value > 0.4) {
-        say_error("%.0f %% of the device's memory is in use already: the script needs most of it "
-                  "to be free; --backend sim always is",
+        say_error("%.0f %% of the device's memory is in use already, but the script needs most of "
+                  "it; --backend sim always has it free",
                   100 * pressure.value);
         return false;
     }

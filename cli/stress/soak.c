@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * soak.c: threads that allocate, write, look and free for as long as one likes, in a pool that is
- * too small for them, while it is trimmed, cleared and maintained under their hands.
+ * soak.c: threads allocate, write, check and free for a given time, in a pool that is too small for
+ * them, while it is trimmed, cleared and maintained.
  *
- * Every block carries a number at both ends. What is read back must be what was written, a request
- * may fail for want of memory and for nothing else, and when all is freed nothing may be left.
+ * Every block has a number at both ends. What is read back must be what was written. A request may
+ * fail only because memory ran out. When all blocks are freed, nothing may be left.
  */
 #include "stress.h"
 

@@ -21,7 +21,7 @@ struct soak_plan {
 
 struct soak_result {
     uint64_t allocs, frees;   /* that succeeded */
-    uint64_t refusals;        /* allocations refused for want of memory, which is no failure */
+    uint64_t refusals;        /* allocations refused because memory ran out: not a failure */
     uint64_t failures;        /* calls that failed in another way */
     uint64_t verified, wrong; /* blocks whose contents were looked at, and were not as written */
     uint64_t limit_bytes;
@@ -34,7 +34,7 @@ struct soak_result {
 /* False after one line on stderr when it could not run at all. */
 bool soak_run(const struct soak_plan *plan, const struct target *target,
               const struct terminal *terminal, struct soak_result *result);
-/* Whether all was as it must be. */
+/* Whether nothing failed, all contents were right and nothing was left. */
 bool soak_is_good(const struct soak_result *result);
 
 /* -------------------------------------------------------------------- script */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * forces.comp: a step of the layout for Vulkan, line for line what forces_body.h says in C. Memory comes by
- * address, and the size of a group by the launch. tools/shaders compiles it into forces_spirv.h.
+ * address, and the size of a group by the launch. tools/shaders compiles it into generated/forces_spirv.h.
  */
 #version 460
 #extension GL_EXT_buffer_reference : require

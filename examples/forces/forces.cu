@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* forces.cu: a step of the layout for CUDA. tools/ptx compiles it into forces_ptx.h. */
+/* forces.cu: a step of the layout for CUDA. tools/ptx compiles it into generated/forces_ptx.h. */
 #define FORCES_CODE(...) __VA_ARGS__
 #define FORCES_FN static __device__
 #define FORCES_GLOBAL

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forces_body.h: what a node of the layout does in one step, in the words that C, CUDA C, HIP, OpenCL C and
- * Metal's language share. (GLSL has no pointers: forces.comp says the same again.)
+ * forces_body.h: what a node of the layout does in one step, in the common subset of C, CUDA C,
+ * HIP, OpenCL C and Metal's language. (GLSL has no pointers: forces.comp repeats this code.)
  *
- * Whoever includes it defines
+ * The including file defines
  *
- *   FORCES_CODE(...)     what becomes of the text: itself, or a string of it
+ *   FORCES_CODE(...)     expands to the text itself, or to a string of it
  *
- * and, where it is compiled,
+ * and, if it compiles the text,
  *
  *   FORCES_FN            in front of a function
  *   FORCES_GLOBAL        in front of a pointer into device memory
  *   FORCES_ADD(p, v)     adds to an unsigned number that other items add to as well
  *
- * Everything is whole numbers of 32 bits, divided towards zero, and sums do not depend on their order: so every
- * device has the same bits after every step, and a test may ask for that.
+ * All numbers are whole numbers of 32 bits, division rounds towards zero, and sums do not depend on
+ * their order. So every device has the same bits after every step, and tests check that.
  *
- * The world is a square of 2^21 units a side with 0 in its middle, cut into 2^bits cells a side. A step has three
- * stages, each a launch over all nodes, and a fourth that measures:
+ * The world is a square with sides of 2^21 units and 0 in its middle, divided into 2^bits cells per
+ * side. A step has three stages, each a launch over all nodes, and a fourth that measures:
  *
- *   0 count    each node adds itself to its cell: how many there are, and the sums of where they are in it
- *   1 gather   springs pull a node to the mean of its neighbours, the centre of the world pulls too, and the
- *              middles of the nine cells around push it away: O(1) a node, as a cell stands for all in it
- *   2 move     speed, with friction and a limit, and the new place
- *   3 measure  a checksum of all places, and how far they are from the middle
+ *   0 count    each node adds itself to its cell: the number of nodes, and the sums of their
+ *              positions in it
+ *   1 gather   springs pull a node to the mean of its neighbours, the centre of the world pulls it,
+ *              and the mean positions of the nine cells around push it away: O(1) per node, because
+ *              a cell stands for all nodes in it
+ *   2 move     speed, with friction and a limit, and the new position
+ *   3 measure  a checksum of all positions, and how far they are from the middle
  */
 /* clang-format off */
 FORCES_CODE(

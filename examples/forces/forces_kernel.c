@@ -4,8 +4,8 @@
  * C, CUDA gets PTX, Vulkan SPIR-V, OpenCL and Metal text; for HIP the program brings a code object.
  */
 #include "forces.h"
-#include "forces_ptx.h"
-#include "forces_spirv.h"
+#include "generated/forces_ptx.h"
+#include "generated/forces_spirv.h"
 
 #include <stdatomic.h>
 #include <string.h>

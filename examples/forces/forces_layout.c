@@ -2,14 +2,16 @@
 /*
  * forces_layout.c: the layout on a device. What libvram does for it:
  *
- *   named buffers that grow   the graph becomes larger while it is laid out: places and speeds on the device
- *                             stay as they are, only the new nodes are uploaded (vram/named.h)
- *   a set of three streams    compute has the steps, memory the uploads, analysis the measuring of each frame;
- *                             they wait for each other on the device (vram/stream.h)
- *   readback in two slots     while frame n is computed, frame n - 1 is on its way to the host and measured,
- *                             and the host works on what it has (vram/readback.h). A frame is a copy on the
- *                             device, made in the order of compute: nothing can tear it
- *   a tracker                 what was live at the peak, and that nothing is left at the end (vram/stats.h)
+ *   named buffers that grow   the graph becomes larger during the layout: positions and speeds on
+ *                             the device stay, and only new nodes are uploaded (vram/named.h)
+ *   a set of three streams    compute runs the steps, memory the uploads, analysis measures each
+ *                             frame; they wait for each other on the device (vram/stream.h)
+ *   readback in two slots     while frame n is computed, frame n - 1 is copied to the host and
+ *                             measured, and the host works on what it has (vram/readback.h). A
+ *                             frame is a copy on the device, made in the order of compute: it is
+ *                             never torn
+ *   tracking                  what was live at the peak, and that nothing is left at the end
+ *                             (vram/stats.h)
  *
  *   compute   | step 0 . copy | step 1 . copy | step 2 . copy |
  *   readback                  | frame 0 down  | frame 1 down  | ...
@@ -230,8 +232,9 @@ static vram_status step(struct layout *layout) {
 }
 
 /*
- * Copies the places on the device, and starts the readback and the measuring of that copy. The copy before in
- * this slot may still be read: compute waits for that on the device, the host does not.
+ * Copies the positions on the device, and starts the readback and the measuring of that copy. The
+ * previous copy in this slot may still be read: compute waits for that on the device, the host does
+ * not.
  */
 static vram_status start_frame(struct layout *layout, int index) {
     vram_queue *compute = layout->compute, *analysis = layout->analysis;

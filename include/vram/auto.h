@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/auto.h: objects that end with the block of code they were declared in, for C compilers with
- * the cleanup attribute (GCC and Clang; VRAM_AUTO is not defined elsewhere). Not part of
+ * vram/auto.h: objects that are destroyed at the end of the C block that declares them, for
+ * compilers with the cleanup attribute (GCC and Clang; others do not have VRAM_AUTO). Not part of
  * vram/vram.h.
  *
  *   vram_status work(vram_pool *pool, vram_queue *queue) {
  *       VRAM_AUTO(vram_buffer) *input = NULL;
  *       VRAM_AUTO(vram_buffer) *output = NULL;
  *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &input));
- *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &output));   input goes when this
+ *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &output));   destroys input if it
  *                                                                         fails
  *       ...
- *       return VRAM_OK;                                                   both go
+ *       return VRAM_OK;                                                   destroys both
  *   }
  *
- * Always begin with NULL (a block: with addr 0), which ends as nothing. What has ended otherwise by
- * then is passed over; what has to stay is moved out by VRAM_AUTO_TAKE. The ends' own answers are
- * lost: who wants them ends the object by hand. The calling thread's error record stays what it was
- * before the end, so that the text of the failure that led there can still be read.
+ * Always initialize with NULL (a block: with addr 0), for which nothing is done. An object that has
+ * been destroyed already is skipped; VRAM_AUTO_TAKE moves out one that must stay. The status of the
+ * destruction is lost: to see it, destroy the object explicitly. The calling thread's error record
+ * is kept, so that the text of the failure that ended the block can still be read.
  *
- * Objects end in the reverse order of their declarations, as C orders it: a queue that was declared
- * before a buffer ends after it.
+ * Objects are destroyed in the reverse order of their declarations: a queue that was declared
+ * before a buffer is destroyed after it.
  */
 #ifndef VRAM_AUTO_H
 #define VRAM_AUTO_H
@@ -38,28 +38,26 @@
 extern "C" {
 #endif
 
-/** A block of a pool, with what freeing it takes. */
+/** A block of a pool, with what vram_free needs. */
 typedef struct vram_auto_block {
     vram_pool *pool;   /* that it is of */
     vram_addr addr;    /* 0: none */
-    vram_queue *queue; /* in whose time it is freed; NULL: no work uses it */
+    vram_queue *queue; /* it is freed in the order of this queue; NULL: no work uses it */
 } vram_auto_block;
 
-/** A frame of a readback that was borrowed, and has to be given back. */
+/** A borrowed frame of a readback, to be released. */
 typedef struct vram_auto_frame {
     vram_readback *readback; /* that it is of */
     vram_frame frame;        /* its number 0: none */
 } vram_auto_frame;
 
-/**
- * A block of a feed that is being filled: given back, unless its number is 0, as after a submit.
- */
+/** A block of a feed; released unless it was submitted or its number is 0. */
 typedef struct vram_auto_feed_block {
     vram_feed *feed;       /* that it is of */
     vram_feed_block block; /* its number 0: none */
 } vram_auto_feed_block;
 
-/** Memory of the program's own that vram_pinned_begin has locked, with what ending that takes. */
+/** Memory of the program that vram_pinned_begin has locked, with what vram_pinned_end needs. */
 typedef struct vram_auto_pinned {
     vram_device *device; /* that it is locked for */
     void *memory;        /* NULL: nothing is */
@@ -106,25 +104,38 @@ typedef struct vram_auto_pinned {
 
 /* ------------------------------------------------------- what VRAM_AUTO calls */
 
-/** Each saves the error record, ends what is not NULL, and restores the record. */
-VRAM_API void vram_context_auto_end(vram_context **context);
-VRAM_API void vram_device_auto_end(vram_device **device);
-VRAM_API void vram_queue_auto_end(vram_queue **queue); /* an adopted one too */
-VRAM_API void vram_kernel_auto_end(vram_kernel **kernel);
-VRAM_API void vram_pool_auto_end(vram_pool **pool);
-VRAM_API void vram_buffer_auto_end(vram_buffer **buffer);
-VRAM_API void vram_scope_auto_end(vram_scope **scope);
-VRAM_API void vram_batch_auto_end(vram_batch **batch);
-VRAM_API void vram_named_auto_end(vram_named **named);
-VRAM_API void vram_stream_set_auto_end(vram_stream_set **set);
-VRAM_API void vram_readback_auto_end(vram_readback **readback);
-VRAM_API void vram_feed_auto_end(vram_feed **feed);
-VRAM_API void vram_ring_auto_end(vram_ring **ring);
-VRAM_API void vram_async_auto_end(vram_async *async);
+/** Each ends what is there, and leaves the error record as it was. */
+VRAM_AUTO_HANDLE_(vram_context, vram_context_destroy)
+VRAM_AUTO_HANDLE_(vram_device, vram_device_close)
+VRAM_AUTO_HANDLE_(vram_kernel, vram_kernel_destroy)
+VRAM_AUTO_HANDLE_(vram_pool, vram_pool_destroy)
+VRAM_AUTO_HANDLE_(vram_buffer, vram_buffer_destroy)
+VRAM_AUTO_HANDLE_(vram_scope, vram_scope_end)
+VRAM_AUTO_HANDLE_(vram_batch, vram_batch_destroy)
+VRAM_AUTO_HANDLE_(vram_named, vram_named_destroy)
+VRAM_AUTO_HANDLE_(vram_stream_set, vram_stream_set_destroy)
+VRAM_AUTO_HANDLE_(vram_readback, vram_readback_destroy)
+VRAM_AUTO_HANDLE_(vram_feed, vram_feed_destroy)
+VRAM_AUTO_HANDLE_(vram_ring, vram_ring_destroy)
+
+/** A queue of the program's own is ended by the first call, one of libvram's by the second. */
+VRAM_AUTO_END_(vram_queue, vram_queue *, *object,
+               ((void)vram_queue_end(*object), vram_queue_destroy(*object)))
+
+VRAM_AUTO_END_(vram_async, vram_async, true, vram_async_end(object))
+VRAM_AUTO_END_(vram_auto_frame, vram_auto_frame, object->frame.number,
+               vram_readback_release(object->readback, object->frame.number))
+VRAM_AUTO_END_(vram_auto_feed_block, vram_auto_feed_block, object->block.number,
+               vram_feed_release(object->feed, object->block.number))
+VRAM_AUTO_END_(vram_auto_pinned, vram_auto_pinned, object->memory,
+               vram_pinned_end(object->device, object->memory, object->bytes))
+
+/**
+ * Frees a block, if it still is one of its pool: after the pool has ended, its address may belong
+ * to a block of another pool, which vram_free would free. It also frees the block when its queue is
+ * ending or has ended, for which vram_free answers VRAM_ERR_STALE. All other ends are inline.
+ */
 VRAM_API void vram_auto_block_auto_end(vram_auto_block *block);
-VRAM_API void vram_auto_frame_auto_end(vram_auto_frame *frame);
-VRAM_API void vram_auto_feed_block_auto_end(vram_auto_feed_block *block);
-VRAM_API void vram_auto_pinned_auto_end(vram_auto_pinned *pinned);
 
 #ifdef __cplusplus
 }

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/base.h: what every other part of libvram stands on.
+ * vram/base.h: what all other headers use: status codes, the error record, versions, sizes as text,
+ * options, the log callback and the allocator for host memory. Nothing here uses a device.
  *
- * Status codes, the error record, versions, sizes as text, options, the log callback and the
- * door to host memory. Nothing here touches a device.
- *
- * Rules that hold for the whole API, said once:
+ * These rules hold for the whole API:
  *
  *  - A call that can fail returns a vram_status: VRAM_OK is 0, every failure is negative.
  *  - Out-parameters come last and are written only on success.
  *  - Option structs begin with `size_t size` (set it to sizeof the struct); a field that is zero
  *    means its default, and a NULL pointer means all defaults. A struct of a newer header may be
- *    longer than the library's own. It is accepted if all bytes behind the library's own fields are
+ *    longer than the library's own. It is accepted if all bytes after the library's own fields are
  *    zero; otherwise it asks for something that this version cannot do, and the call returns
  *    VRAM_ERR_INVALID.
- *  - Handles are opaque. A handle that was destroyed, or never was one, is told apart from a
- *    live one by every call (VRAM_ERR_STALE, VRAM_ERR_INVALID): handles carry a generation and
- *    are never followed as pointers.
- *  - Any call may be made from any thread at any time. Destroying an object while another thread
- *    is inside a call on it is defined: that call finishes or fails, the object goes afterwards.
- *    Only a signal handler may make none: it may have interrupted a call that holds a lock.
+ *  - Handles are opaque. Every call detects a handle that was destroyed (VRAM_ERR_STALE) and a
+ *    value that never was one (VRAM_ERR_INVALID): handles carry a generation and are never
+ *    dereferenced.
+ *  - Any call may be made from any thread at any time. If a thread destroys an object during a
+ *    call of another thread on it, that call finishes or fails, and the object is destroyed
+ *    afterwards. Only a signal handler may make no calls: it may have interrupted one that holds a
+ *    lock.
  *  - No call is a cancellation point. A thread that is cancelled (pthread_cancel) inside a call, or
- *    inside a callback that a call makes, ends at its own next cancellation point, after the call.
- *    A thread that is cancelled asynchronously (PTHREAD_CANCEL_ASYNCHRONOUS) may make no calls; and
- *    callbacks return: they may neither end their thread nor jump out, nor enable its cancellation.
+ *    inside a callback, ends at its next cancellation point after the call. A thread with
+ *    asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) may make no calls. Callbacks must
+ *    return: they may not end their thread, jump out, or enable its cancellation.
  *  - The library never aborts, never exits and writes nothing unless a log callback or VRAM_LOG
  *    asks for it.
  */
@@ -58,7 +57,7 @@ extern "C" {
 #define VRAM_VERSION_MINOR 1
 #define VRAM_VERSION_PATCH 0
 
-/** One comparable number: major * 1,000,000 + minor * 1,000 + patch. */
+/** The version as one number that can be compared: major * 1,000,000 + minor * 1,000 + patch. */
 #define VRAM_VERSION (VRAM_VERSION_MAJOR * 1000000 + VRAM_VERSION_MINOR * 1000 + VRAM_VERSION_PATCH)
 
 #define VRAM_TEXT_OF_(x) #x
@@ -78,9 +77,10 @@ VRAM_API const char *vram_version_text(void);
 /**
  * Every status: X(name, value, text).
  *
- * Values are part of the ABI. They are never reused; the gaps leave room for relatives.
- *  -1.. the caller's mistake      -20.. something ran out     -40.. not to be had here
- * -60.. the device                -80.. time and life cycle  -100.. data and the outside world
+ * Values are part of the ABI and are never reused. They come in groups, with gaps for later ones:
+ *
+ *  -1.. caller's mistakes        -20.. exhaustion              -40.. not available
+ * -60.. the device               -80.. time and life cycle    -100.. data and the system
  */
 #define VRAM_STATUS_MAP(X)                                                                         \
     X(OK, 0, "success")                                                                            \
@@ -111,15 +111,15 @@ typedef enum vram_status {
 #undef VRAM_STATUS_ENUM
 } vram_status;
 
-/** "VRAM_ERR_LIMIT". A number that is no status gives "VRAM_ERR_UNKNOWN". Static storage. */
+/** "VRAM_ERR_LIMIT"; "VRAM_ERR_UNKNOWN" if the value is not a status. Static storage. */
 VRAM_API const char *vram_status_name(vram_status status);
 
-/** One clause for people, "a limit set by the user or the system was reached". Static storage. */
+/** A clause in English, "a limit set by the user or the system was reached". Static storage. */
 VRAM_API const char *vram_status_text(vram_status status);
 
 /**
- * Whether something ran out: host memory, device memory, a limit, or room in one piece.
- * The one test for programs that want to shrink their batch and try again.
+ * Whether something ran out: host memory, device memory, a limit, or contiguous memory. This is the
+ * test for programs that reduce their batch and try again.
  */
 VRAM_API bool vram_status_is_exhausted(vram_status status);
 
@@ -127,59 +127,73 @@ VRAM_API bool vram_status_is_exhausted(vram_status status);
 
 #define VRAM_ERROR_TEXT_MAX 240 /* bytes of vram_error.text, the final 0 included */
 
-/** What went wrong last on this thread. */
+/** The last failure on this thread. */
 typedef struct vram_error {
     vram_status status;             /* what the failing call returned */
-    const char *backend;            /* "cuda", "host", ...; "" when no backend was involved */
-    const char *operation;          /* driver or libvram call that failed, "cuMemCreate" */
-    int64_t native_code;            /* the driver's or system's own code; 0 when there is none */
-    char text[VRAM_ERROR_TEXT_MAX]; /* one line: what failed and what would mend it */
+    const char *backend;            /* "cuda", "host", ...; "" if no backend was involved */
+    const char *operation;          /* the driver or libvram call that failed, "cuMemCreate" */
+    int64_t native_code;            /* of the driver or system; 0 if there is none */
+    char text[VRAM_ERROR_TEXT_MAX]; /* one line: what failed and what to do */
 } vram_error;
 
 /**
  * The calling thread's error record, borrowed, never NULL: {VRAM_OK, "", "", 0, ""} before the
- * first failure. It changes only when a call on this thread fails: success leaves it alone.
+ * first failure. Only a failing call on this thread changes it.
  */
 VRAM_API const vram_error *vram_error_get(void);
 
-/** Sets the calling thread's record back to its first state. */
+/** Resets the calling thread's record to its initial state. */
 VRAM_API void vram_error_clear(void);
 
 /**
  * Copies `error` into the calling thread's record and returns its status. For libraries on top of
- * this one, whose calls fail as ours do, and for restoring a record that was copied before a
- * clean-up. `backend` and `operation` must have static storage (NULL counts as ""); the text is cut
- * to its room, and control characters in it become '?'. NULL clears the record. Takes no memory and
- * never fails.
+ * this one, and to restore a record that was copied before a clean-up. `backend` and `operation`
+ * must have static storage (NULL counts as ""). The text is truncated if it is too long, and
+ * control characters in it become '?'. NULL clears the record. Uses no memory and never fails.
  */
 VRAM_API vram_status vram_error_set(const vram_error *error);
 
+/**
+ * Defines type_auto_end, which VRAM_AUTO (vram/auto.h) calls: if `there`, evaluates `end` and
+ * leaves the error record as it was. Both use object.
+ */
+#define VRAM_AUTO_END_(type, held, there, end)                                                     \
+    static inline void type##_auto_end(held *object) {                                             \
+        if (object && (there)) {                                                                   \
+            vram_error error = *vram_error_get();                                                  \
+            (void)(end);                                                                           \
+            (void)vram_error_set(&error);                                                          \
+        }                                                                                          \
+    }
+#define VRAM_AUTO_HANDLE_(type, end) VRAM_AUTO_END_(type, type *, *object, end(*object))
+
 /* -------------------------------------------------------- values and sizes */
 
-/** A number that may be unknown. When known is false, value is 0 and means nothing. */
+/** A number that may be unknown. If `known` is false, `value` is 0 and has no meaning. */
 typedef struct vram_value {
     uint64_t value;
     bool known;
 } vram_value;
 
 /**
- * Reads a size: "4096", "64K", "1.5GiB", "2 MB". K, M, G, T, P, E (and KiB, MiB, ...) are powers
- * of 1024; kB, MB, GB, ... are powers of 1000; case is ignored except that a trailing "B" after a
- * bare prefix makes it decimal. A part of a byte is dropped, but nothing becomes 0 that way.
- * Refuses signs and anything behind the unit (VRAM_ERR_INVALID), and what overflows (_OVERFLOW).
+ * Reads a size: "4096", "64K", "1.5GiB", "2 MB". K, M, G, T, P, E (and KiB, MiB, ...) are powers of
+ * 1024; kB, MB, GB, ... are powers of 1000. Case is ignored: only the final "B" after a
+ * single-letter prefix makes it decimal. Fractions of a byte are rounded down, but a size above 0
+ * never becomes 0. VRAM_ERR_INVALID for signs and for text after the unit, _OVERFLOW if it does not
+ * fit in 64 bits.
  */
 VRAM_API vram_status vram_size_parse(const char *text, uint64_t *bytes);
 
 #define VRAM_SIZE_TEXT_MAX 24 /* bytes that any formatted size needs, the final 0 included */
 
-/** Writes a size for people: "512 B", "2.00 MiB", "79.10 GiB". Returns `text`. */
+/** Writes a size as text: "512 B", "2.00 MiB", "79.10 GiB". Returns `text`. */
 VRAM_API const char *vram_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]);
 
 /* ------------------------------------------------------------------ reports */
 
 /**
- * How a report is written. Every report has a call of its own, vram_X_write(object, format, write,
- * user), for instance vram_leaks_write and vram_oom_report_write.
+ * How a report is written. Every report has its own call, vram_X_write(object, format, write,
+ * user), for example vram_leaks_write and vram_oom_report_write.
  */
 typedef enum vram_report_format {
     VRAM_REPORT_TEXT = 0, /* lines for people; control characters in names become '?' */
@@ -206,47 +220,47 @@ typedef enum vram_option_type {
 
 /** One row of the options table. All strings have static storage. */
 typedef struct vram_option_info {
-    const char *name;          /* "wait_timeout"; the environment has VRAM_WAIT_TIMEOUT */
+    const char *name;          /* "wait_timeout"; VRAM_WAIT_TIMEOUT in the environment */
     vram_option_type type;     /* how its text is read */
-    bool is_limit;             /* the environment's value is a ceiling that the API cannot lift */
-    const char *default_text;  /* the value when nobody sets it */
-    uint64_t minimum, maximum; /* accepted range; for numbers, sizes and durations */
+    bool is_limit;             /* the environment's value is a ceiling that the API cannot raise */
+    const char *default_text;  /* the value if it is not set */
+    uint64_t minimum, maximum; /* accepted range of numbers, sizes and durations */
     const char *help;          /* one line */
 } vram_option_info;
 
-/** Where an option's present value comes from. */
+/** Where the current value of an option comes from. */
 typedef enum vram_option_source {
     VRAM_OPTION_FROM_DEFAULT = 0,
     VRAM_OPTION_FROM_ENVIRONMENT = 1,
     VRAM_OPTION_FROM_API = 2
 } vram_option_source;
 
-/** How many options there are. */
+/** The number of options. */
 VRAM_API size_t vram_option_count(void);
 
-/** Row `index` of the table, borrowed; NULL past the end. */
+/** Row `index` of the table, borrowed; NULL if there is none. */
 VRAM_API const vram_option_info *vram_option_at(size_t index);
 
 /**
- * Sets an option of this process from text. Contexts read options when they are created.
- * The API wins over the environment, with one exception: where the environment set a limit, a
- * higher value is refused with VRAM_ERR_LIMIT. An unknown name, unreadable text or a value out
- * of range is VRAM_ERR_INVALID and names what would be accepted. NULL text restores what the
- * environment or the default says.
+ * Sets an option of this process from text. Contexts read options when they are created. The API
+ * overrides the environment, with one exception: if the environment set a limit, a higher value is
+ * VRAM_ERR_LIMIT. An unknown name, invalid text or a value out of range is VRAM_ERR_INVALID, and
+ * the error text says what is accepted. NULL text restores the value of the environment or the
+ * default.
  */
 VRAM_API vram_status vram_option_set(const char *name, const char *text);
 
 /**
- * Writes the present value as text into `text` (always terminated, cut where there is no room;
- * NULL: not asked for) and, if asked, its source.
+ * Writes the current value into `text`, always terminated and truncated if it is too long (NULL:
+ * not written), and its source into `source`, which may be NULL.
  */
 VRAM_API vram_status vram_option_get(const char *name, char *text, size_t text_bytes,
                                      vram_option_source *source);
 
 /**
- * What VRAM_CONF and the VRAM_* variables held that could not be used: unknown keys, bad values.
- * Returns how many problems there are; problem `index` is written into `text` if there is one.
- * The command prints them; a program may.
+ * Problems in VRAM_CONF and the VRAM_* variables: unknown keys, invalid values. Returns their
+ * number, and writes problem `index` into `text` if there is one. The command prints them; a
+ * program may, too.
  */
 VRAM_API size_t vram_option_problem(size_t index, char *text, size_t text_bytes);
 
@@ -261,16 +275,16 @@ typedef enum vram_log_level {
 } vram_log_level;
 
 /**
- * Receives one message without a trailing newline. Called with no lock of the library held, on
- * the thread that logs, so it may call the library; messages logged meanwhile by that same
- * thread are dropped rather than nested.
+ * Receives one message without a trailing newline. Called on the thread that logs, with no lock of
+ * the library held, so it may call the library; messages that this thread logs meanwhile are
+ * dropped.
  */
 typedef void vram_log_fn(void *user, vram_log_level level, const char *text);
 
 /**
- * Sends messages up to `level` to `log`. NULL restores the start: silence, or standard error when
- * the environment has VRAM_LOG=error|warn|info|debug. A message on its way on another thread may
- * still reach the former callback after this returns.
+ * Sends messages up to `level` to `log`. NULL restores the default: no output, or standard error if
+ * the environment has VRAM_LOG=error|warn|info|debug. Another thread may still be calling the
+ * former callback after this returns.
  */
 VRAM_API void vram_log_set(vram_log_fn *log, void *user, vram_log_level level);
 
@@ -281,9 +295,10 @@ typedef void *vram_host_resize_fn(void *user, void *memory, size_t bytes); /* li
 typedef void vram_host_free_fn(void *user, void *memory);                  /* memory is not NULL */
 
 /**
- * Where the library's own bookkeeping comes from. All three must be set; they are called from any
- * thread, must not call the library, and may fail by returning NULL: the library then reports
- * VRAM_ERR_HOST_MEMORY and stays whole. Memory must be aligned for any object, as malloc's is.
+ * Allocates host memory for the library's bookkeeping. All three functions must be set. They are
+ * called from any thread, must not call the library, and may fail by returning NULL: the library
+ * then returns VRAM_ERR_HOST_MEMORY and stays consistent. Memory must be aligned for any object,
+ * like that of malloc.
  */
 typedef struct vram_host_allocator {
     void *user; /* handed to each call */
@@ -293,19 +308,21 @@ typedef struct vram_host_allocator {
 } vram_host_allocator;
 
 /**
- * Replaces malloc for the library's bookkeeping; NULL restores malloc. Only while the library
- * holds no memory, that is before the first context or after the last: otherwise VRAM_ERR_BUSY.
+ * Replaces malloc for the library's bookkeeping; NULL restores malloc. Only while the library holds
+ * no memory, that is before the first context or after the last: otherwise VRAM_ERR_BUSY.
  */
 VRAM_API vram_status vram_host_allocator_set(const vram_host_allocator *allocator);
 
-/** Bytes of bookkeeping the library holds now, headers of its own included. */
+/**
+ * Bytes of host memory that the library's bookkeeping takes now, with the library's own headers.
+ */
 VRAM_API uint64_t vram_host_bytes(void);
 
 /**
  * Zeroed host memory for `count` objects of `bytes` each, from the same allocator as the
- * bookkeeping and counted with it: for libraries on top of this one. NULL, with
- * VRAM_ERR_HOST_MEMORY in the error record, when there is none or the product overflows. The second
- * gives it back; NULL is allowed.
+ * bookkeeping and counted with it. For libraries on top of this one. NULL, with
+ * VRAM_ERR_HOST_MEMORY in the error record, if memory runs out or the product overflows.
+ * vram_host_free frees it; NULL is allowed.
  */
 VRAM_API void *vram_host_alloc(size_t count, size_t bytes);
 VRAM_API void vram_host_free(void *memory);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/compute.hpp: products, distances and labels as objects of C++. The rules are those of
- * vram/vram.hpp; link libvram-compute.
+ * vram/compute.hpp: products, distances and labels as C++ objects. The rules of vram/vram.hpp
+ * apply; link libvram-compute.
  */
 #ifndef VRAM_COMPUTE_HPP
 #define VRAM_COMPUTE_HPP
@@ -37,7 +37,7 @@ class scheduler : public owner<vram_scheduler, ends::scheduler> {
         check(vram_scheduler_create(pool.get(), options, &handle_));
     }
     void run(const vram_matmul &product) const { check(vram_matmul_run(get(), &product)); }
-    /** Its memory must stay as it is until the handle is done. */
+    /** Its memory must stay unchanged until the handle is ready. */
     async start(const vram_matmul &product) const {
         async started;
         check(vram_matmul_start(get(), &product, started.put()));
@@ -71,14 +71,14 @@ class weights : public owner<vram_weights, ends::weights> {
     }
 };
 
-/** Mappings of labels that were computed once. */
+/** A cache of label mappings. */
 class labels : public owner<vram_labels, ends::labels> {
   public:
     using owner::owner;
     explicit labels(const vram_labels_options *options = nullptr) {
         check(vram_labels_create(options, &handle_));
     }
-    /** The numbers written to `mapping`. `compute` must not throw. */
+    /** Returns how many numbers are in `mapping`. `compute` must not throw. */
     size_t map(const int32_t *labels, size_t count, vram_labels_fn *compute, void *user,
                int32_t *mapping, size_t room) const {
         size_t mapped = 0;

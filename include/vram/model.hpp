@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/model.hpp: models and what they need, as objects of C++. The rules are those of vram/vram.hpp; link
+ * vram/model.hpp: models and their memory as C++ objects. The rules of vram/vram.hpp apply; link
  * libvram-model.
  */
 #ifndef VRAM_MODEL_HPP
@@ -13,7 +13,7 @@
 
 namespace vram {
 
-/** A model, as its files describe it; on the heap, since it is large. Empty once it was moved from. */
+/** A model, as its files describe it; on the heap, because it is large. Empty after a move. */
 class model {
   public:
     explicit model(const char *path, const vram_model_read_options *options = nullptr)
@@ -25,13 +25,13 @@ class model {
     const vram_model *get() const noexcept { return model_.get(); }
     const vram_model *operator->() const noexcept { return model_.get(); }
     const vram_model &operator*() const noexcept { return *model_; }
-    /** Whether it fits, and where it lies. */
+    /** Whether it fits, and on which devices. */
     vram_estimate estimate(const vram_estimate_options *options = nullptr) const {
         auto estimate = sized<vram_estimate>();
         check(vram_estimate_get(get(), options, &estimate));
         return estimate;
     }
-    /** What would fit. */
+    /** The most that fits. */
     vram_fit fit(const vram_estimate_options *options = nullptr) const {
         auto fit = sized<vram_fit>();
         check(vram_fit_get(get(), options, &fit));

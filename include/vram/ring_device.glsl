@@ -18,12 +18,13 @@
  *       vram_ring_peer_end(peer, 2);
  *   }
  *
- * Vulkan has no memory model between the host and a shader that runs, so a shader works off what is there, ends
- * with 2, VRAM_RING_RELAUNCHABLE, and is launched again on the ring's queue (vram/ring.h). vram/ring_layout.h has
- * the layout and the convention; vram/ring_device.h explains the functions. One producer; payloads are whole words.
+ * Vulkan has no memory model between the host and a running shader. A shader therefore handles the
+ * messages that are there, ends with 2, VRAM_RING_RELAUNCHABLE, and is launched again on the ring's
+ * queue (vram/ring.h). vram/ring_layout.h has the layout and the convention; vram/ring_device.h
+ * explains the functions. There is one producer, and payloads are whole words.
  */
 
-/* Everything is words of 32 bits, counted from the control block on. */
+/* The ring as words of 32 bits, counted from the control block. */
 layout(buffer_reference, std430, buffer_reference_align = 128) coherent buffer VramRing {
     uint word[];
 };
@@ -59,7 +60,7 @@ uint vram_ring_crc(VramRing ring, uint at, uint bytes) {
     return ~crc;
 }
 
-/* One round of the check of the constants, in words of 32 bits: vram_ring_check_of of vram/ring_device.h. */
+/* One round of the checksum of the constants: vram_ring_check_of in vram/ring_device.h. */
 uvec2 vram_ring_check_next(uvec2 sum, uint low, uint high) {
     uint carry, product;
     sum ^= uvec2(low, high);
@@ -70,14 +71,14 @@ uvec2 vram_ring_check_next(uvec2 sum, uint low, uint high) {
 
 uvec2 vram_ring_check_of(VramRing ring) {
     uvec2 sum = uvec2(0x84222325u, 0xcbf29ce4u);
-    for (uint i = 8; i < 24; i += 2) { /* capacity and message size are one word, the capacity high */
+    for (uint i = 8; i < 24; i += 2) { /* capacity (high) and message size: one word */
         bool pair = i == 14 || i == 22;
         sum = vram_ring_check_next(sum, ring.word[pair ? i + 1 : i], ring.word[pair ? i : i + 1]);
     }
     return vram_ring_check_next(sum, ring.word[28], ring.word[29]);
 }
 
-/* Tells the host that nothing can be done with the ring, as vram_ring_error says why. */
+/* Tells the host that the ring cannot be used; the vram_ring_error says why. */
 bool vram_ring_peer_refuse(VramRing ring, uint error) {
     ring.word[46] = error;
     memoryBarrierBuffer();
@@ -86,7 +87,7 @@ bool vram_ring_peer_refuse(VramRing ring, uint error) {
     return false;
 }
 
-/* Opens the device's end where an earlier launch left off; false: that is no ring, or a damaged one. */
+/* Opens the device's end where an earlier launch left off. False: no ring, or a damaged one. */
 bool vram_ring_peer_open(VramRing ring, out VramRingPeer peer) {
     peer.ring = ring;
     if (ring.word[24] != 0x52565244u || ring.word[25] != 0x31474e49u ||

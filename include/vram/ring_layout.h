@@ -2,26 +2,26 @@
 /**
  * vram/ring_layout.h: how a ring lies in memory, for the host and for every kind of device.
  *
- * THE CONVENTION, for both directions and every form of this file, said once:
+ * THE CONVENTION holds for both directions and in every form of this file:
  *
  *  (1) Producers own `head`, the consumer owns `tail`. Both count messages from 0 and never wrap.
  *      head - tail messages are in the ring: 0 is empty, `capacity` is full. No slot stays unused.
  *  (2) Message n lies in slot n & (capacity - 1); a capacity is a power of two.
- *  (3) A message is there when head has passed it. Its slot's `sequence` is n + 1 by then: what is
- *      something else is damage, and nobody acts on it.
+ *  (3) Message n is in the ring when head > n. Its slot's `sequence` is then n + 1. Any other value
+ *      is damage, and the message is not used.
  *  (4) Producers write payload and header, then `sequence`, then `head`, each visible before the
- *      next. The consumer reads head, then the slot, then raises `tail`, and looks at the slot no
- *      more.
- *  (5) Each side writes its own words and no others, whole, one by one. Head and tail of a ring lie
- *      on lines of their own, and no line of these is written by both sides.
+ *      next. The consumer reads head, then the slot, then raises `tail`, and does not read the slot
+ *      again.
+ *  (5) Each side writes only its own words, each as a whole. Head and tail of a ring lie on
+ *      separate cache lines, and no such line is written by both sides.
  *  (6) The input ring carries messages to the device, the output ring from it.
  *
- * Where everything lies, in one block of memory that begins with the control block:
+ * The layout, in one block of memory that begins with the control block:
  *
- *      0  +-----------------------------------------------+ | control block
- *         128 |  host: 0..7, device: 8..31, then constant
+ *      0  +-----------------------------------------------+
+ *         | control block                             128 |  host: 0..7, device: 8..31; constant
  *    128  +-----------------------------------------------+
- *         | telemetry  64 | nothing                    64 |  device
+ *         | telemetry  64 | unused                     64 |  device
  *    256  +-----------------------------------------------+
  *         | input head, input claim                   128 |  host
  *    384  +-----------------------------------------------+
@@ -46,11 +46,11 @@
 
 /* -------------------------------------------------------------- alignment */
 
-/** Bytes of a GPU's cache line, and of two of a CPU's that are fetched together. */
+/** Bytes of a GPU's cache line, and of two cache lines of a CPU that are fetched together. */
 #define VRAM_CACHE_LINE 128
 
 /**
- * Puts what is declared with it on cache lines of its own: a struct of the program's, or a field.
+ * Puts a struct of the program, or a field, on separate cache lines.
  *   struct VRAM_CACHE_ALIGNED particle { float x, y, z; };       sizeof becomes a multiple of 128
  */
 #if defined(__CUDACC__) || defined(__HIPCC__)
@@ -70,18 +70,18 @@
 
 /* ------------------------------------------------------------------ layout */
 
-/** What `has_terminated` tells. */
+/** Values of `has_terminated`. */
 enum {
     VRAM_RING_RUNNING = 0,
-    VRAM_RING_DONE = 1,        /* the kernel has ended for good */
-    VRAM_RING_RELAUNCHABLE = 2 /* it has ended, and another launch goes on where it stopped */
+    VRAM_RING_DONE = 1,        /* the kernel has ended */
+    VRAM_RING_RELAUNCHABLE = 2 /* it has ended, and the next launch continues from there */
 };
 
-/** What `reserved[2]` of a control block tells a kernel. */
+/** Flags in `reserved[2]` of a control block, for the kernel. */
 enum {
-    VRAM_RING_FLAG_SYSTEM = 1 << 0,      /* fences reach the host, not only the device */
-    VRAM_RING_FLAG_CRC = 1 << 1,         /* slots carry the CRC-32 of their payload */
-    VRAM_RING_FLAG_OFFSETS = 1 << 2,     /* the pointers are bytes from the control block on */
+    VRAM_RING_FLAG_SYSTEM = 1 << 0,  /* fences reach the host, not only the device */
+    VRAM_RING_FLAG_CRC = 1 << 1,     /* slots have the CRC-32 of their payload */
+    VRAM_RING_FLAG_OFFSETS = 1 << 2, /* the pointers are offsets from the control block, in bytes */
     VRAM_RING_FLAG_TELEMETRY = 1 << 3,   /* the kernel measures and reports */
     VRAM_RING_FLAG_MULTI_INPUT = 1 << 4, /* several producers on the host */
     VRAM_RING_FLAG_MULTI_OUTPUT = 1 << 5 /* several producers on the device */
@@ -92,11 +92,11 @@ enum {
 /** The control block: exactly 128 bytes, on a boundary of 128. */
 typedef struct VRAM_CACHE_ALIGNED vram_ring_control {
     int32_t is_active;             /* host: 1 while messages may be sent */
-    int32_t should_terminate;      /* host: 1 once the kernel is to end */
+    int32_t should_terminate;      /* host: 1 if the kernel is to end */
     int32_t has_terminated;        /* device: VRAM_RING_RUNNING, _DONE, _RELAUNCHABLE */
     int32_t errors_encountered;    /* device: messages it found damaged */
-    int64_t messages_processed;    /* device: input messages done */
-    int64_t last_activity_ticks;   /* device: its clock when it last had one; ns */
+    int64_t messages_processed;    /* device: input messages handled */
+    int64_t last_activity_ticks;   /* device: its clock at the last message; ns */
     uint64_t input_queue_head_ptr; /* these and all below: written once, by vram_ring_create */
     uint64_t input_queue_tail_ptr;
     uint64_t input_queue_buffer_ptr;
@@ -107,16 +107,13 @@ typedef struct VRAM_CACHE_ALIGNED vram_ring_control {
     uint64_t output_queue_buffer_ptr;
     int32_t output_queue_capacity;
     int32_t output_queue_message_size;
-    uint64_t reserved[4]; /* VRAM_RING_MAGIC; a check of bytes 32..95 and 112..119; flags; 0 */
+    uint64_t reserved[4]; /* VRAM_RING_MAGIC; checksum of bytes 32..95 and 112..119; flags; 0 */
 } vram_ring_control;
 
-/**
- * What a kernel tells of itself: exactly 64 bytes, on a boundary of 64. The device writes all of
- * it.
- */
+/** What a kernel reports: exactly 64 bytes, on a boundary of 64. The device writes all of it. */
 typedef struct VRAM_ALIGNED(64) vram_ring_telemetry {
     uint64_t messages_processed;
-    uint64_t messages_dropped;        /* outputs given up because the ring was full */
+    uint64_t messages_dropped;        /* outputs dropped because the ring was full */
     int64_t last_processed_timestamp; /* the device's clock; ns */
     int32_t queue_depth;              /* input messages that waited at the last report */
     int32_t padding_;
@@ -127,27 +124,27 @@ typedef struct VRAM_ALIGNED(64) vram_ring_telemetry {
     int32_t padding_end_;
 } vram_ring_telemetry;
 
-/** What a kernel found wrong. */
+/** Errors that a kernel found. */
 enum {
     VRAM_RING_ERROR_NONE = 0,
     VRAM_RING_ERROR_CONTROL = 1,  /* the control block is damaged */
     VRAM_RING_ERROR_COUNTER = 2,  /* head and tail are further apart than the ring is long */
-    VRAM_RING_ERROR_SEQUENCE = 3, /* a slot has another message than it should */
+    VRAM_RING_ERROR_SEQUENCE = 3, /* a slot has the wrong message */
     VRAM_RING_ERROR_LENGTH = 4,   /* a message is longer than a slot */
-    VRAM_RING_ERROR_CRC = 5       /* a payload is not what was sent */
+    VRAM_RING_ERROR_CRC = 5       /* a payload does not match its CRC */
 };
 
-/** The words of one side of one ring, on a line of their own. */
+/** The words of one side of one ring, on a separate cache line. */
 typedef struct VRAM_CACHE_ALIGNED vram_ring_line {
     uint64_t count; /* head or tail */
-    uint64_t claim; /* producers: messages that have an owner; with several producers only */
+    uint64_t claim; /* producers: messages that are claimed; only with several producers */
     uint64_t padding_[14];
 } vram_ring_line;
 
-/** In front of each payload. */
+/** The header before each payload. */
 typedef struct vram_ring_slot {
     uint64_t sequence; /* number of the message + 1 */
-    uint64_t stamp_ns; /* the sender's clock; 0: not told */
+    uint64_t stamp_ns; /* the sender's clock; 0: unknown */
     uint32_t bytes;    /* of payload */
     uint32_t crc;      /* of payload, with VRAM_RING_FLAG_CRC; else 0 */
     uint32_t kind;     /* the program's own number */

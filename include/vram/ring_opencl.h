@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/ring_opencl.h: the device's end of a ring in OpenCL C, as text to put in front of a kernel's
- * own.
+ * vram/ring_opencl.h: the device's end of a ring in OpenCL C, as text to put before the text of a
+ * kernel.
  *
  *   static const char text[] = VRAM_RING_OPENCL_C
  *       "__kernel void echo(__global ulong *control) {\n"
@@ -9,14 +9,14 @@
  *       "    if (get_global_id(0) != 0 || vram_ring_peer_open(control, &peer)) return;\n"
  *       ...
  *
- * The functions are those of vram/ring_device.h, which explains them, with one producer only and
- * without telemetry but the number of messages; vram_ring_peer_open wants the block's own address,
- * so pass vram_ring_info.control as an address (vram_launch.address_mask). A kernel stays only on
- * devices with fine-grained shared memory and atomics (vram_ring_info.live): elsewhere let it end
- * with 2, VRAM_RING_RELAUNCHABLE.
+ * The functions are those of vram/ring_device.h, which explains them, for one producer only. Of the
+ * telemetry there is only the number of messages. vram_ring_peer_open needs the address of the
+ * control block, so pass vram_ring_info.control as an address (vram_launch.address_mask). A kernel
+ * can keep running only on devices with fine-grained shared memory and atomics
+ * (vram_ring_info.live). On others it must end with 2, VRAM_RING_RELAUNCHABLE.
  *
- * The text is longer than the 4095 bytes that C promises to take; every compiler that builds
- * libvram takes it, and -Woverlength-strings, which -Wpedantic turns on, says so.
+ * The text is longer than the 4095 bytes that C guarantees. Every compiler that builds libvram
+ * accepts it, but -Woverlength-strings, which -Wpedantic turns on, warns.
  */
 #ifndef VRAM_RING_OPENCL_H
 #define VRAM_RING_OPENCL_H

@@ -34,8 +34,7 @@ typedef struct vram_trace vram_trace;
 
 typedef struct vram_trace_options {
     size_t size; /* sizeof(vram_trace_options) */
-    /* the file to write, which is emptied first; "%p" in it is the process id; NULL: option trace
-       */
+    /* the file to write, emptied first; "%p" in it is the process id; NULL: option trace */
     const char *path;
     /* keep the last events only, in a file of about that size, 256 KiB to 256 MiB; 0: option
        trace_ring, which keeps all */

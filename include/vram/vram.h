@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/vram.h: one GPU memory manager for every GPU. Include this one; link libvram.
+ * vram/vram.h: a memory manager for every GPU. Include this header; link libvram.
  *
  *   vram_context *context;
- *   vram_context_create(NULL, &context);        finds every backend and device there is
- *   vram_device_open(context, 0, &device);      the devices come best first
+ *   vram_context_create(NULL, &context);        finds every backend and device
+ *   vram_device_open(context, 0, &device);      devices are sorted, the best first
  *   vram_queue_create(device, NULL, &queue);    work runs in order on a queue
  *   vram_pool_create(device, NULL, &pool);      memory comes from a pool
  *   vram_alloc(pool, bytes, queue, &addr);
  *   vram_queue_upload(queue, addr, data, bytes);
- *   vram_free(addr, queue);               in the order of the queue: no need to wait
+ *   vram_free(addr, queue);                     in stream order: no need to wait
  *   vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
- *   vram_context_destroy(context);              ends everything below it
+ *   vram_context_destroy(context);              destroys everything below it
  *
- * Ownership is a tree: context > device > queue, pool and memory. Destroying a parent destroys what
- * hangs below it; docs/ownership.md draws it.
+ * Ownership is a tree: context > device > queue, pool and memory. Destroying a parent destroys all
+ * its children; docs/ownership.md has a drawing.
  *
- * Two libraries stand on this one, each with a header of its own: libvram-compute, <vram/compute.h>
- * (products of matrices, distances, labels), and libvram-model, <vram/model.h> (how much memory a
- * model takes).
+ * Two libraries build on this one, each with its own header: libvram-compute, <vram/compute.h>
+ * (matrix products, distances, labels), and libvram-model, <vram/model.h> (how much memory a model
+ * needs).
  */
 #ifndef VRAM_VRAM_H
 #define VRAM_VRAM_H

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * backend.h: everything a backend must do, on one page.
+ * backend.h: the contract between the library and a backend, on one page.
  *
  * A backend is a folder with one `const struct vr_backend_ops` that registry.c lists. Each noun has
- * one small table; what a device may lack is a group of its own, present or absent as a whole. Only
- * the wrappers in src/device call these functions. Each function's type is declared once, here, and
- * the wrapper of the same operation is declared with that very type (src/device/ops.h), so table
- * and wrapper cannot drift apart.
+ * one small table of functions. A feature that a device may lack is a group of its own, present or
+ * absent as a whole. Only the wrappers in src/device call these functions. Each function type is
+ * declared once, here, and src/device/ops.h declares the wrapper of the same operation with that
+ * type, so the compiler keeps table and wrapper in agreement.
  *
  * THE CONTRACT, for every function below
  *
- *  (1) Arguments are valid: pointers not NULL, sizes > 0, addresses inside live memory of this
- *      device, sizes and alignments multiples of the granule. Wrappers see to it.
- *  (2) No lock of the library is held by the caller, and any thread may call at any time, also
- *      several on one device or queue. What a driver forbids in parallel, the backend locks itself.
+ *  (1) Arguments are valid: pointers are not NULL, sizes are > 0, addresses lie inside live memory
+ *      of this device, sizes and alignments are multiples of the granule. The wrappers check this.
+ *  (2) The caller holds no lock of the library. Any thread may call at any time, several at once
+ *      on one device or queue. If the driver forbids parallel calls, the backend has its own lock.
  *  (3) A function that returns a status either does everything and returns VRAM_OK, or changes
- *      nothing, writes no output, frees what it took, and returns a failure for which it has called
+ *      nothing, writes no output, frees what it acquired, and returns a failure. It has then called
  *      vr_error_set (base/error.h) with the driver call and the driver's own code.
- *  (4) Driver codes become statuses by one table per backend. A code the table does not know is
+ *  (4) One table per backend maps driver codes to statuses. A code that is not in the table is
  *      VRAM_ERR_BACKEND: never success, never an exhaustion. VRAM_ERR_DEVICE_LOST means that
  *      nothing will work on this device again; the wrapper then sets vr_device.lost.
- *  (5) On a lost device only the functions marked [lost] are called. They then make no driver call
- *      and release what the backend itself holds.
- *  (6) Nothing blocks for the device's work except where [waits] is written. The calling thread's
- *      current context, device and last error of the driver's API are left as found.
- *  (7) Functions returning void cannot fail: what the driver refuses is logged and forgotten.
- *  (8) Unknown is unknown: a value the driver does not tell has known = false, never 0.
+ *  (5) On a lost device only the functions marked [lost] are called. They make no driver call and
+ *      release what the backend itself owns.
+ *  (6) No function waits for work of the device, except those marked [waits]. The calling thread's
+ *      current context, current device and last error of the driver's API are left unchanged.
+ *  (7) A function that returns void cannot fail: if the driver refuses, it logs that and continues.
+ *  (8) A value that the driver does not report has known = false. It is never 0 instead.
  */
 #ifndef VR_BACKEND_H
 #define VR_BACKEND_H
@@ -45,19 +45,19 @@ struct vram_wrap; /* vram/buffer.h */
 struct vr_backend {
     const struct vr_backend_ops *ops;
     void *impl;
-    char version[64]; /* driver version for people, set by start; "" when unknown */
+    char version[64]; /* driver version as text, set by start; "" if unknown */
 };
 
-/* An opened device. `info` is filled by src/device (describe) before open is called. */
+/* An opened device. src/device fills `info` (by describe) before it calls open. */
 struct vr_device {
     struct vr_backend *backend;
     uint32_t index;               /* in the backend */
-    struct vram_device_info info; /* caps in it must agree with the groups below */
+    struct vram_device_info info; /* its caps must agree with the groups below */
     void *impl;                   /* the backend's own */
     vr_atomic_bool lost;          /* set by src/device, read by [lost] functions */
-    bool pageable_waits; /* set by open: downloads to pageable memory return when they are done */
+    bool pageable_waits; /* set by open: a download to pageable memory is complete on return */
 
-    const struct vr_device_ops *ops; /* these nine are set by open */
+    const struct vr_device_ops *ops; /* open sets these nine */
     const struct vr_queue_ops *queue_ops;
     const struct vr_pinned_ops *pinned;   /* NULL without VRAM_CAP_PINNED */
     const struct vr_vmm_ops *vmm;         /* NULL without VRAM_CAP_VMM */
@@ -65,66 +65,66 @@ struct vr_device {
     const struct vr_peer_ops *peer;       /* NULL without VRAM_CAP_PEERS */
     const struct vr_kernel_ops *kernel;   /* NULL without VRAM_CAP_KERNELS */
     const struct vr_handle_ops *handles;  /* NULL without VRAM_CAP_HANDLES */
-    const struct vr_object_ops *objects;  /* NULL where the program's objects are not taken up */
+    const struct vr_object_ops *objects;  /* NULL if objects of the program cannot be adopted */
 };
 
 /* A queue, owned or adopted. */
 struct vr_queue {
     struct vr_device *device;
     void *impl;   /* the backend's own */
-    void *native; /* what users of the driver's API know; NULL when there is no such thing */
-    bool adopted; /* the program made `native`: never destroy it */
+    void *native; /* the driver's own handle; NULL if there is none */
+    bool adopted; /* the program created `native`: never destroy it */
     /*
-     * The word that tells how far the queue has come: signals write rising values into it, in queue
-     * order. Host memory the device writes to, set by create and adopt. It may start at any value,
-     * from which src/device goes on counting. src/device reads it until it calls destroy; a wait
-     * that `after` submitted may look at it even later, and must then find its value or a higher
-     * one. So a word is never set back, not even for the next queue that it serves.
+     * The queue's progress: signals write rising values into this word, in queue order. It is host
+     * memory that the device writes to; create and adopt set it. It may start at any value, and
+     * src/device continues counting from there. src/device reads it until it calls destroy. A wait
+     * that `after` submitted may read it even later, and must then find its value or a higher one.
+     * So a word is never reset, not even for the next queue that uses it.
      */
     vr_atomic_u64 *word;
 };
 
 /* ------------------------------------------------------------------ backend */
 
-/* Starts the backend: loads the driver, finds devices. A missing driver is VRAM_ERR_NO_DRIVER, no
-   device VRAM_ERR_NO_DEVICE; the error record's text becomes the reason that `vram info` prints. */
+/* Starts the backend: loads the driver and finds the devices. A missing driver is
+   VRAM_ERR_NO_DRIVER, no device is VRAM_ERR_NO_DEVICE. `vram info` prints the text of the error
+   record as the reason. */
 typedef vram_status vr_backend_start_fn(struct vr_backend *backend,
                                         const struct vram_context_options *options);
-/* Ends it; all devices are closed. [lost] */
+/* Stops the backend; all devices are closed. [lost] */
 typedef void vr_backend_stop_fn(struct vr_backend *backend);
 typedef uint32_t vr_backend_count_fn(struct vr_backend *backend);
-/* Fills all of `info` but `size`, `backend` and `backend_index`. alloc_granule is always known; it,
-   and vmm_granule with VRAM_CAP_VMM, are powers of two of at least 4096. */
+/* Fills all fields of `info` except `size`, `backend` and `backend_index`. alloc_granule is always
+   known. It and, with VRAM_CAP_VMM, vmm_granule are powers of two of at least 4096. */
 typedef vram_status vr_backend_describe_fn(struct vr_backend *backend, uint32_t index,
                                            struct vram_device_info *info);
-/* Opens device->index: sets impl and the tables. device->info is filled already; what turns out not
-   to work on this device is taken out of its caps. */
+/* Opens device->index: sets impl and the tables. device->info is already filled; open removes from
+   its caps what does not work on this device. */
 typedef vram_status vr_device_open_fn(struct vr_device *device);
 
 struct vr_backend_ops {
     const char *name;        /* as users write it, "cuda" */
-    const char *unavailable; /* not NULL: listed but not in this build; the reason */
+    const char *unavailable; /* not NULL: not in this build, for this reason */
     vr_backend_start_fn *start;
     vr_backend_stop_fn *stop;
     vr_backend_count_fn *count;
     vr_backend_describe_fn *describe;
     vr_device_open_fn *device_open;
-    const struct vr_sim_ops *sim; /* control of a simulation; NULL elsewhere */
+    const struct vr_sim_ops *sim; /* control of a simulation; NULL in other backends */
 };
 
 /* ------------------------------------------------------------------- device */
 
-/* Closes it; queues, kernels and memory are gone already. [lost] */
+/* Closes the device; its queues, kernels and memory are already released. [lost] */
 typedef void vr_device_close_fn(struct vr_device *device);
-/* Free and total bytes now. Only called, and so only needed, with VRAM_CAP_MEMORY_INFO. */
+/* Free and total bytes now. Called, and so needed, only with VRAM_CAP_MEMORY_INFO. */
 typedef vram_status vr_memory_info_fn(struct vr_device *device, vram_value *free,
                                       vram_value *total);
-/* `bytes` of device memory, a multiple of info.alloc_granule and aligned to it. */
+/* Allocates `bytes` of device memory, a multiple of info.alloc_granule, aligned to that granule. */
 typedef vram_status vr_memory_alloc_fn(struct vr_device *device, uint64_t bytes, vram_addr *addr);
-/* Bytes of the device's memory that other processes hold. NULL where that cannot be told. */
+/* Bytes of the device's memory that other processes hold. NULL if the driver cannot tell. */
 typedef vram_status vr_memory_others_fn(struct vr_device *device, vram_value *bytes);
-/* Gives back what alloc gave. The wrapper's caller has waited for the queues that used it.
-   [lost] */
+/* Frees memory that alloc returned. The caller has waited for the queues that used it. [lost] */
 typedef vram_status vr_memory_free_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
 
 struct vr_device_ops {
@@ -137,14 +137,14 @@ struct vr_device_ops {
 
 /* -------------------------------------------------------------------- queue */
 
-/* Sets queue->impl, native and word. There is no limit on queues: where the driver has only so
-   many, several share one. */
+/* Creates a queue: sets queue->impl, native and word. The number of queues is not limited: if the
+   driver has only a few, several queues share one of its own. */
 typedef vram_status vr_queue_create_fn(struct vr_queue *queue,
                                        const struct vram_queue_options *options);
-/* The same for queue->native, which the program made. Only called with VRAM_CAP_ADOPT. */
+/* The same for queue->native, which the program created. Called only with VRAM_CAP_ADOPT. */
 typedef vram_status vr_queue_adopt_fn(struct vr_queue *queue);
-/* Ends it. The wrapper has seen its work done, or the driver refused to tell; work that is left is
-   then finished, not dropped. The word is not set back. [lost] [waits] */
+/* Destroys the queue. The wrapper has seen its work complete, or the driver refused to say; work
+   that is left is completed, not dropped. The word is not reset. [lost] [waits] */
 typedef void vr_queue_destroy_fn(struct vr_queue *queue);
 /* Submits a copy from host to device memory, ... */
 typedef vram_status vr_queue_upload_fn(struct vr_queue *queue, vram_addr to, const void *from,
@@ -156,33 +156,34 @@ typedef vram_status vr_queue_download_fn(struct vr_queue *queue, void *to, vram_
 typedef vram_status vr_queue_copy_fn(struct vr_queue *queue, vram_addr to, vram_addr from,
                                      uint64_t bytes);
 
-/* Rows whose beginnings are a pitch apart; the pitches are at least row_bytes, there are two rows
-   or more, and the sides do not overlap. */
+/* Rows at a fixed distance, the pitch, from each other. A pitch is at least row_bytes, there are
+   two rows or more, and source and destination do not overlap. */
 struct vr_rectangle {
     uint64_t to, from;             /* of the first row: addresses, or host pointers */
     uint64_t to_pitch, from_pitch; /* bytes */
     uint64_t row_bytes, rows;
-    bool to_host, from_host; /* that side is host memory; at most one is */
+    bool to_host, from_host; /* that side is host memory; at most one of them is */
 };
 
-/* The same three copies for rows, as one operation of the driver's. VRAM_ERR_UNSUPPORTED where it
-   has none, or none for rows like these, which the caller then submits one by one. NULL where no
-   driver of the backend has any. */
+/* The same three copies for rows, as one driver operation. VRAM_ERR_UNSUPPORTED if the driver has
+   none, or none for these rows; the caller then submits the rows one by one. NULL if no driver of
+   the backend has such an operation. */
 typedef vram_status vr_queue_copy_rows_fn(struct vr_queue *queue,
                                           const struct vr_rectangle *rectangle);
-/* Repeats the low `pattern_bytes` (1, 2, 4) of `pattern` over `bytes`, a multiple of it. */
+/* Fills `bytes` with the low `pattern_bytes` (1, 2 or 4) of `pattern`; `bytes` is a multiple. */
 typedef vram_status vr_queue_fill_fn(struct vr_queue *queue, vram_addr to, uint32_t pattern,
                                      uint32_t pattern_bytes, uint64_t bytes);
-/* Submits the write of `value` into *queue->word behind all work submitted so far, with release
-   order towards the host. VRAM_ERR_CAPTURE, nothing submitted, while the queue is captured. */
+/* Submits a write of `value` into *queue->word after all work submitted so far, with release order
+   towards the host. VRAM_ERR_CAPTURE, with nothing submitted, while the queue is captured. */
 typedef vram_status vr_queue_signal_fn(struct vr_queue *queue, uint64_t value);
-/* Later work of `queue` starts when *other->word >= value; that signal has been submitted. Both
-   queues belong to this backend. */
+/* Makes later work of `queue` start only when *other->word >= value; that signal is already
+   submitted. Both queues belong to this backend. */
 typedef vram_status vr_queue_after_fn(struct vr_queue *queue, struct vr_queue *other,
                                       uint64_t value);
-/* Called by waits between two looks at the word: lets a backend that has no engine of its own make
-   progress and finds a lost device. VRAM_OK when all submitted work is done, VRAM_ERR_NOT_READY (no
-   error record) when not, or a failure. Not called while the queue is captured. */
+/* Waits call this between two reads of the word. A backend without an engine of its own makes
+   progress here, and a lost device is noticed here. VRAM_OK when all submitted work is complete,
+   VRAM_ERR_NOT_READY (no error record) when not, or a failure. Not called while the queue is
+   captured. */
 typedef vram_status vr_queue_poll_fn(struct vr_queue *queue);
 
 struct vr_queue_ops {
@@ -201,20 +202,20 @@ struct vr_queue_ops {
 
 /* ------------------------------------------------------ pinned host memory */
 
-/* Page-locked memory, page aligned; `bytes` is a multiple of the page. VRAM_ERR_LIMIT where the
-   system's limit on locked memory is reached. */
+/* Allocates page-locked memory, page aligned; `bytes` is a multiple of the page. VRAM_ERR_LIMIT if
+   the system's limit on locked memory is reached. */
 typedef vr_memory_alloc_fn vr_pinned_alloc_fn;
 typedef vr_memory_free_fn vr_pinned_free_fn; /* [lost] */
-/* Whether the driver itself says that what alloc gave at `addr` is page-locked: 1 or 0, or unknown
-   where it cannot be asked. NULL where it never can. */
+/* Asks the driver whether the memory at `addr`, which alloc returned, is page-locked: 1, 0 or
+   unknown. NULL if no driver of the backend can be asked. */
 typedef vram_status vr_pinned_check_fn(struct vr_device *device, vram_addr addr,
                                        vram_value *pinned);
 
-/* Page-locks memory of the program's own, whole pages, where it lies. VRAM_ERR_BUSY when somebody
-   has done so already, _LIMIT or _HOST_MEMORY where the system's limit is reached, _UNSUPPORTED
-   where this driver cannot. Both NULL where no driver of the backend can. */
+/* Page-locks memory that the program owns, in place; whole pages. VRAM_ERR_BUSY if it is already
+   page-locked, _LIMIT or _HOST_MEMORY if the system's limit is reached, _UNSUPPORTED if this driver
+   cannot. Both functions are NULL if no driver of the backend can. */
 typedef vram_status vr_pinned_register_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
-/* Undoes exactly one of these; no work uses the memory. [lost] */
+/* Undoes exactly one register_pages; no work uses the memory. [lost] */
 typedef vr_memory_free_fn vr_pinned_unregister_fn;
 
 struct vr_pinned_ops {
@@ -227,23 +228,23 @@ struct vr_pinned_ops {
 
 /* ----------------------------------------------- virtual memory management */
 
-/* Reserves addresses, aligned to `align` (a power of two, at least the granule). */
+/* Reserves an address range, aligned to `align` (a power of two, at least the granule). */
 typedef vram_status vr_vmm_reserve_fn(struct vr_device *device, uint64_t bytes, uint64_t align,
                                       vram_addr *addr);
-/* Gives back a whole reservation in which nothing is mapped. [lost] */
+/* Releases a whole reservation in which nothing is mapped. [lost] */
 typedef vram_status vr_vmm_unreserve_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
-/* Takes physical memory; the handle is never 0. */
+/* Allocates physical memory; the handle is never 0. */
 typedef vram_status vr_vmm_create_fn(struct vr_device *device, uint64_t bytes, uint64_t *handle);
-/* Gives it back; it is mapped nowhere. [lost] */
+/* Releases a handle that is mapped nowhere. [lost] */
 typedef vram_status vr_vmm_release_fn(struct vr_device *device, uint64_t handle, uint64_t bytes);
-/* Maps one whole handle at `addr`, not yet accessible. It is mapped nowhere else, except with
-   VRAM_CAP_ALIAS: then what work of a queue writes at one address later work of the same queue
-   reads at the other, and each place is made accessible and unmapped by itself. */
+/* Maps one whole handle at `addr`, without access. The handle is mapped nowhere else, except with
+   VRAM_CAP_ALIAS: then later work of a queue reads at one address what earlier work of the same
+   queue wrote at the other, and access and unmap apply to each mapping separately. */
 typedef vram_status vr_vmm_map_fn(struct vr_device *device, vram_addr addr, uint64_t handle,
                                   uint64_t bytes);
-/* Makes whole mapped handles in [addr, addr + bytes) readable and writable by this device. */
+/* Makes the whole mapped handles in [addr, addr + bytes) readable and writable by this device. */
 typedef vram_status vr_vmm_access_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
-/* Unmaps the one whole handle mapped at `addr`. No submitted work uses it there any more. [lost] */
+/* Unmaps the one whole handle mapped at `addr`. No submitted work still uses it there. [lost] */
 typedef vram_status vr_vmm_unmap_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
 
 struct vr_vmm_ops {
@@ -258,14 +259,14 @@ struct vr_vmm_ops {
 
 /* ----------------------------------------------------------- managed memory */
 
-/* Memory with one address for host and device; `bytes` is a multiple of the page. */
+/* Allocates memory with one address for host and device; `bytes` is a multiple of the page. */
 typedef vr_memory_alloc_fn vr_managed_alloc_fn;
 typedef vr_memory_free_fn vr_managed_free_fn; /* [lost] */
-/* Submits a move of the range to the device, or to the host. A hint: contents never change. */
+/* Submits a migration of the range to the device, or to the host. A hint: contents never change. */
 typedef vram_status vr_managed_prefetch_fn(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
                                            bool to_host);
 
-/* Says how the range is going to be used. A hint; NULL where the driver takes none. */
+/* Says how the range will be used. A hint; NULL if the driver accepts none. */
 typedef vram_status vr_managed_advise_fn(struct vr_device *device, vram_addr addr, uint64_t bytes,
                                          vram_advice advice);
 
@@ -278,9 +279,9 @@ struct vr_managed_ops {
 
 /* -------------------------------------------------------------------- peers */
 
-/* Whether `device` can reach `peer`'s memory at all; both are of this backend. */
+/* Whether `device` can access `peer`'s memory at all; both belong to this backend. */
 typedef bool vr_peer_reachable_fn(struct vr_device *device, struct vr_device *peer);
-/* Lets it. Doing so twice is fine. */
+/* Enables that access. Enabling it twice is allowed. */
 typedef vram_status vr_peer_enable_fn(struct vr_device *device, struct vr_device *peer);
 /* Submits a copy of `bytes` from `from` on `peer` to `to` on the queue's device. */
 typedef vram_status vr_peer_copy_fn(struct vr_queue *queue, vram_addr to, struct vr_device *peer,
@@ -295,25 +296,24 @@ struct vr_peer_ops {
 /* -------------------------------------------------- memory behind handles */
 
 /*
- * Where the driver deals in objects, not in addresses, a backend gives out addresses of its own,
- * one window of base/window.h for each object, and the object is found again by them. Neighbouring
- * objects never lie next to each other by accident: a span that is checked lies in one.
+ * If the driver uses objects instead of addresses, the backend returns addresses of its own: one
+ * window of base/window.h per object, by which it finds the object again. Windows of different
+ * objects are never adjacent, so a range that was checked lies in one object.
  */
 
-/* What the driver's own API calls an address. */
+/* The driver's own name for an address. */
 struct vr_native {
     void *handle;              /* the object */
     uint64_t offset;           /* of the address in it */
     uint64_t bytes;            /* size of the object */
-    vram_value device_address; /* what a kernel would use, where there is such a thing */
+    vram_value device_address; /* the address that a kernel uses, if there is one */
 };
 
-/* Device memory only. `bytes` is the size of the pool's block that begins at `addr`, and the handle
-   may then be one for exactly that block; 0: no block begins there, and the handle is that of the
-   whole allocation. A handle stays good until the block's memory is handed out in another cut or
-   the allocation is freed. Takes no lock when it is asked for the same block again.
-   VRAM_ERR_INVALID for memory of a program's provider that the backend does not know, here and in
-   copies. */
+/* Device memory only. `bytes` is the size of the pool's block that begins at `addr`; the handle may
+   then be one for exactly that block. With 0 no block begins there, and the handle is that of the
+   whole allocation. A handle is valid until the block's memory is divided differently or the
+   allocation is freed. Asking again for the same block takes no lock. VRAM_ERR_INVALID, here and in
+   copies, for memory of a program's provider that the backend does not know. */
 typedef vram_status vr_memory_native_fn(struct vr_device *device, vram_addr addr, uint64_t bytes,
                                         struct vr_native *native);
 
@@ -323,13 +323,13 @@ struct vr_handle_ops {
 
 /* ------------------------------------------- objects that the program made */
 
-/* Takes up [offset, offset + bytes) of wrap->pointer, an object of the driver's that the program
-   made and goes on owning: copies, fills and launches find it at *addr, in a window of its own.
-   Where the driver counts references it takes one. VRAM_ERR_INVALID for an object that this device
-   cannot use, or that is smaller. */
+/* Adopts [offset, offset + bytes) of wrap->pointer, a driver object that the program created and
+   still owns. Copies, fills and launches find it at *addr, in a window of its own. If the driver
+   counts references, the backend takes one. VRAM_ERR_INVALID for an object that this device cannot
+   use, or that is smaller. */
 typedef vram_status vr_object_adopt_fn(struct vr_device *device, const struct vram_wrap *wrap,
                                        vram_addr *addr);
-/* Lets go of it; work that was submitted may still be using it. [lost] */
+/* Releases an adopted object; submitted work may still use it. [lost] */
 typedef void vr_object_give_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
 
 struct vr_object_ops {
@@ -340,12 +340,13 @@ struct vr_object_ops {
 
 /* ------------------------------------------------------------------ kernels */
 
-/* Loads code; *kernel is the backend's own pointer. UNSUPPORTED for a foreign format. */
+/* Loads code; *kernel is the backend's own pointer. VRAM_ERR_UNSUPPORTED for a format that it does
+   not run. */
 typedef vram_status vr_kernel_load_fn(struct vr_device *device,
                                       const struct vram_kernel_source *source, void **kernel);
 typedef void vr_kernel_unload_fn(struct vr_device *device, void *kernel); /* [lost] */
 /* Submits a launch; argument values are copied before it returns. With VRAM_CAP_HANDLES the value
-   of each argument in launch->address_mask is a struct vr_native in the place of the vram_addr. */
+   of each argument in launch->address_mask is a struct vr_native instead of a vram_addr. */
 typedef vram_status vr_queue_launch_fn(struct vr_queue *queue, void *kernel,
                                        const struct vram_launch *launch);
 
@@ -359,15 +360,15 @@ struct vr_kernel_ops {
 
 typedef vram_status vr_sim_fault_fn(struct vr_backend *backend, const struct vram_sim_fault *fault);
 typedef void vr_sim_state_fn(struct vr_backend *backend, struct vram_sim_state *state);
-/* Lets virtual time pass without a call; work that is due by then is done. */
+/* Advances virtual time without a call; work that is due by then completes. */
 typedef void vr_sim_advance_fn(struct vr_backend *backend, uint64_t ns);
 typedef vram_status vr_sim_journal_fn(struct vr_backend *backend, uint64_t back,
                                       struct vram_sim_entry *entry);
 typedef vram_status vr_sim_violation_fn(struct vr_backend *backend, uint64_t index, char *text,
                                         size_t text_bytes);
 
-/* Memory of simulated device `device` that other processes hold from now on. VRAM_ERR_NO_DEVICE,
-   VRAM_ERR_INVALID for more than there is. */
+/* Sets how much memory of simulated device `device` other processes hold. VRAM_ERR_NO_DEVICE for an
+   unknown device, VRAM_ERR_INVALID for more than it has. */
 typedef vram_status vr_sim_others_fn(struct vr_backend *backend, uint32_t device, uint64_t bytes);
 
 struct vr_sim_ops {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry.c: one static array is all there is to registering a backend. No constructors, no
- * order of linking: what is listed here exists, in this order of preference, the host last.
+ * registry.c: the list of backends. Registering a backend is one row of a static array: there are
+ * no constructors and no dependence on link order. The order is the order of preference; the host
+ * is last.
  */
 #include "backend/registry.h"
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.h: the backends of this build, in order of preference, the host last. */
+/* registry.h: the backends of this build, in order of preference; the host is last. */
 #ifndef VR_REGISTRY_H
 #define VR_REGISTRY_H
 
 #include "backend/backend.h"
 
-/* How many backends are listed, absent ones included. */
+/* The number of backends, including those not in this build. */
 uint32_t vr_registry_count(void);
 
-/* Row `index`; NULL past the end. */
+/* Backend `index`; NULL past the end. */
 const struct vr_backend_ops *vr_registry_at(uint32_t index);
 
-/* The row of that name, `bytes` long; NULL when there is none. */
+/* The backend of that name, `bytes` long; NULL if there is none. */
 const struct vr_backend_ops *vr_registry_find(const char *name, size_t bytes);
 
 #endif

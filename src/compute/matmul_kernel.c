@@ -15,9 +15,9 @@
 
 /* The code is longer than the string literals that every compiler must support. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
+#include "compute/generated/matmul_ptx.h"
+#include "compute/generated/matmul_spirv.h"
 #include "compute/matmul_opencl.h"
-#include "compute/matmul_ptx.h"
-#include "compute/matmul_spirv.h"
 
 enum { TILE = VR_KERNEL_TILE, GROUP = 16, ARGUMENTS = 14 };
 

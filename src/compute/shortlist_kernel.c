@@ -14,10 +14,10 @@
 
 /* The code is longer than the string literals that every compiler must support. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
+#include "compute/generated/shortlist_ptx.h"
+#include "compute/generated/shortlist_spirv.h"
+#include "compute/generated/vectors_spirv.h"
 #include "compute/shortlist_opencl.h"
-#include "compute/shortlist_ptx.h"
-#include "compute/shortlist_spirv.h"
-#include "compute/vectors_spirv.h"
 
 enum {
     GROUP = 256,

@@ -60,7 +60,7 @@ static vram_status move_claimed(struct vr_buffer *buffer, vram_queue *queue, boo
 
 /* Counts a completed move. The buffer is claimed. */
 static void count_move(struct vr_buffer *buffer, bool to_device) {
-    struct vr_counter_add *counters = &buffer->pool->counters;
+    struct vr_pool_counters *counters = &buffer->pool->counters;
     vr_counter_add(to_device ? &counters->promotions : &counters->demotions, 1);
     vr_counter_add(to_device ? &counters->promoted_bytes : &counters->demoted_bytes,
                    buffer->used_bytes);

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "device/device_calls.h"
 #include "xfer/flight.h"
-#include "xfer/scatter_ptx.h"
+#include "xfer/generated/scatter_ptx.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * scatter.cu: many small copies as one launch, for devices that run PTX. tools/ptx compiles it into
- * scatter_ptx.h, which is what the library is built with: no build needs a CUDA toolkit.
+ * generated/scatter_ptx.h, which is what the library is built with: no build needs a CUDA toolkit.
  */
 
 struct row {

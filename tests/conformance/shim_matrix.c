@@ -18,9 +18,9 @@
  */
 #include "vram/vram.h"
 
-#include "check/device_code.h"
+#include "check/generated/device_code_ptx.h"
+#include "fake/generated/table_cuda.h"
 #include "fake/shim.h"
-#include "fake/table_cuda.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -120,8 +120,8 @@ static bool compute(struct program *program) {
     const size_t bytes[] = {8, 8, 8, 8};
     const vram_kernel_source source = {.size = sizeof source,
                                        .format = VRAM_KERNEL_PTX,
-                                       .code = check_ptx,
-                                       .code_bytes = sizeof check_ptx - 1,
+                                       .code = device_code_ptx,
+                                       .code_bytes = sizeof device_code_ptx - 1,
                                        .entry = "vram_check_scale"};
     const vram_launch launch = {.size = sizeof launch,
                                 .groups = {1, 1, 1},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A C++ program that knows vram/vram.hpp alone: everything it makes goes, whichever way it is left. */
+/* A C++ program that includes vram/vram.hpp alone: all its objects end, however a block is left. */
 #include <vram/compute.hpp>
 #include <vram/model.hpp>
 #include <vram/vram.hpp>

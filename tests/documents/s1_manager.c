@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s1_manager.c: the code of document S1: one manager for every backend, that knows its configuration, its pressure, each
- * of its buffers, and what a model will need.
+ * s1_manager.c: the code of document S1: one manager for every backend, which knows its
+ * configuration, its pressure, each of its buffers, and what a model will need.
  */
 #include "sample.h"
 
@@ -257,8 +257,9 @@ static vram_status own_free(void *user, vram_addr addr, uint64_t bytes) {
     return VRAM_OK;
 }
 
-/* "A pool for any backend", here for plain host memory. The document returns a buffer that its first branch never had;
-   and what it records without having it cannot be reused, so the first try finds nothing. */
+/* "A pool for any backend", here for plain host memory. The document returns a buffer that its
+   first branch never had. What it records without having it cannot be reused, so the first attempt
+   finds nothing. */
 static void memory_pool_integration(struct sample_world *world) {
     struct own_memory own = {0};
     vram_limits config = {.size = sizeof config};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s2_bridge.c: the code of document S2: memory of every kind with an owner, and messages between the host and a kernel
- * that goes on running.
+ * s2_bridge.c: the code of document S2: memory of every kind with an owner, and messages between
+ * the host and a running kernel.
  */
 #include "sample.h"
 
@@ -112,7 +112,8 @@ static void memory_pool(struct sample_world *world) {
     hold(stats.hits > stats.misses && stats.returns > 0);
     hold(stats.allocs == stats.frees && stats.live_blocks == 0);
 
-    /* A bucket of the next power of two wastes up to half of itself; classes here at most an eighth. */
+    /* A bucket of the next power of two wastes up to half of its size; size classes here waste at
+       most an eighth. */
     vram_block_info info = {.size = sizeof info};
     VRAM_AUTO(vram_auto_block) pooled = {world->pool, 0, NULL};
     must(vram_alloc(world->pool, 33000, NULL, &pooled.addr));
@@ -200,8 +201,8 @@ static void launch_twice(vram_queue *queue, vram_kernel *kernel, vram_addr contr
     must(vram_queue_launch(queue, kernel, &launch));
 }
 
-/* flush_to_device by each strategy, with a kernel at the other end. The document has comments in the place of the copies,
-   and one direction only. */
+/* flush_to_device with each strategy, and a kernel at the other end. The document has comments
+   instead of the copies, and only one direction. */
 static void bridge(struct sample_world *world, vram_kernel *kernel, vram_ring_strategy strategy) {
     vram_ring_options options = {.size = sizeof options,
                                  .strategy = strategy,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s3_consolidation.c: the code of document S3: what three managers had, in one: tracking, growth, and transfers that run
- * beside the work. Its blocks are lists of types; each is here what such a type is for. The last three cases are no blocks
- * but its comparison and its first two principles.
+ * s3_consolidation.c: the code of document S3: what three managers had, in one: tracking, growth,
+ * and transfers that overlap other work. Its blocks are lists of types; here each shows what such a
+ * type is for. The last three cases are not blocks but its comparison and its first two principles.
  */
 #include "sample.h"
 
@@ -45,7 +45,8 @@ static vram_status compact(void *user, const int32_t *labels, size_t count, int3
 }
 
 static void memory_tracking(struct sample_world *world) {
-    /* ManagedDeviceBuffer<T>: a wrapper with tracking. GPUMemoryTracker: what nobody has destroyed. */
+    /* ManagedDeviceBuffer<T>: a wrapper with tracking. GPUMemoryTracker: what was never
+       destroyed. */
     VRAM_AUTO(vram_pool) *pool = tracked_pool(world);
     vram_buffer_options named = {.size = sizeof named, .name = "node_positions"};
     vram_live_query all = {.size = sizeof all, .pool = pool};
@@ -99,7 +100,7 @@ static void dynamic_allocation(struct sample_world *world) {
     must(vram_named_config_preset("positions", &config));
     hold(config.growth.factor_ppm == 1300000 && config.growth.element_bytes == 12);
 
-    /* DynamicBufferManager, with the limit that the document has; DynamicGpuBuffer: contents stay. */
+    /* DynamicBufferManager, with the limit of the document; DynamicGpuBuffer: contents stay. */
     vram_named_options options = {.size = sizeof options, .limit_bytes = VRAM_NAMED_LIMIT_PRESET};
     VRAM_AUTO(vram_named) *manager = NULL;
     vram_buffer *positions;
@@ -122,8 +123,9 @@ static void dynamic_allocation(struct sample_world *world) {
 
 enum { FRAMES = 8, FRAME_BYTES = 4096 };
 
-/* transfer_stream, transfer_events, host_pos_buffer_a and _b, current_pos_buffer: a readback has them all, and its slots are
-   page-locked, so that the copies are what the document calls them. */
+/* transfer_stream, transfer_events, host_pos_buffer_a and _b, current_pos_buffer: a readback has
+   them all, and its slots are page-locked, so that the copies are asynchronous as in the
+   document. */
 static void async_transfers(struct sample_world *world) {
     vram_readback_options options = {
         .size = sizeof options, .slots = 2, .policy = VRAM_READBACK_EVERY};
@@ -248,8 +250,9 @@ static void *grow_by_turns(void *user) {
     return NULL;
 }
 
-/* The ten rows of the comparison, on one manager. Of the last column two rows are not a program's to show: that the API is
-   clean (this file includes nothing but public headers), and that tests reach the lines (make coverage). */
+/* The ten rows of the comparison, on one manager. Two rows of the last column cannot be shown by a
+   program: that the API is clean (this file includes nothing but public headers), and that tests
+   reach the lines (make coverage). */
 static void comparison(struct sample_world *world) {
     VRAM_AUTO(vram_pool) *pool = tracked_pool(world);
     vram_named_options options = {.size = sizeof options, .limit_bytes = 4 * MIB};
@@ -294,8 +297,8 @@ static void comparison(struct sample_world *world) {
     hold(leaks.blocks == 0);
 }
 
-/* One manager for all GPU memory: whatever it was asked for through, every byte is in one account, and the driver's own
-   account says the same. */
+/* One manager for all GPU memory: whichever call asked for it, every byte is in one account, and
+   the driver's account agrees. */
 static void single_source_of_truth(struct sample_world *world) {
     vram_memory_info driver = {.size = sizeof driver};
     vram_pool_stats device = {.size = sizeof device}, context = {.size = sizeof context};
@@ -339,7 +342,8 @@ static void single_source_of_truth(struct sample_world *world) {
     must(vram_free(raw, world->queue));
 }
 
-/* The three strengths at once: a buffer that is tracked, grows, and is brought to the host while it does. */
+/* The three strengths at once: a buffer that is tracked, grows, and is copied to the host
+   meanwhile. */
 static void best_of_breed(struct sample_world *world) {
     VRAM_AUTO(vram_pool) *pool = tracked_pool(world);
     vram_live_query all = {.size = sizeof all, .pool = pool};

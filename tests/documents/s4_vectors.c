@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s4_vectors.c: the code of document S4: buffers that go back by themselves, pressure, batches, limits, and distances
- * between vectors that clean up after themselves whatever happens.
+ * s4_vectors.c: the code of document S4: buffers that are freed automatically, pressure, batches,
+ * limits, and distances between vectors that clean up whatever happens.
  */
 #include "sample.h"
 
@@ -27,8 +27,8 @@ static void raii_memory_management(struct sample_world *world) {
     hold(sample_info(again).addr == addr);
 }
 
-/* A pool that may hold 16 MiB, of which as much as asked for is live and the rest of 15 is kept for later. It does nothing by
-   itself, so that what the program does can be seen. */
+/* A pool that may hold 16 MiB. As much of 15 MiB as asked for is live, and the rest is cached. Its
+   automatic responses are off, so that the effect of the program's calls can be seen. */
 static vram_pool *pressed_pool(struct sample_world *world, uint64_t live, vram_addr blocks[16]) {
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 16 * MIB};
     vram_response_options by_hand = {.size = sizeof by_hand, .off = 0xF};
@@ -183,7 +183,7 @@ static void cleanup_on_errors(struct sample_world *world) {
         hold(off_by() < precisions[i].off);
     }
 
-    /* "GPU operation failed": and nothing has to be cleaned up, which the end of this case looks at. */
+    /* "GPU operation failed": nothing has to be cleaned up, which the end of this case checks. */
     vram_distance mismatched = search_of(VRAM_PRECISION_FP32);
     mismatched.corpus_elements--;
     hold(vram_distance_on(world->context, world->index, &mismatched) == VRAM_ERR_INVALID);
@@ -230,7 +230,8 @@ static void managed_before_raw(struct sample_world *world) {
     }
     hold(sample_stats(world->pool).live_blocks == 0);
 
-    /* Avoid: manual cleanup, easy to forget. It needs no size and no precision, which could be wrong ones. */
+    /* Avoid: manual cleanup, easy to forget. It needs no size and no precision, which could be
+       wrong. */
     vram_buffer *raw_buffer;
     must(vram_get_buffer(world->pool, 1024, VRAM_PRECISION_FP32, &raw_buffer));
     hold(sample_stats(world->pool).live_blocks == 1);
@@ -312,7 +313,8 @@ static void batch_related(struct sample_world *world) {
     hold(sample_stats(world->pool).live_blocks == 0);
 }
 
-/* robust_gpu_operation: cleanup, and once more. The pool does that by itself: the sample is one call. */
+/* robust_gpu_operation: cleanup, and another attempt. The pool does that itself: the sample is one
+   call. */
 static void error_recovery(struct sample_world *world) {
     vram_addr blocks[16], wanted;
     VRAM_AUTO(vram_pool) *hoarder = pressed_pool(world, 0, blocks); /* 15 MiB that nobody uses */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sample.h: what the documents' samples stand on: a device, a queue and a pool, and two words. must() is for calls
- * that have to succeed, hold() for what has to be true; both end the program with the line they are on.
+ * sample.h: the base of the documents' samples: a device, a queue and a pool, and two functions.
+ * must() is for calls that have to succeed, hold() for conditions that have to be true; both end
+ * the program with the number of their line.
  */
 #ifndef SAMPLE_H
 #define SAMPLE_H

@@ -3,10 +3,10 @@
  * fake_kernel.c: modules, which are texts with entries in them, and kernels, which the fake knows
  * by name: nobody here can run a GPU's code.
  */
+#include "bench/ring_kernel.h"
 #include "fake/fake_engine.h"
 #include "fake/fake_forces.h"
 #include "fake/fake_matmul.h"
-#include "fake/fake_ring.h"
 #include "fake/fake_shortlist.h"
 
 #include <stdlib.h>
@@ -104,15 +104,16 @@ static bool scatter(struct fake_device *device, const struct fake_launch *launch
     return true;
 }
 
-/* Gives back what it takes, as cli/bench/ring_code.cu has it; (control, ns, unused). The ring lies
-   in memory of the host. The engine looks again and again, and each time all that is there is
-   worked off. */
+/* Gives back what it takes, as cli/bench/ring_code.cu does; (control, ns, unused). The ring lies in
+   memory of the host. The engine looks again and again, and each time all that is there is worked
+   off. */
 static bool ring_may_end(const struct fake_launch *launch) {
     vram_ring_peer peer;
     if (vram_ring_peer_open((vram_ring_control *)(uintptr_t)launch->values[0], &peer) != 0) {
         return true;
     }
-    (void)fake_ring_echo(&peer);
+    while (ring_echo_one(&peer) > 0) {
+    }
     bool over =
         vram_ring_peer_stopping(&peer) || fake_now() - launch->start_ns >= launch->values[1];
     if (over) {

@@ -14,7 +14,8 @@
 #define FAKE_GRANULE     (UINT64_C(2) << 20)
 #define FAKE_DEVICES_MAX 8
 
-/* What the exported symbols do; tools/driver-table writes the exports, fake_cuda_entries.c. */
+/* What the exported symbols do; tools/driver-table writes the exports,
+   generated/fake_cuda_entries.c. */
 #define FAKE_DECLARE(name, symbol, fallback, optional, parameters)                                 \
     vr_cu_result fake_##name parameters;
 VR_CUDA_FUNCTIONS(FAKE_DECLARE)

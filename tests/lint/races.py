@@ -4,8 +4,7 @@
 every call that ends one is among its enders.
 
 A call names an object when one of its parameters is a handle, an address, a point, a span, an async handle, or a struct
-that begins a question about one. A handle that the call only gives out (`vram_queue **queue`) names nothing, except
-where the cleanup attribute hands it in (..._auto_end).
+that begins a question about one. A handle that the call only gives out (`vram_queue **queue`) names nothing.
 """
 import re
 import sys
@@ -21,7 +20,7 @@ PROTOTYPE = re.compile(r"\bVRAM_API\b\s+(?!__)([^;#]*?)\b(vram_\w+)\s*\(([^;]*?)
 OPAQUE = re.compile(r"\btypedef\s+struct\s+(vram_\w+)\s+\1\s*;")
 # Plain data that stands for an object; vram_async comes as a pointer that may be an output, see below.
 BY_VALUE = ("vram_addr", "vram_point", "vram_span")
-QUESTIONS = ("vram_live_query", "vram_auto_block", "vram_auto_frame", "vram_auto_feed_block", "vram_auto_pinned")
+QUESTIONS = ("vram_live_query", "vram_auto_block")
 ROW = re.compile(r"^ROW(?:_AS)?\((vram_\w+),", re.M)
 ENDER = re.compile(r'\{"(vram_\w+)["]')
 ENDS = re.compile(r"^(vram_\w+)_(destroy|close|end)$")
@@ -49,7 +48,7 @@ def names_object(name, parameters, opaque):
         types = set(words[:-1])
         if types & set(QUESTIONS):
             return True
-        if types & opaque and (stars == 1 or "const" in types or name.endswith("_auto_end")):
+        if types & opaque and (stars == 1 or "const" in types):
             return True
         if types & set(BY_VALUE) and stars == 0:
             return True
@@ -99,7 +98,7 @@ def self_test():
         ("vram_more() names an object", more("vram_more(vram_thing *const *things)")),
         ("vram_more() names an object", more("vram_more(int x,\n    vram_addr addr)")),
         ("vram_more() names an object", more("vram_more(const vram_async *async)")),
-        ("vram_more_auto_end() names an object", more("vram_more_auto_end(vram_thing **thing)")),
+        ("vram_more() names an object", more("vram_more(vram_auto_block *block)")),
         ("no public call is named vram_old", {ROWS + "race_old.c": "ROW_AS(vram_old, _x, THING, 0) {\n"}),
         ("is no ender", {ENDERS: ""}),
     ])

@@ -27,6 +27,9 @@ BY_TEXT = re.compile(r"\b(strstr|strcmp|strncmp|strchr|strrchr|memcmp)\s*\([^;{]
 
 SUFFIX_T = re.compile(r"\b(?:struct|enum|union)\s+\w+_t\b|\btypedef\b[^;{}]*\b\w+_t\s*;")
 
+# The first line of what a tool writes: the tool, and what it reads.
+MADE = re.compile(r"/\* Made by (tools/[\w-]+) from (\S+?)(?: with [^\n]+)?\. \*/\n")
+
 SCRIPT_SUFFIXES = (".c", ".h", ".hpp", ".cpp", ".py", ".sh", ".cmake", ".in", ".map", ".bash",
                    ".fish", ".zsh", ".1", "CMakeLists.txt", "Makefile", ".clang-format",
                    ".clang-tidy", ".editorconfig")
@@ -57,12 +60,31 @@ def check_words(root, path):
             for m in WORDS.finditer(text)]
 
 
+def is_generated(path):
+    return "generated" in path.split("/")[:-1]
+
+
+def check_generated(root, path):
+    """Generated code names the tool that makes it, which names its source; and lies apart from what people write."""
+    made = MADE.match(tree.read(root, path))
+    if not is_generated(path):
+        return [f"{path}:1: made by {made.group(1)}: belongs in a folder generated/"] if made else []
+    if not made:
+        return [f"{path}:1: generated, but the first line does not say: Made by tools/... from ..."]
+    tool, source = made.groups()
+    if not os.path.isfile(os.path.join(root, source)):
+        return [f"{path}:1: made from {source}, which does not exist"]
+    if not os.path.isfile(os.path.join(root, tool)) or source not in tree.read(root, tool):
+        return [f"{path}:1: {tool} does not make anything from {source}"]
+    return []
+
+
 def check_own(root, path):
     """Rules for the library and the command alone."""
     found = []
     text = tree.read(root, path)
     lines = text.count("\n")
-    if lines > LINES_MAX and "Written by tools/" not in text[:400]:  # nobody reads those
+    if lines > LINES_MAX and not is_generated(path):  # nobody reads those
         found.append(f"{path}: {lines} lines: more than {LINES_MAX}, split it by noun")
     if path.startswith("src/"):
         if path != "src/base/memory.c":
@@ -110,12 +132,15 @@ def check(root):
         if path == "LICENSE":
             continue
         found += check_spdx(root, path) + check_words(root, path)
+        if path.endswith((".c", ".h")):
+            found += check_generated(root, path)
         if path.startswith(OURS) and path.endswith((".c", ".h")):
             found += check_own(root, path)
     return found
 
 
 SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+MADE_LINE = "/* Made by tools/%s from %s. */\n" + SPDX
 LISTED = "# SPDX-License-Identifier: Apache-2.0\nset(x %s)\n"
 CLEAN = {
     "src/base/memory.c": SPDX + "void *a(void) { return malloc(1); }\n",
@@ -126,6 +151,9 @@ CLEAN = {
     "cli/main.c": SPDX + "int main(void) { printf(\"exit(1)\"); return 0; }\n",
     "tools/x.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
     "docs/a.md": "words\n",
+    "src/base/code.cu": "",
+    "tools/made": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\nmake src/base/code.cu\n",
+    "src/base/generated/code.h": MADE_LINE % ("made", "src/base/code.cu") + "int x;\n" * LINES_MAX,
     "src/CMakeLists.txt": LISTED % "base/memory.c base/lock.c base/log.c device/device.c\n"
                                    "device/queue.c device/memory.c",
     "cli/CMakeLists.txt": LISTED % "main.c info.c",
@@ -147,6 +175,11 @@ VIOLATIONS = [
     ("no _t", {"include/vram/log.h": SPDX + "struct vram_log_t { int x; };\n"}),
     ("not in src/CMakeLists.txt", {"src/base/lost.c": SPDX + "int x;\n"}),
     ("not in tests/unit/CMakeLists.txt", {"tests/unit/test_lost.c": SPDX + "int x;\n"}),
+    ("does not say", {"src/base/generated/other.h": SPDX + "int x;\n"}),
+    ("which does not exist", {"src/base/generated/other.h": MADE_LINE % ("made", "src/base/gone.cu")}),
+    ("does not make", {"src/base/generated/other.h": MADE_LINE % ("made", "cli/main.c")}),
+    ("does not make", {"src/base/generated/other.h": MADE_LINE % ("gone", "src/base/code.cu")}),
+    ("belongs in", {"src/base/other.h": MADE_LINE % ("made", "src/base/code.cu")}),
     ("same name", {"src/device/memory.c": SPDX + "int x;\n"}),
 ]
 

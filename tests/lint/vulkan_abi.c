@@ -114,7 +114,7 @@ SAME(VR_VK_MEMORY_HEAPS, VK_MAX_MEMORY_HEAPS);
 
 /* ----------------------------------------------------------------- features */
 
-/* A feature's place in the list of truths that follows the head. */
+/* A feature's place in the list of values that follows the head. */
 #define TRUTH(place, theirs, field)                                                                \
     SAME((place) * sizeof(VkBool32), offsetof(theirs, field) - offsetof(theirs, THEIR_FIRST))
 
@@ -177,7 +177,7 @@ FIELD(vr_vk_pci, bus, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciBus);
 FIELD(vr_vk_pci, device, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciDevice);
 FIELD(vr_vk_pci, function, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciFunction);
 HEADED(vr_vk_features_2, VkPhysicalDeviceFeatures2);
-FIELD(vr_vk_features_2, truths, VkPhysicalDeviceFeatures2, features);
+FIELD(vr_vk_features_2, values, VkPhysicalDeviceFeatures2, features);
 HEADED(vr_vk_features_11, VkPhysicalDeviceVulkan11Features);
 HEADED(vr_vk_features_12, VkPhysicalDeviceVulkan12Features);
 LAYOUT(vr_vk_memory_properties, VkPhysicalDeviceMemoryProperties);

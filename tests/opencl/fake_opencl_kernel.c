@@ -6,8 +6,8 @@
  */
 #include "opencl/fake_opencl.h"
 
+#include "bench/ring_kernel.h"
 #include "fake/fake_matmul.h"
-#include "fake/fake_ring.h"
 #include "fake/fake_shortlist.h"
 
 #include <stdlib.h>
@@ -136,8 +136,8 @@ static void shortlist(const struct fake_argument *arguments, const size_t items[
 /* (control, patience, unused): it stays, as cli/bench/ring_opencl_code.h has it, in a ring that is
    live. A turn is 50 us here, and after ten seconds without a message it leaves whatever its
    patience. */
-static void ring_echo(const struct fake_argument *arguments, const size_t items[3],
-                      const size_t group[3]) {
+static void echo(const struct fake_argument *arguments, const size_t items[3],
+                 const size_t group[3]) {
     vram_ring_peer peer;
     uint64_t patience = number_of(&arguments[1]);
     (void)items, (void)group;
@@ -146,7 +146,7 @@ static void ring_echo(const struct fake_argument *arguments, const size_t items[
     }
     bool live = (peer.flags & VRAM_RING_FLAG_SYSTEM) != 0;
     for (uint64_t idle = 0; idle < patience && idle < 200000; idle++) {
-        if (fake_ring_echo(&peer)) {
+        if (ring_echo_one(&peer) > 0) {
             idle = 0;
         } else if (!live || vram_ring_peer_stopping(&peer)) {
             break;
@@ -173,7 +173,7 @@ static const struct fake_kernel kernels[] = {
     {"vram_matmul", matmul, "gggvvvvvvvvvvv"},
     {"vram_vectors", vectors, "ggggvvvvv"},
     {"vram_shortlist", shortlist, "ggggvvvvvv"},
-    {"vram_ring_echo", ring_echo, "gvv"},
+    {"vram_ring_echo", echo, "gvv"},
 };
 
 /* ----------------------------------------------------------------- programs */

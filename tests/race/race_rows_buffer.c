@@ -28,12 +28,6 @@ ROW_AS(vram_buffer_destroy, _mapped, MAPPED, 0) {
     return vram_buffer_destroy(w->buffer);
 }
 
-ROW(vram_buffer_auto_end, BUFFER, 0) {
-    vram_buffer *buffer = w->buffer;
-    vram_buffer_auto_end(&buffer);
-    return VRAM_OK;
-}
-
 ROW(vram_buffer_use, BUFFER, 0) {
     return vram_buffer_use(w->buffer, w->other);
 }
@@ -199,12 +193,6 @@ ROW(vram_scope_end, SCOPE, 0) {
     return vram_scope_end(w->scope);
 }
 
-ROW(vram_scope_auto_end, SCOPE, 0) {
-    vram_scope *scope = w->scope;
-    vram_scope_auto_end(&scope);
-    return VRAM_OK;
-}
-
 ROW(vram_scope_alloc, SCOPE, 0) {
     vram_addr addr;
     return vram_scope_alloc(w->scope, COPY_BYTES, w->queue, &addr);
@@ -271,12 +259,6 @@ ROW(vram_batch_destroy, BATCH, 0) {
     return vram_batch_destroy(w->batch);
 }
 
-ROW(vram_batch_auto_end, BATCH, 0) {
-    vram_batch *batch = w->batch;
-    vram_batch_auto_end(&batch);
-    return VRAM_OK;
-}
-
 ROW(vram_batch_add, BATCH, 0) {
     vram_batch_item items[] = {
         {.size = sizeof *items, .elements = 1000, .host = w->host, .host_bytes = 1000},
@@ -308,12 +290,6 @@ ROW(vram_named_create, POOL, ROW_USES_QUEUE) {
 
 ROW(vram_named_destroy, NAMED, 0) {
     return vram_named_destroy(w->named);
-}
-
-ROW(vram_named_auto_end, NAMED, 0) {
-    vram_named *named = w->named;
-    vram_named_auto_end(&named);
-    return VRAM_OK;
 }
 
 ROW(vram_named_config_set, NAMED, 0) {

@@ -22,12 +22,6 @@ ROW(vram_ring_destroy, RING, 0) {
     return vram_ring_destroy(w->ring);
 }
 
-ROW(vram_ring_auto_end, RING, 0) {
-    vram_ring *ring = w->ring;
-    vram_ring_auto_end(&ring);
-    return VRAM_OK;
-}
-
 ROW(vram_ring_send, RING, 0) {
     return vram_ring_send(w->ring, message, sizeof message, 0, 0);
 }
@@ -131,12 +125,6 @@ ROW(vram_scheduler_destroy, SCHEDULER, 0) {
     return vram_scheduler_destroy(w->scheduler);
 }
 
-ROW(vram_scheduler_auto_end, SCHEDULER, 0) {
-    vram_scheduler *scheduler = w->scheduler;
-    vram_scheduler_auto_end(&scheduler);
-    return VRAM_OK;
-}
-
 ROW(vram_scheduler_calibrate, SCHEDULER, ROW_SLOW) {
     return vram_scheduler_calibrate(w->scheduler, NULL);
 }
@@ -148,12 +136,6 @@ ROW(vram_weights_create, SCHEDULER, 0) {
 
 ROW(vram_weights_destroy, WEIGHTS, 0) {
     return vram_weights_destroy(w->weights);
-}
-
-ROW(vram_weights_auto_end, WEIGHTS, 0) {
-    vram_weights *weights = w->weights;
-    vram_weights_auto_end(&weights);
-    return VRAM_OK;
 }
 
 ROW(vram_matmul_run, SCHEDULER, 0) {
@@ -249,12 +231,6 @@ static vram_status map_labels(void *user, const int32_t *labels, size_t count, i
 
 ROW(vram_labels_destroy, LABELS, 0) {
     return vram_labels_destroy(w->labels);
-}
-
-ROW(vram_labels_auto_end, LABELS, 0) {
-    vram_labels *labels = w->labels;
-    vram_labels_auto_end(&labels);
-    return VRAM_OK;
 }
 
 ROW(vram_labels_get, LABELS, 0) {

@@ -9,12 +9,6 @@ ROW(vram_context_destroy, CONTEXT, ROW_WALKS) {
     return vram_context_destroy(w->context);
 }
 
-ROW(vram_context_auto_end, CONTEXT, 0) {
-    vram_context *context = w->context;
-    vram_context_auto_end(&context);
-    return VRAM_OK;
-}
-
 ROW(vram_backend_count, CONTEXT, 0) {
     vram_backend_count(w->context);
     return VRAM_OK;
@@ -87,12 +81,6 @@ ROW(vram_sim_violation, CONTEXT, ROW_INVALID) {
 
 ROW(vram_device_close, DEVICE, ROW_WALKS) {
     return vram_device_close(w->device);
-}
-
-ROW(vram_device_auto_end, DEVICE, 0) {
-    vram_device *device = w->device;
-    vram_device_auto_end(&device);
-    return VRAM_OK;
 }
 
 ROW(vram_device_describe, DEVICE, 0) {
@@ -178,12 +166,6 @@ ROW(vram_queue_create, DEVICE, 0) {
 
 ROW(vram_queue_destroy, QUEUE, 0) {
     return vram_queue_destroy(w->queue);
-}
-
-ROW(vram_queue_auto_end, QUEUE, 0) {
-    vram_queue *queue = w->queue;
-    vram_queue_auto_end(&queue);
-    return VRAM_OK;
 }
 
 ROW(vram_queue_adopt, DEVICE, 0) {
@@ -286,12 +268,6 @@ ROW(vram_kernel_create, DEVICE, 0) {
 
 ROW(vram_kernel_destroy, KERNEL, 0) {
     return vram_kernel_destroy(w->kernel);
-}
-
-ROW(vram_kernel_auto_end, KERNEL, 0) {
-    vram_kernel *kernel = w->kernel;
-    vram_kernel_auto_end(&kernel);
-    return VRAM_OK;
 }
 
 /* Beside the ends of queue and device only: a program destroys a kernel after waiting for its

@@ -14,12 +14,6 @@ ROW(vram_pool_destroy, POOL, ROW_USES_QUEUE) {
     return vram_pool_destroy(w->pool);
 }
 
-ROW(vram_pool_auto_end, POOL, 0) {
-    vram_pool *pool = w->pool;
-    vram_pool_auto_end(&pool);
-    return VRAM_OK;
-}
-
 ROW(vram_alloc, POOL, ROW_USES_QUEUE) {
     return vram_alloc(w->pool, COPY_BYTES, w->queue, &w->made.block);
 }

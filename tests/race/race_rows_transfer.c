@@ -155,12 +155,6 @@ ROW(vram_async_end, ASYNC, 0) {
     return vram_async_end(&copy);
 }
 
-ROW(vram_async_auto_end, ASYNC, 0) {
-    vram_async copy = w->async;
-    vram_async_auto_end(&copy);
-    return VRAM_OK;
-}
-
 /* ----------------------------------------------------------- page-locked memory */
 
 ROW(vram_pinned_begin, REGISTERED, 0) {
@@ -175,16 +169,6 @@ ROW(vram_pinned_end, REGISTERED, ROW_INVALID) {
         vram_pinned_begin(w->device, race_registered[0], sizeof race_registered[0]);
     return status ? status
                   : vram_pinned_end(w->device, race_registered[0], sizeof race_registered[0]);
-}
-
-ROW(vram_auto_pinned_auto_end, REGISTERED, 0) {
-    vram_auto_pinned pinned = {w->device, race_registered[0], sizeof race_registered[0]};
-    vram_status status =
-        vram_pinned_begin(w->device, race_registered[0], sizeof race_registered[0]);
-    if (status == VRAM_OK) {
-        vram_auto_pinned_auto_end(&pinned);
-    }
-    return status;
 }
 
 ROW(vram_pinned_forget, REGISTERED, 0) {
@@ -208,12 +192,6 @@ ROW(vram_stream_set_create, DEVICE, 0) {
 
 ROW(vram_stream_set_destroy, STREAM_SET, 0) {
     return vram_stream_set_destroy(w->set);
-}
-
-ROW(vram_stream_set_auto_end, STREAM_SET, 0) {
-    vram_stream_set *set = w->set;
-    vram_stream_set_auto_end(&set);
-    return VRAM_OK;
 }
 
 ROW(vram_stream_set_get, STREAM_SET, 0) {
@@ -280,12 +258,6 @@ ROW(vram_readback_destroy, READBACK, 0) {
     return vram_readback_destroy(w->readback);
 }
 
-ROW(vram_readback_auto_end, READBACK, 0) {
-    vram_readback *readback = w->readback;
-    vram_readback_auto_end(&readback);
-    return VRAM_OK;
-}
-
 ROW(vram_readback_start, READBACK, ROW_INVALID) {
     uint64_t number;
     return vram_readback_start(w->readback, w->queue, w->block, 4096, &number);
@@ -333,12 +305,6 @@ ROW(vram_readback_release, FRAME, ROW_INVALID) {
     return vram_readback_release(w->readback, w->frame.number);
 }
 
-ROW(vram_auto_frame_auto_end, FRAME, 0) {
-    vram_auto_frame frame = {w->readback, w->frame};
-    vram_auto_frame_auto_end(&frame);
-    return VRAM_OK;
-}
-
 ROW(vram_readback_stats_get, READBACK, 0) {
     LOOK(vram_readback_stats, vram_readback_stats_get(w->readback, &info));
 }
@@ -353,12 +319,6 @@ ROW(vram_feed_destroy, FEED, 0) {
     return vram_feed_destroy(w->feed);
 }
 
-ROW(vram_feed_auto_end, FEED, 0) {
-    vram_feed *feed = w->feed;
-    vram_feed_auto_end(&feed);
-    return VRAM_OK;
-}
-
 ROW(vram_feed_begin, FEED, 0) {
     vram_feed_block block;
     return vram_feed_begin(w->feed, 4096, VRAM_TIMEOUT_DEFAULT, &block);
@@ -371,12 +331,6 @@ ROW(vram_feed_submit, FEED_BLOCK, ROW_INVALID) {
 
 ROW(vram_feed_release, FEED_BLOCK, ROW_INVALID) {
     return vram_feed_release(w->feed, w->feed_block.number);
-}
-
-ROW(vram_auto_feed_block_auto_end, FEED_BLOCK, 0) {
-    vram_auto_feed_block block = {w->feed, w->feed_block};
-    vram_auto_feed_block_auto_end(&block);
-    return VRAM_OK;
 }
 
 ROW(vram_feed_stats_get, FEED, 0) {

@@ -27,7 +27,7 @@
 #define WORLD_NAME    "hip"
 #define WORLD_PATH    FAKE_HIP_PATH
 #define WORLD_OPTION  "hip_library"
-#define WORLD_TABLE   "fake/table_hip.h"
+#define WORLD_TABLE   "fake/generated/table_hip.h"
 #define WORLD_ENTRIES hip_entries
 #define WORLD_DIALECT vr_hip_dialect
 #define WORLD_FORMAT  VRAM_KERNEL_HSACO
@@ -38,7 +38,7 @@
 #define WORLD_NAME    "cuda"
 #define WORLD_PATH    FAKE_CUDA_PATH
 #define WORLD_OPTION  "cuda_library"
-#define WORLD_TABLE   "fake/table_cuda.h"
+#define WORLD_TABLE   "fake/generated/table_cuda.h"
 #define WORLD_ENTRIES cuda_entries
 #define WORLD_DIALECT vr_cuda_dialect
 #define WORLD_FORMAT  VRAM_KERNEL_PTX

@@ -7,7 +7,7 @@
 #ifndef TEST_HOST_WORLD_H
 #define TEST_HOST_WORLD_H
 
-#include "backend/host/host.h"
+#include "backend/host/host_backend.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"

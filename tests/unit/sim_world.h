@@ -7,7 +7,7 @@
 #ifndef TEST_SIM_WORLD_H
 #define TEST_SIM_WORLD_H
 
-#include "backend/sim/sim_machine.h"
+#include "backend/sim/sim_backend.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"

@@ -143,7 +143,7 @@ static void mistakes_are_named(void **state) {
         {"steady,seed=18446744073709551616", "--generate: seed=18446744073709551616: not a whole "
                                              "number from 0 to 18446744073709551615"},
         {"steady,min=x", "--generate: min=x: not a size from 1"},
-        {"steady,min=2M,max=1M", "--generate: min is above max"},
+        {"steady,min=2M,max=1M", "--generate: min is larger than max"},
         {"steady,weights=2,min=1T,max=1T,blocks=1,steps=1000001",
          "--generate: steps=1000001: not a whole number from 1 to 1000000"},
     };

@@ -65,8 +65,8 @@ static int begin(void **state) {
 static int end(void **state) {
     const char *text = "";
     (void)state;
-    VR_TELL(&program.api, release, program.queue);
-    VR_TELL(&program.api, release, program.devices);
+    VR_SEND0(&program.api, release, program.queue);
+    VR_SEND0(&program.api, release, program.devices);
     for (int i = 0; i < 2000 && (control->live() || vram_host_bytes()); i++) {
         usleep(1000);
     }
@@ -125,12 +125,12 @@ static void program_fills(vram_addr addr, uint8_t value) {
     vram_native_info native = {.size = sizeof native};
     assert_ok(vram_native(addr, &native));
     void *pool = api->objc_autoreleasePoolPush();
-    vr_mtl_id commands = VR_TELL(api, command_buffer, program.queue);
-    vr_mtl_id encoder = VR_TELL(api, blit_encoder, commands);
+    vr_mtl_id commands = VR_SEND0(api, command_buffer, program.queue);
+    vr_mtl_id encoder = VR_SEND0(api, blit_encoder, commands);
     struct vr_mtl_range range = {native.offset, BYTES};
     VR_SEND(api, fill_buffer, encoder, native.handle, range, value);
-    VR_TELL(api, end_encoding, encoder);
-    VR_TELL(api, commit, commands);
+    VR_SEND0(api, end_encoding, encoder);
+    VR_SEND0(api, commit, commands);
     api->objc_autoreleasePoolPop(pool);
 }
 
@@ -241,7 +241,7 @@ static void bad_queues_are_refused(void **state) {
     assert_int_equal(vram_queue_adopt(rig.device, foreign, &queue), VRAM_ERR_INVALID);
     assert_non_null(strstr(vram_error_get()->text, "another device"));
     assert_null(queue);
-    VR_TELL(&program.api, release, foreign);
+    VR_SEND0(&program.api, release, foreign);
     rig_end(&rig);
 }
 

@@ -264,7 +264,7 @@ static void scene_end(struct scene *scene) {
 static void scene_adopt(struct scene *scene) {
     const struct vr_opencl_device *opencl = scene->device.impl;
     const struct vram_opencl_adoption adoption = {
-        .size = sizeof adoption, .context = opencl->context, .device = opencl->unit->id};
+        .size = sizeof adoption, .context = opencl->context, .device = opencl->physical->id};
     const struct vram_context_options options = {.size = sizeof options, .opencl = &adoption};
     struct vr_backend backend = {.ops = &vr_opencl_backend};
     struct vr_device device = {.backend = &backend, .info.backend = "opencl"};

@@ -78,27 +78,28 @@ static void empty_trace_is_one(void **state) {
 static const struct {
     const char *text, *problem;
 } wrong[] = {
-    {"", "t.csv:1: this is no trace: it does not begin with op,id,bytes,stream,t_us"},
-    {"id,bytes\n", "t.csv:1: this is no trace: it does not begin with op,id,bytes,stream,t_us"},
+    {"", "t.csv:1: this is not a trace: it does not begin with op,id,bytes,stream,t_us"},
+    {"id,bytes\n", "t.csv:1: this is not a trace: it does not begin with op,id,bytes,stream,t_us"},
     {"op,id,bytes,stream,t_us,color\n",
-     "t.csv:1: this is no trace: it does not begin with op,id,bytes,stream,t_us"},
+     "t.csv:1: this is not a trace: it does not begin with op,id,bytes,stream,t_us"},
     {HEAD "a,1,1,0\n", "t.csv:2: there are not 5 fields"},
     {HEAD "a,1,1,0,0,0\n", "t.csv:2: there are not 5 fields"},
     {HEAD "a,1,1,0,0,0,0,0\n", "t.csv:2: there are not 5 fields"},
-    {HEAD "\n\nx,1,1,0,0\n", "t.csv:4: the operation is none of a (allocate), f (free), u (use)"},
-    {HEAD "aa,1,1,0,0\n", "t.csv:2: the operation is none of a (allocate), f (free), u (use)"},
-    {HEAD "a,-1,1,0,0\n", "t.csv:2: the id is no whole number of 64 bits"},
-    {HEAD "a,,1,0,0\n", "t.csv:2: the id is no whole number of 64 bits"},
-    {HEAD "a,1,,0,0\n", "t.csv:2: the bytes are no whole number of 64 bits"},
-    {HEAD "a,1,18446744073709551616,0,0\n", "t.csv:2: the bytes are no whole number of 64 bits"},
-    {HEAD "a,1,1,,0\n", "t.csv:2: the stream is no whole number of 64 bits"},
-    {HEAD "a,1,1,0,1.5\n", "t.csv:2: the time is no whole number of 64 bits"},
-    {HEAD "a,1,1,0,0\nf,1,x,,0\n", "t.csv:3: the bytes are no whole number of 64 bits"},
+    {HEAD "\n\nx,1,1,0,0\n",
+     "t.csv:4: the operation is not one of a (allocate), f (free), u (use)"},
+    {HEAD "aa,1,1,0,0\n", "t.csv:2: the operation is not one of a (allocate), f (free), u (use)"},
+    {HEAD "a,-1,1,0,0\n", "t.csv:2: the id is not a whole number of 64 bits"},
+    {HEAD "a,,1,0,0\n", "t.csv:2: the id is not a whole number of 64 bits"},
+    {HEAD "a,1,,0,0\n", "t.csv:2: the bytes are not a whole number of 64 bits"},
+    {HEAD "a,1,18446744073709551616,0,0\n", "t.csv:2: the bytes are not a whole number of 64 bits"},
+    {HEAD "a,1,1,,0\n", "t.csv:2: the stream is not a whole number of 64 bits"},
+    {HEAD "a,1,1,0,1.5\n", "t.csv:2: the time is not a whole number of 64 bits"},
+    {HEAD "a,1,1,0,0\nf,1,x,,0\n", "t.csv:3: the bytes are not a whole number of 64 bits"},
     {HEAD "f,3,,,0\n", "t.csv:2: block 3 is freed, but it is not live"},
     {HEAD "u,3,,0,0\n", "t.csv:2: block 3 is used, but it is not live"},
     {HEAD "a,1,1,0,0\nf,1,,,0\nf,1,,,0\n", "t.csv:4: block 1 is freed, but it is not live"},
     {HEAD "a,1,1,0,0\na,1,1,0,0\n", "t.csv:3: block 1 is allocated again before it is freed"},
-    {HEAD "a,1,8,0,0\nu,1,9,0,0\n", "t.csv:3: block 1 has 8 bytes, and 9 are used"},
+    {HEAD "a,1,8,0,0\nu,1,9,0,0\n", "t.csv:3: block 1 has 8 bytes, but 9 are used"},
     {HEAD "a,1,18446744073709551615,0,0\na,2,1,0,0\n",
      "t.csv:3: block 2: the live bytes do not fit in 64 bits"},
 };
@@ -123,7 +124,7 @@ static void refuses_long_lines(void **state) {
     memcpy(text, HEAD, sizeof HEAD - 1);
     memset(text + sizeof HEAD - 1, '1', bytes - sizeof HEAD + 1);
     assert_false(trace_read_memory("t.csv", text, bytes, &trace, problem));
-    assert_string_equal(problem, "t.csv:2: the line is too long for one of a trace");
+    assert_string_equal(problem, "t.csv:2: the line is too long for a trace");
     free(text);
 }
 
@@ -238,7 +239,7 @@ static void refuses_broken_gzip(void **state) {
     assert_string_equal(problem, "t: it ends in the middle of its gzip data");
     text[bytes - 6] ^= 1; /* its checksum */
     assert_false(trace_read_memory("t", text, bytes, &trace, problem));
-    assert_string_equal(problem, "t: its gzip data is broken");
+    assert_string_equal(problem, "t: its gzip data is damaged");
     free(text);
 }
 
@@ -256,7 +257,7 @@ static void reads_gzip_members(void **state) {
     memcpy(text + bytes, text, bytes);
     assert_false(trace_read_memory("t", text, bytes * 2, &trace, problem));
     assert_string_equal(problem,
-                        "t:17579: the operation is none of a (allocate), f (free), u (use)");
+                        "t:17579: the operation is not one of a (allocate), f (free), u (use)");
     free(text);
 }
 

@@ -322,33 +322,33 @@ static struct found read_records(const void *records, size_t bytes,
 
 static void records_that_cannot_be(void **state) {
     (void)state;
-    REFUSED("\x08", 0, "no record of this kind is known");
-    REFUSED("\x18\x00", 0, "no record of this kind is known");
-    REFUSED("\x00", 0, "no record of this kind is known");
-    REFUSED("\x17", 0, "a record goes past its chunk");
-    REFUSED("\x17\x00\x05", 0, "a number stands for nothing that was defined");
-    REFUSED("\x01\x00\x01x", 0, "a number is defined that cannot be");
-    REFUSED("\x01\xff\xff\xff\xff\x0f\x01x", 0, "a number is defined that cannot be");
+    REFUSED("\x08", 0, "this kind of record is unknown");
+    REFUSED("\x18\x00", 0, "this kind of record is unknown");
+    REFUSED("\x00", 0, "this kind of record is unknown");
+    REFUSED("\x17", 0, "a record extends past its chunk");
+    REFUSED("\x17\x00\x05", 0, "a number refers to something that was not defined");
+    REFUSED("\x01\x00\x01x", 0, "a number is defined that is out of range");
+    REFUSED("\x01\xff\xff\xff\xff\x0f\x01x", 0, "a number is defined that is out of range");
     REFUSED("\x01\x01\x01x\x01\x01\x01y", 4, "a number is defined again as something else");
     REFUSED("\x01\x01\x01x\x04\x01\x09", 4, "a number is defined again as something else");
     REFUSED("\x01\x01\x80\x02x", 0, "a text is longer than 255 bytes");
-    REFUSED("\x01\x01\x09x", 0, "a record goes past its chunk");
+    REFUSED("\x01\x01\x09x", 0, "a record extends past its chunk");
     REFUSED("\x03\x01\x41", 0, "a stack has more than 64 frames");
-    REFUSED("\x03\x01\x01\x01", 0, "a number stands for nothing that was defined");
-    REFUSED("\x01\x01\x01x\x03\x02\x01\x01", 4, "a number stands for nothing that was defined");
+    REFUSED("\x03\x01\x01\x01", 0, "a number refers to something that was not defined");
+    REFUSED("\x01\x01\x01x\x03\x02\x01\x01", 4,
+            "a number refers to something that was not defined");
     REFUSED("\x17\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02\x00", 0,
             "a number has more than 64 bits");
     REFUSED("\x17\x01\x00\x17\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", 3,
             "a sum does not fit in 64 bits");
     REFUSED("\x10\x00\x00\x00\x00\x02\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01\x00\x00\x00",
             0, "a sum does not fit in 64 bits");
-    REFUSED("\x41\x05\x00", 0, "a record goes past its chunk");
-    REFUSED("\x40\x09\x00", 0, "a record goes past its chunk");
-    REFUSED("\x40\x00", 0, "a transfer is shorter than its numbers");
+    REFUSED("\x41\x05\x00", 0, "a record extends past its chunk");
+    REFUSED("\x40\x09\x00", 0, "a record extends past its chunk");
+    REFUSED("\x40\x00", 0, "a transfer record is too short");
     REFUSED("\x17\x05\x00\x40\x07\x00\x01\x02\x03\x04\x05\x06", 3,
-            "a transfer is shorter than its numbers");
-    REFUSED("\x40\x08\x00\x01\x02\x03\x04\x05\x06\x80", 0,
-            "a transfer is shorter than its numbers");
+            "a transfer record is too short");
+    REFUSED("\x40\x08\x00\x01\x02\x03\x04\x05\x06\x80", 0, "a transfer record is too short");
     REFUSED("\x17\x01\x00\x40\x11\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\0\0\0\0\0\0", 3,
             "a sum does not fit in 64 bits");
 }

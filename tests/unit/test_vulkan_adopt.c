@@ -49,7 +49,7 @@ static int program_start(void **state) {
     void *library = dlopen(SHIM_VULKAN_PATH, RTLD_NOW | RTLD_LOCAL);
     void *found = dlsym(library, "vkGetInstanceProcAddr");
     memcpy(&get_proc, &found, sizeof get_proc);
-    features.truths[VR_VK_FEATURE_12_TIMELINE] = features.truths[VR_VK_FEATURE_12_ADDRESS] = 1;
+    features.values[VR_VK_FEATURE_12_TIMELINE] = features.values[VR_VK_FEATURE_12_ADDRESS] = 1;
     vr_mutex_init(&program.lock, VR_RANK_CONTEXT);
     find_all(VR_VK_GLOBAL);
     if (program.api.vkCreateInstance(&instance, NULL, &program.instance)) {

@@ -7,7 +7,7 @@
 #ifndef TEST_VULKAN_WORLD_H
 #define TEST_VULKAN_WORLD_H
 
-#include "../examples/shaders/saxpy_spirv.h"
+#include "../examples/shaders/generated/saxpy_spirv.h"
 #include "backend/vulkan/vulkan_backend.h"
 #include "base/error.h"
 #include "base/memory.h"

@@ -293,10 +293,10 @@ static void pretend_features(struct vr_vk_physical *device, struct vr_vk_feature
     shim_vkGetPhysicalDeviceFeatures2(device, features);
     struct vr_vk_features_12 *found = chained(features, VR_VK_TYPE_FEATURES_12, false);
     if (found && control.pretence.no_timeline) {
-        found->truths[VR_VK_FEATURE_12_TIMELINE] = 0;
+        found->values[VR_VK_FEATURE_12_TIMELINE] = 0;
     }
     if (found && control.pretence.no_addresses) {
-        found->truths[VR_VK_FEATURE_12_ADDRESS] = 0;
+        found->values[VR_VK_FEATURE_12_ADDRESS] = 0;
     }
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/hpp/moving.hpp: work under way and what moves data, as objects of C++. Part of vram/vram.hpp.
+ * vram/hpp/moving.hpp: async handles and everything that moves data, as C++ objects. Part of
+ * vram/vram.hpp.
  *
- * What is lent (a frame, a block to be filled, memory that is locked in place) is an object, too, and goes back with
- * its name. Lenders must outlast what they lent: declare them first.
+ * Borrowed things (a frame, a block to fill, memory that is locked in place) are objects, too, and
+ * are released by their destructors. Their owner must outlive them: declare it first.
  */
 #ifndef VRAM_HPP_MOVING_HPP
 #define VRAM_HPP_MOVING_HPP
@@ -38,10 +39,10 @@ struct ring {
 
 /* -------------------------------------------------------------- work under way */
 
-/** Work under way. Its end gives the handle up; the work itself goes on. */
+/** Work in progress. Destroying it releases the handle; the work continues. */
 class async {
   public:
-    async() noexcept = default; /* ready long ago */
+    async() noexcept = default; /* ready */
     async(async &&other) noexcept : handle_(other.take()) {}
     async &operator=(async &&other) noexcept {
         if (this != &other) {
@@ -54,31 +55,31 @@ class async {
     async &operator=(const async &) = delete;
     ~async() { end(); }
 
-    /** For calls of C that ask about it. */
+    /** For calls of the C API that poll or wait. */
     const vram_async *get() const noexcept { return &handle_; }
-    /** For calls of C that begin work: what it stood for is given up. */
+    /** For calls of the C API that begin work; releases the present handle. */
     vram_async *put() noexcept {
         end();
         return &handle_;
     }
-    /** Hands the handle out: the caller ends it. */
+    /** Releases ownership: the caller ends the handle. */
     vram_async take() noexcept { return std::exchange(handle_, vram_async{}); }
     void end() noexcept { vram_async_end(&handle_); }
 
-    /** Whether it is done. Throws what it failed with. */
+    /** Whether it is complete. Throws its error if it failed. */
     bool poll() const { return done(vram_async_poll(&handle_)); }
-    /** Waits for it. Throws what it failed with, and VRAM_ERR_TIMEOUT. */
+    /** Waits for it. Throws its error if it failed, and VRAM_ERR_TIMEOUT. */
     void wait(uint64_t timeout = VRAM_TIMEOUT_DEFAULT) const {
         check(vram_async_wait(&handle_, timeout));
     }
-    /** The bytes or messages that were moved, waited for. */
+    /** Waits, and returns how many bytes or messages were moved. */
     uint64_t result(uint64_t timeout = VRAM_TIMEOUT_DEFAULT) const {
         uint64_t result = 0;
         wait(timeout);
         check(vram_async_result_get(&handle_, &result));
         return result;
     }
-    /** Has `call` called once, when it is over; which must not throw. */
+    /** Calls `call` once when it is complete or has failed. It must not throw. */
     void then(vram_async_fn *call, void *user) const {
         check(vram_async_then(&handle_, call, user));
     }
@@ -114,7 +115,7 @@ inline async fill(queue_ref queue, vram_addr to, uint32_t pattern, uint32_t patt
         vram_transfer_fill(queue.get(), to, pattern, pattern_bytes, bytes, options, started.put()));
     return started;
 }
-/** All of a list, with one handle. */
+/** A list of copies with one handle. */
 inline async copy_all(queue_ref queue, const vram_copy *copies, size_t count,
                       const vram_transfer_options *options = nullptr) {
     async started;
@@ -122,7 +123,7 @@ inline async copy_all(queue_ref queue, const vram_copy *copies, size_t count,
     return started;
 }
 
-/** Memory of the program's own, locked in place. The device's handle is borrowed. */
+/** Memory of the program, page-locked in place. The device's handle is borrowed. */
 class pinned {
   public:
     pinned() noexcept = default;
@@ -150,7 +151,7 @@ class pinned {
 
     explicit operator bool() const noexcept { return memory_ != nullptr; }
     void *memory() const noexcept { return memory_; }
-    /** Ends the use of it, which keeps it locked for the next time. */
+    /** Ends its use. It may stay locked for the next time. */
     vram_status end() noexcept {
         void *memory = std::exchange(memory_, nullptr);
         return memory != nullptr ? vram_pinned_end(device_, memory, bytes_) : VRAM_OK;
@@ -170,7 +171,7 @@ class stream_set : public owner<vram_stream_set, ends::stream_set> {
     explicit stream_set(const device &device, const vram_stream_set_options *options = nullptr) {
         check(vram_stream_set_create(device.get(), options, &handle_));
     }
-    /** Borrowed, as all queues of a set are. */
+    /** Borrowed, like all queues of a set. */
     vram_queue *operator[](uint32_t index) const {
         vram_queue *queue = nullptr;
         check(vram_stream_set_get(get(), index, &queue));
@@ -208,7 +209,7 @@ class stream_set : public owner<vram_stream_set, ends::stream_set> {
 
 /* ----------------------------------------------------------- readback and feed */
 
-/** A frame that was borrowed; none when there was none to be had. */
+/** A borrowed frame, or none. */
 class frame {
   public:
     frame() noexcept = default;
@@ -232,9 +233,9 @@ class frame {
     uint64_t bytes() const noexcept { return frame_.bytes; }
     uint64_t number() const noexcept { return frame_.number; }
     const vram_frame &info() const noexcept { return frame_; }
-    /** Hands the frame out: the caller gives it back. */
+    /** Releases ownership: the caller releases the frame. */
     vram_frame take() noexcept { return std::exchange(frame_, vram_frame{}); }
-    /** Gives it back. */
+    /** Releases the frame. */
     vram_status end() noexcept {
         vram_frame frame = take();
         return frame.number != 0 ? vram_readback_release(readback_, frame.number) : VRAM_OK;
@@ -266,12 +267,12 @@ class readback : public owner<vram_readback, ends::readback> {
     void wait(uint64_t number = 0, uint64_t timeout = VRAM_TIMEOUT_DEFAULT) const {
         check(vram_readback_wait(get(), number, timeout));
     }
-    /** The newest that has arrived, without waiting; none when none has. */
+    /** The newest frame that has arrived, without waiting, or none. */
     frame latest() const {
         vram_frame found = {};
         return done(vram_readback_latest(get(), &found)) ? frame(get(), found) : frame();
     }
-    /** The oldest that nobody had; none when none was started. */
+    /** The oldest frame that was not returned yet; none if no further one was started. */
     frame next(uint64_t timeout = VRAM_TIMEOUT_DEFAULT) const {
         vram_frame found = {};
         return done(vram_readback_next(get(), timeout, &found)) ? frame(get(), found) : frame();
@@ -283,7 +284,7 @@ class readback : public owner<vram_readback, ends::readback> {
     }
 };
 
-/** A block that is being filled: submitted, or given back with its name. */
+/** A block that is being filled. The destructor releases it if it was not submitted. */
 class feed_block {
   public:
     feed_block() noexcept = default;
@@ -306,7 +307,7 @@ class feed_block {
     void *data() const noexcept { return block_.data; }
     uint64_t bytes() const noexcept { return block_.bytes; }
     uint64_t number() const noexcept { return block_.number; }
-    /** All of it to `to`; it is still being filled when this throws. */
+    /** Sends all of it to `to`. If this throws, it is still being filled. */
     async submit(queue_ref consumer, vram_addr to) { return submit(consumer, to, block_.bytes); }
     async submit(queue_ref consumer, vram_addr to, uint64_t bytes) {
         async started;
@@ -314,7 +315,7 @@ class feed_block {
         (void)take();
         return started;
     }
-    /** Hands the block out: the caller submits it or gives it back. */
+    /** Releases ownership: the caller submits or releases the block. */
     vram_feed_block take() noexcept { return std::exchange(block_, vram_feed_block{}); }
     vram_status end() noexcept {
         vram_feed_block block = take();
@@ -353,12 +354,12 @@ class ring : public owner<vram_ring, ends::ring> {
     explicit ring(const pool &pool, const vram_ring_options *options = nullptr) {
         check(vram_ring_create(pool.get(), options, &handle_));
     }
-    /** False when it is full and timeout is 0. */
+    /** False if it is full and timeout is 0. */
     bool send(const void *data, uint32_t bytes, uint32_t kind = 0,
               uint64_t timeout = VRAM_TIMEOUT_DEFAULT) const {
         return done(vram_ring_send(get(), data, bytes, kind, timeout));
     }
-    /** False when there is none and timeout is 0. */
+    /** False if there is none and timeout is 0. */
     bool receive(void *data, uint32_t room, vram_ring_slot *header = nullptr,
                  uint64_t timeout = VRAM_TIMEOUT_DEFAULT) const {
         return done(vram_ring_receive(get(), data, room, timeout, header));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/hpp/objects.hpp: contexts, devices, queues, kernels, pools and everything that memory is held by, as objects
- * of C++. Part of vram/vram.hpp.
+ * vram/hpp/objects.hpp: contexts, devices, queues, kernels, pools and all owners of memory as C++
+ * objects. Part of vram/vram.hpp.
  */
 #ifndef VRAM_HPP_OBJECTS_HPP
 #define VRAM_HPP_OBJECTS_HPP
@@ -70,7 +70,7 @@ class device : public owner<vram_device, ends::device> {
     device(const context &context, uint32_t index) {
         check(vram_device_open(context.get(), index, &handle_));
     }
-    /** The best device there is: vram_device_best. */
+    /** The best device: vram_device_best. */
     explicit device(const context &context) {
         uint32_t best = 0;
         check(vram_device_best(context.get(), &best));
@@ -98,7 +98,7 @@ class queue : public owner<vram_queue, ends::queue> {
     }
 };
 
-/** A queue that a call uses: an object, or a handle of C that somebody else owns, as those of a stream set are. */
+/** An argument for calls: a queue object, or a borrowed C handle, such as one of a stream set. */
 class queue_ref {
   public:
     queue_ref(const queue &queue) noexcept : handle_(queue.get()) {}
@@ -122,7 +122,7 @@ class kernel : public owner<vram_kernel, ends::kernel> {
 
 /* ---------------------------------------------------------------------- memory */
 
-/** A block of a pool, freed in the time of its queue. The pool's handle is borrowed. */
+/** A block of a pool, freed in the order of its queue. The pool's handle is borrowed. */
 class block {
   public:
     block() noexcept = default;
@@ -144,7 +144,7 @@ class block {
 
     vram_addr addr() const noexcept { return addr_; }
     explicit operator bool() const noexcept { return addr_ != 0; }
-    /** Hands the block out: the caller frees it. */
+    /** Releases ownership: the caller frees the block. */
     vram_addr take() noexcept { return std::exchange(addr_, 0); }
     vram_status end() noexcept {
         vram_addr addr = take();
@@ -164,7 +164,7 @@ class pool : public owner<vram_pool, ends::pool> {
         check(vram_pool_create(device.get(), options, &handle_));
     }
     block alloc(uint64_t bytes, const queue &queue) const { return alloc(bytes, queue.get()); }
-    /** Without a queue, nullptr. */
+    /** For no queue pass nullptr. */
     block alloc(uint64_t bytes, vram_queue *queue) const {
         vram_addr addr = 0;
         check(vram_alloc(get(), bytes, queue, &addr));
@@ -181,7 +181,7 @@ class pool : public owner<vram_pool, ends::pool> {
 class buffer : public owner<vram_buffer, ends::buffer> {
   public:
     using owner::owner;
-    /** `bytes` as the options say. */
+    /** `bytes` of the kind and precision in the options. */
     buffer(const pool &pool, uint64_t bytes, const queue &queue,
            const vram_buffer_options *options = nullptr) {
         check(vram_buffer_create(pool.get(), bytes, queue.get(), options, &handle_));
@@ -212,7 +212,7 @@ class buffer : public owner<vram_buffer, ends::buffer> {
 
 /* ----------------------------------------------------- things that go together */
 
-/** What is allocated in it goes with it, also when an exception leaves its block. */
+/** Frees what was allocated in it when it ends, also if an exception ends its block. */
 class scope : public owner<vram_scope, ends::scope> {
   public:
     using owner::owner;
@@ -225,7 +225,7 @@ class scope : public owner<vram_scope, ends::scope> {
         check(vram_scope_alloc(get(), bytes, queue.get(), &addr));
         return addr;
     }
-    /** Moves a block out; `queue` is where it is freed then. */
+    /** Moves a block out; it is then freed on `queue`. */
     block take_block(vram_addr addr, const queue &queue) const {
         vram_scope_info info = {};
         info.size = sizeof info;
@@ -235,14 +235,14 @@ class scope : public owner<vram_scope, ends::scope> {
     }
 };
 
-/** All of an add, or none. */
+/** Buffers that are created and destroyed together. */
 class batch : public owner<vram_batch, ends::batch> {
   public:
     using owner::owner;
     batch(const pool &pool, const queue &queue, const vram_batch_options *options = nullptr) {
         check(vram_batch_create(pool.get(), queue.get(), options, &handle_));
     }
-    /** The number of the first. */
+    /** Adds all or none; returns the index of the first. */
     uint32_t add(const vram_batch_item *items, uint32_t count) const {
         uint32_t first = 0;
         check(vram_batch_add(get(), items, count, &first));
@@ -263,7 +263,7 @@ class named : public owner<vram_named, ends::named> {
     named(const pool &pool, const queue &queue, const vram_named_options *options = nullptr) {
         check(vram_named_create(pool.get(), queue.get(), options, &handle_));
     }
-    /** Borrowed; made when there is none of that name. */
+    /** Borrowed; created if there is none of that name. */
     vram_buffer *get_or_create(const char *name, uint64_t elements,
                                const vram_named_config *config = nullptr) const {
         vram_buffer *buffer = nullptr;

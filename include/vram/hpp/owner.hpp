@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/hpp/owner.hpp: what the objects of vram/vram.hpp stand on: failures as exceptions, and
- * handles that have one owner.
+ * vram/hpp/owner.hpp: the base of the objects of vram/vram.hpp: failures as exceptions, and
+ * handles with one owner.
  */
 #ifndef VRAM_HPP_OWNER_HPP
 #define VRAM_HPP_OWNER_HPP
@@ -16,7 +16,7 @@ namespace vram {
 
 /* -------------------------------------------------------------------- failures */
 
-/** What a call answered that was not VRAM_OK. what() is the error record's text. */
+/** A status that was not VRAM_OK. what() is the error record's text. */
 class error : public std::runtime_error {
   public:
     explicit error(vram_status status)
@@ -24,9 +24,9 @@ class error : public std::runtime_error {
           operation_(told(status) ? vram_error_get()->operation : "") {}
 
     vram_status status() const noexcept { return status_; }
-    /** The call of libvram or of the driver that failed; "" when unknown. */
+    /** The call of libvram or of the driver that failed; "" if unknown. */
     const char *operation() const noexcept { return operation_; }
-    /** Memory of any kind has run out, or a limit was met. */
+    /** Whether memory of any kind ran out, or a limit was reached. */
     bool exhausted() const noexcept { return vram_status_is_exhausted(status_); }
 
   private:
@@ -41,7 +41,7 @@ class error : public std::runtime_error {
     const char *operation_; /* static storage */
 };
 
-/** Throws vram::error unless all is well. */
+/** Throws vram::error unless the status is VRAM_OK. */
 inline void check(vram_status status) {
     if (status != VRAM_OK) {
         throw error(status);
@@ -50,11 +50,11 @@ inline void check(vram_status status) {
 
 /* ---------------------------------------------------------------------- owners */
 
-/** What all owners share: one handle, moved and not copied. `End` is called with it at the end. */
+/** The base of all owners: one handle, moved and not copied. `End` destroys it. */
 template <typename Handle, typename End> class owner {
   public:
     owner() noexcept = default;
-    /** Takes what a call of C has made. */
+    /** Takes ownership of a handle from a call of the C API. */
     explicit owner(Handle *handle) noexcept : handle_(handle) {}
     owner(owner &&other) noexcept : handle_(other.take()) {}
     owner &operator=(owner &&other) noexcept {
@@ -68,12 +68,12 @@ template <typename Handle, typename End> class owner {
     owner &operator=(const owner &) = delete;
     ~owner() { (void)end(); }
 
-    /** For calls of C; borrowed. */
+    /** For calls of the C API; borrowed. */
     Handle *get() const noexcept { return handle_; }
     explicit operator bool() const noexcept { return handle_ != nullptr; }
-    /** Hands the handle out: it is the caller's from then on. */
+    /** Releases ownership: the caller owns the handle from then on. */
     Handle *take() noexcept { return std::exchange(handle_, nullptr); }
-    /** Ends it now, with the answer. */
+    /** Destroys it now and returns the status. */
     vram_status end() noexcept {
         Handle *handle = take();
         return handle != nullptr ? End()(handle) : VRAM_OK;
@@ -91,8 +91,7 @@ template <typename Struct> Struct sized() noexcept {
 }
 
 /**
- * Whether the work of a call is done: false for VRAM_ERR_NOT_READY, an exception for what went
- * wrong.
+ * Whether work is complete: false for VRAM_ERR_NOT_READY, an exception for any other failure.
  */
 inline bool done(vram_status status) {
     if (status != VRAM_ERR_NOT_READY) {

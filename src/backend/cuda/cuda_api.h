@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_api.h: the part of the CUDA driver's interface that the backend uses, in our own words, so
- * that neither building nor running needs NVIDIA's toolkit.
+ * cuda_api.h: the part of the CUDA driver API that the backend uses, declared here so that neither
+ * building nor running needs NVIDIA's toolkit.
  *
- * Names of types begin with vr_cu_ so that this header can stand beside the real cuda.h: where a
- * toolkit is found, tests/lint/cuda_abi.c includes both and has the compiler compare every size,
+ * Names of types begin with vr_cu_, so this header can be included beside the real cuda.h: where a
+ * toolkit is found, tests/lint/cuda_abi.c includes both and the compiler compares every size,
  * offset, value and prototype. Values and layouts are NVIDIA's ABI and do not change.
  *
- * Which entry points there are, and which codes they answer, says cuda.entries; the lists in
- * cuda_entries.h are made from it.
+ * cuda.entries lists the entry points and the codes they return; generated/cuda_entries.h is
+ * made from it.
  */
 #ifndef VR_CUDA_API_H
 #define VR_CUDA_API_H
 
-#include "backend/cuda/cuda_entries.h"
-#include "backend/hip/hip_entries.h"
+#include "backend/cuda/generated/cuda_entries.h"
+#include "backend/hip/generated/hip_entries.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ struct vr_cu_location {
     int id;   /* the device's ordinal */
 };
 
-/* What cuMemCreate is to make. All zero but type and location: no export, no compression. */
+/* The argument of cuMemCreate. All zero but type and location: no export, no compression. */
 struct vr_cu_prop {
     int type; /* VR_CU_ALLOCATION_PINNED */
     int requested_handle_types;
@@ -61,9 +61,9 @@ struct vr_cu_access {
     int flags; /* VR_CU_ACCESS_READWRITE */
 };
 
-/* One side of a copy of rows: one of the three places counts, as `type` says. */
+/* One side of a copy of rows; `type` says which of the three pointers is used. */
 struct vr_cu_rows_side {
-    size_t x, y; /* bytes and rows to leave out at the beginning */
+    size_t x, y; /* bytes and rows to skip */
     int type;    /* VR_CU_SIDE_HOST or _DEVICE */
     void *host;
     vr_cu_addr device;
@@ -71,7 +71,7 @@ struct vr_cu_rows_side {
     size_t pitch;
 };
 
-/* What cuMemcpy2DAsync is to do. */
+/* The argument of cuMemcpy2DAsync. */
 struct vr_cu_rows {
     struct vr_cu_rows_side from, to;
     size_t row_bytes, rows;
@@ -79,7 +79,7 @@ struct vr_cu_rows {
 
 /* ------------------------------------------------------------------- values */
 
-/* Result codes that the backend tells apart; cuda_error.c says what each becomes. */
+/* Result codes that the backend distinguishes; cuda_driver.c maps them to statuses. */
 enum vr_cu_code {
 #define VR_CU_CODE(NAME, value, theirs) VR_CU_##NAME = (value),
     VR_CUDA_CODES(VR_CU_CODE)
@@ -141,7 +141,7 @@ enum {
 #define VR_CU_REQUIRED false
 #define VR_CU_OPTIONAL true
 
-/* Every entry point by number; HIP's stand in for CUDA's, those that only HIP has come behind. */
+/* Every entry point by number. Those that only HIP has follow CUDA's. */
 enum vr_cu_call {
 #define VR_CU_CALL(name, symbol, fallback, optional, parameters) VR_CU_CALL_##name,
     VR_CUDA_FUNCTIONS(VR_CU_CALL) VR_HIP_FUNCTIONS(VR_CU_CALL)
@@ -151,7 +151,7 @@ enum vr_cu_call {
 
 struct vr_cuda_dialect;
 
-/* The loaded driver: one pointer per row of the tables, NULL where it has no such symbol. */
+/* The loaded driver: one pointer per row of the tables, NULL if it has no such symbol. */
 struct vr_cuda_api {
     const struct vr_cuda_dialect *dialect;
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): these are declarations, not expressions */

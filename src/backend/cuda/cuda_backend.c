@@ -2,12 +2,12 @@
 /*
  * cuda_backend.c: loads a driver that speaks CUDA and describes its devices.
  *
- * A driver that is missing, too old or broken is a reason that `vram info` prints, one line with
- * its mend. So whatever goes wrong here is VRAM_ERR_NO_DRIVER or VRAM_ERR_NO_DEVICE: a code that
- * the driver uses for bad arguments must not be taken for a mistake of the user.
+ * If a driver is missing, too old or broken, `vram info` prints the reason and what to do. So every
+ * failure here is VRAM_ERR_NO_DRIVER or VRAM_ERR_NO_DEVICE: a code that the driver uses for bad
+ * arguments must not look like a mistake of the user.
  *
- * Once cuInit was called the library stays loaded for good: the driver may have started threads and
- * registered exit handlers, whose code must not go away.
+ * Once cuInit was called, the library stays loaded: the driver may have started threads and
+ * registered exit handlers, whose code must not be unloaded.
  */
 #include "backend/cuda/cuda_backend.h"
 
@@ -21,8 +21,8 @@
 
 /* ----------------------------------------------------------------- starting */
 
-/* The driver's own status, as far as a backend that is to be found absent may answer it. */
-static vram_status absent(vram_status status) {
+/* The driver's status, reduced to those that an absent backend may return. */
+static vram_status absent_status(vram_status status) {
     vram_error error;
     if (status != VRAM_OK && status != VRAM_ERR_NO_DEVICE) {
         vr_error_save(&error);
@@ -32,8 +32,8 @@ static vram_status absent(vram_status status) {
     return status;
 }
 
-/* A library that the user chose is not silently replaced by another. */
-static vram_status load(struct vr_cuda *cuda, const struct vr_cuda_dialect *dialect) {
+/* A library that the user selected is not silently replaced by another. */
+static vram_status driver_load(struct vr_cuda *cuda, const struct vr_cuda_dialect *dialect) {
     char path[VR_OPTION_TEXT_MAX];
     vr_option_text(dialect->library, path);
     const char *const chosen[] = {path, NULL};
@@ -46,8 +46,8 @@ static vram_status load(struct vr_cuda *cuda, const struct vr_cuda_dialect *dial
                              : status;
 }
 
-/* cuInit says when there is no device, so a count of 0 is a driver that changed its mind. */
-static vram_status count_devices(const struct vr_cuda_api *api, uint32_t *count) {
+/* cuInit fails if there is no device, so a count of 0 contradicts it. */
+static vram_status devices_count(const struct vr_cuda_api *api, uint32_t *count) {
     int found = 0;
     vram_status status = vr_cuda_check(api, VR_CU_CALL_cuDeviceGetCount,
                                        api->cuDeviceGetCount(&found), VRAM_ERR_HOST_MEMORY);
@@ -61,15 +61,15 @@ static vram_status count_devices(const struct vr_cuda_api *api, uint32_t *count)
     return status;
 }
 
-/* Several contexts may start the driver: loading it again finds it loaded, and cuInit does nothing
-   the second time. */
+/* Several contexts may start the driver: loading it again returns the same library, and a second
+   cuInit does nothing. */
 vram_status vr_cuda_start(struct vr_backend *backend, const struct vr_cuda_dialect *dialect) {
     struct vr_cuda *cuda = vr_mem_alloc(1, sizeof *cuda, "start");
     if (!cuda) {
         return VRAM_ERR_HOST_MEMORY;
     }
     char version[sizeof backend->version] = "";
-    vram_status status = load(cuda, dialect);
+    vram_status status = driver_load(cuda, dialect);
     if (status == VRAM_OK) {
         status =
             vr_cuda_check(&cuda->api, VR_CU_CALL_cuInit, cuda->api.cuInit(0), VRAM_ERR_HOST_MEMORY);
@@ -78,11 +78,11 @@ vram_status vr_cuda_start(struct vr_backend *backend, const struct vr_cuda_diale
         status = dialect->version(&cuda->api, version, sizeof version);
     }
     if (status == VRAM_OK) {
-        status = count_devices(&cuda->api, &cuda->device_count);
+        status = devices_count(&cuda->api, &cuda->device_count);
     }
     if (status != VRAM_OK) {
         vr_mem_free(cuda);
-        return absent(status);
+        return absent_status(status);
     }
     memcpy(backend->version, version, sizeof version);
     backend->impl = cuda;
@@ -101,11 +101,11 @@ uint32_t vr_cuda_count(struct vr_backend *backend) {
 
 /* --------------------------------------------------------------- describing */
 
-/* What is asked below may fail without harm: the answer is then unknown. */
-static bool ask(const struct vr_cuda_api *api, enum vr_cuda_fact fact, vr_cu_device device,
-                int *value) {
-    int number = api->dialect->facts[fact];
-    return number != VR_CUDA_NOT_ASKED &&
+/* These queries may fail without harm: the value is then unknown. */
+static bool query_device(const struct vr_cuda_api *api, enum vr_cuda_query fact,
+                         vr_cu_device device, int *value) {
+    int number = api->dialect->queries[fact];
+    return number != VR_CUDA_NO_QUERY &&
            api->cuDeviceGetAttribute(value, (enum vr_cu_attribute)number, device) == VR_CU_SUCCESS;
 }
 
@@ -113,13 +113,13 @@ static void describe_architecture(const struct vr_cuda_api *api, vr_cu_device de
                                   struct vram_device_info *info) {
     const char *format = api->dialect->architecture;
     int major = 0, minor = 0;
-    if (format && ask(api, VR_CUDA_FACT_MAJOR, device, &major) &&
-        ask(api, VR_CUDA_FACT_MINOR, device, &minor)) {
+    if (format && query_device(api, VR_CUDA_QUERY_MAJOR, device, &major) &&
+        query_device(api, VR_CUDA_QUERY_MINOR, device, &minor)) {
         snprintf(info->architecture, sizeof info->architecture, format, major, minor);
     }
 }
 
-/* Other APIs and tools write the bus address in lower case; so do we, to be comparable. */
+/* Lower case, as other APIs and tools write the bus address, so that it can be compared. */
 static void describe_identity(const struct vr_cuda_api *api, vr_cu_device device,
                               struct vram_device_info *info) {
     struct vr_cu_uuid uuid;
@@ -137,15 +137,15 @@ static void describe_identity(const struct vr_cuda_api *api, vr_cu_device device
     }
 }
 
-/* The group is there as a whole or not at all. */
+/* The group is present as a whole or not at all. */
 static bool has_vmm_calls(const struct vr_cuda_api *api) {
     return api->cuMemGetAllocationGranularity && api->cuMemAddressReserve &&
            api->cuMemAddressFree && api->cuMemCreate && api->cuMemRelease && api->cuMemMap &&
            api->cuMemSetAccess && api->cuMemUnmap;
 }
 
-/* Virtual memory management is there, not there, or unknown: when the driver does not answer the
-   question, or tells no granule that could be one. */
+/* Virtual memory management is present, absent, or unknown: if the driver does not answer, or
+   reports an impossible granule. */
 static void describe_vmm(const struct vr_cuda_api *api, vr_cu_device device,
                          struct vram_device_info *info) {
     const struct vr_cu_prop prop = {.type = VR_CU_ALLOCATION_PINNED,
@@ -155,7 +155,7 @@ static void describe_vmm(const struct vr_cuda_api *api, vr_cu_device device,
     if (!has_vmm_calls(api)) {
         return;
     }
-    if (!ask(api, VR_CUDA_FACT_VMM, device, &supported)) {
+    if (!query_device(api, VR_CUDA_QUERY_VMM, device, &supported)) {
         info->caps_known &= ~(uint32_t)(VRAM_CAP_VMM | VRAM_CAP_ALIAS);
         return;
     }
@@ -171,22 +171,22 @@ static void describe_vmm(const struct vr_cuda_api *api, vr_cu_device device,
     info->vmm_granule = (vram_value){granule, true};
 }
 
-/* Memory that migrates is offered only where both sides may use it at the same time. */
+/* Managed memory is offered only if host and device may use it at the same time. */
 static void describe_managed(const struct vr_cuda_api *api, vr_cu_device device,
                              struct vram_device_info *info) {
     int managed = 0, concurrent = 0;
     if (!api->cuMemAllocManaged) {
         return;
     }
-    if (!ask(api, VR_CUDA_FACT_MANAGED, device, &managed) ||
-        !ask(api, VR_CUDA_FACT_CONCURRENT_MANAGED, device, &concurrent)) {
+    if (!query_device(api, VR_CUDA_QUERY_MANAGED, device, &managed) ||
+        !query_device(api, VR_CUDA_QUERY_CONCURRENT_MANAGED, device, &concurrent)) {
         info->caps_known &= ~(uint32_t)VRAM_CAP_MANAGED;
     } else if (managed && concurrent) {
         info->caps |= VRAM_CAP_MANAGED;
     }
 }
 
-/* A device has peers when it can use the memory of any other one. */
+/* A device has peers if it can access the memory of any other device. */
 static void describe_peers(const struct vr_cuda *cuda, vr_cu_device device,
                            struct vram_device_info *info) {
     if (!cuda->api.cuDeviceCanAccessPeer || !cuda->api.dialect->has_peer_calls(&cuda->api)) {
@@ -213,11 +213,11 @@ static void describe_kernels(const struct vr_cuda_api *api, struct vram_device_i
 enum { ALL_CAPS = 0 VRAM_CAP_MAP(CAP_BIT) };
 #undef CAP_BIT
 
-/* Without one address space for host and device nothing here would hold. No 64-bit system that can
-   run a driver of today lacks it. */
+/* The backend needs one address space for host and device. Every current driver on a 64-bit system
+   has it. */
 static vram_status check_addressing(const struct vr_cuda_api *api, vr_cu_device device) {
-    int unified = 0, number = api->dialect->facts[VR_CUDA_FACT_UNIFIED];
-    if (number == VR_CUDA_NOT_ASKED) {
+    int unified = 0, number = api->dialect->queries[VR_CUDA_QUERY_UNIFIED];
+    if (number == VR_CUDA_NO_QUERY) {
         return VRAM_OK;
     }
     vram_status status =
@@ -232,8 +232,8 @@ static vram_status check_addressing(const struct vr_cuda_api *api, vr_cu_device 
     return status;
 }
 
-/* Needs no context: describing a device neither starts it nor takes memory on it. The driver tells
-   no largest allocation, so that stays unknown. */
+/* Needs no context: describing a device neither starts it nor allocates memory on it. The driver
+   reports no largest allocation, so that is unknown. */
 vram_status vr_cuda_describe(struct vr_backend *backend, uint32_t index,
                              struct vram_device_info *info) {
     const struct vr_cuda *cuda = backend->impl;
@@ -252,7 +252,7 @@ vram_status vr_cuda_describe(struct vr_backend *backend, uint32_t index,
         status = check_addressing(api, device);
     }
     if (status != VRAM_OK) {
-        return absent(status);
+        return absent_status(status);
     }
     name[sizeof name - 1] = 0;
     memcpy(info->name, name, sizeof name);

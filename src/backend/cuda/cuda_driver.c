@@ -3,11 +3,11 @@
  * cuda_driver.c: NVIDIA's dialect.
  *
  * Codes after which NVIDIA says that the process "must be terminated and relaunched" are
- * VRAM_ERR_DEVICE_LOST: every later call would answer the same, so nothing is retried and nothing
+ * VRAM_ERR_DEVICE_LOST: every later call would return the same, so nothing is retried and nothing
  * is taken for an exhaustion.
  *
  * The primary context is the one that the runtime API (cudaMalloc, PyTorch, ...) uses, so memory of
- * ours and of the program's is good for both. It is retained from open to close.
+ * the library and of the program is valid in both. It is retained from open to close.
  */
 #include "backend/cuda/cuda_backend.h"
 
@@ -16,14 +16,14 @@
 #include <stdio.h>
 
 #define SONAME      "libcuda.so.1"
-#define VERSION_MIN 11000               /* 11.0, as cuDriverGetVersion counts */
-#define GRANULE     (UINT64_C(2) << 20) /* what the driver maps at once on every GPU of a decade */
+#define VERSION_MIN 11000               /* 11.0, as cuDriverGetVersion encodes it */
+#define GRANULE     (UINT64_C(2) << 20) /* what the driver maps at once on current GPUs */
 
 /* -------------------------------------------------------------------- codes */
 
 #define RESTART "work submitted earlier failed; restart the process to use the device again"
 
-static const struct vr_cuda_row rows[] = {
+static const struct vr_cuda_error_row rows[] = {
     {VR_CU_SUCCESS, VR_CU_SUCCESS, VRAM_OK, NULL},
     {VR_CU_INVALID_VALUE, VR_CU_INVALID_VALUE, VRAM_ERR_INVALID, NULL},
     {VR_CU_OUT_OF_MEMORY, VR_CU_OUT_OF_MEMORY, VRAM_ERR_DEVICE_MEMORY, NULL},
@@ -108,8 +108,8 @@ static const char *const names[VR_CU_CALL_COUNT] = {
 
 static const char *const sonames[] = {SONAME, NULL};
 
-/* cuDriverGetVersion counts 1000 * major + 10 * minor. */
-static vram_status version(const struct vr_cuda_api *api, char *text, size_t bytes) {
+/* cuDriverGetVersion returns 1000 * major + 10 * minor. */
+static vram_status cuda_version(const struct vr_cuda_api *api, char *text, size_t bytes) {
     int found = 0;
     vram_status status = vr_cuda_check(api, VR_CU_CALL_cuDriverGetVersion,
                                        api->cuDriverGetVersion(&found), VRAM_ERR_HOST_MEMORY);
@@ -128,18 +128,18 @@ static vram_status version(const struct vr_cuda_api *api, char *text, size_t byt
 
 /* ----------------------------------------------------------------- contexts */
 
-static vram_status retain(struct vr_cuda_device *device) {
+static vram_status cuda_retain(struct vr_cuda_device *device) {
     return VR_CUDA(device, cuDevicePrimaryCtxRetain, &device->context, device->ordinal);
 }
 
-static void release(struct vr_cuda_device *device) {
-    vr_cuda_shrug(device->api, VR_CU_CALL_cuDevicePrimaryCtxRelease,
-                  device->api->cuDevicePrimaryCtxRelease(device->ordinal));
+static void cuda_release(struct vr_cuda_device *device) {
+    vr_cuda_warn(device->api, VR_CU_CALL_cuDevicePrimaryCtxRelease,
+                 device->api->cuDevicePrimaryCtxRelease(device->ordinal));
 }
 
-/* A context that we retain and the driver does not know was destroyed by the program behind our
-   back: what was in it is gone. */
-static vram_status enter(struct vr_cuda_scope *scope, const struct vr_cuda_device *device) {
+/* If the driver does not know a context that is retained here, the program destroyed it: everything
+   in it is gone. */
+static vram_status cuda_enter(struct vr_cuda_scope *scope, const struct vr_cuda_device *device) {
     (void)scope;
     vr_cu_result code = device->api->cuCtxPushCurrent(device->context);
     if (code == VR_CU_INVALID_CONTEXT) {
@@ -148,15 +148,16 @@ static vram_status enter(struct vr_cuda_scope *scope, const struct vr_cuda_devic
     return vr_cuda_check(device->api, VR_CU_CALL_cuCtxPushCurrent, code, VRAM_ERR_DEVICE_MEMORY);
 }
 
-static void leave(const struct vr_cuda_scope *scope) {
+static void cuda_leave(const struct vr_cuda_scope *scope) {
     const struct vr_cuda_api *api = scope->device->api;
     struct vr_cu_context *popped;
-    vr_cuda_shrug(api, VR_CU_CALL_cuCtxPopCurrent, api->cuCtxPopCurrent(&popped));
+    vr_cuda_warn(api, VR_CU_CALL_cuCtxPopCurrent, api->cuCtxPopCurrent(&popped));
 }
 
 /* ------------------------------------------------------------------ streams */
 
-static vram_status stream_home(const struct vr_cuda_device *device, struct vr_cu_stream *stream) {
+static vram_status cuda_stream_home(const struct vr_cuda_device *device,
+                                    struct vr_cu_stream *stream) {
     struct vr_cu_context *context = NULL;
     if (!device->api->cuStreamGetCtx) {
         return VRAM_OK;
@@ -171,15 +172,15 @@ static vram_status stream_home(const struct vr_cuda_device *device, struct vr_cu
     return status;
 }
 
-static vr_cu_result wait_value(const struct vr_cuda_api *api, struct vr_cu_stream *stream,
-                               vr_cu_addr addr, uint64_t value) {
+static vr_cu_result cuda_wait_value(const struct vr_cuda_api *api, struct vr_cu_stream *stream,
+                                    vr_cu_addr addr, uint64_t value) {
     return api->cuStreamWaitValue64 ? api->cuStreamWaitValue64(stream, addr, value, VR_CU_WAIT_GEQ)
                                     : VR_CU_NOT_SUPPORTED;
 }
 
 /* -------------------------------------------------------------------- copies */
 
-static struct vr_cu_rows_side side_of(uint64_t place, uint64_t pitch, bool host) {
+static struct vr_cu_rows_side rows_side(uint64_t place, uint64_t pitch, bool host) {
     struct vr_cu_rows_side side = {.type = host ? VR_CU_SIDE_HOST : VR_CU_SIDE_DEVICE,
                                    .pitch = pitch};
     if (host) {
@@ -190,11 +191,11 @@ static struct vr_cu_rows_side side_of(uint64_t place, uint64_t pitch, bool host)
     return side;
 }
 
-static vr_cu_result copy_rows(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                              const struct vr_rectangle *rectangle) {
+static vr_cu_result cuda_copy_rows(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                                   const struct vr_rectangle *rectangle) {
     const struct vr_cu_rows taken = {
-        .from = side_of(rectangle->from, rectangle->from_pitch, rectangle->from_host),
-        .to = side_of(rectangle->to, rectangle->to_pitch, rectangle->to_host),
+        .from = rows_side(rectangle->from, rectangle->from_pitch, rectangle->from_host),
+        .to = rows_side(rectangle->to, rectangle->to_pitch, rectangle->to_host),
         .row_bytes = rectangle->row_bytes,
         .rows = rectangle->rows};
     return device->api->cuMemcpy2DAsync ? device->api->cuMemcpy2DAsync(&taken, stream)
@@ -203,8 +204,8 @@ static vr_cu_result copy_rows(const struct vr_cuda_device *device, struct vr_cu_
 
 /* ------------------------------------------------------------ other devices */
 
-static vr_cu_result prefetch(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                             vr_cu_addr addr, size_t bytes, bool to_host) {
+static vr_cu_result cuda_prefetch(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                                  vr_cu_addr addr, size_t bytes, bool to_host) {
     const struct vr_cu_location to = {to_host ? VR_CU_LOCATION_HOST : VR_CU_LOCATION_DEVICE,
                                       to_host ? 0 : device->ordinal};
     return device->api->cuMemPrefetchAsync
@@ -212,26 +213,26 @@ static vr_cu_result prefetch(const struct vr_cuda_device *device, struct vr_cu_s
                : VR_CU_NOT_SUPPORTED;
 }
 
-static vr_cu_result advise(const struct vr_cuda_device *device, vr_cu_addr addr, size_t bytes,
-                           enum vr_cu_advice advice, bool host) {
+static vr_cu_result cuda_advise(const struct vr_cuda_device *device, vr_cu_addr addr, size_t bytes,
+                                enum vr_cu_advice advice, bool host) {
     const struct vr_cu_location place = {host ? VR_CU_LOCATION_HOST : VR_CU_LOCATION_DEVICE,
                                          host ? 0 : device->ordinal};
     return device->api->cuMemAdvise ? device->api->cuMemAdvise(addr, bytes, advice, place)
                                     : VR_CU_NOT_SUPPORTED;
 }
 
-static bool has_peer_calls(const struct vr_cuda_api *api) {
+static bool cuda_has_peer_calls(const struct vr_cuda_api *api) {
     return api->cuCtxEnablePeerAccess && api->cuMemcpyPeerAsync;
 }
 
-static vr_cu_result peer_enable(const struct vr_cuda_device *device,
-                                const struct vr_cuda_device *peer) {
+static vr_cu_result cuda_peer_enable(const struct vr_cuda_device *device,
+                                     const struct vr_cuda_device *peer) {
     return device->api->cuCtxEnablePeerAccess(peer->context, 0);
 }
 
-static vr_cu_result peer_copy(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                              vr_cu_addr to, const struct vr_cuda_device *peer, vr_cu_addr from,
-                              size_t bytes) {
+static vr_cu_result cuda_peer_copy(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                                   vr_cu_addr to, const struct vr_cuda_device *peer,
+                                   vr_cu_addr from, size_t bytes) {
     return device->api->cuMemcpyPeerAsync(to, device->context, from, peer->context, bytes, stream);
 }
 
@@ -248,49 +249,50 @@ const struct vr_cuda_dialect vr_cuda_dialect = {
     .install = "install the NVIDIA driver",
     .rows = rows,
     .row_count = sizeof rows / sizeof rows[0],
-    .facts = {[VR_CUDA_FACT_UNIFIED] = VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING,
-              [VR_CUDA_FACT_MAJOR] = VR_CU_ATTRIBUTE_MAJOR,
-              [VR_CUDA_FACT_MINOR] = VR_CU_ATTRIBUTE_MINOR,
-              [VR_CUDA_FACT_MEMORY_OPS] = VR_CU_ATTRIBUTE_MEMORY_OPS,
-              [VR_CUDA_FACT_MEMORY_OPS_EARLIER] = VR_CU_ATTRIBUTE_MEMORY_OPS_V1,
-              [VR_CUDA_FACT_VMM] = VR_CU_ATTRIBUTE_VMM,
-              [VR_CUDA_FACT_MANAGED] = VR_CU_ATTRIBUTE_MANAGED,
-              [VR_CUDA_FACT_CONCURRENT_MANAGED] = VR_CU_ATTRIBUTE_CONCURRENT_MANAGED},
+    .queries = {[VR_CUDA_QUERY_UNIFIED] = VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING,
+                [VR_CUDA_QUERY_MAJOR] = VR_CU_ATTRIBUTE_MAJOR,
+                [VR_CUDA_QUERY_MINOR] = VR_CU_ATTRIBUTE_MINOR,
+                [VR_CUDA_QUERY_MEMORY_OPS] = VR_CU_ATTRIBUTE_MEMORY_OPS,
+                [VR_CUDA_QUERY_MEMORY_OPS_EARLIER] = VR_CU_ATTRIBUTE_MEMORY_OPS_V1,
+                [VR_CUDA_QUERY_VMM] = VR_CU_ATTRIBUTE_VMM,
+                [VR_CUDA_QUERY_MANAGED] = VR_CU_ATTRIBUTE_MANAGED,
+                [VR_CUDA_QUERY_CONCURRENT_MANAGED] = VR_CU_ATTRIBUTE_CONCURRENT_MANAGED},
     .architecture = "sm_%d%d",
     .granule = GRANULE,
     .word_flags = VR_CU_HOST_PORTABLE | VR_CU_HOST_DEVICEMAP,
     .wait_call = VR_CU_CALL_cuStreamWaitValue64,
-    .version = version,
-    .retain = retain,
-    .release = release,
-    .enter = enter,
-    .leave = leave,
-    .stream_home = stream_home,
-    .wait_value = wait_value,
+    .version = cuda_version,
+    .retain = cuda_retain,
+    .release = cuda_release,
+    .enter = cuda_enter,
+    .leave = cuda_leave,
+    .stream_home = cuda_stream_home,
+    .wait_value = cuda_wait_value,
     .kernel_format = VRAM_KERNEL_PTX,
     .kernel_format_name = "VRAM_KERNEL_PTX",
     .others = vr_cuda_others,
-    .prefetch = prefetch,
+    .prefetch = cuda_prefetch,
     .prefetch_call = VR_CU_CALL_cuMemPrefetchAsync,
-    .advise = advise,
+    .advise = cuda_advise,
     .advise_call = VR_CU_CALL_cuMemAdvise,
-    .has_peer_calls = has_peer_calls,
-    .peer_enable = peer_enable,
+    .has_peer_calls = cuda_has_peer_calls,
+    .peer_enable = cuda_peer_enable,
     .peer_call = VR_CU_CALL_cuCtxEnablePeerAccess,
-    .peer_copy = peer_copy,
+    .peer_copy = cuda_peer_copy,
     .peer_copy_call = VR_CU_CALL_cuMemcpyPeerAsync,
-    .copy_rows = copy_rows,
+    .copy_rows = cuda_copy_rows,
     .copy_rows_call = VR_CU_CALL_cuMemcpy2DAsync,
 };
 
-static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
+static vram_status cuda_start(struct vr_backend *backend,
+                              const struct vram_context_options *options) {
     (void)options;
     return vr_cuda_start(backend, &vr_cuda_dialect);
 }
 
 const struct vr_backend_ops vr_cuda_backend = {
     .name = "cuda",
-    .start = start,
+    .start = cuda_start,
     .stop = vr_cuda_stop,
     .count = vr_cuda_count,
     .describe = vr_cuda_describe,

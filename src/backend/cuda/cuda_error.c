@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/log.h"
 
-static const struct vr_cuda_row *find(const struct vr_cuda_dialect *dialect, vr_cu_result code) {
+static const struct vr_cuda_error_row *error_row_find(const struct vr_cuda_dialect *dialect,
+                                                      vr_cu_result code) {
     for (size_t i = 0; i < dialect->row_count; i++) {
         if (code >= dialect->rows[i].first && code <= dialect->rows[i].last) {
             return &dialect->rows[i];
@@ -19,12 +20,13 @@ static const struct vr_cuda_row *find(const struct vr_cuda_dialect *dialect, vr_
 }
 
 vram_status vr_cuda_status(const struct vr_cuda_dialect *dialect, vr_cu_result code) {
-    const struct vr_cuda_row *row = find(dialect, code);
+    const struct vr_cuda_error_row *row = error_row_find(dialect, code);
     return row ? row->status : VRAM_ERR_BACKEND;
 }
 
-/* The driver's own words, static strings of its own; NULL for a code that it has none for. */
-static const char *words(vr_cu_result (*ask)(vr_cu_result, const char **), vr_cu_result code) {
+/* The driver's own text, a static string; NULL for a code that has none. */
+static const char *driver_text(vr_cu_result (*ask)(vr_cu_result, const char **),
+                               vr_cu_result code) {
     const char *text = NULL;
     return ask && ask(code, &text) == VR_CU_SUCCESS ? text : NULL;
 }
@@ -35,21 +37,23 @@ vram_status vr_cuda_check(const struct vr_cuda_api *api, enum vr_cu_call call, v
         return VRAM_OK;
     }
     const struct vr_cuda_dialect *dialect = api->dialect;
-    const struct vr_cuda_row *row = find(dialect, code);
+    const struct vr_cuda_error_row *row = error_row_find(dialect, code);
     vram_status status = row ? row->status : VRAM_ERR_BACKEND;
     status = status == VRAM_ERR_DEVICE_MEMORY ? exhausted : status;
-    const char *mend = row && row->mend ? row->mend : "", *operation = dialect->names[call];
-    const char *text = words(api->cuGetErrorString, code), *name = words(api->cuGetErrorName, code);
+    const char *hint = row && row->hint ? row->hint : "", *operation = dialect->names[call];
+    const char *text = driver_text(api->cuGetErrorString, code),
+               *name = driver_text(api->cuGetErrorName, code);
     if (!text || !name) {
         return vr_error_set(status, dialect->name, operation, code, "%s answered %d%s%s", operation,
-                            code, *mend ? "; " : "", mend);
+                            code, *hint ? "; " : "", hint);
     }
     return vr_error_set(status, dialect->name, operation, code, "%s: %s (%s, %d)%s%s", operation,
-                        text, name, code, *mend ? "; " : "", mend);
+                        text, name, code, *hint ? "; " : "", hint);
 }
 
-/* Worth an error in the log beside the status: it is never the caller's doing. */
-vram_status vr_cuda_lied(const struct vr_cuda_api *api, enum vr_cu_call call, uint64_t result) {
+/* Also logged as an error, because it is never the caller's mistake. */
+vram_status vr_cuda_bad_result(const struct vr_cuda_api *api, enum vr_cu_call call,
+                               uint64_t result) {
     const struct vr_cuda_dialect *dialect = api->dialect;
     vr_log(VRAM_LOG_ERROR, "%s: %s succeeded with 0x%llx, which cannot be", dialect->name,
            dialect->names[call], (unsigned long long)result);
@@ -58,10 +62,10 @@ vram_status vr_cuda_lied(const struct vr_cuda_api *api, enum vr_cu_call call, ui
                         dialect->names[call], (unsigned long long)result);
 }
 
-/* A warning and no more: the caller's own answer is already decided. */
-void vr_cuda_shrug(const struct vr_cuda_api *api, enum vr_cu_call call, vr_cu_result code) {
+/* Only a warning: the result of the caller is already decided. */
+void vr_cuda_warn(const struct vr_cuda_api *api, enum vr_cu_call call, vr_cu_result code) {
     if (code != VR_CU_SUCCESS) {
-        const char *name = words(api->cuGetErrorName, code);
+        const char *name = driver_text(api->cuGetErrorName, code);
         vr_log(VRAM_LOG_WARN, "%s: %s refused: %s (%d)", api->dialect->name,
                api->dialect->names[call], name ? name : "no name", code);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_kernel.c: code in the driver's own formats, loaded and launched.
+ * cuda_kernel.c: loads and launches code in the driver's own formats.
  *
- * A kernel is one module with one function. The driver is given a copy of the code that ends with a
- * 0, since PTX is a text without a length to it. Arguments are passed as the launch has them: one
- * pointer to each value, whose size the driver knows from the code.
+ * A kernel is one module with one function. The driver gets a copy of the code that ends with a 0,
+ * because PTX is text without a length. Arguments are passed as the launch has them: one pointer
+ * per value, whose size the driver knows from the code.
  */
 #include "backend/cuda/cuda_backend.h"
 
@@ -13,24 +13,24 @@
 
 #include <string.h>
 
-struct kernel {
+struct cuda_kernel {
     struct vr_cu_module *module;
     struct vr_cu_function *function;
 };
 
 static vram_status module_load(struct vr_cuda_device *cuda, const char *image, const char *entry,
-                               struct kernel *kernel) {
+                               struct cuda_kernel *kernel) {
     vram_status status = VR_CUDA(cuda, cuModuleLoadData, &kernel->module, image);
     if (status != VRAM_OK) {
         return status;
     }
     status = VR_CUDA(cuda, cuModuleGetFunction, &kernel->function, kernel->module, entry);
     if (status == VRAM_OK && !kernel->function) {
-        status = vr_cuda_lied(cuda->api, VR_CU_CALL_cuModuleGetFunction, 0);
+        status = vr_cuda_bad_result(cuda->api, VR_CU_CALL_cuModuleGetFunction, 0);
     }
     if (status != VRAM_OK) {
-        vr_cuda_shrug(cuda->api, VR_CU_CALL_cuModuleUnload,
-                      cuda->api->cuModuleUnload(kernel->module));
+        vr_cuda_warn(cuda->api, VR_CU_CALL_cuModuleUnload,
+                     cuda->api->cuModuleUnload(kernel->module));
     }
     return status;
 }
@@ -44,7 +44,7 @@ static vram_status kernel_load(struct vr_device *device, const struct vram_kerne
         return vr_error_set(VRAM_ERR_UNSUPPORTED, dialect->name, "kernel_load", 0,
                             "%s runs %s only", dialect->name, dialect->kernel_format_name);
     }
-    struct kernel *kernel = vr_mem_alloc(1, sizeof *kernel, "kernel_load");
+    struct cuda_kernel *kernel = vr_mem_alloc(1, sizeof *kernel, "kernel_load");
     char *image = kernel ? vr_mem_alloc(source->code_bytes + 1, 1, "kernel_load") : NULL;
     if (!image) {
         vr_mem_free(kernel);
@@ -67,14 +67,14 @@ static vram_status kernel_load(struct vr_device *device, const struct vram_kerne
 
 static void kernel_unload(struct vr_device *device, void *loaded) {
     struct vr_cuda_device *cuda = device->impl;
-    struct kernel *kernel = loaded;
+    struct cuda_kernel *kernel = loaded;
     struct vr_cuda_scope scope;
     vram_error before;
     vr_error_save(&before);
     if (!vr_load(&device->lost, VR_ACQUIRE) &&
         vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED) == VRAM_OK) {
-        vr_cuda_shrug(cuda->api, VR_CU_CALL_cuModuleUnload,
-                      cuda->api->cuModuleUnload(kernel->module));
+        vr_cuda_warn(cuda->api, VR_CU_CALL_cuModuleUnload,
+                     cuda->api->cuModuleUnload(kernel->module));
         vr_cuda_leave(&scope);
     }
     vr_error_restore(&before);
@@ -84,7 +84,7 @@ static void kernel_unload(struct vr_device *device, void *loaded) {
 static vram_status queue_launch(struct vr_queue *queue, void *loaded,
                                 const struct vram_launch *launch) {
     const struct vr_cuda_device *cuda = queue->device->impl;
-    const struct kernel *kernel = loaded;
+    const struct cuda_kernel *kernel = loaded;
     struct vr_cuda_scope scope;
     vram_status status = vr_cuda_submit_begin(queue, &scope, VR_CU_CALL_cuLaunchKernel);
     if (status == VRAM_OK) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_managed.c: memory that migrates between host and device, with hints where it is wanted.
+ * cuda_managed.c: managed memory, which migrates between host and device, and hints for it.
  *
- * Only offered where host and device may use it at the same time: elsewhere the host must not touch
- * any of it while any kernel runs, which no caller could keep to. Hints are hints: a driver that
- * does not know the call, or that does not support it after all, has taken them.
+ * Only offered if host and device may use it at the same time: otherwise the host must not touch
+ * any of it while any kernel runs, which no caller could ensure. A driver that does not know a
+ * hint, or does not support it, ignores it.
  */
 #include "backend/cuda/cuda_backend.h"
 
@@ -22,9 +22,9 @@ static vram_status managed_alloc(struct vr_device *device, uint64_t bytes, vram_
     status = VR_CUDA(cuda, cuMemAllocManaged, &found, bytes, VR_CU_MANAGED_GLOBAL);
     if (status == VRAM_OK && (!found || found % vr_os_page_bytes())) {
         if (found) {
-            vr_cuda_shrug(cuda->api, VR_CU_CALL_cuMemFree, cuda->api->cuMemFree(found));
+            vr_cuda_warn(cuda->api, VR_CU_CALL_cuMemFree, cuda->api->cuMemFree(found));
         }
-        status = vr_cuda_lied(cuda->api, VR_CU_CALL_cuMemAllocManaged, found);
+        status = vr_cuda_bad_result(cuda->api, VR_CU_CALL_cuMemAllocManaged, found);
     }
     vr_cuda_leave(&scope);
     if (status == VRAM_OK) {
@@ -50,8 +50,7 @@ static vram_status managed_prefetch(struct vr_queue *queue, vram_addr addr, uint
     return status;
 }
 
-/* Advice is a state with two sides, what it is for and where it is to be; the one call sets
-   both. */
+/* Advice has two parts, how the range is used and where it should be; one call sets both. */
 static vram_status managed_advise(struct vr_device *device, vram_addr addr, uint64_t bytes,
                                   vram_advice advice) {
     const struct vr_cuda_device *cuda = device->impl;

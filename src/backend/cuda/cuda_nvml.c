@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_nvml.c: what other processes hold of a device, from NVIDIA's management library where it is
- * installed.
+ * cuda_nvml.c: memory of a device that other processes hold, from NVIDIA's management library
+ * (NVML), if it is installed.
  *
- * The driver itself tells free and total bytes and no more. The library is loaded when it is first
- * asked, since a program that never runs out of memory should be spared one that has been seen to
- * hang on failing machines; it then stays loaded, as drivers do.
+ * The driver reports only free and total bytes. NVML is loaded when it is first needed, because it
+ * can hang on failing machines, and a program that never runs out of memory should not risk that.
+ * It then stays loaded, as drivers do.
  *
- * It tells processes by numbers that may be those of another namespace. So the answer is only known
- * when the list has this process in it, and no process without a size.
+ * NVML identifies processes by numbers that may belong to another namespace. So the result is known
+ * only if the list contains this process, and no process without a size.
  */
 #include "backend/cuda/cuda_backend.h"
 
@@ -48,9 +48,9 @@ static const struct vr_symbol symbols[] = {
      offsetof(struct nvml_api, processes), false},
 };
 
-/* The device by the identity that the driver told, as a whole GPU or as a part of one. */
-static bool find_device(const struct nvml_api *api, const struct vram_device_info *info,
-                        struct nvml_device **device) {
+/* Finds the device by its UUID, as a whole GPU or as a part of one (MIG). */
+static bool nvml_device_find(const struct nvml_api *api, const struct vram_device_info *info,
+                             struct nvml_device **device) {
     static const char *const kinds[] = {"GPU", "MIG"};
     const unsigned char *id = info->uuid;
     char text[48];
@@ -65,8 +65,8 @@ static bool find_device(const struct nvml_api *api, const struct vram_device_inf
     return found;
 }
 
-/* Adds up what others use; false when it cannot be told. */
-static bool add_up(const struct nvml_process *processes, unsigned count, uint64_t *bytes) {
+/* Adds up the memory of other processes; false if it cannot be known. */
+static bool processes_sum(const struct nvml_process *processes, unsigned count, uint64_t *bytes) {
     uint64_t sum = 0;
     bool self = false;
     for (unsigned i = 0; i < count; i++) {
@@ -82,8 +82,8 @@ static bool add_up(const struct nvml_process *processes, unsigned count, uint64_
     return self;
 }
 
-static vram_status ask(const struct nvml_api *api, const struct vram_device_info *info,
-                       vram_value *bytes) {
+static vram_status nvml_query(const struct nvml_api *api, const struct vram_device_info *info,
+                              vram_value *bytes) {
     struct nvml_device *device = NULL;
     unsigned count = PROCESSES_MAX;
     struct nvml_process *processes = vr_mem_alloc(PROCESSES_MAX, sizeof *processes, "others");
@@ -91,9 +91,9 @@ static vram_status ask(const struct nvml_api *api, const struct vram_device_info
         return VRAM_ERR_HOST_MEMORY;
     }
     *bytes = (vram_value){0, false};
-    if (find_device(api, info, &device) &&
+    if (nvml_device_find(api, info, &device) &&
         api->processes(device, &count, processes) == NVML_SUCCESS && count <= PROCESSES_MAX) {
-        bytes->known = add_up(processes, count, &bytes->value);
+        bytes->known = processes_sum(processes, count, &bytes->value);
         bytes->value = bytes->known ? bytes->value : 0;
     }
     vr_mem_free(processes);
@@ -117,7 +117,7 @@ vram_status vr_cuda_others(struct vr_device *device, vram_value *bytes) {
         return VRAM_OK;
     }
     if (api.init() == NVML_SUCCESS) {
-        status = ask(&api, &device->info, &found);
+        status = nvml_query(&api, &device->info, &found);
         (void)api.shutdown();
     }
     if (status == VRAM_OK) {

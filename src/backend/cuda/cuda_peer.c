@@ -2,15 +2,16 @@
 /*
  * cuda_peer.c: devices that use each other's memory.
  *
- * Enabling a peer opens all that it allocates to a device, now and later, but not what it maps:
- * that is opened mapping by mapping. So a device keeps who reads it and which mappings are in use:
+ * Enabling a peer gives a device access to all allocations of the peer, now and later, but not to
+ * its mappings: those need access one by one. So a device keeps a list of its readers, the devices
+ * that use its memory, and a list of its accessible mappings:
  *
- *  (1) Whoever makes a mapping usable first lists it and then looks who reads the device.
- *  (2) Whoever begins to read a device first says so and then looks which mappings there are.
+ *  (1) Whoever makes a mapping accessible first lists it and then reads the list of readers.
+ *  (2) Whoever adds a reader first lists it and then reads the list of mappings.
  *
- * Each mapping is so opened to each reader by one of the two, or by both, which does no harm. The
- * lock is never held across a driver call: a mapping that is gone by the time it is opened is
- * passed over.
+ * So each mapping becomes accessible to each reader by one of the two, or by both, which does no
+ * harm. The lock is never held across a driver call: a mapping that is gone by the time it is made
+ * accessible is skipped.
  */
 #include "backend/cuda/cuda_backend.h"
 
@@ -26,8 +27,8 @@ struct vr_cuda_mapping {
 
 /* ----------------------------------------------------------------- mappings */
 
-/* Where a mapping is in the list, or where it would be. */
-static size_t find(const struct vr_cuda_peers *peers, vram_addr addr) {
+/* The position of a mapping in the list, or where it would be inserted. */
+static size_t mapping_find(const struct vr_cuda_peers *peers, vram_addr addr) {
     size_t low = 0, high = peers->mapping_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -40,15 +41,16 @@ static size_t find(const struct vr_cuda_peers *peers, vram_addr addr) {
     return low;
 }
 
-static bool listed(const struct vr_cuda_peers *peers, size_t at, vram_addr addr) {
+static bool mapping_is_listed(const struct vr_cuda_peers *peers, size_t at, vram_addr addr) {
     return at < peers->mapping_count && peers->mappings[at].addr == addr;
 }
 
-/* Room for one more. Memory is taken without the lock; who comes second throws its own away. */
-static vram_status make_room(struct vr_cuda_peers *peers) {
+/* Makes space for one more. Memory is allocated without the lock; if another thread was faster, the
+   new array is freed. */
+static vram_status mappings_grow(struct vr_cuda_peers *peers) {
     for (;;) {
         vr_mutex_lock(&peers->lock);
-        size_t room = peers->mapping_room, count = peers->mapping_count;
+        size_t room = peers->mapping_capacity, count = peers->mapping_count;
         vr_mutex_unlock(&peers->lock);
         if (count < room) {
             return VRAM_OK;
@@ -59,13 +61,13 @@ static vram_status make_room(struct vr_cuda_peers *peers) {
             return VRAM_ERR_HOST_MEMORY;
         }
         vr_mutex_lock(&peers->lock);
-        if (peers->mapping_room == room) {
+        if (peers->mapping_capacity == room) {
             old = peers->mappings;
             if (old) {
                 memcpy(made, old, peers->mapping_count * sizeof *made);
             }
             peers->mappings = made;
-            peers->mapping_room = larger;
+            peers->mapping_capacity = larger;
         }
         vr_mutex_unlock(&peers->lock);
         vr_mem_free(old);
@@ -76,16 +78,16 @@ vram_status vr_cuda_mapping_add(struct vr_cuda_device *device, vram_addr addr, u
     struct vr_cuda_peers *peers = &device->peers;
     bool done = !peers->possible;
     while (!done) {
-        vram_status status = make_room(peers);
+        vram_status status = mappings_grow(peers);
         if (status != VRAM_OK) {
             return status;
         }
         vr_mutex_lock(&peers->lock);
-        size_t at = find(peers, addr);
-        if (listed(peers, at, addr)) {
+        size_t at = mapping_find(peers, addr);
+        if (mapping_is_listed(peers, at, addr)) {
             peers->mappings[at].bytes = bytes;
             done = true;
-        } else if (peers->mapping_count < peers->mapping_room) {
+        } else if (peers->mapping_count < peers->mapping_capacity) {
             memmove(&peers->mappings[at + 1], &peers->mappings[at],
                     (peers->mapping_count - at) * sizeof *peers->mappings);
             peers->mappings[at] = (struct vr_cuda_mapping){addr, bytes};
@@ -103,7 +105,7 @@ void vr_cuda_mapping_remove(struct vr_cuda_device *device, vram_addr addr, uint6
         return;
     }
     vr_mutex_lock(&peers->lock);
-    size_t from = find(peers, addr), to = from;
+    size_t from = mapping_find(peers, addr), to = from;
     while (to < peers->mapping_count && peers->mappings[to].addr - addr < bytes) {
         to++;
     }
@@ -113,7 +115,7 @@ void vr_cuda_mapping_remove(struct vr_cuda_device *device, vram_addr addr, uint6
     vr_mutex_unlock(&peers->lock);
 }
 
-/* Says that a device reads this one, or no longer; whether it did before. */
+/* Adds or removes a reader; returns whether it was one before. */
 static bool reader_set(struct vr_cuda_peers *peers, int ordinal, bool reads) {
     uint64_t bit = UINT64_C(1) << ordinal;
     vr_mutex_lock(&peers->lock);
@@ -157,11 +159,11 @@ static bool peer_reachable(struct vr_device *device, struct vr_device *peer) {
            can;
 }
 
-/* The first mapping at or behind an address; false when there is none. */
+/* The first mapping at or after an address; false if there is none. */
 static bool mapping_from(struct vr_cuda_peers *peers, vram_addr addr,
                          struct vr_cuda_mapping *mapping) {
     vr_mutex_lock(&peers->lock);
-    size_t at = find(peers, addr);
+    size_t at = mapping_find(peers, addr);
     bool found = at < peers->mapping_count;
     if (found) {
         *mapping = peers->mappings[at];
@@ -170,22 +172,22 @@ static bool mapping_from(struct vr_cuda_peers *peers, vram_addr addr,
     return found;
 }
 
-static bool still_there(struct vr_cuda_peers *peers, const struct vr_cuda_mapping *mapping) {
+static bool mapping_exists(struct vr_cuda_peers *peers, const struct vr_cuda_mapping *mapping) {
     vr_mutex_lock(&peers->lock);
-    bool found = listed(peers, find(peers, mapping->addr), mapping->addr);
+    bool found = mapping_is_listed(peers, mapping_find(peers, mapping->addr), mapping->addr);
     vr_mutex_unlock(&peers->lock);
     return found;
 }
 
-/* keeps (2). Mappings that come while the list is walked are opened by (1). */
-static vram_status open_mappings(struct vr_cuda_device *peer) {
+/* keeps (2). Mappings that are added during the loop become accessible by (1). */
+static vram_status mappings_open(struct vr_cuda_device *peer) {
     struct vr_cu_access access[VR_CUDA_PEERS_MAX];
     size_t count = vr_cuda_readers(peer, access, VR_CUDA_PEERS_MAX);
     struct vr_cuda_mapping mapping;
     for (vram_addr at = 0; mapping_from(&peer->peers, at, &mapping);
          at = mapping.addr + mapping.bytes) {
         vr_cu_result code = peer->api->cuMemSetAccess(mapping.addr, mapping.bytes, access, count);
-        if (code != VR_CU_SUCCESS && still_there(&peer->peers, &mapping)) {
+        if (code != VR_CU_SUCCESS && mapping_exists(&peer->peers, &mapping)) {
             return vr_cuda_check(peer->api, VR_CU_CALL_cuMemSetAccess, code,
                                  VRAM_ERR_DEVICE_MEMORY);
         }
@@ -212,7 +214,7 @@ static vram_status peer_enable(struct vr_device *device, struct vr_device *peer)
     bool before = reader_set(&other->peers, cuda->ordinal, true);
     status = vr_cuda_enter(&scope, other, VR_CUDA_RELAXED);
     if (status == VRAM_OK) {
-        status = open_mappings(other);
+        status = mappings_open(other);
         vr_cuda_leave(&scope);
     }
     if (status != VRAM_OK && !before) {

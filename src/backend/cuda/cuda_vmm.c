@@ -2,25 +2,25 @@
 /*
  * cuda_vmm.c: virtual memory management.
  *
- * Facts of the driver that shape it
+ * Properties of the driver that shape this file
  *  (1) A handle is mapped and unmapped whole: offsets into a handle are refused.
- *  (2) Access is a property of the mapping: it must be set after every one, for every device that
- *      is to use the memory: this one and its peers; see cuda_peer.c.
- *  (3) Neither unmapping nor releasing waits for work that still uses the memory; such work would
- *      take the whole device down. The callers have waited.
- *  (4) Handles that other processes may open are made so, not turned so, and cost some drivers
- *      time: none are asked for here.
+ *  (2) Access belongs to the mapping: it must be set after every map, for every device that uses
+ *      the memory, which are this one and its peers; see cuda_peer.c.
+ *  (3) Neither unmapping nor releasing waits for work that still uses the memory. Such work would
+ *      fault and lose the device. The callers have waited.
+ *  (4) A handle is exportable to other processes only if it was created so, which costs time on
+ *      some drivers. None are created so here.
  */
 #include "backend/cuda/cuda_backend.h"
 
 #include "base/error.h"
 
-/* Physical memory and the right to use it are both given by the device's ordinal. */
+/* The device's ordinal is the location of physical memory and of access rights. */
 static struct vr_cu_location location_of(const struct vr_cuda_device *cuda) {
     return (struct vr_cu_location){.type = VR_CU_LOCATION_DEVICE, .id = cuda->ordinal};
 }
 
-/* Addresses are the process's: what runs out is their number, a limit of the system. */
+/* Addresses belong to the process: what runs out is a limit of the system. */
 static vram_status vmm_reserve(struct vr_device *device, uint64_t bytes, uint64_t align,
                                vram_addr *addr) {
     struct vr_cuda_device *cuda = device->impl;
@@ -35,10 +35,10 @@ static vram_status vmm_reserve(struct vr_device *device, uint64_t bytes, uint64_
                       cuda->api->cuMemAddressReserve(&found, bytes, align, 0, 0), VRAM_ERR_LIMIT);
     if (status == VRAM_OK && (!found || found % align)) {
         if (found) {
-            vr_cuda_shrug(cuda->api, VR_CU_CALL_cuMemAddressFree,
-                          cuda->api->cuMemAddressFree(found, bytes));
+            vr_cuda_warn(cuda->api, VR_CU_CALL_cuMemAddressFree,
+                         cuda->api->cuMemAddressFree(found, bytes));
         }
-        status = vr_cuda_lied(cuda->api, VR_CU_CALL_cuMemAddressReserve, found);
+        status = vr_cuda_bad_result(cuda->api, VR_CU_CALL_cuMemAddressReserve, found);
     }
     vr_cuda_leave(&scope);
     if (status == VRAM_OK) {
@@ -61,7 +61,7 @@ static vram_status vmm_unreserve(struct vr_device *device, vram_addr addr, uint6
     return status;
 }
 
-/* keeps (4). Some drivers count handles and some hand out pointers; 0 is neither. */
+/* keeps (4). Handles are counters on some drivers and pointers on others; 0 is neither. */
 static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
     struct vr_cuda_device *cuda = device->impl;
     const struct vr_cu_prop prop = {.type = VR_CU_ALLOCATION_PINNED, .location = location_of(cuda)};
@@ -74,7 +74,7 @@ static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t
     status = VR_CUDA(cuda, cuMemCreate, &found, bytes, &prop, 0);
     vr_cuda_leave(&scope);
     if (status == VRAM_OK && !found) {
-        return vr_cuda_lied(cuda->api, VR_CU_CALL_cuMemCreate, found);
+        return vr_cuda_bad_result(cuda->api, VR_CU_CALL_cuMemCreate, found);
     }
     if (status == VRAM_OK) {
         *handle = found;
@@ -97,7 +97,7 @@ static vram_status vmm_release(struct vr_device *device, uint64_t handle, uint64
     return status;
 }
 
-/* keeps (1): the offset is 0 and the size that of the handle. */
+/* keeps (1): the offset is 0 and the size is that of the handle. */
 static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t handle,
                            uint64_t bytes) {
     struct vr_cuda_device *cuda = device->impl;
@@ -110,8 +110,8 @@ static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t ha
     return status;
 }
 
-/* keeps (2). Its price is per handle in the range, the dearest of all mapping calls, so the callers
-   ask for many handles at once. */
+/* keeps (2). This is the most expensive mapping call and costs time per handle in the range, so the
+   callers pass many handles at once. */
 static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_cuda_device *cuda = device->impl;
     struct vr_cu_access access[VR_CUDA_PEERS_MAX];

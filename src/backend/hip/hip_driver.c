@@ -2,8 +2,8 @@
 /*
  * hip_driver.c: AMD's dialect.
  *
- * HIP has no contexts to push: each thread has a current device, and an error that waits to be
- * read. Both are left as found. Its codes are CUDA's where both have one; the rest are its own.
+ * HIP has no contexts to push: each thread has a current device, and a last error until it is read.
+ * Both are left unchanged. Its codes are CUDA's where both have one; the rest are its own.
  */
 #include "backend/hip/hip_backend.h"
 
@@ -12,9 +12,9 @@
 #include <stdio.h>
 
 #define NOT_RUN     "not run on hardware"
-#define VERSION_MIN 50000000 /* 5.0, as hipDriverGetVersion counts */
+#define VERSION_MIN 50000000 /* 5.0, as hipDriverGetVersion encodes it */
 
-/* Device memory comes in whole pages; HIP promises no more than that. */
+/* Device memory comes in whole pages; HIP promises no more. */
 #define GRANULE 4096
 
 enum vr_hip_code {
@@ -37,15 +37,15 @@ enum {
 enum { HIP_HOST_TO_DEVICE = 1, HIP_DEVICE_TO_HOST = 2, HIP_DEVICE_TO_DEVICE = 3 };
 
 #define HIP_CPU           (-1)        /* hipCpuDeviceId */
-#define HIP_HOST_COHERENT 0x40000000u /* the host sees what the device writes without a fence */
+#define HIP_HOST_COHERENT 0x40000000u /* the host sees device writes without a fence */
 
 /* -------------------------------------------------------------------- codes */
 
 #define RESTART "work submitted earlier failed; restart the process to use the device again"
-#define ONE(NAME, status, mend)                                                                    \
-    { VR_HIP_##NAME, VR_HIP_##NAME, status, mend }
+#define ONE(NAME, status, hint)                                                                    \
+    { VR_HIP_##NAME, VR_HIP_##NAME, status, hint }
 
-static const struct vr_cuda_row rows[] = {
+static const struct vr_cuda_error_row rows[] = {
     ONE(SUCCESS, VRAM_OK, NULL),
     ONE(INVALID_VALUE, VRAM_ERR_INVALID, NULL),
     ONE(OUT_OF_MEMORY, VRAM_ERR_DEVICE_MEMORY, NULL),
@@ -88,27 +88,27 @@ static const struct vr_cuda_row rows[] = {
 /* -------------------------------------------------------------------- names */
 
 static const struct vr_symbol symbols[] = {
-#define TWIN(name, symbol, fallback, optional)                                                     \
+#define ALIAS(name, symbol, fallback, optional)                                                    \
     {#symbol, fallback, offsetof(struct vr_cuda_api, name), optional},
-#define OWN(name, symbol, fallback, optional, parameters) TWIN(name, symbol, fallback, optional)
-    VR_HIP_TWINS(TWIN) VR_HIP_FUNCTIONS(OWN)
-#undef TWIN
+#define OWN(name, symbol, fallback, optional, parameters) ALIAS(name, symbol, fallback, optional)
+    VR_HIP_ALIASES(ALIAS) VR_HIP_FUNCTIONS(OWN)
+#undef ALIAS
 #undef OWN
 };
 
 static const char *const names[VR_CU_CALL_COUNT] = {
-#define TWIN(name, symbol, fallback, optional)            [VR_CU_CALL_##name] = #symbol,
+#define ALIAS(name, symbol, fallback, optional)           [VR_CU_CALL_##name] = #symbol,
 #define OWN(name, symbol, fallback, optional, parameters) [VR_CU_CALL_##name] = #symbol,
-    VR_HIP_TWINS(TWIN) VR_HIP_FUNCTIONS(OWN)
-#undef TWIN
+    VR_HIP_ALIASES(ALIAS) VR_HIP_FUNCTIONS(OWN)
+#undef ALIAS
 #undef OWN
 };
 
 static const char *const sonames[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
                                       "libamdhip64.so", NULL};
 
-/* hipDriverGetVersion counts 10000000 * major + 100000 * minor + patch. */
-static vram_status version(const struct vr_cuda_api *api, char *text, size_t bytes) {
+/* hipDriverGetVersion returns 10000000 * major + 100000 * minor + patch. */
+static vram_status hip_version(const struct vr_cuda_api *api, char *text, size_t bytes) {
     int found = 0;
     vram_status status = vr_cuda_check(api, VR_CU_CALL_cuDriverGetVersion,
                                        api->cuDriverGetVersion(&found), VRAM_ERR_HOST_MEMORY);
@@ -127,17 +127,17 @@ static vram_status version(const struct vr_cuda_api *api, char *text, size_t byt
 
 /* ------------------------------------------------------------------ devices */
 
-/* Opening takes nothing that has to be given back: a device starts at its first use. */
-static vram_status retain(struct vr_cuda_device *device) {
+/* Opening acquires nothing: a device starts at its first use. */
+static vram_status hip_retain(struct vr_cuda_device *device) {
     (void)device;
     return VRAM_OK;
 }
 
-static void release(struct vr_cuda_device *device) {
+static void hip_release(struct vr_cuda_device *device) {
     (void)device;
 }
 
-static vram_status enter(struct vr_cuda_scope *scope, const struct vr_cuda_device *device) {
+static vram_status hip_enter(struct vr_cuda_scope *scope, const struct vr_cuda_device *device) {
     const struct vr_cuda_api *api = device->api;
     scope->clean = api->hipPeekAtLastError && api->hipGetLastError &&
                    api->hipPeekAtLastError() == VR_CU_SUCCESS;
@@ -151,12 +151,12 @@ static vram_status enter(struct vr_cuda_scope *scope, const struct vr_cuda_devic
     return status;
 }
 
-/* The program is to find no error of ours; one of its own that it has not read yet stays. */
-static void leave(const struct vr_cuda_scope *scope) {
+/* The program must not find an error of the library; its own unread error stays. */
+static void hip_leave(const struct vr_cuda_scope *scope) {
     const struct vr_cuda_device *device = scope->device;
     if (scope->before != device->ordinal) {
-        vr_cuda_shrug(device->api, VR_CU_CALL_hipSetDevice,
-                      device->api->hipSetDevice(scope->before));
+        vr_cuda_warn(device->api, VR_CU_CALL_hipSetDevice,
+                     device->api->hipSetDevice(scope->before));
     }
     if (scope->clean) {
         (void)device->api->hipGetLastError();
@@ -165,7 +165,8 @@ static void leave(const struct vr_cuda_scope *scope) {
 
 /* ------------------------------------------------------------------ streams */
 
-static vram_status stream_home(const struct vr_cuda_device *device, struct vr_cu_stream *stream) {
+static vram_status hip_stream_home(const struct vr_cuda_device *device,
+                                   struct vr_cu_stream *stream) {
     int home = -1;
     if (!device->api->hipStreamGetDevice) {
         return VRAM_OK;
@@ -179,8 +180,8 @@ static vram_status stream_home(const struct vr_cuda_device *device, struct vr_cu
     return status;
 }
 
-static vr_cu_result wait_value(const struct vr_cuda_api *api, struct vr_cu_stream *stream,
-                               vr_cu_addr addr, uint64_t value) {
+static vr_cu_result hip_wait_value(const struct vr_cuda_api *api, struct vr_cu_stream *stream,
+                                   vr_cu_addr addr, uint64_t value) {
     return api->hipStreamWaitValue64
                ? api->hipStreamWaitValue64(stream, addr, value, VR_CU_WAIT_GEQ, UINT64_MAX)
                : VR_CU_NOT_SUPPORTED;
@@ -188,8 +189,8 @@ static vr_cu_result wait_value(const struct vr_cuda_api *api, struct vr_cu_strea
 
 /* -------------------------------------------------------------------- copies */
 
-static vr_cu_result copy_rows(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                              const struct vr_rectangle *rectangle) {
+static vr_cu_result hip_copy_rows(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                                  const struct vr_rectangle *rectangle) {
     int kind = rectangle->from_host ? HIP_HOST_TO_DEVICE
                : rectangle->to_host ? HIP_DEVICE_TO_HOST
                                     : HIP_DEVICE_TO_DEVICE;
@@ -202,33 +203,33 @@ static vr_cu_result copy_rows(const struct vr_cuda_device *device, struct vr_cu_
 
 /* ------------------------------------------------------------ other devices */
 
-static vr_cu_result prefetch(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                             vr_cu_addr addr, size_t bytes, bool to_host) {
+static vr_cu_result hip_prefetch(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                                 vr_cu_addr addr, size_t bytes, bool to_host) {
     return device->api->hipMemPrefetchAsync
                ? device->api->hipMemPrefetchAsync(addr, bytes, to_host ? HIP_CPU : device->ordinal,
                                                   stream)
                : VR_CU_NOT_SUPPORTED;
 }
 
-static vr_cu_result advise(const struct vr_cuda_device *device, vr_cu_addr addr, size_t bytes,
-                           enum vr_cu_advice advice, bool host) {
+static vr_cu_result hip_advise(const struct vr_cuda_device *device, vr_cu_addr addr, size_t bytes,
+                               enum vr_cu_advice advice, bool host) {
     return device->api->hipMemAdvise
                ? device->api->hipMemAdvise(addr, bytes, advice, host ? HIP_CPU : device->ordinal)
                : VR_CU_NOT_SUPPORTED;
 }
 
-static bool has_peer_calls(const struct vr_cuda_api *api) {
+static bool hip_has_peer_calls(const struct vr_cuda_api *api) {
     return api->hipDeviceEnablePeerAccess && api->hipMemcpyPeerAsync;
 }
 
-static vr_cu_result peer_enable(const struct vr_cuda_device *device,
-                                const struct vr_cuda_device *peer) {
+static vr_cu_result hip_peer_enable(const struct vr_cuda_device *device,
+                                    const struct vr_cuda_device *peer) {
     return device->api->hipDeviceEnablePeerAccess(peer->ordinal, 0);
 }
 
-static vr_cu_result peer_copy(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                              vr_cu_addr to, const struct vr_cuda_device *peer, vr_cu_addr from,
-                              size_t bytes) {
+static vr_cu_result hip_peer_copy(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                                  vr_cu_addr to, const struct vr_cuda_device *peer, vr_cu_addr from,
+                                  size_t bytes) {
     return device->api->hipMemcpyPeerAsync(to, device->ordinal, from, peer->ordinal, bytes, stream);
 }
 
@@ -245,49 +246,50 @@ const struct vr_cuda_dialect vr_hip_dialect = {
     .install = "install AMD's ROCm (this backend is " NOT_RUN " yet)",
     .rows = rows,
     .row_count = sizeof rows / sizeof rows[0],
-    .facts = {[VR_CUDA_FACT_UNIFIED] = VR_CUDA_NOT_ASKED, /* AMD's devices always have it */
-              [VR_CUDA_FACT_MAJOR] = HIP_ATTRIBUTE_MAJOR,
-              [VR_CUDA_FACT_MINOR] = HIP_ATTRIBUTE_MINOR,
-              [VR_CUDA_FACT_MEMORY_OPS] = HIP_ATTRIBUTE_STREAM_WAIT_VALUE,
-              [VR_CUDA_FACT_MEMORY_OPS_EARLIER] = VR_CUDA_NOT_ASKED,
-              [VR_CUDA_FACT_VMM] = HIP_ATTRIBUTE_VMM,
-              [VR_CUDA_FACT_MANAGED] = HIP_ATTRIBUTE_MANAGED,
-              [VR_CUDA_FACT_CONCURRENT_MANAGED] = HIP_ATTRIBUTE_CONCURRENT_MANAGED},
+    .queries = {[VR_CUDA_QUERY_UNIFIED] = VR_CUDA_NO_QUERY, /* AMD's devices always have it */
+                [VR_CUDA_QUERY_MAJOR] = HIP_ATTRIBUTE_MAJOR,
+                [VR_CUDA_QUERY_MINOR] = HIP_ATTRIBUTE_MINOR,
+                [VR_CUDA_QUERY_MEMORY_OPS] = HIP_ATTRIBUTE_STREAM_WAIT_VALUE,
+                [VR_CUDA_QUERY_MEMORY_OPS_EARLIER] = VR_CUDA_NO_QUERY,
+                [VR_CUDA_QUERY_VMM] = HIP_ATTRIBUTE_VMM,
+                [VR_CUDA_QUERY_MANAGED] = HIP_ATTRIBUTE_MANAGED,
+                [VR_CUDA_QUERY_CONCURRENT_MANAGED] = HIP_ATTRIBUTE_CONCURRENT_MANAGED},
     .architecture = NULL, /* gfx90a and gfx900 have the same numbers */
     .granule = GRANULE,
     .word_flags = VR_CU_HOST_PORTABLE | VR_CU_HOST_DEVICEMAP | HIP_HOST_COHERENT,
     .wait_call = VR_CU_CALL_hipStreamWaitValue64,
-    .version = version,
-    .retain = retain,
-    .release = release,
-    .enter = enter,
-    .leave = leave,
-    .stream_home = stream_home,
-    .wait_value = wait_value,
+    .version = hip_version,
+    .retain = hip_retain,
+    .release = hip_release,
+    .enter = hip_enter,
+    .leave = hip_leave,
+    .stream_home = hip_stream_home,
+    .wait_value = hip_wait_value,
     .kernel_format = VRAM_KERNEL_HSACO,
     .kernel_format_name = "VRAM_KERNEL_HSACO",
-    .prefetch = prefetch,
+    .prefetch = hip_prefetch,
     .prefetch_call = VR_CU_CALL_hipMemPrefetchAsync,
-    .advise = advise,
+    .advise = hip_advise,
     .advise_call = VR_CU_CALL_hipMemAdvise,
-    .has_peer_calls = has_peer_calls,
-    .peer_enable = peer_enable,
+    .has_peer_calls = hip_has_peer_calls,
+    .peer_enable = hip_peer_enable,
     .peer_call = VR_CU_CALL_hipDeviceEnablePeerAccess,
-    .peer_copy = peer_copy,
+    .peer_copy = hip_peer_copy,
     .peer_copy_call = VR_CU_CALL_hipMemcpyPeerAsync,
-    .copy_rows = copy_rows,
+    .copy_rows = hip_copy_rows,
     .copy_rows_call = VR_CU_CALL_hipMemcpy2DAsync,
-    .trial = vr_hip_trial,
+    .probe = vr_hip_probe,
 };
 
-static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
+static vram_status hip_start(struct vr_backend *backend,
+                             const struct vram_context_options *options) {
     (void)options;
     return vr_cuda_start(backend, &vr_hip_dialect);
 }
 
 const struct vr_backend_ops vr_hip_backend = {
     .name = "hip",
-    .start = start,
+    .start = hip_start,
     .stop = vr_cuda_stop,
     .count = vr_cuda_count,
     .describe = vr_cuda_describe,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_backend.c: start and stop of the host backend and the one device it shows.
+ * host_backend.c: start and stop of the host backend, and the description of its one device.
  *
  * What the system may refuse (locked pages, a file in memory) is tried once, at start. A refusal is
- * no failure: the capability is absent, the log says why, and the rest works. Running out of memory
- * is no refusal: it passes, and a device must not have lost a capability for good when it does.
+ * not a failure: the capability is absent, the log says why, and the rest works. Running out of
+ * memory is not a refusal: it is temporary, and must not remove a capability permanently.
  */
-#include "backend/host/host.h"
+#include "backend/host/host_backend.h"
 
 #include "base/error.h"
 #include "base/log.h"
@@ -16,33 +16,9 @@
 
 #include <stdio.h>
 
-/*
- * The one table from driver codes to statuses. base/os has sorted errno into classes; what is left
- * is to say whose memory ran out. A class not known here is VRAM_ERR_BACKEND: it must not pass for
- * an exhaustion, which callers answer by freeing memory and trying again.
- */
-vram_status vr_host_error(vram_status exhausted, const char *doing) {
-    vram_error os;
-    vr_error_save(&os);
-    vram_status status;
-    switch (os.status) {
-    case VRAM_ERR_HOST_MEMORY:
-        status = exhausted;
-        break;
-    case VRAM_ERR_LIMIT:
-    case VRAM_ERR_IO:
-        status = os.status;
-        break;
-    default:
-        status = VRAM_ERR_BACKEND;
-        break;
-    }
-    return vr_error_set(status, "host", os.operation, os.native_code, "%s: %s", doing, os.text);
-}
-
 /* ------------------------------------------------------------ start and stop */
 
-static vram_status lock_a_page(struct vr_host *host) {
+static vram_status page_lock_try(struct vr_host *host) {
     void *page;
     vram_status status = vr_os_pages_alloc(host->page, &page);
     if (status != VRAM_OK) {
@@ -56,10 +32,10 @@ static vram_status lock_a_page(struct vr_host *host) {
     return status;
 }
 
-/* Notes in *allowed whether `try` worked. A start that succeeds leaves the caller's error record
-   alone, so a refusal is taken out of it again. */
-static vram_status probe(struct vr_host *host, vram_status (*try)(struct vr_host *),
-                         const char *what, bool *allowed) {
+/* Sets *allowed to whether `try` succeeded. A start that succeeds must not change the caller's
+   error record, so a refusal is removed from it again. */
+static vram_status feature_probe(struct vr_host *host, vram_status (*try)(struct vr_host *),
+                                 const char *what, bool *allowed) {
     vram_error before;
     vr_error_save(&before);
     vram_status status = try(host);
@@ -74,7 +50,7 @@ static vram_status probe(struct vr_host *host, vram_status (*try)(struct vr_host
     return VRAM_OK;
 }
 
-static void measure(struct vr_host *host) {
+static void memory_measure(struct vr_host *host) {
     vram_value total, available;
     vr_os_memory(&total, &available);
     host->page = vr_os_page_bytes();
@@ -92,8 +68,9 @@ static void host_destroy(struct vr_host *host) {
     vr_mem_free(host);
 }
 
-static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
-    (void)options; /* the host's only knob, host_memory, is an option of the process */
+static vram_status host_start(struct vr_backend *backend,
+                              const struct vram_context_options *options) {
+    (void)options; /* the host's only setting, host_memory, is an option of the process */
     struct vr_host *host = vr_mem_alloc(1, sizeof *host, "host start");
     if (!host) {
         return VRAM_ERR_HOST_MEMORY;
@@ -105,10 +82,10 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
     }
     vr_mutex_init(&host->lock, VR_RANK_BACKEND);
     vr_os_machine(&host->machine);
-    measure(host);
-    status = probe(host, lock_a_page, "pinned memory", &host->pinned);
+    memory_measure(host);
+    status = feature_probe(host, page_lock_try, "pinned memory", &host->pinned);
     if (status == VRAM_OK) {
-        status = probe(host, vr_host_file_open, "virtual memory management", &host->vmm);
+        status = feature_probe(host, vr_host_file_open, "virtual memory management", &host->vmm);
     }
     if (status != VRAM_OK) {
         host_destroy(host);
@@ -119,7 +96,7 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
     return VRAM_OK;
 }
 
-static void stop(struct vr_backend *backend) {
+static void host_stop(struct vr_backend *backend) {
     struct vr_host *host = backend->impl;
     uint64_t held = vr_load(&host->held, VR_RELAXED);
     if (held) {
@@ -131,7 +108,7 @@ static void stop(struct vr_backend *backend) {
 
 /* --------------------------------------------------------------- the device */
 
-static uint32_t count(struct vr_backend *backend) {
+static uint32_t host_count(struct vr_backend *backend) {
     (void)backend;
     return 1;
 }
@@ -139,7 +116,7 @@ static uint32_t count(struct vr_backend *backend) {
 #define CAP_BIT(NAME, bit, name, text) | VRAM_CAP_##NAME
 enum { ALL_CAPS = 0 VRAM_CAP_MAP(CAP_BIT) };
 
-static uint32_t caps_of(const struct vr_host *host) {
+static uint32_t host_caps(const struct vr_host *host) {
     uint32_t caps = VRAM_CAP_MANAGED | VRAM_CAP_KERNELS | VRAM_CAP_TRUE_ADDRESS |
                     VRAM_CAP_HOST_ACCESS | VRAM_CAP_MEMORY_INFO;
     caps |= host->pinned ? VRAM_CAP_PINNED : 0;
@@ -147,8 +124,8 @@ static uint32_t caps_of(const struct vr_host *host) {
     return caps;
 }
 
-static vram_status describe(struct vr_backend *backend, uint32_t index,
-                            struct vram_device_info *info) {
+static vram_status host_describe(struct vr_backend *backend, uint32_t index,
+                                 struct vram_device_info *info) {
     (void)index;
     const struct vr_host *host = backend->impl;
     *info = (struct vram_device_info){
@@ -156,11 +133,11 @@ static vram_status describe(struct vr_backend *backend, uint32_t index,
         .backend = info->backend,
         .backend_index = info->backend_index,
         .kind = VRAM_DEVICE_CPU,
-        .caps = caps_of(host),
+        .caps = host_caps(host),
         .caps_known = ALL_CAPS,
         .alloc_granule = {host->page, true},
         .vmm_granule = {host->vmm ? VR_HOST_VMM_GRANULE : 0, host->vmm},
-        /* alloc_max stays unknown: only the memory itself bounds a single allocation. */
+        /* alloc_max is unknown: only the free memory limits a single allocation. */
     };
     if (host->total != UINT64_MAX) {
         info->memory_bytes = (vram_value){host->total, true};
@@ -170,24 +147,11 @@ static vram_status describe(struct vr_backend *backend, uint32_t index,
     return VRAM_OK;
 }
 
-static vram_status device_open(struct vr_device *device) {
-    struct vr_host *host = device->backend->impl;
-    device->impl = host;
-    device->ops = &vr_host_device;
-    device->queue_ops = &vr_host_queue;
-    device->pinned = host->pinned ? &vr_host_pinned : NULL;
-    device->vmm = host->vmm ? &vr_host_vmm : NULL;
-    device->managed = &vr_host_managed;
-    device->peer = NULL; /* there is one device, and it reaches itself */
-    device->kernel = &vr_host_kernel;
-    return VRAM_OK;
-}
-
 const struct vr_backend_ops vr_host_backend = {
     .name = "host",
-    .start = start,
-    .stop = stop,
-    .count = count,
-    .describe = describe,
-    .device_open = device_open,
+    .start = host_start,
+    .stop = host_stop,
+    .count = host_count,
+    .describe = host_describe,
+    .device_open = vr_host_device_open,
 };

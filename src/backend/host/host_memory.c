@@ -2,12 +2,12 @@
 /*
  * host_memory.c: device, pinned and managed memory, which here are all pages of the process.
  *
- * The system hands out more than it has and settles it later by killing somebody. A device must
- * say no at once, so every byte is counted against host->total before it is asked for:
+ * The system overcommits memory and later kills a process if it runs out. A device must refuse at
+ * once, so every byte is counted against host->total before it is requested:
  *
  *     held = device + pinned + managed + physical (host_vmm.c)  <=  total
  */
-#include "backend/host/host.h"
+#include "backend/host/host_backend.h"
 
 #include "base/error.h"
 #include "base/os/os.h"
@@ -30,13 +30,13 @@ vram_status vr_host_charge(struct vr_host *host, uint64_t bytes, const char *ope
     return VRAM_OK;
 }
 
-void vr_host_discharge(struct vr_host *host, uint64_t bytes) {
+void vr_host_uncharge(struct vr_host *host, uint64_t bytes) {
     vr_fetch_sub(&host->held, bytes, VR_RELAXED);
 }
 
-/* A device of a size that the user chose has free what it has not handed out. Otherwise other
-   programs share the memory, and the system's word counts when it is the lower one. */
-static vram_status memory_info(struct vr_device *device, vram_value *free, vram_value *total) {
+/* If the option host_memory sets the size, all memory that is not in use is free. Otherwise other
+   programs share the memory, and the system's figure counts if it is lower. */
+vram_status vr_host_memory_info(struct vr_device *device, vram_value *free, vram_value *total) {
     struct vr_host *host = device->impl;
     uint64_t left = host->total - vr_load(&host->held, VR_RELAXED);
     bool known = host->total != UINT64_MAX;
@@ -52,7 +52,7 @@ static vram_status memory_info(struct vr_device *device, vram_value *free, vram_
 
 /* -------------------------------------------------------------------- pages */
 
-static vram_status memory_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
+vram_status vr_host_memory_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
     struct vr_host *host = device->impl;
     vram_status status = vr_host_charge(host, bytes, "alloc");
     if (status != VRAM_OK) {
@@ -61,25 +61,25 @@ static vram_status memory_alloc(struct vr_device *device, uint64_t bytes, vram_a
     void *pages;
     if (vr_os_pages_alloc(bytes, &pages) != VRAM_OK) {
         status = vr_host_error(VRAM_ERR_DEVICE_MEMORY, "no pages");
-        vr_host_discharge(host, bytes);
+        vr_host_uncharge(host, bytes);
         return status;
     }
     *addr = (vram_addr)(uintptr_t)pages;
     return VRAM_OK;
 }
 
-/* Locked pages lose their lock with their mapping, so this serves all three kinds. */
-static vram_status memory_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+/* Unmapping also unlocks locked pages, so this serves all three kinds. */
+vram_status vr_host_memory_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     if (vr_os_pages_free(vr_host_pointer(addr), bytes) != VRAM_OK) {
         return vr_host_error(VRAM_ERR_HOST_MEMORY, "pages not given back");
     }
-    vr_host_discharge(device->impl, bytes);
+    vr_host_uncharge(device->impl, bytes);
     return VRAM_OK;
 }
 
 static vram_status pinned_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
     vram_addr pages = 0;
-    vram_status status = memory_alloc(device, bytes, &pages);
+    vram_status status = vr_host_memory_alloc(device, bytes, &pages);
     if (status != VRAM_OK) {
         return status;
     }
@@ -87,7 +87,7 @@ static vram_status pinned_alloc(struct vr_device *device, uint64_t bytes, vram_a
         status = vr_host_error(VRAM_ERR_DEVICE_MEMORY, "pages not locked; see ulimit -l");
         vram_error why;
         vr_error_save(&why);
-        memory_free(device, pages, bytes);
+        vr_host_memory_free(device, pages, bytes);
         vr_error_restore(&why);
         return status;
     }
@@ -108,8 +108,9 @@ static vram_status pinned_unregister(struct vr_device *device, vram_addr addr, u
     return VRAM_OK;
 }
 
-/* Nothing moves: an empty command keeps the order, which is all that a program can see of it. */
-static vram_status prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes, bool to_host) {
+/* Nothing is moved. An empty command keeps the order, which is all that a program can observe. */
+static vram_status managed_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
+                                    bool to_host) {
     (void)addr, (void)bytes, (void)to_host;
     struct vr_host_command *command = vr_host_command_create(sizeof *command, "prefetch");
     if (!command) {
@@ -119,27 +120,15 @@ static vram_status prefetch(struct vr_queue *queue, vram_addr addr, uint64_t byt
     return VRAM_OK;
 }
 
-/* The device's state is the backend's, which outlives it. */
-static void device_close(struct vr_device *device) {
-    device->impl = NULL;
-}
-
-const struct vr_device_ops vr_host_device = {
-    .close = device_close,
-    .memory_info = memory_info,
-    .alloc = memory_alloc,
-    .free = memory_free,
-};
-
-const struct vr_pinned_ops vr_host_pinned = {
+const struct vr_pinned_ops vr_host_pinned_ops = {
     .alloc = pinned_alloc,
-    .free = memory_free,
+    .free = vr_host_memory_free,
     .register_pages = pinned_register,
     .unregister_pages = pinned_unregister,
 };
 
-const struct vr_managed_ops vr_host_managed = {
-    .alloc = memory_alloc,
-    .free = memory_free,
-    .prefetch = prefetch,
+const struct vr_managed_ops vr_host_managed_ops = {
+    .alloc = vr_host_memory_alloc,
+    .free = vr_host_memory_free,
+    .prefetch = managed_prefetch,
 };

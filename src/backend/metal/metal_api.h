@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metal_api.h: the part of Metal and of the Objective-C runtime that the backend uses, in our own
- * words.
+ * metal_api.h: the part of Metal and of the Objective-C runtime that the backend uses.
  *
- * Metal speaks Objective-C, which is C underneath: an object is a pointer whose first word is its
- * class, and a message is a call of objc_msgSend with the receiver and the selector in front of the
- * arguments, through a pointer of the right type. So no second language is needed, and what the
- * backend asks of Metal is a table like any other driver's: FUNCTIONS are symbols, MESSAGES are
- * selectors. Loader, calls, the tests' driver and its fault plan are all made from these two lists.
+ * Metal is an Objective-C API, which is C underneath: an object is a pointer whose first word is
+ * its class, and a message is a call of objc_msgSend with the receiver and the selector before the
+ * arguments, through a pointer of the right type. So no second language is needed, and the part of
+ * Metal that is used is a table as with any other driver: FUNCTIONS are symbols, MESSAGES are
+ * selectors. Loader, calls, the tests' driver and its fault plan are generated from these two
+ * lists.
  */
 #ifndef VR_METAL_API_H
 #define VR_METAL_API_H
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 typedef void *vr_mtl_id;       /* any object */
-typedef void *vr_mtl_selector; /* a message's name, registered */
+typedef void *vr_mtl_selector; /* a registered selector */
 
 struct vr_mtl_range {
     unsigned long location, length;
@@ -40,7 +40,7 @@ struct vr_mtl_size_and_align {
     X(objc_autoreleasePoolPop, void, (void *pool))                                                 \
     X(MTLCopyAllDevices, vr_mtl_id, (void))
 
-/* The receiver and the message itself come before all parameters. */
+/* Receiver and selector come before all parameters. */
 #define VR_MTL_TO vr_mtl_id receiver, vr_mtl_selector message
 
 /* X(name, "selector", returns, (parameters)) */
@@ -117,7 +117,7 @@ enum vr_metal_message {
         VR_METAL_MESSAGE_COUNT
 };
 
-/* What each message's call looks like: vr_metal_commit_fn and so on. */
+/* The function type of each message: vr_metal_commit_fn and so on. */
 #define VR_METAL_TYPE(name, selector, returns, parameters)                                         \
     typedef returns vr_metal_##name##_fn parameters;
 VR_METAL_MESSAGES(VR_METAL_TYPE)
@@ -127,15 +127,15 @@ struct vr_metal_api {
 #define VR_METAL_POINTER(symbol, returns, parameters) returns(*symbol) parameters;
     VR_METAL_FUNCTIONS(VR_METAL_POINTER)
 #undef VR_METAL_POINTER
-    void *_NSConcreteStackBlock; /* data: the class of blocks whose receiver copies them */
+    void *_NSConcreteStackBlock; /* data: the class of blocks on the stack */
     vr_mtl_selector selectors[VR_METAL_MESSAGE_COUNT];
 };
 
-/* Sends a message with arguments: VR_SEND(api, set_size, descriptor, bytes); or without any. */
+/* Sends a message with arguments, VR_SEND(api, set_size, descriptor, bytes), or without any. */
 #define VR_SEND(api, name, receiver, ...)                                                          \
     ((vr_metal_##name##_fn *)(api)->objc_msgSend)(receiver, (api)->selectors[VR_METAL_##name],     \
                                                   __VA_ARGS__)
-#define VR_TELL(api, name, receiver)                                                               \
+#define VR_SEND0(api, name, receiver)                                                              \
     ((vr_metal_##name##_fn *)(api)->objc_msgSend)(receiver, (api)->selectors[VR_METAL_##name])
 
 enum vr_mtl_storage { VR_MTL_SHARED = 0, VR_MTL_PRIVATE = 2 };
@@ -160,11 +160,10 @@ enum vr_mtl_code {
 };
 
 /*
- * A block is how Objective-C hands a function with its data around:
+ * A block is a function with its data, as Objective-C passes it:
  *
  *     +-----+-------+----------+--------+------------+------+
  *     | isa | flags | reserved | invoke | descriptor | data |     the receiver copies `size` bytes
- *                                                                 of it
  *     +-----+-------+----------+--------+------------+------+
  */
 struct vr_mtl_block_descriptor {

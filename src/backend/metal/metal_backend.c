@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metal_backend.c: loads Metal, describes its devices, and puts its refusals into words.
+ * metal_backend.c: loads Metal and describes its devices.
  *
- * Metal's library brings the Objective-C runtime with it, and a search in it finds that too. Once
- * it was loaded it stays for good: classes cannot be unloaded.
+ * Metal's library loads the Objective-C runtime, and symbols of both are found in it. Once loaded
+ * it stays loaded: classes cannot be unloaded.
  */
 #include "backend/metal/metal_backend.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/option.h"
-#include "base/status.h"
 #include "base/struct_tail.h"
 #include "base/text.h"
 #include "vram/metal.h"
@@ -35,62 +34,9 @@ static const char *const selectors[VR_METAL_MESSAGE_COUNT] = {
 #undef SELECTOR
 };
 
-/* ------------------------------------------------------------------- errors */
-
-static const struct row {
-    int64_t code;
-    vram_status status;
-    const char *text;
-} rows[] = {
-    {VR_MTL_INTERNAL, VRAM_ERR_BACKEND, "an internal error"},
-    {VR_MTL_TIMEOUT, VRAM_ERR_BACKEND, "the work took too long and was stopped"},
-    {VR_MTL_PAGE_FAULT, VRAM_ERR_BACKEND, "the work touched memory that is not its own"},
-    {VR_MTL_ACCESS_REVOKED, VRAM_ERR_DEVICE_LOST,
-     "the system has taken the device away after too many faults; restart the program"},
-    {VR_MTL_NOT_PERMITTED, VRAM_ERR_UNSUPPORTED, "the process may not use the device now"},
-    {VR_MTL_OUT_OF_MEMORY, VRAM_ERR_DEVICE_MEMORY, "the work needs more memory than there is"},
-    {VR_MTL_INVALID_RESOURCE, VRAM_ERR_BACKEND, "memory was freed under the work"},
-    {VR_MTL_MEMORYLESS, VRAM_ERR_BACKEND, "no room for memoryless textures"},
-    {VR_MTL_DEVICE_REMOVED, VRAM_ERR_DEVICE_LOST, "the device was removed"},
-    {VR_MTL_STACK_OVERFLOW, VRAM_ERR_BACKEND, "a kernel's stack overflowed"},
-};
-
-static const struct row *find(int64_t code) {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].code == code) {
-            return &rows[i];
-        }
-    }
-    return NULL;
-}
-
-vram_status vr_metal_status(int64_t code) {
-    const struct row *row = find(code);
-    vram_status status = row ? row->status : VRAM_ERR_BACKEND;
-    return vr_error_set(status, "metal", "MTLCommandBuffer", code,
-                        "work submitted earlier failed: %s (%lld)", row ? row->text : "no reason",
-                        (long long)code);
-}
-
-vram_status vr_metal_nothing(vram_status status, const char *operation) {
-    return vr_error_set(status, "metal", operation, 0, "%s gave nothing: %s", operation,
-                        vr_status_text(status));
-}
-
-vram_status vr_metal_refused(const struct vr_metal_api *api, vr_mtl_id error, vram_status status,
-                             const char *operation) {
-    vr_mtl_id words = error ? VR_TELL(api, error_text, error) : NULL;
-    const char *text = words ? VR_TELL(api, utf8, words) : NULL;
-    if (!text) {
-        return vr_metal_nothing(status, operation);
-    }
-    return vr_error_set(status, "metal", operation, VR_TELL(api, error_code, error), "%s: %s",
-                        operation, text);
-}
-
 /* ----------------------------------------------------------------- starting */
 
-static vram_status load(struct vr_metal *metal) {
+static vram_status framework_load(struct vr_metal *metal) {
     char path[VR_OPTION_TEXT_MAX];
     vr_option_text(VR_OPTION_METAL_LIBRARY, path);
     const char *const names[] = {*path ? path : FRAMEWORK, NULL};
@@ -105,22 +51,22 @@ static vram_status load(struct vr_metal *metal) {
     for (int i = 0; status == VRAM_OK && i < VR_METAL_MESSAGE_COUNT; i++) {
         metal->api.selectors[i] = metal->api.sel_registerName(selectors[i]);
         if (!metal->api.selectors[i]) {
-            status = vr_metal_nothing(VRAM_ERR_NO_DRIVER, "sel_registerName");
+            status = vr_metal_nil(VRAM_ERR_NO_DRIVER, "sel_registerName");
         }
     }
     return status;
 }
 
-/* Some Macs have several, virtual ones have none. */
-static vram_status find_devices(struct vr_metal *metal) {
+/* Some Macs have several devices, virtual machines have none. */
+static vram_status devices_find(struct vr_metal *metal) {
     const struct vr_metal_api *api = &metal->api;
     metal->devices = api->MTLCopyAllDevices();
     if (!metal->devices) {
-        return vr_metal_nothing(VRAM_ERR_NO_DEVICE, "MTLCopyAllDevices");
+        return vr_metal_nil(VRAM_ERR_NO_DEVICE, "MTLCopyAllDevices");
     }
-    unsigned long count = VR_TELL(api, count, metal->devices);
+    unsigned long count = VR_SEND0(api, count, metal->devices);
     if (!count || count > UINT32_MAX) {
-        VR_TELL(api, release, metal->devices);
+        VR_SEND0(api, release, metal->devices);
         return vr_error_set(VRAM_ERR_NO_DEVICE, "metal", "MTLCopyAllDevices", 0,
                             "this Mac has no device for Metal");
     }
@@ -128,43 +74,45 @@ static vram_status find_devices(struct vr_metal *metal) {
     return VRAM_OK;
 }
 
-static vram_status refuse_adoption(const char *why) {
+static vram_status adoption_error(const char *why) {
     return vr_error_set(VRAM_ERR_INVALID, "metal", "vram_context_create", 0,
                         "vram_context_options.metal: %s", why);
 }
 
-/* The program's device is the only one. It may be none of those that Metal lists, but an object of
-   its own for the same GPU, so that nothing but what it answers to is asked. */
-static vram_status adopt(struct vr_metal *metal, const struct vram_metal_adoption *from) {
+/* The program's device is the only one. It may be an object of its own that is not in Metal's list,
+   so only messages that it responds to are sent. */
+static vram_status device_adopt(struct vr_metal *metal, const struct vram_metal_adoption *from) {
     const struct vr_metal_api *api = &metal->api;
     struct vram_metal_adoption adoption = {0};
     if (from->size < sizeof from->size || from->size > (1u << 16)) {
-        return refuse_adoption("set size to sizeof(vram_metal_adoption)");
+        return adoption_error("set size to sizeof(vram_metal_adoption)");
     }
     if (!vr_tail_is_zero(from, sizeof adoption)) {
-        return refuse_adoption("it has fields that this version does not know");
+        return adoption_error("it has fields that this version does not know");
     }
     memcpy(&adoption, from, from->size < sizeof adoption ? from->size : sizeof adoption);
     if (!adoption.device) {
-        return refuse_adoption("device is NULL");
+        return adoption_error("device is NULL");
     }
     if (!VR_SEND(api, responds, adoption.device, api->selectors[VR_METAL_queue_create])) {
-        return refuse_adoption("device is no MTLDevice");
+        return adoption_error("device is no MTLDevice");
     }
-    metal->adopted = VR_TELL(api, retain, adoption.device);
+    metal->adopted = VR_SEND0(api, retain, adoption.device);
     metal->device_count = 1;
     return VRAM_OK;
 }
 
-static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
+static vram_status metal_start(struct vr_backend *backend,
+                               const struct vram_context_options *options) {
     struct vr_metal *metal = vr_mem_alloc(1, sizeof *metal, "metal_start");
     if (!metal) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = load(metal);
+    vram_status status = framework_load(metal);
     if (status == VRAM_OK) {
         void *pool = metal->api.objc_autoreleasePoolPush();
-        status = options && options->metal ? adopt(metal, options->metal) : find_devices(metal);
+        status =
+            options && options->metal ? device_adopt(metal, options->metal) : devices_find(metal);
         metal->api.objc_autoreleasePoolPop(pool);
     }
     if (status != VRAM_OK) {
@@ -176,9 +124,9 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
     return VRAM_OK;
 }
 
-static void stop(struct vr_backend *backend) {
+static void metal_stop(struct vr_backend *backend) {
     struct vr_metal *metal = backend->impl;
-    VR_TELL(&metal->api, release, metal->adopted ? metal->adopted : metal->devices);
+    VR_SEND0(&metal->api, release, metal->adopted ? metal->adopted : metal->devices);
     vr_mem_free(metal);
     backend->impl = NULL;
 }
@@ -187,12 +135,12 @@ vr_mtl_id vr_metal_device_at(const struct vr_metal *metal, uint32_t index) {
     vr_mtl_id device =
         metal->adopted ? metal->adopted : VR_SEND(&metal->api, object_at, metal->devices, index);
     if (!device) {
-        vr_metal_nothing(VRAM_ERR_NO_DEVICE, "objectAtIndex:");
+        vr_metal_nil(VRAM_ERR_NO_DEVICE, "objectAtIndex:");
     }
     return device;
 }
 
-static uint32_t count(struct vr_backend *backend) {
+static uint32_t metal_count(struct vr_backend *backend) {
     const struct vr_metal *metal = backend->impl;
     return metal->device_count;
 }
@@ -203,12 +151,12 @@ static uint32_t count(struct vr_backend *backend) {
 enum { ALL_CAPS = 0 VRAM_CAP_MAP(CAP_BIT) };
 #undef CAP_BIT
 
-/* What the system recommends to keep within is what there is: beyond it work fails later, and for
-   no reason that its program could see. */
+/* The recommended working set counts as the device's memory: beyond it work fails later, without a
+   reason that the program could see. */
 static void describe_memory(const struct vr_metal_api *api, vr_mtl_id device,
                             struct vram_device_info *info) {
-    uint64_t bytes = VR_TELL(api, working_set, device);
-    unsigned long largest = VR_TELL(api, max_buffer, device);
+    uint64_t bytes = VR_SEND0(api, working_set, device);
+    unsigned long largest = VR_SEND0(api, max_buffer, device);
     if (bytes) {
         info->memory_bytes = (vram_value){bytes, true};
         info->caps |= VRAM_CAP_MEMORY_INFO;
@@ -218,15 +166,15 @@ static void describe_memory(const struct vr_metal_api *api, vr_mtl_id device,
     }
 }
 
-static vram_status describe(struct vr_backend *backend, uint32_t index,
-                            struct vram_device_info *info) {
+static vram_status metal_describe(struct vr_backend *backend, uint32_t index,
+                                  struct vram_device_info *info) {
     const struct vr_metal *metal = backend->impl;
     const struct vr_metal_api *api = &metal->api;
     vram_status status = VRAM_OK;
     void *pool = api->objc_autoreleasePoolPush();
     vr_mtl_id device = vr_metal_device_at(metal, index);
-    vr_mtl_id name = device ? VR_TELL(api, device_name, device) : NULL;
-    const char *text = name ? VR_TELL(api, utf8, name) : NULL;
+    vr_mtl_id name = device ? VR_SEND0(api, device_name, device) : NULL;
+    const char *text = name ? VR_SEND0(api, utf8, name) : NULL;
     if (!device) {
         status = VRAM_ERR_NO_DEVICE;
     } else {
@@ -243,9 +191,9 @@ static vram_status describe(struct vr_backend *backend, uint32_t index,
 
 const struct vr_backend_ops vr_metal_backend = {
     .name = "metal",
-    .start = start,
-    .stop = stop,
-    .count = count,
-    .describe = describe,
+    .start = metal_start,
+    .stop = metal_stop,
+    .count = metal_count,
+    .describe = metal_describe,
     .device_open = vr_metal_device_open,
 };

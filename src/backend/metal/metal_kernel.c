@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metal_kernel.c: kernels from text in Metal's shading language, the program's and the backend's
- * own.
+ * metal_kernel.c: kernels in Metal's shading language, the program's and the built-in ones.
  *
- * Argument i of a launch is buffer i of the kernel: an address becomes the buffer that it lies in
- * with its offset (`device T *x [[buffer(0)]]`), a value is copied (`constant T &n [[buffer(1)]]`).
+ * Argument i of a launch is buffer i of the kernel: an address becomes its buffer and an offset
+ * (`device T *x [[buffer(0)]]`), a value is copied (`constant T &n [[buffer(1)]]`).
  */
 #include "backend/metal/metal_backend.h"
 
@@ -14,12 +13,12 @@
 #include <string.h>
 
 /* vr_kernel.impl */
-struct kernel {
-    vr_mtl_id pipeline; /* retained */
-    unsigned long most; /* items of a group */
+struct metal_kernel {
+    vr_mtl_id pipeline;      /* retained */
+    unsigned long group_max; /* largest number of items of a group */
 };
 
-static const char tools_source[] =
+static const char builtin_source[] =
     "#include <metal_stdlib>\n"
     "using namespace metal;\n"
     "kernel void vram_copy_bytes(device const uchar *from [[buffer(0)]],\n"
@@ -39,87 +38,88 @@ static const char tools_source[] =
     "    }\n"
     "}\n";
 
-static const char *const tool_names[VR_METAL_TOOL_COUNT] = {"vram_copy_bytes", "vram_fill_bytes"};
+static const char *const builtin_names[VR_METAL_BUILTIN_COUNT] = {"vram_copy_bytes",
+                                                                  "vram_fill_bytes"};
 
 /* ------------------------------------------------------------------ loading */
 
-static vr_mtl_id make_string(const struct vr_metal_api *api, const char *text) {
+static vr_mtl_id string_make(const struct vr_metal_api *api, const char *text) {
     vr_mtl_id class = api->objc_getClass("NSString");
     return class ? VR_SEND(api, string_with, class, text) : NULL; /* autoreleased */
 }
 
-/* Compiles text; what is wrong with it is the program's mistake, and Metal's words say what. */
-static vram_status make_library(struct vr_metal_device *metal, const char *text,
+/* Compiles text. Errors are the program's mistake; Metal's message says what is wrong. */
+static vram_status library_make(struct vr_metal_device *metal, const char *text,
                                 vr_mtl_id *library) {
     const struct vr_metal_api *api = metal->api;
-    vr_mtl_id error = NULL, string = make_string(api, text);
+    vr_mtl_id error = NULL, string = string_make(api, text);
     if (!string) {
-        return vr_metal_nothing(VRAM_ERR_HOST_MEMORY, "stringWithUTF8String:");
+        return vr_metal_nil(VRAM_ERR_HOST_MEMORY, "stringWithUTF8String:");
     }
     *library = VR_SEND(api, library_create, metal->device, string, NULL, &error);
     return *library ? VRAM_OK
-                    : vr_metal_refused(api, error, VRAM_ERR_INVALID,
-                                       "newLibraryWithSource:options:error:");
+                    : vr_metal_error(api, error, VRAM_ERR_INVALID,
+                                     "newLibraryWithSource:options:error:");
 }
 
-static vram_status make_pipeline(struct vr_metal_device *metal, vr_mtl_id library,
+static vram_status pipeline_make(struct vr_metal_device *metal, vr_mtl_id library,
                                  const char *entry, vr_mtl_id *pipeline) {
     const struct vr_metal_api *api = metal->api;
-    vr_mtl_id error = NULL, name = make_string(api, entry);
+    vr_mtl_id error = NULL, name = string_make(api, entry);
     vr_mtl_id function = name ? VR_SEND(api, function_create, library, name) : NULL;
     if (!function) {
         return vr_error_set(VRAM_ERR_INVALID, "metal", "newFunctionWithName:", 0,
                             "the code has no kernel that is called \"%s\"", entry);
     }
     *pipeline = VR_SEND(api, pipeline_create, metal->device, function, &error);
-    VR_TELL(api, release, function);
+    VR_SEND0(api, release, function);
     return *pipeline ? VRAM_OK
-                     : vr_metal_refused(api, error, VRAM_ERR_INVALID,
-                                        "newComputePipelineStateWithFunction:error:");
+                     : vr_metal_error(api, error, VRAM_ERR_INVALID,
+                                      "newComputePipelineStateWithFunction:error:");
 }
 
-vram_status vr_metal_tools_make(struct vr_metal_device *metal) {
+vram_status vr_metal_builtins_make(struct vr_metal_device *metal) {
     vr_mtl_id library;
-    vram_status status = make_library(metal, tools_source, &library);
+    vram_status status = library_make(metal, builtin_source, &library);
     if (status != VRAM_OK) {
         return status;
     }
-    for (int i = 0; i < VR_METAL_TOOL_COUNT && status == VRAM_OK; i++) {
-        status = make_pipeline(metal, library, tool_names[i], &metal->tools[i]);
+    for (int i = 0; i < VR_METAL_BUILTIN_COUNT && status == VRAM_OK; i++) {
+        status = pipeline_make(metal, library, builtin_names[i], &metal->builtins[i]);
     }
-    VR_TELL(metal->api, release, library);
+    VR_SEND0(metal->api, release, library);
     if (status != VRAM_OK) {
-        vr_metal_tools_end(metal);
+        vr_metal_builtins_end(metal);
     }
     return status;
 }
 
-void vr_metal_tools_end(struct vr_metal_device *metal) {
-    for (int i = 0; i < VR_METAL_TOOL_COUNT; i++) {
-        if (metal->tools[i]) {
-            VR_TELL(metal->api, release, metal->tools[i]);
+void vr_metal_builtins_end(struct vr_metal_device *metal) {
+    for (int i = 0; i < VR_METAL_BUILTIN_COUNT; i++) {
+        if (metal->builtins[i]) {
+            VR_SEND0(metal->api, release, metal->builtins[i]);
         }
-        metal->tools[i] = NULL;
+        metal->builtins[i] = NULL;
     }
 }
 
-static vram_status load_text(struct vr_metal_device *metal, const char *text, const char *entry,
-                             struct kernel *kernel) {
+static vram_status text_load(struct vr_metal_device *metal, const char *text, const char *entry,
+                             struct metal_kernel *kernel) {
     vr_mtl_id library;
     void *pool = metal->api->objc_autoreleasePoolPush();
-    vram_status status = make_library(metal, text, &library);
+    vram_status status = library_make(metal, text, &library);
     if (status == VRAM_OK) {
-        status = make_pipeline(metal, library, entry, &kernel->pipeline);
-        VR_TELL(metal->api, release, library);
+        status = pipeline_make(metal, library, entry, &kernel->pipeline);
+        VR_SEND0(metal->api, release, library);
     }
     if (status == VRAM_OK) {
-        kernel->most = VR_TELL(metal->api, max_threads, kernel->pipeline);
+        kernel->group_max = VR_SEND0(metal->api, max_threads, kernel->pipeline);
     }
     metal->api->objc_autoreleasePoolPop(pool);
     return status;
 }
 
-/* Metal reads text up to a final 0, which the program's need not have. */
+/* Metal reads text up to a final 0, which the program's text need not have. */
 static vram_status kernel_load(struct vr_device *device, const struct vram_kernel_source *source,
                                void **loaded) {
     static const char operation[] = "metal_kernel_load";
@@ -127,14 +127,14 @@ static vram_status kernel_load(struct vr_device *device, const struct vram_kerne
         return vr_error_set(VRAM_ERR_UNSUPPORTED, "metal", operation, 0,
                             "the device runs kernels in Metal's shading language only");
     }
-    struct kernel *kernel = vr_mem_alloc(1, sizeof *kernel, operation);
+    struct metal_kernel *kernel = vr_mem_alloc(1, sizeof *kernel, operation);
     char *text = kernel ? vr_mem_alloc(source->code_bytes + 1, 1, operation) : NULL;
     if (!text) {
         vr_mem_free(kernel);
         return VRAM_ERR_HOST_MEMORY;
     }
     memcpy(text, source->code, source->code_bytes);
-    vram_status status = load_text(device->impl, text, source->entry, kernel);
+    vram_status status = text_load(device->impl, text, source->entry, kernel);
     vr_mem_free(text);
     if (status != VRAM_OK) {
         vr_mem_free(kernel);
@@ -146,26 +146,28 @@ static vram_status kernel_load(struct vr_device *device, const struct vram_kerne
 
 static void kernel_unload(struct vr_device *device, void *loaded) {
     struct vr_metal_device *metal = device->impl;
-    struct kernel *kernel = loaded;
-    VR_TELL(metal->api, release, kernel->pipeline);
+    struct metal_kernel *kernel = loaded;
+    VR_SEND0(metal->api, release, kernel->pipeline);
     vr_mem_free(kernel);
 }
 
 /* ---------------------------------------------------------------- launching */
 
-static bool in_mask(const struct vram_launch *launch, uint32_t index) {
+static bool argument_is_address(const struct vram_launch *launch, uint32_t index) {
     return launch->address_mask >> index & 1;
 }
 
-/* The buffers behind all addresses. Pinned memory comes by its address alone. */
-static vram_status find_spans(struct vr_metal_device *metal, const struct vram_launch *launch,
-                              struct vr_metal_span spans[32]) {
+/* The buffers behind all addresses. Pinned memory is given by its address alone. */
+static vram_status locations_find(struct vr_metal_device *metal, const struct vram_launch *launch,
+                                  struct vr_metal_location locations[32]) {
     for (uint32_t i = 0; i < launch->argument_count; i++) {
-        if (in_mask(launch, i)) {
+        if (argument_is_address(launch, i)) {
             struct vr_native native;
             memcpy(&native, launch->arguments[i], sizeof native);
-            spans[i] = (struct vr_metal_span){.buffer = native.handle, .offset = native.offset};
-            if (!native.handle && !vr_metal_find(metal, native.device_address.value, &spans[i])) {
+            locations[i] =
+                (struct vr_metal_location){.buffer = native.handle, .offset = native.offset};
+            if (!native.handle &&
+                !vr_metal_location_find(metal, native.device_address.value, &locations[i])) {
                 return vr_error_set(VRAM_ERR_INVALID, "metal", "launch", 0,
                                     "argument %u is no memory of Metal's", i);
             }
@@ -174,13 +176,14 @@ static vram_status find_spans(struct vr_metal_device *metal, const struct vram_l
     return VRAM_OK;
 }
 
-static void encode(const struct vr_metal_work *work, vr_mtl_id encoder, const struct kernel *kernel,
-                   const struct vram_launch *launch, const struct vr_metal_span spans[32]) {
-    const struct vr_metal_api *api = work->device->api;
+static void launch_encode(const struct vr_metal_recording *recording, vr_mtl_id encoder,
+                          const struct metal_kernel *kernel, const struct vram_launch *launch,
+                          const struct vr_metal_location locations[32]) {
+    const struct vr_metal_api *api = recording->device->api;
     VR_SEND(api, set_pipeline, encoder, kernel->pipeline);
     for (unsigned long i = 0; i < launch->argument_count; i++) {
-        if (in_mask(launch, (uint32_t)i)) {
-            VR_SEND(api, set_buffer, encoder, spans[i].buffer, spans[i].offset, i);
+        if (argument_is_address(launch, (uint32_t)i)) {
+            VR_SEND(api, set_buffer, encoder, locations[i].buffer, locations[i].offset, i);
         } else {
             VR_SEND(api, set_bytes, encoder, launch->arguments[i], launch->argument_bytes[i], i);
         }
@@ -188,42 +191,43 @@ static void encode(const struct vr_metal_work *work, vr_mtl_id encoder, const st
     struct vr_mtl_size groups = {launch->groups[0], launch->groups[1], launch->groups[2]};
     struct vr_mtl_size size = {launch->group_size[0], launch->group_size[1], launch->group_size[2]};
     VR_SEND(api, dispatch, encoder, groups, size);
-    VR_TELL(api, end_encoding, encoder);
+    VR_SEND0(api, end_encoding, encoder);
 }
 
-static vram_status check_group(const struct kernel *kernel, const struct vram_launch *launch) {
+static vram_status group_check(const struct metal_kernel *kernel,
+                               const struct vram_launch *launch) {
     uint64_t items = (uint64_t)launch->group_size[0] * launch->group_size[1];
-    if (items <= kernel->most && items * launch->group_size[2] <= kernel->most) {
+    if (items <= kernel->group_max && items * launch->group_size[2] <= kernel->group_max) {
         return VRAM_OK;
     }
     return vr_error_set(VRAM_ERR_INVALID, "metal", "launch", 0,
                         "a group of this kernel has at most %lu items, not %u x %u x %u",
-                        kernel->most, launch->group_size[0], launch->group_size[1],
+                        kernel->group_max, launch->group_size[0], launch->group_size[1],
                         launch->group_size[2]);
 }
 
 static vram_status queue_launch(struct vr_queue *queue, void *loaded,
                                 const struct vram_launch *launch) {
-    const struct kernel *kernel = loaded;
-    struct vr_metal_span spans[32];
-    struct vr_metal_work work;
-    vram_status status = check_group(kernel, launch);
+    const struct metal_kernel *kernel = loaded;
+    struct vr_metal_location locations[32];
+    struct vr_metal_recording recording;
+    vram_status status = group_check(kernel, launch);
     if (status == VRAM_OK) {
-        status = find_spans(queue->device->impl, launch, spans);
+        status = locations_find(queue->device->impl, launch, locations);
     }
     if (status == VRAM_OK) {
-        status = vr_metal_begin(queue, "launch", &work);
+        status = vr_metal_begin(queue, "launch", &recording);
     }
     if (status != VRAM_OK) {
         return status;
     }
-    vr_mtl_id encoder = vr_metal_compute(&work);
+    vr_mtl_id encoder = vr_metal_compute_encoder(&recording);
     if (!encoder) {
-        vr_metal_abandon(&work);
+        vr_metal_cancel(&recording);
         return VRAM_ERR_HOST_MEMORY;
     }
-    encode(&work, encoder, kernel, launch, spans);
-    vr_metal_commit(&work);
+    launch_encode(&recording, encoder, kernel, launch, locations);
+    vr_metal_commit(&recording);
     return VRAM_OK;
 }
 

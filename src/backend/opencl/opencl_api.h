@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * opencl_api.h: the part of OpenCL's interface that the backend uses, in our own words, so that
- * neither building nor running needs anybody's SDK.
+ * opencl_api.h: the part of the OpenCL API that the backend uses, declared here so that neither
+ * building nor running needs an SDK.
  *
- * Names of types begin with vr_cl_ so that this header can stand beside the real CL/cl.h: where
- * that is found, tests/lint/opencl_abi.c includes both and has the compiler compare every size,
- * value and prototype. Values and layouts are Khronos's ABI and do not change.
+ * Names of types begin with vr_cl_, so this header can be included beside the real CL/cl.h: where
+ * that is found, tests/lint/opencl_abi.c includes both and the compiler compares every size, value
+ * and prototype. Values and layouts are Khronos's ABI and do not change.
  *
  * VR_OPENCL_FUNCTIONS is the one list of entry points. The table of pointers, the loader's rows,
- * the tests' driver and the shim that makes calls fail all come from it.
+ * the tests' driver and the shim that makes calls fail are all generated from it.
  */
 #ifndef VR_OPENCL_API_H
 #define VR_OPENCL_API_H
@@ -119,7 +119,7 @@ enum vr_cl_code {
 #define VR_CL_CODE(NAME, value) VR_CL_##NAME = value,
     VR_CL_CODES(VR_CL_CODE)
 #undef VR_CL_CODE
-        VR_CL_ILLEGAL_ACCESS_NV = -9999 /* NVIDIA's own: a kernel touched what is not its */
+        VR_CL_ILLEGAL_ACCESS_NV = -9999 /* NVIDIA's own: a kernel accessed an invalid address */
 };
 
 enum vr_cl_platform_info { VR_CL_PLATFORM_VERSION = 0x0901, VR_CL_PLATFORM_NAME = 0x0902 };
@@ -367,7 +367,7 @@ enum {
          (queue, pointer_count, pointers, sizes, flags, count, events, event))
 /* clang-format on */
 
-/* The loaded driver: one pointer per row above, NULL where an optional symbol is absent. */
+/* The loaded driver: one pointer per row above, NULL if an optional symbol is absent. */
 struct vr_opencl_api {
 /* NOLINTBEGIN(bugprone-macro-parentheses): these are declarations, not expressions */
 #define VR_CL_CALL(name, need, parameters, arguments)       vr_cl_int(*name) parameters;
@@ -382,7 +382,7 @@ struct vr_opencl_api {
     /* NOLINTEND(bugprone-macro-parentheses) */
 };
 
-/* Unified shared memory, cl_intel_unified_shared_memory; there as a whole or not at all. */
+/* Unified shared memory, cl_intel_unified_shared_memory; present as a whole or not at all. */
 struct vr_opencl_usm {
     void *(*clDeviceMemAllocINTEL)(struct vr_cl_context *context, struct vr_cl_device *device,
                                    const vr_cl_bits *props, size_t bytes, vr_cl_uint align,

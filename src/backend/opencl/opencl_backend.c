@@ -2,13 +2,12 @@
 /*
  * opencl_backend.c: loads OpenCL's loader, finds the devices of all platforms and describes them.
  *
- * A driver that is missing or broken is a reason that `vram info` prints, one line with its mend.
- * So whatever goes wrong here is VRAM_ERR_NO_DRIVER or VRAM_ERR_NO_DEVICE. One platform that does
- * not answer is passed over, with a word in the log: the devices of the others are there all the
- * same.
+ * If a driver is missing or broken, `vram info` prints the reason and what to do. So every failure
+ * here is VRAM_ERR_NO_DRIVER or VRAM_ERR_NO_DEVICE. A platform that fails is skipped with a message
+ * in the log: the devices of the others are used.
  *
- * The library stays loaded for good: drivers behind it have started threads and registered exit
- * handlers, whose code must not go away.
+ * The library stays loaded: drivers behind it have started threads and registered exit handlers,
+ * whose code must not be unloaded.
  */
 #include "backend/opencl/opencl_backend.h"
 
@@ -38,8 +37,8 @@ static const struct vr_symbol symbols[] = {
 
 /* ------------------------------------------------------------------ loading */
 
-/* The driver's own status, as far as a backend that is to be found absent may answer it. */
-static vram_status absent(vram_status status) {
+/* The driver's status, reduced to those that an absent backend may return. */
+static vram_status absent_status(vram_status status) {
     vram_error error;
     if (status != VRAM_OK && status != VRAM_ERR_NO_DEVICE && status != VRAM_ERR_HOST_MEMORY) {
         vr_error_save(&error);
@@ -49,14 +48,14 @@ static vram_status absent(vram_status status) {
     return status;
 }
 
-/* A library that the user chose is not silently replaced by another. */
-static vram_status load(struct vr_opencl *opencl) {
+/* A library that the user selected is not silently replaced by another. */
+static vram_status loader_load(struct vr_opencl *opencl) {
     char path[VR_OPTION_TEXT_MAX];
     vr_option_text(VR_OPTION_OPENCL_LIBRARY, path);
     const char *const sonames[] = {*path ? path : SONAME, NULL};
-    const char *mend = *path ? "the option opencl_library (VRAM_OPENCL_LIBRARY) asks for it"
+    const char *hint = *path ? "the option opencl_library (VRAM_OPENCL_LIBRARY) asks for it"
                              : "install an OpenCL loader (ocl-icd-libopencl1)";
-    vram_status status = vr_library_load(&opencl->library, "opencl", sonames, mend);
+    vram_status status = vr_library_load(&opencl->library, "opencl", sonames, hint);
     return status == VRAM_OK ? vr_library_fill(&opencl->library, "opencl", symbols,
                                                sizeof symbols / sizeof symbols[0], &opencl->api)
                              : status;
@@ -64,17 +63,17 @@ static vram_status load(struct vr_opencl *opencl) {
 
 /* ------------------------------------------------------------------- asking */
 
-/* What is asked below may fail without harm: the answer is then unknown. */
-static bool ask(const struct vr_opencl_api *api, struct vr_cl_device *device, vr_cl_uint what,
-                void *value, size_t bytes) {
+/* These queries may fail without harm: the value is then unknown. */
+static bool device_query(const struct vr_opencl_api *api, struct vr_cl_device *device,
+                         vr_cl_uint what, void *value, size_t bytes) {
     size_t needed = 0;
     return api->clGetDeviceInfo(device, what, bytes, value, &needed) == VR_CL_SUCCESS &&
            needed == bytes;
 }
 
-/* Text of a device, always terminated; "" when the driver does not tell. */
-static bool ask_text(const struct vr_opencl_api *api, struct vr_cl_device *device, vr_cl_uint what,
-                     char *text, size_t bytes) {
+/* Text about a device, always terminated; "" if the driver does not report it. */
+static bool device_query_text(const struct vr_opencl_api *api, struct vr_cl_device *device,
+                              vr_cl_uint what, char *text, size_t bytes) {
     size_t needed = 0;
     bool told = api->clGetDeviceInfo(device, what, bytes, text, &needed) == VR_CL_SUCCESS &&
                 needed <= bytes;
@@ -82,16 +81,16 @@ static bool ask_text(const struct vr_opencl_api *api, struct vr_cl_device *devic
     return told;
 }
 
-/* "OpenCL 3.0 and more" as 300; 0 when it is something else. */
-static unsigned version_of(const char *text) {
+/* "OpenCL 3.0 ..." as 300; 0 for any other text. */
+static unsigned version_parse(const char *text) {
     unsigned major = 0, minor = 0;
     return sscanf(text, "OpenCL %2u.%2u", &major, &minor) == 2 ? major * 100 + minor * 10 : 0;
 }
 
-static bool has_word(const char *words, const char *word) {
-    size_t length = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)); at += length) {
-        bool begins = at == words || at[-1] == ' ', ends = !at[length] || at[length] == ' ';
+static bool has_extension(const char *extensions, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = extensions; (at = strstr(at, name)); at += length) {
+        bool begins = at == extensions || at[-1] == ' ', ends = !at[length] || at[length] == ' ';
         if (begins && ends) {
             return true;
         }
@@ -101,8 +100,8 @@ static bool has_word(const char *words, const char *word) {
 
 /* ------------------------------------------------------------------- memory */
 
-/* The group is there as a whole or not at all. */
-static bool load_usm(const struct vr_opencl_api *api, struct vr_opencl_unit *unit) {
+/* The group is present as a whole or not at all. */
+static bool usm_load(const struct vr_opencl_api *api, struct vr_opencl_physical *physical) {
     struct vr_opencl_usm usm;
     const struct {
         const char *name;
@@ -116,13 +115,14 @@ static bool load_usm(const struct vr_opencl_api *api, struct vr_opencl_unit *uni
         {"clEnqueueMemcpyINTEL", &usm.clEnqueueMemcpyINTEL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        void *found = api->clGetExtensionFunctionAddressForPlatform(unit->platform, rows[i].name);
+        void *found =
+            api->clGetExtensionFunctionAddressForPlatform(physical->platform, rows[i].name);
         if (!found) {
             return false;
         }
         memcpy(rows[i].place, &found, sizeof found);
     }
-    unit->usm = usm;
+    physical->usm = usm;
     return true;
 }
 
@@ -131,118 +131,122 @@ static bool has_svm_calls(const struct vr_opencl_api *api) {
            api->clEnqueueSVMMemcpy && api->clEnqueueSVMMemFill;
 }
 
-/* The best way there is, unless the user chose one; what is not there gives way to buffers. */
-static void choose_way(const struct vr_opencl_api *api, struct vr_opencl_unit *unit,
-                       const char *extensions) {
-    enum { AUTO = 0, ONLY_USM = 1, ONLY_SVM = 2 }; /* places in the option's list of choices */
+/* The best kind available, unless the user selected one; if that is not available, buffers. */
+static void memory_kind_choose(const struct vr_opencl_api *api, struct vr_opencl_physical *physical,
+                               const char *extensions) {
+    enum { AUTO = 0, ONLY_USM = 1, ONLY_SVM = 2 }; /* indices into the option's list of choices */
     uint64_t choice = vr_option_number(VR_OPTION_OPENCL_MEMORY);
     vr_cl_bits svm = 0;
     if (!has_svm_calls(api) ||
-        !ask(api, unit->id, VR_CL_DEVICE_SVM_CAPABILITIES, &svm, sizeof svm)) {
+        !device_query(api, physical->id, VR_CL_DEVICE_SVM_CAPABILITIES, &svm, sizeof svm)) {
         svm = 0;
     }
-    unit->fine_svm = (svm & VR_CL_SVM_FINE_GRAIN_BUFFER) != 0;
-    unit->way = VR_OPENCL_BUFFERS;
+    physical->fine_svm = (svm & VR_CL_SVM_FINE_GRAIN_BUFFER) != 0;
+    physical->memory_kind = VR_OPENCL_BUFFERS;
     if ((choice == AUTO || choice == ONLY_USM) &&
-        has_word(extensions, "cl_intel_unified_shared_memory") && load_usm(api, unit)) {
-        unit->way = VR_OPENCL_USM;
+        has_extension(extensions, "cl_intel_unified_shared_memory") && usm_load(api, physical)) {
+        physical->memory_kind = VR_OPENCL_USM;
     } else if ((choice == AUTO || choice == ONLY_SVM) && svm & VR_CL_SVM_COARSE_GRAIN_BUFFER) {
-        unit->way = VR_OPENCL_SVM;
+        physical->memory_kind = VR_OPENCL_SVM;
     }
 }
 
 /* ------------------------------------------------------------------ finding */
 
-/* Remembers why there may be no device at all. */
-static void refuse(struct vr_opencl *opencl, const char *operation, vr_cl_int code) {
+/* Stores why there may be no device at all. */
+static void failure_note(struct vr_opencl *opencl, const char *operation, vr_cl_int code) {
     if (code != VR_CL_SUCCESS) {
-        opencl->refused = code;
-        opencl->refused_by = operation;
+        opencl->failed_code = code;
+        opencl->failed_call = operation;
     }
 }
 
-/* Fills `unit` for a device; false: it cannot be used, and the log says why. */
-static bool examine(struct vr_opencl *opencl, struct vr_cl_platform *platform,
-                    struct vr_cl_device *device, char *extensions, struct vr_opencl_unit *unit) {
+/* Fills `physical` for a device. False: it cannot be used, and the log says why. */
+static bool physical_read(struct vr_opencl *opencl, struct vr_cl_platform *platform,
+                          struct vr_cl_device *device, char *extensions,
+                          struct vr_opencl_physical *physical) {
     const struct vr_opencl_api *api = &opencl->api;
     char version[128];
     vr_cl_uint available = 0, compiler = 0, align_bits = 0;
     vr_cl_bits type = 0;
-    *unit = (struct vr_opencl_unit){.platform = platform, .id = device};
+    *physical = (struct vr_opencl_physical){.platform = platform, .id = device};
     vr_cl_int code =
         api->clGetDeviceInfo(device, VR_CL_DEVICE_VERSION, sizeof version, version, NULL);
     version[code == VR_CL_SUCCESS ? sizeof version - 1 : 0] = 0;
-    if (version_of(version) < 120) {
-        refuse(opencl, "clGetDeviceInfo", code);
+    if (version_parse(version) < 120) {
+        failure_note(opencl, "clGetDeviceInfo", code);
         vr_log(VRAM_LOG_INFO, "opencl: a device of version \"%s\" is left out: 1.2 is needed",
                version);
         return false;
     }
     code = api->clGetDeviceInfo(device, VR_CL_DEVICE_AVAILABLE, sizeof available, &available, NULL);
     if (code != VR_CL_SUCCESS || !available) {
-        refuse(opencl, "clGetDeviceInfo", code);
+        failure_note(opencl, "clGetDeviceInfo", code);
         vr_log(VRAM_LOG_INFO, "opencl: a device is left out: it is not available");
         return false;
     }
-    (void)ask_text(api, device, VR_CL_DEVICE_EXTENSIONS, extensions, EXTENSIONS_MAX);
-    unit->cpu =
-        ask(api, device, VR_CL_DEVICE_TYPE, &type, sizeof type) && type & VR_CL_DEVICE_TYPE_CPU;
-    unit->compiler =
-        ask(api, device, VR_CL_DEVICE_COMPILER_AVAILABLE, &compiler, sizeof compiler) && compiler;
-    unit->priorities =
-        has_word(extensions, "cl_khr_priority_hints") && api->clCreateCommandQueueWithProperties;
-    bool told = ask(api, device, VR_CL_DEVICE_MEM_BASE_ADDR_ALIGN, &align_bits, sizeof align_bits);
-    unit->view_align = told && align_bits >= 8 ? align_bits / 8 : 4096; /* enough for any device */
-    choose_way(api, unit, extensions);
+    (void)device_query_text(api, device, VR_CL_DEVICE_EXTENSIONS, extensions, EXTENSIONS_MAX);
+    physical->cpu = device_query(api, device, VR_CL_DEVICE_TYPE, &type, sizeof type) &&
+                    type & VR_CL_DEVICE_TYPE_CPU;
+    physical->compiler =
+        device_query(api, device, VR_CL_DEVICE_COMPILER_AVAILABLE, &compiler, sizeof compiler) &&
+        compiler;
+    physical->priorities = has_extension(extensions, "cl_khr_priority_hints") &&
+                           api->clCreateCommandQueueWithProperties;
+    bool told =
+        device_query(api, device, VR_CL_DEVICE_MEM_BASE_ADDR_ALIGN, &align_bits, sizeof align_bits);
+    physical->subbuffer_align =
+        told && align_bits >= 8 ? align_bits / 8 : 4096; /* enough for any device */
+    memory_kind_choose(api, physical, extensions);
     return true;
 }
 
 /* Adds the devices of a platform. */
-static vram_status find_units(struct vr_opencl *opencl, struct vr_cl_platform *platform,
-                              char *extensions) {
+static vram_status physicals_add(struct vr_opencl *opencl, struct vr_cl_platform *platform,
+                                 char *extensions) {
     struct vr_cl_device *devices[DEVICES_MAX];
     vr_cl_uint count = 0;
     vr_cl_int code =
         opencl->api.clGetDeviceIDs(platform, VR_CL_DEVICE_TYPE_ALL, DEVICES_MAX, devices, &count);
     if (code != VR_CL_SUCCESS) {
         if (code != VR_CL_DEVICE_NOT_FOUND) {
-            vr_opencl_shrug("clGetDeviceIDs", code);
-            refuse(opencl, "clGetDeviceIDs", code);
+            vr_opencl_warn("clGetDeviceIDs", code);
+            failure_note(opencl, "clGetDeviceIDs", code);
         }
         return VRAM_OK;
     }
     count = count < DEVICES_MAX ? count : DEVICES_MAX;
-    struct vr_opencl_unit *units =
-        vr_mem_alloc(opencl->unit_count + count, sizeof *units, "opencl_start");
-    if (!units) {
+    struct vr_opencl_physical *physicals =
+        vr_mem_alloc(opencl->physical_count + count, sizeof *physicals, "opencl_start");
+    if (!physicals) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    if (opencl->units) {
-        memcpy(units, opencl->units, opencl->unit_count * sizeof *units);
-        vr_mem_free(opencl->units);
+    if (opencl->physicals) {
+        memcpy(physicals, opencl->physicals, opencl->physical_count * sizeof *physicals);
+        vr_mem_free(opencl->physicals);
     }
-    opencl->units = units;
+    opencl->physicals = physicals;
     for (vr_cl_uint i = 0; i < count; i++) {
-        opencl->unit_count +=
-            examine(opencl, platform, devices[i], extensions, &units[opencl->unit_count]);
+        opencl->physical_count += physical_read(opencl, platform, devices[i], extensions,
+                                                &physicals[opencl->physical_count]);
     }
     return VRAM_OK;
 }
 
-/* The version of the first platform, without what only a vendor understands. */
-static void read_version(const struct vr_opencl_api *api, struct vr_cl_platform *platform,
-                         char *version, size_t bytes) {
+/* The version of the first platform, without the vendor's suffix. */
+static void platform_version(const struct vr_opencl_api *api, struct vr_cl_platform *platform,
+                             char *version, size_t bytes) {
     char text[256] = "";
     size_t needed = 0;
     if (api->clGetPlatformInfo(platform, VR_CL_PLATFORM_VERSION, sizeof text, text, &needed) ==
             VR_CL_SUCCESS &&
         needed <= sizeof text) {
-        unsigned number = version_of(text);
+        unsigned number = version_parse(text);
         snprintf(version, bytes, "%u.%u", number / 100, number % 100 / 10);
     }
 }
 
-static vram_status find_all(struct vr_opencl *opencl, char *version, size_t version_bytes) {
+static vram_status platforms_read(struct vr_opencl *opencl, char *version, size_t version_bytes) {
     struct vr_cl_platform *platforms[PLATFORMS_MAX];
     vr_cl_uint count = 0;
     vr_cl_int code = opencl->api.clGetPlatformIDs(PLATFORMS_MAX, platforms, &count);
@@ -257,36 +261,36 @@ static vram_status find_all(struct vr_opencl *opencl, char *version, size_t vers
     if (!extensions) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    read_version(&opencl->api, platforms[0], version, version_bytes);
+    platform_version(&opencl->api, platforms[0], version, version_bytes);
     for (vr_cl_uint i = 0; i < count && i < PLATFORMS_MAX && status == VRAM_OK; i++) {
-        status = find_units(opencl, platforms[i], extensions);
+        status = physicals_add(opencl, platforms[i], extensions);
     }
     vr_mem_free(extensions);
-    if (status == VRAM_OK && !opencl->unit_count) {
-        status = opencl->refused ? vr_opencl_check(opencl->refused_by, opencl->refused)
-                                 : vr_opencl_check("clGetDeviceIDs", VR_CL_DEVICE_NOT_FOUND);
+    if (status == VRAM_OK && !opencl->physical_count) {
+        status = opencl->failed_code ? vr_opencl_check(opencl->failed_call, opencl->failed_code)
+                                     : vr_opencl_check("clGetDeviceIDs", VR_CL_DEVICE_NOT_FOUND);
     }
     return status;
 }
 
 /* ----------------------------------------------------------------- adopting */
 
-static vram_status refuse_adoption(const char *why) {
+static vram_status adoption_error(const char *why) {
     return vr_error_set(VRAM_ERR_INVALID, "opencl", "vram_context_create", 0,
                         "vram_context_options.opencl: %s", why);
 }
 
-/* Whether the context is one of that device. A driver that does not say makes the backend
-   absent. */
-static vram_status check_context(const struct vr_opencl_api *api, struct vr_cl_context *context,
-                                 const struct vr_cl_device *device) {
+/* Whether the device belongs to the context. If the driver does not say, the backend is absent. */
+static vram_status adopted_context_check(const struct vr_opencl_api *api,
+                                         struct vr_cl_context *context,
+                                         const struct vr_cl_device *device) {
     struct vr_cl_device *devices[DEVICES_MAX];
     size_t needed = 0, count = 0;
     vram_status status = vr_opencl_check(
         "clGetContextInfo",
         api->clGetContextInfo(context, VR_CL_CONTEXT_DEVICES, sizeof devices, devices, &needed));
     if (status != VRAM_OK) {
-        return absent(status);
+        return absent_status(status);
     }
     count = needed <= sizeof devices ? needed / sizeof devices[0] : 0;
     for (size_t i = 0; i < count; i++) {
@@ -294,59 +298,61 @@ static vram_status check_context(const struct vr_opencl_api *api, struct vr_cl_c
             return VRAM_OK;
         }
     }
-    return refuse_adoption("the device is none of the context's");
+    return adoption_error("the device is none of the context's");
 }
 
-/* The program's device is the only one from here on. */
-static vram_status adopt(struct vr_opencl *opencl, const struct vram_opencl_adoption *from) {
+/* From here on the program's device is the only one. */
+static vram_status context_adopt(struct vr_opencl *opencl,
+                                 const struct vram_opencl_adoption *from) {
     struct vram_opencl_adoption adoption = {0};
     if (from->size < sizeof from->size || from->size > (1u << 16)) {
-        return refuse_adoption("set size to sizeof(vram_opencl_adoption)");
+        return adoption_error("set size to sizeof(vram_opencl_adoption)");
     }
     if (!vr_tail_is_zero(from, sizeof adoption)) {
-        return refuse_adoption("it has fields that this version does not know");
+        return adoption_error("it has fields that this version does not know");
     }
     memcpy(&adoption, from, from->size < sizeof adoption ? from->size : sizeof adoption);
     if (!adoption.context || !adoption.device) {
-        return refuse_adoption("context or device is NULL");
+        return adoption_error("context or device is NULL");
     }
     uint32_t at = 0;
-    while (at < opencl->unit_count && opencl->units[at].id != adoption.device) {
+    while (at < opencl->physical_count && opencl->physicals[at].id != adoption.device) {
         at++;
     }
-    if (at == opencl->unit_count) {
-        return refuse_adoption("the device is none that libvram can use; `vram info` lists those");
+    if (at == opencl->physical_count) {
+        return adoption_error("the device is none that libvram can use; `vram info` lists those");
     }
-    vram_status status = check_context(&opencl->api, adoption.context, adoption.device);
+    vram_status status = adopted_context_check(&opencl->api, adoption.context, adoption.device);
     if (status == VRAM_OK) {
-        opencl->units[0] = opencl->units[at];
-        opencl->unit_count = 1;
+        opencl->physicals[0] = opencl->physicals[at];
+        opencl->physical_count = 1;
         opencl->adopted = adoption.context;
     }
     return status;
 }
 
-static void forget(struct vr_opencl *opencl) {
-    vr_mem_free(opencl->units);
+static void opencl_free(struct vr_opencl *opencl) {
+    vr_mem_free(opencl->physicals);
     vr_mem_free(opencl);
 }
 
-static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
+static vram_status opencl_start(struct vr_backend *backend,
+                                const struct vram_context_options *options) {
     char version[sizeof backend->version] = "";
     struct vr_opencl *opencl = vr_mem_alloc(1, sizeof *opencl, "opencl_start");
     if (!opencl) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = load(opencl);
+    vram_status status = loader_load(opencl);
     if (status == VRAM_OK) {
-        status = find_all(opencl, version, sizeof version);
+        status = platforms_read(opencl, version, sizeof version);
     }
-    status = absent(status);
+    status = absent_status(status);
     if (status == VRAM_OK && options && options->opencl) {
-        status = adopt(opencl, options->opencl);
+        status = context_adopt(opencl, options->opencl);
     }
     if (status != VRAM_OK) {
-        forget(opencl);
+        opencl_free(opencl);
         return status;
     }
     memcpy(backend->version, version, sizeof version);
@@ -354,42 +360,47 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
     return VRAM_OK;
 }
 
-static void stop(struct vr_backend *backend) {
-    forget(backend->impl);
+static void opencl_stop(struct vr_backend *backend) {
+    opencl_free(backend->impl);
     backend->impl = NULL;
 }
 
-static uint32_t count(struct vr_backend *backend) {
+static uint32_t opencl_count(struct vr_backend *backend) {
     const struct vr_opencl *opencl = backend->impl;
-    return opencl->unit_count;
+    return opencl->physical_count;
 }
 
 /* --------------------------------------------------------------- describing */
 
-static void describe_identity(const struct vr_opencl_api *api, const struct vr_opencl_unit *unit,
+static void describe_identity(const struct vr_opencl_api *api,
+                              const struct vr_opencl_physical *physical,
                               struct vram_device_info *info) {
     struct vr_cl_pci pci;
     vr_cl_uint major, minor;
-    info->uuid_known = ask(api, unit->id, VR_CL_DEVICE_UUID_KHR, info->uuid, sizeof info->uuid);
-    info->pci_known = ask(api, unit->id, VR_CL_DEVICE_PCI_BUS_INFO_KHR, &pci, sizeof pci);
+    info->uuid_known =
+        device_query(api, physical->id, VR_CL_DEVICE_UUID_KHR, info->uuid, sizeof info->uuid);
+    info->pci_known =
+        device_query(api, physical->id, VR_CL_DEVICE_PCI_BUS_INFO_KHR, &pci, sizeof pci);
     if (info->pci_known) {
         snprintf(info->pci, sizeof info->pci, "%04x:%02x:%02x.%x", pci.domain & 0xffff,
                  pci.bus & 0xff, pci.device & 0xff, pci.function & 0xf);
     }
-    if (ask(api, unit->id, VR_CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, &major, sizeof major) &&
-        ask(api, unit->id, VR_CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV, &minor, sizeof minor)) {
+    if (device_query(api, physical->id, VR_CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, &major,
+                     sizeof major) &&
+        device_query(api, physical->id, VR_CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV, &minor,
+                     sizeof minor)) {
         snprintf(info->architecture, sizeof info->architecture, "sm_%u%u", major % 1000,
                  minor % 1000);
     }
 }
 
-static uint32_t caps_of(const struct vr_opencl_unit *unit) {
+static uint32_t opencl_caps(const struct vr_opencl_physical *physical) {
     uint32_t caps = VRAM_CAP_ADOPT;
-    caps |= unit->way == VR_OPENCL_BUFFERS ? VRAM_CAP_HANDLES : VRAM_CAP_TRUE_ADDRESS;
-    caps |= unit->way == VR_OPENCL_USM || unit->fine_svm ? VRAM_CAP_MANAGED : 0;
-    caps |= unit->compiler ? VRAM_CAP_KERNELS : 0;
-    /* Memory that a CPU's driver maps is the process's own, and pages like any other. */
-    caps |= unit->cpu ? 0 : VRAM_CAP_PINNED;
+    caps |= physical->memory_kind == VR_OPENCL_BUFFERS ? VRAM_CAP_HANDLES : VRAM_CAP_TRUE_ADDRESS;
+    caps |= physical->memory_kind == VR_OPENCL_USM || physical->fine_svm ? VRAM_CAP_MANAGED : 0;
+    caps |= physical->compiler ? VRAM_CAP_KERNELS : 0;
+    /* Memory that a CPU's driver maps is the process's own, and not page-locked. */
+    caps |= physical->cpu ? 0 : VRAM_CAP_PINNED;
     return caps;
 }
 
@@ -397,44 +408,45 @@ static uint32_t caps_of(const struct vr_opencl_unit *unit) {
 enum { ALL_CAPS = 0 VRAM_CAP_MAP(CAP_BIT) };
 #undef CAP_BIT
 
-/* OpenCL has no word for free memory, so that stays unknown. */
-static vram_status describe(struct vr_backend *backend, uint32_t index,
-                            struct vram_device_info *info) {
+/* OpenCL does not report free memory, so that is unknown. */
+static vram_status opencl_describe(struct vr_backend *backend, uint32_t index,
+                                   struct vram_device_info *info) {
     const struct vr_opencl *opencl = backend->impl;
     const struct vr_opencl_api *api = &opencl->api;
-    const struct vr_opencl_unit *unit = &opencl->units[index];
+    const struct vr_opencl_physical *physical = &opencl->physicals[index];
     char name[sizeof info->name];
     uint64_t bytes = 0;
     size_t needed = 0;
     vram_status status =
-        vr_opencl_check("clGetDeviceInfo", api->clGetDeviceInfo(unit->id, VR_CL_DEVICE_NAME,
+        vr_opencl_check("clGetDeviceInfo", api->clGetDeviceInfo(physical->id, VR_CL_DEVICE_NAME,
                                                                 sizeof name, name, &needed));
     if (status != VRAM_OK) {
-        return absent(status);
+        return absent_status(status);
     }
     name[sizeof name - 1] = 0;
     memcpy(info->name, name, sizeof name);
     vr_text_clean(info->name);
-    info->kind = unit->cpu ? VRAM_DEVICE_CPU : VRAM_DEVICE_GPU;
+    info->kind = physical->cpu ? VRAM_DEVICE_CPU : VRAM_DEVICE_GPU;
     info->caps_known = ALL_CAPS;
-    info->caps = caps_of(unit);
-    info->alloc_granule = (vram_value){unit->cpu ? 4 * VR_KIB : GRANULE_GPU, true};
-    if (ask(api, unit->id, VR_CL_DEVICE_GLOBAL_MEM_SIZE, &bytes, sizeof bytes) && bytes) {
+    info->caps = opencl_caps(physical);
+    info->alloc_granule = (vram_value){physical->cpu ? 4 * VR_KIB : GRANULE_GPU, true};
+    if (device_query(api, physical->id, VR_CL_DEVICE_GLOBAL_MEM_SIZE, &bytes, sizeof bytes) &&
+        bytes) {
         info->memory_bytes = (vram_value){bytes, true};
     }
-    if (ask(api, unit->id, VR_CL_DEVICE_MAX_MEM_ALLOC_SIZE, &bytes, sizeof bytes) &&
+    if (device_query(api, physical->id, VR_CL_DEVICE_MAX_MEM_ALLOC_SIZE, &bytes, sizeof bytes) &&
         bytes >= info->alloc_granule.value) {
         info->alloc_max = (vram_value){bytes - bytes % info->alloc_granule.value, true};
     }
-    describe_identity(api, unit, info);
+    describe_identity(api, physical, info);
     return VRAM_OK;
 }
 
 const struct vr_backend_ops vr_opencl_backend = {
     .name = "opencl",
-    .start = start,
-    .stop = stop,
-    .count = count,
-    .describe = describe,
+    .start = opencl_start,
+    .stop = opencl_stop,
+    .count = opencl_count,
+    .describe = opencl_describe,
     .device_open = vr_opencl_device_open,
 };

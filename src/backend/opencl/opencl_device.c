@@ -2,10 +2,10 @@
 /*
  * opencl_device.c: a device's context, from opening to closing.
  *
- * Every handle on a device has a context of its own, of that one device: memory then has one place
- * to be, and no driver moves it behind our back. A program that wants to use memory of ours in its
- * own commands makes its queues in this context, which any queue of ours names (CL_QUEUE_CONTEXT),
- * or has given us its own (vram/opencl.h), which is then retained by every handle.
+ * Every handle on a device has its own context with that one device: memory then has one location,
+ * and no driver migrates it. A program that wants to use memory of the library in its own commands
+ * creates its queues in this context, which any queue of the library reports (CL_QUEUE_CONTEXT). Or
+ * it passes its own context (vram/opencl.h), which every handle then retains.
  */
 #include "backend/opencl/opencl_backend.h"
 
@@ -17,18 +17,18 @@ vram_status vr_opencl_queue_new(const struct vr_opencl_device *device, int32_t p
     const struct vr_opencl_api *api = device->api;
     vr_cl_int code = VR_CL_SUCCESS;
     struct vr_cl_queue *made;
-    if (priority && device->unit->priorities) {
+    if (priority && device->physical->priorities) {
         const vr_cl_bits props[] = {
             VR_CL_QUEUE_PRIORITY_KHR,
             priority > 0 ? VR_CL_QUEUE_PRIORITY_HIGH_KHR : VR_CL_QUEUE_PRIORITY_LOW_KHR, 0};
-        made = api->clCreateCommandQueueWithProperties(device->context, device->unit->id, props,
+        made = api->clCreateCommandQueueWithProperties(device->context, device->physical->id, props,
                                                        &code);
     } else {
-        made = api->clCreateCommandQueue(device->context, device->unit->id, 0, &code);
+        made = api->clCreateCommandQueue(device->context, device->physical->id, 0, &code);
     }
     vram_status status = vr_opencl_check("clCreateCommandQueue", code);
     if (status == VRAM_OK && !made) {
-        status = vr_opencl_lied("clCreateCommandQueue", 0);
+        status = vr_opencl_bad_result("clCreateCommandQueue", 0);
     }
     if (status == VRAM_OK) {
         *queue = made;
@@ -36,7 +36,7 @@ vram_status vr_opencl_queue_new(const struct vr_opencl_device *device, int32_t p
     return status;
 }
 
-static vram_status context_new(struct vr_opencl_device *device, struct vr_cl_context *adopted) {
+static vram_status context_make(struct vr_opencl_device *device, struct vr_cl_context *adopted) {
     vr_cl_int code = VR_CL_SUCCESS;
     if (adopted) {
         vram_status kept = VR_OPENCL(device, clRetainContext, adopted);
@@ -44,10 +44,10 @@ static vram_status context_new(struct vr_opencl_device *device, struct vr_cl_con
         return kept;
     }
     struct vr_cl_context *made =
-        device->api->clCreateContext(NULL, 1, &device->unit->id, NULL, NULL, &code);
+        device->api->clCreateContext(NULL, 1, &device->physical->id, NULL, NULL, &code);
     vram_status status = vr_opencl_check("clCreateContext", code);
     if (status == VRAM_OK && !made) {
-        status = vr_opencl_lied("clCreateContext", 0);
+        status = vr_opencl_bad_result("clCreateContext", 0);
     }
     if (status == VRAM_OK) {
         device->context = made;
@@ -55,15 +55,15 @@ static vram_status context_new(struct vr_opencl_device *device, struct vr_cl_con
     return status;
 }
 
-/* Closing cannot fail, so it leaves no failure in the caller's error record either. */
+/* Closing cannot fail, so it leaves no failure in the caller's error record. */
 static void device_close(struct vr_device *device) {
     struct vr_opencl_device *opencl = device->impl;
     if (!vr_load(&device->lost, VR_ACQUIRE)) {
-        vr_opencl_shrug("clReleaseCommandQueue",
-                        opencl->api->clReleaseCommandQueue(opencl->service));
-        vr_opencl_shrug("clReleaseContext", opencl->api->clReleaseContext(opencl->context));
+        vr_opencl_warn("clReleaseCommandQueue",
+                       opencl->api->clReleaseCommandQueue(opencl->service));
+        vr_opencl_warn("clReleaseContext", opencl->api->clReleaseContext(opencl->context));
     }
-    vr_opencl_target_give(opencl->target);
+    vr_opencl_scratch_give(opencl->scratch);
     vr_mutex_destroy(&opencl->memory);
     vr_mem_free(opencl);
     device->impl = NULL;
@@ -81,25 +81,25 @@ vram_status vr_opencl_device_open(struct vr_device *device) {
     if (!opencl) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    opencl->target = vr_opencl_target_take();
-    if (!opencl->target) {
+    opencl->scratch = vr_opencl_scratch_take();
+    if (!opencl->scratch) {
         vr_mem_free(opencl);
         return VRAM_ERR_HOST_MEMORY;
     }
     opencl->api = &backend->api;
-    opencl->unit = &backend->units[device->index];
+    opencl->physical = &backend->physicals[device->index];
     vr_mutex_init(&opencl->memory, VR_RANK_DRIVER);
     opencl->memory_bytes =
         device->info.memory_bytes.known ? device->info.memory_bytes.value : UINT64_MAX;
-    vram_status status = context_new(opencl, backend->adopted);
+    vram_status status = context_make(opencl, backend->adopted);
     if (status == VRAM_OK) {
         status = vr_opencl_queue_new(opencl, 0, &opencl->service);
     }
     if (status != VRAM_OK) {
         if (opencl->context) {
-            vr_opencl_shrug("clReleaseContext", opencl->api->clReleaseContext(opencl->context));
+            vr_opencl_warn("clReleaseContext", opencl->api->clReleaseContext(opencl->context));
         }
-        vr_opencl_target_give(opencl->target);
+        vr_opencl_scratch_give(opencl->scratch);
         vr_mutex_destroy(&opencl->memory);
         vr_mem_free(opencl);
         return status;

@@ -2,18 +2,18 @@
 /*
  * opencl_error.c: the one table from OpenCL's codes to statuses, contract (4) of backend.h.
  *
- * Codes that say what the caller did wrong are VRAM_ERR_INVALID, since they are most of OpenCL's
- * codes and carry the driver's own name in the record. A code without a row is VRAM_ERR_BACKEND.
+ * Most codes of OpenCL say what the caller did wrong. They have no row and are VRAM_ERR_INVALID;
+ * the error record has their names. A code that OpenCL does not define is VRAM_ERR_BACKEND.
  */
 #include "backend/opencl/opencl_backend.h"
 
 #include "base/error.h"
 #include "base/log.h"
 
-static const struct row {
+static const struct opencl_error_row {
     vr_cl_int code;
     vram_status status;
-    const char *mend; /* what the user can do about it, or NULL */
+    const char *hint; /* what the user can do about it, or NULL */
 } rows[] = {
     {VR_CL_SUCCESS, VRAM_OK, NULL},
     {VR_CL_DEVICE_NOT_FOUND, VRAM_ERR_NO_DEVICE, "see what clinfo shows"},
@@ -37,7 +37,7 @@ static const struct row {
     {VR_CL_ILLEGAL_ACCESS_NV, VRAM_ERR_DEVICE_LOST, "a kernel touched memory that is not its"},
 };
 
-/* All that OpenCL itself has: what is in no row above is a mistake of the caller's. */
+/* All codes that OpenCL defines: one without a row above is a mistake of the caller. */
 static const struct {
     vr_cl_int code;
     const char *name;
@@ -47,7 +47,7 @@ static const struct {
 #undef NAME
 };
 
-static const struct row *find(vr_cl_int code) {
+static const struct opencl_error_row *error_row_find(vr_cl_int code) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (code == rows[i].code) {
             return &rows[i];
@@ -66,7 +66,7 @@ const char *vr_opencl_code_name(vr_cl_int code) {
 }
 
 vram_status vr_opencl_status(vr_cl_int code) {
-    const struct row *row = find(code);
+    const struct opencl_error_row *row = error_row_find(code);
     if (row) {
         return row->status;
     }
@@ -77,16 +77,16 @@ vram_status vr_opencl_check(const char *operation, vr_cl_int code) {
     if (code == VR_CL_SUCCESS) {
         return VRAM_OK;
     }
-    const struct row *row = find(code);
+    const struct opencl_error_row *row = error_row_find(code);
     const char *name = vr_opencl_code_name(code);
-    const char *mend = row && row->mend ? row->mend : "";
+    const char *hint = row && row->hint ? row->hint : "";
     return vr_error_set(vr_opencl_status(code), "opencl", operation, code,
                         "%s answered %s (%d)%s%s", operation,
-                        name ? name : "what OpenCL has no name for", code, *mend ? ": " : "", mend);
+                        name ? name : "what OpenCL has no name for", code, *hint ? ": " : "", hint);
 }
 
-/* Worth an error in the log beside the status: it is never the caller's doing. */
-vram_status vr_opencl_lied(const char *operation, uint64_t result) {
+/* Also logged as an error, because it is never the caller's mistake. */
+vram_status vr_opencl_bad_result(const char *operation, uint64_t result) {
     vr_log(VRAM_LOG_ERROR, "opencl: %s succeeded with 0x%llx, which cannot be", operation,
            (unsigned long long)result);
     return vr_error_set(VRAM_ERR_CORRUPT, "opencl", operation, 0,
@@ -94,7 +94,7 @@ vram_status vr_opencl_lied(const char *operation, uint64_t result) {
                         operation, (unsigned long long)result);
 }
 
-void vr_opencl_shrug(const char *operation, vr_cl_int code) {
+void vr_opencl_warn(const char *operation, vr_cl_int code) {
     if (code != VR_CL_SUCCESS) {
         const char *name = vr_opencl_code_name(code);
         vr_log(VRAM_LOG_WARN, "opencl: %s refused: %s (%d)", operation, name ? name : "no name",

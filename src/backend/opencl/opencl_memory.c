@@ -3,21 +3,20 @@
  * opencl_memory.c: device, pinned and managed memory.
  *
  *      buffers    [ window: addresses without memory ]  ->  record  ->  cl_mem  ->  sub-buffers
- *      pointers   [ memory at its own address        ]  ->  record  ->  what the driver gave
+ *      pointers   [ memory at its own address        ]  ->  record  ->  the driver's pointer
  *
  * Invariants
- *  (1) A record is in exactly one of two maps while its memory is live: the windows (base/window.h)
- *      for buffers, `pointers` here for the rest.
- *  (2) A buffer is used once before anybody gets it. Drivers allocate when memory is first needed,
- *      and the failure would otherwise meet whoever submits work, long after an allocation that
- *      succeeded.
- *  (3) One thread at a time asks a device's driver for memory or gives it back: NVIDIA's fails, or
- *      crashes, when several do, whatever the specification says of threads.
- *  (4) What was taken is counted against the device's memory: some drivers promise more than there
+ *  (1) While its memory is live, a record is in exactly one of two maps: the windows
+ *      (base/window.h) for buffers, `pointers` in this file for the rest.
+ *  (2) A buffer is used once before it is returned. Drivers allocate memory at the first use, and
+ *      that failure would otherwise occur in a later submission, after a successful allocation.
+ *  (3) Only one thread at a time allocates or frees memory of a device: NVIDIA's driver fails or
+ *      crashes if several do, although the specification allows it.
+ *  (4) Allocations are counted against the device's memory: some drivers promise more than there
  *      is.
  *
- * OpenCL aligns shared virtual memory to the size of its largest type, 128 bytes, and no more; the
- * library needs pages. So a granule more is taken where the driver's own pointer is not aligned.
+ * OpenCL aligns shared virtual memory only to the size of its largest type, 128 bytes; the library
+ * needs pages. So a granule more is allocated if the driver's own pointer is not aligned.
  */
 #include "backend/opencl/opencl_backend.h"
 
@@ -29,40 +28,41 @@
 #include "base/size.h"
 #include "base/window.h"
 
-static struct vr_stable records = VR_STABLE_INIT(struct vr_opencl_memory);
+static struct vr_stable record_memory = VR_STABLE_INIT(struct vr_opencl_memory);
 static struct vr_radix pointers = VR_RADIX_INIT; /* (1) */
 
-static struct vr_stable targets = VR_STABLE_INIT(struct vr_opencl_target);
+static struct vr_stable scratch_memory = VR_STABLE_INIT(struct vr_opencl_scratch);
 
-struct vr_opencl_target *vr_opencl_target_take(void) {
-    return vr_stable_take(&targets, "opencl_device_open");
+struct vr_opencl_scratch *vr_opencl_scratch_take(void) {
+    return vr_stable_take(&scratch_memory, "opencl_device_open");
 }
 
-void vr_opencl_target_give(struct vr_opencl_target *target) {
-    vr_stable_give(&targets, target);
+void vr_opencl_scratch_give(struct vr_opencl_scratch *scratch) {
+    vr_stable_give(&scratch_memory, scratch);
 }
 
 struct vr_opencl_memory *vr_opencl_record_take(struct vr_opencl_device *device, uint64_t bytes,
                                                const char *operation) {
-    struct vr_opencl_memory *record = vr_stable_take(&records, operation);
+    struct vr_opencl_memory *record = vr_stable_take(&record_memory, operation);
     if (record) {
         vr_store(&record->device, device, VR_RELEASE);
         vr_store(&record->buffer, NULL, VR_RELEASE);
         vr_store(&record->bytes, bytes, VR_RELEASE);
         record->raw = NULL;
-        record->view_count = 0;
+        record->subbuffer_count = 0;
         record->sweep_at = 64;
-        vr_list_init(&record->views);
+        vr_list_init(&record->subbuffers);
     }
     return record;
 }
 
 void vr_opencl_record_give(struct vr_opencl_memory *record) {
-    vr_stable_give(&records, record);
+    vr_stable_give(&record_memory, record);
 }
 
 /* keeps (4) */
-static vram_status charge(struct vr_opencl_device *device, uint64_t bytes, const char *operation) {
+static vram_status memory_charge(struct vr_opencl_device *device, uint64_t bytes,
+                                 const char *operation) {
     uint64_t used = vr_load(&device->used_bytes, VR_RELAXED);
     do {
         if (used > device->memory_bytes || bytes > device->memory_bytes - used) {
@@ -77,7 +77,7 @@ static vram_status charge(struct vr_opencl_device *device, uint64_t bytes, const
     return VRAM_OK;
 }
 
-static void uncharge(struct vr_opencl_device *device, uint64_t bytes) {
+static void memory_uncharge(struct vr_opencl_device *device, uint64_t bytes) {
     vr_fetch_sub(&device->used_bytes, bytes, VR_RELAXED);
 }
 
@@ -92,7 +92,7 @@ static vram_status buffer_new(struct vr_opencl_device *device, vr_cl_bits flags,
     vr_mutex_unlock(&device->memory);
     vram_status status = vr_opencl_check("clCreateBuffer", code);
     if (status == VRAM_OK && !made) {
-        status = vr_opencl_lied("clCreateBuffer", 0);
+        status = vr_opencl_bad_result("clCreateBuffer", 0);
     }
     if (status == VRAM_OK) {
         *buffer = made;
@@ -104,18 +104,18 @@ static void buffer_end(struct vr_opencl_device *device, struct vr_cl_memory *buf
     vr_mutex_lock(&device->memory);
     vr_cl_int code = device->api->clReleaseMemObject(buffer);
     vr_mutex_unlock(&device->memory);
-    vr_opencl_shrug("clReleaseMemObject", code);
+    vr_opencl_warn("clReleaseMemObject", code);
 }
 
-/* keeps (2). A read changes nothing, so it may come as late as it likes; that there is memory to
-   read is known when it was taken. */
-static vram_status touch(struct vr_opencl_device *device, struct vr_cl_memory *buffer) {
+/* keeps (2). The read changes nothing, so it may run at any later time. That the driver accepts it
+   shows that the memory exists. */
+static vram_status buffer_touch(struct vr_opencl_device *device, struct vr_cl_memory *buffer) {
     vr_mutex_lock(&device->memory);
     vram_status status = VR_OPENCL(device, clEnqueueMigrateMemObjects, device->service, 1, &buffer,
                                    0, 0, NULL, NULL);
     if (status == VRAM_OK) {
         status = VR_OPENCL(device, clEnqueueReadBuffer, device->service, buffer, 0, 0, 1,
-                           device->target->bytes, 0, NULL, NULL);
+                           device->scratch->bytes, 0, NULL, NULL);
     }
     if (status == VRAM_OK) {
         status = VR_OPENCL(device, clFlush, device->service);
@@ -134,7 +134,7 @@ static vram_status buffer_alloc(struct vr_opencl_device *device, uint64_t bytes,
     vram_status status = buffer_new(device, VR_CL_MEM_READ_WRITE, bytes, &buffer);
     if (status == VRAM_OK) {
         vr_store(&record->buffer, buffer, VR_RELEASE);
-        status = touch(device, buffer);
+        status = buffer_touch(device, buffer);
         if (status == VRAM_OK) {
             status = vr_window_open(bytes, granule, record, "clCreateBuffer", addr);
         }
@@ -154,8 +154,8 @@ struct vr_opencl_memory *vr_opencl_buffer_at(vram_addr addr, uint64_t *offset) {
 
 /* ----------------------------------------------------------------- pointers */
 
-/* How memory of one kind is had and given back. */
-struct source {
+/* How memory of one kind is allocated and freed. */
+struct memory_source {
     const char *operation;
     vram_status (*alloc)(struct vr_opencl_device *device, uint64_t bytes,
                          struct vr_opencl_memory *record);
@@ -182,7 +182,7 @@ static vram_status svm_alloc_fine(struct vr_opencl_device *device, uint64_t byte
     return svm_take(device, VR_CL_MEM_READ_WRITE | VR_CL_MEM_SVM_FINE_GRAIN_BUFFER, bytes, record);
 }
 
-/* It waits for nothing, and neither does it fail. */
+/* clSVMFree neither waits nor fails. */
 static vram_status svm_free(struct vr_opencl_device *device, struct vr_opencl_memory *record) {
     vr_mutex_lock(&device->memory);
     device->api->clSVMFree(device->context, record->raw);
@@ -192,32 +192,32 @@ static vram_status svm_free(struct vr_opencl_device *device, struct vr_opencl_me
 
 static vram_status usm_check(const char *operation, vr_cl_int code, const void *raw) {
     vram_status status = vr_opencl_check(operation, code);
-    return status == VRAM_OK && !raw ? vr_opencl_lied(operation, 0) : status;
+    return status == VRAM_OK && !raw ? vr_opencl_bad_result(operation, 0) : status;
 }
 
 static vram_status usm_alloc(struct vr_opencl_device *device, uint64_t bytes,
                              struct vr_opencl_memory *record) {
     vr_cl_int code = VR_CL_SUCCESS;
-    record->raw = device->unit->usm.clDeviceMemAllocINTEL(device->context, device->unit->id, NULL,
-                                                          bytes, 0, &code);
+    record->raw = device->physical->usm.clDeviceMemAllocINTEL(device->context, device->physical->id,
+                                                              NULL, bytes, 0, &code);
     return usm_check("clDeviceMemAllocINTEL", code, record->raw);
 }
 
 static vram_status usm_alloc_shared(struct vr_opencl_device *device, uint64_t bytes,
                                     struct vr_opencl_memory *record) {
     vr_cl_int code = VR_CL_SUCCESS;
-    record->raw = device->unit->usm.clSharedMemAllocINTEL(device->context, device->unit->id, NULL,
-                                                          bytes, 0, &code);
+    record->raw = device->physical->usm.clSharedMemAllocINTEL(device->context, device->physical->id,
+                                                              NULL, bytes, 0, &code);
     return usm_check("clSharedMemAllocINTEL", code, record->raw);
 }
 
 static vram_status usm_free(struct vr_opencl_device *device, struct vr_opencl_memory *record) {
     return vr_opencl_check("clMemFreeINTEL",
-                           device->unit->usm.clMemFreeINTEL(device->context, record->raw));
+                           device->physical->usm.clMemFreeINTEL(device->context, record->raw));
 }
 
-/* What runs out in a call for host memory is the host's. */
-static vram_status of_host(vram_status status) {
+/* In a call for host memory, "out of memory" means host memory. */
+static vram_status host_memory_status(vram_status status) {
     vram_error error;
     if (status == VRAM_ERR_DEVICE_MEMORY) {
         vr_error_save(&error);
@@ -227,7 +227,7 @@ static vram_status of_host(vram_status status) {
     return status;
 }
 
-/* A buffer in memory that the device reads at full speed, mapped for as long as it lives. */
+/* A buffer in memory that the device reads at full speed, mapped for its whole life. */
 static vram_status mapped_alloc(struct vr_opencl_device *device, uint64_t bytes,
                                 struct vr_opencl_memory *record) {
     vr_cl_int code = VR_CL_SUCCESS;
@@ -235,7 +235,7 @@ static vram_status mapped_alloc(struct vr_opencl_device *device, uint64_t bytes,
     vram_status status =
         buffer_new(device, VR_CL_MEM_READ_WRITE | VR_CL_MEM_ALLOC_HOST_PTR, bytes, &buffer);
     if (status != VRAM_OK) {
-        return of_host(status);
+        return host_memory_status(status);
     }
     vr_store(&record->buffer, buffer, VR_RELEASE);
     vr_mutex_lock(&device->memory);
@@ -243,7 +243,7 @@ static vram_status mapped_alloc(struct vr_opencl_device *device, uint64_t bytes,
                                                   VR_CL_MAP_READ | VR_CL_MAP_WRITE, 0, bytes, 0,
                                                   NULL, NULL, &code);
     vr_mutex_unlock(&device->memory);
-    status = of_host(usm_check("clEnqueueMapBuffer", code, record->raw));
+    status = host_memory_status(usm_check("clEnqueueMapBuffer", code, record->raw));
     if (status != VRAM_OK) {
         buffer_end(device, buffer);
     }
@@ -263,28 +263,28 @@ static vram_status mapped_free(struct vr_opencl_device *device, struct vr_opencl
     if (status != VRAM_OK) {
         return status;
     }
-    vr_opencl_shrug("clFlush", flushed);
-    buffer_end(device, buffer); /* it goes when it is unmapped */
+    vr_opencl_warn("clFlush", flushed);
+    buffer_end(device, buffer); /* it is freed when the unmap is complete */
     return VRAM_OK;
 }
 
-static const struct source svm_source = {"clSVMAlloc", svm_alloc, svm_free};
-static const struct source usm_source = {"clDeviceMemAllocINTEL", usm_alloc, usm_free};
-static const struct source svm_fine_source = {"clSVMAlloc", svm_alloc_fine, svm_free};
-static const struct source usm_shared_source = {"clSharedMemAllocINTEL", usm_alloc_shared,
-                                                usm_free};
-static const struct source mapped_source = {"clEnqueueMapBuffer", mapped_alloc, mapped_free};
+static const struct memory_source svm_source = {"clSVMAlloc", svm_alloc, svm_free};
+static const struct memory_source usm_source = {"clDeviceMemAllocINTEL", usm_alloc, usm_free};
+static const struct memory_source svm_fine_source = {"clSVMAlloc", svm_alloc_fine, svm_free};
+static const struct memory_source usm_shared_source = {"clSharedMemAllocINTEL", usm_alloc_shared,
+                                                       usm_free};
+static const struct memory_source mapped_source = {"clEnqueueMapBuffer", mapped_alloc, mapped_free};
 
-static const struct source *device_source(const struct vr_opencl_device *device) {
-    return device->unit->way == VR_OPENCL_USM ? &usm_source : &svm_source;
+static const struct memory_source *device_source(const struct vr_opencl_device *device) {
+    return device->physical->memory_kind == VR_OPENCL_USM ? &usm_source : &svm_source;
 }
 
-static const struct source *managed_source(const struct vr_opencl_device *device) {
-    return device->unit->way == VR_OPENCL_USM ? &usm_shared_source : &svm_fine_source;
+static const struct memory_source *managed_source(const struct vr_opencl_device *device) {
+    return device->physical->memory_kind == VR_OPENCL_USM ? &usm_shared_source : &svm_fine_source;
 }
 
-/* Gives back what nobody got. Should the driver not take it there is nobody to tell. */
-static void source_drop(struct vr_opencl_device *device, const struct source *source,
+/* Frees memory that nobody got. If the driver refuses, that is only logged. */
+static void source_drop(struct vr_opencl_device *device, const struct memory_source *source,
                         struct vr_opencl_memory *record) {
     vram_error error;
     vr_error_save(&error);
@@ -294,8 +294,8 @@ static void source_drop(struct vr_opencl_device *device, const struct source *so
     vr_error_restore(&error);
 }
 
-/* Takes exactly `bytes` first: the driver's pointer is often aligned to pages by itself. */
-static vram_status source_take(struct vr_opencl_device *device, const struct source *source,
+/* Allocates exactly `bytes` first: the driver's pointer is often page-aligned anyway. */
+static vram_status source_take(struct vr_opencl_device *device, const struct memory_source *source,
                                uint64_t bytes, uint64_t align, struct vr_opencl_memory *record) {
     uint64_t more;
     vram_status status = source->alloc(device, bytes, record);
@@ -310,8 +310,9 @@ static vram_status source_take(struct vr_opencl_device *device, const struct sou
     return source->alloc(device, more, record);
 }
 
-static vram_status pointer_alloc(struct vr_opencl_device *device, const struct source *source,
-                                 uint64_t bytes, uint64_t align, vram_addr *addr) {
+static vram_status pointer_alloc(struct vr_opencl_device *device,
+                                 const struct memory_source *source, uint64_t bytes, uint64_t align,
+                                 vram_addr *addr) {
     struct vr_opencl_memory *record = vr_opencl_record_take(device, bytes, source->operation);
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
@@ -324,8 +325,8 @@ static vram_status pointer_alloc(struct vr_opencl_device *device, const struct s
             *addr = base;
             return VRAM_OK;
         }
-        if (status == VRAM_ERR_BUSY) { /* not ours to give back */
-            status = vr_opencl_lied(source->operation, base);
+        if (status == VRAM_ERR_BUSY) { /* not ours to free */
+            status = vr_opencl_bad_result(source->operation, base);
         } else {
             source_drop(device, source, record);
         }
@@ -334,7 +335,7 @@ static vram_status pointer_alloc(struct vr_opencl_device *device, const struct s
     return status;
 }
 
-static vram_status pointer_free(struct vr_device *device, const struct source *source,
+static vram_status pointer_free(struct vr_device *device, const struct memory_source *source,
                                 vram_addr addr) {
     struct vr_opencl_memory *record = vr_radix_find(&pointers, addr);
     vram_status status = VRAM_OK;
@@ -343,7 +344,7 @@ static vram_status pointer_free(struct vr_device *device, const struct source *s
                             "0x%llx is no memory of this device", (unsigned long long)addr);
     }
     uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
-    (void)vr_radix_remove(&pointers, addr, bytes, record); /* the driver may give it out again */
+    (void)vr_radix_remove(&pointers, addr, bytes, record); /* the driver may reuse it */
     if (!vr_load(&device->lost, VR_ACQUIRE)) {
         status = source->free(device->impl, record);
     }
@@ -363,21 +364,21 @@ static vram_status pointer_free(struct vr_device *device, const struct source *s
 vram_status vr_opencl_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
     struct vr_opencl_device *opencl = device->impl;
     uint64_t granule = device->info.alloc_granule.value;
-    vram_status status = charge(opencl, bytes, "clCreateBuffer");
+    vram_status status = memory_charge(opencl, bytes, "clCreateBuffer");
     if (status != VRAM_OK) {
         return status;
     }
-    status = opencl->unit->way == VR_OPENCL_BUFFERS
+    status = opencl->physical->memory_kind == VR_OPENCL_BUFFERS
                  ? buffer_alloc(opencl, bytes, granule, addr)
                  : pointer_alloc(opencl, device_source(opencl), bytes, granule, addr);
     if (status != VRAM_OK) {
-        uncharge(opencl, bytes);
+        memory_uncharge(opencl, bytes);
     }
     return status;
 }
 
-/* Sub-buffers go first. Should the driver then not take the buffer, they are made again when asked
-   for. */
+/* Sub-buffers are released first. If the driver then refuses the buffer, they are created again at
+   the next request. */
 static vram_status buffer_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_opencl_device *opencl = device->impl;
     uint64_t offset;
@@ -387,7 +388,7 @@ static vram_status buffer_free(struct vr_device *device, vram_addr addr, uint64_
         return vr_error_set(VRAM_ERR_INVALID, "opencl", "clReleaseMemObject", 0,
                             "0x%llx is no memory of this device", (unsigned long long)addr);
     }
-    vr_opencl_views_end(record, lost);
+    vr_opencl_subbuffers_end(record, lost);
     if (!lost) {
         vr_mutex_lock(&opencl->memory);
         vram_status status =
@@ -404,17 +405,17 @@ static vram_status buffer_free(struct vr_device *device, vram_addr addr, uint64_
 
 vram_status vr_opencl_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_opencl_device *opencl = device->impl;
-    vram_status status = opencl->unit->way == VR_OPENCL_BUFFERS
+    vram_status status = opencl->physical->memory_kind == VR_OPENCL_BUFFERS
                              ? buffer_free(device, addr, bytes)
                              : pointer_free(device, device_source(opencl), addr);
     if (status == VRAM_OK) {
-        uncharge(opencl, bytes);
+        memory_uncharge(opencl, bytes);
     }
     return status;
 }
 
-/* Between two looks, so that what was read belongs together: the record may be another buffer's
-   meanwhile. */
+/* The window is looked up before and after, so that the fields read in between belong together: the
+   record may be reused for another buffer meanwhile. */
 vram_status vr_opencl_native(struct vr_device *device, vram_addr addr, uint64_t bytes,
                              struct vr_native *found) {
     uint64_t offset = 0, again = 0;
@@ -428,7 +429,7 @@ vram_status vr_opencl_native(struct vr_device *device, vram_addr addr, uint64_t 
     }
     bool part = bytes && bytes != all;
     if (part) {
-        vram_status status = vr_opencl_view(record, addr, offset, bytes, &handle);
+        vram_status status = vr_opencl_subbuffer_get(record, addr, offset, bytes, &handle);
         if (status != VRAM_OK) {
             return status;
         }
@@ -455,12 +456,12 @@ const struct vr_pinned_ops vr_opencl_pinned_ops = {.alloc = pinned_alloc, .free 
 
 static vram_status managed_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
     struct vr_opencl_device *opencl = device->impl;
-    const struct source *source = managed_source(opencl);
-    vram_status status = charge(opencl, bytes, source->operation);
+    const struct memory_source *source = managed_source(opencl);
+    vram_status status = memory_charge(opencl, bytes, source->operation);
     if (status == VRAM_OK) {
         status = pointer_alloc(opencl, source, bytes, vr_os_page_bytes(), addr);
         if (status != VRAM_OK) {
-            uncharge(opencl, bytes);
+            memory_uncharge(opencl, bytes);
         }
     }
     return status;
@@ -470,7 +471,7 @@ static vram_status managed_free(struct vr_device *device, vram_addr addr, uint64
     struct vr_opencl_device *opencl = device->impl;
     vram_status status = pointer_free(device, managed_source(opencl), addr);
     if (status == VRAM_OK) {
-        uncharge(opencl, bytes);
+        memory_uncharge(opencl, bytes);
     }
     return status;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_backend.c: the simulated GPU as a backend: starting, describing and stopping a machine.
- * sim_machine.h draws what it is made of; vram/sim.h says how users configure it.
+ * sim_backend.c: start and stop of a simulated machine, and the description of its devices.
+ * vram/sim.h says how users configure it.
  */
-#include "backend/sim/sim_machine.h"
+#include "backend/sim/sim_backend.h"
 
 #include "base/error.h"
 #include "base/log.h"
@@ -26,15 +26,15 @@ void vr_sim_free(struct vr_sim *sim) {
     vr_mutex_destroy(&sim->lock);
     vr_sim_map_free(&sim->ranges);
     vr_sim_map_free(&sim->mappings);
-    vr_mem_free(sim->tickets);
+    vr_mem_free(sim->handles);
     vr_mem_free(sim->journal);
     vr_mem_free(sim->texts);
     vr_mem_free(sim->bounce);
     vr_mem_free(sim);
 }
 
-/* Everything but the file of contents, which only an opened device needs: a context that never uses
-   its simulated devices takes no descriptor. */
+/* Creates everything but the file of contents, which only an opened device needs: a context that
+   never uses its simulated devices needs no file descriptor. */
 static struct vr_sim *sim_make(const struct vr_sim_config *config) {
     static const char operation[] = "start";
     struct vr_sim *sim =
@@ -64,9 +64,11 @@ static struct vr_sim *sim_make(const struct vr_sim_config *config) {
     return sim;
 }
 
-/* The text comes from the context's options; src/device has put the option `sim` there when the
-   program said nothing, and who starts a backend by hand may leave that to us. */
-static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
+/* The text comes from the context's options. src/device has copied the option `sim` there if
+   the program set nothing; a caller that starts the backend directly may leave that to this
+   function. */
+static vram_status sim_start(struct vr_backend *backend,
+                             const struct vram_context_options *options) {
     char text[VR_OPTION_TEXT_MAX];
     struct vr_sim_config config;
     const char *told = options ? options->sim : NULL;
@@ -92,31 +94,31 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
     return VRAM_OK;
 }
 
-/* A device that is still open keeps the machine, so that its calls can be told to be breaches; the
-   one that closes last frees it. The backend is its owner's again from here on. */
-static void stop(struct vr_backend *backend) {
+/* A device that is still open keeps the machine, so that its calls can be reported as violations;
+   the last one to close frees it. From here on the backend belongs to its owner again. */
+static void sim_stop(struct vr_backend *backend) {
     struct vr_sim *sim = backend->impl;
     vr_mutex_lock(&sim->lock);
-    uint32_t opens = sim->opens;
-    sim->stopped = opens > 0;
-    sim->backend = opens ? NULL : backend;
+    uint32_t devices_open = sim->devices_open;
+    sim->stopped = devices_open > 0;
+    sim->backend = devices_open ? NULL : backend;
     vr_mutex_unlock(&sim->lock);
-    if (opens) {
-        vr_log(VRAM_LOG_ERROR, "simulated driver: stopped with %u devices open", opens);
+    if (devices_open) {
+        vr_log(VRAM_LOG_ERROR, "simulated driver: stopped with %u devices open", devices_open);
     } else {
         vr_sim_free(sim);
     }
 }
 
-static uint32_t count(struct vr_backend *backend) {
+static uint32_t sim_count(struct vr_backend *backend) {
     return ((struct vr_sim *)backend->impl)->config.devices;
 }
 
 /* -------------------------------------------------------------------- describing */
 
 /* Capabilities follow from the configuration alone, and device_open sets the groups by the same
-   tests, so that the two cannot disagree. */
-static uint32_t caps_of(const struct vr_sim_config *config) {
+   conditions, so the two cannot disagree. */
+static uint32_t sim_caps(const struct vr_sim_config *config) {
     uint32_t caps = VRAM_CAP_PINNED | VRAM_CAP_MANAGED | VRAM_CAP_ADOPT | VRAM_CAP_SIMULATED;
     caps |= config->vmm ? VRAM_CAP_VMM : 0;
     caps |= config->vmm && config->alias ? VRAM_CAP_ALIAS : 0;
@@ -129,7 +131,7 @@ static uint32_t caps_of(const struct vr_sim_config *config) {
 }
 
 /* A simulation knows everything about itself. */
-static uint32_t all_caps(void) {
+static uint32_t sim_all_caps(void) {
     uint32_t caps = 0;
 #define CAP(NAME, bit, name, text) caps |= VRAM_CAP_##NAME;
     VRAM_CAP_MAP(CAP)
@@ -137,9 +139,9 @@ static uint32_t all_caps(void) {
     return caps;
 }
 
-/* No UUID and no PCI address: those name hardware, and there is none. */
-static vram_status describe(struct vr_backend *backend, uint32_t index,
-                            struct vram_device_info *info) {
+/* No UUID and no PCI address: those identify hardware. */
+static vram_status sim_describe(struct vr_backend *backend, uint32_t index,
+                                struct vram_device_info *info) {
     const struct vr_sim_config *config = &((struct vr_sim *)backend->impl)->config;
     (void)index; /* all devices of a simulation are alike */
     info->kind = VRAM_DEVICE_SIMULATED;
@@ -148,8 +150,8 @@ static vram_status describe(struct vr_backend *backend, uint32_t index,
     info->uuid_known = info->pci_known = false;
     memset(info->uuid, 0, sizeof info->uuid);
     memset(info->pci, 0, sizeof info->pci);
-    info->caps = caps_of(config);
-    info->caps_known = all_caps();
+    info->caps = sim_caps(config);
+    info->caps_known = sim_all_caps();
     info->memory_bytes = (vram_value){config->memory_bytes, true};
     info->alloc_granule = (vram_value){vr_os_page_bytes(), true};
     info->alloc_max = (vram_value){config->memory_bytes, true};
@@ -159,10 +161,10 @@ static vram_status describe(struct vr_backend *backend, uint32_t index,
 
 const struct vr_backend_ops vr_sim_backend = {
     .name = "sim",
-    .start = start,
-    .stop = stop,
-    .count = count,
-    .describe = describe,
+    .start = sim_start,
+    .stop = sim_stop,
+    .count = sim_count,
+    .describe = sim_describe,
     .device_open = vr_sim_device_open,
     .sim = &vr_sim_control_ops,
 };

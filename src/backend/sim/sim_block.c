@@ -5,24 +5,24 @@
  *   kind       memory of the device   contents          addresses
  *   ALLOC      yes                    vr_sim.file       synthetic, or real pages of the file
  *   PHYSICAL   yes                    vr_sim.file       -
- *   MAPPING    no                     its physical's    those of the range it lies in
+ *   MAPPING    no                     its physical's    those of its range
  *   RANGE      no                     -                 synthetic, or reserved pages
  *   PINNED     no                     host pages        the pages'
  *   MANAGED    no                     host pages        the pages'
  *
- * Synthetic addresses are taken in rising order from one counter of the process and are never given
- * to another device, so that an address means one thing as long as the process lives. Within one
- * opened device they are used again, the newest first, as real drivers do: a library that forgets
- * an address too late must notice here. Between two of them lies a gap, so that a copy that runs
- * over the end of its memory meets nothing.
+ * Synthetic addresses come in rising order from one counter of the process and are never given to
+ * another device, so that an address has one meaning as long as the process lives. One opened
+ * device reuses them, the newest first, as real drivers do: a library that removes an address from
+ * its tables too late must fail here. There is a gap between two of them, so that a copy beyond the
+ * end of its memory finds nothing.
  *
  *     0x5a10'0000'0000'0000 .. 0x5aff'ffff'ffff'ffff
  *
- * These are no addresses of user space: not canonical on x86_64, and on aarch64, which may ignore
+ * These are not addresses of user space: not canonical on x86_64, and on aarch64, which may ignore
  * the top byte, bits 52 to 55 are not all 0 either.
  */
+#include "backend/sim/sim_backend.h"
 #include "backend/sim/sim_config.h"
-#include "backend/sim/sim_machine.h"
 
 #include "base/atomic.h"
 #include "base/memory.h"
@@ -37,8 +37,8 @@
 
 /* ------------------------------------------------------------------- addresses */
 
-/* Fresh addresses; 0 when the window is used up. */
-static uint64_t fresh_addresses(uint64_t bytes, uint64_t align) {
+/* New addresses; 0 if the range is used up. */
+static uint64_t addresses_new(uint64_t bytes, uint64_t align) {
     static vr_atomic_u64 next = ADDRESS_FIRST;
     uint64_t seen = vr_load(&next, VR_RELAXED), base, end;
     do {
@@ -50,42 +50,42 @@ static uint64_t fresh_addresses(uint64_t bytes, uint64_t align) {
     return base;
 }
 
-static uint64_t take_addresses(struct vr_sim_open *open, uint64_t bytes, uint64_t align) {
+static uint64_t addresses_take(struct vr_sim_device *owner, uint64_t bytes, uint64_t align) {
     for (uint32_t i = 0; i < VR_SIM_SPARES_MAX; i++) {
-        uint32_t slot = (open->spare_next - 1 - i) % VR_SIM_SPARES_MAX;
-        struct vr_sim_spare *spare = &open->spares[slot];
+        uint32_t slot = (owner->spare_next - 1 - i) % VR_SIM_SPARES_MAX;
+        struct vr_sim_spare *spare = &owner->spares[slot];
         if (spare->bytes == bytes && spare->addr % align == 0) {
             uint64_t addr = spare->addr;
             spare->bytes = 0;
             return addr;
         }
     }
-    return fresh_addresses(bytes, align);
+    return addresses_new(bytes, align);
 }
 
-/* The oldest of too many is forgotten for good. */
-static void give_addresses(struct vr_sim_open *open, uint64_t addr, uint64_t bytes) {
-    open->spares[open->spare_next++ % VR_SIM_SPARES_MAX] = (struct vr_sim_spare){addr, bytes};
+/* The oldest of too many is never used again. */
+static void addresses_give(struct vr_sim_device *owner, uint64_t addr, uint64_t bytes) {
+    owner->spares[owner->spare_next++ % VR_SIM_SPARES_MAX] = (struct vr_sim_spare){addr, bytes};
 }
 
 /* --------------------------------------------------------------------- looking */
 
-static struct vr_sim_block *block_at(const struct vr_sim_map *map, uint64_t addr) {
+static struct vr_sim_block *map_block_at(const struct vr_sim_map *map, uint64_t addr) {
     struct vr_sim_block *block = vr_sim_map_below(map, addr);
     return block && addr - block->addr < block->bytes ? block : NULL;
 }
 
 struct vr_sim_block *vr_sim_range_at(struct vr_sim *sim, uint64_t addr) {
-    return block_at(&sim->ranges, addr);
+    return map_block_at(&sim->ranges, addr);
 }
 
 struct vr_sim_block *vr_sim_mapping_at(struct vr_sim *sim, uint64_t addr) {
-    return block_at(&sim->mappings, addr);
+    return map_block_at(&sim->mappings, addr);
 }
 
 /* ---------------------------------------------------------------------- making */
 
-static bool has_memory(const struct vr_sim_block *block) {
+static bool block_has_memory(const struct vr_sim_block *block) {
     return block->kind == VR_SIM_KIND_ALLOC || block->kind == VR_SIM_KIND_PHYSICAL;
 }
 
@@ -94,8 +94,8 @@ uint64_t vr_sim_free_bytes(const struct vr_sim *sim, const struct vr_sim_gpu *gp
     return left > gpu->others ? left - gpu->others : 0;
 }
 
-/* Memory of the device and a place for its contents. */
-static bool take_memory(struct vr_sim_call *call, struct vr_sim_block *block) {
+/* Takes memory of the device and space for its contents. */
+static bool block_take_memory(struct vr_sim_call *call, struct vr_sim_block *block) {
     struct vr_sim *sim = call->sim;
     uint64_t left = vr_sim_free_bytes(sim, call->gpu);
     if (block->bytes > left || block->bytes > FILE_END - sim->file_next) {
@@ -108,15 +108,15 @@ static bool take_memory(struct vr_sim_call *call, struct vr_sim_block *block) {
         return false;
     }
     block->offset = sim->file_next;
-    block->written = sim->config.real; /* the host writes as it likes */
+    block->written = sim->config.real; /* the host may write it at any time */
     sim->file_next += block->bytes;
     call->gpu->used_bytes += block->bytes;
     sim->live_bytes += block->bytes;
     return true;
 }
 
-/* Real addresses: reserved pages and, for plain memory, the file mapped there. */
-static bool take_pages(struct vr_sim_call *call, struct vr_sim_block *block, uint64_t align) {
+/* Takes real addresses: reserved pages and, for plain memory, the file mapped there. */
+static bool block_take_pages(struct vr_sim_call *call, struct vr_sim_block *block, uint64_t align) {
     int file = call->sim->file;
     vram_status status = vr_os_pages_reserve(block->bytes, align, &block->pages);
     if (status != VRAM_OK) {
@@ -135,31 +135,32 @@ static bool take_pages(struct vr_sim_call *call, struct vr_sim_block *block, uin
     return vr_sim_system(call, status);
 }
 
-/* Gives back what take_place took. */
-static vram_status give_place(struct vr_sim_block *block) {
+/* Undoes block_take_address. */
+static vram_status block_give_address(struct vr_sim_block *block) {
     if (block->kind == VR_SIM_KIND_PHYSICAL) {
-        vr_sim_ticket_give(block->open->sim, block->ticket);
+        vr_sim_handle_give(block->device->sim, block->handle);
     } else if (block->pages) {
         return vr_os_pages_free(block->pages, block->bytes);
     } else if (block->addr) {
-        give_addresses(block->open, block->addr, block->bytes);
+        addresses_give(block->device, block->addr, block->bytes);
     }
     return VRAM_OK;
 }
 
-/* A handle's number, or addresses, which are then known to the machine. */
-static bool take_place(struct vr_sim_call *call, struct vr_sim_block *block, uint64_t align) {
+/* Takes a handle, or addresses, which are then in the machine's map. */
+static bool block_take_address(struct vr_sim_call *call, struct vr_sim_block *block,
+                               uint64_t align) {
     bool taken = true;
     if (block->kind == VR_SIM_KIND_PHYSICAL) {
-        block->ticket = vr_sim_ticket_take(call->sim, VR_SIM_KIND_PHYSICAL, block);
-        return vr_sim_system(call, block->ticket ? VRAM_OK : VRAM_ERR_HOST_MEMORY);
+        block->handle = vr_sim_handle_take(call->sim, VR_SIM_KIND_PHYSICAL, block);
+        return vr_sim_system(call, block->handle ? VRAM_OK : VRAM_ERR_HOST_MEMORY);
     }
     if (block->kind == VR_SIM_KIND_PINNED || block->kind == VR_SIM_KIND_MANAGED) {
         taken = vr_sim_system(call, vr_os_pages_alloc(block->bytes, &block->pages));
     } else if (call->sim->config.real) {
-        taken = take_pages(call, block, align);
+        taken = block_take_pages(call, block, align);
     } else {
-        block->addr = take_addresses(block->open, block->bytes, align);
+        block->addr = addresses_take(block->device, block->bytes, align);
         if (!block->addr) {
             taken = vr_sim_refuse(call, VRAM_SIM_OUT_OF_MEMORY, "no addresses are left");
         }
@@ -169,20 +170,20 @@ static bool take_place(struct vr_sim_call *call, struct vr_sim_block *block, uin
     }
     block->addr = block->pages ? (uintptr_t)block->pages : block->addr;
     if (!vr_sim_map_insert(&call->sim->ranges, block->addr, block)) {
-        (void)give_place(block);
+        (void)block_give_address(block);
         return vr_sim_system(call, VRAM_ERR_HOST_MEMORY);
     }
     return true;
 }
 
-static void give_memory(struct vr_sim_block *block) {
-    struct vr_sim *sim = block->open->sim;
+static void block_give_memory(struct vr_sim_block *block) {
+    struct vr_sim *sim = block->device->sim;
     if (block->written) {
-        /* Should this fail, the host's memory is held until the simulation ends; the place is never
-           used again, so nobody can see the old contents. */
+        /* If this fails, the host's memory stays in use until the simulation ends; the space is
+           never reused, so nobody can see the old contents. */
         (void)vr_os_file_punch(sim->file, block->offset, block->bytes);
     }
-    block->open->gpu->used_bytes -= block->bytes;
+    block->device->gpu->used_bytes -= block->bytes;
     sim->live_bytes -= block->bytes;
 }
 
@@ -193,22 +194,22 @@ struct vr_sim_block *vr_sim_block_make(struct vr_sim_call *call, enum vr_sim_kin
         vr_sim_system(call, VRAM_ERR_HOST_MEMORY);
         return NULL;
     }
-    block->open = call->open;
+    block->device = call->device;
     block->kind = kind;
     block->bytes = bytes;
-    if (has_memory(block) && !take_memory(call, block)) {
+    if (block_has_memory(block) && !block_take_memory(call, block)) {
         goto fail;
     }
-    if (!take_place(call, block, align)) {
+    if (!block_take_address(call, block, align)) {
         goto fail_memory;
     }
-    vr_list_append(&call->open->blocks, &block->link);
+    vr_list_append(&call->device->blocks, &block->link);
     call->sim->live_handles++;
     return block;
 fail_memory:
-    if (has_memory(block)) {
+    if (block_has_memory(block)) {
         block->written = false;
-        give_memory(block);
+        block_give_memory(block);
     }
 fail:
     vr_mem_free(block);
@@ -220,11 +221,11 @@ fail:
 struct vr_sim_block *vr_sim_block_map(struct vr_sim_block *memory, struct vr_sim_block *range,
                                       uint64_t addr) {
     struct vr_sim_block *mapping = vr_mem_alloc(1, sizeof *mapping, "map");
-    if (!mapping || !vr_sim_map_insert(&memory->open->sim->mappings, addr, mapping)) {
+    if (!mapping || !vr_sim_map_insert(&memory->device->sim->mappings, addr, mapping)) {
         vr_mem_free(mapping);
         return NULL;
     }
-    mapping->open = memory->open;
+    mapping->device = memory->device;
     mapping->kind = VR_SIM_KIND_MAPPING;
     mapping->addr = addr;
     mapping->bytes = memory->bytes;
@@ -232,12 +233,12 @@ struct vr_sim_block *vr_sim_block_map(struct vr_sim_block *memory, struct vr_sim
     mapping->range = range;
     memory->mappings++;
     range->mappings++;
-    vr_list_append(&memory->open->blocks, &mapping->link);
+    vr_list_append(&memory->device->blocks, &mapping->link);
     return mapping;
 }
 
 void vr_sim_mapping_forget(struct vr_sim_block *mapping) {
-    vr_sim_map_remove(&mapping->open->sim->mappings, mapping->addr);
+    vr_sim_map_remove(&mapping->device->sim->mappings, mapping->addr);
     mapping->memory->mappings--;
     mapping->range->mappings--;
     vr_link_remove(&mapping->link);
@@ -245,7 +246,7 @@ void vr_sim_mapping_forget(struct vr_sim_block *mapping) {
 }
 
 vram_status vr_sim_block_unmap(struct vr_sim_block *mapping) {
-    if (mapping->open->sim->config.real) {
+    if (mapping->device->sim->config.real) {
         vram_status status = vr_os_pages_unmap((void *)(uintptr_t)mapping->addr, mapping->bytes);
         if (status != VRAM_OK) {
             return status;
@@ -256,16 +257,16 @@ vram_status vr_sim_block_unmap(struct vr_sim_block *mapping) {
 }
 
 vram_status vr_sim_block_end(struct vr_sim_block *block) {
-    struct vr_sim *sim = block->open->sim;
-    vram_status status = give_place(block);
+    struct vr_sim *sim = block->device->sim;
+    vram_status status = block_give_address(block);
     if (status != VRAM_OK) {
         return status;
     }
     if (block->kind != VR_SIM_KIND_PHYSICAL) {
         vr_sim_map_remove(&sim->ranges, block->addr);
     }
-    if (has_memory(block)) {
-        give_memory(block);
+    if (block_has_memory(block)) {
+        block_give_memory(block);
     }
     vr_link_remove(&block->link);
     sim->live_handles--;

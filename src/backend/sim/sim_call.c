@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_call.c: the door of the simulated driver. Every operation enters by vr_sim_begin and leaves
- * by vr_sim_end, whatever it does in between.
+ * sim_call.c: begin and end of every call of the simulated driver.
  *
- * The order inside the door is fixed, since results must repeat:
+ * The order is fixed, because results must be repeatable:
  *  (1) the call is counted and written into the journal;
- *  (2) work that is due finishes, whether the call itself will succeed or not: a device does not
- *      stop because the host asked something silly;
+ *  (2) work that is due completes, whether the call itself will succeed or not;
  *  (3) the protocol is checked, then loss, then the fault plan;
- *  (4) the call is made, as if all of it happened at its beginning, so that its price cannot hide
- *      that work was still under way; what it submits starts at its end;
- *  (5) the clock moves by its price, and its code is written down.
+ *  (4) the call is made, as if all of it happened at its beginning, so that its cost cannot hide
+ *      that work was still running; what it submits starts at its end;
+ *  (5) the clock advances by its cost, and its code is stored.
  */
+#include "backend/sim/sim_backend.h"
 #include "backend/sim/sim_config.h"
-#include "backend/sim/sim_machine.h"
 
 #include "base/error.h"
 #include "base/log.h"
@@ -23,7 +21,7 @@
 /* -------------------------------------------------------------------- entering */
 
 /* Rule (1). */
-static void count(struct vr_sim_call *call, uint64_t bytes) {
+static void call_count(struct vr_sim_call *call, uint64_t bytes) {
     struct vr_sim *sim = call->sim;
     call->number = ++sim->calls;
     sim->ticks++;
@@ -40,12 +38,12 @@ static void count(struct vr_sim_call *call, uint64_t bytes) {
     call->cost_ns = vr_sim_call_ns(sim->config.profile, call->kind, bytes);
 }
 
-static void enter(struct vr_sim_call *call, struct vr_device *device, vram_sim_call kind,
-                  uint64_t addr) {
-    struct vr_sim_open *open = device->impl;
-    struct vr_sim *sim = open ? open->sim : device->backend->impl;
+static void call_enter(struct vr_sim_call *call, struct vr_device *device, vram_sim_call kind,
+                       uint64_t addr) {
+    struct vr_sim_device *owner = device->impl;
+    struct vr_sim *sim = owner ? owner->sim : device->backend->impl;
     call->sim = sim;
-    call->open = open;
+    call->device = owner;
     call->gpu = &sim->gpus[device->index];
     call->kind = kind;
     call->number = 0;
@@ -55,11 +53,11 @@ static void enter(struct vr_sim_call *call, struct vr_device *device, vram_sim_c
     call->status = VRAM_OK;
     call->planned = false;
     call->lie = VRAM_SIM_LIE_NONE;
-    call->text[0] = call->news[0] = 0;
+    call->text[0] = call->log_text[0] = 0;
     vr_mutex_lock(&sim->lock);
 }
 
-static bool is_lost_now(const struct vr_sim_call *call) {
+static bool loss_is_due(const struct vr_sim_call *call) {
     const struct vr_sim_config *config = &call->sim->config;
     return config->lose && call->gpu->calls >= config->lose &&
            (config->lose_device == VR_SIM_DEVICES_MAX || config->lose_device == call->gpu->index);
@@ -68,55 +66,55 @@ static bool is_lost_now(const struct vr_sim_call *call) {
 bool vr_sim_begin(struct vr_sim_call *call, struct vr_device *device, vram_sim_call kind,
                   uint64_t addr, uint64_t bytes) {
     unsigned held = vr_locks_held();
-    enter(call, device, kind, addr);
-    count(call, bytes);
-    bool lost_now = is_lost_now(call);
+    call_enter(call, device, kind, addr);
+    call_count(call, bytes);
+    bool lost_now = loss_is_due(call);
     vr_sim_advance(call->sim); /* (2) */
     if (held) {
-        return vr_sim_breach(call, "called with %u locks of the library held", held);
+        return vr_sim_violation(call, "called with %u locks of the library held", held);
     }
     if (call->sim->stopped) {
         call->code = VRAM_SIM_DEINITIALIZED;
-        return vr_sim_breach(call, "called after the backend was stopped");
+        return vr_sim_violation(call, "called after the backend was stopped");
     }
     if (lost_now && !call->gpu->lost) {
-        vr_sim_lose(call->sim, call->gpu, "lose= planned it");
+        vr_sim_gpu_lose(call->sim, call->gpu, "lose= planned it");
     }
     if (call->gpu->lost) {
-        return vr_sim_lost_answer(call);
+        return vr_sim_lost_result(call);
     }
-    return !vr_sim_strike(call);
+    return !vr_sim_fault_inject(call);
 }
 
 bool vr_sim_begin_lost(struct vr_sim_call *call, struct vr_device *device, vram_sim_call kind,
                        uint64_t addr, uint64_t bytes) {
     bool going = true;
     if (vr_load(&device->lost, VR_ACQUIRE)) {
-        enter(call, device, kind, addr);
-        vr_sim_lose(call->sim, call->gpu, "src/device counts it as lost");
+        call_enter(call, device, kind, addr);
+        vr_sim_gpu_lose(call->sim, call->gpu, "src/device counts it as lost");
     } else {
         going = vr_sim_begin(call, device, kind, addr, bytes);
     }
-    /* Work of other devices may still touch memory of a lost one; and after a signal or a poll has
-       failed the library cannot know what is done. In both cases the driver waits instead. */
+    /* Work of other devices may still use memory of a lost one; and after a signal or a poll has
+       failed, the library cannot know what is complete. In both cases the driver waits instead. */
     if (call->number == 0 || call->sim->refused) {
-        vr_sim_settle(call->sim);
+        vr_sim_finish_all(call->sim);
     }
     return going;
 }
 
 /* --------------------------------------------------------------------- leaving */
 
-/* Says what happened to the log, which is the user's code: no lock is held, and the record is as
-   before. */
-static void tell(const struct vr_sim_call *call) {
+/* Writes to the log, which calls code of the user: no lock is held, and the error record is
+   restored. */
+static void call_log(const struct vr_sim_call *call) {
     vram_error before;
     vr_error_save(&before);
-    vr_log(call->news_level, "simulated driver: %s", call->news);
+    vr_log(call->log_level, "simulated driver: %s", call->log_text);
     vr_error_restore(&before);
 }
 
-static void leave(struct vr_sim_call *call) {
+static void call_leave(struct vr_sim_call *call) {
     struct vr_sim *sim = call->sim;
     if (!vr_add(sim->clock_ns, call->cost_ns, &sim->clock_ns)) {
         sim->clock_ns = UINT64_MAX;
@@ -135,13 +133,13 @@ static void leave(struct vr_sim_call *call) {
         sim->refused = true;
     }
     vr_mutex_unlock(&sim->lock);
-    if (call->news[0]) {
-        tell(call);
+    if (call->log_text[0]) {
+        call_log(call);
     }
 }
 
 vram_status vr_sim_end(struct vr_sim_call *call) {
-    leave(call);
+    call_leave(call);
     if (call->status != VRAM_OK || call->code == VRAM_SIM_SUCCESS) {
         return call->status;
     }
@@ -156,12 +154,13 @@ vram_status vr_sim_end(struct vr_sim_call *call) {
 }
 
 void vr_sim_end_void(struct vr_sim_call *call) {
-    if (call->code != VRAM_SIM_SUCCESS && !call->news[0]) {
-        call->news_level = VRAM_LOG_WARN;
-        vr_text_format(call->news, sizeof call->news, "%s answered %s; it is done all the same",
-                       vr_sim_call_name(call->kind), vr_sim_code_text(call->code));
+    if (call->code != VRAM_SIM_SUCCESS && !call->log_text[0]) {
+        call->log_level = VRAM_LOG_WARN;
+        vr_text_format(call->log_text, sizeof call->log_text,
+                       "%s answered %s; it is done all the same", vr_sim_call_name(call->kind),
+                       vr_sim_code_text(call->code));
     }
-    leave(call);
+    call_leave(call);
 }
 
 /* --------------------------------------------------------------------- failing */
@@ -183,7 +182,7 @@ bool vr_sim_system(struct vr_sim_call *call, vram_status status) {
     return status == VRAM_OK;
 }
 
-bool vr_sim_breach(struct vr_sim_call *call, const char *format, ...) {
+bool vr_sim_violation(struct vr_sim_call *call, const char *format, ...) {
     struct vr_sim *sim = call->sim;
     va_list arguments;
     va_start(arguments, format);
@@ -197,9 +196,9 @@ bool vr_sim_breach(struct vr_sim_call *call, const char *format, ...) {
         vr_text_copy(sim->texts[sim->violations], VR_SIM_TEXT_MAX, text);
     }
     sim->violations++;
-    if (!call->news[0]) {
-        call->news_level = VRAM_LOG_ERROR;
-        vr_text_format(call->news, sizeof call->news, "protocol: %s", text);
+    if (!call->log_text[0]) {
+        call->log_level = VRAM_LOG_ERROR;
+        vr_text_format(call->log_text, sizeof call->log_text, "protocol: %s", text);
     }
     if (call->code == VRAM_SIM_SUCCESS) {
         call->code = VRAM_SIM_INVALID_VALUE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_config.c: reads "devices=2,memory=80G,profile=h200". Nothing is ignored: a key nobody knows,
- * a key given twice and a value out of range each name what would be accepted.
+ * sim_config.c: reads "devices=2,memory=80G,profile=h200". Nothing is ignored: for an unknown key,
+ * a repeated key and a value out of range the error says what is accepted.
  */
 #include "backend/sim/sim_config.h"
 
@@ -13,15 +13,15 @@
 
 #include <string.h>
 
-enum { VALUE_MAX = 96 }; /* bytes of the longest value, the 0 included; a fault is the longest */
+enum { VALUE_MAX = 96 }; /* bytes of the longest value, with the 0; a fault is the longest */
 
 /* -------------------------------------------------------------------- values */
 
-static bool same(const char *text, size_t bytes, const char *word) {
+static bool text_equals(const char *text, size_t bytes, const char *word) {
     return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
 }
 
-/* Digits only: no sign, no blank, no other base, nothing behind them. */
+/* Digits only: no sign, no blank, no other base, nothing after them. */
 static bool read_number(const char *text, size_t bytes, uint64_t low, uint64_t high,
                         uint64_t *number) {
     uint64_t value = 0;
@@ -56,7 +56,7 @@ static bool read_size(const char *text, uint64_t low, uint64_t high, uint64_t *b
     return true;
 }
 
-/* The words that VRAM_CONF takes for switches. */
+/* The words that VRAM_CONF accepts for switches. */
 static bool read_switch(const char *text, bool *on) {
     static const char *const words[2][4] = {{"off", "false", "no", "0"},
                                             {"on", "true", "yes", "1"}};
@@ -71,8 +71,8 @@ static bool read_switch(const char *text, bool *on) {
 
 /* --------------------------------------------------------------------- faults */
 
-/* Takes the next part of "a:b:c"; false when there is none left. */
-static bool next_part(const char **rest, const char **part, size_t *bytes) {
+/* The next part of "a:b:c"; false if there is none left. */
+static bool fault_next_part(const char **rest, const char **part, size_t *bytes) {
     if (!*rest) {
         return false;
     }
@@ -97,7 +97,7 @@ static bool read_code(const char *text, size_t bytes, struct vram_sim_fault *fau
         {"overlap", 0, VRAM_SIM_LIE_OVERLAP},
     };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (same(text, bytes, words[i].name)) {
+        if (text_equals(text, bytes, words[i].name)) {
             fault->code = words[i].code;
             fault->lie = words[i].lie;
             return true;
@@ -113,25 +113,25 @@ static bool read_code(const char *text, size_t bytes, struct vram_sim_fault *fau
     return true;
 }
 
-/* "CALL:N", "CALL:N:CODE" or "CALL:N:CODE:forever". Running out of memory is what most people want
-   to see, so it needs no code. */
+/* "CALL:N", "CALL:N:CODE" or "CALL:N:CODE:forever". The default code is "out of memory", the most
+   common case. */
 static bool read_fault(const char *text, struct vr_sim_config *config) {
     struct vram_sim_fault fault = {.size = sizeof fault, .code = VRAM_SIM_OUT_OF_MEMORY};
     const char *part;
     size_t bytes;
-    if (!next_part(&text, &part, &bytes)) {
+    if (!fault_next_part(&text, &part, &bytes)) {
         return false;
     }
     fault.call = vr_sim_call_find(part, bytes);
-    if (fault.call == VRAM_SIM_CALL_COUNT || !next_part(&text, &part, &bytes) ||
+    if (fault.call == VRAM_SIM_CALL_COUNT || !fault_next_part(&text, &part, &bytes) ||
         !read_number(part, bytes, 1, UINT64_MAX, &fault.nth)) {
         return false;
     }
-    if (next_part(&text, &part, &bytes) && !read_code(part, bytes, &fault)) {
+    if (fault_next_part(&text, &part, &bytes) && !read_code(part, bytes, &fault)) {
         return false;
     }
-    if (next_part(&text, &part, &bytes)) {
-        fault.for_ever = same(part, bytes, "forever");
+    if (fault_next_part(&text, &part, &bytes)) {
+        fault.for_ever = text_equals(part, bytes, "forever");
         if (!fault.for_ever || text) {
             return false;
         }
@@ -171,7 +171,7 @@ static bool read_devices(const char *text, struct vr_sim_config *config) {
     return read_number32(text, VR_SIM_DEVICES_MAX, &config->devices);
 }
 
-/* Rounded down to whole pages: what is left over could never be allocated. */
+/* Rounded down to whole pages: a rest could never be allocated. */
 static bool read_memory(const char *text, struct vr_sim_config *config) {
     if (!read_size(text, 64 * VR_KIB, VR_SIM_MEMORY_MAX, &config->memory_bytes)) {
         return false;
@@ -180,7 +180,7 @@ static bool read_memory(const char *text, struct vr_sim_config *config) {
     return true;
 }
 
-/* Checked against the memory when all is read: keys come in any order. */
+/* Checked against the memory when everything is read: keys may come in any order. */
 static bool read_others(const char *text, struct vr_sim_config *config) {
     return read_size(text, 0, VR_SIM_MEMORY_MAX, &config->others_bytes);
 }
@@ -219,16 +219,16 @@ static bool read_lag(const char *text, struct vr_sim_config *config) {
     return read_number32(text, VR_SIM_LAG_MAX, &config->lag);
 }
 
-/* "CALL" for every device, "CALL:DEVICE" for one, so that the others can be seen to go on. */
+/* "CALL" for every device, "CALL:DEVICE" for one, so that the others can be seen to continue. */
 static bool read_lose(const char *text, struct vr_sim_config *config) {
     const char *part;
     size_t bytes;
     uint64_t device = VR_SIM_DEVICES_MAX;
-    if (!next_part(&text, &part, &bytes) ||
+    if (!fault_next_part(&text, &part, &bytes) ||
         !read_number(part, bytes, 1, UINT64_MAX, &config->lose)) {
         return false;
     }
-    if (next_part(&text, &part, &bytes) &&
+    if (fault_next_part(&text, &part, &bytes) &&
         (text || !read_number(part, bytes, 0, VR_SIM_DEVICES_MAX - 1, &device))) {
         return false;
     }
@@ -240,7 +240,7 @@ static bool read_journal(const char *text, struct vr_sim_config *config) {
     return read_number32(text, VR_SIM_JOURNAL_MAX, &config->journal);
 }
 
-/* One row per key. `accepted` is shown to who wrote something else. */
+/* One row per key. The error text shows `accepted`. */
 static const struct {
     const char *name;
     const char *accepted;
@@ -266,17 +266,17 @@ enum { KEY_COUNT = sizeof keys / sizeof keys[0] };
 
 #define bad_text(...) vr_error_set(VRAM_ERR_INVALID, "sim", "VRAM_SIM", 0, __VA_ARGS__)
 
-/* Shows at most so much of the user's text that the answer behind it is still read. */
+/* Shows at most 32 characters of the user's text, so that what follows is not cut off. */
 #define SHOWN(entry, part)                                                                         \
     (int)((entry)->part##_bytes < 32 ? (entry)->part##_bytes : 32), (entry)->part
 
-/* Reads one entry. `given` has a bit for each key that was seen: the second of two values would
-   silently win otherwise. A value too long for the buffer is read as none, which no key accepts. */
+/* Reads one entry. `given` has a bit for each key that was seen: otherwise the second of two values
+   would silently win. A value too long for the buffer is read as "", which no key accepts. */
 static vram_status read_entry(const struct vr_conf_entry *entry, uint32_t *given,
                               struct vr_sim_config *config) {
     char value[VALUE_MAX];
     unsigned i = 0;
-    while (i < KEY_COUNT && !same(entry->key, entry->key_bytes, keys[i].name)) {
+    while (i < KEY_COUNT && !text_equals(entry->key, entry->key_bytes, keys[i].name)) {
         i++;
     }
     if (i == KEY_COUNT) {

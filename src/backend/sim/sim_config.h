@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_config.h: what a simulation is told to be, and what its calls cost. */
+/* sim_config.h: the configuration of a simulation, and the cost of its calls. */
 #ifndef VR_SIM_CONFIG_H
 #define VR_SIM_CONFIG_H
 
 #include "vram/sim.h"
 
 #define VR_SIM_DEVICES_MAX 64
-#define VR_SIM_MEMORY_MAX  (UINT64_C(1) << 50) /* 1 PiB: what synthetic addresses have room for */
+#define VR_SIM_MEMORY_MAX  (UINT64_C(1) << 50) /* 1 PiB: as many synthetic addresses as there are */
 #define VR_SIM_GRANULE_MAX (UINT64_C(1) << 30)
 #define VR_SIM_LAG_MAX     10000
 #define VR_SIM_JOURNAL_MAX (1u << 20)
@@ -24,7 +24,7 @@
 /* ------------------------------------------------------------------- profiles */
 
 /* What one entry point costs. */
-struct vr_sim_price {
+struct vr_sim_cost {
     uint32_t call_ns;  /* each call; of access, each handle */
     uint32_t mib_ns;   /* and each MiB ... */
     uint32_t from_mib; /* ... above so many */
@@ -32,18 +32,18 @@ struct vr_sim_price {
 
 struct vr_sim_profile {
     const char *name;
-    const char *device_name;                        /* what vram_device_info says */
-    struct vr_sim_price calls[VRAM_SIM_CALL_COUNT]; /* the host's time in a call */
-    uint32_t link_rate;                             /* host to device, bytes per us; 0: no time */
-    uint32_t memory_rate; /* within the device, bytes per us; 0: no time */
-    uint32_t launch_ns;   /* a kernel on the device */
+    const char *device_name;                       /* as in vram_device_info */
+    struct vr_sim_cost calls[VRAM_SIM_CALL_COUNT]; /* host time of a call */
+    uint32_t link_rate;                            /* host to device, bytes per us; 0: no time */
+    uint32_t memory_rate;                          /* within the device, bytes per us; 0: no time */
+    uint32_t launch_ns;                            /* a kernel on the device */
 };
 
-/* The profile of that name, `bytes` long; NULL when there is none. */
+/* The profile of that name, `bytes` long; NULL if there is none. */
 const struct vr_sim_profile *vr_sim_profile_find(const char *name, size_t bytes);
-/* What a call costs the host. */
+/* The host time of a call. */
 uint64_t vr_sim_call_ns(const struct vr_sim_profile *profile, vram_sim_call call, uint64_t bytes);
-/* How long the device works on what a call submitted. */
+/* The device time of the work that a call submits. */
 uint64_t vr_sim_work_ns(const struct vr_sim_profile *profile, vram_sim_call call, uint64_t bytes);
 
 /* -------------------------------------------------------------- configuration */
@@ -56,10 +56,10 @@ struct vr_sim_config {
     const struct vr_sim_profile *profile;
     bool vmm, alias, info, real;
     uint64_t seed;
-    uint32_t lag;                /* work is done up to so many calls late */
+    uint32_t lag;                /* work completes up to so many calls late */
     uint64_t lose;               /* the call of a device at which it is lost; 0: never */
     uint32_t lose_device;        /* which; VR_SIM_DEVICES_MAX: every one */
-    uint32_t journal;            /* calls remembered */
+    uint32_t journal;            /* calls that are kept */
     struct vram_sim_fault fault; /* nth 0: none */
 };
 
@@ -67,15 +67,15 @@ struct vr_sim_config {
    that cannot be read; *config is written only on success. */
 vram_status vr_sim_config_read(const char *text, struct vr_sim_config *config);
 
-/* Whether a fault can be planned: VRAM_ERR_INVALID with the reason otherwise. */
+/* VRAM_OK if a fault can be planned; otherwise VRAM_ERR_INVALID with the reason. */
 vram_status vr_sim_fault_check(const struct vram_sim_fault *fault);
 
-/* The name of an entry point; "unknown" for what is none. */
+/* The name of an entry point; "unknown" for any other number. */
 const char *vr_sim_call_name(vram_sim_call call);
-/* The entry point of that name, `bytes` long; VRAM_SIM_CALL_COUNT when there is none. */
+/* The entry point of that name, `bytes` long; VRAM_SIM_CALL_COUNT if there is none. */
 vram_sim_call vr_sim_call_find(const char *name, size_t bytes);
 
-/* Whether a call answers with an address or handle, and so can lie. */
+/* Whether a call returns an address or handle, and so can lie. */
 bool vr_sim_call_can_lie(vram_sim_call call);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_contents.c: what is in simulated memory.
+ * sim_contents.c: the contents of simulated memory.
  *
- * A range of addresses may run through several mapped handles, so everything goes span by span: the
- * part that lies in one block. Blocks that nothing was ever written to read as zeros without being
- * read, and zeros written to them are not written: an 80 GB buffer costs what is put into it.
+ * A range of addresses may cover several mapped handles, so everything is done span by span: the
+ * part that lies in one block. Blocks that were never written read as zeros without a read, and
+ * zeros written to them are not stored: an 80 GB buffer uses only the memory that is written.
  */
-#include "backend/sim/sim_machine.h"
+#include "backend/sim/sim_backend.h"
 
 #include "base/os/os.h"
 #include "base/size.h"
@@ -31,8 +31,8 @@ bool vr_sim_span_at(struct vr_sim *sim, uint64_t addr, uint64_t bytes, struct vr
     return true;
 }
 
-/* Finds the same blocks when work is submitted and when it ends, by rule (3) of sim_machine.h. */
-void vr_sim_touch(struct vr_sim *sim, uint64_t addr, uint64_t bytes, int change) {
+/* Finds the same blocks when work is submitted and when it ends, by rule (3) of sim_backend.h. */
+void vr_sim_busy_add(struct vr_sim *sim, uint64_t addr, uint64_t bytes, int change) {
     struct vr_sim_span span;
     for (; bytes && vr_sim_span_at(sim, addr, bytes, &span); bytes -= span.bytes) {
         span.block->busy += (uint32_t)change;
@@ -42,12 +42,12 @@ void vr_sim_touch(struct vr_sim *sim, uint64_t addr, uint64_t bytes, int change)
 
 /* ------------------------------------------------------------------------ spans */
 
-/* The block that the contents belong to. */
-static struct vr_sim_block *memory_of(const struct vr_sim_span *span) {
+/* The block that has the contents. */
+static struct vr_sim_block *span_memory(const struct vr_sim_span *span) {
     return span->block->memory ? span->block->memory : span->block;
 }
 
-static bool in_host_pages(const struct vr_sim_block *block) {
+static bool block_is_host(const struct vr_sim_block *block) {
     return block->kind == VR_SIM_KIND_PINNED || block->kind == VR_SIM_KIND_MANAGED;
 }
 
@@ -62,12 +62,12 @@ vram_status vr_sim_file_reach(struct vr_sim *sim, uint64_t offset, uint64_t byte
     return status;
 }
 
-/* The first write makes the file long enough for the whole block, so that later reads never meet
+/* The first write makes the file long enough for the whole block, so that later reads never reach
    its end, wherever in the block they begin. */
-static vram_status write_span(struct vr_sim *sim, const struct vr_sim_span *span,
+static vram_status span_write(struct vr_sim *sim, const struct vr_sim_span *span,
                               const void *from) {
-    struct vr_sim_block *block = memory_of(span);
-    if (in_host_pages(block)) {
+    struct vr_sim_block *block = span_memory(span);
+    if (block_is_host(block)) {
         memcpy((char *)block->pages + span->at, from, span->bytes);
         return VRAM_OK;
     }
@@ -79,9 +79,9 @@ static vram_status write_span(struct vr_sim *sim, const struct vr_sim_span *span
     return status;
 }
 
-static vram_status read_span(struct vr_sim *sim, const struct vr_sim_span *span, void *to) {
-    const struct vr_sim_block *block = memory_of(span);
-    if (in_host_pages(block)) {
+static vram_status span_read(struct vr_sim *sim, const struct vr_sim_span *span, void *to) {
+    const struct vr_sim_block *block = span_memory(span);
+    if (block_is_host(block)) {
         memcpy(to, (const char *)block->pages + span->at, span->bytes);
         return VRAM_OK;
     }
@@ -92,9 +92,9 @@ static vram_status read_span(struct vr_sim *sim, const struct vr_sim_span *span,
     return vr_os_file_read(sim->file, block->offset + span->at, to, span->bytes);
 }
 
-/* Whether it reads as zeros because nothing was ever written. */
-static bool is_blank(const struct vr_sim_span *span) {
-    return !in_host_pages(span->block) && !memory_of(span)->written;
+/* Whether it reads as zeros because it was never written. */
+static bool span_is_blank(const struct vr_sim_span *span) {
+    return !block_is_host(span->block) && !span_memory(span)->written;
 }
 
 /* -------------------------------------------------------------------- transfers */
@@ -104,7 +104,7 @@ vram_status vr_sim_write(struct vr_sim *sim, uint64_t addr, const void *from, ui
     vram_status status = VRAM_OK;
     const char *at = from;
     while (bytes && status == VRAM_OK && vr_sim_span_at(sim, addr, bytes, &span)) {
-        status = write_span(sim, &span, at);
+        status = span_write(sim, &span, at);
         addr += span.bytes;
         at += span.bytes;
         bytes -= span.bytes;
@@ -117,7 +117,7 @@ vram_status vr_sim_read(struct vr_sim *sim, void *to, uint64_t addr, uint64_t by
     vram_status status = VRAM_OK;
     char *at = to;
     while (bytes && status == VRAM_OK && vr_sim_span_at(sim, addr, bytes, &span)) {
-        status = read_span(sim, &span, at);
+        status = span_read(sim, &span, at);
         addr += span.bytes;
         at += span.bytes;
         bytes -= span.bytes;
@@ -125,20 +125,20 @@ vram_status vr_sim_read(struct vr_sim *sim, void *to, uint64_t addr, uint64_t by
     return status;
 }
 
-/* From blank to blank there is nothing to move; all else goes through the bounce, piece by
-   piece. */
+/* Between two blank spans nothing is moved; everything else goes through the bounce buffer, piece
+   by piece. */
 vram_status vr_sim_copy(struct vr_sim *sim, uint64_t to, uint64_t from, uint64_t bytes) {
     struct vr_sim_span target, source;
     vram_status status = VRAM_OK;
     while (bytes && status == VRAM_OK && vr_sim_span_at(sim, to, bytes, &target) &&
            vr_sim_span_at(sim, from, target.bytes, &source)) {
         uint64_t some = source.bytes;
-        if (!is_blank(&source) || !is_blank(&target)) {
+        if (!span_is_blank(&source) || !span_is_blank(&target)) {
             some = some < VR_SIM_BOUNCE ? some : VR_SIM_BOUNCE;
             source.bytes = target.bytes = some;
-            status = read_span(sim, &source, sim->bounce);
+            status = span_read(sim, &source, sim->bounce);
             if (status == VRAM_OK) {
-                status = write_span(sim, &target, sim->bounce);
+                status = span_write(sim, &target, sim->bounce);
             }
         }
         to += some;
@@ -148,9 +148,9 @@ vram_status vr_sim_copy(struct vr_sim *sim, uint64_t to, uint64_t from, uint64_t
     return status;
 }
 
-/* Repeats the pattern over the first `bytes` bytes of the bounce. */
-static void lay_pattern(struct vr_sim *sim, uint32_t pattern, uint32_t pattern_bytes,
-                        uint64_t bytes) {
+/* Repeats the pattern over the first `bytes` of the bounce buffer. */
+static void pattern_repeat(struct vr_sim *sim, uint32_t pattern, uint32_t pattern_bytes,
+                           uint64_t bytes) {
     uint64_t done = pattern_bytes;
     for (uint32_t i = 0; i < pattern_bytes; i++) {
         sim->bounce[i] = (uint8_t)(pattern >> 8 * i);
@@ -166,12 +166,13 @@ vram_status vr_sim_fill(struct vr_sim *sim, uint64_t to, uint32_t pattern, uint3
     struct vr_sim_span span;
     vram_status status = VRAM_OK;
     bool zero = pattern << 8 * (4 - pattern_bytes) == 0;
-    lay_pattern(sim, pattern, pattern_bytes, bytes < VR_SIM_BOUNCE ? bytes : VR_SIM_BOUNCE);
-    /* Blocks and bounce are multiples of 4 bytes long, so every span begins with the pattern. */
+    pattern_repeat(sim, pattern, pattern_bytes, bytes < VR_SIM_BOUNCE ? bytes : VR_SIM_BOUNCE);
+    /* Sizes of blocks and bounce buffer are multiples of 4, so every span begins with the
+       pattern. */
     while (bytes && status == VRAM_OK && vr_sim_span_at(sim, to, bytes, &span)) {
-        if (!zero || !is_blank(&span)) {
+        if (!zero || !span_is_blank(&span)) {
             span.bytes = span.bytes < VR_SIM_BOUNCE ? span.bytes : VR_SIM_BOUNCE;
-            status = write_span(sim, &span, sim->bounce);
+            status = span_write(sim, &span, sim->bounce);
         }
         to += span.bytes;
         bytes -= span.bytes;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_fault.c: planned faults and lies, lost devices, and what the simulation tells about itself.
+ * sim_fault.c: planned faults and lies, lost devices, and control of the simulation.
  *
- * There is one plan at a time. A code strikes before the call does anything; a lie strikes calls
- * that answer with an address, which then do nothing either: what they claim to have given was
- * never taken, so a library that notices the lie has nothing to give back.
+ * There is one plan at a time. A code makes a call fail before it does anything. A lie applies to
+ * calls that return an address, which then do nothing either: what they claim to have allocated was
+ * never allocated, so a library that notices the lie has nothing to free.
  */
-#include "backend/sim/sim_machine.h"
+#include "backend/sim/sim_backend.h"
 
 #include "base/error.h"
 #include "base/size.h"
@@ -14,78 +14,46 @@
 
 #include <string.h>
 
-/* ----------------------------------------------------------------------- codes */
-
-static const struct {
-    int32_t code;
-    const char *text;
-    vram_status status;
-} codes[] = {
-#define ROW(NAME, name, status) {VRAM_SIM_##NAME, name, status},
-    VR_SIM_CODE_MAP(ROW)
-#undef ROW
-};
-
-enum { CODE_COUNT = sizeof codes / sizeof codes[0] };
-
-vram_status vr_sim_status_of(int32_t code) {
-    for (unsigned i = 0; i < CODE_COUNT; i++) {
-        if (codes[i].code == code) {
-            return codes[i].status;
-        }
-    }
-    return VRAM_ERR_BACKEND;
-}
-
-const char *vr_sim_code_text(int32_t code) {
-    for (unsigned i = 0; i < CODE_COUNT; i++) {
-        if (codes[i].code == code) {
-            return codes[i].text;
-        }
-    }
-    return "an unknown code";
-}
-
 /* ------------------------------------------------------------------------ lies */
 
-/* The address or handle of something that is in use; 0 when nothing is. */
-static uint64_t in_use(const struct vr_sim_call *call) {
-    const struct vr_list *blocks = &call->open->blocks;
+/* The address or handle of something in use; 0 if there is nothing. */
+static uint64_t lie_overlapping(const struct vr_sim_call *call) {
+    const struct vr_list *blocks = &call->device->blocks;
     for (struct vr_link *link = vr_list_first(blocks); link; link = vr_list_next(blocks, link)) {
         const struct vr_sim_block *block = VR_CONTAINER(link, struct vr_sim_block, link);
         bool is_handle = block->kind == VR_SIM_KIND_PHYSICAL;
         if (is_handle == (call->kind == VRAM_SIM_CREATE)) {
-            return is_handle ? block->ticket : block->addr;
+            return is_handle ? block->handle : block->addr;
         }
     }
     return 0;
 }
 
-/* Remembers a wrong address, over the oldest: giving it back is no breach. */
-static void remember_lie(struct vr_sim_open *open, uint64_t addr) {
-    memmove(&open->lies[1], &open->lies[0], sizeof open->lies - sizeof open->lies[0]);
-    open->lies[0] = addr;
+/* Stores a wrong address, over the oldest: freeing it is not a violation. */
+static void lie_remember(struct vr_sim_device *owner, uint64_t addr) {
+    memmove(&owner->lies[1], &owner->lies[0], sizeof owner->lies - sizeof owner->lies[0]);
+    owner->lies[0] = addr;
 }
 
-bool vr_sim_lied(struct vr_sim_open *open, uint64_t addr) {
+bool vr_sim_lie_take(struct vr_sim_device *owner, uint64_t addr) {
     for (unsigned i = 0; addr && i < VR_SIM_LIES_MAX; i++) {
-        if (open->lies[i] == addr) {
-            open->lies[i] = 0;
+        if (owner->lies[i] == addr) {
+            owner->lies[i] = 0;
             return true;
         }
     }
     return false;
 }
 
-/* Whether there is such a lie to tell here. */
-static bool lie(struct vr_sim_call *call, vram_sim_lie kind) {
+/* Applies the lie; false if it is not possible here. */
+static bool lie_tell(struct vr_sim_call *call, vram_sim_lie kind) {
     call->lie_addr = 0;
     if (kind == VRAM_SIM_LIE_OVERLAP) {
-        call->lie_addr = in_use(call);
+        call->lie_addr = lie_overlapping(call);
     } else if (kind == VRAM_SIM_LIE_MISALIGNED && call->kind != VRAM_SIM_CREATE) {
         /* Behind all synthetic addresses, so that it overlaps nothing. */
         call->lie_addr = UINT64_C(0x5b10000000000000) + call->number * 65536 + 256;
-        remember_lie(call->open, call->lie_addr);
+        lie_remember(call->device, call->lie_addr);
     }
     if (kind != VRAM_SIM_LIE_NULL && call->lie_addr == 0) {
         return false;
@@ -97,19 +65,19 @@ static bool lie(struct vr_sim_call *call, vram_sim_lie kind) {
 
 /* ---------------------------------------------------------------------- striking */
 
-/* Whether a call is one of those that the plan counts. A lie counts only calls that can lie, so
-   that "the third of any" is the third that could strike. */
-static bool plan_means(const struct vram_sim_fault *plan, vram_sim_call call) {
+/* Whether the plan counts this call. A lie counts only calls that can lie, so that "the third of
+   any" is the third that could. */
+static bool plan_counts(const struct vram_sim_fault *plan, vram_sim_call call) {
     if (plan->lie && !vr_sim_call_can_lie(call)) {
         return false;
     }
     return plan->nth && (plan->call == VRAM_SIM_ANY || plan->call == call);
 }
 
-bool vr_sim_strike(struct vr_sim_call *call) {
+bool vr_sim_fault_inject(struct vr_sim_call *call) {
     struct vr_sim *sim = call->sim;
     const struct vram_sim_fault *plan = &sim->plan;
-    if (!plan_means(plan, call->kind)) {
+    if (!plan_counts(plan, call->kind)) {
         return false;
     }
     sim->plan_seen++;
@@ -117,24 +85,24 @@ bool vr_sim_strike(struct vr_sim_call *call) {
         return false;
     }
     if (plan->lie) {
-        sim->faults += lie(call, plan->lie);
+        sim->faults += lie_tell(call, plan->lie);
         return false; /* a lying call succeeds */
     }
     sim->faults++;
     call->planned = true;
     call->code = plan->code;
     if (plan->code == VRAM_SIM_DEVICE_LOST) {
-        vr_sim_lose(sim, call->gpu, "a fault planned it");
-        return !vr_sim_lost_answer(call);
+        vr_sim_gpu_lose(sim, call->gpu, "a fault planned it");
+        return !vr_sim_lost_result(call);
     }
     return true;
 }
 
 /* -------------------------------------------------------------------------- loss */
 
-/* Nothing can be done on the device any more, and nothing that was begun will end. Its blocks stay:
-   they are the library's to give back, without a call. */
-void vr_sim_lose(struct vr_sim *sim, struct vr_sim_gpu *gpu, const char *why) {
+/* No work can be submitted to the device any more, and submitted work will not complete. Its blocks
+   stay: the library frees them, without a call. */
+void vr_sim_gpu_lose(struct vr_sim *sim, struct vr_sim_gpu *gpu, const char *why) {
     if (gpu->lost) {
         return;
     }
@@ -146,45 +114,45 @@ void vr_sim_lose(struct vr_sim *sim, struct vr_sim_gpu *gpu, const char *why) {
         struct vr_sim_stream *stream = VR_CONTAINER(link, struct vr_sim_stream, link);
         link = vr_list_next(&sim->streams, link);
         if (stream->gpu == gpu) {
-            vr_sim_vanish(sim, stream);
+            vr_sim_stream_clear(sim, stream);
         }
     }
 }
 
-/* A thread that was told once has set vr_device.lost, so its next call is a breach. Another thread
-   may have looked at that flag just before it was set: it is told once, too. Threads are known by
-   the address of their error record. */
-static bool was_told(struct vr_sim_open *open) {
+/* A thread that got the result once has set vr_device.lost, so its next call is a violation.
+   Another thread may have read that flag just before it was set: it gets the result once, too.
+   Threads are identified by the address of their error record. */
+static bool thread_was_told(struct vr_sim_device *owner) {
     const void *thread = vr_error_get();
     for (unsigned i = 0; i < VR_SIM_THREADS_MAX; i++) {
-        if (open->told[i] == thread) {
+        if (owner->told[i] == thread) {
             return true;
         }
-        if (!open->told[i]) {
-            open->told[i] = thread;
+        if (!owner->told[i]) {
+            owner->told[i] = thread;
             return false;
         }
     }
     return false;
 }
 
-/* Whether the caller sees the answer at all. */
-static bool answers(const struct vr_sim_call *call) {
-    return call->open && call->kind != VRAM_SIM_QUEUE_DESTROY &&
+/* Whether the caller gets the result at all. */
+static bool call_has_result(const struct vr_sim_call *call) {
+    return call->device && call->kind != VRAM_SIM_QUEUE_DESTROY &&
            call->kind != VRAM_SIM_KERNEL_UNLOAD && call->kind != VRAM_SIM_DEVICE_CLOSE;
 }
 
-bool vr_sim_lost_answer(struct vr_sim_call *call) {
+bool vr_sim_lost_result(struct vr_sim_call *call) {
     call->code = VRAM_SIM_DEVICE_LOST;
-    if (answers(call) && was_told(call->open)) {
-        return vr_sim_breach(call, "called on a device known to be lost");
+    if (call_has_result(call) && thread_was_told(call->device)) {
+        return vr_sim_violation(call, "called on a device known to be lost");
     }
     return vr_sim_refuse(call, VRAM_SIM_DEVICE_LOST, "%s", call->gpu->lost_text);
 }
 
 /* ---------------------------------------------------------------------- control */
 
-static vram_status plan_fault(struct vr_backend *backend, const struct vram_sim_fault *fault) {
+static vram_status fault_plan(struct vr_backend *backend, const struct vram_sim_fault *fault) {
     struct vr_sim *sim = backend->impl;
     struct vram_sim_fault plan = {0};
     if (fault) {
@@ -201,7 +169,7 @@ static vram_status plan_fault(struct vr_backend *backend, const struct vram_sim_
     return VRAM_OK;
 }
 
-static void read_state(struct vr_backend *backend, struct vram_sim_state *state) {
+static void state_read(struct vr_backend *backend, struct vram_sim_state *state) {
     struct vr_sim *sim = backend->impl;
     vr_mutex_lock(&sim->lock);
     state->calls = sim->calls;
@@ -213,8 +181,8 @@ static void read_state(struct vr_backend *backend, struct vram_sim_state *state)
     vr_mutex_unlock(&sim->lock);
 }
 
-/* Counts as a call for work that was submitted by the last one: it may be done now, in its turn. */
-static void pass_time(struct vr_backend *backend, uint64_t ns) {
+/* Counts as a call for work that the last call submitted: it may complete now. */
+static void time_advance(struct vr_backend *backend, uint64_t ns) {
     struct vr_sim *sim = backend->impl;
     vr_mutex_lock(&sim->lock);
     sim->ticks++;
@@ -225,7 +193,7 @@ static void pass_time(struct vr_backend *backend, uint64_t ns) {
     vr_mutex_unlock(&sim->lock);
 }
 
-static vram_status read_journal(struct vr_backend *backend, uint64_t back,
+static vram_status journal_read(struct vr_backend *backend, uint64_t back,
                                 struct vram_sim_entry *entry) {
     struct vr_sim *sim = backend->impl;
     vr_mutex_lock(&sim->lock);
@@ -240,7 +208,7 @@ static vram_status read_journal(struct vr_backend *backend, uint64_t back,
                             "the journal has no call that long ago; journal=N makes it longer");
 }
 
-static vram_status read_violation(struct vr_backend *backend, uint64_t index, char *text,
+static vram_status violation_read(struct vr_backend *backend, uint64_t index, char *text,
                                   size_t text_bytes) {
     struct vr_sim *sim = backend->impl;
     vr_mutex_lock(&sim->lock);
@@ -254,7 +222,7 @@ static vram_status read_violation(struct vr_backend *backend, uint64_t index, ch
                              (unsigned long long)index);
 }
 
-static vram_status set_others(struct vr_backend *backend, uint32_t device, uint64_t bytes) {
+static vram_status others_set(struct vr_backend *backend, uint32_t device, uint64_t bytes) {
     static const char operation[] = "vram_sim_others_set";
     struct vr_sim *sim = backend->impl;
     if (device >= sim->config.devices) {
@@ -273,10 +241,10 @@ static vram_status set_others(struct vr_backend *backend, uint32_t device, uint6
 }
 
 const struct vr_sim_ops vr_sim_control_ops = {
-    .fault = plan_fault,
-    .state = read_state,
-    .advance = pass_time,
-    .journal = read_journal,
-    .violation = read_violation,
-    .others = set_others,
+    .fault = fault_plan,
+    .state = state_read,
+    .advance = time_advance,
+    .journal = journal_read,
+    .violation = violation_read,
+    .others = others_set,
 };

@@ -2,11 +2,11 @@
 /*
  * sim_kernel.c: kernels in C, on machines whose memory is real.
  *
- * A kernel's arguments are bytes, but one of 8 bytes whose value is an address of device memory is
- * an address: the block it points into counts as used until the launch is done. A guess, and a safe
- * one: it can only miss what a kernel reaches by other ways.
+ * A kernel's arguments are bytes. One of 8 bytes whose value is an address of device memory counts
+ * as an address: its block is in use until the launch is complete. This is a safe guess: it can
+ * only miss memory that a kernel reaches in other ways.
  */
-#include "backend/sim/sim_machine.h"
+#include "backend/sim/sim_backend.h"
 
 #include "base/memory.h"
 #include "base/size.h"
@@ -18,8 +18,8 @@
 /* ---------------------------------------------------------------------- kernels */
 
 void vr_sim_kernel_free(struct vr_sim_kernel *kernel) {
-    struct vr_sim *sim = kernel->open->sim;
-    vr_sim_ticket_give(sim, kernel->ticket);
+    struct vr_sim *sim = kernel->device->sim;
+    vr_sim_handle_give(sim, kernel->handle);
     vr_link_remove(&kernel->link);
     sim->live_handles--;
     vr_mem_free(kernel);
@@ -28,16 +28,16 @@ void vr_sim_kernel_free(struct vr_sim_kernel *kernel) {
 static struct vr_sim_kernel *kernel_make(struct vr_sim_call *call, const void *code) {
     struct vr_sim_kernel *kernel = vr_mem_alloc(1, sizeof *kernel, "kernel_load");
     if (kernel) {
-        kernel->ticket = vr_sim_ticket_take(call->sim, VR_SIM_KIND_KERNEL, kernel);
+        kernel->handle = vr_sim_handle_take(call->sim, VR_SIM_KIND_KERNEL, kernel);
     }
-    if (!kernel || !kernel->ticket) {
+    if (!kernel || !kernel->handle) {
         vr_sim_system(call, VRAM_ERR_HOST_MEMORY);
         vr_mem_free(kernel);
         return NULL;
     }
-    kernel->open = call->open;
+    kernel->device = call->device;
     memcpy(&kernel->code, &code, sizeof code); /* a function behind a pointer to void */
-    vr_list_append(&call->open->kernels, &kernel->link);
+    vr_list_append(&call->device->kernels, &kernel->link);
     call->sim->live_handles++;
     return kernel;
 }
@@ -53,18 +53,18 @@ static vram_status kernel_load(struct vr_device *device, const struct vram_kerne
     } else {
         struct vr_sim_kernel *made = kernel_make(&call, source->code);
         if (made) {
-            call.addr = made->ticket;
-            *kernel = (void *)(uintptr_t)made->ticket;
+            call.addr = made->handle;
+            *kernel = (void *)(uintptr_t)made->handle;
         }
     }
     return vr_sim_end(&call);
 }
 
-static struct vr_sim_kernel *check_kernel(struct vr_sim_call *call, const void *kernel) {
+static struct vr_sim_kernel *kernel_check(struct vr_sim_call *call, const void *kernel) {
     struct vr_sim_kernel *found =
-        vr_sim_ticket_find(call->sim, VR_SIM_KIND_KERNEL, (uint64_t)(uintptr_t)kernel);
-    if (!found || found->open != call->open) {
-        vr_sim_breach(call, "%p is no kernel of this device, or was unloaded before", kernel);
+        vr_sim_handle_find(call->sim, VR_SIM_KIND_KERNEL, (uint64_t)(uintptr_t)kernel);
+    if (!found || found->device != call->device) {
+        vr_sim_violation(call, "%p is no kernel of this device, or was unloaded before", kernel);
         return NULL;
     }
     return found;
@@ -73,11 +73,12 @@ static struct vr_sim_kernel *check_kernel(struct vr_sim_call *call, const void *
 static void kernel_unload(struct vr_device *device, void *kernel) {
     struct vr_sim_call call;
     (void)vr_sim_begin_lost(&call, device, VRAM_SIM_KERNEL_UNLOAD, (uintptr_t)kernel, 0);
-    struct vr_sim_kernel *found = check_kernel(&call, kernel);
+    struct vr_sim_kernel *found = kernel_check(&call, kernel);
     if (found && found->busy) {
-        vr_sim_breach(&call, "unloaded with unfinished launches");
-        vr_sim_settle(call.sim);
-        found = found->busy ? NULL : found; /* the caller is that very kernel: the close frees it */
+        vr_sim_violation(&call, "unloaded with unfinished launches");
+        vr_sim_finish_all(call.sim);
+        found =
+            found->busy ? NULL : found; /* the caller is that kernel: closing the device frees it */
     }
     if (found) {
         vr_sim_kernel_free(found);
@@ -87,8 +88,8 @@ static void kernel_unload(struct vr_device *device, void *kernel) {
 
 /* --------------------------------------------------------------------- launches */
 
-/* Bytes that all argument values need, each aligned; 0 when they are too many. */
-static uint64_t values_bytes(const struct vram_launch *launch) {
+/* Bytes that all argument values need, each aligned; 0 if there are too many. */
+static uint64_t launch_values_bytes(const struct vram_launch *launch) {
     uint64_t sum = 1; /* never 0 */
     for (uint32_t i = 0; i < launch->argument_count; i++) {
         uint64_t bytes;
@@ -101,8 +102,8 @@ static uint64_t values_bytes(const struct vram_launch *launch) {
 }
 
 /* Copies the values, and finds those that are addresses. */
-static void copy_values(struct vr_sim *sim, struct vr_sim_launch *to,
-                        const struct vram_launch *from) {
+static void launch_copy_values(struct vr_sim *sim, struct vr_sim_launch *to,
+                               const struct vram_launch *from) {
     uint8_t *at = to->values;
     struct vr_sim_span span;
     for (uint32_t i = 0; i < from->argument_count; i++) {
@@ -119,9 +120,9 @@ static void copy_values(struct vr_sim *sim, struct vr_sim_launch *to,
 
 static struct vr_sim_launch *launch_make(struct vr_sim_call *call, struct vr_sim_kernel *kernel,
                                          const struct vram_launch *launch) {
-    uint64_t bytes = values_bytes(launch);
+    uint64_t bytes = launch_values_bytes(launch);
     if (!bytes) {
-        vr_sim_breach(call, "%u arguments", launch->argument_count);
+        vr_sim_violation(call, "%u arguments", launch->argument_count);
         return NULL;
     }
     struct vr_sim_launch *made = vr_mem_alloc(1, sizeof *made + bytes, "launch");
@@ -136,17 +137,17 @@ static struct vr_sim_launch *launch_make(struct vr_sim_call *call, struct vr_sim
     return made;
 }
 
-/* Busy marks are set last, when nothing can fail any more. */
+/* Blocks become busy last, when nothing can fail any more. */
 static vram_status queue_launch(struct vr_queue *queue, void *kernel,
                                 const struct vram_launch *launch) {
     struct vr_sim_call call;
     struct vr_sim_kernel *found;
     struct vr_sim_launch *made = NULL;
     if (vr_sim_begin(&call, queue->device, VRAM_SIM_LAUNCH, (uintptr_t)kernel, 0) &&
-        (found = check_kernel(&call, kernel)) && (made = launch_make(&call, found, launch))) {
+        (found = kernel_check(&call, kernel)) && (made = launch_make(&call, found, launch))) {
         struct vr_sim_work *work = vr_sim_work_make(&call, queue);
         if (work) {
-            copy_values(call.sim, made, launch);
+            launch_copy_values(call.sim, made, launch);
             found->busy++;
             work->launch = made;
             vr_sim_work_submit(call.sim, work);

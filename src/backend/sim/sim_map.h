@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_map.h: an ordered map from addresses to what lies there.
+ * sim_map.h: an ordered map from addresses to pointers.
  *
- * Shelves of sorted keys, in order; a shelf that is full is split in two. Both searches, for the
- * shelf and on it, are binary and run over keys that lie side by side, so that a lookup among tens
- * of thousands of addresses meets few cache lines. Taking out never needs memory, so that giving
- * memory back cannot fail for want of it.
+ * A tree of two levels: an array of rows, each with a leaf of sorted keys; a full leaf is split in
+ * two. Both searches, for the leaf and in it, are binary and run over adjacent keys, so that a
+ * look-up among tens of thousands of addresses touches few cache lines. Removing never allocates,
+ * so that freeing memory cannot fail because memory ran out.
  *
- *   rows    [ low | shelf ] [ low | shelf ] [ low | shelf ]      low <= first key of the shelf
- *                     |               |
- *                 keys, values    keys, values                   sorted; never empty
+ *   rows    [ low | leaf ] [ low | leaf ] [ low | leaf ]      low <= first key of the leaf
+ *                     |              |
+ *                 keys, values   keys, values                 sorted; never empty
  */
 #ifndef VR_SIM_MAP_H
 #define VR_SIM_MAP_H
@@ -17,32 +17,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define VR_SIM_SHELF_MAX 256 /* keys on one shelf */
+#define VR_SIM_LEAF_MAX 256 /* keys in one leaf */
 
-struct vr_sim_shelf {
+struct vr_sim_leaf {
     uint32_t count;
-    uint64_t keys[VR_SIM_SHELF_MAX];
-    void *values[VR_SIM_SHELF_MAX];
+    uint64_t keys[VR_SIM_LEAF_MAX];
+    void *values[VR_SIM_LEAF_MAX];
 };
 
 struct vr_sim_row {
-    uint64_t low; /* at most the first key of the shelf, above the last of the one before */
-    struct vr_sim_shelf *shelf;
+    uint64_t low; /* at most the first key of the leaf, above the last of the one before */
+    struct vr_sim_leaf *leaf;
 };
 
 struct vr_sim_map {
     struct vr_sim_row *rows;
-    uint32_t count; /* rows in use */
-    uint32_t room;  /* rows there is memory for */
+    uint32_t count;    /* rows in use */
+    uint32_t capacity; /* allocated rows */
 };
 
-/* Inserts a key that the map does not have. False, with the error recorded, without host memory. */
+/* Inserts a key that the map does not have. False, with the error set, if host memory ran out. */
 bool vr_sim_map_insert(struct vr_sim_map *map, uint64_t key, void *value);
-/* Takes out a key that the map has. */
+/* Removes a key that the map has. */
 void vr_sim_map_remove(struct vr_sim_map *map, uint64_t key);
-/* The value of the greatest key that is at most `key`; NULL when there is none. */
+/* The value of the greatest key that is at most `key`; NULL if there is none. */
 void *vr_sim_map_below(const struct vr_sim_map *map, uint64_t key);
-/* Frees the map's memory; the values are their owners'. */
+/* Frees the map's memory, not the values. */
 void vr_sim_map_free(struct vr_sim_map *map);
 
 #endif

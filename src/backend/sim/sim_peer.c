@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_peer.c: every simulated device reaches every other one of its machine, once it is let. */
-#include "backend/sim/sim_machine.h"
+/* sim_peer.c: every simulated device can access every other one of its machine, once enabled. */
+#include "backend/sim/sim_backend.h"
 
 static bool peer_reachable(struct vr_device *device, struct vr_device *peer) {
     return device->backend == peer->backend;
@@ -13,22 +13,22 @@ static uint64_t peer_bit(const struct vr_device *peer) {
 static vram_status peer_enable(struct vr_device *device, struct vr_device *peer) {
     struct vr_sim_call call;
     if (vr_sim_begin(&call, device, VRAM_SIM_PEER_ENABLE, peer->index, 0)) {
-        call.open->peers |= peer_bit(peer);
+        call.device->peers |= peer_bit(peer);
     }
     return vr_sim_end(&call);
 }
 
-/* The source is busy like the target: freeing it on its own device while this copy is under way is
-   the classic mistake with peers. */
+/* The source is busy like the destination: a common mistake with peers is to free it on its own
+   device while the copy is running. */
 static vram_status peer_copy(struct vr_queue *queue, vram_addr to, struct vr_device *peer,
                              vram_addr from, uint64_t bytes) {
     struct vr_sim_call call;
-    struct vr_sim_open *other = peer->impl;
+    struct vr_sim_device *other = peer->impl;
     if (!vr_sim_begin(&call, queue->device, VRAM_SIM_PEER_COPY, to, bytes)) {
         return vr_sim_end(&call);
     }
-    if (!(call.open->peers & peer_bit(peer)) && other->gpu != call.gpu) {
-        vr_sim_breach(&call, "device %u was not enabled as a peer", peer->index);
+    if (!(call.device->peers & peer_bit(peer)) && other->gpu != call.gpu) {
+        vr_sim_violation(&call, "device %u was not enabled as a peer", peer->index);
     } else if (vr_sim_check_memory(&call, call.gpu, to, bytes) &&
                vr_sim_check_memory(&call, other->gpu, from, bytes)) {
         struct vr_sim_work *work = vr_sim_work_make(&call, queue);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_profile.c: names and prices of the entry points.
+ * sim_profile.c: names and costs of the entry points.
  *
- * The prices of `h200` were measured on one H200 (driver 580, CUDA 13.0). Calls of virtual memory
- * management cost about twice as much while the GPU works as on an idle one, and a program that
- * moves memory has work under way, so the loaded prices are charged. Where a pair was measured
- * (allocate and free), each half has half of it. What was not measured is marked "assumed".
+ * The costs of `h200` were measured on one H200 (driver 580, CUDA 13.0). Calls of virtual memory
+ * management cost about twice as much while the GPU works as on an idle one. A program that moves
+ * memory has work running, so the costs under load are used. Where a pair was measured (allocate
+ * and free), each half has half of it. What was not measured is marked "assumed".
  */
 #include "backend/sim/sim_config.h"
 
@@ -43,7 +43,7 @@ bool vr_sim_call_can_lie(vram_sim_call call) {
            call == VRAM_SIM_MANAGED_ALLOC || call == VRAM_SIM_RESERVE || call == VRAM_SIM_CREATE;
 }
 
-/* --------------------------------------------------------------------- prices */
+/* ---------------------------------------------------------------------- costs */
 
 static const struct vr_sim_profile profiles[] = {
     {.name = "none", .device_name = "Simulated GPU"},
@@ -58,7 +58,7 @@ static const struct vr_sim_profile profiles[] = {
              /* 1.2 ms a pair of 1 MiB, 27 ms one of 64 MiB, 438 ms one of 1 GiB. */
              [VRAM_SIM_PINNED_ALLOC] = {390000, 213000, 0},
              [VRAM_SIM_PINNED_FREE] = {390000, 213000, 0},
-             /* 47 ms and 17 ms for 1 GiB; the price of a call assumed. */
+             /* 47 ms and 17 ms for 1 GiB; the cost of a call assumed. */
              [VRAM_SIM_PINNED_REGISTER] = {10000, 46000, 0},
              [VRAM_SIM_PINNED_UNREGISTER] = {10000, 17000, 0},
              [VRAM_SIM_MANAGED_ALLOC] = {29000, 275, 0}, /* assumed: as alloc */
@@ -98,9 +98,9 @@ const struct vr_sim_profile *vr_sim_profile_find(const char *name, size_t bytes)
 }
 
 uint64_t vr_sim_call_ns(const struct vr_sim_profile *profile, vram_sim_call call, uint64_t bytes) {
-    const struct vr_sim_price *price = &profile->calls[call];
+    const struct vr_sim_cost *cost = &profile->calls[call];
     uint64_t mib = bytes / VR_MIB;
-    return price->call_ns + (mib > price->from_mib ? (mib - price->from_mib) * price->mib_ns : 0);
+    return cost->call_ns + (mib > cost->from_mib ? (mib - cost->from_mib) * cost->mib_ns : 0);
 }
 
 /* Divides first, so that no size can overflow. */

@@ -3,14 +3,14 @@
  * vulkan_api.h: the functions of Vulkan 1.2 that the backend calls.
  *
  * VR_VULKAN_FUNCTIONS is the one list of entry points. The table of pointers, the loader's loop and
- * the tests' driver all come from it.
+ * the tests' driver are all generated from it.
  */
 #ifndef VR_VULKAN_API_H
 #define VR_VULKAN_API_H
 
 #include "backend/vulkan/vulkan_types.h"
 
-/* Where a function comes from: the library alone, an instance, or a device. */
+/* How a function is looked up: in the library, by an instance, or by a device. */
 enum vr_vk_level { VR_VK_GLOBAL, VR_VK_INSTANCE, VR_VK_DEVICE };
 
 /* The one symbol that is looked up in the library; it finds all others. */

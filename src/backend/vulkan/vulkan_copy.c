@@ -2,11 +2,11 @@
 /*
  * vulkan_copy.c: copies and fills.
  *
- * Between device memory and pinned memory the device copies by itself. Other host memory goes
- * through staging: an upload is copied there before the call returns, and a download is waited for,
- * as drivers with pageable memory do it; only pinned memory makes downloads asynchronous. Long
- * copies go in pieces. An upload keeps at most so much staging under way, and waits for its own
- * pieces beyond that.
+ * Between device memory and pinned memory the device copies directly. Other host memory needs
+ * staging: an upload is copied there before the call returns, and a download is waited for, as
+ * other drivers do with pageable memory; only pinned memory makes downloads asynchronous. Long
+ * copies are split into pieces. An upload uses a limited amount of staging memory, and waits for
+ * its own pieces beyond that.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
@@ -14,29 +14,30 @@
 
 #include <string.h>
 
-#define UNDER_WAY  (UINT64_C(64) << 20)  /* bytes of staging that a queue uses at a time */
+#define UNDER_WAY  (UINT64_C(64) << 20)  /* bytes of staging memory in use per queue */
 #define WAIT_NS    UINT64_C(60000000000) /* longest wait for a piece */
-#define PIECES_MAX 2                     /* pieces of a download under way */
+#define PIECES_MAX 2                     /* pieces of a download in progress */
 
-static uint64_t least(uint64_t a, uint64_t b) {
+static uint64_t u64_min(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
 /* ------------------------------------------------------- one copy of the device */
 
-/* What the device copies between: buffers, and where in them. */
-struct span {
+/* Source and destination of one copy on the device. */
+struct buffer_range {
     struct vr_vk_buffer *from, *to;
     struct vr_vk_copy copy;
 };
 
-static void record_copy(const struct vr_vulkan_recording *recording, const struct span *span) {
-    recording->queue->device->api.vkCmdCopyBuffer(recording->commands, span->from, span->to, 1,
-                                                  &span->copy);
+static void copy_record(const struct vr_vulkan_recording *recording,
+                        const struct buffer_range *range) {
+    recording->queue->device->api.vkCmdCopyBuffer(recording->commands, range->from, range->to, 1,
+                                                  &range->copy);
 }
 
-static vram_status submit_copy(struct vr_vulkan_queue *queue, const struct span *span,
-                               struct vr_vulkan_block *staging, uint64_t *value) {
+static vram_status copy_submit(struct vr_vulkan_queue *queue, const struct buffer_range *range,
+                               struct vr_vulkan_memory *staging, uint64_t *value) {
     struct vr_vulkan_recording recording;
     vram_status status = vr_vulkan_begin(&recording, queue);
     if (status != VRAM_OK) {
@@ -45,13 +46,13 @@ static vram_status submit_copy(struct vr_vulkan_queue *queue, const struct span 
         }
         return status;
     }
-    record_copy(&recording, span);
+    copy_record(&recording, range);
     return vr_vulkan_submit(&recording, staging, value);
 }
 
 vram_status vr_vulkan_copy(struct vr_queue *queue, vram_addr to, vram_addr from, uint64_t bytes) {
     struct vr_vulkan_queue *impl = queue->impl;
-    struct vr_vulkan_place target, source;
+    struct vr_vulkan_location target, source;
     vram_status status = vr_vulkan_find(impl->device, to, "vkCmdCopyBuffer", &target);
     if (status == VRAM_OK) {
         status = vr_vulkan_find(impl->device, from, "vkCmdCopyBuffer", &source);
@@ -59,114 +60,119 @@ vram_status vr_vulkan_copy(struct vr_queue *queue, vram_addr to, vram_addr from,
     if (status != VRAM_OK) {
         return status;
     }
-    const struct span span = {
+    const struct buffer_range range = {
         .from = source.buffer, .to = target.buffer, .copy = {source.offset, target.offset, bytes}};
-    return submit_copy(impl, &span, NULL, NULL);
+    return copy_submit(impl, &range, NULL, NULL);
 }
 
 /* ------------------------------------------------------------------ uploads */
 
-static vram_status upload_small(struct vr_vulkan_queue *queue, const struct span *target,
+static vram_status upload_small(struct vr_vulkan_queue *queue, const struct buffer_range *target,
                                 const void *from) {
     struct vr_vulkan_recording recording;
-    struct span span = *target;
+    struct buffer_range range = *target;
     char *pointer;
     vram_status status = vr_vulkan_begin(&recording, queue);
     if (status != VRAM_OK) {
         return status;
     }
     status =
-        vr_vulkan_chunk_cut(&recording, span.copy.bytes, &span.from, &span.copy.from, &pointer);
+        vr_vulkan_chunk_cut(&recording, range.copy.bytes, &range.from, &range.copy.from, &pointer);
     if (status != VRAM_OK) {
         vr_vulkan_cancel(&recording);
         return status;
     }
-    memcpy(pointer, from, span.copy.bytes);
-    record_copy(&recording, &span);
+    memcpy(pointer, from, range.copy.bytes);
+    copy_record(&recording, &range);
     return vr_vulkan_submit(&recording, NULL, NULL);
 }
 
-/* Holds the caller back while too much of its own is under way. */
-static vram_status make_room(struct vr_vulkan_queue *queue) {
+/* Waits while too much staging memory of the queue is in use. */
+static vram_status staging_wait(struct vr_vulkan_queue *queue) {
     uint64_t value = 0;
-    vr_vulkan_line_lock(queue->line);
-    struct vr_link *oldest = vr_list_first(&queue->spent);
-    if (queue->spent_bytes > UNDER_WAY && oldest) {
-        value = vr_vulkan_block_of(oldest)->own.value;
+    vr_vulkan_native_queue_lock(queue->native_queue);
+    struct vr_link *oldest = vr_list_first(&queue->staging_busy);
+    if (queue->staging_busy_bytes > UNDER_WAY && oldest) {
+        value = vr_vulkan_memory_of(oldest)->own.value;
     }
-    vr_vulkan_line_unlock(queue->line);
-    return value ? vr_vulkan_clock_wait(queue->device, queue->clock, value, WAIT_NS) : VRAM_OK;
+    vr_vulkan_native_queue_unlock(queue->native_queue);
+    return value ? vr_vulkan_timeline_wait(queue->device, queue->timeline, value, WAIT_NS)
+                 : VRAM_OK;
 }
 
-static vram_status upload_piece(struct vr_vulkan_queue *queue, const struct span *target,
+static vram_status upload_piece(struct vr_vulkan_queue *queue, const struct buffer_range *target,
                                 const void *from) {
-    struct vr_vulkan_block *staging;
-    struct span span = *target;
-    if (span.copy.bytes <= VR_VULKAN_SMALL) {
+    struct vr_vulkan_memory *staging;
+    struct buffer_range range = *target;
+    if (range.copy.bytes <= VR_VULKAN_SMALL) {
         return upload_small(queue, target, from);
     }
-    vram_status status = make_room(queue);
+    vram_status status = staging_wait(queue);
     if (status == VRAM_OK) {
-        status = vr_vulkan_staging_take(queue->device, span.copy.bytes, &staging);
+        status = vr_vulkan_staging_take(queue->device, range.copy.bytes, &staging);
     }
     if (status != VRAM_OK) {
         return status;
     }
-    memcpy(staging->own.mapped, from, span.copy.bytes);
-    span.from = staging->own.buffer;
-    span.copy.from = 0;
-    return submit_copy(queue, &span, staging, NULL);
+    memcpy(staging->own.mapped, from, range.copy.bytes);
+    range.from = staging->own.buffer;
+    range.copy.from = 0;
+    return copy_submit(queue, &range, staging, NULL);
 }
 
 vram_status vr_vulkan_upload(struct vr_queue *queue, vram_addr to, const void *from,
                              uint64_t bytes) {
     struct vr_vulkan_queue *impl = queue->impl;
-    struct vr_vulkan_place target;
+    struct vr_vulkan_location target;
     vram_status status = vr_vulkan_find(impl->device, to, "vkCmdCopyBuffer", &target);
     if (status != VRAM_OK) {
         return status;
     }
-    struct span span = {.to = target.buffer, .copy = {.to = target.offset, .bytes = bytes}};
-    span.from = vr_vulkan_pinned_find(impl->device, from, bytes, &span.copy.from);
-    if (span.from) {
-        return submit_copy(impl, &span, NULL, NULL);
+    struct buffer_range range = {.to = target.buffer,
+                                 .copy = {.to = target.offset, .bytes = bytes}};
+    range.from = vr_vulkan_pinned_find(impl->device, from, bytes, &range.copy.from);
+    if (range.from) {
+        return copy_submit(impl, &range, NULL, NULL);
     }
-    for (uint64_t done = 0; status == VRAM_OK && done < bytes; done += span.copy.bytes) {
-        span.copy.bytes = least(bytes - done, VR_VULKAN_PIECE);
-        status = upload_piece(impl, &span, (const char *)from + done);
-        span.copy.to += span.copy.bytes;
+    for (uint64_t done = 0; status == VRAM_OK && done < bytes; done += range.copy.bytes) {
+        range.copy.bytes = u64_min(bytes - done, VR_VULKAN_PIECE);
+        status = upload_piece(impl, &range, (const char *)from + done);
+        range.copy.to += range.copy.bytes;
     }
     return status;
 }
 
 /* ---------------------------------------------------------------- downloads */
 
-/* A piece under way to the host: staging that stays the caller's until it was copied out. */
-struct piece {
-    struct vr_vulkan_block *staging;
+/* A piece of a download in progress; its staging memory belongs to the caller until it is copied
+   out. */
+struct download_piece {
+    struct vr_vulkan_memory *staging;
     uint64_t bytes, value;
     char *to;
 };
 
-static vram_status piece_begin(struct vr_vulkan_queue *queue, struct piece *piece,
+static vram_status piece_begin(struct vr_vulkan_queue *queue, struct download_piece *piece,
                                struct vr_vk_buffer *from, uint64_t offset) {
     vram_status status = vr_vulkan_staging_take(queue->device, piece->bytes, &piece->staging);
     if (status != VRAM_OK) {
         return status;
     }
-    const struct span span = {
+    const struct buffer_range range = {
         .from = from, .to = piece->staging->own.buffer, .copy = {offset, 0, piece->bytes}};
-    status = submit_copy(queue, &span, NULL, &piece->value);
+    status = copy_submit(queue, &range, NULL, &piece->value);
     if (status != VRAM_OK) {
         vr_vulkan_staging_give(queue->device, piece->staging);
     }
     return status;
 }
 
-/* The device may still write into what it did not finish in time: that is left to the queue. */
-static vram_status piece_end(struct vr_vulkan_queue *queue, const struct piece *piece,
+/* If the work did not complete in time, the device may still write the staging memory: the queue
+   frees it later. */
+static vram_status piece_end(struct vr_vulkan_queue *queue, const struct download_piece *piece,
                              bool wanted) {
-    vram_status status = vr_vulkan_clock_wait(queue->device, queue->clock, piece->value, WAIT_NS);
+    vram_status status =
+        vr_vulkan_timeline_wait(queue->device, queue->timeline, piece->value, WAIT_NS);
     if (status == VRAM_OK) {
         if (wanted) {
             memcpy(piece->to, piece->staging->own.mapped, piece->bytes);
@@ -174,32 +180,33 @@ static vram_status piece_end(struct vr_vulkan_queue *queue, const struct piece *
         vr_vulkan_staging_give(queue->device, piece->staging);
         return VRAM_OK;
     }
-    vr_vulkan_line_lock(queue->line);
-    piece->staging->own.value = vr_load(&queue->clock->submitted, VR_RELAXED);
-    vr_list_append(&queue->spent, &piece->staging->own.link);
-    queue->spent_bytes += piece->staging->own.bytes;
-    vr_vulkan_line_unlock(queue->line);
+    vr_vulkan_native_queue_lock(queue->native_queue);
+    piece->staging->own.value = vr_load(&queue->timeline->submitted, VR_RELAXED);
+    vr_list_append(&queue->staging_busy, &piece->staging->own.link);
+    queue->staging_busy_bytes += piece->staging->own.bytes;
+    vr_vulkan_native_queue_unlock(queue->native_queue);
     return status;
 }
 
-/* While the host copies one piece out the device copies the next one in. */
+/* While the host copies one piece out, the device copies the next one in. */
 static vram_status download_pieces(struct vr_vulkan_queue *queue, struct vr_vk_buffer *from,
                                    uint64_t offset, char *to, uint64_t bytes) {
-    struct piece pieces[PIECES_MAX];
+    struct download_piece pieces[PIECES_MAX];
     uint64_t begun = 0, ended = 0, done = 0;
     vram_status status = VRAM_OK;
     vram_error error;
     while (done < bytes || ended < begun) {
         if (status == VRAM_OK && done < bytes && begun - ended < PIECES_MAX) {
-            struct piece *piece = &pieces[begun % PIECES_MAX];
-            *piece = (struct piece){.bytes = least(bytes - done, VR_VULKAN_PIECE), .to = to + done};
+            struct download_piece *piece = &pieces[begun % PIECES_MAX];
+            *piece = (struct download_piece){.bytes = u64_min(bytes - done, VR_VULKAN_PIECE),
+                                             .to = to + done};
             status = piece_begin(queue, piece, from, offset + done);
             begun += status == VRAM_OK;
             done = status == VRAM_OK ? done + piece->bytes : bytes;
         } else if (status == VRAM_OK) {
             status = piece_end(queue, &pieces[ended++ % PIECES_MAX], true);
             done = status == VRAM_OK ? done : bytes;
-        } else { /* the first failure is told, what is under way still ends */
+        } else { /* the first failure is returned; pieces in progress still end */
             vr_error_save(&error);
             (void)piece_end(queue, &pieces[ended++ % PIECES_MAX], false);
             vr_error_restore(&error);
@@ -210,44 +217,45 @@ static vram_status download_pieces(struct vr_vulkan_queue *queue, struct vr_vk_b
 
 vram_status vr_vulkan_download(struct vr_queue *queue, void *to, vram_addr from, uint64_t bytes) {
     struct vr_vulkan_queue *impl = queue->impl;
-    struct vr_vulkan_place source;
+    struct vr_vulkan_location source;
     vram_status status = vr_vulkan_find(impl->device, from, "vkCmdCopyBuffer", &source);
     if (status != VRAM_OK) {
         return status;
     }
-    struct span span = {.from = source.buffer, .copy = {.from = source.offset, .bytes = bytes}};
-    span.to = vr_vulkan_pinned_find(impl->device, to, bytes, &span.copy.to);
-    if (!span.to) {
+    struct buffer_range range = {.from = source.buffer,
+                                 .copy = {.from = source.offset, .bytes = bytes}};
+    range.to = vr_vulkan_pinned_find(impl->device, to, bytes, &range.copy.to);
+    if (!range.to) {
         return download_pieces(impl, source.buffer, source.offset, to, bytes);
     }
-    return submit_copy(impl, &span, NULL, NULL);
+    return copy_submit(impl, &range, NULL, NULL);
 }
 
 /* -------------------------------------------------------------------- fills */
 
 /* Copies the pattern over a few bytes that the device cannot fill. */
-static vram_status fill_edge(struct vr_vulkan_recording *recording, struct vr_vk_buffer *to,
-                             uint64_t offset, uint64_t bytes, uint32_t pattern) {
-    struct span span = {.to = to, .copy = {.to = offset, .bytes = bytes}};
+static vram_status fill_edge_record(struct vr_vulkan_recording *recording, struct vr_vk_buffer *to,
+                                    uint64_t offset, uint64_t bytes, uint32_t pattern) {
+    struct buffer_range range = {.to = to, .copy = {.to = offset, .bytes = bytes}};
     char *pointer;
     vram_status status =
-        vr_vulkan_chunk_cut(recording, sizeof pattern, &span.from, &span.copy.from, &pointer);
+        vr_vulkan_chunk_cut(recording, sizeof pattern, &range.from, &range.copy.from, &pointer);
     if (status == VRAM_OK) {
         memcpy(pointer, &pattern, sizeof pattern);
-        span.copy.from += offset % 4;
-        record_copy(recording, &span);
+        range.copy.from += offset % 4;
+        copy_record(recording, &range);
     }
     return status;
 }
 
-/* The device fills whole groups of four bytes; what is left at either end is copied. The pattern,
-   four bytes long, begins at a multiple of four: shorter ones are repeated in it, and begin at
-   multiples of their own length. */
+/* The device fills whole groups of four bytes; the bytes left at either end are copied. The
+   pattern, four bytes long, begins at a multiple of four. Shorter patterns are repeated in it and
+   begin at multiples of their own length. */
 vram_status vr_vulkan_fill(struct vr_queue *queue, vram_addr to, uint32_t pattern,
                            uint32_t pattern_bytes, uint64_t bytes) {
     struct vr_vulkan_queue *impl = queue->impl;
     struct vr_vulkan_recording recording;
-    struct vr_vulkan_place target;
+    struct vr_vulkan_location target;
     uint32_t whole = pattern_bytes == 1   ? (pattern & 0xFF) * 0x01010101u
                      : pattern_bytes == 2 ? (pattern & 0xFFFF) * 0x00010001u
                                           : pattern;
@@ -259,13 +267,13 @@ vram_status vr_vulkan_fill(struct vr_queue *queue, vram_addr to, uint32_t patter
         return status;
     }
     uint64_t offset = target.offset;
-    uint64_t head = least((4 - offset % 4) % 4, bytes), tail = (bytes - head) % 4;
+    uint64_t head = u64_min((4 - offset % 4) % 4, bytes), tail = (bytes - head) % 4;
     uint64_t middle = bytes - head - tail;
     if (head) {
-        status = fill_edge(&recording, target.buffer, offset, head, whole);
+        status = fill_edge_record(&recording, target.buffer, offset, head, whole);
     }
     if (status == VRAM_OK && tail) {
-        status = fill_edge(&recording, target.buffer, offset + head + middle, tail, whole);
+        status = fill_edge_record(&recording, target.buffer, offset + head + middle, tail, whole);
     }
     if (status != VRAM_OK) {
         vr_vulkan_cancel(&recording);

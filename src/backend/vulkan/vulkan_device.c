@@ -2,56 +2,57 @@
 /*
  * vulkan_device.c: logical devices and their native queues.
  *
- * All handles that a context has on one physical device share one logical device: semaphores, and
- * with them waits of one queue for another, end at its border. A lost one is left to those who have
- * it; the next handle gets a new one.
+ * All handles that a context has on one physical device share one logical device, because
+ * semaphores, and so waits between queues, work only within one. A lost device stays with the
+ * handles that use it; the next handle gets a new one.
  *
- * Own devices have native queues of one family only, so that their buffers belong to that family
- * and need not be shared between several: dedicated to compute where there is such a one, since
- * drawing programs leave it alone. Buffers of an adopted device may be used on all of its families.
+ * A device that the library creates has native queues of one family only, so that buffers belong to
+ * that family and need not be shared. A family for compute without graphics is preferred, because
+ * programs that draw do not use it. Buffers of an adopted device may be used on all of its
+ * families.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 
-/* -------------------------------------------------------------------- lines */
+/* ------------------------------------------------------------ native queues */
 
-static void line_init(struct vr_vulkan_device *device, struct vr_vk_queue *handle, uint32_t family,
-                      const struct vram_vulkan_queue *adopted) {
-    struct vr_vulkan_line *line = &device->lines[device->line_count++];
+static void native_queue_init(struct vr_vulkan_device *device, struct vr_vk_queue *handle,
+                              uint32_t family, const struct vram_vulkan_queue *adopted) {
+    struct vr_vulkan_native_queue *native_queue =
+        &device->native_queues[device->native_queue_count++];
     uint32_t flags = device->physical->families[family].flags;
-    line->handle = handle;
-    line->family = family;
-    line->compute = (flags & VR_VK_QUEUE_COMPUTE) != 0;
+    native_queue->handle = handle;
+    native_queue->family = family;
+    native_queue->compute = (flags & VR_VK_QUEUE_COMPUTE) != 0;
     if (adopted) {
-        line->user_lock = adopted->lock;
-        line->user_unlock = adopted->unlock;
-        line->user = adopted->user;
+        native_queue->user_lock = adopted->lock;
+        native_queue->user_unlock = adopted->unlock;
+        native_queue->user = adopted->user;
     }
-    vr_mutex_init(&line->lock, VR_RANK_QUEUE);
+    vr_mutex_init(&native_queue->lock, VR_RANK_QUEUE);
 }
 
-/* The program's lock comes first: its owner may hold it, if it can be taken twice, when it
-   calls. */
-void vr_vulkan_line_lock(struct vr_vulkan_line *line) {
-    if (line->user_lock) {
-        line->user_lock(line->user);
+/* The program's lock is taken first: the caller may already hold it, if it is recursive. */
+void vr_vulkan_native_queue_lock(struct vr_vulkan_native_queue *native_queue) {
+    if (native_queue->user_lock) {
+        native_queue->user_lock(native_queue->user);
     }
-    vr_mutex_lock(&line->lock);
+    vr_mutex_lock(&native_queue->lock);
 }
 
-void vr_vulkan_line_unlock(struct vr_vulkan_line *line) {
-    vr_mutex_unlock(&line->lock);
-    if (line->user_unlock) {
-        line->user_unlock(line->user);
+void vr_vulkan_native_queue_unlock(struct vr_vulkan_native_queue *native_queue) {
+    vr_mutex_unlock(&native_queue->lock);
+    if (native_queue->user_unlock) {
+        native_queue->user_unlock(native_queue->user);
     }
 }
 
 /* ------------------------------------------------------------------- making */
 
-/* The family that own devices work on; there is one, or the device was left out. */
-static uint32_t choose_family(const struct vr_vulkan_physical *physical) {
+/* The family for devices that the library creates; a device without one was left out. */
+static uint32_t family_choose(const struct vr_vulkan_physical *physical) {
     uint32_t any = 0;
     for (uint32_t i = physical->family_count; i-- > 0;) {
         uint32_t flags = physical->families[i].flags;
@@ -66,15 +67,15 @@ static uint32_t choose_family(const struct vr_vulkan_physical *physical) {
     return any;
 }
 
-static vram_status make_native(struct vr_vulkan_device *device) {
+static vram_status device_make_native(struct vr_vulkan_device *device) {
     struct vr_vulkan_physical *physical = device->physical;
-    static const float priorities[VR_VULKAN_LINES] = {0};
+    static const float priorities[VR_VULKAN_NATIVE_QUEUES] = {0};
     static const char *const extensions[] = {VR_VK_EXT_BUDGET};
-    uint32_t family = choose_family(physical), count = physical->families[family].count;
+    uint32_t family = family_choose(physical), count = physical->families[family].count;
     const struct vr_vk_device_queue_info queues = {
         .head = {VR_VK_TYPE_DEVICE_QUEUE, NULL},
         .family = family,
-        .count = count < VR_VULKAN_LINES ? count : VR_VULKAN_LINES,
+        .count = count < VR_VULKAN_NATIVE_QUEUES ? count : VR_VULKAN_NATIVE_QUEUES,
         .priorities = priorities};
     const struct vr_vk_device_info info = {.head = {VR_VK_TYPE_DEVICE, &physical->features},
                                            .queue_count = 1,
@@ -86,18 +87,18 @@ static vram_status make_native(struct vr_vulkan_device *device) {
                         device->api.vkCreateDevice(physical->handle, &info, NULL, &device->handle),
                         VRAM_ERR_DEVICE_MEMORY);
     if (status == VRAM_OK && !device->handle) {
-        status = vr_vulkan_lied("vkCreateDevice", 0);
+        status = vr_vulkan_bad_result("vkCreateDevice", 0);
     }
     if (status == VRAM_OK) {
-        status = vr_vulkan_find_device_rows(device);
+        status = vr_vulkan_device_functions_load(device);
     }
     for (uint32_t i = 0; status == VRAM_OK && i < queues.count; i++) {
         struct vr_vk_queue *queue = NULL;
         device->api.vkGetDeviceQueue(device->handle, family, i, &queue);
         if (queue) {
-            line_init(device, queue, family, NULL);
+            native_queue_init(device, queue, family, NULL);
         } else {
-            status = vr_vulkan_lied("vkGetDeviceQueue", 0);
+            status = vr_vulkan_bad_result("vkGetDeviceQueue", 0);
         }
     }
     device->families[0] = family;
@@ -105,13 +106,13 @@ static vram_status make_native(struct vr_vulkan_device *device) {
     return status;
 }
 
-static vram_status adopt_native(struct vr_vulkan_device *device) {
+static vram_status device_adopt_native(struct vr_vulkan_device *device) {
     const struct vram_vulkan_adoption *adopted = &device->backend->adopted;
     device->handle = adopted->device;
-    vram_status status = vr_vulkan_find_device_rows(device);
+    vram_status status = vr_vulkan_device_functions_load(device);
     for (uint32_t i = 0; status == VRAM_OK && i < adopted->queue_count; i++) {
         const struct vram_vulkan_queue *queue = &adopted->queues[i];
-        line_init(device, queue->queue, queue->family, queue);
+        native_queue_init(device, queue->queue, queue->family, queue);
     }
     device->family_count = device->physical->family_count;
     for (uint32_t i = 0; i < device->family_count; i++) {
@@ -120,23 +121,23 @@ static vram_status adopt_native(struct vr_vulkan_device *device) {
     return status;
 }
 
-/* No call is made on a lost device, so the driver keeps it, and what it hangs on; likewise one that
-   has no function to end it. */
+/* No call is made on a lost device, so it and the instance are not destroyed; the same applies if
+   the driver has no function to destroy it. */
 static void device_end(struct vr_vulkan_device *device, bool lost) {
     bool own = device->handle && !device->backend->adopted.device;
     if (own && !lost &&
-        device->api.vkDeviceWaitIdle) { /* what has signalled may still be leaving */
+        device->api.vkDeviceWaitIdle) { /* submissions that have signalled may not have ended yet */
         (void)device->api.vkDeviceWaitIdle(device->handle);
     }
     vr_vulkan_staging_end(device, lost);
-    vr_vulkan_clocks_end(device, lost);
+    vr_vulkan_timelines_end(device, lost);
     if (own && !lost && device->api.vkDestroyDevice) {
         device->api.vkDestroyDevice(device->handle, NULL);
     } else if (own) {
-        vr_store(&device->backend->kept, true, VR_RELEASE);
+        vr_store(&device->backend->keep_instance, true, VR_RELEASE);
     }
-    for (uint32_t i = 0; i < device->line_count; i++) {
-        vr_mutex_destroy(&device->lines[i].lock);
+    for (uint32_t i = 0; i < device->native_queue_count; i++) {
+        vr_mutex_destroy(&device->native_queues[i].lock);
     }
     vr_mutex_destroy(&device->lock);
     vr_mem_free(device);
@@ -157,7 +158,8 @@ static vram_status device_make(struct vr_vulkan *backend, struct vr_vulkan_physi
     vr_list_init(&device->staging);
     vr_list_init(&device->pages);
     vr_mutex_init(&device->lock, VR_RANK_BACKEND);
-    vram_status status = backend->adopted.device ? adopt_native(device) : make_native(device);
+    vram_status status =
+        backend->adopted.device ? device_adopt_native(device) : device_make_native(device);
     if (status != VRAM_OK) {
         vram_error error;
         vr_error_save(&error);
@@ -171,9 +173,9 @@ static vram_status device_make(struct vr_vulkan *backend, struct vr_vulkan_physi
 
 /* ------------------------------------------------------------------ sharing */
 
-/* The logical device that is there already, with one user more; NULL: none that works. */
-static struct vr_vulkan_device *share(struct vr_vulkan *backend,
-                                      const struct vr_vulkan_physical *physical) {
+/* The existing logical device, with one more user; NULL: none that works. */
+static struct vr_vulkan_device *device_share(struct vr_vulkan *backend,
+                                             const struct vr_vulkan_physical *physical) {
     struct vr_vulkan_device *found = NULL;
     vr_mutex_lock(&backend->lock);
     if (physical->open && !vr_load(&physical->open->lost, VR_ACQUIRE)) {
@@ -184,11 +186,11 @@ static struct vr_vulkan_device *share(struct vr_vulkan *backend,
     return found;
 }
 
-/* Lets others share a new one; another thread's, when that was first. */
-static struct vr_vulkan_device *settle(struct vr_vulkan *backend,
-                                       struct vr_vulkan_physical *physical,
-                                       struct vr_vulkan_device *made) {
-    struct vr_vulkan_device *earlier = share(backend, physical);
+/* Publishes a new logical device; returns another thread's if that was first. */
+static struct vr_vulkan_device *device_publish(struct vr_vulkan *backend,
+                                               struct vr_vulkan_physical *physical,
+                                               struct vr_vulkan_device *made) {
+    struct vr_vulkan_device *earlier = device_share(backend, physical);
     if (earlier) {
         device_end(made, false);
         return earlier;
@@ -224,13 +226,13 @@ static const struct vr_device_ops device_ops = {
 vram_status vr_vulkan_device_open(struct vr_device *device) {
     struct vr_vulkan *backend = device->backend->impl;
     struct vr_vulkan_physical *physical = &backend->physicals[device->index];
-    struct vr_vulkan_device *vulkan = share(backend, physical);
+    struct vr_vulkan_device *vulkan = device_share(backend, physical);
     if (!vulkan) {
         vram_status status = device_make(backend, physical, &vulkan);
         if (status != VRAM_OK) {
             return status;
         }
-        vulkan = settle(backend, physical, vulkan);
+        vulkan = device_publish(backend, physical, vulkan);
     }
     device->impl = vulkan;
     device->ops = &device_ops;

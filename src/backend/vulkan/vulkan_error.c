@@ -2,18 +2,18 @@
 /*
  * vulkan_error.c: the one table from Vulkan's result codes to statuses, contract (4) of backend.h.
  *
- * A code without a row, documented or not, is VRAM_ERR_BACKEND; so are the codes above 0, kinds of
- * success that the few calls which may answer them look at first.
+ * A code without a row, documented or not, is VRAM_ERR_BACKEND. So are codes above 0, which are
+ * kinds of success: the few calls that may return them check for them first.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
 #include "base/error.h"
 
-static const struct row {
+static const struct vulkan_error_row {
     vr_vk_result code;
     vram_status status;
-    const char *name; /* as Vulkan's own documents have it */
-    const char *mend; /* what the user can do about it, or NULL */
+    const char *name; /* as in Vulkan's documentation */
+    const char *hint; /* what the user can do about it, or NULL */
 } rows[] = {
     {VR_VK_SUCCESS, VRAM_OK, "VK_SUCCESS", NULL},
     {VR_VK_OUT_OF_HOST_MEMORY, VRAM_ERR_HOST_MEMORY, "VK_ERROR_OUT_OF_HOST_MEMORY", NULL},
@@ -42,7 +42,7 @@ static const struct row {
     {VR_VK_NOT_PERMITTED, VRAM_ERR_UNSUPPORTED, "VK_ERROR_NOT_PERMITTED_KHR", NULL},
 };
 
-static const struct row *find(vr_vk_result code) {
+static const struct vulkan_error_row *error_row_find(vr_vk_result code) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (code == rows[i].code) {
             return &rows[i];
@@ -52,7 +52,7 @@ static const struct row *find(vr_vk_result code) {
 }
 
 vram_status vr_vulkan_status(vr_vk_result code) {
-    const struct row *row = find(code);
+    const struct vulkan_error_row *row = error_row_find(code);
     return row ? row->status : VRAM_ERR_BACKEND;
 }
 
@@ -60,14 +60,14 @@ vram_status vr_vulkan_check(const char *operation, vr_vk_result code, vram_statu
     if (code == VR_VK_SUCCESS) {
         return VRAM_OK;
     }
-    const struct row *row = find(code);
+    const struct vulkan_error_row *row = error_row_find(code);
     if (!row) {
         return vr_error_set(VRAM_ERR_BACKEND, "vulkan", operation, code, "%s answered %d",
                             operation, code);
     }
     vram_status status = row->status == VRAM_ERR_DEVICE_MEMORY ? exhausted : row->status;
     return vr_error_set(status, "vulkan", operation, code, "%s answered %s (%d)%s%s", operation,
-                        row->name, code, row->mend ? "; " : "", row->mend ? row->mend : "");
+                        row->name, code, row->hint ? "; " : "", row->hint ? row->hint : "");
 }
 
 vram_status vr_vulkan_device_check(struct vr_vulkan_device *device, const char *operation,
@@ -78,7 +78,7 @@ vram_status vr_vulkan_device_check(struct vr_vulkan_device *device, const char *
     return vr_vulkan_check(operation, code, exhausted);
 }
 
-vram_status vr_vulkan_lied(const char *operation, uint64_t result) {
+vram_status vr_vulkan_bad_result(const char *operation, uint64_t result) {
     return vr_error_set(VRAM_ERR_CORRUPT, "vulkan", operation, 0,
                         "%s succeeded with 0x%llx, which cannot be; the driver is broken",
                         operation, (unsigned long long)result);

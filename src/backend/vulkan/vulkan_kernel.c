@@ -2,19 +2,17 @@
 /*
  * vulkan_kernel.c: compute shaders in SPIR-V.
  *
- * How arguments travel: all values lie one behind the other in the push constants, each at the next
- * multiple of the largest power of two, at most 16, that divides its size; that is what GLSL's
- * `layout(push_constant, scalar)`, and std430 for scalars and vectors of two and four, make of a
- * block with these members. An argument of vram_launch.address_mask is the 64-bit device address of
- * the memory, for `buffer_reference` types. There are no descriptors: a shader reaches memory by
- * address.
+ * Arguments: all values lie one after the other in the push constants. Each begins at the next
+ * multiple of the largest power of two, at most 16, that divides its size. That is the layout of
+ * GLSL's `layout(push_constant, scalar)`, and of std430 for scalars and vectors of two and four. An
+ * argument of vram_launch.address_mask is the 64-bit device address of the memory, for
+ * `buffer_reference` types. There are no descriptors: a shader accesses memory by address.
  *
- * How large a group is: shaders are written with `local_size_x_id = 0, local_size_y_id = 1,
- * local_size_z_id = 2`, and the launch's group_size becomes these constants; the driver compiles
- * the shader once for each size that is asked for. A shader with a fixed size takes launches of
- * that size.
+ * Group size: shaders are written with `local_size_x_id = 0, local_size_y_id = 1, local_size_z_id =
+ * 2`, and the launch's group_size becomes these constants. The driver compiles the shader once for
+ * each size that is used. A shader with a fixed size accepts launches of that size only.
  *
- * The code is looked through before the driver gets it: drivers trust it, and crash.
+ * The code is checked before the driver gets it: drivers do not check it, and crash.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
@@ -23,25 +21,25 @@
 
 #include <string.h>
 
-enum { PUSH_MAX = 256 }; /* bytes of push constants that are made use of */
+enum { PUSH_MAX = 256 }; /* bytes of push constants that are used */
 
-/* The shader compiled for one size of groups. */
-struct variant {
-    struct variant *next;
+/* The shader compiled for one group size. */
+struct kernel_variant {
+    struct kernel_variant *next;
     uint32_t size[3];
     struct vr_vk_pipeline *pipeline;
 };
 
 /* *kernel of vr_kernel_ops */
-struct kernel {
+struct vulkan_kernel {
     struct vr_vk_shader *shader;
     struct vr_vk_layout *layout;
     char *entry;
-    bool fixed;             /* the size of a group is part of the code */
-    uint32_t fixed_size[3]; /* then it is this */
-    uint32_t push_bytes;    /* room for arguments */
+    bool fixed;             /* the group size is part of the code */
+    uint32_t fixed_size[3]; /* then this is the size */
+    uint32_t push_bytes;    /* bytes available for arguments */
     struct vr_mutex lock;   /* guards the list */
-    struct variant *variants;
+    struct kernel_variant *variants;
 };
 
 /* ------------------------------------------------------------------- SPIR-V */
@@ -59,33 +57,33 @@ enum {
     BUILT_IN_GROUP_SIZE = 25
 };
 
-static vram_status bad_code(const char *why, const char *detail) {
+static vram_status code_error(const char *why, const char *detail) {
     return vr_error_set(VRAM_ERR_INVALID, "vulkan", "vkCreateShaderModule", 0,
                         "the code is no SPIR-V for Vulkan: %s%s", why, detail);
 }
 
-/* Whether the words of an instruction, from the third on, are the text `name`. */
-static bool names(const uint32_t *words, uint32_t count, const char *name) {
+/* Whether the operands of an instruction, from the third word on, are the text `name`. */
+static bool operand_is(const uint32_t *words, uint32_t count, const char *name) {
     const char *text = (const char *)words;
     size_t room = (size_t)count * 4, length = strlen(name);
     return length < room && memcmp(text, name, length + 1) == 0;
 }
 
-/* Walks through all instructions: whether the entry is there and how large its groups are. */
-static vram_status read_code(const uint32_t *code, size_t count, struct kernel *kernel) {
+/* Reads all instructions: finds the entry point and its group size. */
+static vram_status code_read(const uint32_t *code, size_t count, struct vulkan_kernel *kernel) {
     uint32_t entry = 0, last = 0;
     bool found = false, by_constant = false;
     if (count <= HEADER_WORDS || code[0] != MAGIC) {
-        return bad_code("it does not begin with its magic number", "");
+        return code_error("it does not begin with its magic number", "");
     }
     for (size_t at = HEADER_WORDS; at < count;) {
         uint32_t words = code[at] >> 16, op = code[at] & 0xFFFF;
         const uint32_t *operands = &code[at + 1];
         if (words == 0 || words > count - at) {
-            return bad_code("an instruction reaches beyond its end", "");
+            return code_error("an instruction reaches beyond its end", "");
         }
         if (op == OP_ENTRY_POINT && words > 3 && operands[0] == MODEL_COMPUTE &&
-            names(operands + 2, words - 3, kernel->entry)) {
+            operand_is(operands + 2, words - 3, kernel->entry)) {
             entry = operands[1];
             found = true;
         } else if (op == OP_EXECUTION_MODE && words == 6 && found && operands[0] == entry &&
@@ -99,18 +97,18 @@ static vram_status read_code(const uint32_t *code, size_t count, struct kernel *
         last = op;
         at += words;
     }
-    if (last != OP_FUNCTION_END) { /* functions come last */
-        return bad_code("it is cut off", "");
+    if (last != OP_FUNCTION_END) { /* functions are last */
+        return code_error("it is cut off", "");
     }
     kernel->fixed = kernel->fixed && !by_constant;
-    return found ? VRAM_OK : bad_code("it has no compute shader of the name ", kernel->entry);
+    return found ? VRAM_OK : code_error("it has no compute shader of the name ", kernel->entry);
 }
 
 /* ------------------------------------------------------------------ loading */
 
-static void kernel_end(struct vr_vulkan_device *device, struct kernel *kernel, bool lost) {
+static void kernel_end(struct vr_vulkan_device *device, struct vulkan_kernel *kernel, bool lost) {
     while (kernel->variants) {
-        struct variant *variant = kernel->variants;
+        struct kernel_variant *variant = kernel->variants;
         kernel->variants = variant->next;
         if (!lost) {
             device->api.vkDestroyPipeline(device->handle, variant->pipeline, NULL);
@@ -128,8 +126,8 @@ static void kernel_end(struct vr_vulkan_device *device, struct kernel *kernel, b
     vr_mem_free(kernel);
 }
 
-static vram_status make_native(struct vr_vulkan_device *device, struct kernel *kernel,
-                               const struct vr_vk_shader_info *code) {
+static vram_status kernel_make_native(struct vr_vulkan_device *device, struct vulkan_kernel *kernel,
+                                      const struct vr_vk_shader_info *code) {
     uint32_t most = device->physical->properties.limits.max_push_constants;
     kernel->push_bytes = (most < PUSH_MAX ? most : PUSH_MAX) / 4 * 4;
     const struct vr_vk_push_range range = {.stages = VR_VK_STAGE_COMPUTE,
@@ -143,12 +141,12 @@ static vram_status make_native(struct vr_vulkan_device *device, struct kernel *k
                            &kernel->layout);
     }
     if (status == VRAM_OK && (!kernel->shader || !kernel->layout)) {
-        status = vr_vulkan_lied("vkCreateShaderModule", 0);
+        status = vr_vulkan_bad_result("vkCreateShaderModule", 0);
     }
     return status;
 }
 
-/* The code is copied, since a program's bytes may lie anywhere and Vulkan wants words. */
+/* The code is copied, because the program's bytes may be unaligned and Vulkan requires words. */
 static vram_status kernel_load(struct vr_device *device, const struct vram_kernel_source *source,
                                void **made) {
     struct vr_vulkan_device *vulkan = device->impl;
@@ -157,9 +155,9 @@ static vram_status kernel_load(struct vr_device *device, const struct vram_kerne
                             "Vulkan runs VRAM_KERNEL_SPIRV only");
     }
     if (source->code_bytes == 0 || source->code_bytes % 4) {
-        return bad_code("its size is not a multiple of 4", "");
+        return code_error("its size is not a multiple of 4", "");
     }
-    struct kernel *kernel = vr_mem_alloc(1, sizeof *kernel, "vulkan_kernel_load");
+    struct vulkan_kernel *kernel = vr_mem_alloc(1, sizeof *kernel, "vulkan_kernel_load");
     if (!kernel) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -169,12 +167,12 @@ static vram_status kernel_load(struct vr_device *device, const struct vram_kerne
     vram_status status = kernel->entry ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
         memcpy(words, source->code, source->code_bytes);
-        status = read_code(words, source->code_bytes / 4, kernel);
+        status = code_read(words, source->code_bytes / 4, kernel);
     }
     if (status == VRAM_OK) {
         const struct vr_vk_shader_info info = {
             .head = {VR_VK_TYPE_SHADER, NULL}, .bytes = source->code_bytes, .code = words};
-        status = make_native(vulkan, kernel, &info);
+        status = kernel_make_native(vulkan, kernel, &info);
     }
     vr_mem_free(words);
     if (status != VRAM_OK) {
@@ -191,9 +189,9 @@ static void kernel_unload(struct vr_device *device, void *kernel) {
 
 /* ---------------------------------------------------------------- compiling */
 
-static struct vr_vk_pipeline *variant_find(struct kernel *kernel, const uint32_t size[3]) {
+static struct vr_vk_pipeline *variant_find(struct vulkan_kernel *kernel, const uint32_t size[3]) {
     vr_mutex_lock(&kernel->lock);
-    struct variant *variant = kernel->variants;
+    struct kernel_variant *variant = kernel->variants;
     while (variant && memcmp(variant->size, size, sizeof variant->size) != 0) {
         variant = variant->next;
     }
@@ -201,8 +199,9 @@ static struct vr_vk_pipeline *variant_find(struct kernel *kernel, const uint32_t
     return variant ? variant->pipeline : NULL;
 }
 
-static vram_status compile(struct vr_vulkan_device *device, const struct kernel *kernel,
-                           const uint32_t size[3], struct vr_vk_pipeline **pipeline) {
+static vram_status variant_compile(struct vr_vulkan_device *device,
+                                   const struct vulkan_kernel *kernel, const uint32_t size[3],
+                                   struct vr_vk_pipeline **pipeline) {
     static const struct vr_vk_constant entries[] = {{0, 0, 4}, {1, 4, 4}, {2, 8, 4}};
     const struct vr_vk_constants constants = {
         .count = 3, .entries = entries, .bytes = 12, .data = size};
@@ -218,29 +217,29 @@ static vram_status compile(struct vr_vulkan_device *device, const struct kernel 
     vram_status status =
         VR_VULKAN(device, vkCreateComputePipelines, device->handle, NULL, 1, &info, NULL, pipeline);
     if (status == VRAM_OK && !*pipeline) {
-        status = vr_vulkan_lied("vkCreateComputePipelines", 0);
+        status = vr_vulkan_bad_result("vkCreateComputePipelines", 0);
     }
     return status;
 }
 
-/* Several threads may compile the same size at once; the first to be done is kept. */
-static vram_status variant_get(struct vr_vulkan_device *device, struct kernel *kernel,
+/* Several threads may compile the same size at once; all results are kept. */
+static vram_status variant_get(struct vr_vulkan_device *device, struct vulkan_kernel *kernel,
                                const uint32_t size[3], struct vr_vk_pipeline **pipeline) {
     *pipeline = variant_find(kernel, size);
     if (*pipeline) {
         return VRAM_OK;
     }
-    struct variant *fresh = vr_mem_alloc(1, sizeof *fresh, "vkCreateComputePipelines");
+    struct kernel_variant *fresh = vr_mem_alloc(1, sizeof *fresh, "vkCreateComputePipelines");
     if (!fresh) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = compile(device, kernel, size, &fresh->pipeline);
+    vram_status status = variant_compile(device, kernel, size, &fresh->pipeline);
     if (status != VRAM_OK) {
         vr_mem_free(fresh);
         return status;
     }
     memcpy(fresh->size, size, sizeof fresh->size);
-    *pipeline = fresh->pipeline; /* two of a size do no harm */
+    *pipeline = fresh->pipeline; /* two of the same size do no harm */
     vr_mutex_lock(&kernel->lock);
     fresh->next = kernel->variants;
     kernel->variants = fresh;
@@ -250,8 +249,9 @@ static vram_status variant_get(struct vr_vulkan_device *device, struct kernel *k
 
 /* ---------------------------------------------------------------- launching */
 
-static vram_status check_shape(const struct vr_vulkan_device *device, const struct kernel *kernel,
-                               const struct vram_launch *launch) {
+static vram_status launch_check(const struct vr_vulkan_device *device,
+                                const struct vulkan_kernel *kernel,
+                                const struct vram_launch *launch) {
     static const char operation[] = "vkCmdDispatch";
     const struct vr_vk_limits *limits = &device->physical->properties.limits;
     uint64_t items = 1;
@@ -277,14 +277,14 @@ static vram_status check_shape(const struct vr_vulkan_device *device, const stru
     return VRAM_OK;
 }
 
-static size_t align_of(size_t bytes) {
+static size_t argument_align(size_t bytes) {
     size_t power = bytes & (~bytes + 1);
     return power < 16 ? power : 16;
 }
 
-/* Lays the arguments out as the head of this file says; what there is none for is 0. */
-static vram_status pack(const struct kernel *kernel, const struct vram_launch *launch,
-                        char values[PUSH_MAX]) {
+/* Lays out the arguments as described above; unused bytes are 0. */
+static vram_status arguments_pack(const struct vulkan_kernel *kernel,
+                                  const struct vram_launch *launch, char values[PUSH_MAX]) {
     size_t at = 0;
     memset(values, 0, PUSH_MAX);
     for (uint32_t i = 0; i < launch->argument_count; i++) {
@@ -301,7 +301,7 @@ static vram_status pack(const struct kernel *kernel, const struct vram_launch *l
             value = &native->device_address.value;
             bytes = sizeof native->device_address.value;
         }
-        size_t align = align_of(bytes);
+        size_t align = argument_align(bytes);
         at = (at + align - 1) / align * align;
         if (at + bytes > kernel->push_bytes) {
             return vr_error_set(VRAM_ERR_LIMIT, "vulkan", "vkCmdPushConstants", 0,
@@ -319,17 +319,17 @@ static vram_status queue_launch(struct vr_queue *queue, void *code,
                                 const struct vram_launch *launch) {
     struct vr_vulkan_queue *impl = queue->impl;
     struct vr_vulkan_device *device = impl->device;
-    struct kernel *kernel = code;
+    struct vulkan_kernel *kernel = code;
     struct vr_vulkan_recording recording;
     struct vr_vk_pipeline *pipeline;
     char values[PUSH_MAX];
-    if (!impl->line->compute) {
+    if (!impl->native_queue->compute) {
         return vr_error_set(VRAM_ERR_UNSUPPORTED, "vulkan", "vkCmdDispatch", 0,
                             "the queue's family copies only; launch on another queue");
     }
-    vram_status status = check_shape(device, kernel, launch);
+    vram_status status = launch_check(device, kernel, launch);
     if (status == VRAM_OK) {
-        status = pack(kernel, launch, values);
+        status = arguments_pack(kernel, launch, values);
     }
     if (status == VRAM_OK) {
         status = variant_get(device, kernel, launch->group_size, &pipeline);

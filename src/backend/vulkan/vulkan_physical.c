@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vulkan_physical.c: what each physical device is and can do, read once at the start.
+ * vulkan_physical.c: properties and features of each physical device, read once at the start.
  *
- * Own devices are made with the features that kernels commonly need and that cost nothing where
- * they are not used; nothing that makes every access slower (robust access) is asked for.
+ * Devices that the library creates enable the features that kernels commonly need and that cost
+ * nothing if unused; features that make every access slower (robust access) stay off.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
@@ -19,9 +19,9 @@
 
 /* ------------------------------------------------------------------ reading */
 
-/* A list that the driver may change between the two calls is read as far as it fits. */
-static vram_status read_extensions(const struct vr_vulkan_api *api,
-                                   struct vr_vulkan_physical *physical, bool *pci) {
+/* If the list grows between the two calls, only what fits is read. */
+static vram_status physical_read_extensions(const struct vr_vulkan_api *api,
+                                            struct vr_vulkan_physical *physical, bool *pci) {
     uint32_t count = 0;
     static const char operation[] = "vkEnumerateDeviceExtensionProperties";
     vram_status status = vr_vulkan_check(
@@ -48,22 +48,25 @@ static vram_status read_extensions(const struct vr_vulkan_api *api,
     return status;
 }
 
-static void read_families(const struct vr_vulkan_api *api, struct vr_vulkan_physical *physical) {
+static void physical_read_families(const struct vr_vulkan_api *api,
+                                   struct vr_vulkan_physical *physical) {
     uint32_t count = VR_VULKAN_FAMILIES;
     api->vkGetPhysicalDeviceQueueFamilyProperties(physical->handle, &count, physical->families);
     physical->family_count = count < VR_VULKAN_FAMILIES ? count : VR_VULKAN_FAMILIES;
 }
 
-/* Leaves in `truths` what is both wanted and there. */
-static void keep(uint32_t *truths, uint32_t count, const uint32_t *wanted, uint32_t wanted_count) {
-    uint32_t kept[VR_VK_FEATURE_COUNT] = {0};
+/* Keeps in `values` the features that are both wanted and available. */
+static void features_keep(uint32_t *values, uint32_t count, const uint32_t *wanted,
+                          uint32_t wanted_count) {
+    uint32_t keep_instance[VR_VK_FEATURE_COUNT] = {0};
     for (uint32_t i = 0; i < wanted_count; i++) {
-        kept[wanted[i]] = truths[wanted[i]] != 0;
+        keep_instance[wanted[i]] = values[wanted[i]] != 0;
     }
-    memcpy(truths, kept, count * sizeof *truths);
+    memcpy(values, keep_instance, count * sizeof *values);
 }
 
-static void read_features(const struct vr_vulkan_api *api, struct vr_vulkan_physical *physical) {
+static void physical_read_features(const struct vr_vulkan_api *api,
+                                   struct vr_vulkan_physical *physical) {
     static const uint32_t wanted[] = {VR_VK_FEATURE_FLOAT64, VR_VK_FEATURE_INT64,
                                       VR_VK_FEATURE_INT16};
     static const uint32_t wanted_11[] = {VR_VK_FEATURE_11_STORAGE16};
@@ -77,24 +80,26 @@ static void read_features(const struct vr_vulkan_api *api, struct vr_vulkan_phys
         (struct vr_vk_head){VR_VK_TYPE_FEATURES_11, &physical->features_12};
     physical->features_12.head = (struct vr_vk_head){VR_VK_TYPE_FEATURES_12, NULL};
     api->vkGetPhysicalDeviceFeatures2(physical->handle, &physical->features);
-    keep(physical->features.truths, VR_VK_FEATURE_COUNT, wanted, sizeof wanted / 4);
-    keep(physical->features_11.truths, VR_VK_FEATURE_11_COUNT, wanted_11, sizeof wanted_11 / 4);
-    keep(physical->features_12.truths, VR_VK_FEATURE_12_COUNT, wanted_12, sizeof wanted_12 / 4);
-    /* With the memory model, and without its device scope, a plain atomicAdd of a shader is not
-       allowed. */
-    if (!physical->features_12.truths[VR_VK_FEATURE_12_MODEL_DEVICE_SCOPE]) {
-        physical->features_12.truths[VR_VK_FEATURE_12_MEMORY_MODEL] = 0;
+    features_keep(physical->features.values, VR_VK_FEATURE_COUNT, wanted, sizeof wanted / 4);
+    features_keep(physical->features_11.values, VR_VK_FEATURE_11_COUNT, wanted_11,
+                  sizeof wanted_11 / 4);
+    features_keep(physical->features_12.values, VR_VK_FEATURE_12_COUNT, wanted_12,
+                  sizeof wanted_12 / 4);
+    /* With the memory model, but without its device scope, a shader must not use a plain
+       atomicAdd. */
+    if (!physical->features_12.values[VR_VK_FEATURE_12_MODEL_DEVICE_SCOPE]) {
+        physical->features_12.values[VR_VK_FEATURE_12_MEMORY_MODEL] = 0;
     }
-    physical->addresses = physical->features_12.truths[VR_VK_FEATURE_12_ADDRESS];
+    physical->addresses = physical->features_12.values[VR_VK_FEATURE_12_ADDRESS];
 }
 
-static uint64_t least(uint64_t a, uint64_t b) {
+static uint64_t u64_min(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* Identity and limits. maxBufferSize came with 1.3; a driver of 1.2 is not asked. */
-static void read_properties(const struct vr_vulkan_api *api, struct vr_vulkan_physical *physical,
-                            bool pci) {
+/* Identity and limits. maxBufferSize came with 1.3; a 1.2 driver is not asked. */
+static void physical_read_properties(const struct vr_vulkan_api *api,
+                                     struct vr_vulkan_physical *physical, bool pci) {
     struct vr_vk_pci bus = {.head = {VR_VK_TYPE_PCI, NULL}};
     struct vr_vk_maintenance_4 buffers = {.head = {VR_VK_TYPE_MAINTENANCE_4, pci ? &bus : NULL},
                                           .max_buffer = UINT64_MAX};
@@ -112,7 +117,7 @@ static void read_properties(const struct vr_vulkan_api *api, struct vr_vulkan_ph
         uint64_t bytes = physical->memory.heaps[i].bytes;
         largest = bytes > largest ? bytes : largest;
     }
-    physical->alloc_max = least(least(memory.max_allocation, buffers.max_buffer), largest);
+    physical->alloc_max = u64_min(u64_min(memory.max_allocation, buffers.max_buffer), largest);
     physical->alloc_max -= physical->alloc_max % VR_VULKAN_GRANULE;
     memcpy(physical->uuid, id.device_uuid, sizeof physical->uuid);
     physical->uuid_known = true;
@@ -126,8 +131,8 @@ static void read_properties(const struct vr_vulkan_api *api, struct vr_vulkan_ph
 
 /* ------------------------------------------------------------------ judging */
 
-/* What a driver must not tell, or the rest of the backend would stumble over it. */
-static bool plausible(const struct vr_vk_memory_properties *memory) {
+/* Whether the reported memory types are consistent; the rest of the backend relies on that. */
+static bool memory_is_plausible(const struct vr_vk_memory_properties *memory) {
     bool local = false, visible = false;
     if (memory->type_count > VR_VK_MEMORY_TYPES || memory->heap_count > VR_VK_MEMORY_HEAPS) {
         return false;
@@ -144,7 +149,7 @@ static bool plausible(const struct vr_vk_memory_properties *memory) {
     return local && visible;
 }
 
-static bool computes(const struct vr_vulkan_physical *physical) {
+static bool has_compute_queue(const struct vr_vulkan_physical *physical) {
     for (uint32_t i = 0; i < physical->family_count; i++) {
         if (physical->families[i].flags & VR_VK_QUEUE_COMPUTE && physical->families[i].count) {
             return true;
@@ -153,17 +158,17 @@ static bool computes(const struct vr_vulkan_physical *physical) {
     return false;
 }
 
-static const char *judge(const struct vr_vulkan_physical *physical) {
-    if (!physical->features_12.truths[VR_VK_FEATURE_12_TIMELINE]) {
+static const char *unusable_reason(const struct vr_vulkan_physical *physical) {
+    if (!physical->features_12.values[VR_VK_FEATURE_12_TIMELINE]) {
         return "it has no timeline semaphores";
     }
-    if (!plausible(&physical->memory)) {
+    if (!memory_is_plausible(&physical->memory)) {
         return "its memory types cannot be";
     }
     if (physical->alloc_max == 0) {
         return "it allocates no memory";
     }
-    return computes(physical) ? NULL : "it has no queue for compute";
+    return has_compute_queue(physical) ? NULL : "it has no queue for compute";
 }
 
 vram_status vr_vulkan_physical_read(const struct vr_vulkan *vulkan, struct vr_vk_physical *handle,
@@ -177,20 +182,20 @@ vram_status vr_vulkan_physical_read(const struct vr_vulkan *vulkan, struct vr_vk
         *reason = "its driver knows no Vulkan 1.2: update it";
         return VRAM_OK;
     }
-    vram_status status = read_extensions(api, physical, &pci);
+    vram_status status = physical_read_extensions(api, physical, &pci);
     if (status == VRAM_OK) {
-        read_families(api, physical);
-        read_features(api, physical);
-        read_properties(api, physical, pci);
-        *reason = judge(physical);
+        physical_read_families(api, physical);
+        physical_read_features(api, physical);
+        physical_read_properties(api, physical, pci);
+        *reason = unusable_reason(physical);
     }
     return status;
 }
 
 /* ------------------------------------------------------------------ finding */
 
-static vram_status read_all(struct vr_vulkan *vulkan, struct vr_vk_physical **handles,
-                            uint32_t count) {
+static vram_status physicals_read(struct vr_vulkan *vulkan, struct vr_vk_physical **handles,
+                                  uint32_t count) {
     char reasons[VRAM_ERROR_TEXT_MAX] = "no physical device is there";
     for (uint32_t i = 0; i < count; i++) {
         struct vr_vulkan_physical *physical = &vulkan->physicals[vulkan->physical_count];
@@ -236,7 +241,7 @@ vram_status vr_vulkan_physicals_find(struct vr_vulkan *vulkan) {
                                           : vr_vulkan_check(operation, code, VRAM_ERR_HOST_MEMORY);
     }
     if (status == VRAM_OK) {
-        status = read_all(vulkan, handles, count < room ? count : room);
+        status = physicals_read(vulkan, handles, count < room ? count : room);
     }
     vr_mem_free(handles);
     return status;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vulkan_types.h: types and values of the part of Vulkan 1.2 that the backend uses, in our own
- * words, so that neither building nor running needs an SDK. vulkan_api.h has the functions.
+ * vulkan_types.h: types and values of the part of Vulkan 1.2 that the backend uses, declared here
+ * so that neither building nor running needs an SDK. vulkan_api.h has the functions.
  *
- * Names begin with vr_vk_ so that this header can stand beside the real vulkan.h: where one is
- * found, tests/lint/vulkan_abi.c includes both and has the compiler compare every size, offset,
- * value and prototype. Values and layouts are Khronos's ABI and do not change. Handles are
- * pointers, which they are on every 64-bit system.
+ * Names begin with vr_vk_, so this header can be included beside the real vulkan.h: where one is
+ * found, tests/lint/vulkan_abi.c includes both and the compiler compares every size, offset, value
+ * and prototype. Values and layouts are Khronos's ABI and do not change. Handles are pointers, as
+ * they are on every 64-bit system.
  */
 #ifndef VR_VULKAN_TYPES_H
 #define VR_VULKAN_TYPES_H
@@ -45,7 +45,7 @@ struct vr_vk_head {
 
 /* ------------------------------------------------------------------- values */
 
-/* Result codes that the backend tells apart; vulkan_error.c says what each becomes. */
+/* Result codes that the backend distinguishes; vulkan_error.c maps them to statuses. */
 enum vr_vk_code {
     VR_VK_SUCCESS = 0,
     VR_VK_NOT_READY = 1,
@@ -146,7 +146,7 @@ enum {
     VR_VK_SEMAPHORE_TIMELINE = 1,
 
     VR_VK_POOL_TRANSIENT = 1,
-    VR_VK_POOL_RESET = 2, /* command buffers begin anew one by one */
+    VR_VK_POOL_RESET = 2, /* command buffers can be reset one by one */
     VR_VK_BEGIN_ONCE = 1,
 
     VR_VK_STAGE_COMPUTE = 0x20, /* VkShaderStageFlagBits */
@@ -213,7 +213,7 @@ struct vr_vk_pci {
     uint32_t domain, bus, device, function;
 };
 
-/* Features are lists of 32-bit truths; these are the places of those that are asked for. */
+/* Features are lists of 32-bit booleans; these are the indices of those that are used. */
 enum {
     VR_VK_FEATURE_FLOAT64 = 39,
     VR_VK_FEATURE_INT64 = 40,
@@ -236,17 +236,17 @@ enum {
 
 struct vr_vk_features_2 {
     struct vr_vk_head head;
-    uint32_t truths[VR_VK_FEATURE_COUNT];
+    uint32_t values[VR_VK_FEATURE_COUNT];
 };
 
 struct vr_vk_features_11 {
     struct vr_vk_head head;
-    uint32_t truths[VR_VK_FEATURE_11_COUNT];
+    uint32_t values[VR_VK_FEATURE_11_COUNT];
 };
 
 struct vr_vk_features_12 {
     struct vr_vk_head head;
-    uint32_t truths[VR_VK_FEATURE_12_COUNT];
+    uint32_t values[VR_VK_FEATURE_12_COUNT];
 };
 
 enum { VR_VK_MEMORY_TYPES = 32, VR_VK_MEMORY_HEAPS = 16 };
@@ -340,7 +340,7 @@ struct vr_vk_buffer_info {
 
 struct vr_vk_requirements {
     uint64_t bytes, align;
-    uint32_t types; /* bit i: memory type i will do */
+    uint32_t types; /* bit i: memory type i can be used */
 };
 
 struct vr_vk_address_info {

@@ -198,7 +198,7 @@ static bool goes_on(const struct vr_climb *climb) {
 
 /* Takes one step, and counts it. */
 static void take(struct vr_climb *climb, enum vram_ladder_step step) {
-    struct vr_counter_add *counters = &climb->pool->counters;
+    struct vr_pool_counters *counters = &climb->pool->counters;
     struct vr_rung *rung = &climb->rungs[step];
     uint64_t begin = vr_pool_now(climb->pool), bytes = rung->bytes;
     climb->step = step;

@@ -67,7 +67,7 @@ struct vr_uses {
 
 /* What is counted past the hit path, in the words of vram_pool_stats: whoever does one of these
    things adds to it with vr_counter_add, from any thread. */
-struct vr_counter_add {
+struct vr_pool_counters {
     vr_atomic_u64 refusals, limit_refusals, quota_refusals, quota_crossings;
     vr_atomic_u64 fallbacks, fallback_bytes, other_bytes;
     vr_atomic_u64 promotions, promoted_bytes, demotions, demoted_bytes; /* of buffers; src/mem */
@@ -158,7 +158,7 @@ struct vr_pool {
     vr_atomic_u32 uncached;      /* of vr_uncached; 0: threads have caches */
     vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
     vr_atomic_u64 calls[VR_CALL_COUNT];
-    struct vr_counter_add counters;
+    struct vr_pool_counters counters;
     struct vram_oom_report
         report; /* of the last request that ran out; number 0: none; report.c's lock */
     struct vr_caps caps;

@@ -78,7 +78,7 @@ static void copy_counters(uint64_t *to, const vr_atomic_u64 *from, uint32_t coun
     }
 }
 
-static void add_counters(const struct vr_counter_add *counters, struct vram_pool_stats *stats) {
+static void add_counters(const struct vr_pool_counters *counters, struct vram_pool_stats *stats) {
     uint64_t cleaned = vr_load(&counters->last_cleanup_ns, VR_RELAXED);
     copy_counters(&stats->refusals, &counters->refusals, 1);
     copy_counters(&stats->limit_refusals, &counters->limit_refusals, 1);
