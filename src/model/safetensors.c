@@ -227,7 +227,8 @@ static vram_status take_map(struct vr_source *source, struct vr_json_reader *rea
             return fail_json(source, reader);
         }
         if (!vr_json_copy(token, name, sizeof name) || !is_plain_name(name)) {
-            return vr_source_bad(source, VRAM_ERR_CORRUPT, "names a file outside of its folder");
+            return vr_source_bad(source, VRAM_ERR_CORRUPT,
+                                 "names a file that is not in its folder");
         }
         if (!note_shard(shards, name)) {
             return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "more than %d files", VR_SHARDS_MAX);
