@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * arithmetic.c: the table of those who compute products on a device, and which of them is taken.
+ * arithmetic.c: the table of providers that compute products on a device, and the choice between
+ * them.
  */
 #include "compute/arithmetic.h"
 
@@ -13,7 +14,7 @@
 #define ALL_TYPES                                                                                  \
     (1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16)
 
-/* Our own kernels. What they have goes with `kernel`: they close nothing. */
+/* The library's own kernels. They close nothing: all they hold is `kernel`. */
 static const struct vr_provider c_host = {"host", vr_kernel_open_c, vr_kernel_submit_c,
                                           NULL,   UINT64_MAX,       ALL_TYPES};
 static const struct vr_provider c_sim = {"sim", vr_kernel_open_c, vr_kernel_submit_c,
@@ -34,9 +35,9 @@ static const struct vr_provider *const providers[] = {&vr_cublas_provider,
                                                       &c_host,
                                                       &c_sim};
 
-/* Whether the next provider is to be asked: this one is not there, or cannot; or it is a library of
-   somebody else's that could not begin, which is no reason to compute nothing. */
-static bool goes_on(const struct vr_provider *provider, vram_status status) {
+/* Whether to ask the next provider: this one is missing, or cannot serve the device, or is another
+   vendor's library that failed to start. */
+static bool try_next(const struct vr_provider *provider, vram_status status) {
     bool library = provider->close != NULL;
     return status == VRAM_ERR_UNSUPPORTED || status == VRAM_ERR_NO_DRIVER ||
            (library && status == VRAM_ERR_BACKEND);
@@ -58,7 +59,7 @@ vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic) {
         }
         vram_kernel_destroy(arithmetic->kernel);
         arithmetic->kernel = NULL;
-        if (!goes_on(providers[i], status)) {
+        if (!try_next(providers[i], status)) {
             return status;
         }
         (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, vram_error_get()->text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attached.c: what schedulers and weights share: they are attached to a pool, which may end during
+ * attached.c: what schedulers and weights share: both are attached to a pool, which may end during
  * any call.
  */
 #include "compute/scheduler_object.h"
@@ -32,7 +32,7 @@ vram_status vr_scheduler_stale(const struct vr_scheduler *scheduler, vram_status
     return status;
 }
 
-void vr_block_let_go(vram_pool *pool, vram_addr block, vram_queue *queue) {
+void vr_block_free_after(vram_pool *pool, vram_addr block, vram_queue *queue) {
     vram_auto_block kept = {pool, block, queue};
     vram_auto_block_auto_end(&kept);
 }

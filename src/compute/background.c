@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * background.c: products that nobody waits for.
+ * background.c: asynchronous products, computed by threads of the scheduler.
  *
- * Threads of the scheduler take them in the order in which they came and compute them as
- * vram_matmul_run does: so they are asynchronous whatever the driver does with pageable memory, and
- * on the CPU too. Two threads, so that one product is sent while another is computed.
+ * The threads take products in the order of submission and compute them as vram_matmul_run does. So
+ * they are asynchronous whatever the driver does with pageable memory, and on the CPU too. There
+ * are two threads, so that one product is sent while another is computed.
  *
- *  (1) Each thread has a reference to the scheduler; the end of the scheduler stops and joins them,
- *      unless it is one of them that ends it, from a callback: that one is let go.
+ *  (1) Each thread has a reference to the scheduler. The end of the scheduler stops and joins the
+ *      threads; a thread that itself ends the scheduler, from a callback, is detached.
  *  (2) A job's record is finished exactly once, by the thread that took the job off the list, with
  *      no lock held.
  */
@@ -19,7 +19,7 @@
 
 enum { THREADS = 2 };
 
-struct job {
+struct background_job {
     struct vr_link link;
     struct vr_product product; /* its weights are pinned */
     vram_async_work *record;
@@ -32,11 +32,12 @@ struct vr_background {
     bool stopping;
     uint32_t waiting; /* threads without work */
     uint32_t started;
-    uint64_t numbers[THREADS]; /* of the threads; 0: it has not begun yet */
+    uint64_t numbers[THREADS]; /* of the threads; 0: not running yet */
     struct vr_thread threads[THREADS];
 };
 
-static void finish(struct vr_scheduler *scheduler, struct job *job, vram_status status) {
+static void job_finish(struct vr_scheduler *scheduler, struct background_job *job,
+                       vram_status status) {
     vram_async_work *record = job->record;
     vr_product_drop(&job->product);
     vr_mem_free(job);
@@ -44,8 +45,8 @@ static void finish(struct vr_scheduler *scheduler, struct job *job, vram_status 
     (void)vram_async_finish(record, status);
 }
 
-/* The next job, or NULL when there will be none; *stopping: it is not to be begun. */
-static struct job *next(struct vr_scheduler *scheduler, bool *stopping) {
+/* The next job, or NULL when there will be none; *stopping: do not run it. */
+static struct background_job *job_next(struct vr_scheduler *scheduler, bool *stopping) {
     struct vr_background *background = scheduler->background;
     struct vr_link *link;
     vr_mutex_lock(&scheduler->lock);
@@ -59,36 +60,36 @@ static struct job *next(struct vr_scheduler *scheduler, bool *stopping) {
         vr_link_remove(link);
     }
     vr_mutex_unlock(&scheduler->lock);
-    return link ? VR_CONTAINER(link, struct job, link) : NULL;
+    return link ? VR_CONTAINER(link, struct background_job, link) : NULL;
 }
 
-static void serve(void *argument) {
+static void run_thread(void *argument) {
     VR_OPERATION("vram_matmul_start");
     struct vr_scheduler *scheduler = argument;
     struct vr_background *background = scheduler->background;
     uint64_t handle = scheduler->object.handle;
     bool stopping;
-    struct job *job;
+    struct background_job *job;
     vr_mutex_lock(&scheduler->lock);
     background->numbers[background->numbers[0] ? 1 : 0] = vr_os_thread_number();
     vr_mutex_unlock(&scheduler->lock);
-    while ((job = next(scheduler, &stopping))) {
+    while ((job = job_next(scheduler, &stopping))) {
         vram_status status;
         if (stopping) {
             status = vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended");
         } else {
             status = vr_products_run(scheduler, &job->product, 1);
         }
-        finish(scheduler, job, status);
+        job_finish(scheduler, job, status);
     }
     vr_handle_unpin(handle); /* keeps (1) */
 }
 
 /* ------------------------------------------------------------------- starting */
 
-/* Makes the list if there is none. A scheduler that has ended gets none, since nothing would stop
+/* Creates the list if there is none. A scheduler that has ended gets none, since nothing would stop
    its threads. */
-static vram_status prepare(struct vr_scheduler *scheduler) {
+static vram_status background_prepare(struct vr_scheduler *scheduler) {
     vr_mutex_lock(&scheduler->lock);
     bool made = scheduler->background != NULL, ended = scheduler->ended;
     vr_mutex_unlock(&scheduler->lock);
@@ -125,7 +126,7 @@ static vram_status prepare(struct vr_scheduler *scheduler) {
 /* Starts a thread unless one is idle or all are running. The lock is held during the system call,
    which happens at most twice per scheduler: so the end of the scheduler either joins the thread or
    prevents its start. */
-static vram_status see_to_threads(struct vr_scheduler *scheduler) {
+static vram_status ensure_thread(struct vr_scheduler *scheduler) {
     struct vr_background *background = scheduler->background;
     vram_status status = VRAM_OK;
     vr_mutex_lock(&scheduler->lock);
@@ -134,7 +135,7 @@ static vram_status see_to_threads(struct vr_scheduler *scheduler) {
     if (needed) {
         struct vr_thread *thread = &background->threads[background->started];
         vr_handle_ref(scheduler->object.handle);
-        status = vr_os_thread_start(thread, "vram-compute", serve, scheduler);
+        status = vr_os_thread_start(thread, "vram-compute", run_thread, scheduler);
         background->started += status == VRAM_OK;
     }
     bool others = background->started > 0;
@@ -146,8 +147,8 @@ static vram_status see_to_threads(struct vr_scheduler *scheduler) {
                   : status; /* the other thread does all the work; without one the call fails */
 }
 
-/* Puts a job on the list; false: the scheduler has ended. */
-static bool add(struct vr_scheduler *scheduler, struct job *job) {
+/* Adds a job to the list; false: the scheduler has ended. */
+static bool job_add(struct vr_scheduler *scheduler, struct background_job *job) {
     struct vr_background *background = scheduler->background;
     vr_mutex_lock(&scheduler->lock);
     bool open = !background->stopping;
@@ -159,10 +160,11 @@ static bool add(struct vr_scheduler *scheduler, struct job *job) {
     return open;
 }
 
-static vram_status begin(struct vr_scheduler *scheduler, struct job *job, vram_async *async) {
-    vram_status status = prepare(scheduler);
+static vram_status job_begin(struct vr_scheduler *scheduler, struct background_job *job,
+                             vram_async *async) {
+    vram_status status = background_prepare(scheduler);
     if (status == VRAM_OK) {
-        status = see_to_threads(scheduler);
+        status = ensure_thread(scheduler);
     }
     if (status == VRAM_OK) {
         status = vr_in_operation(
@@ -185,10 +187,10 @@ vram_status vram_matmul_start(vram_scheduler *handle, const vram_matmul *product
         return status;
     }
     scheduler = entered;
-    struct job *job = vr_mem_alloc(1, sizeof *job, vr_operation());
+    struct background_job *job = vr_mem_alloc(1, sizeof *job, vr_operation());
     status = job ? vr_product_take(scheduler, product, &job->product) : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
-        status = begin(scheduler, job, &made);
+        status = job_begin(scheduler, job, &made);
     }
     if (status != VRAM_OK) {
         if (job) {
@@ -197,8 +199,8 @@ vram_status vram_matmul_start(vram_scheduler *handle, const vram_matmul *product
         vr_mem_free(job);
     } else {
         vr_counter_add(&scheduler->counters.pending, 1);
-        if (!add(scheduler, job)) {
-            finish(scheduler, job, vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended"));
+        if (!job_add(scheduler, job)) {
+            job_finish(scheduler, job, vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended"));
         }
         *async = made;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blas.c: the CPU's own library for products, where there is one. */
+/* blas.c: the CPU's library for products, if there is one. */
 #include "compute/gemm.h"
 
 #include "base/error.h"

@@ -2,24 +2,25 @@
 /*
  * bounce.c: small operands and results through page-locked memory.
  *
- * A driver holds its caller up for a copy of ordinary memory, and such a wait costs more than the
- * copy when the copy is small. So a small operand is copied into a bounce buffer, which the device
- * reads in its own time, and a small result arrives in one: nothing waits before the end of the
- * pipeline.
+ * A driver makes its caller wait for a copy of ordinary memory, and for a small copy that wait
+ * costs more than the copy. So a small operand is copied into a bounce buffer, from which the
+ * device reads it asynchronously, and a small result arrives in one. Nothing waits before the end
+ * of the pipeline.
  *
  *     chunk, a block of the scheduler's page-locked pool
  *     | head | B ......... | A ....... | bounce buffer, C ......... |        |
  *
- *  (1) Parcels lie in chunks in the order in which they are made: the same product finds each
- *      operand's place where it was the last time, and perhaps still in the processor's cache. The
- *      scheduler is attached to the pool: it may end meanwhile with its device, but not its memory.
- *  (2) A chunk is in use until all lanes were waited for. Then results are brought to where they
- *      belong, and its memory goes back. If the wait failed it stays for ever, or until the device
- *      ends: work may go on.
- *  (3) When much is under way the lanes are waited for in between: PARCELS_MOST. Whoever does not
- *      wait then has no more of them.
- *  (4) Without page-locked memory, or none to be had at present, nothing is taken, and the caller
- *      has other ways.
+ *  (1) Bounce buffers lie in chunks in the order of their allocation: the same product finds each
+ *      operand's buffer at the same address as the last time, perhaps still in the processor's
+ *      cache. The scheduler is attached to the pool: the pool may end meanwhile with its device,
+ *      but not its memory.
+ *  (2) A chunk is in use until all queues were waited for. Then the results are copied to their
+ *      destinations, and the chunk is freed. If the wait failed, work may go on: the chunk stays
+ *      until the device ends.
+ *  (3) When BOUNCES_MOST bytes are in flight, the pipeline waits for the queues. Without that wait
+ *      no more chunks are allocated past twice as much.
+ *  (4) Without page-locked memory, or when it has run out, nothing is taken, and the caller copies
+ *      another way.
  */
 #include "compute/scheduler_object.h"
 
@@ -31,24 +32,22 @@
 
 #include <string.h>
 
-enum {
-    HEAD = 64
-}; /* bytes: of a chunk, of a bounce buffer, and of what all of them are a multiple */
+enum { HEAD = 64 }; /* bytes of the head of a chunk and of a result; all sizes are multiples */
 
-#define SACK_BYTES   (UINT64_C(1) << 20)
-#define PARCEL_MOST  (UINT64_C(512) << 10) /* larger ones are worth several threads */
-#define PARCELS_MOST (UINT64_C(16) << 20)
+#define CHUNK_BYTES  (UINT64_C(1) << 20)
+#define BOUNCE_MOST  (UINT64_C(512) << 10) /* larger ones are worth several threads */
+#define BOUNCES_MOST (UINT64_C(16) << 20)
 
 struct vr_bounce_chunk {
     struct vr_bounce_chunk *next;
     uint64_t used; /* bytes */
-    uint32_t lane; /* whose queue it was allocated for */
+    uint32_t slot; /* the queue that it was allocated for */
 };
 
 /* The head of a result. */
 struct vr_bounce {
     struct vr_bounce *next;
-    char *to; /* where it belongs */
+    char *to; /* destination */
     struct vr_part part;
 };
 
@@ -93,7 +92,7 @@ bool vr_bounces_are_useful(uint64_t caps) {
            vr_setting_number("staging_slots") > 0;
 }
 
-/* The scheduler's, made by whoever needs it first; NULL: none is to be had. */
+/* The scheduler's pool, created at first use; NULL: not available. */
 static vram_pool *bounce_pool(struct vr_scheduler *scheduler) {
     void *present = vr_load(&scheduler->pinned, VR_ACQUIRE);
     if (!present) {
@@ -124,44 +123,44 @@ static vram_pool *pinned_pool(struct vr_pipeline *pipeline) {
     return pipeline->pinned;
 }
 
-/* Whether it goes this way: small, and not page-locked where it lies. */
+/* Whether to use a bounce buffer: small, and not page-locked in place. */
 static bool is_small(const void *host, const struct vr_part *part) {
-    return part->rows * part->row_bytes <= PARCEL_MOST && !vram_memory_is_known(host);
+    return part->rows * part->row_bytes <= BOUNCE_MOST && !vram_memory_is_known(host);
 }
 
-/* Room in the chunk at hand, or in a new one; NULL: keeps (3) and (4). */
-static void *take(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes) {
+/* Allocates from the current chunk, or from a new one; NULL: keeps (3) and (4). */
+static void *bounce_alloc(struct vr_pipeline *pipeline, uint32_t slot, uint64_t bytes) {
     struct vr_bounce_chunk *chunk = pipeline->chunks;
-    uint64_t room = (bytes + HEAD - 1) / HEAD * HEAD;
+    uint64_t padded = (bytes + HEAD - 1) / HEAD * HEAD;
     struct vram_error error;
     vram_addr memory;
-    if (!chunk || SACK_BYTES - chunk->used < room) {
-        if (pipeline->sack_bytes > 2 * PARCELS_MOST || !pinned_pool(pipeline)) {
+    if (!chunk || CHUNK_BYTES - chunk->used < padded) {
+        if (pipeline->chunk_bytes > 2 * BOUNCES_MOST || !pinned_pool(pipeline)) {
             return NULL;
         }
         vr_error_save(&error);
-        if (vram_alloc(pipeline->pinned, SACK_BYTES, vr_pipeline_queue(pipeline, lane), &memory) !=
+        if (vram_alloc(pipeline->pinned, CHUNK_BYTES, vr_pipeline_queue(pipeline, slot), &memory) !=
             VRAM_OK) {
             vr_error_restore(&error);
             return NULL;
         }
         chunk = (struct vr_bounce_chunk *)(uintptr_t)memory;
-        *chunk = (struct vr_bounce_chunk){pipeline->chunks, HEAD, lane};
+        *chunk = (struct vr_bounce_chunk){pipeline->chunks, HEAD, slot};
         pipeline->chunks = chunk;
-        pipeline->sack_bytes += SACK_BYTES;
+        pipeline->chunk_bytes += CHUNK_BYTES;
     }
-    pipeline->used |= 1u << lane;
-    chunk->used += room;
-    return (char *)chunk + chunk->used - room;
+    pipeline->used |= 1u << slot;
+    chunk->used += padded;
+    return (char *)chunk + chunk->used - padded;
 }
 
 /* ------------------------------------------------------------------- copies */
 
 /*
- * An operand is copied by ordinary stores or past the cache. Which is quicker depends on what the
- * bus leaves in the cache, by a factor of two to five either way, so it is measured: of every EPOCH
- * copies the first TRIALS are made both ways, in runs, since each way finds the target as the one
- * before left it. The quickest counts.
+ * An operand is copied by ordinary stores or past the cache. Which is faster depends on what the
+ * bus leaves in the cache, by a factor of two to five either way, so it is measured. Of every EPOCH
+ * copies the first TRIALS are made both ways, in runs, since each way finds the target as the copy
+ * before left it. The fastest copy of each way counts.
  */
 enum { EPOCH = 1024, TRIALS = 32, RUN = 4, WAYS = 2 };
 
@@ -169,11 +168,11 @@ enum { EPOCH = 1024, TRIALS = 32, RUN = 4, WAYS = 2 };
 
 static void pack_measured(struct vr_scheduler *scheduler, void *to, const void *from,
                           uint64_t bytes) {
-    vr_atomic_u64 *costs = scheduler->copy_costs; /* ns a MiB; 0: not known */
-    uint64_t turn = vr_fetch_add(&scheduler->copy_turns, 1, VR_RELAXED) % EPOCH;
+    vr_atomic_u64 *costs = scheduler->copy_costs; /* ns per MiB; 0: not known */
+    uint64_t copy_number = vr_fetch_add(&scheduler->copy_count, 1, VR_RELAXED) % EPOCH;
     uint64_t plain = vr_load(&costs[0], VR_RELAXED), past = vr_load(&costs[1], VR_RELAXED);
-    int way = turn < TRIALS ? (int)(turn / RUN % WAYS) : past && past < plain ? 1 : 0;
-    if (turn == 0) {
+    int way = copy_number < TRIALS ? (int)(copy_number / RUN % WAYS) : past && past < plain ? 1 : 0;
+    if (copy_number == 0) {
         vr_store(&costs[0], 0, VR_RELAXED);
         vr_store(&costs[1], 0, VR_RELAXED);
     }
@@ -190,7 +189,8 @@ static void pack_measured(struct vr_scheduler *scheduler, void *to, const void *
     }
 }
 
-/* Rows that lie one behind the other in `packed`, to or from where they lie apart. */
+/* Copies rows between `packed`, where they are contiguous, and `apart`, where they are a stride
+   apart. */
 static void move_rows(char *packed, char *apart, const struct vr_part *part, bool pack) {
     if (part->stride_bytes == part->row_bytes) {
         uint64_t bytes = part->rows * part->row_bytes;
@@ -203,10 +203,10 @@ static void move_rows(char *packed, char *apart, const struct vr_part *part, boo
     }
 }
 
-vram_status vr_bounce_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
+vram_status vr_bounce_send(struct vr_pipeline *pipeline, uint32_t slot, vram_addr block,
                            const void *from, const struct vr_part *part, bool *taken) {
     uint64_t bytes = part->rows * part->row_bytes;
-    char *packed = is_small(from, part) ? take(pipeline, lane, bytes) : NULL;
+    char *packed = is_small(from, part) ? bounce_alloc(pipeline, slot, bytes) : NULL;
     *taken = packed != NULL;
     if (!packed) {
         return VRAM_OK;
@@ -216,19 +216,20 @@ vram_status vr_bounce_send(struct vr_pipeline *pipeline, uint32_t lane, vram_add
     } else {
         move_rows(packed, (char *)(uintptr_t)from, part, true);
     }
-    return vram_queue_upload(vr_pipeline_queue(pipeline, lane), block, packed, bytes);
+    return vram_queue_upload(vr_pipeline_queue(pipeline, slot), block, packed, bytes);
 }
 
-vram_status vr_bounce_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block, void *to,
+vram_status vr_bounce_fetch(struct vr_pipeline *pipeline, uint32_t slot, vram_addr block, void *to,
                             const struct vr_part *part, bool *taken) {
     uint64_t bytes = part->rows * part->row_bytes;
-    struct vr_bounce *bounce = is_small(to, part) ? take(pipeline, lane, HEAD + bytes) : NULL;
+    struct vr_bounce *bounce =
+        is_small(to, part) ? bounce_alloc(pipeline, slot, HEAD + bytes) : NULL;
     *taken = bounce != NULL;
     if (!bounce) {
         return VRAM_OK;
     }
     vram_status status =
-        vram_queue_download(vr_pipeline_queue(pipeline, lane), (char *)bounce + HEAD, block, bytes);
+        vram_queue_download(vr_pipeline_queue(pipeline, slot), (char *)bounce + HEAD, block, bytes);
     if (status == VRAM_OK) {
         *bounce = (struct vr_bounce){pipeline->bounces, to, *part};
         pipeline->bounces = bounce;
@@ -237,7 +238,7 @@ vram_status vr_bounce_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_ad
 }
 
 bool vr_bounces_are_many(const struct vr_pipeline *pipeline) {
-    return pipeline->sack_bytes > PARCELS_MOST;
+    return pipeline->chunk_bytes > BOUNCES_MOST;
 }
 
 /* Keeps (2). */
@@ -249,10 +250,10 @@ void vr_bounces_deliver(struct vr_pipeline *pipeline, vram_status waited) {
     }
     for (; chunk; chunk = next) {
         next = chunk->next;
-        vr_block_let_go(pipeline->pinned, (vram_addr)(uintptr_t)chunk,
-                        vr_pipeline_queue(pipeline, chunk->lane));
+        vr_block_free_after(pipeline->pinned, (vram_addr)(uintptr_t)chunk,
+                            vr_pipeline_queue(pipeline, chunk->slot));
     }
     pipeline->bounces = NULL;
     pipeline->chunks = NULL;
-    pipeline->sack_bytes = 0;
+    pipeline->chunk_bytes = 0;
 }

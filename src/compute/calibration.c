@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calibration.c: how fast this machine's CPU, device and the way between them are, measured once
- * for all programs of its user: calibration_cache.c keeps it.
+ * calibration.c: measures the speed of this machine's CPU, of the device and of copies between
+ * them, once for all programs of its user: calibration_cache.c stores it.
  *
- * Each number is the best of a few runs: what disturbs a measurement makes it slower, never faster.
+ * Each number is the best of a few runs: disturbances only make a run slower.
  */
 #include "compute/calibration_cache.h"
 
@@ -15,22 +15,22 @@
 
 enum {
     ROUNDS = 3,
-    COPIES = 8, /* rounds: both ways of xfer/rates.h have had their turns, and slots are there */
+    COPIES = 8, /* rounds: enough to try both ways of xfer/rates.h and to allocate slots */
     CPU_SIDE = 256,
     SMALL_SIDE = 16
 };
 
 #define COPY_BYTES (UINT64_C(8) << 20)
 
-struct trial {
+struct calibration_trial {
     struct vr_scheduler *scheduler;
     float *host; /* COPY_BYTES of zeros */
     uint64_t device_side;
 };
 
 /* Seconds of one product of zeros with sides of `side`. */
-static vram_status product_time(const struct trial *trial, uint64_t side, vram_place place,
-                                vram_addr resident, double *seconds) {
+static vram_status product_time(const struct calibration_trial *trial, uint64_t side,
+                                vram_place place, vram_addr resident, double *seconds) {
     uint64_t count = side * side;
     struct vr_product product = {.m = side,
                                  .k = side,
@@ -59,10 +59,11 @@ static vram_status product_time(const struct trial *trial, uint64_t side, vram_p
     return VRAM_OK;
 }
 
-/* As operands and results are copied: through staging, or the driver's way where that is
-   quicker. */
-static vram_status copy_time(const struct trial *trial, vram_addr addr, bool up, double *seconds) {
-    vram_queue *queue = trial->scheduler->lanes[0];
+/* Copies as operands and results are copied: through staging, or the driver's way where that is
+   faster. */
+static vram_status copy_time(const struct calibration_trial *trial, vram_addr addr, bool up,
+                             double *seconds) {
+    vram_queue *queue = trial->scheduler->queues[0];
     for (int i = 0; i < COPIES; i++) {
         uint64_t begin = vr_clock_now();
         vram_status status =
@@ -78,12 +79,12 @@ static vram_status copy_time(const struct trial *trial, vram_addr addr, bool up,
     return VRAM_OK;
 }
 
-static double cube(uint64_t side) {
+static double side_cubed(uint64_t side) {
     return (double)side * (double)side * (double)side;
 }
 
-static vram_status measure(const struct trial *trial, vram_addr addr,
-                           struct vram_calibration *rates) {
+static vram_status measure_rates(const struct calibration_trial *trial, vram_addr addr,
+                                 struct vram_calibration *rates) {
     double cpu, small, large, up = 1, down = 1;
     vram_status status = product_time(trial, CPU_SIDE, VRAM_PLACE_CPU, 0, &cpu);
     if (status == VRAM_OK) {
@@ -101,8 +102,8 @@ static vram_status measure(const struct trial *trial, vram_addr addr,
     if (status == VRAM_OK) {
         *rates = (struct vram_calibration){
             .size = sizeof *rates,
-            .cpu_rate = cube(CPU_SIDE) / cpu,
-            .device_rate = cube(trial->device_side) / large,
+            .cpu_rate = side_cubed(CPU_SIDE) / cpu,
+            .device_rate = side_cubed(trial->device_side) / large,
             .upload_rate = (double)COPY_BYTES / up,
             .download_rate = (double)COPY_BYTES / down,
             .device_seconds = small,
@@ -111,8 +112,9 @@ static vram_status measure(const struct trial *trial, vram_addr addr,
     return status;
 }
 
-static vram_status calibrate(struct vr_scheduler *scheduler, struct vram_calibration *rates) {
-    struct trial trial = {.scheduler = scheduler, .device_side = 1024};
+static vram_status calibrate_scheduler(struct vr_scheduler *scheduler,
+                                       struct vram_calibration *rates) {
+    struct calibration_trial trial = {.scheduler = scheduler, .device_side = 1024};
     vram_addr addr;
     if (scheduler->info.kind == VRAM_DEVICE_CPU) {
         trial.device_side = CPU_SIDE;
@@ -121,21 +123,22 @@ static vram_status calibrate(struct vr_scheduler *scheduler, struct vram_calibra
     if (!trial.host) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = vram_alloc(scheduler->pool, COPY_BYTES, scheduler->lanes[0], &addr);
+    vram_status status = vram_alloc(scheduler->pool, COPY_BYTES, scheduler->queues[0], &addr);
     if (status == VRAM_OK) {
-        status = measure(&trial, addr, rates);
-        vr_block_let_go(scheduler->pool, addr, scheduler->lanes[0]);
+        status = measure_rates(&trial, addr, rates);
+        vr_block_free_after(scheduler->pool, addr, scheduler->queues[0]);
     }
     vr_scratch_free(scheduler, trial.host, NULL, status);
     return status;
 }
 
-/* What was measured before, or now. */
+/* The rates measured before, or measured now. */
 static vram_status find_rates(struct vr_scheduler *scheduler, struct vram_calibration *rates) {
     struct vr_arithmetic *arithmetic;
     struct vr_calibration_place place;
     if (scheduler->info.kind == VRAM_DEVICE_SIMULATED) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "a simulated device has a time of its own");
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "a simulated device has simulated time, which cannot be calibrated");
     }
     vram_status status = vr_scheduler_arithmetic(scheduler, &arithmetic);
     if (status != VRAM_OK) {
@@ -145,7 +148,7 @@ static vram_status find_rates(struct vr_scheduler *scheduler, struct vram_calibr
     if (kept && vr_calibration_read(&place, rates)) {
         return VRAM_OK;
     }
-    status = calibrate(scheduler, rates);
+    status = calibrate_scheduler(scheduler, rates);
     if (status == VRAM_OK) {
         vr_calibration_round(rates);
         if (kept) {

@@ -11,12 +11,12 @@
  *     ...
  *     check 0123456789abcdef             of all before it
  *
- *  (1) A file counts when it is byte for byte what this code would write for this key and some
- *      numbers. Anything else, cut off, changed, or put there by somebody else, is measured anew
- *      and replaced.
- *  (2) It is replaced whole, by a rename. Numbers in it decide where products run, never what
+ *  (1) A file is valid when it is byte for byte what this code would write for this key and some
+ *      numbers. Any other file, truncated, changed, or written by another program, is replaced by a
+ *      new measurement.
+ *  (2) It is replaced as a whole, by a rename. Numbers in it decide where products run, never what
  *      memory is used.
- *  (3) Without the cache all goes on as before: a failure here is nobody's.
+ *  (3) Without the cache everything still works: failures here are ignored.
  */
 #include "compute/calibration_cache.h"
 
@@ -31,21 +31,21 @@
 
 enum { FIELDS = 5, FILE_MOST = 4096 };
 
-#define NUMBER_MOST UINT64_C(1000000000000000000) /* 10^18: what no machine reaches */
+#define NUMBER_MOST UINT64_C(1000000000000000000) /* 10^18: no machine reaches it */
 #define PICO        1e12
 #define HEADING     "vram calibration 2\n"
 
 static const char *const names[FIELDS] = {"cpu_rate", "device_rate", "upload_rate", "download_rate",
                                           "device_picoseconds"};
 
-/* printf to the end of a text; false when it does not fit. */
-__attribute__((format(printf, 4, 5))) static bool add(char *text, size_t room, size_t *length,
-                                                      const char *format, ...) {
+/* Appends to a text, as printf; false when it does not fit. */
+__attribute__((format(printf, 4, 5))) static bool
+text_add(char *text, size_t capacity, size_t *length, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int wrote = vsnprintf(text + *length, room - *length, format, arguments);
+    int wrote = vsnprintf(text + *length, capacity - *length, format, arguments);
     va_end(arguments);
-    bool fits = wrote >= 0 && (size_t)wrote < room - *length;
+    bool fits = wrote >= 0 && (size_t)wrote < capacity - *length;
     *length += fits ? (size_t)wrote : 0;
     return fits;
 }
@@ -61,16 +61,16 @@ static uint64_t check_of(const char *text, size_t bytes) {
 
 /* ------------------------------------------------------------------------ text */
 
-static uint64_t whole(double value) {
+static uint64_t whole_number(double value) {
     return value < 1 ? 1 : value > (double)NUMBER_MOST ? NUMBER_MOST : (uint64_t)(value + 0.5);
 }
 
 static void numbers_of(const struct vram_calibration *rates, uint64_t numbers[FIELDS]) {
-    numbers[0] = whole(rates->cpu_rate);
-    numbers[1] = whole(rates->device_rate);
-    numbers[2] = whole(rates->upload_rate);
-    numbers[3] = whole(rates->download_rate);
-    numbers[4] = whole(rates->device_seconds * PICO);
+    numbers[0] = whole_number(rates->cpu_rate);
+    numbers[1] = whole_number(rates->device_rate);
+    numbers[2] = whole_number(rates->upload_rate);
+    numbers[3] = whole_number(rates->download_rate);
+    numbers[4] = whole_number(rates->device_seconds * PICO);
 }
 
 static struct vram_calibration rates_of(const uint64_t numbers[FIELDS]) {
@@ -88,20 +88,21 @@ void vr_calibration_round(struct vram_calibration *rates) {
     *rates = rates_of(numbers);
 }
 
-/* The file for these numbers; its length, 0 when it has no room. */
-static size_t write_all(const char *key, const uint64_t numbers[FIELDS], char *text, size_t room) {
+/* Writes the file for these numbers. Returns its length, 0 if `text` is too small. */
+static size_t write_all(const char *key, const uint64_t numbers[FIELDS], char *text,
+                        size_t capacity) {
     size_t length = 0;
-    bool fits = add(text, room, &length, "%s%s", HEADING, key);
+    bool fits = text_add(text, capacity, &length, "%s%s", HEADING, key);
     for (int i = 0; i < FIELDS; i++) {
-        fits =
-            fits && add(text, room, &length, "%s %llu\n", names[i], (unsigned long long)numbers[i]);
+        fits = fits && text_add(text, capacity, &length, "%s %llu\n", names[i],
+                                (unsigned long long)numbers[i]);
     }
     uint64_t check = fits ? check_of(text, length) : 0;
-    fits = fits && add(text, room, &length, "check %016llx\n", (unsigned long long)check);
+    fits = fits && text_add(text, capacity, &length, "check %016llx\n", (unsigned long long)check);
     return fits ? length : 0;
 }
 
-/* The number of the line "NAME NUMBER" at *at, which moves behind it. */
+/* Reads the number of the line "NAME NUMBER" at *at, and moves *at behind it. */
 static bool read_number(const char **at, const char *end, const char *name, uint64_t *number) {
     size_t length = strlen(name);
     const char *digit = *at + length + 1;
@@ -119,7 +120,7 @@ static bool read_number(const char **at, const char *end, const char *name, uint
     return digit < end && *digit == '\n' && *number > 0;
 }
 
-/* Keeps (1): what was read is written again and compared. */
+/* Keeps (1): writes again what was read, and compares. */
 bool vr_calibration_parse(const char *key, const char *text, size_t bytes,
                           struct vram_calibration *rates) {
     char again[FILE_MOST];
@@ -142,32 +143,33 @@ bool vr_calibration_parse(const char *key, const char *text, size_t bytes,
 /* ------------------------------------------------------------------------- key */
 
 static bool write_key(const struct vr_scheduler *scheduler, const struct vr_arithmetic *arithmetic,
-                      char *key, size_t room) {
+                      char *key, size_t capacity) {
     const struct vram_device_info *info = &scheduler->info;
     struct vr_machine machine;
     size_t length = 0;
     vr_os_machine(&machine);
-    bool fits = add(key, room, &length, "version %s\ncpu %s, %u processors\n", vram_version_text(),
-                    machine.cpu, vr_os_processors()) &&
-                add(key, room, &length, "cpu arithmetic %s, %u threads\n",
-                    scheduler->blas.sgemm ? scheduler->blas.name : scheduler->cpu_name,
-                    scheduler->cpu_threads) &&
-                add(key, room, &length, "device %s %u, %s\nuuid ", info->backend,
-                    info->backend_index, info->name);
+    bool fits = text_add(key, capacity, &length, "version %s\ncpu %s, %u processors\n",
+                         vram_version_text(), machine.cpu, vr_os_processors()) &&
+                text_add(key, capacity, &length, "cpu arithmetic %s, %u threads\n",
+                         scheduler->blas.sgemm ? scheduler->blas.name : scheduler->cpu_name,
+                         scheduler->cpu_threads) &&
+                text_add(key, capacity, &length, "device %s %u, %s\nuuid ", info->backend,
+                         info->backend_index, info->name);
     for (int i = 0; i < 16; i++) {
-        fits = fits && add(key, room, &length, "%02x", info->uuid_known ? info->uuid[i] : 0u);
+        fits =
+            fits && text_add(key, capacity, &length, "%02x", info->uuid_known ? info->uuid[i] : 0u);
     }
     return fits &&
-           add(key, room, &length, "\ndevice arithmetic %s, %u queues\n", arithmetic->name,
-               scheduler->lane_count) &&
-           add(key, room, &length, "copies through %llu x %llu bytes, %llu threads\n",
-               (unsigned long long)vr_setting_number("staging_slots"),
-               (unsigned long long)vr_setting_number("staging_slot"),
-               (unsigned long long)vr_setting_number("staging_threads"));
+           text_add(key, capacity, &length, "\ndevice arithmetic %s, %u queues\n", arithmetic->name,
+                    scheduler->queue_count) &&
+           text_add(key, capacity, &length, "copies through %llu x %llu bytes, %llu threads\n",
+                    (unsigned long long)vr_setting_number("staging_slots"),
+                    (unsigned long long)vr_setting_number("staging_slot"),
+                    (unsigned long long)vr_setting_number("staging_threads"));
 }
 
-/* The folder, by the option or the environment; false: there is to be none. */
-static bool find_folder(char *path, size_t room) {
+/* The folder, by the option or the environment; false: there is none. */
+static bool find_folder(char *path, size_t capacity) {
     char chosen[VR_SETTING_MAX];
     const char *cache = vr_os_environment("XDG_CACHE_HOME"), *home = vr_os_environment("HOME");
     vr_setting_text("calibration_cache", chosen);
@@ -176,12 +178,12 @@ static bool find_folder(char *path, size_t room) {
         return false;
     }
     if (*chosen) {
-        return add(path, room, &length, "%s", chosen);
+        return text_add(path, capacity, &length, "%s", chosen);
     }
-    if (cache && *cache == '/') { /* others are not to be used, says its specification */
-        return add(path, room, &length, "%s/vram", cache);
+    if (cache && *cache == '/') { /* its specification forbids relative paths */
+        return text_add(path, capacity, &length, "%s/vram", cache);
     }
-    return home && *home == '/' && add(path, room, &length, "%s/.cache/vram", home);
+    return home && *home == '/' && text_add(path, capacity, &length, "%s/.cache/vram", home);
 }
 
 bool vr_calibration_place(const struct vr_scheduler *scheduler,
@@ -192,8 +194,8 @@ bool vr_calibration_place(const struct vr_scheduler *scheduler,
         return false;
     }
     size_t length = strlen(place->path);
-    return add(place->path, sizeof place->path, &length, "/calibration-%016llx",
-               (unsigned long long)check_of(place->key, strlen(place->key)));
+    return text_add(place->path, sizeof place->path, &length, "/calibration-%016llx",
+                    (unsigned long long)check_of(place->key, strlen(place->key)));
 }
 
 /* ------------------------------------------------------------------------ files */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clblast.c: products by CLBlast, in our own words of its interface. It takes buffers, so it serves
- * devices whose memory lies behind cl_mem; shared virtual memory is served by our own kernel, and
- * so are types of 16 bits, whose sums CLBlast would make of 16 bits too.
+ * clblast.c: products by CLBlast, with its interface declared here. It takes buffers, so it serves
+ * devices whose memory is behind cl_mem. The library's own kernel serves shared virtual memory, and
+ * types of 16 bits, whose sums CLBlast would compute in 16 bits too.
  */
 #include "compute/arithmetic.h"
 
@@ -32,8 +32,8 @@ struct clblast {
     struct clblast_api api;
 };
 
-/* The buffer of a matrix, and how many elements into it the matrix begins. */
-static vram_status find(const struct vr_matrix *matrix, void **buffer, size_t *offset) {
+/* The buffer of a matrix, and the offset of the matrix in it in elements. */
+static vram_status find_buffer(const struct vr_matrix *matrix, void **buffer, size_t *offset) {
     struct vram_native_info info = {.size = sizeof info};
     vram_status status = vram_native(matrix->base, &info);
     if (status == VRAM_OK) {
@@ -43,7 +43,7 @@ static vram_status find(const struct vr_matrix *matrix, void **buffer, size_t *o
     return status;
 }
 
-static vram_status answer(int code) {
+static vram_status clblast_status(int code) {
     if (code == 0) {
         return VRAM_OK;
     }
@@ -51,40 +51,41 @@ static vram_status answer(int code) {
     return vr_error_set(status, "opencl", "CLBlastSgemm", code, "CLBlast answered %d", code);
 }
 
-static vram_status call(struct clblast *clblast, void *queue, const struct vr_device_gemm *gemm) {
+static vram_status clblast_call(struct clblast *clblast, void *queue,
+                                const struct vr_device_gemm *gemm) {
     void *a, *b, *c;
     size_t offset_a, offset_b, offset_c;
-    vram_status status = find(&gemm->a, &a, &offset_a);
+    vram_status status = find_buffer(&gemm->a, &a, &offset_a);
     if (status == VRAM_OK) {
-        status = find(&gemm->b, &b, &offset_b);
+        status = find_buffer(&gemm->b, &b, &offset_b);
     }
     if (status == VRAM_OK) {
-        status = find(&gemm->c, &c, &offset_c);
+        status = find_buffer(&gemm->c, &c, &offset_c);
     }
     if (status != VRAM_OK) {
         return status;
     }
-    return answer(clblast->api.sgemm(
+    return clblast_status(clblast->api.sgemm(
         ROW_MAJOR, gemm->trans_a ? TRANSPOSED : PLAIN, gemm->trans_b ? TRANSPOSED : PLAIN,
         (size_t)gemm->m, (size_t)gemm->n, (size_t)gemm->k, 1, a, offset_a, (size_t)gemm->lda, b,
         offset_b, (size_t)gemm->ldb, 0, c, offset_c, (size_t)gemm->ldc, &queue, NULL));
 }
 
-struct work {
+struct clblast_work {
     struct clblast *clblast;
     const struct vr_device_gemm *gemm;
 };
 
 static vram_status submit_to(void *user, void *native) {
-    const struct work *work = user;
-    return call(work->clblast, native, work->gemm);
+    const struct clblast_work *work = user;
+    return clblast_call(work->clblast, native, work->gemm);
 }
 
-static vram_status submit(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
-                          const struct vr_device_gemm *gemm) {
-    struct work work = {arithmetic->library, gemm};
+static vram_status clblast_submit(struct vr_arithmetic *arithmetic, uint32_t slot,
+                                  vram_queue *queue, const struct vr_device_gemm *gemm) {
+    struct clblast_work work = {arithmetic->library, gemm};
     return gemm->precision == VRAM_PRECISION_FP32 ? vram_queue_submit(queue, submit_to, &work)
-                                                  : vr_kernel_submit(arithmetic, lane, queue, gemm);
+                                                  : vr_kernel_submit(arithmetic, slot, queue, gemm);
 }
 
 static void close_library(struct vr_arithmetic *arithmetic) {
@@ -100,7 +101,7 @@ static vram_status open_clblast(struct vr_arithmetic *arithmetic) {
     vr_setting_text("clblast_library", path);
     if (strcmp(path, "none") == 0 || !(arithmetic->info.caps & VRAM_CAP_HANDLES) ||
         (!*path && arithmetic->info.kind != VRAM_DEVICE_GPU)) {
-        return vr_fail_in(VRAM_ERR_UNSUPPORTED, "dlopen", "CLBlast is not for this device");
+        return vr_fail_in(VRAM_ERR_UNSUPPORTED, "dlopen", "CLBlast does not serve this device");
     }
     vram_status status = vr_kernel_open(arithmetic);
     if (status != VRAM_OK) {
@@ -122,6 +123,9 @@ static vram_status open_clblast(struct vr_arithmetic *arithmetic) {
 }
 
 const struct vr_provider vr_clblast_provider = {
-    "opencl", open_clblast,
-    submit,   close_library,
-    INT_MAX,  1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16};
+    "opencl",
+    open_clblast,
+    clblast_submit,
+    close_library,
+    INT_MAX,
+    1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16};

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cublas.c: products by cuBLAS, in our own words of its interface.
+ * cublas.c: products by cuBLAS, with its interface declared here.
  *
- *  (1) A handle of cuBLAS belongs to a lane and takes one call at a time: its lock is held around
- *      the call.
- *  (2) cuBLAS works in the context that is current. It is found from the stream, pushed for the
- *      call, and what was current before is current again afterwards. At the end it is known from
- *      the beginning: the streams may be gone then, when all ends with its device.
- *  (3) A lane's scratch memory is the pool's, given again whenever the stream comes back to the
- *      lane's own, and used on no other: products of two streams run at once. There, and where the
- *      pool has none, cuBLAS uses its own.
- *  (4) cuBLAS finds the driver by its own name. Where the backend works with another library,
- *      contexts and streams mean nothing to cuBLAS, and it is not used. A library that the option
- *      cublas_library names is believed to know the driver; one that is found here is only loaded
+ *  (1) A handle of cuBLAS belongs to a slot, one per queue of the scheduler, and takes one call at
+ *      a time: its lock is held around the call.
+ *  (2) cuBLAS works in the current context. The context is found from the stream and pushed for the
+ *      call; afterwards the previous context is current again. For the end it is stored at the
+ *      beginning: when everything ends with the device, the streams may have been destroyed.
+ *  (3) A slot's scratch memory is allocated from the pool. It is set again whenever the handle
+ *      returns to the slot's own stream, and is used on no other, since products of two streams run
+ *      at once. On other streams, and if the pool has no memory, cuBLAS uses its own.
+ *  (4) cuBLAS finds the driver by its own name. If the backend works with another library, cuBLAS
+ *      does not know its contexts and streams, and is not used. A library that the option
+ *      cublas_library names is trusted to know the driver; one that is found here is only loaded
  *      beside a driver that can be NVIDIA's.
- *  (5) Matrices lie column by column for cuBLAS. Ours, row by row, are their transposes: C' = B' *
- *      A'.
+ *  (5) cuBLAS stores matrices by columns. Ours, stored by rows, are their transposes: C' = B' * A'.
  */
 #include "compute/arithmetic.h"
 
@@ -72,7 +71,7 @@ static const struct vr_symbol cublas_symbols[] = {
     {"cublasGemmEx", NULL, offsetof(struct cublas_api, gemm_ex), false},
 };
 
-/* The runtime within cuBLAS lives on the export table: a library that has none is not NVIDIA's. */
+/* The runtime inside cuBLAS needs the export table: a driver without one is not NVIDIA's. */
 static const struct vr_symbol driver_symbols[] = {
     {"cuGetExportTable", NULL, offsetof(struct driver_api, export_table), true},
     {"cuStreamGetCtx", NULL, offsetof(struct driver_api, stream_context), false},
@@ -80,11 +79,11 @@ static const struct vr_symbol driver_symbols[] = {
     {"cuCtxPopCurrent_v2", NULL, offsetof(struct driver_api, pop), false},
 };
 
-struct lane {
+struct cublas_slot {
     struct vr_mutex lock; /* (1) */
     void *handle;         /* NULL: none */
-    void *own;            /* the lane's stream */
-    void *stream;         /* that it was told last */
+    void *own;            /* the stream of the slot's queue */
+    void *stream;         /* that the handle was set to last */
     vram_addr scratch;    /* 0: cuBLAS has its own */
 };
 
@@ -93,30 +92,31 @@ struct cublas {
     struct cublas_api api;
     struct driver_api cuda;
     void *context; /* NULL: not known yet; (2) */
-    uint32_t lane_count;
-    struct lane lanes[VR_LANES_MAX];
+    uint32_t slot_count;
+    struct cublas_slot slots[VR_QUEUES_MAX];
 };
 
 /* ---------------------------------------------------------------------- errors */
 
-static vram_status answer(int code, const char *call) {
+static vram_status cublas_status(int code, const char *call) {
     switch (code) {
     case 0:
         return VRAM_OK;
     case 3:
         return vr_error_set(VRAM_ERR_DEVICE_MEMORY, "cuda", call, code,
-                            "cuBLAS found no device memory for itself");
+                            "cuBLAS ran out of device memory for its workspace");
     case 8:
     case 15:
         return vr_error_set(VRAM_ERR_UNSUPPORTED, "cuda", call, code,
-                            "cuBLAS does not do this on this GPU");
+                            "cuBLAS does not support this product on this GPU");
     default:
         return vr_error_set(VRAM_ERR_BACKEND, "cuda", call, code, "cuBLAS answered %d", code);
     }
 }
 
-/* Makes the context of a stream current, and *context; the caller owes a leave. */
-static vram_status enter(const struct cublas *cublas, void *stream, void **context) {
+/* Makes the context of a stream current, and returns it. After VRAM_OK the caller calls
+   context_leave. */
+static vram_status context_enter(const struct cublas *cublas, void *stream, void **context) {
     int code = cublas->cuda.stream_context(stream, context);
     if (code == 0) {
         code = cublas->cuda.push(*context);
@@ -126,31 +126,32 @@ static vram_status enter(const struct cublas *cublas, void *stream, void **conte
                                     "the context of the stream cannot be used: %d", code);
 }
 
-static void leave(const struct cublas *cublas) {
+static void context_leave(const struct cublas *cublas) {
     void *context;
     (void)cublas->cuda.pop(&context);
 }
 
 /* --------------------------------------------------------------------- products */
 
-/* The stream is new to the handle, and so is its scratch memory: keeps (3). */
-static vram_status tell_stream(struct cublas *cublas, struct lane *lane, void *stream) {
-    if (lane->stream == stream) {
+/* Sets the stream of the handle, and its scratch memory: keeps (3). */
+static vram_status set_stream(struct cublas *cublas, struct cublas_slot *slot, void *stream) {
+    if (slot->stream == stream) {
         return VRAM_OK;
     }
-    vram_status status = answer(cublas->api.set_stream(lane->handle, stream), "cublasSetStream");
-    if (status == VRAM_OK && lane->scratch && stream == lane->own) {
-        status = answer(cublas->api.set_workspace(lane->handle, (void *)(uintptr_t)lane->scratch,
-                                                  SCRATCH_BYTES),
-                        "cublasSetWorkspace");
+    vram_status status =
+        cublas_status(cublas->api.set_stream(slot->handle, stream), "cublasSetStream");
+    if (status == VRAM_OK && slot->scratch && stream == slot->own) {
+        status = cublas_status(cublas->api.set_workspace(
+                                   slot->handle, (void *)(uintptr_t)slot->scratch, SCRATCH_BYTES),
+                               "cublasSetWorkspace");
     }
-    lane->stream = status == VRAM_OK ? stream : NULL;
+    slot->stream = status == VRAM_OK ? stream : NULL;
     return status;
 }
 
-/* Keeps (5): A and B change places, and so do m and n. */
-static vram_status call(const struct cublas *cublas, const struct lane *lane,
-                        const struct vr_device_gemm *gemm) {
+/* Keeps (5): swaps A and B, and m and n. */
+static vram_status cublas_call(const struct cublas *cublas, const struct cublas_slot *slot,
+                               const struct vr_device_gemm *gemm) {
     static const float one = 1, zero = 0;
     uint64_t each = vram_precision_bytes(gemm->precision);
     const void *a = (const void *)(uintptr_t)vr_matrix_addr(&gemm->a, each);
@@ -159,43 +160,45 @@ static vram_status call(const struct cublas *cublas, const struct lane *lane,
     int op_a = gemm->trans_a ? OP_T : OP_N, op_b = gemm->trans_b ? OP_T : OP_N;
     int m = (int)gemm->m, n = (int)gemm->n, k = (int)gemm->k;
     if (gemm->precision == VRAM_PRECISION_FP32) {
-        return answer(cublas->api.sgemm(lane->handle, op_b, op_a, n, m, k, &one, b, (int)gemm->ldb,
-                                        a, (int)gemm->lda, &zero, c, (int)gemm->ldc),
-                      "cublasSgemm");
+        return cublas_status(cublas->api.sgemm(slot->handle, op_b, op_a, n, m, k, &one, b,
+                                               (int)gemm->ldb, a, (int)gemm->lda, &zero, c,
+                                               (int)gemm->ldc),
+                             "cublasSgemm");
     }
     int type = gemm->precision == VRAM_PRECISION_FP16 ? TYPE_F16 : TYPE_BF16;
-    return answer(cublas->api.gemm_ex(lane->handle, op_b, op_a, n, m, k, &one, b, type,
-                                      (int)gemm->ldb, a, type, (int)gemm->lda, &zero, c, TYPE_F32,
-                                      (int)gemm->ldc, COMPUTE_32F, ALGORITHM_DEFAULT),
-                  "cublasGemmEx");
+    return cublas_status(cublas->api.gemm_ex(slot->handle, op_b, op_a, n, m, k, &one, b, type,
+                                             (int)gemm->ldb, a, type, (int)gemm->lda, &zero, c,
+                                             TYPE_F32, (int)gemm->ldc, COMPUTE_32F,
+                                             ALGORITHM_DEFAULT),
+                         "cublasGemmEx");
 }
 
-struct work {
+struct cublas_work {
     struct cublas *cublas;
-    struct lane *lane;
+    struct cublas_slot *slot;
     const struct vr_device_gemm *gemm;
 };
 
 static vram_status submit_to(void *user, void *stream) {
-    struct work *work = user;
+    struct cublas_work *work = user;
     void *context;
-    vram_status status = enter(work->cublas, stream, &context);
+    vram_status status = context_enter(work->cublas, stream, &context);
     if (status == VRAM_OK) {
-        vr_mutex_lock(&work->lane->lock);
-        status = tell_stream(work->cublas, work->lane, stream);
+        vr_mutex_lock(&work->slot->lock);
+        status = set_stream(work->cublas, work->slot, stream);
         if (status == VRAM_OK) {
-            status = call(work->cublas, work->lane, work->gemm);
+            status = cublas_call(work->cublas, work->slot, work->gemm);
         }
-        vr_mutex_unlock(&work->lane->lock);
-        leave(work->cublas);
+        vr_mutex_unlock(&work->slot->lock);
+        context_leave(work->cublas);
     }
     return status;
 }
 
-static vram_status submit(struct vr_arithmetic *arithmetic, uint32_t number, vram_queue *queue,
-                          const struct vr_device_gemm *gemm) {
+static vram_status cublas_submit(struct vr_arithmetic *arithmetic, uint32_t number,
+                                 vram_queue *queue, const struct vr_device_gemm *gemm) {
     struct cublas *cublas = arithmetic->library;
-    struct work work = {cublas, &cublas->lanes[number % cublas->lane_count], gemm};
+    struct cublas_work work = {cublas, &cublas->slots[number % cublas->slot_count], gemm};
     return vram_queue_submit(queue, submit_to, &work);
 }
 
@@ -207,47 +210,47 @@ static void close_library(struct vr_arithmetic *arithmetic) {
         return;
     }
     bool alive = cublas->context && cublas->cuda.push(cublas->context) == 0;
-    for (uint32_t i = 0; i < cublas->lane_count; i++) {
-        struct lane *lane = &cublas->lanes[i];
-        if (lane->handle && alive) {
-            (void)cublas->api.destroy(lane->handle);
+    for (uint32_t i = 0; i < cublas->slot_count; i++) {
+        struct cublas_slot *slot = &cublas->slots[i];
+        if (slot->handle && alive) {
+            (void)cublas->api.destroy(slot->handle);
         }
-        vr_mutex_destroy(&lane->lock);
+        vr_mutex_destroy(&slot->lock);
     }
     if (alive) {
-        leave(cublas);
+        context_leave(cublas);
     }
-    for (uint32_t i = 0; i < cublas->lane_count; i++) {
-        vr_block_let_go(arithmetic->pool, cublas->lanes[i].scratch, arithmetic->lanes[i]);
+    for (uint32_t i = 0; i < cublas->slot_count; i++) {
+        vr_block_free_after(arithmetic->pool, cublas->slots[i].scratch, arithmetic->queues[i]);
     }
-    vr_library_close(&cublas->driver); /* cuBLAS itself stays: its own threads may */
+    vr_library_close(&cublas->driver); /* cuBLAS itself stays loaded: it may have threads */
     vr_mem_free(cublas);
     arithmetic->library = NULL;
 }
 
-static vram_status make_lane(const struct vr_arithmetic *arithmetic, struct cublas *cublas,
+static vram_status make_slot(const struct vr_arithmetic *arithmetic, struct cublas *cublas,
                              uint32_t number) {
-    struct lane *lane = &cublas->lanes[number];
+    struct cublas_slot *slot = &cublas->slots[number];
     struct vram_error error;
     void *context = NULL;
-    vram_status status = vram_queue_native(arithmetic->lanes[number], &lane->own);
-    if (status == VRAM_OK && (status = enter(cublas, lane->own, &context)) == VRAM_OK) {
+    vram_status status = vram_queue_native(arithmetic->queues[number], &slot->own);
+    if (status == VRAM_OK && (status = context_enter(cublas, slot->own, &context)) == VRAM_OK) {
         cublas->context = context;
-        status = answer(cublas->api.create(&lane->handle), "cublasCreate");
-        leave(cublas);
+        status = cublas_status(cublas->api.create(&slot->handle), "cublasCreate");
+        context_leave(cublas);
     }
     if (status == VRAM_OK && cublas->api.set_workspace) {
         vr_error_save(&error);
-        if (vram_alloc(arithmetic->pool, SCRATCH_BYTES, arithmetic->lanes[number],
-                       &lane->scratch) != VRAM_OK) {
-            lane->scratch = 0; /* keeps (3) */
+        if (vram_alloc(arithmetic->pool, SCRATCH_BYTES, arithmetic->queues[number],
+                       &slot->scratch) != VRAM_OK) {
+            slot->scratch = 0; /* keeps (3) */
             vr_error_restore(&error);
         }
     }
     return status;
 }
 
-/* Keeps (4): a library is opened only once, whatever it is called by. */
+/* Keeps (4): a library is opened only once, by whatever name. */
 static vram_status same_driver(const struct cublas *cublas) {
     struct vr_library found = {.native = NULL};
     struct driver_api unused;
@@ -299,10 +302,10 @@ static vram_status open_cublas(struct vr_arithmetic *arithmetic) {
     }
     arithmetic->library = cublas;
     vram_status status = open_libraries(cublas, path);
-    for (uint32_t i = 0; status == VRAM_OK && i < arithmetic->lane_count; i++) {
-        vr_mutex_init(&cublas->lanes[i].lock, VR_RANK_DRIVER);
-        cublas->lane_count = i + 1;
-        status = make_lane(arithmetic, cublas, i);
+    for (uint32_t i = 0; status == VRAM_OK && i < arithmetic->queue_count; i++) {
+        vr_mutex_init(&cublas->slots[i].lock, VR_RANK_DRIVER);
+        cublas->slot_count = i + 1;
+        status = make_slot(arithmetic, cublas, i);
     }
     if (status == VRAM_OK) {
         (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, cublas->library.name);
@@ -316,6 +319,9 @@ static vram_status open_cublas(struct vr_arithmetic *arithmetic) {
 }
 
 const struct vr_provider vr_cublas_provider = {
-    "cuda",  open_cublas,
-    submit,  close_library,
-    INT_MAX, 1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16};
+    "cuda",
+    open_cublas,
+    cublas_submit,
+    close_library,
+    INT_MAX,
+    1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decision.c: where a product runs, and in which tiles. The rule is written down in vram/compute.h
- * and in docs/design/08-where-products-run.md; the numbers of its comments are those of the header.
+ * decision.c: where a product runs, and in which tiles. vram/compute.h and
+ * docs/design/08-where-products-run.md state the rule; rule numbers here are those of the header.
  */
 #include "compute/scheduler_object.h"
 
@@ -15,7 +15,7 @@
 enum { TILE_UNIT = 64, SPREAD_TILES = 4, SPREAD_ROWS = 1024 };
 
 #define SPREAD_BYTES (UINT64_C(32) << 20) /* operands that are worth being sent in parts */
-#define COUNTED_MAX  UINT32_MAX           /* elements that our own kernels can count */
+#define COUNTED_MAX  UINT32_MAX           /* elements that the library's own kernels can count */
 
 const char *vram_reason_text(vram_reason reason) {
     switch (reason) {
@@ -28,7 +28,7 @@ const char *vram_reason_text(vram_reason reason) {
     return "unknown";
 }
 
-/* ----------------------------------------------------------- who computes there */
+/* ----------------------------------------------------------------- providers */
 
 static vram_status open_arithmetic(struct vr_scheduler *scheduler, struct vr_arithmetic **out) {
     VR_OPERATION("vram_scheduler");
@@ -41,8 +41,8 @@ static vram_status open_arithmetic(struct vr_scheduler *scheduler, struct vr_ari
     made->info = scheduler->info;
     made->blas = &scheduler->blas;
     made->cpu_threads = scheduler->cpu_threads;
-    made->lane_count = scheduler->lane_count;
-    memcpy(made->lanes, scheduler->lanes, sizeof made->lanes);
+    made->queue_count = scheduler->queue_count;
+    memcpy(made->queues, scheduler->queues, sizeof made->queues);
     vram_status status = vr_arithmetic_open(made);
     if (status != VRAM_OK) {
         vr_mem_free(made);
@@ -73,7 +73,7 @@ vram_status vr_scheduler_arithmetic(struct vr_scheduler *scheduler, struct vr_ar
 
 /* --------------------------------------------------------------------- the tiles */
 
-/* Bytes that a tile takes on the device, beside what is there already. */
+/* Bytes that a tile needs on the device, besides operands that are there already. */
 static uint64_t tile_bytes(const struct vr_product *product, uint64_t rows, uint64_t columns,
                            uint64_t *largest) {
     uint64_t a = product->a ? rows * product->k * product->each : 0;
@@ -84,13 +84,13 @@ static uint64_t tile_bytes(const struct vr_product *product, uint64_t rows, uint
     return a > UINT64_MAX - b || a + b > UINT64_MAX - c ? UINT64_MAX : a + b + c;
 }
 
-static uint64_t halved(uint64_t lines) {
+static uint64_t halve_lines(uint64_t lines) {
     uint64_t half = (lines / 2 + TILE_UNIT - 1) / TILE_UNIT * TILE_UNIT;
     return half < lines ? half : lines;
 }
 
 bool vr_plan_shrink(const struct vr_product *product, struct vram_matmul_plan *plan) {
-    uint64_t rows = halved(plan->tile_m), columns = halved(plan->tile_n), largest;
+    uint64_t rows = halve_lines(plan->tile_m), columns = halve_lines(plan->tile_n), largest;
     bool by_rows = plan->tile_m >= plan->tile_n;
     if (by_rows ? rows < plan->tile_m : columns == plan->tile_n) {
         if (rows == plan->tile_m) {
@@ -125,14 +125,14 @@ static struct bounds bounds_of(const struct vr_scheduler *scheduler,
     if (scheduler->device_bytes && scheduler->device_bytes < bounds.all) {
         bounds.all = scheduler->device_bytes;
     }
-    if (provider->lines_max < INT32_MAX) { /* one of our own kernels */
+    if (provider->lines_max < INT32_MAX) { /* one of the library's own kernels */
         bounds.elements = COUNTED_MAX;
     }
     return bounds;
 }
 
-static bool within(const struct vr_product *product, const struct vram_matmul_plan *plan,
-                   const struct bounds *bounds) {
+static bool is_within(const struct vr_product *product, const struct vram_matmul_plan *plan,
+                      const struct bounds *bounds) {
     uint64_t largest, bytes = tile_bytes(product, plan->tile_m, plan->tile_n, &largest);
     return plan->tile_m <= bounds->lines && plan->tile_n <= bounds->lines && bytes <= bounds->all &&
            largest <= bounds->block && plan->tile_m * product->k <= bounds->elements &&
@@ -154,14 +154,14 @@ static bool plan_tiles(const struct vr_scheduler *scheduler, const struct vr_pro
           product->m * product->n > bounds.elements))) {
         return false;
     }
-    while (!within(product, plan, &bounds)) {
+    while (!is_within(product, plan, &bounds)) {
         if (!vr_plan_shrink(product, plan)) {
             return false;
         }
     }
-    /* Parts that are sent, computed and fetched side by side. */
+    /* Parts that are sent, computed and fetched in parallel. */
     if (plan->tiles == 1 && product->a && product->c && product->m >= SPREAD_ROWS &&
-        plan->device_bytes >= SPREAD_BYTES && scheduler->lane_count > 1 && !product->queue) {
+        plan->device_bytes >= SPREAD_BYTES && scheduler->queue_count > 1 && !product->queue) {
         plan->tile_m = (product->m / SPREAD_TILES + TILE_UNIT - 1) / TILE_UNIT * TILE_UNIT;
         plan->tiles = (product->m - 1) / plan->tile_m + 1;
         plan->device_bytes = tile_bytes(product, plan->tile_m, plan->tile_n, &largest);
@@ -171,8 +171,9 @@ static bool plan_tiles(const struct vr_scheduler *scheduler, const struct vr_pro
 
 /* ---------------------------------------------------------------------- the rule */
 
-/* Rule 5: whether the device is done sooner by the measured rates. */
-static bool sooner_there(const struct vram_calibration *rates, const struct vr_product *product) {
+/* Rule 5: whether the device finishes sooner by the measured rates. */
+static bool device_is_sooner(const struct vram_calibration *rates,
+                             const struct vr_product *product) {
     double work = (double)product->m * (double)product->k * (double)product->n;
     double sent = (product->a ? (double)product->m * (double)product->k : 0) +
                   (product->b ? (double)product->k * (double)product->n : 0);
@@ -188,7 +189,7 @@ static bool is_gpu(const struct vr_scheduler *scheduler) {
            (scheduler->flags & VRAM_SCHEDULER_ANY_DEVICE) != 0;
 }
 
-/* Rules 3 to 6, for a device that could do it. */
+/* Rules 3 to 6, for a device that can compute the product. */
 static vram_place by_rule(struct vr_scheduler *scheduler, const struct vr_product *product,
                           vram_reason *reason) {
     if (product->resident) {
@@ -204,7 +205,7 @@ static vram_place by_rule(struct vr_scheduler *scheduler, const struct vr_produc
     vr_mutex_unlock(&scheduler->lock);
     if (rates.size) {
         *reason = VRAM_REASON_MEASURED;
-        return sooner_there(&rates, product) ? VRAM_PLACE_DEVICE : VRAM_PLACE_CPU;
+        return device_is_sooner(&rates, product) ? VRAM_PLACE_DEVICE : VRAM_PLACE_CPU;
     }
     bool large = vr_product_work(product) >= scheduler->threshold;
     *reason = large ? VRAM_REASON_LARGE : VRAM_REASON_SMALL;
@@ -221,9 +222,9 @@ static void on_cpu(struct vram_matmul_plan *plan, const struct vr_product *produ
                                       .tiles = 1};
 }
 
-/* Who computes, if the device can take the product at all. */
-static vram_status look_there(struct vr_scheduler *scheduler, const struct vr_product *product,
-                              struct vram_matmul_plan *plan, bool *can) {
+/* Finds the provider, and whether the device can compute the product at all. */
+static vram_status find_provider(struct vr_scheduler *scheduler, const struct vr_product *product,
+                                 struct vram_matmul_plan *plan, bool *can) {
     struct vr_arithmetic *arithmetic;
     vram_status status = vr_scheduler_arithmetic(scheduler, &arithmetic);
     if (status != VRAM_OK) {
@@ -249,17 +250,17 @@ vram_status vr_decide(struct vr_scheduler *scheduler, const struct vr_product *p
         return VRAM_OK;
     }
     if (!asked && by_rule(scheduler, product, &reason) == VRAM_PLACE_CPU) {
-        on_cpu(plan, product, reason); /* before a driver is asked for anything */
+        on_cpu(plan, product, reason); /* before any driver call */
         return VRAM_OK;
     }
     *plan = (struct vram_matmul_plan){
         .size = sizeof *plan, .place = VRAM_PLACE_DEVICE, .reason = reason};
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = look_there(scheduler, product, plan, &can);
+    vram_status status = find_provider(scheduler, product, plan, &can);
     if (vram_status_is_exhausted(status) && !asked &&
         !(scheduler->flags & VRAM_SCHEDULER_NO_FALLBACK)) {
-        vr_error_restore(&error); /* no memory to begin with: the next product asks again */
+        vr_error_restore(&error); /* no memory to begin with: the next product tries again */
         on_cpu(plan, product, VRAM_REASON_MEMORY);
         return VRAM_OK;
     }
@@ -269,7 +270,7 @@ vram_status vr_decide(struct vr_scheduler *scheduler, const struct vr_product *p
     if (asked) {
         struct vr_arithmetic *arithmetic = vr_load(&scheduler->arithmetic, VR_ACQUIRE);
         return vr_fail(VRAM_ERR_UNSUPPORTED,
-                       "nothing here computes such a product on %s device %u: %s",
+                       "no provider computes such a product on %s device %u: %s",
                        scheduler->info.backend, scheduler->info.backend_index,
                        arithmetic->provider ? "type or size" : arithmetic->name);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * distance.c: what is asked for, checked; several devices, each with a part of the corpus; and
- * their nearest merged into one list.
+ * distance.c: checks of a request; several devices, each with a part of the corpus; and the merge
+ * of their nearest into one list.
  */
 #include "compute/search.h"
 
@@ -17,7 +17,8 @@ enum { PARTS_MAX = 16 };
 
 /* --------------------------------------------------------------------- checking */
 
-static vram_status mismatch(const char *what, uint64_t given, uint64_t rows, uint64_t columns) {
+static vram_status fail_mismatch(const char *what, uint64_t given, uint64_t rows,
+                                 uint64_t columns) {
     return vr_fail(VRAM_ERR_INVALID, "%s %llu numbers, and a shape of %llu x %llu needs %llu", what,
                    (unsigned long long)given, (unsigned long long)rows, (unsigned long long)columns,
                    (unsigned long long)(rows * columns));
@@ -44,21 +45,21 @@ static vram_status check_sizes(const struct vram_distance *distance) {
         return vr_fail(VRAM_ERR_INVALID, "the queries or the corpus are NULL");
     }
     if (distance->query_elements && distance->query_elements != q) {
-        return mismatch("the queries have", distance->query_elements, distance->queries,
-                        distance->dim);
+        return fail_mismatch("the queries have", distance->query_elements, distance->queries,
+                             distance->dim);
     }
     if (distance->corpus_elements && distance->corpus_elements != c) {
-        return mismatch("the corpus has", distance->corpus_elements, distance->vectors,
-                        distance->dim);
+        return fail_mismatch("the corpus has", distance->corpus_elements, distance->vectors,
+                             distance->dim);
     }
     if (distance->distances && distance->distance_elements && distance->distance_elements != all) {
-        return mismatch("there is room for", distance->distance_elements, distance->queries,
-                        distance->vectors);
+        return fail_mismatch("there is room for", distance->distance_elements, distance->queries,
+                             distance->vectors);
     }
     return VRAM_OK;
 }
 
-static vram_status check(const struct vram_distance *distance) {
+static vram_status distance_check(const struct vram_distance *distance) {
     vram_precision precision = distance->precision;
     if (precision != VRAM_PRECISION_BYTES && precision != VRAM_PRECISION_FP32 &&
         precision != VRAM_PRECISION_FP16 && precision != VRAM_PRECISION_INT8) {
@@ -69,7 +70,7 @@ static vram_status check(const struct vram_distance *distance) {
         (unsigned)distance->nonfinite > VRAM_NONFINITE_ZERO ||
         (unsigned)distance->place > VRAM_PLACE_DEVICE) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "metric %d, rule %d for what is not finite, or place %d is none",
+                       "metric %d, rule %d for non-finite numbers, or place %d is invalid",
                        (int)distance->metric, (int)distance->nonfinite, (int)distance->place);
     }
     vram_status status = check_sizes(distance);
@@ -77,45 +78,45 @@ static vram_status check(const struct vram_distance *distance) {
         return status;
     }
     if (distance->k > distance->vectors) {
-        return vr_fail(VRAM_ERR_INVALID, "the %llu nearest of %llu vectors are more than there are",
+        return vr_fail(VRAM_ERR_INVALID, "k is %llu, more than the %llu vectors",
                        (unsigned long long)distance->k, (unsigned long long)distance->vectors);
     }
     if (!distance->k == (distance->best || distance->best_at) ||
         (distance->k && (!distance->best || !distance->best_at)) ||
         (!distance->k && !distance->distances)) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "nothing is asked for, or `k` and its two results do not come together");
+                       "no result is requested, or only some of `k` and its two results are set");
     }
     return VRAM_OK;
 }
 
 /* ------------------------------------------------------------------------ parts */
 
-/* What one scheduler does. */
-struct part {
+/* The share of one scheduler. */
+struct distance_part {
     struct vr_thread thread;
     struct vr_scheduler *scheduler; /* pinned */
     struct vr_search search;
-    struct vr_nearest *nearest; /* of all queries; NULL: not asked for */
-    float *values;              /* behind them, unless they are the caller's results */
+    struct vr_nearest *nearest; /* of all queries; NULL: not requested */
+    float *values;              /* their memory, unless they are the caller's results */
     uint64_t *places;
     vram_status status;
     struct vram_error error;
 };
 
 static void part_run(void *argument) {
-    struct part *part = argument;
+    struct distance_part *part = argument;
     part->status = vr_search_run(part->scheduler, &part->search);
     if (part->status != VRAM_OK) {
         vr_error_save(&part->error);
     }
 }
 
-/* A heap for each query: in the caller's results where there is one part, else in memory of its
+/* A heap for each query: in the caller's results if there is one part, else in memory of its
    own. */
-static vram_status part_nearest(struct part *part, const struct vram_distance *distance,
+static vram_status part_nearest(struct distance_part *part, const struct vram_distance *distance,
                                 bool alone) {
-    uint64_t room = distance->k < part->search.count ? distance->k : part->search.count;
+    uint64_t capacity = distance->k < part->search.count ? distance->k : part->search.count;
     float *values = distance->best;
     uint64_t *places = distance->best_at, bytes;
     if (!distance->k) {
@@ -127,33 +128,33 @@ static vram_status part_nearest(struct part *part, const struct vram_distance *d
     part->nearest = vr_mem_alloc((size_t)distance->queries, sizeof *part->nearest, vr_operation());
     if (part->nearest && !alone) {
         values = part->values =
-            vr_mem_alloc((size_t)(distance->queries * room), sizeof(float), vr_operation());
+            vr_mem_alloc((size_t)(distance->queries * capacity), sizeof(float), vr_operation());
         places = part->places =
-            vr_mem_alloc((size_t)(distance->queries * room), sizeof(uint64_t), vr_operation());
+            vr_mem_alloc((size_t)(distance->queries * capacity), sizeof(uint64_t), vr_operation());
     }
     if (!part->nearest || !values || !places) {
         return VRAM_ERR_HOST_MEMORY;
     }
     for (uint64_t q = 0; q < distance->queries; q++) {
         part->nearest[q] =
-            (struct vr_nearest){.values = values + q * room,
-                                .places = places + q * room,
-                                .room = room,
+            (struct vr_nearest){.values = values + q * capacity,
+                                .places = places + q * capacity,
+                                .capacity = capacity,
                                 .largest = distance->metric == VRAM_METRIC_INNER_PRODUCT};
     }
     part->search.nearest = part->nearest;
     return VRAM_OK;
 }
 
-static void part_end(struct part *part) {
+static void part_end(struct distance_part *part) {
     vr_mem_free(part->nearest);
     vr_mem_free(part->values);
     vr_mem_free(part->places);
 }
 
-/* Equal parts, what is left over to the last. */
-static vram_status share_out(struct part *parts, size_t count,
-                             const struct vram_distance *distance) {
+/* Equal parts; the last gets the remainder. */
+static vram_status split_corpus(struct distance_part *parts, size_t count,
+                                const struct vram_distance *distance) {
     uint64_t each = distance->vectors / count;
     vram_status status = VRAM_OK;
     for (size_t i = 0; status == VRAM_OK && i < count; i++) {
@@ -167,8 +168,8 @@ static vram_status share_out(struct part *parts, size_t count,
     return status;
 }
 
-/* The others on threads of their own, the last on the caller's. */
-static vram_status run_all(struct part *parts, size_t count) {
+/* Runs the last part on the caller's thread, the others on threads of their own. */
+static vram_status run_all(struct distance_part *parts, size_t count) {
     size_t started = 0;
     vram_status status = VRAM_OK;
     while (status == VRAM_OK && started + 1 < count) {
@@ -191,14 +192,15 @@ static vram_status run_all(struct part *parts, size_t count) {
     return status;
 }
 
-/* One list of the nearest from those of the parts, the best first. */
-static void merge(const struct part *parts, size_t count, const struct vram_distance *distance) {
+/* Merges the lists of the parts into one, the best first. */
+static void merge_parts(const struct distance_part *parts, size_t count,
+                        const struct vram_distance *distance) {
     for (uint64_t q = 0; distance->k && q < distance->queries; q++) {
         struct vr_nearest whole = parts[0].nearest[q];
         if (count > 1) {
             whole = (struct vr_nearest){.values = distance->best + q * distance->k,
                                         .places = distance->best_at + q * distance->k,
-                                        .room = distance->k,
+                                        .capacity = distance->k,
                                         .largest = whole.largest};
             for (size_t i = 0; i < count; i++) {
                 const struct vr_nearest *part = &parts[i].nearest[q];
@@ -211,13 +213,14 @@ static void merge(const struct part *parts, size_t count, const struct vram_dist
     }
 }
 
-static vram_status run(struct part *parts, size_t count, const struct vram_distance *distance) {
-    vram_status status = share_out(parts, count, distance);
+static vram_status run_parts(struct distance_part *parts, size_t count,
+                             const struct vram_distance *distance) {
+    vram_status status = split_corpus(parts, count, distance);
     if (status == VRAM_OK) {
         status = run_all(parts, count);
     }
     if (status == VRAM_OK) {
-        merge(parts, count, distance);
+        merge_parts(parts, count, distance);
     }
     for (size_t i = 0; i < count; i++) {
         part_end(&parts[i]);
@@ -227,17 +230,17 @@ static vram_status run(struct part *parts, size_t count, const struct vram_dista
 
 /* ------------------------------------------------------------------------ calls */
 
-static vram_status take(const vram_distance *from, struct vram_distance *taken) {
+static vram_status take_request(const vram_distance *from, struct vram_distance *taken) {
     if (!from) {
-        return vr_fail(VRAM_ERR_INVALID, "what is to be computed is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the request is NULL");
     }
     vram_status status = vr_options_take(taken, sizeof *taken, from);
-    return status == VRAM_OK ? check(taken) : status;
+    return status == VRAM_OK ? distance_check(taken) : status;
 }
 
-static vram_status split(vram_scheduler *const *schedulers, size_t count,
-                         const vram_distance *from) {
-    struct part parts[PARTS_MAX];
+static vram_status run_split(vram_scheduler *const *schedulers, size_t count,
+                             const vram_distance *from) {
+    struct distance_part parts[PARTS_MAX];
     struct vram_distance distance;
     size_t entered = 0;
     memset(parts, 0, sizeof parts);
@@ -251,11 +254,11 @@ static vram_status split(vram_scheduler *const *schedulers, size_t count,
         parts[entered].scheduler = scheduler;
     }
     if (status == VRAM_OK) {
-        status = take(from, &distance);
+        status = take_request(from, &distance);
     }
     if (status == VRAM_OK) { /* no more parts than vectors */
         size_t used = distance.vectors < count ? (size_t)distance.vectors : count;
-        status = run(parts, used, &distance);
+        status = run_parts(parts, used, &distance);
     }
     for (size_t i = 0; i < entered; i++) {
         vr_leave(parts[i].scheduler);
@@ -265,7 +268,7 @@ static vram_status split(vram_scheduler *const *schedulers, size_t count,
 
 vram_status vram_distance_run(vram_scheduler *scheduler, const vram_distance *distance) {
     VR_CALL;
-    return split(&scheduler, 1, distance);
+    return run_split(&scheduler, 1, distance);
 }
 
 vram_status vram_distance_split(vram_scheduler *const *schedulers, size_t count,
@@ -275,9 +278,10 @@ vram_status vram_distance_split(vram_scheduler *const *schedulers, size_t count,
         return vr_fail(VRAM_ERR_INVALID, "the schedulers are NULL");
     }
     if (!count || count > PARTS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, "%zu schedulers are not from 1 to %d", count, PARTS_MAX);
+        return vr_fail(VRAM_ERR_INVALID, "%zu schedulers: the number must be 1 to %d", count,
+                       PARTS_MAX);
     }
-    return split(schedulers, count, distance);
+    return run_split(schedulers, count, distance);
 }
 
 vram_status vram_distance_on(vram_context *context, uint32_t index, const vram_distance *from) {
@@ -287,7 +291,7 @@ vram_status vram_distance_on(vram_context *context, uint32_t index, const vram_d
     vram_device *device = NULL;
     vram_pool *pool;
     vram_scheduler *scheduler;
-    vram_status status = take(from, &distance);
+    vram_status status = take_request(from, &distance);
     if (status == VRAM_OK) {
         status = vram_device_open(context, index, &device);
     }
@@ -299,7 +303,7 @@ vram_status vram_distance_on(vram_context *context, uint32_t index, const vram_d
         status = vram_scheduler_create(pool, NULL, &scheduler);
     }
     if (status == VRAM_OK) {
-        status = split(&scheduler, 1, &distance);
+        status = run_split(&scheduler, 1, &distance);
     }
     vr_error_save(&error);
     vram_device_close(device);

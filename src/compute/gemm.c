@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm.c: a product on the CPU: by a BLAS where there is one, else by our own kernel on a few
- * threads. One row is ours anyway: general products of libraries pack all of B for it, which takes
+ * gemm.c: a product on the CPU: by a BLAS if there is one, else by the library's own kernel on a
+ * few threads. A single row always uses the own kernel: a BLAS packs all of B for it, which takes
  * longer than the product.
  *
- * Threads are made for a product that is worth it and end with it: the library keeps none. Each has
- * rows, or columns, of C for itself, so nothing is shared but what is read.
+ * Threads are started for a product that is worth it and end with it: the library keeps none. Each
+ * computes its own rows, or columns, of C, so they share only what is read.
  */
 #include "compute/gemm.h"
 
@@ -18,16 +18,16 @@
 enum { THREADS_MAX = 16, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
 
 #define THREAD_WORK  (UINT64_C(1) << 23)   /* multiplications that are worth a thread */
-#define CONVERT_MOST (UINT64_C(512) << 20) /* bytes of operands that a BLAS gets converted */
+#define CONVERT_MOST (UINT64_C(512) << 20) /* bytes of operands that are converted for a BLAS */
 
 /* ------------------------------------------------------------------- by a BLAS */
 
-static bool fits(const struct vr_gemm *gemm) {
+static bool fits_blas(const struct vr_gemm *gemm) {
     return gemm->m <= INT_MAX && gemm->n <= INT_MAX && gemm->k <= INT_MAX && gemm->lda <= INT_MAX &&
            gemm->ldb <= INT_MAX && gemm->ldc <= INT_MAX;
 }
 
-static void call(vr_sgemm_fn *sgemm, const struct vr_gemm *gemm) {
+static void call_blas(vr_sgemm_fn *sgemm, const struct vr_gemm *gemm) {
     VR_UNCANCELLED;
     sgemm(ROW_MAJOR, gemm->trans_a ? TRANSPOSED : PLAIN, gemm->trans_b ? TRANSPOSED : PLAIN,
           (int)gemm->m, (int)gemm->n, (int)gemm->k, 1, gemm->a, (int)gemm->lda, gemm->b,
@@ -35,8 +35,8 @@ static void call(vr_sgemm_fn *sgemm, const struct vr_gemm *gemm) {
 }
 
 /* Converts `rows` rows of `columns` elements. */
-static void convert(const void *from, vram_precision precision, uint64_t rows, uint64_t columns,
-                    uint64_t stride, float *to) {
+static void convert_rows(const void *from, vram_precision precision, uint64_t rows,
+                         uint64_t columns, uint64_t stride, float *to) {
     for (uint64_t i = 0; i < rows; i++) {
         for (uint64_t j = 0; j < columns; j++) {
             to[i * columns + j] = vr_element(from, precision, i * stride + j);
@@ -44,7 +44,7 @@ static void convert(const void *from, vram_precision precision, uint64_t rows, u
     }
 }
 
-/* Operands of other types, as single precision; false: there is no memory for that. */
+/* Converts operands of other types to single precision; false: no memory for that. */
 static bool call_converted(vr_sgemm_fn *sgemm, const struct vr_gemm *gemm) {
     uint64_t rows_a = gemm->trans_a ? gemm->k : gemm->m, rows_b = gemm->trans_b ? gemm->n : gemm->k;
     uint64_t columns_a = gemm->m * gemm->k / rows_a, columns_b = gemm->n * gemm->k / rows_b;
@@ -60,22 +60,24 @@ static bool call_converted(vr_sgemm_fn *sgemm, const struct vr_gemm *gemm) {
     if (!operands) {
         return false;
     }
-    convert(gemm->a, gemm->precision, rows_a, columns_a, gemm->lda, operands);
-    convert(gemm->b, gemm->precision, rows_b, columns_b, gemm->ldb, operands + gemm->m * gemm->k);
+    convert_rows(gemm->a, gemm->precision, rows_a, columns_a, gemm->lda, operands);
+    convert_rows(gemm->b, gemm->precision, rows_b, columns_b, gemm->ldb,
+                 operands + gemm->m * gemm->k);
     single.a = operands;
     single.b = operands + gemm->m * gemm->k;
     single.lda = columns_a;
     single.ldb = columns_b;
     single.precision = VRAM_PRECISION_FP32;
-    call(sgemm, &single);
+    call_blas(sgemm, &single);
     vr_mem_free(operands);
     return true;
 }
 
-/* ------------------------------------------------------------------- by ourselves */
+/* ------------------------------------------------------------- by the own kernel */
 
-/* A part of the product: lines [first, first + count) of C's rows or columns. */
-static struct vr_gemm part(const struct vr_gemm *gemm, bool rows, uint64_t first, uint64_t count) {
+/* A part of the product: `count` rows or columns of C from `first` on. */
+static struct vr_gemm gemm_part(const struct vr_gemm *gemm, bool rows, uint64_t first,
+                                uint64_t count) {
     struct vr_gemm part = *gemm;
     uint64_t each = vram_precision_bytes(gemm->precision);
     if (rows) {
@@ -95,7 +97,7 @@ struct helper {
     struct vr_gemm part;
 };
 
-static void help(void *argument) {
+static void run_helper(void *argument) {
     vr_gemm_block(argument);
 }
 
@@ -122,17 +124,18 @@ static void by_threads(const struct vr_gemm *gemm, uint32_t threads) {
     while (first < lines && started + 1 < threads) {
         struct helper *helper = &helpers[started];
         uint64_t count = started + 2 == threads || lines - first < each ? lines - first : each;
-        *helper = (struct helper){.part = part(gemm, rows, first, count)};
-        if (vr_os_thread_start(&helper->thread, "vram-gemm", help, &helper->part) != VRAM_OK) {
+        *helper = (struct helper){.part = gemm_part(gemm, rows, first, count)};
+        if (vr_os_thread_start(&helper->thread, "vram-gemm", run_helper, &helper->part) !=
+            VRAM_OK) {
             break;
         }
         started++;
         first += count;
     }
-    struct vr_gemm own = part(gemm, rows, 0, each < lines ? each : lines);
+    struct vr_gemm own = gemm_part(gemm, rows, 0, each < lines ? each : lines);
     vr_gemm_block(&own);
-    if (first < lines) { /* what nobody was there for */
-        own = part(gemm, rows, first, lines - first);
+    if (first < lines) { /* what no thread was started for */
+        own = gemm_part(gemm, rows, first, lines - first);
         vr_gemm_block(&own);
     }
     for (uint32_t i = 0; i < started; i++) {
@@ -144,9 +147,9 @@ static void by_threads(const struct vr_gemm *gemm, uint32_t threads) {
 void vr_gemm_cpu(const struct vr_gemm *gemm, const struct vr_blas *blas, uint32_t threads) {
     vr_sgemm_fn *sgemm = blas->sgemm;
     bool one_row = gemm->m == 1 && gemm->precision == VRAM_PRECISION_FP32;
-    if (sgemm && fits(gemm) && !one_row) {
+    if (sgemm && fits_blas(gemm) && !one_row) {
         if (gemm->precision == VRAM_PRECISION_FP32) {
-            call(sgemm, gemm);
+            call_blas(sgemm, gemm);
             return;
         }
         if (call_converted(sgemm, gemm)) {

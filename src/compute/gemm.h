@@ -2,11 +2,11 @@
 /*
  * gemm.h: one product of matrices, C = A * B, on the CPU.
  *
- * All matrices lie row by row. A has m x k elements, or is stored as k x m and transposed; B has k
- * x n, or is stored as n x k. C has m x n numbers of single precision.
+ * All matrices are stored by rows. A has m x k elements, or is stored as k x m and transposed; B
+ * has k x n, or is stored as n x k. C has m x n numbers of single precision.
  *
- *   gemm.c         who does it: a BLAS where there is one, else our own kernel on a few threads
- *   gemm_block.c   our own: blocks of both operands packed into the order in which they are read
+ *   gemm.c         the choice: a BLAS if there is one, else the own kernel on a few threads
+ *   gemm_block.c   the own kernel: blocks of both operands, packed in the order of their use
  *   gemm_kernel.c  its innermost loops, for each kind of processor
  *   blas.c         the library with cblas_sgemm
  */
@@ -20,8 +20,8 @@ struct vr_gemm {
     const void *a, *b; /* of `precision` */
     float *c;
     uint64_t lda, ldb, ldc;   /* elements from one row, as it is stored, to the next */
-    bool trans_a, trans_b;    /* stored the other way round */
-    vram_precision precision; /* FP32, FP16, BF16 or INT8, of A and B; sums are single precision */
+    bool trans_a, trans_b;    /* stored transposed */
+    vram_precision precision; /* of A and B: FP32, FP16, BF16 or INT8; sums are single precision */
 };
 
 /* Element `at` of a matrix. */
@@ -34,7 +34,7 @@ struct vr_blas;
    slow. */
 void vr_gemm_cpu(const struct vr_gemm *gemm, const struct vr_blas *blas, uint32_t threads);
 
-/* The part of it that is our own, on one thread, whatever libraries there are. */
+/* The same by the own kernel, on one thread. */
 void vr_gemm_block(const struct vr_gemm *gemm);
 
 /* The tile that the innermost loops compute at once: `rows` x `columns`, from k columns of A and k
@@ -43,13 +43,13 @@ struct vr_gemm_kernel {
     const char *name; /* "avx512" */
     uint32_t rows, columns;
     void (*run)(uint64_t k, const float *a, const float *b, float *c, uint64_t ldc, bool add);
-    /* One row: c[j] = a * row j of b, for n rows of k numbers, ldb from one to the next; nothing is
+    /* One row: c[j] = a * row j of b, for n rows of k numbers, a distance of ldb apart; nothing is
        packed. */
     void (*dots)(uint64_t k, const float *a, const float *b, uint64_t ldb, uint64_t n, float *c);
 };
 enum { VR_GEMM_TILE_MAX = 16 * 32 }; /* most of rows * columns */
 
-/* Those that this processor runs, the best first; NULL past the last. */
+/* The kernels that this processor can run, the best first; NULL past the last. */
 const struct vr_gemm_kernel *vr_gemm_kernel(uint32_t index);
 
 /* vr_gemm_block by one of them. */
@@ -66,8 +66,8 @@ struct vr_blas {
     char name[VRAM_ERROR_TEXT_MAX]; /* of the library; else why there is none */
 };
 
-/* Looks for the library that the option blas_library names or, where that is empty, for OpenBLAS or
-   BLIS. It is never closed: its threads would not survive that. */
+/* Opens the library that the option blas_library names or, if that is empty, OpenBLAS or BLIS. It
+   is never closed: its threads would not survive that. */
 void vr_blas_open(struct vr_blas *blas);
 
 #endif

@@ -10,9 +10,9 @@
  *       for each strip of B  in the first-level cache
  *         for each strip of A: one tile of C in registers (gemm_kernel.c)
  *
- * Packing turns every layout and precision into the same strips of single precision, filled up with
+ * Packing turns every layout and precision into the same strips of single precision, padded with
  * zeros, so the innermost loops know neither edges nor types. Products of a few rows read B in
- * order, which packing would only double.
+ * order, without packing, which would only double the reads.
  */
 #include "compute/gemm.h"
 
@@ -37,8 +37,8 @@ float vr_element(const void *matrix, vram_precision precision, uint64_t at) {
 
 /* -------------------------------------------------------------------- packing */
 
-/* One operand as the packing sees it: element (line, p), where a strip has lines side by side and p
-   is what the product sums over. */
+/* One operand as packing sees it: element (line, p), where a strip has lines side by side and the
+   product sums over p. */
 struct operand {
     const void *matrix;
     vram_precision precision;
@@ -55,7 +55,7 @@ static struct operand operand_b(const struct vr_gemm *gemm) {
                             gemm->trans_b ? 1 : gemm->ldb};
 }
 
-/* A strip of single precision: `width` lines, of which `lines` are there. */
+/* A strip of single precision: `width` lines, of which `lines` exist. */
 static void pack_floats(const float *from, uint64_t line_stride, uint64_t step_stride,
                         uint64_t lines, uint64_t width, uint64_t depth, float *to) {
     for (uint64_t p = 0; p < depth; p++, to += width) {
@@ -90,8 +90,8 @@ static void pack_others(const struct operand *from, uint64_t first, uint64_t ste
 }
 
 /* Lines [first, first + lines) and steps [step, step + depth), as strips of `width` lines. */
-static void pack(const struct operand *from, uint64_t first, uint64_t lines, uint64_t step,
-                 uint64_t depth, uint64_t width, float *to) {
+static void pack_strips(const struct operand *from, uint64_t first, uint64_t lines, uint64_t step,
+                        uint64_t depth, uint64_t width, float *to) {
     for (uint64_t done = 0; done < lines; done += width, to += width * depth) {
         uint64_t here = lines - done < width ? lines - done : width;
         if (from->precision == VRAM_PRECISION_FP32) {
@@ -106,10 +106,10 @@ static void pack(const struct operand *from, uint64_t first, uint64_t lines, uin
 
 /* -------------------------------------------------------------------- blocks */
 
-/* A tile at the edge goes through a place of its own: the loops always compute whole ones. */
-static void edge(const struct vr_gemm_kernel *kernel, uint64_t depth, const float *a,
-                 const float *b, float *c, uint64_t ldc, uint64_t rows, uint64_t columns,
-                 bool add) {
+/* Computes a tile at the edge into a buffer first: the loops always compute whole tiles. */
+static void edge_tile(const struct vr_gemm_kernel *kernel, uint64_t depth, const float *a,
+                      const float *b, float *c, uint64_t ldc, uint64_t rows, uint64_t columns,
+                      bool add) {
     float tile[VR_GEMM_TILE_MAX];
     kernel->run(depth, a, b, tile, kernel->columns, false);
     for (uint64_t i = 0; i < rows; i++) {
@@ -121,9 +121,9 @@ static void edge(const struct vr_gemm_kernel *kernel, uint64_t depth, const floa
 }
 
 /* The packed block of A times the packed panel of B. */
-static void multiply(const struct vr_gemm_kernel *kernel, const float *a, uint64_t rows,
-                     const float *b, uint64_t columns, uint64_t depth, float *c, uint64_t ldc,
-                     bool add) {
+static void multiply_block(const struct vr_gemm_kernel *kernel, const float *a, uint64_t rows,
+                           const float *b, uint64_t columns, uint64_t depth, float *c, uint64_t ldc,
+                           bool add) {
     for (uint64_t j = 0; j < columns; j += kernel->columns) {
         const float *strip_b = b + j * depth;
         uint64_t wide = columns - j < kernel->columns ? columns - j : kernel->columns;
@@ -134,7 +134,7 @@ static void multiply(const struct vr_gemm_kernel *kernel, const float *a, uint64
             if (tall == kernel->rows && wide == kernel->columns) {
                 kernel->run(depth, strip_a, strip_b, to, ldc, add);
             } else {
-                edge(kernel, depth, strip_a, strip_b, to, ldc, tall, wide, add);
+                edge_tile(kernel, depth, strip_a, strip_b, to, ldc, tall, wide, add);
             }
         }
     }
@@ -147,12 +147,12 @@ static void by_blocks(const struct vr_gemm *gemm, const struct vr_gemm_kernel *k
         uint64_t columns = gemm->n - j < WIDE ? gemm->n - j : WIDE;
         for (uint64_t p = 0; p < gemm->k; p += DEPTH) {
             uint64_t depth = gemm->k - p < DEPTH ? gemm->k - p : DEPTH;
-            pack(&b, j, columns, p, depth, kernel->columns, panel);
+            pack_strips(&b, j, columns, p, depth, kernel->columns, panel);
             for (uint64_t i = 0; i < gemm->m; i += TALL) {
                 uint64_t rows = gemm->m - i < TALL ? gemm->m - i : TALL;
-                pack(&a, i, rows, p, depth, kernel->rows, block);
-                multiply(kernel, block, rows, panel, columns, depth, gemm->c + i * gemm->ldc + j,
-                         gemm->ldc, p > 0);
+                pack_strips(&a, i, rows, p, depth, kernel->rows, block);
+                multiply_block(kernel, block, rows, panel, columns, depth,
+                               gemm->c + i * gemm->ldc + j, gemm->ldc, p > 0);
             }
         }
     }
@@ -161,7 +161,7 @@ static void by_blocks(const struct vr_gemm *gemm, const struct vr_gemm_kernel *k
 /* ---------------------------------------------------------- without packing */
 
 /* Any layout and type, slowly: the last resort. */
-static void plainly(const struct vr_gemm *gemm) {
+static void multiply_plain(const struct vr_gemm *gemm) {
     struct operand a = operand_a(gemm), b = operand_b(gemm);
     for (uint64_t i = 0; i < gemm->m; i++) {
         for (uint64_t j = 0; j < gemm->n; j++) {
@@ -175,7 +175,7 @@ static void plainly(const struct vr_gemm *gemm) {
     }
 }
 
-/* One row of C, of single precision and B not transposed: B's rows are added up. */
+/* One row of C, of single precision and B not transposed: a sum of B's rows. */
 static void row_of_sums(const struct vr_gemm *gemm, uint64_t i, const struct operand *a) {
     float *restrict c = gemm->c + i * gemm->ldc;
     for (uint64_t j = 0; j < gemm->n; j++) {
@@ -190,7 +190,7 @@ static void row_of_sums(const struct vr_gemm *gemm, uint64_t i, const struct ope
     }
 }
 
-/* A few rows, with B as it lies. False: these operands need packing. */
+/* A few rows, with B in place. False: these operands need packing. */
 static bool by_rows(const struct vr_gemm *gemm, const struct vr_gemm_kernel *kernel) {
     struct operand a = operand_a(gemm);
     if (gemm->m > (gemm->trans_b ? FEW_TURNED : FEW) || gemm->precision != VRAM_PRECISION_FP32 ||
@@ -217,7 +217,7 @@ void vr_gemm_block_by(const struct vr_gemm *gemm, const struct vr_gemm_kernel *k
     if (by_rows(gemm, kernel)) {
         return;
     }
-    /* As much as is needed: strips are filled up to whole tiles. */
+    /* As much as needed: strips are padded to whole tiles. */
     uint64_t depth = gemm->k < DEPTH ? gemm->k : DEPTH;
     uint64_t rows = (gemm->m < TALL ? gemm->m : TALL) + kernel->rows;
     uint64_t columns = (gemm->n < WIDE ? gemm->n : WIDE) + kernel->columns;
@@ -228,6 +228,6 @@ void vr_gemm_block_by(const struct vr_gemm *gemm, const struct vr_gemm_kernel *k
         by_blocks(gemm, kernel, packed, packed + depth * rows);
         vr_mem_free(packed);
     } else {
-        plainly(gemm);
+        multiply_plain(gemm);
     }
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm_kernel.c: the innermost loops of a product: a tile of C stays in registers while a column of
- * A and a row of B go by; or, for one row, four sums.
+ * gemm_kernel.c: the innermost loops of a product: a tile of C stays in registers while columns of
+ * A and rows of B are read; or, for one row, four sums.
  *
- * One body in plain C with vectors of the compiler's, compiled for several processors; which one
- * runs is found out at run time. The tile's size is what fits the registers: rows * vectors sums,
- * and the row of B.
+ * One body in plain C with compiler vectors, compiled for several processors; the choice is made at
+ * run time. The tile is as large as the registers allow: rows * vectors sums, and the row of B.
  */
 #include "compute/gemm.h"
 
@@ -33,7 +32,7 @@
         }                                                                                          \
     }
 
-/* A row times the rows of a transposed B, four of them at a time: B is read once and in order. */
+/* A row times the rows of a transposed B, four at a time: B is read once and in order. */
 #define DOTS(name, attributes, WIDTH)                                                              \
     attributes static void name##_dots(uint64_t k, const float *a, const float *b, uint64_t ldb,   \
                                        uint64_t n, float *c) {                                     \
@@ -41,7 +40,7 @@
             uint64_t here = n - j < 4 ? n - j : 4, p = 0;                                          \
             const float *rows[4];                                                                  \
             name##_vector sums[4][2] = {{{0}}};                                                    \
-            for (uint64_t r = 0; r < 4; r++) { /* past the end: the last one again */              \
+            for (uint64_t r = 0; r < 4; r++) { /* past the end: the last row again */              \
                 rows[r] = b + (j + (r < here ? r : here - 1)) * ldb;                               \
             }                                                                                      \
             for (; p + 2 * WIDTH <= k; p += 2 * WIDTH) {                                           \

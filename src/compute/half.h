@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* half.h: numbers of 16 bits, half precision and bfloat16, to single precision and back, as plain
+/* half.h: conversion of half precision and bfloat16 to single precision and back, as plain
    arithmetic. */
 #ifndef VR_HALF_H
 #define VR_HALF_H
@@ -19,8 +19,7 @@ static inline uint32_t vr_float_bits(float value) {
     return bits;
 }
 
-/* Exact. Normal numbers get their exponent moved by a multiplication, denormal ones by a
-   subtraction. */
+/* Exact. A multiplication moves the exponent of normal numbers, a subtraction that of denormals. */
 static inline float vr_half_float(uint16_t half) {
     uint32_t word = (uint32_t)half << 16, twice = word + word;
     float normal = vr_bits_float((twice >> 4) + (UINT32_C(0xE0) << 23)) * 0x1.0p-112f;
@@ -29,7 +28,7 @@ static inline float vr_half_float(uint16_t half) {
     return vr_bits_float((word & UINT32_C(0x80000000)) | bits);
 }
 
-/* To the nearest, ties to even; what is too large becomes infinite, a NaN stays one. */
+/* To the nearest, ties to even; too large numbers become infinite, a NaN stays a NaN. */
 static inline uint16_t vr_float_half(float value) {
     uint32_t word = vr_float_bits(value), twice = word + word;
     uint32_t bias = twice & UINT32_C(0xFF000000);

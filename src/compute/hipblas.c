@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hipblas.c: products by hipBLAS, in our own words of its interface. As cublas.c, except that HIP
- * has a current device in the place of contexts, and that single precision is all: the types of the
- * call for others changed between its versions. Not run on hardware yet.
+ * hipblas.c: products by hipBLAS, with its interface declared here. As cublas.c, except that HIP
+ * has a current device instead of contexts, and that only single precision is supported: the types
+ * of the call for others changed between versions. Not run on hardware yet.
  */
 #include "compute/arithmetic.h"
 
@@ -55,7 +55,7 @@ struct hipblas {
     void *handle;
 };
 
-static vram_status answer(int code, const char *call) {
+static vram_status hipblas_status(int code, const char *call) {
     if (code == 0) {
         return VRAM_OK;
     }
@@ -65,8 +65,8 @@ static vram_status answer(int code, const char *call) {
     return vr_error_set(status, "hip", call, code, "hipBLAS answered %d", code);
 }
 
-/* Makes the device current; *before is what was. */
-static vram_status enter(const struct hipblas *hipblas, int *before) {
+/* Makes the device current; *before is the previous one. */
+static vram_status device_enter(const struct hipblas *hipblas, int *before) {
     int code = hipblas->hip.get_device(before);
     if (code == 0) {
         code = hipblas->hip.set_device(hipblas->device);
@@ -76,46 +76,48 @@ static vram_status enter(const struct hipblas *hipblas, int *before) {
                                     "the device cannot be made current: %d", code);
 }
 
-/* Rows are columns to hipBLAS: A and B change places. */
-static vram_status call(struct hipblas *hipblas, void *stream, const struct vr_device_gemm *gemm) {
+/* hipBLAS stores matrices by columns: swaps A and B. */
+static vram_status hipblas_call(struct hipblas *hipblas, void *stream,
+                                const struct vr_device_gemm *gemm) {
     static const float one = 1, zero = 0;
     const float *a = (const float *)(uintptr_t)vr_matrix_addr(&gemm->a, sizeof(float));
     const float *b = (const float *)(uintptr_t)vr_matrix_addr(&gemm->b, sizeof(float));
     float *c = (float *)(uintptr_t)vr_matrix_addr(&gemm->c, sizeof(float));
     vr_mutex_lock(&hipblas->lock);
     vram_status status =
-        answer(hipblas->api.set_stream(hipblas->handle, stream), "hipblasSetStream");
+        hipblas_status(hipblas->api.set_stream(hipblas->handle, stream), "hipblasSetStream");
     if (status == VRAM_OK) {
-        status = answer(hipblas->api.sgemm(hipblas->handle, gemm->trans_b ? OP_T : OP_N,
-                                           gemm->trans_a ? OP_T : OP_N, (int)gemm->n, (int)gemm->m,
-                                           (int)gemm->k, &one, b, (int)gemm->ldb, a, (int)gemm->lda,
-                                           &zero, c, (int)gemm->ldc),
-                        "hipblasSgemm");
+        status =
+            hipblas_status(hipblas->api.sgemm(hipblas->handle, gemm->trans_b ? OP_T : OP_N,
+                                              gemm->trans_a ? OP_T : OP_N, (int)gemm->n,
+                                              (int)gemm->m, (int)gemm->k, &one, b, (int)gemm->ldb,
+                                              a, (int)gemm->lda, &zero, c, (int)gemm->ldc),
+                           "hipblasSgemm");
     }
     vr_mutex_unlock(&hipblas->lock);
     return status;
 }
 
-struct work {
+struct hipblas_work {
     struct hipblas *hipblas;
     const struct vr_device_gemm *gemm;
 };
 
 static vram_status submit_to(void *user, void *stream) {
-    const struct work *work = user;
+    const struct hipblas_work *work = user;
     int before;
-    vram_status status = enter(work->hipblas, &before);
+    vram_status status = device_enter(work->hipblas, &before);
     if (status == VRAM_OK) {
-        status = call(work->hipblas, stream, work->gemm);
+        status = hipblas_call(work->hipblas, stream, work->gemm);
         (void)work->hipblas->hip.set_device(before);
     }
     return status;
 }
 
-static vram_status submit(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
-                          const struct vr_device_gemm *gemm) {
-    struct work work = {arithmetic->library, gemm};
-    (void)lane;
+static vram_status hipblas_submit(struct vr_arithmetic *arithmetic, uint32_t slot,
+                                  vram_queue *queue, const struct vr_device_gemm *gemm) {
+    struct hipblas_work work = {arithmetic->library, gemm};
+    (void)slot;
     return vram_queue_submit(queue, submit_to, &work);
 }
 
@@ -125,7 +127,7 @@ static void close_library(struct vr_arithmetic *arithmetic) {
     if (!hipblas) {
         return;
     }
-    if (hipblas->handle && enter(hipblas, &before) == VRAM_OK) {
+    if (hipblas->handle && device_enter(hipblas, &before) == VRAM_OK) {
         (void)hipblas->api.destroy(hipblas->handle);
         (void)hipblas->hip.set_device(before);
     }
@@ -135,15 +137,15 @@ static void close_library(struct vr_arithmetic *arithmetic) {
     arithmetic->library = NULL;
 }
 
-/* hipBLAS is linked with its runtime: streams of another one, as an option may name it, mean
-   nothing to it. */
+/* hipBLAS is linked with its runtime: it does not know streams of another one, which an option may
+   name. */
 static vram_status same_runtime(const struct hipblas *hipblas) {
     void *own = vr_os_library_symbol(hipblas->library.native, "hipSetDevice");
     void *ours = vr_os_library_symbol(hipblas->runtime.native, "hipSetDevice");
     return !own || own == ours
                ? VRAM_OK
                : vr_fail_in(VRAM_ERR_UNSUPPORTED, "dlopen",
-                            "hipBLAS works with a runtime of its own, the device with %s",
+                            "hipBLAS works with another runtime than the device, which uses %s",
                             hipblas->runtime.name);
 }
 
@@ -184,8 +186,8 @@ static vram_status open_hipblas(struct vr_arithmetic *arithmetic) {
     hipblas->device = (int)arithmetic->info.backend_index;
     vr_mutex_init(&hipblas->lock, VR_RANK_DRIVER);
     vram_status status = open_libraries(hipblas, path);
-    if (status == VRAM_OK && (status = enter(hipblas, &before)) == VRAM_OK) {
-        status = answer(hipblas->api.create(&hipblas->handle), "hipblasCreate");
+    if (status == VRAM_OK && (status = device_enter(hipblas, &before)) == VRAM_OK) {
+        status = hipblas_status(hipblas->api.create(&hipblas->handle), "hipblasCreate");
         (void)hipblas->hip.set_device(before);
     }
     if (status == VRAM_OK) {
@@ -200,4 +202,4 @@ static vram_status open_hipblas(struct vr_arithmetic *arithmetic) {
 }
 
 const struct vr_provider vr_hipblas_provider = {
-    "hip", open_hipblas, submit, close_library, INT_MAX, 1u << VRAM_PRECISION_FP32};
+    "hip", open_hipblas, hipblas_submit, close_library, INT_MAX, 1u << VRAM_PRECISION_FP32};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * labels.c: mappings of labels that were computed once and are asked for again.
+ * labels.c: a cache of computed mappings of labels.
  *
- *  (1) An entry is one piece of memory: its head, then the labels, then their mapping. It is in one
- *      chain of the table, and in the list of all, the one asked for last at the end.
+ *  (1) An entry is one allocation: its head, the labels, then their mapping. It is in one chain of
+ *      the table, and in the list of all entries, most recently used last.
  *  (2) `bytes` is the sum over all entries and never above max_bytes, nor `entries` above
- *      max_entries: room is made before an entry comes in.
- *  (3) The program's function and the allocator are called without the lock. Whoever comes back
- *      with an entry looks again: of two that computed the same one, the first is kept.
+ *      max_entries: old entries are evicted before a new one is added.
+ *  (3) The program's function and the allocator are called without the lock. A thread that then
+ *      adds an entry checks again: if two computed the same one, the first is kept.
  */
 #include "vram/labels.h"
 
@@ -25,9 +25,9 @@
 #define BYTES_DEFAULT   (UINT64_C(64) << 20)
 #define CHAINS_FIRST    64 /* a power of two */
 
-struct entry {
-    struct vr_link link; /* in vr_labels.used */
-    struct entry *next;  /* in its chain */
+struct label_entry {
+    struct vr_link link;      /* in vr_labels.used */
+    struct label_entry *next; /* in its chain */
     uint64_t hash;
     size_t count, mapped; /* labels, and numbers of their mapping behind them */
     int32_t numbers[];
@@ -37,40 +37,40 @@ struct vr_labels {
     struct vr_object object;
     uint64_t max_entries, max_bytes;
     struct vr_mutex lock; /* guards the rest */
-    struct entry **chains;
+    struct label_entry **chains;
     size_t chain_count;  /* a power of two */
-    struct vr_list used; /* longest ago first */
+    struct vr_list used; /* least recently used first */
     uint64_t entries, bytes, hits, misses, evictions, unkept;
 };
 
 /* ------------------------------------------------------------------- entries */
 
-static uint64_t mix(uint64_t value) {
+static uint64_t hash_mix(uint64_t value) {
     value ^= value >> 32;
     value *= UINT64_C(0xd6e8feb86659fd93);
     return value ^ (value >> 32);
 }
 
 static uint64_t hash_of(const int32_t *labels, size_t count) {
-    uint64_t hash = mix(count + UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t hash = hash_mix(count + UINT64_C(0x9e3779b97f4a7c15));
     for (size_t i = 0; i < count; i++) {
-        hash = mix(hash + (uint32_t)labels[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash = hash_mix(hash + (uint32_t)labels[i]) * UINT64_C(0x9e3779b97f4a7c15);
     }
-    return mix(hash);
+    return hash_mix(hash);
 }
 
-static uint64_t bytes_of(const struct entry *entry) {
+static uint64_t bytes_of(const struct label_entry *entry) {
     return sizeof *entry + (entry->count + entry->mapped) * sizeof(int32_t);
 }
 
-static struct entry **chain_of(const struct vr_labels *cache, uint64_t hash) {
+static struct label_entry **chain_of(const struct vr_labels *cache, uint64_t hash) {
     return &cache->chains[hash & (cache->chain_count - 1)];
 }
 
 /* Under the lock. */
-static struct entry *find(const struct vr_labels *cache, uint64_t hash, const int32_t *labels,
-                          size_t count) {
-    struct entry *entry = *chain_of(cache, hash);
+static struct label_entry *find_entry(const struct vr_labels *cache, uint64_t hash,
+                                      const int32_t *labels, size_t count) {
+    struct label_entry *entry = *chain_of(cache, hash);
     while (entry && (entry->hash != hash || entry->count != count ||
                      (count && memcmp(entry->numbers, labels, count * sizeof *labels) != 0))) {
         entry = entry->next;
@@ -78,9 +78,9 @@ static struct entry *find(const struct vr_labels *cache, uint64_t hash, const in
     return entry;
 }
 
-/* Takes an entry out of chain and list; under the lock. */
-static void take_out(struct vr_labels *cache, struct entry *entry) {
-    struct entry **at = chain_of(cache, entry->hash);
+/* Removes an entry from chain and list; under the lock. */
+static void remove_entry(struct vr_labels *cache, struct label_entry *entry) {
+    struct label_entry **at = chain_of(cache, entry->hash);
     while (*at != entry) {
         at = &(*at)->next;
     }
@@ -91,40 +91,42 @@ static void take_out(struct vr_labels *cache, struct entry *entry) {
     cache->bytes -= bytes_of(entry);
 }
 
-/* Lets go of entries that are chained by `next` and in no table any more. */
-static void let_go(struct entry *gone) {
-    while (gone) {
-        struct entry *next = gone->next;
-        vr_mem_free(gone);
-        gone = next;
+/* Frees entries that are chained by `next` and in no table any more. */
+static void free_entries(struct label_entry *removed) {
+    while (removed) {
+        struct label_entry *next = removed->next;
+        vr_mem_free(removed);
+        removed = next;
     }
 }
 
-/* Takes out the entries of longest ago until one of `bytes` fits, and returns them; keeps (2). */
-static struct entry *make_room(struct vr_labels *cache, uint64_t bytes) {
-    struct entry *gone = NULL;
+/* Removes the least recently used entries until one of `bytes` fits, and returns them; keeps
+   (2). */
+static struct label_entry *evict_for(struct vr_labels *cache, uint64_t bytes) {
+    struct label_entry *removed = NULL;
     while (cache->entries >= cache->max_entries || cache->bytes > cache->max_bytes - bytes) {
-        struct entry *oldest = VR_CONTAINER(vr_list_first(&cache->used), struct entry, link);
-        take_out(cache, oldest);
-        oldest->next = gone;
-        gone = oldest;
+        struct label_entry *oldest =
+            VR_CONTAINER(vr_list_first(&cache->used), struct label_entry, link);
+        remove_entry(cache, oldest);
+        oldest->next = removed;
+        removed = oldest;
         cache->evictions++;
     }
-    return gone;
+    return removed;
 }
 
 /* ------------------------------------------------------------------ the table */
 
-/* Spreads all entries over `chains`, which are more; returns the chains of before. Under the
-   lock. */
-static struct entry **spread(struct vr_labels *cache, struct entry **chains, size_t count) {
-    struct entry **before = cache->chains;
+/* Distributes all entries over `chains`, which are more; returns the old chains. Under the lock. */
+static struct label_entry **spread_entries(struct vr_labels *cache, struct label_entry **chains,
+                                           size_t count) {
+    struct label_entry **before = cache->chains;
     cache->chains = chains;
     cache->chain_count = count;
     for (struct vr_link *link = vr_list_first(&cache->used); link;
          link = vr_list_next(&cache->used, link)) {
-        struct entry *entry = VR_CONTAINER(link, struct entry, link);
-        struct entry **at = chain_of(cache, entry->hash);
+        struct label_entry *entry = VR_CONTAINER(link, struct label_entry, link);
+        struct label_entry **at = chain_of(cache, entry->hash);
         entry->next = *at;
         *at = entry;
     }
@@ -132,7 +134,7 @@ static struct entry **spread(struct vr_labels *cache, struct entry **chains, siz
 }
 
 /* Keeps chains short. A table that cannot grow is slower, not wrong. */
-static void grow(struct vr_labels *cache) {
+static void grow_table(struct vr_labels *cache) {
     struct vram_error error;
     vr_mutex_lock(&cache->lock);
     size_t had = cache->chain_count;
@@ -142,11 +144,12 @@ static void grow(struct vr_labels *cache) {
         return;
     }
     vr_error_save(&error);
-    struct entry **chains = vr_mem_alloc(had * 2, sizeof(struct entry *), vr_operation());
+    struct label_entry **chains =
+        vr_mem_alloc(had * 2, sizeof(struct label_entry *), vr_operation());
     if (chains) {
         vr_mutex_lock(&cache->lock);
         if (cache->chain_count == had) {
-            chains = spread(cache, chains, had * 2);
+            chains = spread_entries(cache, chains, had * 2);
         }
         vr_mutex_unlock(&cache->lock);
         vr_mem_free(chains);
@@ -154,22 +157,22 @@ static void grow(struct vr_labels *cache) {
     vr_error_restore(&error);
 }
 
-/* ------------------------------------------------------------------- asking */
+/* ------------------------------------------------------------------- lookup */
 
-struct question {
+struct label_query {
     const int32_t *labels;
     size_t count;
     uint64_t hash;
     int32_t *mapping;
-    size_t room;
+    size_t capacity;
 };
 
-/* Looks for a mapping and gives it; *found says whether there is one. */
-static vram_status give(struct vr_labels *cache, const struct question *question, size_t *mapped,
-                        bool *found) {
+/* Finds a mapping and copies it; *found says whether there is one. */
+static vram_status give_mapping(struct vr_labels *cache, const struct label_query *query,
+                                size_t *mapped, bool *found) {
     size_t needs = 0;
     vr_mutex_lock(&cache->lock);
-    struct entry *entry = find(cache, question->hash, question->labels, question->count);
+    struct label_entry *entry = find_entry(cache, query->hash, query->labels, query->count);
     *found = entry != NULL;
     cache->hits += *found;
     cache->misses += !*found;
@@ -177,14 +180,15 @@ static vram_status give(struct vr_labels *cache, const struct question *question
         vr_link_remove(&entry->link);
         vr_list_append(&cache->used, &entry->link);
         needs = entry->mapped;
-        if (needs && needs <= question->room) {
-            memcpy(question->mapping, entry->numbers + entry->count, needs * sizeof(int32_t));
+        if (needs && needs <= query->capacity) {
+            memcpy(query->mapping, entry->numbers + entry->count, needs * sizeof(int32_t));
         }
     }
     vr_mutex_unlock(&cache->lock);
-    if (needs > question->room) {
-        return vr_fail(VRAM_ERR_LIMIT, "the mapping has %zu numbers, and there is room for %zu",
-                       needs, question->room);
+    if (needs > query->capacity) {
+        return vr_fail(VRAM_ERR_LIMIT,
+                       "the mapping has %zu numbers, and the caller's array has %zu", needs,
+                       query->capacity);
     }
     if (*found) {
         *mapped = needs;
@@ -192,51 +196,53 @@ static vram_status give(struct vr_labels *cache, const struct question *question
     return VRAM_OK;
 }
 
-/* What an entry for the answer would need; 0: more than the cache may hold, or can be counted. */
+/* The bytes of an entry; 0: more than the cache may hold, or an overflow. */
 static uint64_t entry_bytes(const struct vr_labels *cache, size_t count, size_t mapped) {
     uint64_t most = cache->max_bytes / sizeof(int32_t);
     if (count > most || mapped > most) {
         return 0;
     }
-    uint64_t bytes = sizeof(struct entry) + ((uint64_t)count + mapped) * sizeof(int32_t);
+    uint64_t bytes = sizeof(struct label_entry) + ((uint64_t)count + mapped) * sizeof(int32_t);
     return bytes <= cache->max_bytes ? bytes : 0;
 }
 
-/* A copy of question and answer; NULL: there is to be none. Failing is no failure of the call. */
-static struct entry *copy(struct vr_labels *cache, const struct question *question, size_t mapped) {
+/* Copies labels and mapping to a new entry; NULL: not to be cached, or no memory, which does not
+   fail the call. */
+static struct label_entry *copy_entry(struct vr_labels *cache, const struct label_query *query,
+                                      size_t mapped) {
     struct vram_error error;
-    uint64_t bytes = entry_bytes(cache, question->count, mapped);
+    uint64_t bytes = entry_bytes(cache, query->count, mapped);
     if (!bytes) {
         return NULL;
     }
     vr_error_save(&error);
-    struct entry *entry = vr_mem_alloc(1, (size_t)bytes, vr_operation());
+    struct label_entry *entry = vr_mem_alloc(1, (size_t)bytes, vr_operation());
     vr_error_restore(&error);
     if (entry) {
-        entry->hash = question->hash;
-        entry->count = question->count;
+        entry->hash = query->hash;
+        entry->count = query->count;
         entry->mapped = mapped;
-        if (question->count) {
-            memcpy(entry->numbers, question->labels, question->count * sizeof(int32_t));
+        if (query->count) {
+            memcpy(entry->numbers, query->labels, query->count * sizeof(int32_t));
         }
         if (mapped) {
-            memcpy(entry->numbers + question->count, question->mapping, mapped * sizeof(int32_t));
+            memcpy(entry->numbers + query->count, query->mapping, mapped * sizeof(int32_t));
         }
     }
     return entry;
 }
 
-/* Keeps the answer for later; keeps (3). */
-static void keep(struct vr_labels *cache, const struct question *question, size_t mapped) {
-    struct entry *entry = copy(cache, question, mapped), *gone = NULL;
+/* Adds the mapping to the cache; keeps (3). */
+static void keep_mapping(struct vr_labels *cache, const struct label_query *query, size_t mapped) {
+    struct label_entry *entry = copy_entry(cache, query, mapped), *removed = NULL;
     vr_mutex_lock(&cache->lock);
     if (!entry) {
         cache->unkept++;
-    } else if (find(cache, question->hash, question->labels, question->count)) {
-        gone = entry;
+    } else if (find_entry(cache, query->hash, query->labels, query->count)) {
+        removed = entry;
     } else {
-        gone = make_room(cache, bytes_of(entry));
-        struct entry **at = chain_of(cache, entry->hash);
+        removed = evict_for(cache, bytes_of(entry));
+        struct label_entry **at = chain_of(cache, entry->hash);
         entry->next = *at;
         *at = entry;
         vr_list_append(&cache->used, &entry->link);
@@ -244,25 +250,25 @@ static void keep(struct vr_labels *cache, const struct question *question, size_
         cache->bytes += bytes_of(entry);
     }
     vr_mutex_unlock(&cache->lock);
-    let_go(gone);
-    grow(cache);
+    free_entries(removed);
+    grow_table(cache);
 }
 
-static vram_status compute_it(struct vr_labels *cache, const struct question *question,
-                              vram_labels_fn *compute, void *user, size_t *mapped) {
+static vram_status compute_mapping(struct vr_labels *cache, const struct label_query *query,
+                                   vram_labels_fn *compute, void *user, size_t *mapped) {
     VR_UNCANCELLED;
     size_t written = 0;
-    vram_status status = compute(user, question->labels, question->count, question->mapping,
-                                 question->room, &written);
+    vram_status status =
+        compute(user, query->labels, query->count, query->mapping, query->capacity, &written);
     if (status != VRAM_OK) {
-        return vr_fail(status, "the program's function said %s", vram_status_name(status));
+        return vr_fail(status, "the program's function returned %s", vram_status_name(status));
     }
-    if (written > question->room) {
+    if (written > query->capacity) {
         return vr_fail(VRAM_ERR_CORRUPT,
-                       "the program's function wrote %zu numbers, and there was room for %zu",
-                       written, question->room);
+                       "the program's function wrote %zu numbers into an array of %zu", written,
+                       query->capacity);
     }
-    keep(cache, question, written);
+    keep_mapping(cache, query, written);
     *mapped = written;
     return VRAM_OK;
 }
@@ -284,14 +290,14 @@ vram_status vram_labels_get(vram_labels *handle, const int32_t *labels, size_t c
     if (status != VRAM_OK) {
         return status;
     }
-    struct question question = {.labels = labels,
+    struct label_query query = {.labels = labels,
                                 .count = count,
                                 .hash = hash_of(labels, count),
                                 .mapping = mapping,
-                                .room = room};
-    status = give(cache, &question, mapped, &found);
+                                .capacity = room};
+    status = give_mapping(cache, &query, mapped, &found);
     if (status == VRAM_OK && !found) {
-        status = compute_it(cache, &question, compute, user, mapped);
+        status = compute_mapping(cache, &query, compute, user, mapped);
     }
     vr_leave(cache);
     return status;
@@ -299,13 +305,13 @@ vram_status vram_labels_get(vram_labels *handle, const int32_t *labels, size_t c
 
 /* ----------------------------------------------------------------- the whole */
 
-/* All entries, chained by `next`, out of the table. Under the lock. */
-static struct entry *take_all(struct vr_labels *cache) {
-    struct entry *all = NULL;
+/* Removes all entries from the table, chained by `next`. Under the lock. */
+static struct label_entry *take_all(struct vr_labels *cache) {
+    struct label_entry *all = NULL;
     struct vr_link *link;
     while ((link = vr_list_first(&cache->used))) {
-        struct entry *entry = VR_CONTAINER(link, struct entry, link);
-        take_out(cache, entry);
+        struct label_entry *entry = VR_CONTAINER(link, struct label_entry, link);
+        remove_entry(cache, entry);
         entry->next = all;
         all = entry;
     }
@@ -323,9 +329,9 @@ vram_status vram_labels_clear(vram_labels *handle, uint64_t *bytes) {
     cache = entered;
     vr_mutex_lock(&cache->lock);
     uint64_t held = cache->bytes;
-    struct entry *gone = take_all(cache);
+    struct label_entry *removed = take_all(cache);
     vr_mutex_unlock(&cache->lock);
-    let_go(gone);
+    free_entries(removed);
     if (bytes) {
         *bytes = held;
     }
@@ -364,7 +370,7 @@ vram_status vram_labels_info_get(vram_labels *handle, vram_labels_info *info) {
 static void labels_free(void *memory) {
     struct vr_labels *cache = memory;
     if (cache->chains) {
-        let_go(take_all(cache));
+        free_entries(take_all(cache));
         vr_mem_free(cache->chains);
     }
     vr_mutex_destroy(&cache->lock);
@@ -389,7 +395,7 @@ vram_status vram_labels_create(const vram_labels_options *options, vram_labels *
     cache->max_entries = taken.entries ? taken.entries : ENTRIES_DEFAULT;
     cache->max_bytes = taken.max_bytes ? taken.max_bytes : BYTES_DEFAULT;
     cache->chain_count = CHAINS_FIRST;
-    cache->chains = vr_mem_alloc(CHAINS_FIRST, sizeof(struct entry *), vr_operation());
+    cache->chains = vr_mem_alloc(CHAINS_FIRST, sizeof(struct label_entry *), vr_operation());
     status = cache->chains
                  ? vr_handle_publish(VR_KIND_LABELS, cache, labels_free, &cache->object.handle)
                  : VRAM_ERR_HOST_MEMORY;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * matmul_kernel.c: our own kernels for products: C on host and simulation, PTX, OpenCL C and
- * SPIR-V.
+ * matmul_kernel.c: the library's own kernels for products: C on host and simulation, PTX, OpenCL C
+ * and SPIR-V.
  *
- * All of them take the same arguments in the same order: three addresses, then numbers of 32 bits.
- * Where memory lies behind handles a kernel can only be given whole blocks, so each matrix comes
- * with the element it begins at; elsewhere that is part of the address.
+ * All take the same arguments in the same order: three addresses, then numbers of 32 bits. If
+ * memory is behind handles, a kernel can only get whole blocks, so each matrix has the index of its
+ * first element; elsewhere that is part of the address.
  */
 #include "compute/arithmetic.h"
 
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* Code for a device is longer than the texts that every compiler takes. */
+/* The code is longer than the string literals that every compiler must support. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 #include "compute/generated/matmul_ptx.h"
 #include "compute/generated/matmul_spirv.h"
@@ -52,13 +52,13 @@ static void matmul_c(const vram_kernel_call *call) {
     vr_gemm_cpu(&gemm, arguments.blas, arguments.threads);
 }
 
-vram_status vr_kernel_submit_c(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
+vram_status vr_kernel_submit_c(struct vr_arithmetic *arithmetic, uint32_t slot, vram_queue *queue,
                                const struct vr_device_gemm *gemm) {
     uint64_t each = vram_precision_bytes(gemm->precision);
     vram_addr a = vr_matrix_addr(&gemm->a, each), b = vr_matrix_addr(&gemm->b, each);
     vram_addr c = vr_matrix_addr(&gemm->c, sizeof(float));
     struct c_arguments rest;
-    (void)lane;
+    (void)slot;
     memset(&rest, 0, sizeof rest);
     rest.gemm = *gemm;
     rest.blas = arithmetic->blas;
@@ -82,34 +82,34 @@ static bool by_handle(const struct vr_arithmetic *arithmetic) {
            strcmp(arithmetic->info.backend, "opencl") == 0;
 }
 
-/* An argument for the kernel, and the element that is left to count from there. */
-static vram_addr address(const struct vr_arithmetic *arithmetic, const struct vr_matrix *matrix,
-                         uint64_t each, uint32_t *first) {
+/* The address argument for the kernel; *first is the element to begin at. */
+static vram_addr matrix_address(const struct vr_arithmetic *arithmetic,
+                                const struct vr_matrix *matrix, uint64_t each, uint32_t *first) {
     bool whole = by_handle(arithmetic);
     *first = whole ? (uint32_t)matrix->offset : 0;
     return whole ? matrix->base : vr_matrix_addr(matrix, each);
 }
 
-/* Elements of 16 bits are read in words of 32 by the shader: an odd one is counted. */
-static void even(const struct vr_arithmetic *arithmetic, vram_addr *addr, uint64_t each,
-                 uint32_t *first) {
+/* The shader reads elements of 16 bits in words of 32: an odd first element stays in *first. */
+static void align_word(const struct vr_arithmetic *arithmetic, vram_addr *addr, uint64_t each,
+                       uint32_t *first) {
     if (!by_handle(arithmetic) && each == 2 && (*addr & 3) != 0) {
         *addr -= 2;
         *first += 1;
     }
 }
 
-vram_status vr_kernel_submit(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
+vram_status vr_kernel_submit(struct vr_arithmetic *arithmetic, uint32_t slot, vram_queue *queue,
                              const struct vr_device_gemm *gemm) {
     static const size_t bytes[ARGUMENTS] = {8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4};
     uint64_t each = vram_precision_bytes(gemm->precision);
     uint32_t first[3];
-    vram_addr addrs[3] = {address(arithmetic, &gemm->a, each, &first[0]),
-                          address(arithmetic, &gemm->b, each, &first[1]),
-                          address(arithmetic, &gemm->c, sizeof(float), &first[2])};
-    (void)lane;
-    even(arithmetic, &addrs[0], each, &first[0]);
-    even(arithmetic, &addrs[1], each, &first[1]);
+    vram_addr addrs[3] = {matrix_address(arithmetic, &gemm->a, each, &first[0]),
+                          matrix_address(arithmetic, &gemm->b, each, &first[1]),
+                          matrix_address(arithmetic, &gemm->c, sizeof(float), &first[2])};
+    (void)slot;
+    align_word(arithmetic, &addrs[0], each, &first[0]);
+    align_word(arithmetic, &addrs[1], each, &first[1]);
     const uint32_t numbers[11] = {(uint32_t)gemm->m,
                                   (uint32_t)gemm->n,
                                   (uint32_t)gemm->k,
@@ -136,8 +136,8 @@ vram_status vr_kernel_submit(struct vr_arithmetic *arithmetic, uint32_t lane, vr
     return vram_queue_launch(queue, arithmetic->kernel, &launch);
 }
 
-static vram_status load(struct vr_arithmetic *arithmetic, enum vram_kernel_format format,
-                        const void *code, size_t bytes) {
+static vram_status matmul_load(struct vr_arithmetic *arithmetic, enum vram_kernel_format format,
+                               const void *code, size_t bytes) {
     const struct vram_kernel_source source = {.size = sizeof source,
                                               .format = format,
                                               .code = code,
@@ -149,21 +149,22 @@ static vram_status load(struct vr_arithmetic *arithmetic, enum vram_kernel_forma
 vram_status vr_kernel_open_c(struct vr_arithmetic *arithmetic) {
     vram_kernel_fn *code = matmul_c;
     const void *pointer;
-    memcpy(&pointer, &code, sizeof pointer); /* a function behind a pointer to void */
+    memcpy(&pointer, &code, sizeof pointer); /* a function pointer as a pointer to void */
     (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, "vram c");
-    return load(arithmetic, VRAM_KERNEL_C, pointer, 0);
+    return matmul_load(arithmetic, VRAM_KERNEL_C, pointer, 0);
 }
 
 vram_status vr_kernel_open(struct vr_arithmetic *arithmetic) {
     const char *backend = arithmetic->info.backend;
     if (strcmp(backend, "cuda") == 0) {
         (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, "vram ptx");
-        return load(arithmetic, VRAM_KERNEL_PTX, matmul_ptx, sizeof matmul_ptx - 1);
+        return matmul_load(arithmetic, VRAM_KERNEL_PTX, matmul_ptx, sizeof matmul_ptx - 1);
     }
     if (strcmp(backend, "opencl") == 0) {
         (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, "vram opencl c");
-        return load(arithmetic, VRAM_KERNEL_OPENCL_C, matmul_opencl, sizeof matmul_opencl - 1);
+        return matmul_load(arithmetic, VRAM_KERNEL_OPENCL_C, matmul_opencl,
+                           sizeof matmul_opencl - 1);
     }
     (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, "vram spir-v");
-    return load(arithmetic, VRAM_KERNEL_SPIRV, matmul_spirv, sizeof matmul_spirv);
+    return matmul_load(arithmetic, VRAM_KERNEL_SPIRV, matmul_spirv, sizeof matmul_spirv);
 }

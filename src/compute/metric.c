@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metric.c: which numbers a search takes, and how distances follow from products.
+ * metric.c: which numbers a search accepts, and how distances follow from products.
  */
 #include "compute/metric.h"
 
@@ -13,8 +13,8 @@ vram_status vr_search_reject(const struct vr_search *search, const char *whose, 
                    vram_precision_name(search->precision));
 }
 
-static vram_status inspect(const struct vr_search *search, const float *from, uint64_t first,
-                           uint64_t count, const char *whose) {
+static vram_status inspect_numbers(const struct vr_search *search, const float *from,
+                                   uint64_t first, uint64_t count, const char *whose) {
     uint64_t dim = search->distance->dim;
     for (uint64_t i = first * dim; i < (first + count) * dim; i++) {
         if (!vr_is_finite(from[i]) || !vr_is_finite(vr_search_round(search->precision, from[i]))) {
@@ -26,13 +26,13 @@ static vram_status inspect(const struct vr_search *search, const float *from, ui
 
 vram_status vr_search_inspect(const struct vr_search *search) {
     const struct vram_distance *distance = search->distance;
-    vram_status status = inspect(search, distance->query, 0, distance->queries, "query");
+    vram_status status = inspect_numbers(search, distance->query, 0, distance->queries, "query");
     return status == VRAM_OK
-               ? inspect(search, distance->corpus, search->first, search->count, "vector")
+               ? inspect_numbers(search, distance->corpus, search->first, search->count, "vector")
                : status;
 }
 
-static double root(double value) {
+static double square_root(double value) {
     return value > 0 ? __builtin_sqrt(value) : 0;
 }
 
@@ -47,7 +47,7 @@ void vr_search_measure(vram_metric metric, vram_precision precision, double quer
         break;
     case VRAM_METRIC_COSINE:
         for (uint64_t j = 0; j < count; j++) {
-            double both = root(query * lengths[j]);
+            double both = square_root(query * lengths[j]);
             row[j] = both > 0 ? (float)(1 - row[j] / both) : 1.0f;
         }
         break;
@@ -55,7 +55,7 @@ void vr_search_measure(vram_metric metric, vram_precision precision, double quer
         for (uint64_t j = 0; j < count; j++) {
             double squared = (query + lengths[j] - 2.0 * (double)row[j]) * scale;
             squared = squared > 0 ? squared : 0;
-            row[j] = (float)(metric == VRAM_METRIC_L2 ? root(squared) : squared);
+            row[j] = (float)(metric == VRAM_METRIC_L2 ? square_root(squared) : squared);
         }
     }
 }

@@ -25,15 +25,15 @@ static inline float vr_search_round(vram_precision precision, float value) {
     return value;
 }
 
-/* Says VRAM_ERR_INVALID with the place of a number that may not be. `whose` is "query" or
+/* VRAM_ERR_INVALID with the place of a number that is not accepted. `whose` is "query" or
    "vector". */
 vram_status vr_search_reject(const struct vr_search *search, const char *whose, uint64_t vector,
                              uint64_t at, float value);
-/* Looks at all numbers: VRAM_ERR_INVALID with the place of the first that may not be, VRAM_OK where
-   all may. */
+/* Checks all numbers: VRAM_ERR_INVALID with the place of the first that is not accepted, else
+   VRAM_OK. */
 vram_status vr_search_inspect(const struct vr_search *search);
 
-/* A row of products becomes a row of distances, in place. Lengths are squared. */
+/* Turns a row of products into a row of distances, in place. Lengths are squared. */
 void vr_search_measure(vram_metric metric, vram_precision precision, double query,
                        const double *lengths, float *row, uint64_t count);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * operand.c: a product as it was asked for, checked before anything is done: the same rules
- * wherever it runs.
+ * operand.c: checks a requested product before anything is done: the same rules wherever it runs.
  */
 #include "compute/scheduler_object.h"
 
@@ -45,7 +44,7 @@ static vram_status check_shape(const struct vr_product *product) {
     return VRAM_OK;
 }
 
-/* An operand is in one place, and as long as its shape says. */
+/* An operand is given once, and as large as its shape. */
 static vram_status check_operand(char name, const void *host, vram_addr addr, uint64_t given,
                                  uint64_t rows, uint64_t columns) {
     if (!host == !addr) {
@@ -62,12 +61,12 @@ static vram_status check_operand(char name, const void *host, vram_addr addr, ui
     return VRAM_OK;
 }
 
-/* The weights take the place of B. */
+/* Uses the weights as B. */
 static vram_status take_weights(struct vr_scheduler *scheduler, const vram_matmul *from,
                                 struct vr_product *product) {
     void *entered;
     if (from->b || from->b_addr) {
-        return vr_fail(VRAM_ERR_INVALID, "B is given twice: as weights too");
+        return vr_fail(VRAM_ERR_INVALID, "B is given both directly and as weights");
     }
     vram_status status = vr_enter(VR_KIND_WEIGHTS, from->weights, &entered);
     if (status != VRAM_OK) {
@@ -75,7 +74,7 @@ static vram_status take_weights(struct vr_scheduler *scheduler, const vram_matmu
     }
     struct vr_weights *weights = entered;
     if (weights->scheduler != scheduler->object.handle) {
-        status = vr_fail(VRAM_ERR_INVALID, "the weights are another scheduler's");
+        status = vr_fail(VRAM_ERR_INVALID, "the weights belong to another scheduler");
     } else if (weights->k != product->k || weights->n != product->n) {
         status = vr_fail(VRAM_ERR_INVALID,
                          "the weights are %llu x %llu, and the product needs %llu x %llu",
@@ -97,12 +96,12 @@ static vram_status take_weights(struct vr_scheduler *scheduler, const vram_matmu
     return VRAM_OK;
 }
 
-static vram_status check(const vram_matmul *from, const struct vr_product *product) {
+static vram_status product_check(const vram_matmul *from, const struct vr_product *product) {
     if (from->flags & ~(uint32_t)KNOWN_FLAGS) {
-        return vr_fail(VRAM_ERR_INVALID, "0x%x has flags that no product has", from->flags);
+        return vr_fail(VRAM_ERR_INVALID, "unknown flags of a product: 0x%x", from->flags);
     }
     if ((unsigned)from->place > VRAM_PLACE_DEVICE) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no place", (int)from->place);
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_place", (int)from->place);
     }
     vram_status status = check_precision(product->precision);
     if (status == VRAM_OK) {
@@ -123,31 +122,31 @@ static vram_status check(const vram_matmul *from, const struct vr_product *produ
     return status;
 }
 
-/* What it is multiplied by is checked by nobody else: libraries take a bare address. */
+/* Checks an address here, since libraries accept any. */
 static vram_status check_address(const struct vr_scheduler *scheduler, vram_addr addr,
                                  uint64_t bytes) {
     return vr_in_operation(vram_memory_check(scheduler->device, addr, bytes));
 }
 
-/* Addresses are unique in the process: one that is a host pointer's number is the same memory by
-   another name. */
-static bool lies_on(const struct vr_product *product, const void *host, vram_addr addr,
-                    uint64_t bytes) {
+/* Addresses are unique in the process: an address that equals a host pointer is the same memory. */
+static bool overlaps_c(const struct vr_product *product, const void *host, vram_addr addr,
+                       uint64_t bytes) {
     uint64_t results = product->m * product->n * sizeof(float);
     uint64_t c = product->c ? (uintptr_t)product->c : product->c_addr;
     return (host && vr_overlap(c, results, (uintptr_t)host, bytes)) ||
            (addr && vr_overlap(c, results, addr, bytes));
 }
 
-/* Addresses reach far enough, and C is apart from what it is made of. */
+/* Addresses are large enough, and C does not overlap A or B. */
 static vram_status check_places(const struct vr_scheduler *scheduler,
                                 const struct vr_product *product) {
     const uint64_t a_bytes = product->m * product->k * product->each;
     const uint64_t b_bytes = product->k * product->n * product->each;
     vram_status status = VRAM_OK;
-    bool on_a = lies_on(product, product->a, product->a_addr, a_bytes);
-    if (on_a || lies_on(product, product->b, product->b_addr, b_bytes)) {
-        return vr_fail(VRAM_ERR_INVALID, "C lies on %c, which it is made of", on_a ? 'A' : 'B');
+    bool on_a = overlaps_c(product, product->a, product->a_addr, a_bytes);
+    if (on_a || overlaps_c(product, product->b, product->b_addr, b_bytes)) {
+        return vr_fail(VRAM_ERR_INVALID, "C overlaps %c, from which it is computed",
+                       on_a ? 'A' : 'B');
     }
     if (!product->resident) {
         return VRAM_OK;
@@ -198,7 +197,7 @@ vram_status vr_product_shape(struct vr_scheduler *scheduler, const vram_matmul *
         .place = taken.place ? taken.place : scheduler->place,
         .queue = taken.queue,
     };
-    status = check(&taken, product);
+    status = product_check(&taken, product);
     if (status == VRAM_OK && taken.weights) {
         status = take_weights(scheduler, &taken, product);
     }

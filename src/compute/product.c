@@ -2,9 +2,9 @@
 /*
  * product.c: products, one or many, on the CPU or as tiles on the device.
  *
- * When device memory runs out, in this order: the results under way are fetched and their memory is
- * free again; emergency cleanup of the device and one more try; smaller tiles, as long as there
- * are; the CPU, unless the scheduler may not. Other failures are the answer.
+ * When device memory runs out, in this order: fetches pending results, which frees their memory;
+ * cleans up the device in an emergency and tries once more; makes tiles smaller, as long as
+ * possible; uses the CPU, unless the scheduler forbids it. Other failures are returned.
  */
 #include "compute/scheduler_object.h"
 
@@ -15,21 +15,21 @@
 
 #include <string.h>
 
-static void note(struct vr_scheduler *scheduler, vram_place place, vram_reason reason) {
+static void count_product(struct vr_scheduler *scheduler, vram_place place, vram_reason reason) {
     vr_store(&scheduler->counters.last, (uint64_t)place << 8 | (uint64_t)reason, VR_RELAXED);
 }
 
 /* -------------------------------------------------------------------- the CPU */
 
-/* Operands in host memory for a product whose own lie on the device. */
-struct fetched {
+/* Copies in host memory of operands that are on the device. */
+struct fetched_operands {
     void *a, *b, *c;
-    vram_status waited; /* what the last wait for the queue answered */
+    vram_status waited; /* the status of the last wait for the queue */
 };
 
-/* Brings an operand from the device. */
-static vram_status fetch(struct vr_scheduler *scheduler, vram_queue *queue, vram_addr addr,
-                         uint64_t bytes, void **host, vram_status *waited) {
+/* Downloads an operand from the device. */
+static vram_status fetch_operand(struct vr_scheduler *scheduler, vram_queue *queue, vram_addr addr,
+                                 uint64_t bytes, void **host, vram_status *waited) {
     *host = vr_scratch_alloc(1, bytes);
     if (!*host) {
         return VRAM_ERR_HOST_MEMORY;
@@ -40,16 +40,18 @@ static vram_status fetch(struct vr_scheduler *scheduler, vram_queue *queue, vram
 }
 
 static vram_status fetch_all(struct vr_scheduler *scheduler, const struct vr_product *product,
-                             vram_queue *queue, struct fetched *fetched) {
+                             vram_queue *queue, struct fetched_operands *fetched) {
     VR_OPERATION("vram_matmul_run");
     vram_status status = VRAM_OK;
     if (!product->a) {
-        status = fetch(scheduler, queue, product->a_addr, product->m * product->k * product->each,
-                       &fetched->a, &fetched->waited);
+        status =
+            fetch_operand(scheduler, queue, product->a_addr,
+                          product->m * product->k * product->each, &fetched->a, &fetched->waited);
     }
     if (status == VRAM_OK && !product->b) {
-        status = fetch(scheduler, queue, product->b_addr, product->k * product->n * product->each,
-                       &fetched->b, &fetched->waited);
+        status =
+            fetch_operand(scheduler, queue, product->b_addr,
+                          product->k * product->n * product->each, &fetched->b, &fetched->waited);
     }
     if (status == VRAM_OK && !product->c) {
         fetched->c = vr_scratch_alloc(product->m * product->n, sizeof(float));
@@ -58,8 +60,8 @@ static vram_status fetch_all(struct vr_scheduler *scheduler, const struct vr_pro
     return status;
 }
 
-static void compute(struct vr_scheduler *scheduler, const struct vr_product *product,
-                    const struct fetched *fetched) {
+static void compute_on_cpu(struct vr_scheduler *scheduler, const struct vr_product *product,
+                           const struct fetched_operands *fetched) {
     struct vr_gemm gemm = {.m = product->m,
                            .n = product->n,
                            .k = product->k,
@@ -75,13 +77,13 @@ static void compute(struct vr_scheduler *scheduler, const struct vr_product *pro
     vr_gemm_cpu(&gemm, &scheduler->blas, scheduler->cpu_threads);
 }
 
-/* Operands that lie on the device come to the host for it, and the result goes back. */
+/* Downloads operands that are on the device, and uploads the result. */
 static vram_status on_cpu(struct vr_scheduler *scheduler, const struct vr_product *product) {
-    vram_queue *queue = product->queue ? product->queue : scheduler->lanes[0];
-    struct fetched fetched = {.waited = VRAM_OK};
+    vram_queue *queue = product->queue ? product->queue : scheduler->queues[0];
+    struct fetched_operands fetched = {.waited = VRAM_OK};
     vram_status status = fetch_all(scheduler, product, queue, &fetched);
     if (status == VRAM_OK) {
-        compute(scheduler, product, &fetched);
+        compute_on_cpu(scheduler, product, &fetched);
     }
     if (status == VRAM_OK && fetched.c) {
         uint64_t bytes = product->m * product->n * sizeof(float);
@@ -100,14 +102,14 @@ static vram_status run_on_cpu(struct vr_scheduler *scheduler, const struct vr_pr
     vram_status status = on_cpu(scheduler, product);
     if (status == VRAM_OK) {
         vr_counter_add(&scheduler->counters.cpu_products, 1);
-        note(scheduler, VRAM_PLACE_CPU, reason);
+        count_product(scheduler, VRAM_PLACE_CPU, reason);
     }
     return status;
 }
 
 /* ------------------------------------------------------------------ the device */
 
-/* Empties what the device's pools keep for later; the error record stays. */
+/* Frees what the device's pools keep for later; keeps the error record. */
 static void clean_up(struct vr_scheduler *scheduler) {
     struct vram_error error;
     uint64_t bytes;
@@ -116,15 +118,15 @@ static void clean_up(struct vr_scheduler *scheduler) {
     vr_error_restore(&error);
 }
 
-/* One product by itself, when memory is short: see above. */
-static vram_status squeeze(struct vr_scheduler *scheduler, struct vr_arithmetic *arithmetic,
-                           const struct vr_product *product, struct vram_matmul_plan *plan) {
+/* Runs one product alone, when memory is short: see above. */
+static vram_status run_squeezed(struct vr_scheduler *scheduler, struct vr_arithmetic *arithmetic,
+                                const struct vr_product *product, struct vram_matmul_plan *plan) {
     vram_status status;
     clean_up(scheduler);
     for (;;) {
         struct vr_pipeline pipeline;
         vr_pipeline_begin(&pipeline, scheduler, arithmetic, product->queue);
-        pipeline.lane_count = 1; /* one tile at a time */
+        pipeline.queue_count = 1; /* one tile at a time */
         pipeline.next = 0;
         status = vr_pipeline_end(&pipeline, vr_pipeline_add(&pipeline, product, plan));
         if (!vram_status_is_exhausted(status) || !vr_plan_shrink(product, plan)) {
@@ -134,7 +136,7 @@ static vram_status squeeze(struct vr_scheduler *scheduler, struct vr_arithmetic 
     }
     if (status == VRAM_OK) {
         vr_counter_add(&scheduler->counters.device_products, 1);
-        note(scheduler, VRAM_PLACE_DEVICE, plan->reason);
+        count_product(scheduler, VRAM_PLACE_DEVICE, plan->reason);
     } else if (vram_status_is_exhausted(status) && product->place != VRAM_PLACE_DEVICE &&
                !(scheduler->flags & VRAM_SCHEDULER_NO_FALLBACK)) {
         status = run_on_cpu(scheduler, product, VRAM_REASON_MEMORY);
@@ -143,28 +145,28 @@ static vram_status squeeze(struct vr_scheduler *scheduler, struct vr_arithmetic 
     return status;
 }
 
-/* A row of products that one pipeline takes: those from `first` on that run on the device by the
+/* Consecutive products that one pipeline takes: those from `first` on that run on the device by the
    same queue. */
-struct row {
+struct product_run {
     struct vr_product *products;
     struct vram_matmul_plan *plans;
     size_t count;
 };
 
-/* Submits products until memory is short; *done says how many were taken whole. */
-static vram_status submit(struct vr_scheduler *scheduler, struct vr_arithmetic *arithmetic,
-                          const struct row *row, size_t *done) {
+/* Submits products until memory is short; *done is how many were added completely. */
+static vram_status submit_run(struct vr_scheduler *scheduler, struct vr_arithmetic *arithmetic,
+                              const struct product_run *run, size_t *done) {
     struct vr_pipeline pipeline;
     vram_status status = VRAM_OK;
     size_t i = 0;
-    vr_pipeline_begin(&pipeline, scheduler, arithmetic, row->products[0].queue);
-    pipeline.alone = row->count == 1 && row->plans[0].tiles == 1;
-    for (; status == VRAM_OK && i < row->count; i++) {
-        status = vr_pipeline_add(&pipeline, &row->products[i], &row->plans[i]);
+    vr_pipeline_begin(&pipeline, scheduler, arithmetic, run->products[0].queue);
+    pipeline.alone = run->count == 1 && run->plans[0].tiles == 1;
+    for (; status == VRAM_OK && i < run->count; i++) {
+        status = vr_pipeline_add(&pipeline, &run->products[i], &run->plans[i]);
     }
     *done = status == VRAM_OK ? i : i - 1;
     bool short_of_memory = vram_status_is_exhausted(status);
-    /* Those before the one that found no memory are good: their results are brought home. */
+    /* The products before the one that found no memory are valid: their results are fetched. */
     struct vram_error error;
     vr_error_save(&error);
     vram_status ended = vr_pipeline_end(&pipeline, short_of_memory ? VRAM_OK : status);
@@ -178,31 +180,31 @@ static vram_status submit(struct vr_scheduler *scheduler, struct vr_arithmetic *
     return ended;
 }
 
-static vram_status run_on_device(struct vr_scheduler *scheduler, const struct row *row) {
+static vram_status run_on_device(struct vr_scheduler *scheduler, const struct product_run *run) {
     struct vr_arithmetic *arithmetic;
     vram_status status = vr_scheduler_arithmetic(scheduler, &arithmetic);
     size_t first = 0;
-    while (status == VRAM_OK && first < row->count) {
+    while (status == VRAM_OK && first < run->count) {
         size_t done;
-        struct row rest = {row->products + first, row->plans + first, row->count - first};
-        status = submit(scheduler, arithmetic, &rest, &done);
+        struct product_run rest = {run->products + first, run->plans + first, run->count - first};
+        status = submit_run(scheduler, arithmetic, &rest, &done);
         if (done) {
             vr_counter_add(&scheduler->counters.device_products, done);
-            note(scheduler, VRAM_PLACE_DEVICE, rest.plans[done - 1].reason);
+            count_product(scheduler, VRAM_PLACE_DEVICE, rest.plans[done - 1].reason);
         }
         first += done;
-        if (vram_status_is_exhausted(status) && first < row->count) {
-            status = squeeze(scheduler, arithmetic, &row->products[first], &row->plans[first]);
+        if (vram_status_is_exhausted(status) && first < run->count) {
+            status = run_squeezed(scheduler, arithmetic, &run->products[first], &run->plans[first]);
             first++;
         }
     }
     return status;
 }
 
-/* --------------------------------------------------------------------- in a row */
+/* ----------------------------------------------------------------- in sequence */
 
-/* How many products from `first` on go to the device together. */
-static size_t row_length(const struct vr_product *products, const struct vram_matmul_plan *plans,
+/* How many products from `first` on run on the device together. */
+static size_t run_length(const struct vr_product *products, const struct vram_matmul_plan *plans,
                          size_t count) {
     size_t length = 1;
     while (length < count && plans[length].place == VRAM_PLACE_DEVICE &&
@@ -212,8 +214,8 @@ static size_t row_length(const struct vr_product *products, const struct vram_ma
     return length;
 }
 
-static vram_status run(struct vr_scheduler *scheduler, struct vr_product *products,
-                       struct vram_matmul_plan *plans, size_t count) {
+static vram_status run_products(struct vr_scheduler *scheduler, struct vr_product *products,
+                                struct vram_matmul_plan *plans, size_t count) {
     vram_status status = VRAM_OK;
     for (size_t i = 0; status == VRAM_OK && i < count; i++) {
         status = vr_decide(scheduler, &products[i], &plans[i]);
@@ -223,10 +225,10 @@ static vram_status run(struct vr_scheduler *scheduler, struct vr_product *produc
             status = run_on_cpu(scheduler, &products[i], plans[i].reason);
             i++;
         } else {
-            struct row row = {products + i, plans + i,
-                              row_length(products + i, plans + i, count - i)};
-            status = run_on_device(scheduler, &row);
-            i += row.count;
+            struct product_run run = {products + i, plans + i,
+                                      run_length(products + i, plans + i, count - i)};
+            status = run_on_device(scheduler, &run);
+            i += run.count;
         }
     }
     return status;
@@ -241,7 +243,8 @@ vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *p
             return VRAM_ERR_HOST_MEMORY;
         }
     }
-    vram_status status = vr_scheduler_stale(scheduler, run(scheduler, products, plans, count));
+    vram_status status =
+        vr_scheduler_stale(scheduler, run_products(scheduler, products, plans, count));
     if (status != VRAM_OK) {
         vr_counter_add(&scheduler->counters.failures, 1);
     }
@@ -270,7 +273,7 @@ vram_status vram_matmul_run(vram_scheduler *handle, const vram_matmul *from) {
     return status;
 }
 
-/* Says which product of a batch it is. */
+/* Adds the number of the product in the batch to the error. */
 static vram_status of_batch(vram_status status, size_t number) {
     struct vram_error error;
     vr_error_save(&error);
@@ -335,7 +338,7 @@ vram_status vram_matmul_plan_get(vram_scheduler *handle, const vram_matmul *from
 vram_status vram_matmul_warm_up(vram_scheduler *handle, uint64_t m, uint64_t k, uint64_t n) {
     VR_CALL;
     struct vr_product product = {0};
-    vram_addr none = 1; /* for the check alone */
+    vram_addr none = 1; /* for the check only */
     void *scheduler;
     vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &scheduler);
     if (status != VRAM_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scheduler.c: schedulers from their creation to their end, and what is known of them. The rules
- * are in scheduler_object.h.
+ * scheduler.c: creation and destruction of schedulers, and information on them. The invariants are
+ * in scheduler_object.h.
  */
 #include "compute/shortlist.h"
 
@@ -25,11 +25,11 @@ static void scheduler_free(void *memory) {
     vr_mem_free(vr_load(&scheduler->shortlist, VR_RELAXED));
     vr_mutex_destroy(&scheduler->lock);
     vr_mem_free(scheduler);
-    (void)vram_attachment_end(attachment); /* last: the pool may go with it */
+    (void)vram_attachment_end(attachment); /* last: the pool may be freed with it */
 }
 
-/* Ends what it has. Queues wait for their work. */
-static void let_go(struct vr_scheduler *scheduler) {
+/* Ends what it owns. Queues wait for their work. */
+static void release_all(struct vr_scheduler *scheduler) {
     struct vr_arithmetic *arithmetic = vr_load(&scheduler->arithmetic, VR_ACQUIRE);
     struct vram_error error;
     vr_error_save(&error);
@@ -37,18 +37,18 @@ static void let_go(struct vr_scheduler *scheduler) {
     if (arithmetic) {
         vr_arithmetic_close(arithmetic);
     }
-    for (uint32_t i = 0; i < scheduler->lane_count; i++) {
-        vram_queue_destroy(scheduler->lanes[i]);
-        (void)vram_attachment_wait(scheduler->attachment, scheduler->lanes[i], 0);
+    for (uint32_t i = 0; i < scheduler->queue_count; i++) {
+        vram_queue_destroy(scheduler->queues[i]);
+        (void)vram_attachment_wait(scheduler->attachment, scheduler->queues[i], 0);
     }
     vr_bounce_pool_end(scheduler);
     vr_scratch_end(scheduler);
     vr_error_restore(&error);
 }
 
-/* The last reference goes when the last product has left: that is when queues and libraries end. */
+/* Runs when the last product has left: then queues and libraries end. */
 static void scheduler_end(void *memory) {
-    let_go(memory);
+    release_all(memory);
     scheduler_free(memory);
 }
 
@@ -57,7 +57,7 @@ static vram_status stop_threads(void *scheduler) {
     return VRAM_OK;
 }
 
-/* `handle` is the scheduler's: it may be gone by now. */
+/* `handle` is the scheduler's, which may have ended by now. */
 static void pool_ended(void *handle) {
     struct vr_scheduler *scheduler = vr_handle_pin(VR_KIND_SCHEDULER, handle);
     if (scheduler) {
@@ -74,49 +74,50 @@ vram_status vram_scheduler_destroy(vram_scheduler *handle) {
 
 /* ------------------------------------------------------------------- creating */
 
-static vram_status check(const struct vram_scheduler_options *options) {
+static vram_status options_check(const struct vram_scheduler_options *options) {
     if ((unsigned)options->place > VRAM_PLACE_DEVICE) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no place", (int)options->place);
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_place", (int)options->place);
     }
     if (options->flags & ~(uint32_t)(VRAM_SCHEDULER_NO_FALLBACK | VRAM_SCHEDULER_ANY_DEVICE)) {
-        return vr_fail(VRAM_ERR_INVALID, "0x%x has flags that no scheduler has", options->flags);
+        return vr_fail(VRAM_ERR_INVALID, "unknown flags of a scheduler: 0x%x", options->flags);
     }
-    if (options->queues > VR_LANES_MAX || options->cpu_threads > CPU_THREADS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, "%u queues and %u threads are more than %d and %d",
-                       options->queues, options->cpu_threads, VR_LANES_MAX, CPU_THREADS_MAX);
+    if (options->queues > VR_QUEUES_MAX || options->cpu_threads > CPU_THREADS_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, "%u queues and %u threads are too many; at most %d and %d",
+                       options->queues, options->cpu_threads, VR_QUEUES_MAX, CPU_THREADS_MAX);
     }
     const struct vram_calibration *rates = options->calibration;
     if (rates &&
         (rates->size < sizeof *rates || !vr_tail_is_zero(rates, sizeof *rates) ||
          !(rates->cpu_rate > 0) || !(rates->device_rate > 0) || !(rates->upload_rate > 0) ||
          !(rates->download_rate > 0) || !(rates->device_seconds >= 0))) {
-        return vr_fail(VRAM_ERR_INVALID, "the rates of a calibration are above 0");
+        return vr_fail(VRAM_ERR_INVALID, "the rates of a calibration must be above 0");
     }
     return VRAM_OK;
 }
 
-/* An OpenCL device that is the CPU gives one kernel all processors, so that further queues gain
-   nothing. And PoCL up to 5.0 ends the program when launches of one kernel overlap of which a later
-   one has more groups than any before. */
-static uint32_t lanes_of(const struct vr_scheduler *scheduler,
-                         const struct vram_scheduler_options *options) {
+/* An OpenCL device that is the CPU gives one kernel all processors, so further queues gain nothing.
+   And PoCL up to 5.0 crashes the program when launches of one kernel overlap and a later one has
+   more groups than any before. */
+static uint32_t queues_wanted(const struct vr_scheduler *scheduler,
+                              const struct vram_scheduler_options *options) {
     if (scheduler->info.kind == VRAM_DEVICE_CPU && strcmp(scheduler->info.backend, "opencl") == 0) {
         return 1;
     }
     return options->queues ? options->queues : LANES_DEFAULT;
 }
 
-static vram_status make_lanes(struct vr_scheduler *scheduler, uint32_t count) {
+static vram_status make_queues(struct vr_scheduler *scheduler, uint32_t count) {
     vram_status status = VRAM_OK;
-    while (status == VRAM_OK && scheduler->lane_count < count) {
+    while (status == VRAM_OK && scheduler->queue_count < count) {
         status =
-            vram_queue_create(scheduler->device, NULL, &scheduler->lanes[scheduler->lane_count]);
-        scheduler->lane_count += status == VRAM_OK ? 1 : 0;
+            vram_queue_create(scheduler->device, NULL, &scheduler->queues[scheduler->queue_count]);
+        scheduler->queue_count += status == VRAM_OK ? 1 : 0;
     }
     return status;
 }
 
-static struct vr_scheduler *prepare(vram_pool *pool, const struct vram_scheduler_options *options) {
+static struct vr_scheduler *scheduler_make(vram_pool *pool,
+                                           const struct vram_scheduler_options *options) {
     struct vr_scheduler *scheduler = vr_mem_alloc(1, sizeof *scheduler, vr_operation());
     if (!scheduler) {
         return NULL;
@@ -138,9 +139,9 @@ static struct vr_scheduler *prepare(vram_pool *pool, const struct vram_scheduler
     return scheduler;
 }
 
-static vram_status create(vram_pool *pool, const struct vram_scheduler_options *options,
-                          vram_scheduler **out) {
-    struct vr_scheduler *scheduler = prepare(pool, options);
+static vram_status scheduler_create(vram_pool *pool, const struct vram_scheduler_options *options,
+                                    vram_scheduler **out) {
+    struct vr_scheduler *scheduler = scheduler_make(pool, options);
     if (!scheduler) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -156,7 +157,7 @@ static vram_status create(vram_pool *pool, const struct vram_scheduler_options *
     status = vr_in_operation(vram_device_describe(scheduler->device, &scheduler->info));
     scheduler->bounces = vr_bounces_are_useful(scheduler->info.caps);
     if (status == VRAM_OK) {
-        status = make_lanes(scheduler, lanes_of(scheduler, options));
+        status = make_queues(scheduler, queues_wanted(scheduler, options));
     }
     if (status == VRAM_OK) {
         *out = (vram_scheduler *)(uintptr_t)handle; /* it may have ended with its pool by now */
@@ -176,46 +177,46 @@ vram_status vram_scheduler_create(vram_pool *pool, const vram_scheduler_options 
     }
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = check(&taken);
+        status = options_check(&taken);
     }
     if (status == VRAM_OK) {
         status = vr_process_watch(0); /* this library's own copy of the flag */
     }
-    return status == VRAM_OK ? create(pool, &taken, scheduler) : status;
+    return status == VRAM_OK ? scheduler_create(pool, &taken, scheduler) : status;
 }
 
 /* ---------------------------------------------------------------- information */
 
-static uint64_t counted(vr_atomic_u64 *counter) {
+static uint64_t counter_read(vr_atomic_u64 *counter) {
     return vr_load(counter, VR_RELAXED);
 }
 
-static void fill(struct vr_scheduler *scheduler, const struct vram_pool_stats *pool,
-                 struct vram_scheduler_stats *stats) {
+static void fill_stats(struct vr_scheduler *scheduler, const struct vram_pool_stats *pool,
+                       struct vram_scheduler_stats *stats) {
     struct vr_scheduler_counters *counters = &scheduler->counters;
     struct vr_arithmetic *arithmetic = vr_load(&scheduler->arithmetic, VR_ACQUIRE);
-    uint64_t last = counted(&counters->last);
+    uint64_t last = counter_read(&counters->last);
     *stats = (struct vram_scheduler_stats){
         .size = sizeof *stats,
-        .cpu_products = counted(&counters->cpu_products),
-        .device_products = counted(&counters->device_products),
-        .cpu_fallbacks = counted(&counters->cpu_fallbacks),
-        .failures = counted(&counters->failures),
-        .tiles = counted(&counters->tiles),
-        .uploads = counted(&counters->uploads),
-        .uploaded_bytes = counted(&counters->uploaded_bytes),
-        .downloads = counted(&counters->downloads),
-        .downloaded_bytes = counted(&counters->downloaded_bytes),
-        .hits = counted(&counters->hits),
-        .misses = counted(&counters->misses),
-        .shared_operands = counted(&counters->shared_operands),
-        .shrinks = counted(&counters->shrinks),
-        .pending = counted(&counters->pending),
+        .cpu_products = counter_read(&counters->cpu_products),
+        .device_products = counter_read(&counters->device_products),
+        .cpu_fallbacks = counter_read(&counters->cpu_fallbacks),
+        .failures = counter_read(&counters->failures),
+        .tiles = counter_read(&counters->tiles),
+        .uploads = counter_read(&counters->uploads),
+        .uploaded_bytes = counter_read(&counters->uploaded_bytes),
+        .downloads = counter_read(&counters->downloads),
+        .downloaded_bytes = counter_read(&counters->downloaded_bytes),
+        .hits = counter_read(&counters->hits),
+        .misses = counter_read(&counters->misses),
+        .shared_operands = counter_read(&counters->shared_operands),
+        .shrinks = counter_read(&counters->shrinks),
+        .pending = counter_read(&counters->pending),
         .threshold = scheduler->threshold,
         .last_place = (vram_place)(last >> 8),
         .last_reason = (vram_reason)(last & 0xff),
-        .weights = counted(&counters->weights),
-        .weight_bytes = counted(&counters->weight_bytes),
+        .weights = counter_read(&counters->weights),
+        .weight_bytes = counter_read(&counters->weight_bytes),
         .cpu_arithmetic = scheduler->blas.sgemm ? scheduler->blas.name : scheduler->cpu_name,
         .device_arithmetic = arithmetic && arithmetic->provider ? arithmetic->name : "",
         .pool_hits = pool->hits,
@@ -242,7 +243,7 @@ vram_status vram_scheduler_stats_get(vram_scheduler *handle, vram_scheduler_stat
     }
     status = vram_pool_stats_get(((struct vr_scheduler *)scheduler)->pool, &pool);
     if (status == VRAM_OK) {
-        fill(scheduler, &pool, &full);
+        fill_stats(scheduler, &pool, &full);
         status = vr_info_give(stats, &full, sizeof full, sizeof full);
     }
     vr_leave(scheduler);

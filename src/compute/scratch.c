@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scratch.c: host memory that copies go through, and blocks that the pool cannot be told the users
- * of.
+ * scratch.c: host memory that copies go through, and blocks whose users the pool could not be told.
  *
- * Work that was not seen to end may still read or write it, also when the driver did not say: a
- * wait that failed proves nothing. Such memory is not freed.
+ * Work that is not known to have ended may still read or write this memory: a wait that failed
+ * proves nothing. Such memory is not freed.
  *
- *  (1) It is free when each queue that may use it was seen idle, or has ended. The driver is asked
- *      once, at once: most failures leave nothing under way.
- *  (2) What is in use is kept with the scheduler, and looked at whenever a later wait succeeds. A
- *      queue that is busy even then is marked: what is kept is free when that point has passed,
- *      whatever comes behind it.
- *  (3) A scheduler that ends has ended its queues, and the driver finished what was left in them.
- *      What another queue of the program's has not passed even then goes to the device, which frees
- *      it when it is closed.
+ *  (1) Memory is free when each queue that may use it was seen idle, or has ended. The driver is
+ *      polled once, immediately: after most failures no work is pending.
+ *  (2) Memory in use is kept with the scheduler, and checked whenever a later wait succeeds. A
+ *      queue that is busy even then is marked: the memory is free when that point has passed,
+ *      whatever is submitted behind it.
+ *  (3) A scheduler that ends has ended its queues, and the driver has completed their work. Memory
+ *      that another queue of the program may still use is passed to the device, which frees it when
+ *      it is closed.
  *
- *   | next, queue, points | what the caller has ...
+ *   | next, queue, points | the caller's memory ...
  *   ^ from malloc           ^ HEAD bytes on
  */
 #include "compute/scheduler_object.h"
@@ -27,10 +26,10 @@
 enum { HEAD = 192 };
 
 struct vr_scratch {
-    struct vr_scratch *next;         /* first: vram_host_free_later has it after us */
-    vram_queue *queue;               /* that used it; NULL: any of the scheduler's */
-    vram_point points[VR_LANES_MAX]; /* of the queue, or of each lane; value 0: it was not marked */
-    vram_addr block;                 /* of the scheduler's pool, freed with it; 0: none */
+    struct vr_scratch *next;          /* first: vram_host_free_later uses it afterwards */
+    vram_queue *queue;                /* that used it; NULL: any of the scheduler's */
+    vram_point points[VR_QUEUES_MAX]; /* of the queue, or of each slot; value 0: not marked */
+    vram_addr block;                  /* of the scheduler's pool, freed with it; 0: none */
 };
 
 _Static_assert(sizeof(struct vr_scratch) <= HEAD, "the head of scratch memory has room");
@@ -38,7 +37,7 @@ _Static_assert(sizeof(struct vr_scratch) <= HEAD, "the head of scratch memory ha
 void *vr_scratch_alloc(uint64_t count, uint64_t bytes) {
     uint64_t all;
     if (!vr_mul(count, bytes, &all) || !vr_add(all, HEAD, &all) || all > SIZE_MAX) {
-        all = SIZE_MAX; /* refused like any other size that is not to be had */
+        all = SIZE_MAX; /* refused like any other size that is too large */
     }
     char *memory = vr_mem_alloc(1, (size_t)all, vr_operation());
     return memory ? memory + HEAD : NULL;
@@ -46,23 +45,23 @@ void *vr_scratch_alloc(uint64_t count, uint64_t bytes) {
 
 /* --------------------------------------------------------------------- in use */
 
-/* The queues that may use it, one after the other; NULL: no more. */
+/* The queues that may use it, one after another; NULL: no more. */
 static vram_queue *queue_at(const struct vr_scheduler *scheduler, const struct vr_scratch *scratch,
                             uint32_t i) {
     if (scratch->queue) {
         return i == 0 ? scratch->queue : NULL;
     }
-    return i < scheduler->lane_count ? scheduler->lanes[i] : NULL;
+    return i < scheduler->queue_count ? scheduler->queues[i] : NULL;
 }
 
-/* A lost device runs nothing any more. */
+/* A lost device runs no work. */
 static bool is_over(vram_status status) {
     return status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST;
 }
 
-/* Asks the driver, once. What never was a queue has no work. Of a queue that ends a poll says
-   VRAM_ERR_STALE, but its work may go on: once it has ended all its points have passed, those that
-   it never made too. */
+/* Polls the driver, once. A handle that was never a queue has no work. For a queue that is ending a
+   poll returns VRAM_ERR_STALE, but its work may go on; once it has ended, all its points have
+   passed, even those that were never made. */
 static bool is_idle(vram_queue *queue) {
     vram_point last = {.queue = queue, .value = UINT64_MAX};
     vram_status status = vram_queue_poll(queue);
@@ -88,7 +87,7 @@ static bool is_used(const struct vr_scheduler *scheduler, struct vr_scratch *scr
 
 /* --------------------------------------------------------------------- freeing */
 
-static void keep(struct vr_scheduler *scheduler, struct vr_scratch *scratch) {
+static void keep_scratch(struct vr_scheduler *scheduler, struct vr_scratch *scratch) {
     vr_mutex_lock(&scheduler->lock);
     scratch->next = scheduler->kept;
     scheduler->kept = scratch;
@@ -103,17 +102,17 @@ static struct vr_scratch *take_kept(struct vr_scheduler *scheduler) {
     return kept;
 }
 
-/* Nobody uses it any more. */
-static void release(struct vr_scheduler *scheduler, struct vr_scratch *scratch) {
-    vr_block_let_go(scheduler->pool, scratch->block, NULL); /* the pool may be gone */
+/* No work uses it any more. */
+static void release_scratch(struct vr_scheduler *scheduler, struct vr_scratch *scratch) {
+    vr_block_free_after(scheduler->pool, scratch->block, NULL); /* the pool may have ended */
     vr_mem_free(scratch);
 }
 
 static void free_or_keep(struct vr_scheduler *scheduler, struct vr_scratch *scratch, bool marks) {
     if (is_used(scheduler, scratch, marks)) {
-        keep(scheduler, scratch);
+        keep_scratch(scheduler, scratch);
     } else {
-        release(scheduler, scratch);
+        release_scratch(scheduler, scratch);
     }
 }
 
@@ -147,11 +146,11 @@ void vr_scratch_keep_block(struct vr_scheduler *scheduler, vram_addr block, vram
     if (scratch) {
         scratch->queue = queue;
         scratch->block = block;
-        keep(scheduler, scratch);
+        keep_scratch(scheduler, scratch);
     }
 }
 
-/* Keeps (3). A device that is closing keeps what never finished. */
+/* Keeps (3). A closing device keeps what never finished. */
 void vr_scratch_end(struct vr_scheduler *scheduler) {
     struct vram_error error;
     struct vr_scratch *next;
@@ -161,7 +160,7 @@ void vr_scratch_end(struct vr_scheduler *scheduler) {
         if (is_used(scheduler, scratch, false)) {
             (void)vram_host_free_later(scheduler->device, scratch);
         } else {
-            release(scheduler, scratch);
+            release_scratch(scheduler, scratch);
         }
     }
     vr_error_restore(&error);

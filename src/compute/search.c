@@ -2,14 +2,14 @@
 /*
  * search.c: distances in tiles.
  *
- *   for each tile of the corpus      converted once, its squared lengths taken
- *     for each tile of the queries   one product of the scheduler's: queries by corpus transposed
- *       for each result              the distance; into the matrix, among the nearest, or both
+ *   for each tile of the corpus      converted once, with its squared lengths
+ *     for each tile of the queries   one product of the scheduler: queries by corpus transposed
+ *       for each result              the distance; to the matrix, the nearest, or both
  *
  * The products of one tile of the corpus are a batch: the tile is sent to the device once, and
- * transfers and products overlap. Numbers of 8 bits travel as numbers of 16 bits, which hold them
- * exactly. Where the nearest alone are asked for, all of it may happen on the device instead:
- * shortlist.c is asked first.
+ * transfers and products overlap. Numbers of 8 bits are sent as numbers of 16 bits, which hold them
+ * exactly. If only the nearest are requested, shortlist.c may run the whole search on the device,
+ * and is tried first.
  */
 #include "compute/search.h"
 
@@ -21,15 +21,15 @@
 
 enum { QUERY_TILE = 256, CORPUS_TILE = 2048, BATCH = 8 };
 
-#define OPERAND_BYTES (UINT64_C(16) << 20) /* that a tile of vectors may have, converted */
+#define OPERAND_BYTES (UINT64_C(16) << 20) /* the most bytes of a converted tile of vectors */
 
-/* Vectors as the products see them. */
-struct vectors {
+/* Vectors as products use them. */
+struct search_vectors {
     const float *from;
     uint64_t count;
-    const void *converted; /* `from` itself, or `room` */
-    void *room;            /* NULL: not needed yet */
-    uint64_t room_count;   /* vectors that it has room for */
+    const void *converted; /* `from` itself, or `buffer` */
+    void *buffer;          /* NULL: not needed yet */
+    uint64_t buffer_count; /* capacity of `buffer` in vectors */
     double *lengths;       /* squared, of the converted numbers */
 };
 
@@ -38,25 +38,25 @@ struct tiles {
     const struct vr_search *search;
     vram_precision stored; /* FP32 or FP16 */
     uint64_t corpus_tile, query_tile;
-    struct vectors queries, corpus;
+    struct search_vectors queries, corpus;
     float *results; /* BATCH tiles */
 };
 
 /* ------------------------------------------------------------------ converting */
 
-/* Makes room for the converted vectors. */
-static vram_status reserve(const struct tiles *tiles, struct vectors *vectors) {
-    if (vectors->room_count < vectors->count) {
-        vr_scratch_free(tiles->scheduler, vectors->room, NULL, VRAM_OK);
-        vectors->room = vr_scratch_alloc(vectors->count * tiles->search->distance->dim,
-                                         vram_precision_bytes(tiles->stored));
-        vectors->room_count = vectors->room ? vectors->count : 0;
+/* Allocates memory for the converted vectors. */
+static vram_status reserve_buffer(const struct tiles *tiles, struct search_vectors *vectors) {
+    if (vectors->buffer_count < vectors->count) {
+        vr_scratch_free(tiles->scheduler, vectors->buffer, NULL, VRAM_OK);
+        vectors->buffer = vr_scratch_alloc(vectors->count * tiles->search->distance->dim,
+                                           vram_precision_bytes(tiles->stored));
+        vectors->buffer_count = vectors->buffer ? vectors->count : 0;
     }
-    return vectors->room ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    return vectors->buffer ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
 }
 
-/* Whether all numbers of a vector can be used as they are, and its squared length. */
-static bool measure(const float *from, uint64_t dim, double *length) {
+/* Whether all numbers of a vector can be used unconverted, and its squared length. */
+static bool measure_vector(const float *from, uint64_t dim, double *length) {
     double sum = 0;
     bool all = true;
     for (uint64_t i = 0; i < dim; i++) {
@@ -67,33 +67,34 @@ static bool measure(const float *from, uint64_t dim, double *length) {
     return all;
 }
 
-/* Single precision without exceptions is used where it lies. */
-static bool as_they_are(const struct tiles *tiles, struct vectors *vectors) {
+/* Uses vectors of single precision in place, if all their numbers are valid. */
+static bool use_in_place(const struct tiles *tiles, struct search_vectors *vectors) {
     uint64_t dim = tiles->search->distance->dim;
     bool all = tiles->search->precision == VRAM_PRECISION_FP32;
     for (uint64_t i = 0; all && i < vectors->count; i++) {
-        all = measure(vectors->from + i * dim, dim, &vectors->lengths[i]);
+        all = measure_vector(vectors->from + i * dim, dim, &vectors->lengths[i]);
     }
     vectors->converted = vectors->from;
     return all;
 }
 
-static void store(const struct tiles *tiles, struct vectors *vectors, uint64_t at, float value) {
+static void store_number(const struct tiles *tiles, struct search_vectors *vectors, uint64_t at,
+                         float value) {
     if (tiles->stored == VRAM_PRECISION_FP16) {
-        ((uint16_t *)vectors->room)[at] = vr_float_half(value);
+        ((uint16_t *)vectors->buffer)[at] = vr_float_half(value);
     } else {
-        ((float *)vectors->room)[at] = value;
+        ((float *)vectors->buffer)[at] = value;
     }
 }
 
-static vram_status convert(const struct tiles *tiles, struct vectors *vectors, const char *whose,
-                           uint64_t first) {
+static vram_status convert_vectors(const struct tiles *tiles, struct search_vectors *vectors,
+                                   const char *whose, uint64_t first) {
     const struct vr_search *search = tiles->search;
     uint64_t dim = search->distance->dim;
-    if (as_they_are(tiles, vectors)) {
+    if (use_in_place(tiles, vectors)) {
         return VRAM_OK;
     }
-    vram_status status = reserve(tiles, vectors);
+    vram_status status = reserve_buffer(tiles, vectors);
     for (uint64_t i = 0; status == VRAM_OK && i < vectors->count; i++) {
         double length = 0;
         for (uint64_t j = 0; j < dim; j++) {
@@ -106,11 +107,11 @@ static vram_status convert(const struct tiles *tiles, struct vectors *vectors, c
                 value = 0;
             }
             length += (double)value * (double)value;
-            store(tiles, vectors, i * dim + j, value);
+            store_number(tiles, vectors, i * dim + j, value);
         }
         vectors->lengths[i] = length;
     }
-    vectors->converted = vectors->room;
+    vectors->converted = vectors->buffer;
     return status;
 }
 
@@ -156,8 +157,8 @@ static struct vr_product product_of(const struct tiles *tiles, uint64_t query, u
         .place = distance->place ? distance->place : tiles->scheduler->place};
 }
 
-/* All queries against the tile of the corpus at hand. */
-static vram_status against(struct tiles *tiles, uint64_t first) {
+/* All queries against the current tile of the corpus. */
+static vram_status search_tile(struct tiles *tiles, uint64_t first) {
     uint64_t all = tiles->search->distance->queries, tile = tiles->query_tile;
     uint64_t columns = tiles->corpus.count;
     vram_status status = VRAM_OK;
@@ -178,7 +179,7 @@ static vram_status against(struct tiles *tiles, uint64_t first) {
     return status;
 }
 
-static vram_status prepare(struct tiles *tiles) {
+static vram_status prepare_tiles(struct tiles *tiles) {
     const struct vram_distance *distance = tiles->search->distance;
     uint64_t each = vram_precision_bytes(tiles->stored);
     uint64_t fit = OPERAND_BYTES / each / distance->dim;
@@ -203,23 +204,23 @@ static vram_status by_tiles(struct vr_scheduler *scheduler, const struct vr_sear
                           .search = search,
                           .stored = search->precision == VRAM_PRECISION_FP32 ? VRAM_PRECISION_FP32
                                                                              : VRAM_PRECISION_FP16};
-    vram_status status = prepare(&tiles);
+    vram_status status = prepare_tiles(&tiles);
     if (status == VRAM_OK) {
         tiles.queries.from = search->distance->query;
         tiles.queries.count = search->distance->queries;
-        status = convert(&tiles, &tiles.queries, "query", 0);
+        status = convert_vectors(&tiles, &tiles.queries, "query", 0);
     }
     uint64_t end = search->first + search->count;
     for (uint64_t at = search->first; status == VRAM_OK && at < end; at += tiles.corpus_tile) {
         tiles.corpus.from = search->distance->corpus + at * search->distance->dim;
         tiles.corpus.count = end - at < tiles.corpus_tile ? end - at : tiles.corpus_tile;
-        status = convert(&tiles, &tiles.corpus, "vector", at);
+        status = convert_vectors(&tiles, &tiles.corpus, "vector", at);
         if (status == VRAM_OK) {
-            status = against(&tiles, at);
+            status = search_tile(&tiles, at);
         }
     }
-    vr_scratch_free(scheduler, tiles.queries.room, NULL, status); /* late products may use them */
-    vr_scratch_free(scheduler, tiles.corpus.room, NULL, status);
+    vr_scratch_free(scheduler, tiles.queries.buffer, NULL, status); /* late products may use it */
+    vr_scratch_free(scheduler, tiles.corpus.buffer, NULL, status);
     vr_scratch_free(scheduler, tiles.results, NULL, status);
     vr_mem_free(tiles.queries.lengths);
     vr_mem_free(tiles.corpus.lengths);

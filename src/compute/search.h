@@ -3,9 +3,9 @@
  * search.h: distances from queries to a part of the corpus, in tiles.
  *
  *   distance.c    the calls: checks, several devices, merging
- *   search.c      tiles: vectors converted, products by the scheduler, distances of them
- *   shortlist.c   the same on the device from end to end, where only the nearest are asked for
- *   metric.c      numbers checked, products turned into distances
+ *   search.c      tiles: conversion of vectors, products by the scheduler, distances
+ *   shortlist.c   the same completely on the device, if only the nearest are requested
+ *   metric.c      checks of numbers, distances from products
  *   nearest.c     the k best
  */
 #ifndef VR_SEARCH_H
@@ -20,7 +20,7 @@ struct vr_search {
     const struct vram_distance *distance; /* checked */
     vram_precision precision;             /* FP32, FP16 or INT8 */
     uint64_t first, count;
-    struct vr_nearest *nearest; /* one for each query; NULL: not asked for */
+    struct vr_nearest *nearest; /* one for each query; NULL: not requested */
 };
 
 vram_status vr_search_run(struct vr_scheduler *scheduler, const struct vr_search *search);

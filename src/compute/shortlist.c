@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shortlist.c: a search on the device from end to end.
+ * shortlist.c: a search that runs completely on the device.
  *
- *   lane 0   queries --> turned, measured
- *   lane 0   tile 0 --> turned, measured --> product --> its best into lane 0's lists  tile 3 ...
- *   lane 1        tile 1 --> turned, measured --> product --> its best into lane 1's lists   ...
- *   lane 2             tile 2 --> ...
- *                           at the end: the lists of all lanes, merged on the host
+ *   slot 0   queries --> converted, measured
+ *   slot 0   tile 0 --> converted, measured --> product --> its best to slot 0's lists   tile 3 ...
+ *   slot 1        tile 1 --> converted, measured --> product --> its best to slot 1's lists   ...
+ *   slot 2             tile 2 --> ...
+ *                           at the end: the host merges the lists of all slots
  *
- *  (1) A lane is a queue, and has lists of its own. Its tiles come in the order of the corpus, so
- *      what is in a list has lower numbers than what comes, and wins where distances are equal.
- *  (2) All queries of a pass are on the device, in blocks; lane 0 brings them, the others wait for
- *      its point, and the pool is told that they use them. More queries than have room there take
+ *  (1) A slot is one queue of the pipeline, and has lists of its own. Its tiles are in the order of
+ *      the corpus, so entries in a list have lower numbers than new ones, and win if distances are
+ *      equal.
+ *  (2) All queries of a pass are on the device, in blocks. Slot 0 sends them; the other slots wait
+ *      for its point, and the pool is told that they use them. If not all queries fit, there are
  *      more passes.
- *  (3) The device computes in single precision with numbers whose squares and their sums are far
- *      from its ends. A kernel tells where they are not, and then the search goes the other way as
- *      if this one had never been.
- *  (4) What is not finite counts as 0 here. A kernel tells that too: where it is to be refused, the
- *      host looks for the first such number, by the rules and in the words of metric.c.
- *  (5) When device memory runs out: cleanup, tiles of half the size, as long as there are, then the
- *      other way.
+ *  (3) The device computes in single precision with numbers whose squares and sums are far from its
+ *      limits. A kernel reports if they are not; then the search is done by tiles, as if this one
+ *      had not run.
+ *  (4) Numbers that are not finite count as 0 here. A kernel reports them: if they are to be
+ *      refused, the host finds the first such number, by the rules and with the text of metric.c.
+ *  (5) When device memory runs out: cleanup, tiles of half the size, as long as possible, then the
+ *      search by tiles.
  */
 #include "compute/shortlist.h"
 
@@ -36,26 +37,26 @@ enum {
     QUERIES_MAX = 16384, /* of a block */
     CORPUS_MAX = 32768,  /* vectors of a tile */
     BLOCKS_MAX = 16,     /* blocks of queries of a pass */
-    LINES = 64,          /* what tiles are multiples of, if they are larger */
-    HALVES = 8           /* what a row of halves is a multiple of: libraries like 16 bytes */
+    LINES = 64,          /* larger tiles are multiples of this */
+    HALVES = 8           /* a row of halves is a multiple of this: libraries prefer 16 bytes */
 };
 
-#define PRODUCT_BYTES (UINT64_C(256) << 20) /* that a lane's products may have */
-#define OPERAND_BYTES (UINT64_C(64) << 20)  /* that a tile or a block of vectors may have */
+#define PRODUCT_BYTES (UINT64_C(256) << 20) /* the most bytes of a slot's products */
+#define OPERAND_BYTES (UINT64_C(64) << 20)  /* the most bytes of a tile or a block of vectors */
 
 /* Vectors on the device. */
-struct vectors {
+struct device_vectors {
     uint64_t first, count;
-    vram_addr raw;     /* as they were sent; what products take in single precision */
-    vram_addr values;  /* halves; 0: raw */
-    vram_addr lengths; /* one for each */
+    vram_addr raw;     /* as sent; used by products in single precision */
+    vram_addr values;  /* halves; 0: use raw */
+    vram_addr lengths; /* one for each vector */
 };
 
-/* Queries of a pass, and what each lane has found for them. */
-struct block {
-    struct vectors queries;
-    vram_addr best[VR_LANES_MAX];
-    uint32_t begun; /* bit i: the lists of lane i have something */
+/* Queries of a pass, and what each slot has found for them. */
+struct query_block {
+    struct device_vectors queries;
+    vram_addr best[VR_QUEUES_MAX];
+    uint32_t begun; /* bit i: the lists of slot i are not empty */
 };
 
 struct shortlist {
@@ -63,53 +64,54 @@ struct shortlist {
     const struct vr_shortlist_kernels *kernels;
     struct vr_pipeline pipeline;
     uint64_t query_rows, corpus_rows; /* of a block and of a tile */
-    uint64_t pass_bytes;              /* that the queries of a pass may have */
+    uint64_t pass_bytes;              /* the most bytes of the queries of a pass */
     uint64_t stride;                  /* elements of a vector in products */
     vram_precision stored;
     uint32_t k;
-    struct block blocks[BLOCKS_MAX];
+    struct query_block blocks[BLOCKS_MAX];
     uint32_t block_count;
-    vram_addr found[VR_LANES_MAX];
-    vram_point ready; /* the queries are there; (2) */
-    uint32_t seen;    /* bit i: lane i has waited for it */
+    vram_addr found[VR_QUEUES_MAX];
+    vram_point ready; /* behind the upload of the queries; (2) */
+    uint32_t seen;    /* bit i: slot i has waited for it */
     uint64_t tiles;
-    bool unfit; /* (3) */
-    bool odd;   /* (4) */
+    bool out_of_range; /* (3) */
+    bool not_finite;   /* (4) */
 };
 
 /* ------------------------------------------------------------------------ sizes */
 
-static uint64_t least(uint64_t a, uint64_t b) {
+static uint64_t least_of(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* As many lines as there are, or as have room, in multiples that kernels like. */
-static uint64_t lines_of(uint64_t all, uint64_t room) {
-    uint64_t even = room > LINES ? room / LINES * LINES : room;
-    return all <= room ? all : even ? even : 1;
+/* As many lines as there are or fit, in multiples that kernels prefer. */
+static uint64_t lines_of(uint64_t all, uint64_t fitting) {
+    uint64_t even = fitting > LINES ? fitting / LINES * LINES : fitting;
+    return all <= fitting ? all : even ? even : 1;
 }
 
-/* A quarter of the memory for products, an eighth for queries, a sixteenth for tiles, each lane its
-   share. */
-static void plan(struct shortlist *list, const struct vr_scheduler *scheduler) {
+/* A quarter of the memory for products, an eighth for queries, a sixteenth for tiles, shared
+   equally by the slots. */
+static void plan_sizes(struct shortlist *list, const struct vr_scheduler *scheduler) {
     const struct vram_distance *distance = list->search->distance;
     const struct vram_device_info *info = &scheduler->info;
     uint64_t all = info->memory_bytes.known && info->memory_bytes.value ? info->memory_bytes.value
                                                                         : UINT64_MAX;
     uint64_t block = info->alloc_max.known && info->alloc_max.value ? info->alloc_max.value : all;
-    all = scheduler->device_bytes ? least(all, scheduler->device_bytes) : all;
-    uint64_t share = all / scheduler->lane_count;
-    uint64_t results = least(least(PRODUCT_BYTES, share / 4), block) / sizeof(float);
-    uint64_t operand = least(least(OPERAND_BYTES, share / 16), block);
+    all = scheduler->device_bytes ? least_of(all, scheduler->device_bytes) : all;
+    uint64_t share = all / scheduler->queue_count;
+    uint64_t results = least_of(least_of(PRODUCT_BYTES, share / 4), block) / sizeof(float);
+    uint64_t operand = least_of(least_of(OPERAND_BYTES, share / 16), block);
     uint64_t fit = operand / (distance->dim * sizeof(float));
-    list->query_rows = lines_of(distance->queries, least(least(QUERIES_MAX, fit), results / LINES));
-    list->corpus_rows =
-        lines_of(list->search->count, least(least(CORPUS_MAX, fit), results / list->query_rows));
+    list->query_rows =
+        lines_of(distance->queries, least_of(least_of(QUERIES_MAX, fit), results / LINES));
+    list->corpus_rows = lines_of(list->search->count,
+                                 least_of(least_of(CORPUS_MAX, fit), results / list->query_rows));
     list->pass_bytes = all / 8;
 }
 
-/* False: they are as small as they get. */
-static bool shrink(struct shortlist *list) {
+/* False: they cannot be smaller. */
+static bool shrink_sizes(struct shortlist *list) {
     if (list->query_rows <= LINES && list->corpus_rows <= LINES) {
         return false;
     }
@@ -122,26 +124,26 @@ static bool shrink(struct shortlist *list) {
 
 /* ---------------------------------------------------------------------- vectors */
 
-static vram_queue *queue_of(const struct shortlist *list, uint32_t lane) {
-    return list->pipeline.scheduler->lanes[lane];
+static vram_queue *queue_of(const struct shortlist *list, uint32_t slot) {
+    return list->pipeline.scheduler->queues[slot];
 }
 
-/* Brings vectors to the device by a lane, and has them turned and measured. */
-static vram_status bring(struct shortlist *list, uint32_t lane, const float *from,
-                         struct vectors *vectors) {
+/* Sends vectors to the device by a slot, and submits their conversion and measurement. */
+static vram_status send_vectors(struct shortlist *list, uint32_t slot, const float *from,
+                                struct device_vectors *vectors) {
     struct vr_pipeline *pipeline = &list->pipeline;
     uint64_t dim = list->search->distance->dim, bytes = vectors->count * dim * sizeof(float);
-    vram_status status = vr_pipeline_alloc(pipeline, lane, bytes, &vectors->raw);
+    vram_status status = vr_pipeline_alloc(pipeline, slot, bytes, &vectors->raw);
     if (status == VRAM_OK && list->stored != VRAM_PRECISION_FP32) {
-        status = vr_pipeline_alloc(pipeline, lane, vectors->count * list->stride * sizeof(uint16_t),
+        status = vr_pipeline_alloc(pipeline, slot, vectors->count * list->stride * sizeof(uint16_t),
                                    &vectors->values);
     }
     if (status == VRAM_OK) {
-        status = vr_pipeline_alloc(pipeline, lane, vectors->count * VR_SHORTLIST_LENGTH,
+        status = vr_pipeline_alloc(pipeline, slot, vectors->count * VR_SHORTLIST_LENGTH,
                                    &vectors->lengths);
     }
     if (status == VRAM_OK) {
-        status = vr_pipeline_send(pipeline, lane, vectors->raw, from + vectors->first * dim, bytes);
+        status = vr_pipeline_send(pipeline, slot, vectors->raw, from + vectors->first * dim, bytes);
     }
     if (status != VRAM_OK) {
         return status;
@@ -149,53 +151,53 @@ static vram_status bring(struct shortlist *list, uint32_t lane, const float *fro
     struct vr_vectors_launch launch = {.from = vectors->raw,
                                        .to = vectors->values ? vectors->values : vectors->raw,
                                        .lengths = vectors->lengths,
-                                       .found = list->found[lane],
+                                       .found = list->found[slot],
                                        .rows = (uint32_t)vectors->count,
                                        .dim = (uint32_t)dim,
                                        .stride = (uint32_t)list->stride,
                                        .precision = list->search->precision,
                                        .metric = list->search->distance->metric};
-    status = vr_vectors_launch(list->kernels, queue_of(list, lane), &launch);
-    if (status == VRAM_OK && vectors->values) { /* halves are all that is needed from here on */
-        vr_pipeline_free(pipeline, lane, vectors->raw);
+    status = vr_vectors_launch(list->kernels, queue_of(list, slot), &launch);
+    if (status == VRAM_OK && vectors->values) { /* only the halves are needed from here on */
+        vr_pipeline_free(pipeline, slot, vectors->raw);
         vectors->raw = 0;
     }
     return status;
 }
 
-static void drop(struct shortlist *list, uint32_t lane, struct vectors *vectors) {
-    vr_pipeline_free(&list->pipeline, lane, vectors->raw);
-    vr_pipeline_free(&list->pipeline, lane, vectors->values);
-    vr_pipeline_free(&list->pipeline, lane, vectors->lengths);
+static void drop_vectors(struct shortlist *list, uint32_t slot, struct device_vectors *vectors) {
+    vr_pipeline_free(&list->pipeline, slot, vectors->raw);
+    vr_pipeline_free(&list->pipeline, slot, vectors->values);
+    vr_pipeline_free(&list->pipeline, slot, vectors->lengths);
     vectors->raw = vectors->values = vectors->lengths = 0;
 }
 
-/* A lane that has not worked yet gets words for what its kernels find. */
-static vram_status open_lane(struct shortlist *list, uint32_t lane) {
+/* Allocates the words for what the kernels of a slot report, at its first use. */
+static vram_status open_slot(struct shortlist *list, uint32_t slot) {
     const uint64_t bytes = VR_SHORTLIST_FOUND_WORDS * sizeof(uint32_t);
-    if (list->found[lane]) {
+    if (list->found[slot]) {
         return VRAM_OK;
     }
-    vram_status status = vr_pipeline_alloc(&list->pipeline, lane, bytes, &list->found[lane]);
+    vram_status status = vr_pipeline_alloc(&list->pipeline, slot, bytes, &list->found[slot]);
     if (status == VRAM_OK) {
-        list->pipeline.used |= 1u << lane;
+        list->pipeline.used |= 1u << slot;
         status =
-            vram_queue_fill(queue_of(list, lane), list->found[lane], 0, sizeof(uint32_t), bytes);
+            vram_queue_fill(queue_of(list, slot), list->found[slot], 0, sizeof(uint32_t), bytes);
     }
     return status;
 }
 
-/* Queries from `first` on, as many as a pass takes, by lane 0. */
-static vram_status bring_queries(struct shortlist *list, uint64_t first) {
+/* Sends queries from `first` on, as many as a pass takes, by slot 0. */
+static vram_status send_queries(struct shortlist *list, uint64_t first) {
     const struct vram_distance *distance = list->search->distance;
     uint64_t each = distance->dim * sizeof(float) + list->k * sizeof(uint64_t), bytes = 0;
-    vram_status status = open_lane(list, 0);
+    vram_status status = open_slot(list, 0);
     while (status == VRAM_OK && first < distance->queries && list->block_count < BLOCKS_MAX &&
            (!list->block_count || bytes <= list->pass_bytes)) {
-        struct vectors *queries = &list->blocks[list->block_count++].queries;
+        struct device_vectors *queries = &list->blocks[list->block_count++].queries;
         queries->first = first;
-        queries->count = least(distance->queries - first, list->query_rows);
-        status = bring(list, 0, distance->query, queries);
+        queries->count = least_of(distance->queries - first, list->query_rows);
+        status = send_vectors(list, 0, distance->query, queries);
         first += queries->count;
         bytes += queries->count * each;
     }
@@ -208,16 +210,16 @@ static vram_status bring_queries(struct shortlist *list, uint64_t first) {
 
 /* ------------------------------------------------------------------------ tiles */
 
-static struct vr_matrix matrix_of(const struct vectors *vectors) {
+static struct vr_matrix matrix_of(const struct device_vectors *vectors) {
     return (struct vr_matrix){vectors->values ? vectors->values : vectors->raw, 0};
 }
 
-/* The products of a tile and a block, and their best into the lane's lists. */
-static vram_status meet(struct shortlist *list, uint32_t lane, struct block *block,
-                        const struct vectors *tile, vram_addr products) {
+/* The products of a tile and a block, and their best into the slot's lists. */
+static vram_status rank_tile(struct shortlist *list, uint32_t slot, struct query_block *block,
+                             const struct device_vectors *tile, vram_addr products) {
     struct vr_arithmetic *arithmetic = list->pipeline.arithmetic;
-    vram_queue *queue = queue_of(list, lane);
-    const struct vectors *queries = &block->queries;
+    vram_queue *queue = queue_of(list, slot);
+    const struct device_vectors *queries = &block->queries;
     uint64_t stride = (list->corpus_rows + 3) / 4 * 4;
     struct vr_device_gemm gemm = {.m = queries->count,
                                   .n = tile->count,
@@ -238,45 +240,45 @@ static vram_status meet(struct shortlist *list, uint32_t lane, struct block *blo
                                          .stride = (uint32_t)stride,
                                          .k = list->k,
                                          .place = (uint32_t)(tile->first - list->search->first),
-                                         .empty = !(block->begun >> lane & 1),
+                                         .empty = !(block->begun >> slot & 1),
                                          .precision = list->search->precision,
                                          .metric = list->search->distance->metric};
     vram_status status = VRAM_OK;
-    if (!block->best[lane]) {
-        status = vr_pipeline_alloc(&list->pipeline, lane,
-                                   queries->count * list->k * sizeof(uint64_t), &block->best[lane]);
+    if (!block->best[slot]) {
+        status = vr_pipeline_alloc(&list->pipeline, slot,
+                                   queries->count * list->k * sizeof(uint64_t), &block->best[slot]);
     }
     if (status == VRAM_OK) {
         VR_UNCANCELLED;
-        status = arithmetic->provider->submit(arithmetic, lane, queue, &gemm);
+        status = arithmetic->provider->submit(arithmetic, slot, queue, &gemm);
     }
     if (status == VRAM_OK) {
-        launch.best = block->best[lane];
+        launch.best = block->best[slot];
         status = vr_shortlist_launch(list->kernels, queue, &launch);
     }
     if (status == VRAM_OK) {
-        block->begun |= 1u << lane;
+        block->begun |= 1u << slot;
         list->tiles++;
     }
     return status;
 }
 
-/* Keeps (2) for a lane that has begun, whatever became of its work: when the pool cannot be told,
-   the lane is waited for. If that fails as well the queries stay where they are until the lanes are
-   seen to be through. */
-static vram_status share(struct shortlist *list, uint32_t lane, struct vectors *queries,
-                         vram_status status) {
+/* Keeps (2) for a slot that has begun, whatever became of its work: if the pool cannot be told,
+   waits for the slot. If that fails as well, the queries stay where they are until the slots are
+   known to be idle. */
+static vram_status note_use(struct shortlist *list, uint32_t slot, struct device_vectors *queries,
+                            vram_status status) {
     const vram_addr used[] = {queries->raw, queries->values, queries->lengths};
     struct vram_error error;
     vram_status told = VRAM_OK;
     vr_error_save(&error);
-    for (int i = 0; told == VRAM_OK && lane != 0 && i < 3; i++) {
-        told = used[i] ? vram_use(used[i], queue_of(list, lane)) : VRAM_OK;
+    for (int i = 0; told == VRAM_OK && slot != 0 && i < 3; i++) {
+        told = used[i] ? vram_use(used[i], queue_of(list, slot)) : VRAM_OK;
     }
     if (told == VRAM_OK) {
         return status;
     }
-    vram_status waited = vr_scheduler_wait(list->pipeline.scheduler, queue_of(list, lane));
+    vram_status waited = vr_scheduler_wait(list->pipeline.scheduler, queue_of(list, slot));
     if (vr_wait_leaves_work(waited)) {
         for (int i = 0; i < 3; i++) {
             vr_scratch_keep_block(list->pipeline.scheduler, used[i], NULL);
@@ -290,26 +292,26 @@ static vram_status share(struct shortlist *list, uint32_t lane, struct vectors *
     return waited;
 }
 
-static vram_status add_tile(struct shortlist *list, uint32_t lane, struct vectors *tile) {
+static vram_status add_tile(struct shortlist *list, uint32_t slot, struct device_vectors *tile) {
     uint64_t rows = list->blocks[0].queries.count, stride = (list->corpus_rows + 3) / 4 * 4;
     vram_addr products = 0;
-    vram_status status = open_lane(list, lane);
+    vram_status status = open_slot(list, slot);
     if (status == VRAM_OK) {
-        status = bring(list, lane, list->search->distance->corpus, tile);
+        status = send_vectors(list, slot, list->search->distance->corpus, tile);
     }
     if (status == VRAM_OK) {
-        status = vr_pipeline_alloc(&list->pipeline, lane, rows * stride * sizeof(float), &products);
+        status = vr_pipeline_alloc(&list->pipeline, slot, rows * stride * sizeof(float), &products);
     }
-    if (status == VRAM_OK && !(list->seen >> lane & 1)) {
-        list->seen |= 1u << lane;
-        status = vram_queue_after(queue_of(list, lane), list->ready);
+    if (status == VRAM_OK && !(list->seen >> slot & 1)) {
+        list->seen |= 1u << slot;
+        status = vram_queue_after(queue_of(list, slot), list->ready);
     }
     for (uint32_t i = 0; status == VRAM_OK && i < list->block_count; i++) {
-        status = meet(list, lane, &list->blocks[i], tile, products);
-        status = share(list, lane, &list->blocks[i].queries, status);
+        status = rank_tile(list, slot, &list->blocks[i], tile, products);
+        status = note_use(list, slot, &list->blocks[i].queries, status);
     }
-    vr_pipeline_free(&list->pipeline, lane, products);
-    drop(list, lane, tile);
+    vr_pipeline_free(&list->pipeline, slot, products);
+    drop_vectors(list, slot, tile);
     return status;
 }
 
@@ -317,20 +319,20 @@ static vram_status add_tiles(struct shortlist *list) {
     uint64_t first = list->search->first, end = first + list->search->count;
     vram_status status = VRAM_OK;
     for (uint64_t at = first; status == VRAM_OK && at < end; at += list->corpus_rows) {
-        struct vectors tile = {.first = at, .count = least(end - at, list->corpus_rows)};
-        uint32_t lane = list->pipeline.next;
-        list->pipeline.next = (lane + 1) % list->pipeline.lane_count;
-        status = add_tile(list, lane, &tile);
+        struct device_vectors tile = {.first = at, .count = least_of(end - at, list->corpus_rows)};
+        uint32_t slot = list->pipeline.next;
+        list->pipeline.next = (slot + 1) % list->pipeline.queue_count;
+        status = add_tile(list, slot, &tile);
     }
     return status;
 }
 
 /* ---------------------------------------------------------------------- results */
 
-/* By scratch memory of the call's: *waited says whether it may be freed. */
-static vram_status fetch(struct shortlist *list, uint32_t lane, void *to, vram_addr from,
-                         uint64_t bytes, vram_status *waited) {
-    vram_queue *queue = queue_of(list, lane);
+/* Downloads to scratch memory of the call: *waited says whether it may be freed. */
+static vram_status fetch_words(struct shortlist *list, uint32_t slot, void *to, vram_addr from,
+                               uint64_t bytes, vram_status *waited) {
+    vram_queue *queue = queue_of(list, slot);
     vr_counter_add(&list->pipeline.scheduler->counters.downloads, 1);
     vr_counter_add(&list->pipeline.scheduler->counters.downloaded_bytes, bytes);
     vram_status status = vram_transfer_download(queue, to, from, bytes, NULL, NULL);
@@ -338,20 +340,20 @@ static vram_status fetch(struct shortlist *list, uint32_t lane, void *to, vram_a
     return status == VRAM_OK ? *waited : status;
 }
 
-/* What the kernels of a lane have found. */
-static vram_status look(struct shortlist *list, uint32_t lane, uint32_t *found,
-                        vram_status *waited) {
-    vram_status status = fetch(list, lane, found, list->found[lane],
-                               VR_SHORTLIST_FOUND_WORDS * sizeof *found, waited);
+/* What the kernels of a slot have reported. */
+static vram_status fetch_found(struct shortlist *list, uint32_t slot, uint32_t *found,
+                               vram_status *waited) {
+    vram_status status = fetch_words(list, slot, found, list->found[slot],
+                                     VR_SHORTLIST_FOUND_WORDS * sizeof *found, waited);
     if (status == VRAM_OK) {
-        list->odd |= found[0] != 0;
-        list->unfit |= found[1] != 0;
+        list->not_finite |= found[0] != 0;
+        list->out_of_range |= found[1] != 0;
     }
     return status;
 }
 
-static void unpack(const struct shortlist *list, const struct vectors *queries,
-                   const uint64_t *places) {
+static void unpack_lists(const struct shortlist *list, const struct device_vectors *queries,
+                         const uint64_t *places) {
     bool largest = list->search->distance->metric == VRAM_METRIC_INNER_PRODUCT;
     for (uint64_t q = 0; q < queries->count; q++) {
         struct vr_nearest *nearest = &list->search->nearest[queries->first + q];
@@ -366,54 +368,55 @@ static void unpack(const struct shortlist *list, const struct vectors *queries,
     }
 }
 
-/* The lists of all lanes become one. */
+/* Merges the lists of all slots. */
 static vram_status fetch_lists(struct shortlist *list) {
-    uint32_t lanes = list->pipeline.lane_count, lane = 0;
+    uint32_t queues = list->pipeline.queue_count, slot = 0;
     uint64_t count = list->blocks[0].queries.count * list->k; /* no block is larger */
     uint64_t *places = vr_scratch_alloc(count, sizeof *places);
     vram_status status = places ? VRAM_OK : VRAM_ERR_HOST_MEMORY, waited = VRAM_OK;
-    for (uint32_t i = 0; status == VRAM_OK && i < lanes; i++) {
-        lane = i;
-        status = list->found[i] ? look(list, i, (uint32_t *)places, &waited) : VRAM_OK;
+    for (uint32_t i = 0; status == VRAM_OK && i < queues; i++) {
+        slot = i;
+        status = list->found[i] ? fetch_found(list, i, (uint32_t *)places, &waited) : VRAM_OK;
     }
-    for (uint32_t i = 0; status == VRAM_OK && !list->unfit && i < list->block_count * lanes; i++) {
-        const struct block *block = &list->blocks[i / lanes];
-        lane = i % lanes;
-        if (block->begun >> lane & 1) {
-            status = fetch(list, lane, places, block->best[lane],
-                           block->queries.count * list->k * sizeof *places, &waited);
+    for (uint32_t i = 0; status == VRAM_OK && !list->out_of_range && i < list->block_count * queues;
+         i++) {
+        const struct query_block *block = &list->blocks[i / queues];
+        slot = i % queues;
+        if (block->begun >> slot & 1) {
+            status = fetch_words(list, slot, places, block->best[slot],
+                                 block->queries.count * list->k * sizeof *places, &waited);
             if (status == VRAM_OK) {
-                unpack(list, &block->queries, places);
+                unpack_lists(list, &block->queries, places);
             }
         }
     }
-    vr_scratch_free(list->pipeline.scheduler, places, queue_of(list, lane), waited);
+    vr_scratch_free(list->pipeline.scheduler, places, queue_of(list, slot), waited);
     return status;
 }
 
 /* ----------------------------------------------------------------------- passes */
 
-static void let_go(struct shortlist *list) {
-    for (uint32_t lane = 0; lane < VR_LANES_MAX; lane++) {
+static void release_pass(struct shortlist *list) {
+    for (uint32_t slot = 0; slot < VR_QUEUES_MAX; slot++) {
         for (uint32_t i = 0; i < list->block_count; i++) {
-            vr_pipeline_free(&list->pipeline, lane, list->blocks[i].best[lane]);
+            vr_pipeline_free(&list->pipeline, slot, list->blocks[i].best[slot]);
         }
-        vr_pipeline_free(&list->pipeline, lane, list->found[lane]);
+        vr_pipeline_free(&list->pipeline, slot, list->found[slot]);
     }
     for (uint32_t i = 0; i < list->block_count; i++) {
-        drop(list, 0, &list->blocks[i].queries);
+        drop_vectors(list, 0, &list->blocks[i].queries);
     }
     memset(list->blocks, 0, sizeof list->blocks);
     memset(list->found, 0, sizeof list->found);
     list->block_count = 0;
 }
 
-/* Queries from *first on, as many as have room, against all of the corpus. */
-static vram_status pass(struct shortlist *list, struct vr_scheduler *scheduler,
-                        struct vr_arithmetic *arithmetic, uint64_t *first) {
+/* Runs queries from *first on, as many as fit, against all of the corpus. */
+static vram_status run_pass(struct shortlist *list, struct vr_scheduler *scheduler,
+                            struct vr_arithmetic *arithmetic, uint64_t *first) {
     vr_pipeline_begin(&list->pipeline, scheduler, arithmetic, NULL);
     list->pipeline.next = 0;
-    vram_status status = bring_queries(list, *first);
+    vram_status status = send_queries(list, *first);
     if (status == VRAM_OK) {
         status = add_tiles(list);
     }
@@ -425,61 +428,61 @@ static vram_status pass(struct shortlist *list, struct vr_scheduler *scheduler,
     }
     struct vram_error error;
     vr_error_save(&error);
-    let_go(list);
+    release_pass(list);
     vr_error_restore(&error);
     return vr_pipeline_end(&list->pipeline, status);
 }
 
-static vram_status attempt(struct shortlist *list, struct vr_scheduler *scheduler,
-                           struct vr_arithmetic *arithmetic) {
+static vram_status run_passes(struct shortlist *list, struct vr_scheduler *scheduler,
+                              struct vr_arithmetic *arithmetic) {
     const struct vr_search *search = list->search;
     vram_status status = VRAM_OK;
     for (uint64_t q = 0; q < search->distance->queries; q++) {
         search->nearest[q].count = 0;
     }
     list->tiles = 0;
-    list->odd = list->unfit = false;
+    list->not_finite = list->out_of_range = false;
     for (uint64_t first = 0;
-         status == VRAM_OK && !list->unfit && first < search->distance->queries;) {
-        status = pass(list, scheduler, arithmetic, &first);
-        if (status == VRAM_OK && list->odd &&
+         status == VRAM_OK && !list->out_of_range && first < search->distance->queries;) {
+        status = run_pass(list, scheduler, arithmetic, &first);
+        if (status == VRAM_OK && list->not_finite &&
             search->distance->nonfinite == VRAM_NONFINITE_REJECT) {
             status = vr_search_inspect(search); /* keeps (4) */
-            list->unfit = true;                 /* whoever changes vectors meanwhile */
+            list->out_of_range = true;          /* the program may change vectors meanwhile */
         }
     }
     return status;
 }
 
 /* Keeps (5); *done: the nearest are found. */
-static vram_status run(struct shortlist *list, struct vr_scheduler *scheduler,
-                       struct vr_arithmetic *arithmetic, bool *done) {
+static vram_status run_search(struct shortlist *list, struct vr_scheduler *scheduler,
+                              struct vr_arithmetic *arithmetic, bool *done) {
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = attempt(list, scheduler, arithmetic);
+    vram_status status = run_passes(list, scheduler, arithmetic);
     if (vram_status_is_exhausted(status)) {
         uint64_t bytes;
         (void)vram_device_trim(scheduler->device, NULL, &bytes);
-        status = attempt(list, scheduler, arithmetic);
+        status = run_passes(list, scheduler, arithmetic);
     }
-    while (vram_status_is_exhausted(status) && shrink(list)) {
+    while (vram_status_is_exhausted(status) && shrink_sizes(list)) {
         vr_counter_add(&scheduler->counters.shrinks, 1);
-        status = attempt(list, scheduler, arithmetic);
+        status = run_passes(list, scheduler, arithmetic);
     }
     if (vram_status_is_exhausted(status) || status == VRAM_ERR_UNSUPPORTED) {
         vr_error_restore(&error);
         return VRAM_OK;
     }
-    *done = status == VRAM_OK && !list->unfit;
+    *done = status == VRAM_OK && !list->out_of_range;
     if (status == VRAM_OK) {
         vr_error_restore(&error);
     }
     return status;
 }
 
-/* Whether the rule has such products on the device, results that stay there. */
-static vram_status decide(struct vr_scheduler *scheduler, const struct shortlist *list, bool *there,
-                          vram_reason *reason) {
+/* Whether the rule runs such products on the device, with results that stay there. */
+static vram_status decide_place(struct vr_scheduler *scheduler, const struct shortlist *list,
+                                bool *there, vram_reason *reason) {
     const struct vram_distance *distance = list->search->distance;
     struct vram_matmul_plan plan;
     struct vr_product product = {.m = list->query_rows,
@@ -494,7 +497,7 @@ static vram_status decide(struct vr_scheduler *scheduler, const struct shortlist
     vram_status status = vr_decide(scheduler, &product, &plan);
     *there = status == VRAM_OK && plan.place == VRAM_PLACE_DEVICE;
     *reason = plan.reason;
-    return status == VRAM_ERR_UNSUPPORTED ? VRAM_OK : status; /* which the other way says too */
+    return status == VRAM_ERR_UNSUPPORTED ? VRAM_OK : status; /* search.c reports it too */
 }
 
 vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_search *search,
@@ -505,16 +508,16 @@ vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_sea
     struct shortlist list = {.search = search};
     vram_reason reason;
     bool there;
-    if (!search->nearest || distance->distances || search->nearest[0].room > VR_SHORTLIST_MAX ||
+    if (!search->nearest || distance->distances || search->nearest[0].capacity > VR_SHORTLIST_MAX ||
         search->count > UINT32_MAX || distance->dim > INT32_MAX) {
         return VRAM_OK;
     }
     bool single = search->precision == VRAM_PRECISION_FP32;
     list.stored = single ? VRAM_PRECISION_FP32 : VRAM_PRECISION_FP16;
     list.stride = single ? distance->dim : (distance->dim + HALVES - 1) / HALVES * HALVES;
-    list.k = (uint32_t)search->nearest[0].room;
-    plan(&list, scheduler);
-    vram_status status = decide(scheduler, &list, &there, &reason);
+    list.k = (uint32_t)search->nearest[0].capacity;
+    plan_sizes(&list, scheduler);
+    vram_status status = decide_place(scheduler, &list, &there, &reason);
     if (status != VRAM_OK || !there) {
         return status;
     }
@@ -526,7 +529,7 @@ vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_sea
         return vram_status_is_exhausted(status) ? VRAM_OK : status;
     }
     list.kernels = kernels;
-    status = vr_scheduler_stale(scheduler, run(&list, scheduler, arithmetic, done));
+    status = vr_scheduler_stale(scheduler, run_search(&list, scheduler, arithmetic, done));
     if (*done) {
         vr_counter_add(&scheduler->counters.device_products, list.tiles);
         vr_counter_add(&scheduler->counters.tiles, list.tiles);

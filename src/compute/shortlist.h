@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shortlist.h: the nearest found on the device: vectors go there once, as they are, and only the k
- * best of each query come back.
+ * shortlist.h: finds the nearest on the device: vectors are sent once, unconverted, and only the k
+ * best of each query are fetched.
  *
- *   shortlist.c          memory, tiles and lanes
- *   shortlist_kernel.c   the two kernels in every form, and their launches
+ *   shortlist.c          memory, tiles and slots
+ *   shortlist_kernel.c   the two kernels in every format, and their launches
  *   shortlist.cu         what they do, in CUDA; in the others: shortlist_opencl.h, vectors.comp,
  *                        shortlist.comp
  *
- * A list has k places for each query, the best first. A place is a word of 64 bits: the rank of a
- * distance above, of which the lower is the better, the number of the vector in its part of the
- * corpus below.
+ * A list has k places for each query, the best first. A place is a word of 64 bits: the upper half
+ * is the rank of a distance, where lower is better; the lower half is the number of the vector in
+ * its part of the corpus.
  */
 #ifndef VR_SHORTLIST_H
 #define VR_SHORTLIST_H
@@ -19,16 +19,16 @@
 #include "compute/search.h"
 
 enum {
-    VR_SHORTLIST_MAX = VRAM_NEAREST_DEVICE, /* places of a list; more are found on the host */
-    VR_SHORTLIST_LENGTH = 8,                /* bytes that the length of a vector has room in */
-    VR_SHORTLIST_FOUND_WORDS = 2            /* of 32 bits that tell what was odd about vectors */
+    VR_SHORTLIST_MAX = VRAM_NEAREST_DEVICE, /* places of a list; larger k is found on the host */
+    VR_SHORTLIST_LENGTH = 8,                /* bytes reserved for the length of a vector */
+    VR_SHORTLIST_FOUND_WORDS = 2            /* of 32 bits, for what kernels report */
 };
 
-#define VR_SHORTLIST_NONE UINT64_MAX /* a place that nothing has */
+#define VR_SHORTLIST_NONE UINT64_MAX /* an empty place */
 
 /*
- * Searches on the device if it can and the rule says so; *done tells. VRAM_OK without it: nothing
- * has happened that matters, and the search goes the other way.
+ * Searches on the device if it can and the rule says so; *done tells. VRAM_OK without *done:
+ * nothing has changed, and the search is done by tiles.
  */
 vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_search *search,
                              bool *done);
@@ -36,16 +36,16 @@ vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_sea
 /* ---------------------------------------------------------------------- kernels */
 
 struct vr_shortlist_kernels {
-    vram_kernel *vectors, *shortlist; /* NULL, both: this device has none */
+    vram_kernel *vectors, *shortlist; /* both NULL: this device has none */
     bool in_c;
 };
 
-/* The scheduler's kernels, loaded when nobody has. */
+/* The scheduler's kernels, loaded at first use. */
 vram_status vr_shortlist_open(struct vr_scheduler *scheduler, struct vr_shortlist_kernels **out);
 /* NULL is allowed; their memory stays. */
 void vr_shortlist_close(struct vr_shortlist_kernels *kernels);
 
-/* Vectors as they were sent, turned into what products take. */
+/* Converts vectors as they were sent to what products use. */
 struct vr_vectors_launch {
     vram_addr from;    /* rows of `dim` numbers of single precision */
     vram_addr to;      /* rows of `stride` halves; `from` for single precision */
@@ -59,14 +59,14 @@ struct vr_vectors_launch {
 vram_status vr_vectors_launch(const struct vr_shortlist_kernels *kernels, vram_queue *queue,
                               const struct vr_vectors_launch *launch);
 
-/* Products, and the lists that the best of them go into. */
+/* Adds the best of the products to lists. */
 struct vr_shortlist_launch {
     vram_addr products;        /* `queries` rows of `stride`, of which `columns` count */
     vram_addr queries, corpus; /* lengths */
     vram_addr best;            /* lists */
     uint32_t rows, columns, stride, k;
-    uint32_t place; /* of the first column; above all that the lists have */
-    bool empty;     /* nothing is in the lists yet, whatever they hold */
+    uint32_t place; /* of the first column; above all places in the lists */
+    bool empty;     /* the lists are empty, whatever they hold */
     vram_precision precision;
     vram_metric metric;
 };

@@ -2,8 +2,7 @@
 /*
  * shortlist_kernel.c: the kernels of shortlist.h: C on host and simulation, PTX, OpenCL C and
  * SPIR-V. All but C take the same arguments in the same order: four addresses, then numbers of 32
- * bits. Every address is the first of its block, which is what a kernel can be given on all
- * devices.
+ * bits. Every address is the first of its block, which every device can pass to a kernel.
  */
 #include "compute/shortlist.h"
 
@@ -13,7 +12,7 @@
 
 #include <string.h>
 
-/* Code for a device is longer than the texts that every compiler takes. */
+/* The code is longer than the string literals that every compiler must support. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 #include "compute/generated/shortlist_ptx.h"
 #include "compute/generated/shortlist_spirv.h"
@@ -22,7 +21,7 @@
 
 enum {
     GROUP = 256,
-    GROUP_VECTORS = 8, /* that a group measures */
+    GROUP_VECTORS = 8, /* measured by a group */
     ADDRESSES = 4,
     NUMBERS_MAX = 6,
     INVERSE = 1, /* flag of vram_vectors: 1 / length */
@@ -96,8 +95,9 @@ static void shortlist_c(const vram_kernel_call *call) {
 
 /* --------------------------------------------------------------------- loading */
 
-static vram_status load(vram_device *device, enum vram_kernel_format format, const void *code,
-                        size_t bytes, const char *entry, vram_kernel **kernel) {
+static vram_status load_kernel(vram_device *device, enum vram_kernel_format format,
+                               const void *code, size_t bytes, const char *entry,
+                               vram_kernel **kernel) {
     const struct vram_kernel_source source = {
         .size = sizeof source, .format = format, .code = code, .code_bytes = bytes, .entry = entry};
     return vram_kernel_create(device, &source, kernel);
@@ -106,28 +106,28 @@ static vram_status load(vram_device *device, enum vram_kernel_format format, con
 static vram_status load_c(vram_device *device, vram_kernel_fn *function, const char *entry,
                           vram_kernel **kernel) {
     const void *pointer;
-    memcpy(&pointer, &function, sizeof pointer); /* a function behind a pointer to void */
-    return load(device, VRAM_KERNEL_C, pointer, 0, entry, kernel);
+    memcpy(&pointer, &function, sizeof pointer); /* a function pointer as a pointer to void */
+    return load_kernel(device, VRAM_KERNEL_C, pointer, 0, entry, kernel);
 }
 
-/* One of the two; VRAM_ERR_UNSUPPORTED where this device has no form of it. */
+/* Loads one of the two; VRAM_ERR_UNSUPPORTED if there is no format for this device. */
 static vram_status load_one(const struct vr_scheduler *scheduler, bool vectors,
                             vram_kernel **kernel) {
     const char *backend = scheduler->info.backend;
     const char *entry = vectors ? "vram_vectors" : "vram_shortlist";
     if (strcmp(backend, "cuda") == 0) {
-        return load(scheduler->device, VRAM_KERNEL_PTX, shortlist_ptx, sizeof shortlist_ptx - 1,
-                    entry, kernel);
+        return load_kernel(scheduler->device, VRAM_KERNEL_PTX, shortlist_ptx,
+                           sizeof shortlist_ptx - 1, entry, kernel);
     }
     if (strcmp(backend, "opencl") == 0) {
-        return load(scheduler->device, VRAM_KERNEL_OPENCL_C, shortlist_opencl,
-                    sizeof shortlist_opencl - 1, entry, kernel);
+        return load_kernel(scheduler->device, VRAM_KERNEL_OPENCL_C, shortlist_opencl,
+                           sizeof shortlist_opencl - 1, entry, kernel);
     }
     if (strcmp(backend, "vulkan") == 0) {
-        return vectors ? load(scheduler->device, VRAM_KERNEL_SPIRV, vectors_spirv,
-                              sizeof vectors_spirv, entry, kernel)
-                       : load(scheduler->device, VRAM_KERNEL_SPIRV, shortlist_spirv,
-                              sizeof shortlist_spirv, entry, kernel);
+        return vectors ? load_kernel(scheduler->device, VRAM_KERNEL_SPIRV, vectors_spirv,
+                                     sizeof vectors_spirv, entry, kernel)
+                       : load_kernel(scheduler->device, VRAM_KERNEL_SPIRV, shortlist_spirv,
+                                     sizeof shortlist_spirv, entry, kernel);
     }
     if (strcmp(backend, "host") == 0 || strcmp(backend, "sim") == 0) {
         return load_c(scheduler->device, vectors ? vectors_c : shortlist_c, entry, kernel);
@@ -143,13 +143,13 @@ void vr_shortlist_close(struct vr_shortlist_kernels *kernels) {
     }
 }
 
-/* Whether a failure means that the driver does not take the code, today and tomorrow. */
-static bool refused(vram_status status) {
+/* Whether a failure means that the driver will never accept the code. */
+static bool is_refused(vram_status status) {
     return status == VRAM_ERR_UNSUPPORTED || status == VRAM_ERR_BACKEND ||
            status == VRAM_ERR_INVALID;
 }
 
-static vram_status make(struct vr_scheduler *scheduler, struct vr_shortlist_kernels **out) {
+static vram_status make_kernels(struct vr_scheduler *scheduler, struct vr_shortlist_kernels **out) {
     VR_OPERATION("vram_distance_run");
     struct vram_error error;
     struct vr_shortlist_kernels *made = vr_mem_alloc(1, sizeof *made, vr_operation());
@@ -165,7 +165,7 @@ static vram_status make(struct vr_scheduler *scheduler, struct vr_shortlist_kern
     }
     if (status != VRAM_OK) {
         vr_shortlist_close(made);
-        if (!refused(status)) {
+        if (!is_refused(status)) {
             vr_mem_free(made);
             return status;
         }
@@ -179,7 +179,7 @@ vram_status vr_shortlist_open(struct vr_scheduler *scheduler, struct vr_shortlis
     void *present = vr_load(&scheduler->shortlist, VR_ACQUIRE);
     if (!present) {
         struct vr_shortlist_kernels *made;
-        vram_status status = make(scheduler, &made);
+        vram_status status = make_kernels(scheduler, &made);
         if (status != VRAM_OK) {
             return status;
         }
@@ -197,9 +197,9 @@ vram_status vr_shortlist_open(struct vr_scheduler *scheduler, struct vr_shortlis
 /* -------------------------------------------------------------------- launches */
 
 /* For a kernel in C the launch itself is the argument behind the addresses. */
-static vram_status submit(vram_queue *queue, vram_kernel *kernel, uint32_t groups,
-                          const vram_addr addrs[ADDRESSES], const uint32_t *numbers,
-                          uint32_t number_count, const void *whole, size_t whole_bytes) {
+static vram_status submit_kernel(vram_queue *queue, vram_kernel *kernel, uint32_t groups,
+                                 const vram_addr addrs[ADDRESSES], const uint32_t *numbers,
+                                 uint32_t number_count, const void *whole, size_t whole_bytes) {
     const void *arguments[ADDRESSES + NUMBERS_MAX];
     size_t bytes[ADDRESSES + NUMBERS_MAX];
     uint32_t count = ADDRESSES;
@@ -231,9 +231,9 @@ vram_status vr_vectors_launch(const struct vr_shortlist_kernels *kernels, vram_q
     const uint32_t numbers[] = {launch->rows, launch->dim, launch->stride,
                                 (uint32_t)launch->precision,
                                 launch->metric == VRAM_METRIC_COSINE ? INVERSE : 0};
-    return submit(queue, kernels->vectors, (launch->rows - 1) / GROUP_VECTORS + 1, addrs, numbers,
-                  sizeof numbers / sizeof numbers[0], kernels->in_c ? launch : NULL,
-                  sizeof *launch);
+    return submit_kernel(queue, kernels->vectors, (launch->rows - 1) / GROUP_VECTORS + 1, addrs,
+                         numbers, sizeof numbers / sizeof numbers[0], kernels->in_c ? launch : NULL,
+                         sizeof *launch);
 }
 
 vram_status vr_shortlist_launch(const struct vr_shortlist_kernels *kernels, vram_queue *queue,
@@ -247,7 +247,7 @@ vram_status vr_shortlist_launch(const struct vr_shortlist_kernels *kernels, vram
                                 (uint32_t)launch->metric,
                                 (launch->empty ? EMPTY : 0u) |
                                     (launch->precision == VRAM_PRECISION_INT8 ? OF_INT8 : 0u)};
-    return submit(queue, kernels->shortlist, launch->rows, addrs, numbers,
-                  sizeof numbers / sizeof numbers[0], kernels->in_c ? launch : NULL,
-                  sizeof *launch);
+    return submit_kernel(queue, kernels->shortlist, launch->rows, addrs, numbers,
+                         sizeof numbers / sizeof numbers[0], kernels->in_c ? launch : NULL,
+                         sizeof *launch);
 }

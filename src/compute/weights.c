@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * weights.c: matrices that stay where products need them. The rules are in scheduler_object.h.
+ * weights.c: matrices that stay on the device or in host memory. The invariants are in
+ * scheduler_object.h.
  */
 #include "compute/scheduler_object.h"
 
@@ -12,7 +13,7 @@
 
 #include <string.h>
 
-/* The last product that used it has left, and with it all work on the device: products wait for
+/* The last product that used it has left, and so has all its work on the device: products wait for
    theirs. */
 static void weights_free(void *memory) {
     struct vr_weights *weights = memory;
@@ -21,7 +22,7 @@ static void weights_free(void *memory) {
     struct vram_error error;
     vr_error_save(&error);
     if (weights->addr) {
-        (void)vram_free(weights->addr, NULL); /* a pool that has ended took it along */
+        (void)vram_free(weights->addr, NULL); /* a pool that has ended has freed it */
     }
     (void)vram_attachment_end(weights->attachment);
     vr_error_restore(&error);
@@ -34,7 +35,7 @@ static void weights_free(void *memory) {
     vr_mem_free(weights);
 }
 
-/* `handle` is that of the weights: they may be gone by now. */
+/* `handle` is that of the weights, which may have ended by now. */
 static void pool_ended(void *handle) {
     struct vr_weights *weights = vr_handle_pin(VR_KIND_WEIGHTS, handle);
     if (weights) {
@@ -82,7 +83,7 @@ static vram_status to_device(struct vr_scheduler *scheduler, struct vr_weights *
     vram_status waited = vr_scheduler_wait(scheduler, weights->queue);
     status = status == VRAM_OK ? waited : status;
     if (status != VRAM_OK) {
-        vr_block_let_go(weights->pool, weights->addr, weights->queue);
+        vr_block_free_after(weights->pool, weights->addr, weights->queue);
         weights->addr = 0;
     }
     return status;
@@ -97,8 +98,8 @@ static vram_status to_host(struct vr_weights *weights, const void *from) {
     return VRAM_OK;
 }
 
-static vram_status fill(struct vr_scheduler *scheduler, struct vr_weights *weights,
-                        const void *from) {
+static vram_status weights_fill(struct vr_scheduler *scheduler, struct vr_weights *weights,
+                                const void *from) {
     bool there;
     vram_status status = belongs_there(scheduler, weights, &there);
     if (status != VRAM_OK || !there) {
@@ -112,21 +113,23 @@ static vram_status fill(struct vr_scheduler *scheduler, struct vr_weights *weigh
     return status;
 }
 
-static vram_status make(struct vr_scheduler *scheduler, const struct vram_weights_options *options,
-                        uint64_t bytes, vram_weights **out) {
+static vram_status weights_make(struct vr_scheduler *scheduler,
+                                const struct vram_weights_options *options, uint64_t bytes,
+                                vram_weights **out) {
     struct vr_weights *weights = vr_mem_alloc(1, sizeof *weights, vr_operation());
     if (!weights) {
         return VRAM_ERR_HOST_MEMORY;
     }
     weights->object.process = vr_os_process_generation();
     weights->pool = scheduler->pool;
-    weights->queue = scheduler->lanes[0];
+    weights->queue = scheduler->queues[0];
     weights->k = options->k;
     weights->n = options->n;
     weights->bytes = bytes;
     weights->precision = options->precision ? options->precision : VRAM_PRECISION_FP32;
     weights->transposed = (options->flags & VRAM_MATMUL_TRANSPOSED_B) != 0;
-    vram_status status = vr_scheduler_stale(scheduler, fill(scheduler, weights, options->b));
+    vram_status status =
+        vr_scheduler_stale(scheduler, weights_fill(scheduler, weights, options->b));
     if (status != VRAM_OK) {
         vr_mem_free(weights->host);
         vr_mem_free(weights);
@@ -144,7 +147,7 @@ static vram_status make(struct vr_scheduler *scheduler, const struct vram_weight
     return status;
 }
 
-static vram_status check(const struct vram_weights_options *options, uint64_t *bytes) {
+static vram_status options_check(const struct vram_weights_options *options, uint64_t *bytes) {
     vram_precision precision = options->precision ? options->precision : VRAM_PRECISION_FP32;
     if (precision != VRAM_PRECISION_FP32 && precision != VRAM_PRECISION_FP16 &&
         precision != VRAM_PRECISION_BF16) {
@@ -155,7 +158,7 @@ static vram_status check(const struct vram_weights_options *options, uint64_t *b
         return vr_fail(VRAM_ERR_INVALID, "weights need a matrix, and k and n of at least 1");
     }
     if (options->flags & ~(uint32_t)VRAM_MATMUL_TRANSPOSED_B) {
-        return vr_fail(VRAM_ERR_INVALID, "0x%x has flags that weights do not have", options->flags);
+        return vr_fail(VRAM_ERR_INVALID, "unknown flags of weights: 0x%x", options->flags);
     }
     uint64_t elements;
     if (!vr_mul(options->k, options->n, &elements) ||
@@ -188,10 +191,10 @@ vram_status vram_weights_create(vram_scheduler *handle, const vram_weights_optio
     struct vr_scheduler *scheduler = entered;
     status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
-        status = check(&taken, &bytes);
+        status = options_check(&taken, &bytes);
     }
     if (status == VRAM_OK) {
-        status = make(scheduler, &taken, bytes, weights);
+        status = weights_make(scheduler, &taken, bytes, weights);
     }
     vr_leave(scheduler);
     return status;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * batch.c: buffers that come together, lie together and go together.
+ * batch.c: buffers that are created together, lie together and are destroyed together.
  *
  *      one block of the pool          +--------+-----+----------+--+
- *      items in the order they came   | 0      | 1   | 2        |  |   each at a multiple of 512
+ *      items in the order given       | 0      | 1   | 2        |  |   each at a multiple of 512
  *                                     +--------+-----+----------+--+
  *
  *  (1) A batch is a child of its pool, pins nothing, and ends with it.
- *  (2) What one call adds is a draft first, which nobody else knows. It joins the batch as a whole,
- *      under the lock and with room made before; a draft that fails is let go of, newest first.
- *  (3) Buffers in a common block do not own their memory (vr_buffer_memory.base): the batch has the
- *      block, and frees it after them.
- *  (4) Numbers of buffers stay: nothing leaves `buffers` before the end.
- *  (5) Who retires the handle ends the batch; `ended`, under the lock, keeps drafts out from then
- *      on.
+ *  (2) One call collects what it adds in a draft, which no other thread sees. The draft joins the
+ *      batch as a whole, under the lock and with capacity reserved before. A draft that fails is
+ *      released, newest first.
+ *  (3) Buffers in a common block do not own their memory (vr_buffer_memory.base): the batch owns
+ *      the block, and frees it after them.
+ *  (4) Indices of buffers are stable: nothing leaves `buffers` before the end.
+ *  (5) The thread that retires the handle ends the batch. It sets `ended` under the lock, and no
+ *      draft joins after that.
  */
 #include "vram/batch.h"
 #include "mem/owned_list.h"
@@ -37,16 +38,16 @@ struct vr_batch {
     struct vr_pool *pool_object; /* not pinned: for vr_pool_child_remove alone */
     uint64_t pool;               /* its handle */
     uint64_t context;            /* handle */
-    vram_queue *queue;           /* home of what is added; NULL: none */
+    vram_queue *queue;           /* home queue of what is added; NULL: none */
     const char *tag;             /* the ledger's; NULL: none */
     struct vr_mutex lock;        /* guards the rest */
     bool ended;
-    struct vr_owned_list blocks;  /* that buffers lie in */
-    struct vr_owned_list buffers; /* by number */
+    struct vr_owned_list blocks;  /* the common blocks */
+    struct vr_owned_list buffers; /* by index */
 };
 
-/* What one call is about to add; keeps (2). */
-struct order {
+/* One item of a call; keeps (2). */
+struct draft_item {
     struct vram_batch_item item;
     uint64_t bytes;
 };
@@ -54,7 +55,7 @@ struct order {
 struct draft {
     struct vr_pool *pool; /* entered */
     const struct vr_batch *batch;
-    struct order *orders; /* a copy of the items: nobody changes it between two looks */
+    struct draft_item *items; /* copies: the program may change its own between check and use */
     uint32_t count;
     struct vr_owned_list blocks, buffers;
 };
@@ -71,7 +72,7 @@ static void batch_free(void *memory) {
 }
 
 /* Buffers first, then what they lie in: keeps (3). */
-static vram_status release(struct vr_owned_list *buffers, struct vr_owned_list *blocks) {
+static vram_status release_lists(struct vr_owned_list *buffers, struct vr_owned_list *blocks) {
     struct vram_error error;
     vram_status status = vr_owned_list_release(buffers);
     if (status != VRAM_OK) {
@@ -91,7 +92,7 @@ static vram_status batch_end(void *object) {
     struct vr_owned_list buffers = batch->buffers, blocks = batch->blocks;
     batch->buffers = batch->blocks = (struct vr_owned_list){0};
     vr_mutex_unlock(&batch->lock);
-    return release(&buffers, &blocks);
+    return release_lists(&buffers, &blocks);
 }
 
 static void pool_ended(struct vr_pool_child *child) {
@@ -109,8 +110,8 @@ vram_status vram_batch_destroy(vram_batch *handle) {
 
 /* ------------------------------------------------------------------ creating */
 
-static vram_status create(struct vr_pool *pool, vram_queue *queue, struct vr_tag *tag,
-                          vram_batch **out) {
+static vram_status batch_create(struct vr_pool *pool, vram_queue *queue, struct vr_tag *tag,
+                                vram_batch **out) {
     struct vr_batch *batch = vr_mem_alloc(1, sizeof *batch, vr_operation());
     if (!batch) {
         return VRAM_ERR_HOST_MEMORY;
@@ -153,7 +154,7 @@ vram_status vram_batch_create(vram_pool *pool_handle, vram_queue *queue_handle,
         status = vr_tag_get(vr_ledger_of(pool->device), taken.tag, &tag);
     }
     if (status == VRAM_OK) {
-        status = create(pool, queue_handle, tag, batch);
+        status = batch_create(pool, queue_handle, tag, batch);
     }
     vr_pool_leave(pool, queue);
     return status;
@@ -171,14 +172,14 @@ static struct vram_buffer_options options_of(const struct draft *draft,
                                         .tag = draft->batch->tag};
 }
 
-/* Reads an item of whatever version, which lies at the size that the first one names. */
+/* Copies one item of any version. The size field of the first item is the stride. */
 static vram_status take_item(const struct draft *draft, const struct vram_batch_item *items,
                              uint32_t index, struct vram_batch_item *item, uint64_t *bytes) {
     size_t stride, size;
     memcpy(&stride, items, sizeof stride);
     const void *from = (const char *)items + stride * index;
     memcpy(&size, from, sizeof size);
-    if (size != stride) { /* before anything behind the item is read */
+    if (size != stride) { /* checked before anything behind the item is read */
         return vr_fail(VRAM_ERR_INVALID,
                        "the size field of item %u is %zu, not "
                        "%zu as in the first",
@@ -206,8 +207,8 @@ static vram_status take_item(const struct draft *draft, const struct vram_batch_
     return status;
 }
 
-/* How much of the common block an item takes: whole units, so that each begins at one, and no less
-   than one, so that no two begin at the same. */
+/* The bytes that an item takes of the common block: whole units, at least one, so that items begin
+   at different multiples of the unit. */
 static bool share_of(uint64_t bytes, uint64_t *share) {
     return vr_round_up(bytes ? bytes : 1, VR_UNIT, share);
 }
@@ -217,19 +218,19 @@ static bool is_shared(const struct draft *draft, const struct vram_batch_item *i
            !(draft->pool->device->base.info.caps & VRAM_CAP_HANDLES);
 }
 
-/* Looks through all items before anything is taken: the bytes of the common block. */
-static vram_status measure(const struct draft *draft, const struct vram_batch_item *items,
-                           uint64_t *total) {
+/* Checks all items before anything is allocated. *total: the bytes of the common block. */
+static vram_status measure_items(const struct draft *draft, const struct vram_batch_item *items,
+                                 uint64_t *total) {
     *total = 0;
     for (uint32_t i = 0; i < draft->count; i++) {
-        struct order *order = &draft->orders[i];
+        struct draft_item *copied = &draft->items[i];
         uint64_t share;
-        vram_status status = take_item(draft, items, i, &order->item, &order->bytes);
+        vram_status status = take_item(draft, items, i, &copied->item, &copied->bytes);
         if (status != VRAM_OK) {
             return status;
         }
-        if (is_shared(draft, &order->item) &&
-            (!share_of(order->bytes, &share) || !vr_add(*total, share, total))) {
+        if (is_shared(draft, &copied->item) &&
+            (!share_of(copied->bytes, &share) || !vr_add(*total, share, total))) {
             return vr_fail(VRAM_ERR_OVERFLOW, "the bytes of %u items do not fit into 64 bits",
                            draft->count);
         }
@@ -237,7 +238,7 @@ static vram_status measure(const struct draft *draft, const struct vram_batch_it
     return VRAM_OK;
 }
 
-/* The common block; none for no bytes. */
+/* Allocates the common block, if it has any bytes. */
 static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *base) {
     struct vram_alloc_options options = {.size = sizeof options, .tag = draft->batch->tag};
     vram_pool *pool = (vram_pool *)(uintptr_t)draft->batch->pool;
@@ -256,23 +257,23 @@ static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *ba
                                  .bytes = bytes,
                                  .queue = (uintptr_t)draft->batch->queue,
                                  .pool = draft->batch->pool};
-        (void)vr_owned_list_add(&draft->blocks, &block); /* there is room */
+        (void)vr_owned_list_add(&draft->blocks, &block); /* capacity is reserved */
         (void)vr_pool_own(draft->batch->pool, *base, true);
     }
     return status;
 }
 
-/* One buffer, at *at in the common block, or with memory of its own. */
-static vram_status take_buffer(struct draft *draft, const struct order *order, vram_addr base,
+/* Creates one buffer: at *at in the common block, or with memory of its own. */
+static vram_status take_buffer(struct draft *draft, const struct draft_item *copied, vram_addr base,
                                vram_addr *at) {
-    struct vram_buffer_options options = options_of(draft, &order->item);
+    struct vram_buffer_options options = options_of(draft, &copied->item);
     vram_queue *queue = draft->batch->queue;
-    uint64_t bytes = order->bytes, share = 0;
+    uint64_t bytes = copied->bytes, share = 0;
     vram_buffer *buffer;
     vram_status status;
-    if (is_shared(draft, &order->item)) {
+    if (is_shared(draft, &copied->item)) {
         status = vr_buffer_carve(draft->pool, base, *at, bytes, queue, &options, &buffer);
-        (void)share_of(bytes, &share); /* which was seen to do */
+        (void)share_of(bytes, &share); /* checked before */
         *at += share;
     } else {
         status = vr_buffer_create((vram_pool *)(uintptr_t)draft->batch->pool, bytes, queue,
@@ -280,15 +281,16 @@ static vram_status take_buffer(struct draft *draft, const struct order *order, v
     }
     if (status == VRAM_OK) {
         struct vr_owned item = {.kind = VR_OWNED_BUFFER, .number = (uintptr_t)buffer};
-        (void)vr_owned_list_add(&draft->buffers, &item); /* there is room */
+        (void)vr_owned_list_add(&draft->buffers, &item); /* capacity is reserved */
     }
     return status;
 }
 
-/* On the device in the order of the queue; memory of the host's is new, and nobody uses it yet. */
-static vram_status upload(const struct draft *draft, uint32_t index) {
-    const void *host = draft->orders[index].item.host;
-    uint64_t bytes = draft->orders[index].bytes;
+/* Copies on the device in stream order, and on the host at once: host memory is new, and no work
+   uses it yet. */
+static vram_status upload_item(const struct draft *draft, uint32_t index) {
+    const void *host = draft->items[index].item.host;
+    uint64_t bytes = draft->items[index].bytes;
     vram_buffer *buffer = (vram_buffer *)(uintptr_t)draft->buffers.items[index].number;
     struct vram_buffer_info info = {.size = sizeof info};
     if (!host || !bytes) {
@@ -309,11 +311,11 @@ static vram_status upload(const struct draft *draft, uint32_t index) {
     return VRAM_OK;
 }
 
-/* All memory first, then the contents: what fails for want of memory has copied nothing. */
+/* Allocates all memory first: a call that fails because memory ran out has copied nothing. */
 static vram_status fill_draft(struct draft *draft, const struct vram_batch_item *items) {
     uint64_t total;
     vram_addr base = 0;
-    vram_status status = measure(draft, items, &total);
+    vram_status status = measure_items(draft, items, &total);
     if (status == VRAM_OK) {
         status = vr_owned_list_reserve(&draft->buffers, draft->count);
     }
@@ -322,10 +324,10 @@ static vram_status fill_draft(struct draft *draft, const struct vram_batch_item 
     }
     vram_addr at = base;
     for (uint32_t i = 0; i < draft->count && status == VRAM_OK; i++) {
-        status = take_buffer(draft, &draft->orders[i], base, &at);
+        status = take_buffer(draft, &draft->items[i], base, &at);
     }
     for (uint32_t i = 0; i < draft->count && status == VRAM_OK; i++) {
-        status = upload(draft, i);
+        status = upload_item(draft, i);
     }
     return status;
 }
@@ -338,7 +340,7 @@ static void move_all(struct vr_owned_list *to, struct vr_owned_list *from) {
 }
 
 /* Keeps (2) and (5). */
-static vram_status join(struct vr_batch *batch, struct draft *draft, uint32_t *first) {
+static vram_status join_batch(struct vr_batch *batch, struct draft *draft, uint32_t *first) {
     vr_mutex_lock(&batch->lock);
     bool ended = batch->ended;
     bool full = draft->buffers.count > UINT32_MAX - batch->buffers.count;
@@ -361,19 +363,20 @@ static vram_status join(struct vr_batch *batch, struct draft *draft, uint32_t *f
     return full ? vr_fail(VRAM_ERR_LIMIT, "a batch has at most %u buffers", UINT32_MAX) : status;
 }
 
-static vram_status add(struct vr_batch *batch, struct vr_pool *pool,
-                       const struct vram_batch_item *items, uint32_t count, uint32_t *first) {
+static vram_status batch_add(struct vr_batch *batch, struct vr_pool *pool,
+                             const struct vram_batch_item *items, uint32_t count, uint32_t *first) {
     struct draft draft = {.pool = pool, .batch = batch, .count = count};
     struct vram_error error;
-    draft.orders = vr_mem_alloc(count, sizeof *draft.orders, vr_operation());
-    vram_status status = draft.orders ? fill_draft(&draft, items) : VRAM_ERR_HOST_MEMORY;
+    draft.items = vr_mem_alloc(count, sizeof *draft.items, vr_operation());
+    vram_status status = draft.items ? fill_draft(&draft, items) : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
-        status = join(batch, &draft, first);
+        status = join_batch(batch, &draft, first);
     }
     vr_error_save(&error);
-    (void)release(&draft.buffers, &draft.blocks); /* what did not join, and the lists */
+    (void)release_lists(&draft.buffers,
+                        &draft.blocks); /* what did not join, and the lists themselves */
     vr_error_restore(&error);
-    vr_mem_free(draft.orders);
+    vr_mem_free(draft.items);
     return status;
 }
 
@@ -395,7 +398,7 @@ vram_status vram_batch_add(vram_batch *handle, const vram_batch_item *items, uin
     status = vr_pool_enter((vram_pool *)(uintptr_t)batch->pool, batch->queue, &pool, &queue);
     if (status == VRAM_OK) {
         uint64_t device = pool->device->object.handle;
-        status = add(batch, pool, items, count, first);
+        status = batch_add(batch, pool, items, count, first);
         vr_pool_leave(pool, queue);
         status = vr_stale_if_ended(VR_KIND_POOL, batch->pool, status);
         status = vr_stale_if_ended(VR_KIND_DEVICE, device, status);
@@ -404,9 +407,9 @@ vram_status vram_batch_add(vram_batch *handle, const vram_batch_item *items, uin
     return status;
 }
 
-/* -------------------------------------------------------- giving and looking */
+/* ------------------------------------------------------- giving and reading */
 
-static vram_status give(struct vr_batch *batch, uint64_t buffer, uint32_t *index) {
+static vram_status batch_give(struct vr_batch *batch, uint64_t buffer, uint32_t *index) {
     struct vr_owned item = {.kind = VR_OWNED_BUFFER, .number = buffer};
     vram_status status = VRAM_OK;
     vr_mutex_lock(&batch->lock);
@@ -446,7 +449,7 @@ vram_status vram_batch_give(vram_batch *handle, vram_buffer *buffer_handle, uint
         if (buffer->pool->device->context->object.handle != batch->context) {
             status = vr_fail(VRAM_ERR_INVALID, "the buffer belongs to another context");
         } else {
-            status = give(batch, (uintptr_t)buffer_handle, index);
+            status = batch_give(batch, (uintptr_t)buffer_handle, index);
         }
         vr_buffer_leave(buffer);
     }

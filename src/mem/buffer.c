@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer.c: how buffers are created and changed, and what is known of them.
+ * buffer.c: creation of buffers, the work that uses them, and information on them.
  */
 #include "core/pool/pool_calls.h"
 #include "mem/buffer_object.h"
@@ -17,8 +17,8 @@
 
 /* --------------------------------------------------------------------- creating */
 
-static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_handle,
-                          const struct vram_buffer_options *options, vram_buffer **out) {
+static vram_status buffer_create(vram_pool *handle, uint64_t bytes, vram_queue *queue_handle,
+                                 const struct vram_buffer_options *options, vram_buffer **out) {
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     struct vram_growth growth;
@@ -84,7 +84,7 @@ vram_status vr_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queue,
     if (status == VRAM_OK) {
         status = vr_buffer_options_check(&taken, bytes);
     }
-    return status == VRAM_OK ? create(pool, bytes, queue, &taken, buffer) : status;
+    return status == VRAM_OK ? buffer_create(pool, bytes, queue, &taken, buffer) : status;
 }
 
 vram_status vram_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queue,
@@ -109,15 +109,15 @@ vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count, vram_pr
         taken.precision = precision;
         status = vr_buffer_options_check(&taken, bytes);
     }
-    return status == VRAM_OK ? create(pool, bytes, queue, &taken, buffer) : status;
+    return status == VRAM_OK ? buffer_create(pool, bytes, queue, &taken, buffer) : status;
 }
 
 /* ------------------------------------------------------------------------- uses */
 
-/* Makes room for the points that those who share the buffer may add, each one. Under the lock. */
+/* Reserves one point for each call that shares the buffer and may add one. Under the lock. */
 static vram_status uses_reserve(struct vr_buffer *buffer) {
     uint32_t needed = buffer->use_count + vr_entry_inside(&buffer->sharers);
-    if (needed <= buffer->use_room) {
+    if (needed <= buffer->use_capacity) {
         return VRAM_OK;
     }
     uint32_t room = 2 * needed;
@@ -126,12 +126,12 @@ static vram_status uses_reserve(struct vr_buffer *buffer) {
         return VRAM_ERR_HOST_MEMORY;
     }
     buffer->uses = uses;
-    buffer->use_room = room;
+    buffer->use_capacity = room;
     return VRAM_OK;
 }
 
-/* Keeps (4): one point per queue, the latest. Queues that have ended make room. Under the lock,
-   with room. */
+/* Keeps (4): one point per queue, the latest. Points of queues that have ended are replaced. Under
+   the lock, with capacity reserved. */
 static void uses_note(struct vr_buffer *buffer, vram_point point) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < buffer->use_count; i++) {
@@ -168,7 +168,7 @@ static vram_status note_use(struct vr_buffer *buffer, vram_queue *queue) {
     return status;
 }
 
-/* What is not noted has to be over. */
+/* Waits for work that could not be recorded. */
 vram_status vr_buffer_note(struct vr_buffer *buffer, vram_queue *queue) {
     struct vram_error error;
     vr_error_save(&error);
@@ -210,7 +210,7 @@ vram_status vram_buffer_use(vram_buffer *handle, vram_queue *queue_handle) {
 
 /* ------------------------------------------------------------------ information */
 
-static void describe(struct vr_buffer *buffer, struct vram_buffer_info *info) {
+static void buffer_describe(struct vr_buffer *buffer, struct vram_buffer_info *info) {
     *info = (struct vram_buffer_info){
         .size = sizeof *info,
         .id = buffer->id,
@@ -249,7 +249,7 @@ vram_status vr_buffer_info_get(vram_buffer *handle, vram_buffer_info *info) {
     void *buffer;
     vram_status status = vr_enter(VR_KIND_BUFFER, handle, &buffer);
     if (status == VRAM_OK) {
-        describe(buffer, &full);
+        buffer_describe(buffer, &full);
         status = vr_info_give(info, &full, sizeof full, sizeof full);
         vr_leave(buffer);
     }
@@ -302,7 +302,7 @@ vram_status vr_buffer_host(vram_buffer *handle, void **pointer) {
     vr_leave(buffer);
     if (!found) {
         return vr_fail(VRAM_ERR_UNSUPPORTED,
-                       "the host may not touch this memory; vram_buffer_map gives it a copy");
+                       "the host cannot access this memory; use vram_buffer_map for a copy");
     }
     *pointer = found;
     return VRAM_OK;

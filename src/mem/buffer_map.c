@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer_map.c: the host looks at a buffer: at its memory where it may, else at a copy that is
- * fetched and brought back.
+ * buffer_map.c: host access to a buffer: to its memory where the host can reach it, else to a copy
+ * that is downloaded and written back.
  *
  *  (1) A mapping shares its buffer, buffer_object.h (2), from the end of map to the end of unmap.
- *  (2) While it is made it claims the buffer, so there is never more than one.
- *  (3) The copy is a block of host memory of the pool. Nothing of it is in use by a queue when
- *      unmap has succeeded but what that submitted, and it is freed behind that.
+ *  (2) While it is made it claims the buffer, so there is at most one mapping.
+ *  (3) The copy is a block of host memory of the pool. When unmap has succeeded, the only work that
+ *      uses it is what unmap submitted, and the block is freed behind that in stream order.
  */
 #include "core/pool/pool_calls.h"
 #include "mem/buffer_object.h"
@@ -16,7 +16,7 @@
 #include "vram/oom.h"
 
 static vram_status take_staging(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping) {
-    struct vram_alloc_options options = vr_buffer_wishes(buffer, mapping->bytes);
+    struct vram_alloc_options options = vr_buffer_alloc_options(buffer, mapping->bytes);
     return vr_pool_alloc_other((vram_pool *)(uintptr_t)buffer->pool_handle, mapping->bytes,
                                mapping->queue, &options, VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST,
                                VR_REQUEST_CHOSEN, &mapping->staging);
@@ -30,8 +30,9 @@ static void give_staging(struct vr_buffer *buffer, const struct vr_buffer_mappin
     vr_error_restore(&error);
 }
 
-/* A copy for the host, fetched when it wants to read. The buffer is claimed and settled. */
-static vram_status fetch(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping) {
+/* Makes a copy for the host, and downloads the contents if the host wants to read. The buffer is
+   claimed and settled. */
+static vram_status fetch_copy(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping) {
     vram_status status = take_staging(buffer, mapping);
     if (status != VRAM_OK || !(mapping->flags & VRAM_MAP_READ) || !mapping->bytes) {
         return status;
@@ -53,14 +54,14 @@ static vram_status fetch(struct vr_buffer *buffer, struct vr_buffer_mapping *map
 }
 
 /* The buffer is claimed. */
-static vram_status map(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping,
-                       void **pointer) {
+static vram_status map_claimed(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping,
+                               void **pointer) {
     vram_status status = vr_buffer_settle(buffer);
     char *host = status == VRAM_OK ? vr_buffer_host_pointer(&buffer->memory) : NULL;
     if (status == VRAM_OK && !host) {
         status = vr_buffer_queue(buffer, mapping->queue, &mapping->queue);
         if (status == VRAM_OK) {
-            status = fetch(buffer, mapping);
+            status = fetch_copy(buffer, mapping);
         }
         host = (char *)(uintptr_t)mapping->staging;
     } else {
@@ -72,7 +73,7 @@ static vram_status map(struct vr_buffer *buffer, struct vr_buffer_mapping *mappi
     return status;
 }
 
-/* From a claim to a share: keeps (1). */
+/* Turns the claim into a share: keeps (1). */
 static void open_mapping(struct vr_buffer *buffer, const struct vr_buffer_mapping *mapping) {
     vr_mutex_lock(&buffer->lock);
     buffer->mapping = *mapping;
@@ -91,7 +92,7 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
         return vr_fail(VRAM_ERR_INVALID, "the place for the pointer is NULL");
     }
     if (!flags || flags & ~(uint32_t)(VRAM_MAP_READ | VRAM_MAP_WRITE)) {
-        return vr_fail(VRAM_ERR_INVALID, "0x%x are no flags of a mapping", flags);
+        return vr_fail(VRAM_ERR_INVALID, "unknown flags of a mapping: 0x%x", flags);
     }
     vram_status status = vr_buffer_enter(handle, &buffer);
     if (status != VRAM_OK) {
@@ -105,7 +106,7 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
         status = vr_buffer_claim(buffer);
     }
     if (status == VRAM_OK) {
-        status = map(buffer, &mapping, pointer);
+        status = map_claimed(buffer, &mapping, pointer);
         if (status == VRAM_OK) {
             vr_buffer_touch(buffer);
             open_mapping(buffer, &mapping);
@@ -118,8 +119,8 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
 
 /* ----------------------------------------------------------------------- ending */
 
-/* Brings the copy back. On another queue than the home nobody would know that it is still under
-   way. */
+/* Writes the copy back. On a queue other than the home queue it waits for the copy, which no record
+   would show to be pending. */
 static vram_status bring_back(struct vr_buffer *buffer, const struct vr_buffer_mapping *mapping,
                               vram_addr addr, bool home) {
     (void)buffer;
@@ -140,7 +141,8 @@ static vram_status bring_back(struct vr_buffer *buffer, const struct vr_buffer_m
     return status;
 }
 
-/* Says whose the end of the mapping is, and whether there is one. */
+/* Makes the caller the one that ends the mapping, if there is one and no other call is ending
+   it. */
 static vram_status begin_end(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping,
                              vram_addr *addr, bool *home) {
     vram_status status = VRAM_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer_memory.c: the memory of a buffer: taking it, giving it back in queue order, copying from
- * one to another behind all work that uses it.
+ * buffer_memory.c: the memory of a buffer: allocation, free in stream order, and copies that are
+ * ordered behind all work that uses the buffer.
  */
 #include "mem/buffer_object.h"
 
@@ -25,7 +25,7 @@ static vram_pool *pool_of(const struct vr_buffer *buffer) {
 
 /* ----------------------------------------------------------------------- taking */
 
-/* What lies behind an address that was just given, and is the buffer's from now on. */
+/* Records where a newly allocated address lies, and that it belongs to a buffer. */
 static void found_at(uint64_t pool, vram_addr addr, struct vr_buffer_memory *memory) {
     struct vr_address_info place;
     *memory = (struct vr_buffer_memory){
@@ -33,8 +33,8 @@ static void found_at(uint64_t pool, vram_addr addr, struct vr_buffer_memory *mem
     (void)vr_pool_own(pool, addr, true);
 }
 
-struct vram_alloc_options vr_buffer_wishes(const struct vr_buffer *buffer, uint64_t bytes) {
-    bool named = buffer->pool->track && *buffer->name; /* where the tracker shows it */
+struct vram_alloc_options vr_buffer_alloc_options(const struct vr_buffer *buffer, uint64_t bytes) {
+    bool named = buffer->pool->track && *buffer->name; /* where tracking shows it */
     return (struct vram_alloc_options){
         .size = sizeof(struct vram_alloc_options),
         .tag = buffer->tag,
@@ -42,12 +42,12 @@ struct vram_alloc_options vr_buffer_wishes(const struct vr_buffer *buffer, uint6
         .elements = named ? bytes / vr_precision_bytes(buffer->precision) : 0};
 }
 
-/* From the pool; whose ladder may have had to take other memory than the device's. Who may fall
-   back does not wait for other threads first. */
+/* From the pool, whose ladder may fall back to memory that is not on the device. A buffer with a
+   fallback does not first wait for memory that other threads free. */
 vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                  struct vr_buffer_memory *memory) {
     bool hasty = buffer->kind == VRAM_BUFFER_FALLBACK;
-    struct vram_alloc_options options = vr_buffer_wishes(buffer, bytes);
+    struct vram_alloc_options options = vr_buffer_alloc_options(buffer, bytes);
     options.flags = hasty ? VRAM_ALLOC_NO_WAIT : 0;
     vram_addr addr;
     vram_status status = options.tag || options.flags || options.name
@@ -61,7 +61,7 @@ vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_
 
 static vram_status take_other(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                               uint32_t other, uint32_t flags, struct vr_buffer_memory *memory) {
-    struct vram_alloc_options options = vr_buffer_wishes(buffer, bytes);
+    struct vram_alloc_options options = vr_buffer_alloc_options(buffer, bytes);
     vram_addr addr;
     vram_status status =
         vr_pool_alloc_other(pool_of(buffer), bytes, queue, &options, other, flags, &addr);
@@ -77,15 +77,15 @@ vram_status vr_buffer_take_host(struct vr_buffer *buffer, uint64_t bytes, vram_q
                       VR_REQUEST_MOVED, memory);
 }
 
-static vram_status lacks(struct vr_buffer *buffer, const char *what) {
+static vram_status fail_unsupported(struct vr_buffer *buffer, const char *what) {
     VR_OPERATION("vram_buffer_create");
     const struct vram_device_info *info = &buffer->pool->device->base.info;
     return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no %s", info->backend,
                    info->backend_index, what);
 }
 
-/* What was given as page-locked is so by the driver's own word, where it can be asked; else it goes
-   back, unless ordinary memory will do. */
+/* Asks the driver, where it can be asked, whether the memory is really page-locked. If not, frees
+   it, unless pageable memory is allowed. */
 static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queue *queue,
                               struct vr_buffer_memory *memory) {
     VR_OPERATION("vram_buffer_create");
@@ -106,9 +106,8 @@ static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queu
     return status;
 }
 
-/* Without a queue: the host writes it as soon as it has it, whatever the queue still does with what
-   it had there before. Ordinary memory that stands in for page-locked memory by the pool's own
-   rules is fine with the flag only. */
+/* Allocates without a queue: the host may write at once, so pending work must not use the memory.
+   Pageable memory from the pool's own fallback is accepted only with the flag. */
 static vram_status take_pooled(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
     VR_OPERATION("vram_buffer_create");
@@ -131,7 +130,8 @@ static vram_status take_pinned(struct vr_buffer *buffer, uint64_t bytes, vram_qu
     bool pageable = buffer->flags & VRAM_BUFFER_PAGEABLE;
     bool has = buffer->pool->device->base.info.caps & VRAM_CAP_PINNED;
     if (!has && !pageable) {
-        return lacks(buffer, "page-locked memory; VRAM_BUFFER_PAGEABLE allows ordinary memory");
+        return fail_unsupported(buffer,
+                                "page-locked memory; VRAM_BUFFER_PAGEABLE allows ordinary memory");
     }
     uint32_t other = VRAM_FALLBACK_PINNED | (pageable ? VRAM_FALLBACK_HOST : 0);
     vram_status status = take_other(buffer, bytes, queue, other, VR_REQUEST_CHOSEN, memory);
@@ -143,13 +143,12 @@ static vram_status take_pinned(struct vr_buffer *buffer, uint64_t bytes, vram_qu
 static vram_status take_managed(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                 struct vr_buffer_memory *memory) {
     if (!(buffer->pool->device->base.info.caps & VRAM_CAP_MANAGED)) {
-        return lacks(buffer, "memory that migrates between host and device");
+        return fail_unsupported(buffer, "memory that migrates between host and device");
     }
     return take_other(buffer, bytes, queue, VRAM_FALLBACK_MANAGED, VR_REQUEST_CHOSEN, memory);
 }
 
-/* The device reads page-locked memory where it lies when a host pointer is an address of its
-   own. */
+/* For devices that read page-locked memory in place: a host pointer is a device address. */
 static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
     uint32_t caps = buffer->pool->device->base.info.caps;
@@ -158,7 +157,7 @@ static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_qu
         return vr_buffer_take_block(buffer, bytes, queue, memory);
     }
     if ((caps & needed) != needed || caps & VRAM_CAP_HANDLES) {
-        return lacks(buffer, "memory that host and device reach at one address");
+        return fail_unsupported(buffer, "memory that host and device reach at one address");
     }
     if (buffer->pool->kind == VRAM_MEMORY_PINNED) {
         return take_pooled(buffer, bytes, queue, memory);
@@ -166,8 +165,8 @@ static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_qu
     return take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED, VR_REQUEST_CHOSEN, memory);
 }
 
-/* Any exhaustion of the device leads to host memory. When that is exhausted too, the device's error
-   counts. */
+/* Falls back to host memory when any memory of the device runs out. If host memory runs out too,
+   returns the device's error. */
 static vram_status take_fallback(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                  struct vr_buffer_memory *memory) {
     struct vram_error before, error;
@@ -206,10 +205,10 @@ vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue 
     return vr_buffer_take_block(buffer, bytes, queue, memory);
 }
 
-/* ------------------------------------------------------------------ giving back */
+/* --------------------------------------------------------------------- freeing */
 
-/* Memory that is no pool's own goes back to the driver as soon as nobody uses it. */
-static void reap(const struct vr_buffer *buffer) {
+/* Returns the pool's fallback memory to the driver, as soon as no work uses it. */
+static void reap_fallback(const struct vr_buffer *buffer) {
     struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, pool_of(buffer));
     if (pool) {
         vr_fallback_reap(pool);
@@ -217,8 +216,8 @@ static void reap(const struct vr_buffer *buffer) {
     }
 }
 
-/* Takes wrapped memory out of the map, and releases a wrapped object. */
-static void unwrap(const struct vr_buffer_memory *memory) {
+/* Removes wrapped memory from the address map, and releases a wrapped object. */
+static void unwrap_memory(const struct vr_buffer_memory *memory) {
     struct vr_record *record = memory->foreign;
     if (record) {
         uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
@@ -235,7 +234,7 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
                            vram_queue *queue) {
     struct vram_error error;
     if (memory->wrapped) {
-        unwrap(memory);
+        unwrap_memory(memory);
     }
     if (memory->wrapped || !memory->addr || memory->base ||
         vr_handle_was(VR_KIND_POOL, pool_of(buffer))) {
@@ -249,11 +248,11 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
         status = vr_pool_free_after_queue(pool_of(buffer), memory->addr, queue);
     }
     if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
-        vr_error_restore(&error); /* the pool has ended meanwhile: so has its memory */
+        vr_error_restore(&error); /* the pool has ended meanwhile, and has freed the memory */
         status = VRAM_OK;
     }
     if (memory->kind != VRAM_MEMORY_DEVICE) {
-        reap(buffer);
+        reap_fallback(buffer);
     }
     return status;
 }
@@ -261,7 +260,7 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
 /* ----------------------------------------------------------------------- moving */
 
 /* Waits for the work of a home queue that has ended or is ending. `before` is the error record from
-   before the queue refused. */
+   before the queue refused the call. */
 static vram_status wait_for_home(vram_queue *home, const struct vram_error *before) {
     vr_error_restore(before);
     return vr_queue_drained(home)
@@ -286,7 +285,7 @@ static vram_status follow_home(vram_queue *queue, vram_queue *home) {
 }
 
 vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue) {
-    /* Claimed, nobody else changes these. */
+    /* The buffer is claimed: no other thread changes these. */
     vram_status status = follow_home(queue, buffer->home);
     if (status == VRAM_OK && buffer->captured_use) {
         status = vr_fail(VRAM_ERR_CAPTURE,
@@ -300,8 +299,8 @@ vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue) {
     return status;
 }
 
-/* The points of a buffer that is only shared, where others may add some meanwhile: a copy,
-   vr_mem's. */
+/* Copies the points of a buffer that is only shared, as other calls may add points meanwhile. The
+   caller frees the copy (vr_mem_free). */
 static vram_status copy_uses(struct vr_buffer *buffer, vram_queue **home,
                              struct vram_point **points, uint32_t *count) {
     vr_mutex_lock(&buffer->lock);
@@ -319,7 +318,7 @@ static vram_status copy_uses(struct vr_buffer *buffer, vram_queue **home,
     if (captured) {
         vr_mem_free(*points);
         return vr_fail(VRAM_ERR_CAPTURE,
-                       "work in a captured graph uses the buffer: nobody knows until when");
+                       "work in a captured graph uses the buffer: its end cannot be waited for");
     }
     return VRAM_OK;
 }
@@ -413,7 +412,7 @@ static vram_status copy_on(vram_queue *queue, const struct vr_buffer_memory *to,
                        : copy_on_host(queue, to, from, bytes);
 }
 
-/* The queue does not end between the two steps. */
+/* Enters the queue, so that it does not end between the two steps. */
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
                            uint64_t bytes) {

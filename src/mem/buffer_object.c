@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer_object.c: the object behind a buffer's handle: entering, sharing and claiming it; how it
- * is made, published and ended.
+ * buffer_object.c: the object behind a buffer's handle: entering, sharing and claiming it,
+ * creating, publishing and destroying it.
  */
 #include "mem/buffer_object.h"
 
@@ -30,7 +30,7 @@ vram_status vr_buffer_enter(vram_buffer *handle, struct vr_buffer **out) {
     struct vr_buffer *buffer = entered;
     status = vr_enter(VR_KIND_POOL, (void *)(uintptr_t)buffer->pool_handle, &pool);
     if (status != VRAM_OK) {
-        vr_leave(buffer); /* its pool ends at this moment, and the buffer with it */
+        vr_leave(buffer); /* the pool is ending, and the buffer with it */
         return status;
     }
     *out = buffer;
@@ -52,7 +52,7 @@ vram_status vr_buffer_finish(struct vr_buffer *buffer, vram_status status) {
     return vr_stale_if_ended(VR_KIND_DEVICE, device, status);
 }
 
-static vram_status busy(const struct vr_buffer *buffer) {
+static vram_status fail_busy(const struct vr_buffer *buffer) {
     const void *handle = (const void *)(uintptr_t)buffer->object.handle;
     return vr_handle_was(VR_KIND_BUFFER, handle)
                ? vr_handle_error(VR_KIND_BUFFER, handle)
@@ -61,7 +61,7 @@ static vram_status busy(const struct vr_buffer *buffer) {
 }
 
 vram_status vr_buffer_share(struct vr_buffer *buffer) {
-    return vr_entry_enter(&buffer->sharers) ? VRAM_OK : busy(buffer);
+    return vr_entry_enter(&buffer->sharers) ? VRAM_OK : fail_busy(buffer);
 }
 
 void vr_buffer_unshare(struct vr_buffer *buffer) {
@@ -69,7 +69,7 @@ void vr_buffer_unshare(struct vr_buffer *buffer) {
 }
 
 vram_status vr_buffer_claim(struct vr_buffer *buffer) {
-    return vr_entry_close_empty(&buffer->sharers) ? VRAM_OK : busy(buffer);
+    return vr_entry_close_empty(&buffer->sharers) ? VRAM_OK : fail_busy(buffer);
 }
 
 void vr_buffer_unclaim(struct vr_buffer *buffer) {
@@ -86,8 +86,8 @@ void vr_buffer_touch(struct vr_buffer *buffer) {
 
 /* ----------------------------------------------------------------------- ending */
 
-/* Takes the memory out of a buffer that nobody may enter any more, to be given back; none while
-   somebody is inside who needs it: keeps (5) and (6). */
+/* Takes the memory out of a buffer that no call can enter any more, for the caller to free. Returns
+   no memory while a call inside still needs it: keeps (5) and (6). */
 static struct vr_buffer_memory take_out(struct vr_buffer *buffer, bool last, vram_queue **home) {
     struct vr_buffer_memory memory = {0};
     vr_mutex_lock(&buffer->lock);
@@ -147,17 +147,17 @@ vram_status vram_buffer_destroy(vram_buffer *handle) {
 vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes) {
     uint32_t each = vr_precision_bytes(taken->precision);
     if ((unsigned)taken->kind > VRAM_BUFFER_FALLBACK) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no kind of buffer", (int)taken->kind);
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_buffer_kind", (int)taken->kind);
     }
     if (!each) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no precision", (int)taken->precision);
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_precision", (int)taken->precision);
     }
     if (bytes % each) {
-        return vr_fail(VRAM_ERR_INVALID, "%llu bytes are no whole number of %s elements",
+        return vr_fail(VRAM_ERR_INVALID, "%llu bytes are not a whole number of %s elements",
                        (unsigned long long)bytes, vr_precision_name(taken->precision));
     }
     if (taken->flags & ~(uint32_t)VRAM_BUFFER_PAGEABLE) {
-        return vr_fail(VRAM_ERR_INVALID, "there are no such flags: 0x%x", taken->flags);
+        return vr_fail(VRAM_ERR_INVALID, "unknown flags of a buffer: 0x%x", taken->flags);
     }
     if (taken->name && strnlen(taken->name, VRAM_BUFFER_NAME_MAX) == VRAM_BUFFER_NAME_MAX) {
         return vr_fail(VRAM_ERR_INVALID, "a buffer's name has at most %d bytes",
@@ -166,7 +166,7 @@ vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uin
     return VRAM_OK;
 }
 
-/* A pool of page-locked memory has no other. */
+/* A pool of page-locked memory has no memory of another kind. */
 static vram_status check_kind(const struct vr_pool *pool, vram_buffer_kind kind) {
     return pool->kind != VRAM_MEMORY_PINNED || kind == VRAM_BUFFER_PINNED ||
                    kind == VRAM_BUFFER_MAPPED

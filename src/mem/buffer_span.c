@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer_span.c: parts of buffers, and copies to and from them wherever they lie.
+ * buffer_span.c: parts of buffers, and copies to and from them in any kind of memory.
  */
 #include "mem/buffer_object.h"
 
@@ -65,19 +65,19 @@ vram_status vram_span_addr(vram_span span, vram_addr *addr) {
 /* ----------------------------------------------------------------------- copies */
 
 /* One direction of a copy: `from` or `to` is the program's memory, the other is NULL. */
-struct copy {
+struct span_copy {
     const void *from;
     void *to;
 };
 
-static vram_status copy_on_device(const struct copy *copy, vram_queue *queue, vram_addr addr,
+static vram_status copy_on_device(const struct span_copy *copy, vram_queue *queue, vram_addr addr,
                                   uint64_t bytes) {
     return copy->from ? vr_submit_upload(queue, addr, copy->from, bytes)
                       : vr_submit_download(queue, copy->to, addr, bytes);
 }
 
-/* Queues have no work for the host: it waits for theirs, and does its own. */
-static vram_status copy_on_host(struct vr_buffer *buffer, const struct copy *copy,
+/* Queues cannot copy in host memory: waits for their work, and copies on the host. */
+static vram_status copy_on_host(struct vr_buffer *buffer, const struct span_copy *copy,
                                 vram_queue *queue, vram_addr addr, uint64_t bytes) {
     vram_status status = vr_buffer_settle(buffer);
     if (status == VRAM_OK && queue) {
@@ -92,8 +92,8 @@ static vram_status copy_on_host(struct vr_buffer *buffer, const struct copy *cop
 }
 
 /* The buffer is shared. */
-static vram_status copy_shared(struct vr_buffer *buffer, vram_span span, const struct copy *copy,
-                               vram_queue *given) {
+static vram_status copy_shared(struct vr_buffer *buffer, vram_span span,
+                               const struct span_copy *copy, vram_queue *given) {
     vram_queue *queue = NULL;
     vr_mutex_lock(&buffer->lock);
     struct vr_buffer_memory memory = buffer->memory;
@@ -118,7 +118,7 @@ static vram_status copy_shared(struct vr_buffer *buffer, vram_span span, const s
     return status;
 }
 
-static vram_status copy_span(vram_span span, const struct copy *copy, vram_queue *queue) {
+static vram_status copy_span(vram_span span, const struct span_copy *copy, vram_queue *queue) {
     struct vr_buffer *buffer;
     vram_status status = vr_buffer_enter(span.buffer, &buffer);
     if (status != VRAM_OK) {
@@ -146,10 +146,10 @@ static vram_status copy_span(vram_span span, const struct copy *copy, vram_queue
 
 vram_status vram_span_upload(vram_queue *queue, vram_span to, const void *from) {
     VR_CALL;
-    return copy_span(to, &(struct copy){from, NULL}, queue);
+    return copy_span(to, &(struct span_copy){from, NULL}, queue);
 }
 
 vram_status vram_span_download(vram_queue *queue, void *to, vram_span from) {
     VR_CALL;
-    return copy_span(from, &(struct copy){NULL, to}, queue);
+    return copy_span(from, &(struct span_copy){NULL, to}, queue);
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * growth.c: buffers that become larger and smaller.
+ * growth.c: buffers that grow and shrink.
  *
  *  (1) One change at a time: the buffer is claimed for it (buffer_object.h (2)).
- *  (2) In place first: vr_pool_resize leaves the block untouched when it cannot. Then by new memory
- *      and a copy, in the order of buffer_object.h (3): whatever fails before the new memory is
- *      installed leaves the buffer as it was, and the new memory goes back.
- *  (3) A buffer that is resized on another queue than its home's is ordered behind all work that
- *      uses it before anything else: from then on that queue is its home.
- *  (4) Only what is in use is copied. So what a program has written counts as in use, or it has
- *      said less.
+ *  (2) In place first: vr_pool_resize leaves the block unchanged when it cannot. Else with new
+ *      memory and a copy, in the order of buffer_object.h (3): a failure before the new memory is
+ *      installed leaves the buffer unchanged, and the new memory is freed.
+ *  (3) A resize on a queue other than the home queue is first ordered behind all work that uses the
+ *      buffer. That queue then becomes its home.
+ *  (4) Only used bytes are copied. A buffer's bytes count as used unless the program has set fewer.
  */
 #include "core/guard/block_lookup.h"
 #include "core/pool/pool_calls.h"
@@ -24,24 +23,24 @@
 #include "mem/mem_calls.h"
 
 enum {
-    ROOM_TIMES = 16
-}; /* a buffer that has moved has addresses for so many times of itself, at most */
+    RESERVE_TIMES = 16
+}; /* at most so many times its own size in addresses for a buffer that has moved */
 
 /* One call. */
-struct call {
+struct growth_call {
     struct vr_buffer *buffer;
     struct vr_queue_object *queue; /* entered; NULL: none was given */
-    vram_buffer_event event;       /* size 0: the buffer has not changed its kind of memory */
-    bool rooted;                   /* the buffer must grow in place */
-    bool damaged;                  /* the buffer has moved, and its old memory was found damaged, */
-    struct vram_error damage;      /* with this error; the call itself did not fail */
+    vram_buffer_event event;       /* size 0: the kind of memory has not changed */
+    bool in_place_only;            /* the buffer must grow in place */
+    bool damaged;                  /* the buffer has moved, and its old memory is damaged; */
+    struct vram_error damage;      /* the error of that; the call itself did not fail */
 };
 
 /* One change of a claimed buffer. */
 struct change {
-    struct call *call;
+    struct growth_call *call;
     struct vr_buffer *buffer;
-    vram_queue *queue; /* its home from now on; NULL: none */
+    vram_queue *queue; /* its new home; NULL: none */
     uint64_t bytes;    /* the new capacity */
 };
 
@@ -51,13 +50,13 @@ static vram_pool *pool_of(const struct vr_buffer *buffer) {
 
 /* ------------------------------------------------------------------- changing */
 
-/* The queue, or the buffer's home; a home that has ended with all its work is none. */
+/* The given queue, or the buffer's home; NULL for a home that has ended with all its work. */
 static vram_queue *queue_for(const struct vr_buffer *buffer, vram_queue *queue) {
     vram_queue *home = buffer->home;
     return queue ? queue : home && vr_handle_was(VR_KIND_QUEUE, home) ? NULL : home;
 }
 
-/* The capacity has changed. */
+/* Records the new capacity. */
 static void note_change(const struct change *change, bool copied, uint64_t copied_bytes) {
     struct vr_buffer *buffer = change->buffer;
     vr_mutex_lock(&buffer->lock);
@@ -70,31 +69,31 @@ static void note_change(const struct change *change, bool copied, uint64_t copie
     vr_mutex_unlock(&buffer->lock);
 }
 
-/* Whether another place may help where this one did not: memory of another kind might. */
+/* Whether moving may help where resizing in place did not: memory of another kind may be free. */
 static bool may_move(const struct vr_buffer *buffer, vram_status status) {
     return status == VRAM_ERR_BUSY || status == VRAM_ERR_UNSUPPORTED ||
            (vr_status_is_exhausted(status) && buffer->kind != VRAM_BUFFER_DEVICE);
 }
 
-/* Addresses to keep behind memory of `bytes` for what the policy may still ask for. What is smaller
-   than a granule is copied in no time, and would hold a whole one. */
-static uint64_t room_for(const struct vr_buffer *buffer, uint64_t bytes) {
+/* Addresses to reserve behind memory of `bytes` for growth by the policy. Smaller than a granule:
+   none, as copying is cheap and a reserve would occupy a whole granule. */
+static uint64_t reserve_for(const struct vr_buffer *buffer, uint64_t bytes) {
     const struct vram_growth *growth = &buffer->growth.growth;
     uint64_t most;
     if (bytes < buffer->pool->granule ||
         (growth->policy == VRAM_GROWTH_FIXED && !growth->step_bytes)) {
         return 0;
     }
-    most = vr_mul(bytes, ROOM_TIMES, &most) ? most : bytes;
+    most = vr_mul(bytes, RESERVE_TIMES, &most) ? most : bytes;
     most = growth->max_bytes && growth->max_bytes < most ? growth->max_bytes : most;
     return most - bytes;
 }
 
 vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                    struct vr_buffer_memory *memory) {
-    struct vram_alloc_options options = vr_buffer_wishes(buffer, bytes);
+    struct vram_alloc_options options = vr_buffer_alloc_options(buffer, bytes);
     struct vr_address_info place;
-    options.reserve_bytes = room_for(buffer, bytes);
+    options.reserve_bytes = reserve_for(buffer, bytes);
     if (buffer->kind != VRAM_BUFFER_DEVICE || !options.reserve_bytes) {
         return vr_buffer_take(buffer, bytes, queue, memory);
     }
@@ -106,8 +105,8 @@ vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vra
     return status;
 }
 
-/* The program is to be told, at the end of the call, when contents lie in another kind of memory
-   now. */
+/* Records the event for the program's handler, called at the end of the call, if the contents now
+   lie in another kind of memory. */
 static void note_kind(const struct change *change, enum vram_memory_kind from, uint64_t kept) {
     const struct vr_buffer *buffer = change->buffer;
     enum vram_memory_kind to = buffer->memory.kind;
@@ -123,18 +122,18 @@ static void note_kind(const struct change *change, enum vram_memory_kind from, u
     }
 }
 
-/* Whether the buffer may move at all, with `kept` bytes of contents. */
+/* Checks whether the buffer may move, with `kept` bytes of contents. */
 static vram_status check_move(const struct change *change, uint64_t kept) {
     vram_point point;
     if (kept && !change->queue) {
         return vr_fail(VRAM_ERR_INVALID,
                        "the buffer has to move, and there is no queue to copy it on");
     }
-    return kept ? vr_submit_mark(change->queue, &point) : VRAM_OK; /* not inside a capture */
+    return kept ? vr_submit_mark(change->queue, &point) : VRAM_OK; /* fails inside a capture */
 }
 
-/* New memory, the copy, and the old memory back: keeps (2). */
-static vram_status move(const struct change *change) {
+/* Allocates new memory, copies, frees the old memory: keeps (2). */
+static vram_status move_buffer(const struct change *change) {
     struct vr_buffer *buffer = change->buffer;
     struct vr_buffer_memory old = buffer->memory, fresh = {0};
     uint64_t kept = buffer->used_bytes < change->bytes ? buffer->used_bytes : change->bytes;
@@ -156,7 +155,7 @@ static vram_status move(const struct change *change) {
     vr_buffer_install(buffer, &fresh, change->queue);
     note_change(change, true, kept);
     note_kind(change, old.kind, kept);
-    if (vr_buffer_give(buffer, &old, change->queue) != VRAM_OK) { /* it is freed even so */
+    if (vr_buffer_give(buffer, &old, change->queue) != VRAM_OK) { /* it is freed in any case */
         change->call->damaged = true;
         vr_error_save(&change->call->damage);
     }
@@ -164,32 +163,31 @@ static vram_status move(const struct change *change) {
 }
 
 static vram_status move_if_allowed(const struct change *change) {
-    return change->call->rooted ? VRAM_ERR_UNSUPPORTED : move(change);
+    return change->call->in_place_only ? VRAM_ERR_UNSUPPORTED : move_buffer(change);
 }
 
 /* Keeps (3). */
-static vram_status follow(const struct change *change) {
+static vram_status follow_uses(const struct change *change) {
     struct vr_buffer *buffer = change->buffer;
     return change->queue && change->queue != buffer->home ? vr_buffer_order(buffer, change->queue)
                                                           : VRAM_OK;
 }
 
-/* The claimed buffer gets another capacity. With `stay` it does so where it is, or not at all,
-   which is no failure. */
+/* Changes the capacity of the claimed buffer. With `stay` it does so in place or not at all, which
+   is not a failure. */
 static vram_status change_capacity(const struct change *change, bool stay) {
     struct vr_buffer *buffer = change->buffer;
     struct vram_error error;
-    vram_status status = follow(change);
+    vram_status status = follow_uses(change);
     if (status != VRAM_OK) {
         return status;
     }
     if (buffer->memory.wrapped) {
         return stay ? VRAM_OK
                     : vr_fail(VRAM_ERR_INVALID,
-                              "the memory is the program's own: it stays as large as it is");
+                              "the buffer wraps the program's own memory, which cannot be resized");
     }
-    if (buffer->memory
-            .base) { /* the block is others' too, and starts perhaps where the buffer does */
+    if (buffer->memory.base) { /* the block is shared, and may begin where the buffer does */
         return stay ? VRAM_OK : move_if_allowed(change);
     }
     vr_error_save(&error);
@@ -199,7 +197,7 @@ static vram_status change_capacity(const struct change *change, bool stay) {
         return VRAM_OK;
     }
     if (stay || may_move(buffer, status)) {
-        vr_error_restore(&error); /* that was no error yet */
+        vr_error_restore(&error); /* no failure yet */
         status = stay ? VRAM_OK : move_if_allowed(change);
     }
     return status;
@@ -211,8 +209,9 @@ static void count_refusal(struct vr_buffer *buffer, vram_status status) {
     vr_mutex_unlock(&buffer->lock);
 }
 
-/* Sees to it that `bytes` fit. The buffer is claimed, so nobody else changes what is read here. */
-static vram_status make_room(struct call *call, uint64_t bytes, vram_queue *queue) {
+/* Makes the capacity at least `bytes`. The buffer is claimed, so no other thread changes what is
+   read here. */
+static vram_status ensure_capacity(struct growth_call *call, uint64_t bytes, vram_queue *queue) {
     struct vr_buffer *buffer = call->buffer;
     struct change change = {.call = call, .buffer = buffer, .queue = queue_for(buffer, queue)};
     struct vram_error error;
@@ -222,7 +221,7 @@ static vram_status make_room(struct call *call, uint64_t bytes, vram_queue *queu
     if (status == VRAM_OK && change.bytes > buffer->capacity_bytes) {
         status = change_capacity(&change, false);
         if (vr_status_is_exhausted(status) && change.bytes > bytes) {
-            change.bytes = bytes; /* what the policy has in reserve is not worth a failure */
+            change.bytes = bytes; /* without the policy's reserve */
             status = change_capacity(&change, false);
         }
         if (status == VRAM_OK) {
@@ -236,9 +235,9 @@ static vram_status make_room(struct call *call, uint64_t bytes, vram_queue *queu
 /* ---------------------------------------------------------------------- calls */
 
 /* Enters buffer, pool and queue, and claims the buffer. */
-static vram_status begin(vram_buffer *handle, vram_queue *queue, struct call *call) {
+static vram_status call_begin(vram_buffer *handle, vram_queue *queue, struct growth_call *call) {
     struct vr_pool *pool;
-    *call = (struct call){0};
+    *call = (struct growth_call){0};
     vram_status status = vr_buffer_enter(handle, &call->buffer);
     if (status != VRAM_OK) {
         return status;
@@ -258,7 +257,7 @@ static vram_status begin(vram_buffer *handle, vram_queue *queue, struct call *ca
 
 /* Calls the program's handler when no other call is inside the buffer. Returns the call's status:
    damage is reported if everything else succeeded. */
-static vram_status end(struct call *call, vram_status status) {
+static vram_status call_end(struct growth_call *call, vram_status status) {
     struct vr_buffer *buffer = call->buffer;
     vr_buffer_unclaim(buffer);
     vr_buffer_touch(buffer);
@@ -276,23 +275,23 @@ static vram_status end(struct call *call, vram_status status) {
 
 vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
     VR_CALL;
-    struct call call;
-    vram_status status = begin(handle, queue, &call);
+    struct growth_call call;
+    vram_status status = call_begin(handle, queue, &call);
     if (status == VRAM_OK) {
-        status = end(&call, make_room(&call, bytes, queue));
+        status = call_end(&call, ensure_capacity(&call, bytes, queue));
     }
     return status;
 }
 
 /* The buffer is claimed. */
-static vram_status resize(struct call *call, uint64_t bytes, vram_queue *queue) {
+static vram_status resize_claimed(struct growth_call *call, uint64_t bytes, vram_queue *queue) {
     struct vr_buffer *buffer = call->buffer;
     uint32_t each = vr_precision_bytes(buffer->precision);
     if (bytes % each) {
-        return vr_fail(VRAM_ERR_INVALID, "%llu bytes are no whole number of %s elements",
+        return vr_fail(VRAM_ERR_INVALID, "%llu bytes are not a whole number of %s elements",
                        (unsigned long long)bytes, vr_precision_name(buffer->precision));
     }
-    vram_status status = make_room(call, bytes, queue);
+    vram_status status = ensure_capacity(call, bytes, queue);
     if (status == VRAM_OK) {
         vr_mutex_lock(&buffer->lock);
         buffer->used_bytes = bytes;
@@ -303,10 +302,10 @@ static vram_status resize(struct call *call, uint64_t bytes, vram_queue *queue) 
 
 vram_status vr_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
     VR_OPERATION("vram_buffer_resize");
-    struct call call;
-    vram_status status = begin(handle, queue, &call);
+    struct growth_call call;
+    vram_status status = call_begin(handle, queue, &call);
     if (status == VRAM_OK) {
-        status = end(&call, resize(&call, bytes, queue));
+        status = call_end(&call, resize_claimed(&call, bytes, queue));
     }
     return status;
 }
@@ -317,20 +316,20 @@ vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *
 
 vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
     VR_OPERATION("vram_buffer_resize");
-    struct call call;
-    vram_status status = begin(handle, queue, &call);
+    struct growth_call call;
+    vram_status status = call_begin(handle, queue, &call);
     if (status == VRAM_OK) {
-        call.rooted = true;
-        status = end(&call, resize(&call, bytes, queue));
+        call.in_place_only = true;
+        status = call_end(&call, resize_claimed(&call, bytes, queue));
     }
     return status;
 }
 
 vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count, vram_queue *queue) {
     VR_CALL;
-    struct call call;
+    struct growth_call call;
     uint64_t bytes;
-    vram_status status = begin(handle, queue, &call);
+    vram_status status = call_begin(handle, queue, &call);
     if (status != VRAM_OK) {
         return status;
     }
@@ -339,14 +338,14 @@ vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count, vra
         status = vr_fail(VRAM_ERR_OVERFLOW, "%llu elements do not fit into 64 bits",
                          (unsigned long long)count);
     } else {
-        status = resize(&call, bytes, queue);
+        status = resize_claimed(&call, bytes, queue);
     }
-    return end(&call, status);
+    return call_end(&call, status);
 }
 
-/* --------------------------------------------------------------- giving back */
+/* ------------------------------------------------------------------- shrinking */
 
-static vram_status fit(struct vr_buffer *buffer, vram_queue *queue) {
+static vram_status fit_claimed(struct vr_buffer *buffer, vram_queue *queue) {
     uint64_t least = buffer->growth.growth.min_bytes;
     struct change change = {.buffer = buffer,
                             .queue = queue_for(buffer, queue),
@@ -356,15 +355,15 @@ static vram_status fit(struct vr_buffer *buffer, vram_queue *queue) {
 
 vram_status vram_buffer_fit(vram_buffer *handle, vram_queue *queue) {
     VR_CALL;
-    struct call call;
-    vram_status status = begin(handle, queue, &call);
+    struct growth_call call;
+    vram_status status = call_begin(handle, queue, &call);
     if (status == VRAM_OK) {
-        status = end(&call, fit(call.buffer, queue));
+        status = call_end(&call, fit_claimed(call.buffer, queue));
     }
     return status;
 }
 
-/* The child of the pool with the lowest number above `last`; 0: none. */
+/* The handle of the pool's child with the lowest handle above `last`; 0: none. */
 static uint64_t child_behind(struct vr_pool *pool, uint64_t last) {
     uint64_t best = 0;
     vr_mutex_lock(&pool->lock);
@@ -377,8 +376,8 @@ static uint64_t child_behind(struct vr_pool *pool, uint64_t last) {
     return best;
 }
 
-/* What a buffer of which nothing is in use gives back, if it has been idle long enough. One that
-   cannot be claimed is in use. */
+/* Frees the capacity of a buffer without used bytes that has been idle long enough. Returns the
+   bytes freed. A buffer that cannot be claimed is in use. */
 static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns) {
     uint64_t now = vr_clock_now();
     vr_mutex_lock(&buffer->lock);
@@ -389,11 +388,11 @@ static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns) {
     if (!idle) {
         return 0;
     }
-    (void)fit(buffer, NULL);
+    (void)fit_claimed(buffer, NULL);
     vr_mutex_lock(&buffer->lock);
     uint64_t after = buffer->capacity_bytes;
     vr_mutex_unlock(&buffer->lock);
-    vr_buffer_unclaim(buffer); /* without counting as a use of the buffer */
+    vr_buffer_unclaim(buffer); /* does not count as a use of the buffer */
     return before - after;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * growth_policy.c: how large a buffer becomes. Whole numbers alone: a capacity times a factor is
- * exact, and what does not fit into 64 bits is as much as fits.
+ * growth_policy.c: how large a buffer becomes. Integers only: a capacity times a factor is exact,
+ * and saturates at UINT64_MAX.
  */
 #include "base/error.h"
 #include "base/size.h"
@@ -11,13 +11,13 @@
 
 enum { WHOLE_PPM = 1000000 };
 
-static vram_status check(const struct vram_growth *growth) {
+static vram_status growth_check(const struct vram_growth *growth) {
     if ((unsigned)growth->policy > VRAM_GROWTH_FIXED) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no policy of growth", (int)growth->policy);
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_growth_policy", (int)growth->policy);
     }
     if (growth->policy == VRAM_GROWTH_FACTOR && growth->factor_ppm <= WHOLE_PPM) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "a factor of %u parts per million does not grow: it is above %d",
+                       "a factor of %u parts per million does not grow; it must be above %d",
                        growth->factor_ppm, WHOLE_PPM);
     }
     if (growth->max_bytes && growth->min_bytes > growth->max_bytes) {
@@ -31,31 +31,32 @@ static vram_status check(const struct vram_growth *growth) {
 vram_status vr_growth_take(const struct vram_growth *given, struct vram_growth *growth) {
     vram_status status = vr_options_take(growth, sizeof *growth, given);
     growth->size = sizeof *growth;
-    return status == VRAM_OK ? check(growth) : status;
+    return status == VRAM_OK ? growth_check(growth) : status;
 }
 
-/* floor(capacity * ppm / 10^6), or UINT64_MAX. The product of two parts each fits; what is lost by
-   dividing first is made up for by the rest. */
-static uint64_t times(uint64_t capacity, uint32_t ppm) {
+/* floor(capacity * ppm / 10^6), or UINT64_MAX. Multiplies quotient and remainder of the capacity
+   apart, so that neither product overflows. */
+static uint64_t capacity_times(uint64_t capacity, uint32_t ppm) {
     uint64_t whole, sum;
     uint64_t rest = capacity % WHOLE_PPM * ppm / WHOLE_PPM;
     return vr_mul(capacity / WHOLE_PPM, ppm, &whole) && vr_add(whole, rest, &sum) ? sum
                                                                                   : UINT64_MAX;
 }
 
-/* The least number of whole steps behind `capacity` that holds `needed`, or UINT64_MAX. */
-static uint64_t steps(uint64_t capacity, uint64_t needed, uint64_t step) {
+/* The capacity plus the fewest whole steps that hold `needed`, or UINT64_MAX. */
+static uint64_t capacity_steps(uint64_t capacity, uint64_t needed, uint64_t step) {
     uint64_t count = (needed - capacity - 1) / step + 1, more, sum;
     return vr_mul(count, step, &more) && vr_add(capacity, more, &sum) ? sum : UINT64_MAX;
 }
 
-/* What the policy says, before its bounds; `needed` is more than the capacity. */
-static uint64_t wanted(const struct vram_growth *growth, uint64_t capacity, uint64_t needed) {
+/* The capacity by the policy, before its bounds; `needed` is more than the capacity. */
+static uint64_t capacity_wanted(const struct vram_growth *growth, uint64_t capacity,
+                                uint64_t needed) {
     uint64_t bytes = needed;
     if (growth->policy == VRAM_GROWTH_FACTOR) {
-        bytes = times(capacity, growth->factor_ppm);
+        bytes = capacity_times(capacity, growth->factor_ppm);
     } else if (growth->policy == VRAM_GROWTH_FIXED) {
-        bytes = steps(capacity, needed, growth->step_bytes);
+        bytes = capacity_steps(capacity, needed, growth->step_bytes);
     }
     bytes = bytes > growth->min_bytes ? bytes : growth->min_bytes;
     return bytes > needed ? bytes : needed;
@@ -76,7 +77,7 @@ vram_status vr_growth_next(const struct vram_growth *growth, uint64_t capacity, 
                        "%llu bytes are needed, and the buffer's policy lets it have %llu",
                        (unsigned long long)needed, (unsigned long long)most);
     }
-    uint64_t next = wanted(growth, capacity, needed);
+    uint64_t next = capacity_wanted(growth, capacity, needed);
     *bytes = next < most ? next : most;
     return VRAM_OK;
 }

@@ -34,7 +34,7 @@ vram_status vr_buffer_host(vram_buffer *handle, void **pointer);
 vram_status vr_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue);
 vram_status vr_buffer_growth_set(vram_buffer *handle, const vram_growth *given);
 vram_status vr_buffer_growth_get(vram_buffer *handle, vram_growth_info *info);
-/* vram_growth_next; vr_growth_next (growth_state.h) is that of a policy that was read. */
+/* vram_growth_next. vr_growth_next (growth_state.h) takes a policy that was read already. */
 vram_status vr_growth_next_given(const vram_growth *given, uint64_t capacity, uint64_t needed,
                                  uint64_t *bytes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * named.c: buffers by name: the manager, and making, finding and removing them. Its rules are in
+ * named.c: buffers by name: creating, finding and growing them. The invariants are in
  * named_object.h.
  */
 #include "mem/named_object.h"
@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-enum { ROOM_FIRST = 16, WAIT_NS = 20000 };
+enum { CAPACITY_FIRST = 16, WAIT_NS = 20000 };
 
 /* --------------------------------------------------------------------- names */
 
@@ -58,7 +58,7 @@ uint64_t vr_named_live(const struct vr_named_entry *entry) {
     return buffer && !vr_handle_was(VR_KIND_BUFFER, (void *)(uintptr_t)buffer) ? buffer : 0;
 }
 
-/* Entries stay, so only the list has to be looked at under the lock. */
+/* Entries stay, so only the list is read under the lock. */
 void vr_named_refresh(struct vr_named *named) {
     for (size_t i = 0;; i++) {
         vr_mutex_lock(&named->lock);
@@ -85,21 +85,22 @@ uint64_t vr_named_total(const struct vr_named *named) {
     return total;
 }
 
-/* The entry of a name, made if need be. `fresh` is a record that it may take. Under the lock. */
+/* The entry of a name, created if needed. `fresh` is a record that it may take. Under the lock. */
 static struct vr_named_entry *entry_of(struct vr_named *named, const char *name,
                                        struct vr_named_entry **fresh) {
     size_t at;
     if (vr_named_find(named, name, &at)) {
         return named->entries[at];
     }
-    if (named->count == named->room) {
-        size_t room = named->room ? named->room * 2 : ROOM_FIRST;
-        void *entries = vr_mem_resize(named->entries, room, sizeof *named->entries, vr_operation());
+    if (named->count == named->capacity) {
+        size_t capacity = named->capacity ? named->capacity * 2 : CAPACITY_FIRST;
+        void *entries =
+            vr_mem_resize(named->entries, capacity, sizeof *named->entries, vr_operation());
         if (!entries) {
             return NULL;
         }
         named->entries = entries;
-        named->room = room;
+        named->capacity = capacity;
     }
     memmove(&named->entries[at + 1], &named->entries[at],
             (named->count++ - at) * sizeof *named->entries);
@@ -124,7 +125,7 @@ static vram_status take_config(const struct vram_named_config *from,
         taken->growth = (struct vram_growth){.size = sizeof taken->growth};
     }
     if (status == VRAM_OK) {
-        status = vr_growth_next_given(&taken->growth, 0, 0, &bytes); /* whether it makes sense */
+        status = vr_growth_next_given(&taken->growth, 0, 0, &bytes); /* checks the policy */
     }
     if (status == VRAM_OK) {
         struct vram_buffer_options options = {.kind = taken->kind, .precision = taken->precision};
@@ -147,7 +148,7 @@ static vram_status check_type(const char *name, const struct vram_named_config *
                          vr_precision_name(wanted->precision), (int)wanted->kind);
 }
 
-/* Writes a config down; the buffer that is there in *buffer. */
+/* Stores a config. *buffer: the buffer of that name. */
 static vram_status keep_config(struct vr_named *named, const char *name,
                                const struct vram_named_config *config, uint64_t *buffer) {
     struct vr_named_entry *fresh = vr_mem_alloc(1, sizeof *fresh, vr_operation());
@@ -203,8 +204,8 @@ vram_status vram_named_config_set(vram_named *handle, const char *name,
 
 /* --------------------------------------------------------------------- limit */
 
-/* Keeps (3): what is about to be taken, or VRAM_ERR_LIMIT. Under no lock. */
-static vram_status reserve(struct vr_named *named, uint64_t bytes) {
+/* Keeps (3): counts bytes that are about to be allocated, or VRAM_ERR_LIMIT. Takes the lock. */
+static vram_status reserve_bytes(struct vr_named *named, uint64_t bytes) {
     vr_named_refresh(named);
     vr_mutex_lock(&named->lock);
     uint64_t total = vr_named_total(named), sum;
@@ -223,13 +224,13 @@ static vram_status reserve(struct vr_named *named, uint64_t bytes) {
                           (unsigned long long)total);
 }
 
-static void unreserve(struct vr_named *named, uint64_t bytes) {
+static void unreserve_bytes(struct vr_named *named, uint64_t bytes) {
     vr_mutex_lock(&named->lock);
     named->pending_bytes -= bytes;
     vr_mutex_unlock(&named->lock);
 }
 
-static vram_status counted(struct vr_named *named, vram_status status) {
+static vram_status count_refusal(struct vr_named *named, vram_status status) {
     if (vr_status_is_exhausted(status)) {
         vr_mutex_lock(&named->lock);
         named->refusals++;
@@ -247,11 +248,12 @@ static vram_status bytes_of(const struct vram_growth *growth, vram_precision pre
                          (unsigned long long)elements);
 }
 
-/* -------------------------------------------------------------------- making */
+/* ------------------------------------------------------------------ creating */
 
-/* A buffer that nobody knows yet, with its policy. */
-static vram_status make(struct vr_named *named, const char *name, uint64_t used, uint64_t capacity,
-                        const struct vram_named_config *config, vram_buffer **out) {
+/* A buffer that is not in the list yet, with its policy. */
+static vram_status make_buffer(struct vr_named *named, const char *name, uint64_t used,
+                               uint64_t capacity, const struct vram_named_config *config,
+                               vram_buffer **out) {
     struct vram_buffer_options options = {.size = sizeof options,
                                           .kind = config->kind,
                                           .precision = config->precision,
@@ -278,9 +280,11 @@ static vram_status make(struct vr_named *named, const char *name, uint64_t used,
     return VRAM_OK;
 }
 
-/* Keeps (4): what is there under that name in the end; whether it is `made`. */
-static vram_status put(struct vr_named *named, const char *name, uint64_t made, uint64_t capacity,
-                       const struct vram_named_config *config, uint64_t *there) {
+/* Keeps (4): adds `made` under its name, unless a buffer is there. *there: the buffer of that name
+   then. */
+static vram_status put_entry(struct vr_named *named, const char *name, uint64_t made,
+                             uint64_t capacity, const struct vram_named_config *config,
+                             uint64_t *there) {
     struct vr_named_entry *fresh = vr_mem_alloc(1, sizeof *fresh, vr_operation());
     if (!fresh) {
         return VRAM_ERR_HOST_MEMORY;
@@ -303,7 +307,7 @@ static vram_status put(struct vr_named *named, const char *name, uint64_t made, 
                    : VRAM_ERR_HOST_MEMORY;
 }
 
-/* Makes a buffer and puts it under its name, or gets the one that another thread has put there. */
+/* Creates a buffer and adds it under its name, or returns the one that another thread has added. */
 static vram_status make_and_put(struct vr_named *named, const char *name, uint64_t elements,
                                 const struct vram_named_config *config, bool *was_there,
                                 vram_buffer **buffer) {
@@ -314,14 +318,14 @@ static vram_status make_and_put(struct vr_named *named, const char *name, uint64
         status = vr_growth_next_given(&config->growth, 0, used, &capacity);
     }
     if (status == VRAM_OK) {
-        status = reserve(named, capacity);
+        status = reserve_bytes(named, capacity);
     }
     if (status != VRAM_OK) {
         return status;
     }
-    status = make(named, name, used, capacity, config, &made);
+    status = make_buffer(named, name, used, capacity, config, &made);
     if (status == VRAM_OK) {
-        status = put(named, name, (uintptr_t)made, capacity, config, &there);
+        status = put_entry(named, name, (uintptr_t)made, capacity, config, &there);
     }
     if (status == VRAM_OK && there == (uintptr_t)made) {
         *was_there = false;
@@ -332,14 +336,13 @@ static vram_status make_and_put(struct vr_named *named, const char *name, uint64
     vr_error_save(&error);
     (void)vr_buffer_destroy(made);
     vr_error_restore(&error);
-    unreserve(named, capacity);
+    unreserve_bytes(named, capacity);
     *was_there = true;
     return status;
 }
 
-/* What is there under a name: the buffer, 0 for none, and what was said of it, size 0 for
-   nothing. */
-static uint64_t look(struct vr_named *named, const char *name, struct vram_named_config *is) {
+/* The buffer of a name, 0 for none. *is: its config, size 0 for none. */
+static uint64_t config_of(struct vr_named *named, const char *name, struct vram_named_config *is) {
     size_t at;
     vr_mutex_lock(&named->lock);
     const struct vr_named_entry *entry =
@@ -363,15 +366,15 @@ static vram_status find_or_make(struct vr_named *named, const char *name, uint64
     if (status != VRAM_OK) {
         return status;
     }
-    uint64_t there = look(named, name, &is);
+    uint64_t there = config_of(named, name, &is);
     if (!there) {
         const struct vram_named_config *used = !given && is.size ? &is : &config;
         status = make_and_put(named, name, elements, used, &was_there, &made);
-        if (status != VRAM_OK && look(named, name, &is)) {
-            status = VRAM_OK; /* another thread has made it meanwhile, and this one need not */
+        if (status != VRAM_OK && config_of(named, name, &is)) {
+            status = VRAM_OK; /* another thread has created it meanwhile */
             was_there = true;
         }
-        there = status == VRAM_OK && was_there ? look(named, name, &is) : (uintptr_t)made;
+        there = status == VRAM_OK && was_there ? config_of(named, name, &is) : (uintptr_t)made;
     }
     if (status == VRAM_OK && was_there) {
         status = !may_be_there ? vr_fail(VRAM_ERR_INVALID, "there is a buffer \"%s\" already", name)
@@ -381,11 +384,11 @@ static vram_status find_or_make(struct vr_named *named, const char *name, uint64
     if (status == VRAM_OK) {
         *buffer = (vram_buffer *)(uintptr_t)there;
     }
-    return counted(named, status);
+    return count_refusal(named, status);
 }
 
-static vram_status enter(vram_named *handle, const char *name, const void *place,
-                         struct vr_named **named) {
+static vram_status enter_named(vram_named *handle, const char *name, const void *place,
+                               struct vr_named **named) {
     void *entered;
     if (!place) {
         return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
@@ -404,7 +407,7 @@ vram_status vram_named_add(vram_named *handle, const char *name, uint64_t elemen
                            const vram_named_config *config, vram_buffer **buffer) {
     VR_CALL;
     struct vr_named *named = NULL;
-    vram_status status = enter(handle, name, buffer, &named);
+    vram_status status = enter_named(handle, name, buffer, &named);
     if (status == VRAM_OK) {
         status = find_or_make(named, name, elements, config, false, buffer);
         vr_leave(named);
@@ -416,7 +419,7 @@ vram_status vram_named_get_or_create(vram_named *handle, const char *name, uint6
                                      const vram_named_config *config, vram_buffer **buffer) {
     VR_CALL;
     struct vr_named *named = NULL;
-    vram_status status = enter(handle, name, buffer, &named);
+    vram_status status = enter_named(handle, name, buffer, &named);
     if (status == VRAM_OK) {
         status = find_or_make(named, name, elements, config, true, buffer);
         vr_leave(named);
@@ -429,13 +432,13 @@ vram_status vram_named_get(vram_named *handle, const char *name, const vram_name
     VR_CALL;
     struct vram_named_config taken, is;
     struct vr_named *named = NULL;
-    vram_status status = enter(handle, name, buffer, &named);
+    vram_status status = enter_named(handle, name, buffer, &named);
     if (status != VRAM_OK) {
         return status;
     }
     status = take_config(config, &taken);
     if (status == VRAM_OK) {
-        uint64_t there = look(named, name, &is);
+        uint64_t there = config_of(named, name, &is);
         status = !there ? no_buffer(name) : config ? check_type(name, &is, &taken) : VRAM_OK;
         if (status == VRAM_OK) {
             *buffer = (vram_buffer *)(uintptr_t)there;
@@ -447,7 +450,7 @@ vram_status vram_named_get(vram_named *handle, const char *name, const vram_name
 
 /* ------------------------------------------------------------------- growing */
 
-/* Makes the caller the one who grows the buffer of that name; keeps (5). */
+/* Makes the caller the only thread that grows the buffer of that name; keeps (5). */
 static vram_status begin_growing(struct vr_named *named, const char *name,
                                  struct vr_named_entry **out, vram_buffer **buffer) {
     uint64_t self = vr_os_thread_number(), deadline = vr_deadline_in(named->wait_ns);
@@ -479,7 +482,7 @@ static vram_status begin_growing(struct vr_named *named, const char *name,
 static void end_growing(struct vr_named *named, struct vr_named_entry *entry, uint64_t reserved,
                         bool grown) {
     if (grown) {
-        vr_named_refresh(named); /* before the reservation goes: the sum is never too small */
+        vr_named_refresh(named); /* before the reservation ends: the sum is never too small */
     }
     vr_mutex_lock(&named->lock);
     entry->grower = 0;
@@ -488,10 +491,10 @@ static void end_growing(struct vr_named *named, struct vr_named_entry *entry, ui
     vr_mutex_unlock(&named->lock);
 }
 
-/* A call that moves the buffer otherwise, or maps it, is waited for. */
+/* Retries while another call moves or maps the buffer. */
 typedef vram_status resize_fn(vram_buffer *buffer, uint64_t bytes, vram_queue *queue);
-static vram_status resize_patiently(struct vr_named *named, vram_buffer *buffer, uint64_t bytes,
-                                    resize_fn *resize) {
+static vram_status resize_with_retry(struct vr_named *named, vram_buffer *buffer, uint64_t bytes,
+                                     resize_fn *resize) {
     uint64_t deadline = vr_deadline_in(named->wait_ns);
     struct vram_error error;
     vr_error_save(&error);
@@ -505,29 +508,29 @@ static vram_status resize_patiently(struct vr_named *named, vram_buffer *buffer,
     }
 }
 
-/* In place only what is new counts. Where that cannot be, old and new memory coexist, and the limit
-   is asked for the rest of the new, too. */
+/* In place, only the additional bytes count against the limit. Otherwise old and new memory exist
+   at once, and the limit is checked for the rest of the new memory, too. */
 static vram_status grow_capacity(struct vr_named *named, vram_buffer *buffer, uint64_t bytes,
                                  uint64_t before, uint64_t after, uint64_t *reserved) {
-    vram_status status = reserve(named, after - before);
+    vram_status status = reserve_bytes(named, after - before);
     if (status != VRAM_OK) {
         return status;
     }
     *reserved = after - before;
-    status = resize_patiently(named, buffer, bytes, vr_buffer_extend);
+    status = resize_with_retry(named, buffer, bytes, vr_buffer_extend);
     if (status != VRAM_ERR_UNSUPPORTED) {
         return status;
     }
-    status = reserve(named, before);
+    status = reserve_bytes(named, before);
     if (status != VRAM_OK) {
         return status;
     }
     *reserved = after;
-    return resize_patiently(named, buffer, bytes, vr_buffer_resize);
+    return resize_with_retry(named, buffer, bytes, vr_buffer_resize);
 }
 
-static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t elements,
-                        uint64_t *reserved) {
+static vram_status grow_buffer(struct vr_named *named, vram_buffer *buffer, uint64_t elements,
+                               uint64_t *reserved) {
     struct vram_growth_info info = {.size = sizeof info};
     struct vram_buffer_info before = vr_named_buffer((uintptr_t)buffer);
     uint64_t bytes = 0, capacity = 0;
@@ -544,7 +547,7 @@ static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t el
     if (status == VRAM_OK && capacity > before.capacity_bytes) {
         return grow_capacity(named, buffer, bytes, before.capacity_bytes, capacity, reserved);
     }
-    return status == VRAM_OK ? resize_patiently(named, buffer, bytes, vr_buffer_resize) : status;
+    return status == VRAM_OK ? resize_with_retry(named, buffer, bytes, vr_buffer_resize) : status;
 }
 
 vram_status vram_named_ensure(vram_named *handle, const char *name, uint64_t elements,
@@ -554,20 +557,20 @@ vram_status vram_named_ensure(vram_named *handle, const char *name, uint64_t ele
     struct vr_named *named = NULL;
     vram_buffer *found = NULL;
     uint64_t reserved = 0;
-    vram_status status = enter(handle, name, vr_operation(), &named);
+    vram_status status = enter_named(handle, name, vr_operation(), &named);
     if (status != VRAM_OK) {
         return status;
     }
     status = begin_growing(named, name, &entry, &found);
     if (status == VRAM_OK) {
         uint64_t before = vr_named_buffer((uintptr_t)found).resizes;
-        status = grow(named, found, elements, &reserved);
+        status = grow_buffer(named, found, elements, &reserved);
         end_growing(named, entry, reserved, vr_named_buffer((uintptr_t)found).resizes != before);
         if (status == VRAM_OK && buffer) {
             *buffer = found;
         }
     }
-    status = counted(named, status);
+    status = count_refusal(named, status);
     vr_leave(named);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * named_info.c: managers of named buffers from their creation to their end, removing buffers, and
- * what is known of them. The rules are in named_object.h.
+ * named_info.c: creation and destruction of managers of named buffers, removal of buffers, and
+ * information on them. The invariants are in named_object.h.
  */
 #include "mem/named_object.h"
 
@@ -30,8 +30,8 @@ static void named_free(void *memory) {
     vr_mem_free(named);
 }
 
-/* One that is gone already is no failure. */
-static vram_status destroy(uint64_t buffer) {
+/* A buffer that was destroyed already is not a failure. */
+static vram_status destroy_buffer(uint64_t buffer) {
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vr_buffer_destroy((vram_buffer *)(uintptr_t)buffer);
@@ -46,13 +46,13 @@ static vram_status named_end(void *object) {
     struct vr_named *named = object;
     vram_status status = VRAM_OK;
     vr_mutex_lock(&named->lock);
-    named->ended = true; /* keeps (6): from here on the list stays as it is */
+    named->ended = true; /* keeps (6): the list does not change after this */
     vr_mutex_unlock(&named->lock);
     for (size_t i = named->count; i-- > 0;) {
         vr_mutex_lock(&named->lock);
         uint64_t buffer = named->entries[i]->buffer;
         vr_mutex_unlock(&named->lock);
-        vram_status destroyed = destroy(buffer);
+        vram_status destroyed = destroy_buffer(buffer);
         status = status == VRAM_OK ? destroyed : status;
     }
     return status;
@@ -73,9 +73,9 @@ vram_status vram_named_destroy(vram_named *handle) {
 
 /* ------------------------------------------------------------------ creating */
 
-static vram_status create(struct vr_pool *pool, vram_queue *queue,
-                          const struct vram_named_options *options, struct vr_tag *tag,
-                          vram_named **out) {
+static vram_status named_create(struct vr_pool *pool, vram_queue *queue,
+                                const struct vram_named_options *options, struct vr_tag *tag,
+                                vram_named **out) {
     struct vr_named *named = vr_mem_alloc(1, sizeof *named, vr_operation());
     if (!named) {
         return VRAM_ERR_HOST_MEMORY;
@@ -119,7 +119,7 @@ vram_status vram_named_create(vram_pool *pool_handle, vram_queue *queue_handle,
         status = vr_tag_get(vr_ledger_of(pool->device), taken.tag, &tag);
     }
     if (status == VRAM_OK) {
-        status = create(pool, queue_handle, &taken, tag, named);
+        status = named_create(pool, queue_handle, &taken, tag, named);
     }
     vr_pool_leave(pool, queue);
     return status;
@@ -127,7 +127,7 @@ vram_status vram_named_create(vram_pool *pool_handle, vram_queue *queue_handle,
 
 /* ------------------------------------------------------------------ removing */
 
-/* Takes the buffer off its entry, if it still is that one; the caller destroys it. */
+/* Removes the buffer from its entry, if it is still there; the caller destroys it. */
 static bool take_off(struct vr_named *named, struct vr_named_entry *entry, uint64_t buffer) {
     vr_mutex_lock(&named->lock);
     bool same = !named->ended && entry->buffer == buffer;
@@ -140,8 +140,9 @@ static bool take_off(struct vr_named *named, struct vr_named_entry *entry, uint6
     return same;
 }
 
-/* The entry of that name, with its live buffer in *buffer; NULL: there is none. */
-static struct vr_named_entry *look(struct vr_named *named, const char *name, uint64_t *buffer) {
+/* The entry of that name, with its live buffer in *buffer; NULL: none. */
+static struct vr_named_entry *find_live(struct vr_named *named, const char *name,
+                                        uint64_t *buffer) {
     size_t at;
     vr_mutex_lock(&named->lock);
     struct vr_named_entry *entry = vr_named_find(named, name, &at) ? named->entries[at] : NULL;
@@ -161,9 +162,9 @@ vram_status vram_named_remove(vram_named *handle, const char *name) {
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_named_entry *entry = look(named, name, &buffer);
+    struct vr_named_entry *entry = find_live(named, name, &buffer);
     if (entry && take_off(named, entry, buffer)) {
-        status = destroy(buffer);
+        status = destroy_buffer(buffer);
     } else {
         status = vr_fail(VRAM_ERR_INVALID, "there is no buffer \"%s\"", name);
     }
@@ -171,7 +172,7 @@ vram_status vram_named_remove(vram_named *handle, const char *name) {
     return status;
 }
 
-/* Entry number `at` with its live buffer; NULL behind the last. */
+/* Entry number `at`, with its live buffer; NULL behind the last. */
 static struct vr_named_entry *entry_at(struct vr_named *named, size_t at, uint64_t *buffer) {
     vr_mutex_lock(&named->lock);
     struct vr_named_entry *entry = at < named->count ? named->entries[at] : NULL;
@@ -194,7 +195,7 @@ vram_status vram_named_cleanup(vram_named *handle, uint64_t idle_ns, uint64_t *b
         uint64_t now = vr_clock_now();
         uint64_t idle = now > info.accessed_ns ? now - info.accessed_ns : 0;
         if (info.id && !info.used_bytes && idle >= idle_ns && take_off(named, entry, buffer)) {
-            vram_status destroyed = destroy(buffer);
+            vram_status destroyed = destroy_buffer(buffer);
             status = status == VRAM_OK ? destroyed : status;
             sum += info.capacity_bytes;
         }
@@ -208,9 +209,9 @@ vram_status vram_named_cleanup(vram_named *handle, uint64_t idle_ns, uint64_t *b
 
 /* --------------------------------------------------------------- information */
 
-/* False: the buffer has gone meanwhile. */
-static bool describe(const struct vr_named_entry *entry, uint64_t buffer,
-                     struct vram_named_info *info) {
+/* False: the buffer was destroyed meanwhile. */
+static bool describe_entry(const struct vr_named_entry *entry, uint64_t buffer,
+                           struct vram_named_info *info) {
     struct vram_buffer_info is = vr_named_buffer(buffer);
     *info = (struct vram_named_info){
         .size = sizeof *info,
@@ -242,21 +243,21 @@ vram_status vram_named_info_get(vram_named *handle, const char *name, vram_named
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_named_entry *entry = look(named, name, &buffer);
-    status = entry && describe(entry, buffer, &full)
+    struct vr_named_entry *entry = find_live(named, name, &buffer);
+    status = entry && describe_entry(entry, buffer, &full)
                  ? vr_info_give(info, &full, sizeof full, sizeof full)
                  : vr_fail(VRAM_ERR_INVALID, "there is no buffer \"%s\"", name);
     vr_leave(named);
     return status;
 }
 
-/* Entries without a buffer have no number. */
+/* Counts only entries with a buffer. */
 static bool describe_at(struct vr_named *named, uint32_t index, struct vram_named_info *info) {
     struct vr_named_entry *entry;
     uint64_t buffer;
     uint32_t number = 0;
     for (size_t i = 0; (entry = entry_at(named, i, &buffer)); i++) {
-        if (buffer && number++ == index && describe(entry, buffer, info)) {
+        if (buffer && number++ == index && describe_entry(entry, buffer, info)) {
             return true;
         }
     }
@@ -290,7 +291,7 @@ static void sum_up(struct vr_named *named, struct vram_named_stats *stats) {
     }
     vr_mutex_lock(&named->lock);
     if (stats->total_bytes > named->peak_bytes) {
-        named->peak_bytes = stats->total_bytes; /* grown by their handles */
+        named->peak_bytes = stats->total_bytes; /* the program grew buffers by their handles */
     }
     stats->peak_bytes = named->peak_bytes;
     stats->limit_bytes = named->limit_bytes;
@@ -342,7 +343,7 @@ static void write_buffers(struct vr_named *named, struct vr_writer *writer, stru
     uint64_t buffer;
     for (size_t i = 0; (entry = entry_at(named, i, &buffer)); i++) {
         struct vram_named_info info;
-        if (!buffer || !describe(entry, buffer, &info)) {
+        if (!buffer || !describe_entry(entry, buffer, &info)) {
             continue;
         }
         if (json) {

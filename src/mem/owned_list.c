@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owned_list.c: a list of things that somebody has, and letting go of one.
+ * owned_list.c: the list of blocks, buffers and scopes that an object owns, and their release.
  */
 #include "mem/owned_list.h"
 
@@ -13,21 +13,21 @@
 
 #include <string.h>
 
-enum { ROOM_FIRST = 16 };
+enum { CAPACITY_FIRST = 16 };
 
 vram_status vr_owned_list_reserve(struct vr_owned_list *owned, size_t more) {
-    if (more <= owned->room - owned->count) {
+    if (more <= owned->capacity - owned->count) {
         return VRAM_OK;
     }
-    size_t room = owned->room ? owned->room * 2 : ROOM_FIRST;
-    room = room - owned->count < more ? owned->count + more : room;
+    size_t capacity = owned->capacity ? owned->capacity * 2 : CAPACITY_FIRST;
+    capacity = capacity - owned->count < more ? owned->count + more : capacity;
     struct vr_owned *items =
-        vr_mem_resize(owned->items, room, sizeof *owned->items, vr_operation());
+        vr_mem_resize(owned->items, capacity, sizeof *owned->items, vr_operation());
     if (!items) {
         return VRAM_ERR_HOST_MEMORY;
     }
     owned->items = items;
-    owned->room = room;
+    owned->capacity = capacity;
     return VRAM_OK;
 }
 
@@ -75,7 +75,7 @@ void vr_owned_list_free(struct vr_owned_list *owned) {
     *owned = (struct vr_owned_list){0};
 }
 
-/* ---------------------------------------------------------------- letting go */
+/* ------------------------------------------------------------------ releasing */
 
 static vram_status free_block(const struct vr_owned *block) {
     vram_pool *pool = (vram_pool *)(uintptr_t)block->pool;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * precision.c: element types, how many bytes so many of them are, and names of kinds.
+ * precision.c: element types, their sizes in bytes, and names of buffer kinds.
  */
 #include "base/error.h"
 #include "base/size.h"
@@ -40,7 +40,7 @@ vram_status vr_precision_size(vram_precision precision, uint64_t count, uint64_t
         return vr_fail(VRAM_ERR_INVALID, "the place for the bytes is NULL");
     }
     if (!each) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no precision", (int)precision);
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_precision", (int)precision);
     }
     if (!vr_mul(count, each, bytes)) {
         return vr_fail(VRAM_ERR_OVERFLOW, "%llu elements of %s do not fit into 64 bits",

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * promotion.c: buffers that may fall back move between device and host memory, contents and all.
+ * promotion.c: moves buffers of the kind fallback, with contents, between device and host memory.
  *
  * A move keeps buffer_object.h (3): new memory, order, copy, installation, and then the old memory
- * goes, in the time of the queue that copies. It waits for nothing on the host. The hints for
- * managed memory, which moves by itself, are here too.
+ * is freed in the order of the queue that copies. It never waits on the host. Also here: the hints
+ * for managed memory, which migrates by itself.
  */
 #include "mem/buffer_object.h"
 
@@ -19,24 +19,24 @@
 
 /* ------------------------------------------------------------------- one buffer */
 
-/* Device memory it is to be: what a pool's ladder fell back to would be no gain. */
+/* Allocates device memory. Memory that the pool's ladder fell back to is refused: moving there
+   gains nothing. */
 static vram_status take_device(struct vr_buffer *buffer, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
     VR_OPERATION("vram_buffer_promote");
     vram_status status = vr_buffer_take_block(buffer, buffer->capacity_bytes, queue, memory);
     if (status == VRAM_OK && memory->kind != VRAM_MEMORY_DEVICE) {
         (void)vr_buffer_give(buffer, memory, queue);
-        status = vr_fail(VRAM_ERR_DEVICE_MEMORY,
-                         "the pool had only other memory than the device's to give");
+        status = vr_fail(VRAM_ERR_DEVICE_MEMORY, "the device has no memory left for the buffer");
     }
     return status;
 }
 
-/* The buffer is claimed. Whatever fails leaves it as it was. */
-static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_device) {
+/* Moves the claimed buffer. A failure leaves it unchanged. */
+static vram_status move_claimed(struct vr_buffer *buffer, vram_queue *queue, bool to_device) {
     struct vr_buffer_memory old = buffer->memory, memory = {0};
     vram_point point;
-    vram_status status = vr_submit_mark(queue, &point); /* nothing may move inside a capture */
+    vram_status status = vr_submit_mark(queue, &point); /* fails inside a capture */
     if (status != VRAM_OK) {
         return status;
     }
@@ -58,7 +58,7 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
     return status;
 }
 
-/* Counts a move that was made. The buffer is claimed. */
+/* Counts a completed move. The buffer is claimed. */
 static void count_move(struct vr_buffer *buffer, bool to_device) {
     struct vr_pool_counters *counters = &buffer->pool->counters;
     vr_counter_add(to_device ? &counters->promotions : &counters->demotions, 1);
@@ -70,7 +70,7 @@ static void count_move(struct vr_buffer *buffer, bool to_device) {
     vr_mutex_unlock(&buffer->lock);
 }
 
-/* The event of a move of the claimed buffer that has not been made yet. */
+/* The event of a move that the claimed buffer is about to make. */
 static vram_buffer_event event_of(const struct vr_buffer *buffer, bool to_device) {
     return (vram_buffer_event){.size = sizeof(vram_buffer_event),
                                .buffer = (vram_buffer *)(uintptr_t)buffer->object.handle,
@@ -80,7 +80,7 @@ static vram_buffer_event event_of(const struct vr_buffer *buffer, bool to_device
                                .bytes = buffer->used_bytes};
 }
 
-/* The buffer is entered. *bytes: what left its place; 0 when it lay where it belongs. */
+/* The buffer is entered. *bytes: the bytes moved; 0 if it was there already. */
 static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, bool to_device,
                                 uint64_t *bytes) {
     vram_queue *queue;
@@ -96,7 +96,7 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
     vram_buffer_event event = event_of(buffer, to_device);
     bool there = (event.from == VRAM_MEMORY_DEVICE) == to_device;
     if (!there) {
-        status = move(buffer, queue, to_device);
+        status = move_claimed(buffer, queue, to_device);
     }
     if (!there && status == VRAM_OK) {
         count_move(buffer, to_device);
@@ -140,9 +140,9 @@ vram_status vram_buffer_demote(vram_buffer *buffer, vram_queue *queue) {
     return move_one(buffer, queue, false, &bytes);
 }
 
-/* ----------------------------------------------------------- all of a pool's */
+/* --------------------------------------------------- all buffers of a pool */
 
-/* A buffer that could move, as it was when the list was made. */
+/* A buffer that can move, as it was when the list was made. */
 struct candidate {
     uint64_t handle, accessed_ns;
 };
@@ -160,9 +160,9 @@ static bool could_move(struct vr_buffer *buffer, bool to_device, struct candidat
     return buffer->kind == VRAM_BUFFER_FALLBACK && device != to_device;
 }
 
-/* Writes as many as there is room for; how many there are. */
+/* Writes at most `capacity` candidates; returns how many there are. */
 static uint32_t list_candidates(struct vr_pool *pool, bool to_device, struct candidate *list,
-                                uint32_t room) {
+                                uint32_t capacity) {
     uint32_t count = 0;
     vr_mutex_lock(&pool->lock);
     for (struct vr_link *link = vr_list_first(&pool->children); link;
@@ -171,7 +171,7 @@ static uint32_t list_candidates(struct vr_pool *pool, bool to_device, struct can
         struct vr_buffer *buffer = VR_CONTAINER(child, struct vr_buffer, child);
         struct candidate found;
         if (child->pool_ended == vr_buffer_pool_ended && could_move(buffer, to_device, &found)) {
-            if (count < room) {
+            if (count < capacity) {
                 list[count] = found;
             }
             count++;
@@ -181,7 +181,8 @@ static uint32_t list_candidates(struct vr_pool *pool, bool to_device, struct can
     return count;
 }
 
-/* Moves one after the other: oldest first, or with `to_device` newest first. */
+/* Moves one after another: least recently used first, or with `to_device` most recently used
+   first. */
 static vram_status move_list(const struct candidate *list, uint32_t count, bool to_device,
                              uint64_t wanted, vram_queue *queue, uint64_t *moved) {
     vram_status status = VRAM_OK;
@@ -191,10 +192,10 @@ static vram_status move_list(const struct candidate *list, uint32_t count, bool 
         vr_error_save(&error);
         status = move_one((vram_buffer *)(uintptr_t)handle, queue, to_device, &bytes);
         if (status == VRAM_ERR_BUSY || status == VRAM_ERR_STALE) {
-            vr_error_restore(&error); /* in use, or gone meanwhile */
+            vr_error_restore(&error); /* in use, or destroyed meanwhile */
             status = VRAM_OK;
         } else if (to_device && vr_status_is_exhausted(status)) {
-            vr_error_restore(&error); /* no room for this one: none for those used longer ago */
+            vr_error_restore(&error); /* no memory for this one: stop at those used longer ago */
             return VRAM_OK;
         }
         *moved += bytes;
@@ -248,7 +249,7 @@ vram_status vram_pool_demote(vram_pool *pool, uint64_t wanted, vram_queue *queue
 
 /* --------------------------------------------------------------- managed memory */
 
-/* Enters a MANAGED buffer and keeps it where it is; *addr is its first byte. */
+/* Enters a MANAGED buffer and shares it; *addr is its first byte. */
 static vram_status enter_managed(vram_buffer *handle, struct vr_buffer **buffer, vram_addr *addr,
                                  uint64_t *bytes) {
     vram_status status = vr_buffer_enter(handle, buffer);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scope.c: what a part of the program has, let go of when that part is done.
+ * scope.c: blocks, buffers and inner scopes that are released together when the scope ends.
  *
- *  (1) A scope is a child of its pool (pool_end.c), pins nothing, and ends with it. Pool and
- *      context are known by number only: a pool takes its blocks with it.
- *  (2) What is in `things` is the scope's alone. Whoever takes a thing off the list, under the
- *      lock, frees it or hands it on; so each is freed once.
- *  (3) Who retires the handle ends the scope, and sets `ended` under the lock before it takes the
- *      first thing off. A call that has got a block meanwhile finds that when it wants to add it,
- *      and frees it.
- *  (4) A scope in another one is a thing of it, by handle. The parent's end ends it in its turn;
- *      its own end takes it off the parent's list. Scopes may lie in each other without bound, so
- *      ending climbs by `up` and not by recursion.
- *  (5) The lock of one scope is never taken under that of another, and nothing is allocated from a
- *      pool or freed under it.
+ *  (1) A scope is a child of its pool (pool_end.c), pins nothing, and ends with it. It holds its
+ *      pool and context by handle only: a pool that ends frees its blocks itself.
+ *  (2) The scope alone owns what is in `items`. The thread that takes an item off the list, under
+ *      the lock, frees it or passes it on; so each is freed once.
+ *  (3) The thread that retires the handle ends the scope, and sets `ended` under the lock before it
+ *      takes the first item off. A call that has allocated a block meanwhile sees `ended` when it
+ *      adds the block, and frees it.
+ *  (4) An inner scope is an item of its parent, by handle. The parent's end ends it, too; its own
+ *      end takes it off the parent's list. Scopes may nest without bound, so ending walks by `up`
+ *      and does not recurse.
+ *  (5) The lock of one scope is never taken under that of another. Under it nothing is allocated
+ *      from a pool or freed.
  */
 #include "vram/scope.h"
 #include "core/guard/block_lookup.h"
@@ -33,7 +33,7 @@ struct vr_scope {
     uint64_t pool;               /* its handle; (1) */
     uint64_t context;            /* handle */
     uint64_t parent;             /* handle; 0: none */
-    struct vr_scope *up;         /* while it ends: who goes on when it is empty; (4) */
+    struct vr_scope *up;         /* while it ends: the scope to end after this one; (4) */
     struct vr_mutex lock;        /* guards the rest */
     bool ended;
     struct vr_owned_list items;
@@ -43,9 +43,9 @@ static vram_status has_ended(void) {
     return vr_fail(VRAM_ERR_STALE, "the scope has ended meanwhile");
 }
 
-/* ---------------------------------------------------------------- the things */
+/* ----------------------------------------------------------------- the items */
 
-static vram_status add(struct vr_scope *scope, const struct vr_owned *item) {
+static vram_status scope_add(struct vr_scope *scope, const struct vr_owned *item) {
     vr_mutex_lock(&scope->lock);
     bool ended = scope->ended;
     vram_status status = ended ? VRAM_OK : vr_owned_list_add(&scope->items, item);
@@ -75,8 +75,8 @@ static void scope_free(void *memory) {
     vr_mem_free(scope);
 }
 
-/* Makes the caller, who has a reference, the one that ends the scope; keeps (3). */
-static bool win(struct vr_scope *scope) {
+/* Makes the caller, which has a reference, the one that ends the scope; keeps (3). */
+static bool scope_claim(struct vr_scope *scope) {
     if (!vr_handle_retire(scope->object.handle)) {
         return false;
     }
@@ -86,19 +86,20 @@ static bool win(struct vr_scope *scope) {
     return true;
 }
 
-/* The scope of that handle, to be ended by the caller; NULL: it has ended, or another thread is at
+/* The scope of that handle, for the caller to end; NULL: it has ended, or another thread ends
    it. */
-static struct vr_scope *win_by_handle(uint64_t handle) {
+static struct vr_scope *scope_claim_handle(uint64_t handle) {
     struct vr_scope *scope = vr_handle_pin(VR_KIND_SCOPE, (void *)(uintptr_t)handle);
-    if (scope && !win(scope)) {
+    if (scope && !scope_claim(scope)) {
         vr_leave(scope);
         scope = NULL;
     }
     return scope;
 }
 
-/* An empty scope goes; its owner's reference and that of who ended it. Returns who goes on. */
-static struct vr_scope *climb(struct vr_scope *scope) {
+/* Drops the owner's and the ending thread's references of an empty scope. Returns the scope to
+   continue with. */
+static struct vr_scope *scope_unref_empty(struct vr_scope *scope) {
     struct vr_scope *up = scope->up;
     uint64_t handle = scope->object.handle;
     vr_handle_unpin(handle);
@@ -106,9 +107,9 @@ static struct vr_scope *climb(struct vr_scope *scope) {
     return up;
 }
 
-/* Lets go of all that the scope and those in it have. The caller has won it and gives its reference
-   up. */
-static vram_status empty(struct vr_scope *scope) {
+/* Releases everything that the scope and its inner scopes own. The caller has won the scope and
+   passes its reference on. */
+static vram_status scope_release_items(struct vr_scope *scope) {
     vram_status first = VRAM_OK;
     struct vram_error error;
     scope->up = NULL;
@@ -118,9 +119,9 @@ static vram_status empty(struct vr_scope *scope) {
         bool found = vr_owned_list_pop(&scope->items, &item);
         vr_mutex_unlock(&scope->lock);
         if (!found) {
-            scope = climb(scope);
+            scope = scope_unref_empty(scope);
         } else if (item.kind == VR_OWNED_SCOPE) {
-            struct vr_scope *child = win_by_handle(item.number);
+            struct vr_scope *child = scope_claim_handle(item.number);
             if (child) {
                 child->up = scope;
                 scope = child;
@@ -134,12 +135,12 @@ static vram_status empty(struct vr_scope *scope) {
         }
     }
     if (first != VRAM_OK) {
-        vr_error_restore(&error); /* of the first, not of the last */
+        vr_error_restore(&error); /* the first, not the last */
     }
     return first;
 }
 
-/* A scope is no thing of its parent any more. */
+/* Takes a scope off its parent's list. */
 static void leave_parent(uint64_t parent, uint64_t handle) {
     struct vr_owned item;
     struct vr_scope *scope =
@@ -150,9 +151,9 @@ static void leave_parent(uint64_t parent, uint64_t handle) {
     }
 }
 
-static vram_status end(struct vr_scope *scope) {
+static vram_status scope_end(struct vr_scope *scope) {
     leave_parent(scope->parent, scope->object.handle);
-    return empty(scope);
+    return scope_release_items(scope);
 }
 
 vram_status vr_scope_end(vram_scope *handle) {
@@ -163,29 +164,29 @@ vram_status vr_scope_end(vram_scope *handle) {
     if (!scope) {
         return status;
     }
-    if (!win(scope)) {
+    if (!scope_claim(scope)) {
         vr_leave(scope);
         return vr_fail(VRAM_ERR_STALE, "the scope is being ended already");
     }
-    return end(scope);
+    return scope_end(scope);
 }
 
 vram_status vram_scope_end(vram_scope *handle) {
     return vr_scope_end(handle);
 }
 
-/* Blocks of the pool are gone; buffers and scopes of other pools are not. Who tells has a
+/* The pool has freed its blocks; buffers and scopes of other pools remain. The caller holds a
    reference, too. */
 static void pool_ended(struct vr_pool_child *child) {
     struct vr_scope *scope = VR_CONTAINER(child, struct vr_scope, child);
     struct vram_error error;
     vr_handle_ref(scope->object.handle);
-    if (!win(scope)) {
+    if (!scope_claim(scope)) {
         vr_leave(scope);
         return;
     }
     vr_error_save(&error);
-    (void)end(scope);
+    (void)scope_end(scope);
     vr_error_restore(&error);
 }
 
@@ -193,10 +194,10 @@ static void pool_ended(struct vr_pool_child *child) {
 
 static vram_status list_in_parent(struct vr_scope *parent, struct vr_scope *scope) {
     struct vr_owned item = {.kind = VR_OWNED_SCOPE, .number = scope->object.handle};
-    return parent ? add(parent, &item) : VRAM_OK;
+    return parent ? scope_add(parent, &item) : VRAM_OK;
 }
 
-static vram_status begin(struct vr_pool *pool, struct vr_scope *parent, vram_scope **out) {
+static vram_status scope_begin(struct vr_pool *pool, struct vr_scope *parent, vram_scope **out) {
     struct vr_scope *scope = vr_mem_alloc(1, sizeof *scope, vr_operation());
     if (!scope) {
         return VRAM_ERR_HOST_MEMORY;
@@ -214,14 +215,14 @@ static vram_status begin(struct vr_pool *pool, struct vr_scope *parent, vram_sco
         return status;
     }
     uint64_t handle = scope->child.handle = scope->object.handle;
-    vr_handle_ref(handle); /* listed, it may end at any moment */
+    vr_handle_ref(handle); /* once listed, it may end at any moment */
     status = list_in_parent(parent, scope);
     if (status == VRAM_OK) {
         status = vr_pool_child_add(pool, &scope->child);
     }
     if (status != VRAM_OK) {
-        if (win(scope)) {
-            (void)end(scope);
+        if (scope_claim(scope)) {
+            (void)scope_end(scope);
         } else {
             vr_handle_unpin(handle);
         }
@@ -252,7 +253,7 @@ vram_status vram_scope_begin(vram_pool *pool_handle, vram_scope *parent_handle,
         status = vr_fail(VRAM_ERR_INVALID, "the parent belongs to another context");
     }
     if (status == VRAM_OK) {
-        status = begin(pool, parent, scope);
+        status = scope_begin(pool, parent, scope);
     }
     if (parent) {
         vr_leave(parent);
@@ -263,9 +264,9 @@ vram_status vram_scope_begin(vram_pool *pool_handle, vram_scope *parent_handle,
 
 /* ---------------------------------------------------------------- the blocks */
 
-/* Adds what the caller has just got, or lets go of it: keeps (3). */
-static vram_status keep(struct vr_scope *scope, const struct vr_owned *item) {
-    vram_status status = add(scope, item);
+/* Adds a new item, or releases it if the scope has ended: keeps (3). */
+static vram_status scope_add_or_release(struct vr_scope *scope, const struct vr_owned *item) {
+    vram_status status = scope_add(scope, item);
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
@@ -297,7 +298,7 @@ static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue
                                  .queue = (uintptr_t)queue,
                                  .pool = scope->pool};
         (void)vr_pool_own(scope->pool, got, true);
-        status = keep(scope, &block);
+        status = scope_add_or_release(scope, &block);
     }
     if (status == VRAM_OK) {
         *addr = got;
@@ -317,7 +318,7 @@ vram_status vram_scope_alloc_with(vram_scope *scope, uint64_t size, vram_queue *
     return alloc_in(scope, size, queue, options, addr);
 }
 
-/* Pool and queue are checked while the block is still the scope's. */
+/* Checks pool and queue while the scope still owns the block. */
 vram_status vram_scope_free(vram_scope *handle, vram_addr addr, vram_queue *queue_handle) {
     VR_CALL;
     struct vr_queue_object *queue;
@@ -360,7 +361,7 @@ vram_status vram_scope_take(vram_scope *handle, vram_addr addr) {
     return status;
 }
 
-/* Adds what the caller had, unless the scope has it already. */
+/* Adds an item of the caller's, unless the scope has it already. */
 static vram_status add_given(struct vr_scope *scope, const struct vr_owned *item) {
     vram_status status = VRAM_OK;
     vr_mutex_lock(&scope->lock);
@@ -376,8 +377,8 @@ static vram_status add_given(struct vr_scope *scope, const struct vr_owned *item
     return ended ? has_ended() : status;
 }
 
-/* The block is live, and of the scope's pool. */
-static vram_status give(struct vr_scope *scope, struct vr_owned *block) {
+/* Adds a live block of the scope's pool. */
+static vram_status scope_give_block(struct vr_scope *scope, struct vr_owned *block) {
     struct vram_block_info info = {.size = sizeof info};
     vram_status status = vr_block_info_get(block->number, &info);
     if (status != VRAM_OK || (uintptr_t)info.pool != scope->pool) {
@@ -414,7 +415,7 @@ vram_status vram_scope_give(vram_scope *handle, vram_addr addr, vram_queue *queu
                                  .number = addr,
                                  .queue = (uintptr_t)queue_handle,
                                  .pool = scope->pool};
-        status = give(scope, &block);
+        status = scope_give_block(scope, &block);
         vr_pool_leave(pool, queue);
     }
     vr_leave(scope);
@@ -439,7 +440,7 @@ vram_status vram_scope_buffer_create(vram_scope *handle, uint64_t bytes, vram_qu
     status = vr_buffer_create((vram_pool *)(uintptr_t)scope->pool, bytes, queue, options, &made);
     if (status == VRAM_OK) {
         struct vr_owned item = {.kind = VR_OWNED_BUFFER, .number = (uintptr_t)made};
-        status = keep(scope, &item);
+        status = scope_add_or_release(scope, &item);
     }
     if (status == VRAM_OK) {
         *buffer = made;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trim_calls.c: vram_pool_trim, vram_device_trim and vram_context_trim. Buffers give to their pool
- * first, then pools to the driver (core/pressure/release.c), so that one call can do both.
+ * trim_calls.c: vram_pool_trim, vram_device_trim and vram_context_trim. First buffers return memory
+ * to their pool, then pools return it to the driver (core/pressure/release.c), so that one call can
+ * do both.
  */
 #include "mem/buffer_object.h"
 
@@ -20,15 +21,15 @@ static vram_status read_options(const vram_trim_options *options, uint32_t known
     vram_status status = vr_options_take(taken, sizeof *taken, options);
     if (status == VRAM_OK && taken->flags & ~known) {
         status =
-            vr_fail(VRAM_ERR_INVALID, "flags %#x: no such flag, or not of a pool", taken->flags);
+            vr_fail(VRAM_ERR_INVALID, "flags %#x: unknown, or not valid for a pool", taken->flags);
     }
     taken->flags = taken->flags ? taken->flags : usual;
     return status;
 }
 
-/* What the call is for: the driver's bytes, unless only the pool got some. */
-static void tell(const struct vram_trim_options *options, const struct vr_trimmed *trimmed,
-                 uint64_t *released) {
+/* The bytes that the driver got, or, if the call is only for buffers, that the pool got. */
+static void report_released(const struct vram_trim_options *options,
+                            const struct vr_trimmed *trimmed, uint64_t *released) {
     bool inside = !(options->flags & (VRAM_TRIM_MEMORY | VRAM_TRIM_RARE | VRAM_TRIM_PINNED));
     if (released) {
         *released = inside ? trimmed->to_pool : trimmed->to_driver;
@@ -42,7 +43,7 @@ static void fit_buffers(struct vr_pool *pool, const struct vram_trim_options *op
     }
 }
 
-/* One pool alone: looks for damage, and at pressure afterwards. */
+/* Trims one pool: checks for damage first, and the memory pressure afterwards. */
 static vram_status trim_alone(struct vr_pool *pool, const struct vram_trim_options *options,
                               struct vr_trimmed *trimmed) {
     struct vram_error error;
@@ -75,7 +76,7 @@ vram_status vram_pool_trim(vram_pool *handle, const vram_trim_options *options,
     if (status == VRAM_OK) {
         fit_buffers(pool, &taken, &trimmed);
         status = trim_alone(pool, &taken, &trimmed);
-        tell(&taken, &trimmed, released);
+        report_released(&taken, &trimmed, released);
     }
     vr_leave(pool);
     return status;
@@ -91,7 +92,7 @@ static uint64_t held_bytes(struct vr_walk walk) {
     return bytes;
 }
 
-/* One of several pools. *excess is what they are to give yet, all together. */
+/* Trims one of several pools. *excess: the bytes that all of them together still have to return. */
 static vram_status trim_one(struct vr_pool *pool, const struct vram_trim_options *options,
                             uint64_t *excess, struct vr_trimmed *trimmed) {
     struct vram_trim_options own = *options;
@@ -105,7 +106,8 @@ static vram_status trim_one(struct vr_pool *pool, const struct vram_trim_options
     return status;
 }
 
-/* On a device, or on all of them (slot NULL); the first failure, after all have been tried. */
+/* Trims the pools of a device, or of all devices (slot NULL). Returns the first failure, after all
+   were tried. */
 static vram_status trim_all(struct vr_context *context, const struct vr_slot *slot,
                             const struct vram_trim_options *options, struct vr_trimmed *trimmed) {
     struct vr_walk walk = {.context = context, .slot = slot};
@@ -137,7 +139,7 @@ static vram_status trim_entered(struct vr_context *context, const struct vr_slot
         read_options(options, DEVICE_FLAGS, VRAM_TRIM_MEMORY | VRAM_TRIM_PINNED, &taken);
     if (status == VRAM_OK) {
         status = trim_all(context, slot, &taken, &trimmed);
-        tell(&taken, &trimmed, released);
+        report_released(&taken, &trimmed, released);
     }
     return status;
 }

@@ -2,13 +2,12 @@
 /*
  * wrap.c: buffers over memory that the program owns.
  *
- * An address of the device gets a record in the address map, so that copies, fills and launches
- * take it like memory of the library's own. The record is the pool's by name, which keeps
- * vram_device_free and vram_free from giving it to a driver; nobody but the buffer takes it out
- * again. Memory that is in the map already needs none. Host pointers are in no map: copies take
- * them as they are. An object of the driver's is taken up by its backend, which finds an address
- * for it; the record then keeps the device, since the backend lets go of the object with the
- * buffer, however late that is.
+ * A device address gets a record in the address map, so that copies, fills and launches accept it
+ * like memory of the library. The record names the pool as its owner, which keeps vram_device_free
+ * and vram_free from passing it to a driver; only the buffer removes it. Memory that is in the map
+ * already needs no record. Host pointers are in no map: copies accept any. A driver object is
+ * imported by its backend, which finds an address for it. Its record keeps the device alive, since
+ * the backend releases the object when the buffer is destroyed, however late that is.
  */
 #include "mem/buffer_object.h"
 
@@ -16,15 +15,15 @@
 #include "base/size.h"
 #include "device/ops.h"
 
-static vram_status lacks(struct vr_pool *pool, const char *why) {
+static vram_status fail_unsupported(struct vr_pool *pool, const char *why) {
     const struct vram_device_info *info = &pool->device->base.info;
     return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u %s", info->backend, info->backend_index,
                    why);
 }
 
-/* Puts what lies at memory->addr in the map. */
-static vram_status publish(struct vr_pool *pool, const struct vram_wrap *wrap,
-                           struct vr_buffer_memory *memory) {
+/* Adds the memory at memory->addr to the map. */
+static vram_status publish_record(struct vr_pool *pool, const struct vram_wrap *wrap,
+                                  struct vr_buffer_memory *memory) {
     struct vr_record *record = vr_record_take();
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
@@ -44,15 +43,16 @@ static vram_status publish(struct vr_pool *pool, const struct vram_wrap *wrap,
     return VRAM_OK;
 }
 
-/* An address that is in no map. */
+/* Wraps an address that is in no map. */
 static vram_status adopt_address(struct vr_pool *pool, const struct vram_wrap *wrap,
                                  struct vr_buffer_memory *memory) {
     uint32_t caps = pool->device->base.info.caps;
     if (!(caps & VRAM_CAP_TRUE_ADDRESS) || caps & VRAM_CAP_HANDLES) {
-        return lacks(pool, "has addresses of the library's own making: a foreign one means nothing "
-                           "to it");
+        return fail_unsupported(
+            pool, "has addresses that only the library knows: it cannot use an address "
+                  "of another library");
     }
-    return publish(pool, wrap, memory);
+    return publish_record(pool, wrap, memory);
 }
 
 static vram_status adopt_object(struct vr_pool *pool, const struct vram_wrap *wrap,
@@ -60,14 +60,15 @@ static vram_status adopt_object(struct vr_pool *pool, const struct vram_wrap *wr
     struct vr_device_object *device = pool->device;
     struct vram_error error;
     if (!device->base.objects) {
-        return lacks(pool, "cannot adopt an object of the driver's: either its driver has none, or "
-                           "it is none that the program could have made one for");
+        return fail_unsupported(
+            pool, "cannot adopt a driver object: its driver has no such objects, or not "
+                  "for this device");
     }
     vram_status status = vr_object_adopt(&device->base, wrap, &memory->addr);
     if (status != VRAM_OK) {
         return status;
     }
-    status = publish(pool, wrap, memory);
+    status = publish_record(pool, wrap, memory);
     if (status != VRAM_OK) {
         vr_error_save(&error);
         vr_object_give(&device->base, memory->addr, wrap->bytes);
@@ -79,8 +80,8 @@ static vram_status adopt_object(struct vr_pool *pool, const struct vram_wrap *wr
     return VRAM_OK;
 }
 
-static vram_status adopt(struct vr_pool *pool, const struct vram_wrap *wrap,
-                         struct vr_buffer_memory *memory) {
+static vram_status adopt_memory(struct vr_pool *pool, const struct vram_wrap *wrap,
+                                struct vr_buffer_memory *memory) {
     struct vram_error error;
     *memory = (struct vr_buffer_memory){.wrapped = true};
     switch (wrap->kind) {
@@ -92,7 +93,7 @@ static vram_status adopt(struct vr_pool *pool, const struct vram_wrap *wrap,
         memory->addr = wrap->address;
         vr_error_save(&error);
         if (vr_span_check(pool->device, wrap->address, wrap->bytes) == VRAM_OK) {
-            return VRAM_OK; /* the library's own, of whatever part of the program */
+            return VRAM_OK; /* memory of the library, allocated by any part of the program */
         }
         vr_error_restore(&error);
         return adopt_address(pool, wrap, memory);
@@ -102,17 +103,18 @@ static vram_status adopt(struct vr_pool *pool, const struct vram_wrap *wrap,
     return adopt_object(pool, wrap, memory);
 }
 
-static vram_status check(const struct vram_wrap *wrap, const struct vram_buffer_options *options) {
+static vram_status wrap_check(const struct vram_wrap *wrap,
+                              const struct vram_buffer_options *options) {
     uint64_t first = wrap->kind == VRAM_WRAP_ADDRESS ? wrap->address : (uintptr_t)wrap->pointer;
     uint64_t end;
     if ((unsigned)wrap->kind > VRAM_WRAP_HANDLE) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is no kind of memory to wrap", (int)wrap->kind);
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_wrap_kind", (int)wrap->kind);
     }
     if (!first || !wrap->bytes) {
         return vr_fail(VRAM_ERR_INVALID, "there is no memory to wrap");
     }
     if (wrap->kind != VRAM_WRAP_HANDLE && wrap->offset) {
-        return vr_fail(VRAM_ERR_INVALID, "an offset is into an object of the driver's");
+        return vr_fail(VRAM_ERR_INVALID, "an offset is only valid for a driver object");
     }
     if (wrap->kind != VRAM_WRAP_HANDLE && !vr_add(first, wrap->bytes, &end)) {
         return vr_fail(VRAM_ERR_OVERFLOW, "0x%llx + %llu bytes pass the end of memory",
@@ -120,7 +122,7 @@ static vram_status check(const struct vram_wrap *wrap, const struct vram_buffer_
     }
     if (options->kind || options->flags || options->moved) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "the kind of wrapped memory is what it is: kind, flags and moved must be 0");
+                       "wrapped memory keeps its kind: kind, flags and moved must be 0");
     }
     return vr_buffer_options_check(options, wrap->bytes);
 }
@@ -135,7 +137,7 @@ static vram_status wrap_entered(struct vr_pool *pool, const struct vram_wrap *wr
         return status;
     }
     struct vr_buffer_memory memory;
-    status = adopt(pool, wrap, &memory);
+    status = adopt_memory(pool, wrap, &memory);
     if (status != VRAM_OK) {
         vr_buffer_free(buffer);
         return status;
@@ -160,7 +162,7 @@ vram_status vram_buffer_wrap(vram_pool *handle, const vram_wrap *wrap, vram_queu
         status = vr_options_take(&taken, sizeof taken, options);
     }
     if (status == VRAM_OK) {
-        status = check(&memory, &taken);
+        status = wrap_check(&memory, &taken);
     }
     if (status == VRAM_OK) {
         status = vr_pool_enter(handle, queue_handle, &pool, &queue);

@@ -5,12 +5,12 @@
 #include "base/error.h"
 #include "base/struct_tail.h"
 
-static vram_status find(const char *name, const struct vr_tensor_type **type) {
+static vram_status find_type(const char *name, const struct vr_tensor_type **type) {
     *type = vr_tensor_type_of_name(name ? name : "f16");
     if (!*type || !(*type)->cache) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "\"%.32s\" is no type of a cache; there are f32, f16, bf16, q8_0, q5_1, "
-                       "q5_0, q4_1, q4_0 and iq4_nl",
+                       "\"%.32s\" is not a type of a cache; use f32, f16, bf16, q8_0, q5_1, "
+                       "q5_0, q4_1, q4_0 or iq4_nl",
                        name);
     }
     return VRAM_OK;
@@ -18,8 +18,8 @@ static vram_status find(const char *name, const struct vr_tensor_type **type) {
 
 vram_status vr_cache_types_find(const char *k_type, const char *v_type,
                                 struct vr_cache_types *types) {
-    vram_status status = find(k_type, &types->k);
-    return status == VRAM_OK ? find(v_type, &types->v) : status;
+    vram_status status = find_type(k_type, &types->k);
+    return status == VRAM_OK ? find_type(v_type, &types->v) : status;
 }
 
 bool vr_cache_token_bytes(const struct vram_model_layer *layer, const struct vr_cache_types *types,
@@ -33,7 +33,7 @@ bool vr_cache_token_bytes(const struct vram_model_layer *layer, const struct vr_
     return true;
 }
 
-/* Checks a model that the caller may have made himself. */
+/* Checks a model that the caller may have filled in itself. */
 vram_status vram_model_token_bytes(const vram_model *model, const char *k_type, const char *v_type,
                                    uint64_t *bytes) {
     VR_CALL;
@@ -42,11 +42,11 @@ vram_status vram_model_token_bytes(const vram_model *model, const char *k_type, 
     if (!model || !bytes || model->size < sizeof *model || !vr_tail_is_zero(model, sizeof *model) ||
         model->layer_count > VRAM_MODEL_LAYERS_MAX) {
         return vr_fail(VRAM_ERR_INVALID, "%s",
-                       !bytes ? "the place for the bytes is NULL" : "the model is none");
+                       !bytes ? "the place for the bytes is NULL" : "the model is NULL or invalid");
     }
     if (!model->kv_known) {
         return vr_fail(VRAM_ERR_UNSUPPORTED,
-                       "the files do not tell what the layers cache; put config.json beside them");
+                       "the files do not say what the layers cache; put config.json beside them");
     }
     vram_status status = vr_cache_types_find(k_type, v_type, &types);
     for (uint32_t i = 0; i < model->layer_count && status == VRAM_OK; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * config_shape.c: dimensions of a model by its config.json, and what each of its layers keeps of
- * the tokens it has seen.
+ * past tokens.
  */
 #include "model/model_config.h"
 
@@ -18,8 +18,8 @@ static const struct vr_family *family_of(const struct vr_config *config) {
     return family ? family : &like_llama;
 }
 
-static vram_status missing(const char *key) {
-    return vr_fail(VRAM_ERR_INVALID, "config.json has no %s: it describes no model", key);
+static vram_status fail_missing(const char *key) {
+    return vr_fail(VRAM_ERR_INVALID, "config.json has no %s: it does not describe a model", key);
 }
 
 /* ---------------------------------------------------------------- attention */
@@ -43,8 +43,8 @@ static enum vr_attention attention_of(const struct vr_config *config,
     return windowed ? VR_ATTENTION_SLIDING : VR_ATTENTION_FULL;
 }
 
-/* Keys and values of one token. With MLA the latent and the rotated part of the key are kept, from
-   which both are made again. */
+/* Keys and values of one token. With MLA the layer keeps the latent and the rotated part of the
+   key, from which it computes both. */
 static bool set_cache(const struct vr_config *config, const struct vram_model *model,
                       struct vram_model_layer *layer) {
     const struct vr_config_part *text = &config->text;
@@ -117,7 +117,7 @@ static vram_status set_heads(const struct vr_config_part *text, const struct vr_
     if (model->heads == 0) {
         return text->values[VR_CONFIG_HEADS].known
                    ? vr_fail(VRAM_ERR_CORRUPT, "num_attention_heads is 0")
-                   : missing("num_attention_heads");
+                   : fail_missing("num_attention_heads");
     }
     model->kv_heads = kv_heads_of(text, family, model->heads);
     uint64_t divided = model->hidden / model->heads;
@@ -138,9 +138,9 @@ static vram_status set_dimensions(const struct vr_config *config, const struct v
     model->hidden = vr_config_get(text, VR_CONFIG_HIDDEN, 0);
     model->vocabulary = vr_config_get(text, VR_CONFIG_VOCABULARY, family->vocabulary);
     if (layers == 0 || model->hidden == 0 || model->vocabulary == 0) {
-        return missing(layers == 0          ? "num_hidden_layers"
-                       : model->hidden == 0 ? "hidden_size"
-                                            : "vocab_size");
+        return fail_missing(layers == 0          ? "num_hidden_layers"
+                            : model->hidden == 0 ? "hidden_size"
+                                                 : "vocab_size");
     }
     if (layers > VRAM_MODEL_LAYERS_MAX) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "%llu layers; at most %d are read",
@@ -158,8 +158,7 @@ static vram_status set_dimensions(const struct vr_config *config, const struct v
     return set_heads(text, family, model);
 }
 
-/* What a token passes on its way through the widest block: experts count as often as they are
-   used. */
+/* The width that a token has in the widest block: each expert that is used counts. */
 static void set_intermediate(const struct vr_config *config, const struct vr_family *family,
                              struct vram_model *model) {
     const struct vr_config_part *text = &config->text;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * config_weights.c: the parameters of a model by its config.json: matrix by matrix, as its family
- * is built, and the bytes that they take in the type that the config names.
+ * is built, and their bytes in the type that the config names.
  *
- * All dimensions are below 2^32 (model_config.c); products are checked as sums are (sum.h).
+ * All dimensions are below 2^32 (model_config.c); products are checked like sums (sum.h).
  */
 #include "model/model_config.h"
 
@@ -18,8 +18,8 @@
 #define PRODUCT(sum, ...)                                                                          \
     vr_sum_add(sum, sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), (uint64_t[]){__VA_ARGS__})
 
-/* What is counted with. */
-struct count {
+/* The inputs of the count. */
+struct weight_count {
     const struct vr_config *config;
     const struct vr_config_part *text;
     struct vram_model *model;
@@ -28,14 +28,14 @@ struct count {
     bool linear_bias;    /* every matrix */
 };
 
-/* A layer's parameters: those of experts that a router chooses from apart. */
+/* A layer's parameters; those of experts that a router chooses from are separate. */
 struct layer_count {
     struct vr_sum plain, experts;
 };
 
 /* ---------------------------------------------------------------- attention */
 
-static void count_latent(const struct count *count, struct vr_sum *sum) {
+static void count_latent(const struct weight_count *count, struct vr_sum *sum) {
     const struct vr_config_part *text = count->text;
     uint64_t hidden = count->model->hidden, heads = count->model->heads;
     uint64_t nope = vr_config_get(text, VR_CONFIG_NOPE_DIM, 0);
@@ -56,7 +56,7 @@ static void count_latent(const struct count *count, struct vr_sum *sum) {
     PRODUCT(sum, heads, value, hidden);
 }
 
-static void count_heads(const struct count *count, struct vr_sum *sum) {
+static void count_heads(const struct weight_count *count, struct vr_sum *sum) {
     const struct vram_model *model = count->model;
     uint64_t hidden = model->hidden, head = model->head_elements;
     uint64_t q = model->heads, kv = model->kv_heads;
@@ -74,7 +74,7 @@ static void count_heads(const struct count *count, struct vr_sum *sum) {
 
 /* Gated delta nets: queries, keys, values and a gate in one matrix, two numbers for each head of
    values, a convolution over the first three. */
-static void count_linear(const struct count *count, struct vr_sum *sum) {
+static void count_linear(const struct weight_count *count, struct vr_sum *sum) {
     const struct vr_config_part *text = count->text;
     uint64_t hidden = count->model->hidden;
     uint64_t heads = vr_config_get(text, VR_CONFIG_LINEAR_VALUE_HEADS, 0);
@@ -90,7 +90,7 @@ static void count_linear(const struct count *count, struct vr_sum *sum) {
     PRODUCT(sum, values, hidden);
 }
 
-static uint64_t norms(const struct count *count) {
+static uint64_t norm_count(const struct weight_count *count) {
     if (count->bits & VR_FAMILY_FALCON) {
         bool two = vr_config_get(count->text, VR_CONFIG_NEW_DECODER, 0) ||
                    !vr_config_get(count->text, VR_CONFIG_PARALLEL, 1);
@@ -99,20 +99,20 @@ static uint64_t norms(const struct count *count) {
     return count->bits & VR_FAMILY_FOUR_NORMS ? 4 : count->bits & VR_FAMILY_ONE_NORM ? 1 : 2;
 }
 
-static uint64_t norm_width(const struct count *count) {
+static uint64_t norm_width(const struct weight_count *count) {
     return count->model->hidden * (count->bits & VR_FAMILY_LAYER_NORM ? 2 : 1);
 }
 
 /* ------------------------------------------------------------- feed-forward */
 
-static void count_dense(const struct count *count, uint64_t width, struct vr_sum *sum) {
+static void count_dense(const struct weight_count *count, uint64_t width, struct vr_sum *sum) {
     bool plain = (count->bits & VR_FAMILY_PLAIN_MLP) != 0;
     PRODUCT(sum, plain ? 2 : 3, count->model->hidden, width);
     PRODUCT(sum, width, count->linear_bias);
     PRODUCT(sum, count->model->hidden, count->linear_bias);
 }
 
-static void count_experts(const struct count *count, struct layer_count *layer) {
+static void count_experts(const struct weight_count *count, struct layer_count *layer) {
     const struct vr_config_part *text = count->text;
     uint64_t hidden = count->model->hidden, experts = count->model->experts;
     uint64_t width = vr_config_get(text, VR_CONFIG_EXPERT_INTERMEDIATE,
@@ -128,7 +128,7 @@ static void count_experts(const struct count *count, struct layer_count *layer) 
     PRODUCT(&layer->plain, hidden, shared > 0 && (count->bits & VR_FAMILY_SHARED_GATE));
 }
 
-static bool has_experts(const struct count *count, uint32_t layer) {
+static bool has_experts(const struct weight_count *count, uint32_t layer) {
     const struct vr_config_part *text = count->text;
     uint64_t every = vr_config_get(text, VR_CONFIG_EXPERT_EVERY, 1);
     uint64_t step = vr_config_get(text, VR_CONFIG_SPARSE_STEP, 1);
@@ -137,7 +137,7 @@ static bool has_experts(const struct count *count, uint32_t layer) {
            !count->config->mlp_only[layer];
 }
 
-static struct layer_count count_layer(const struct count *count, uint32_t index) {
+static struct layer_count count_layer(const struct weight_count *count, uint32_t index) {
     struct layer_count layer = {vr_sum_of(0), vr_sum_of(0)};
     const struct vram_model_layer *shape = &count->model->layers[index];
     if (shape->state_elements) {
@@ -147,7 +147,7 @@ static struct layer_count count_layer(const struct count *count, uint32_t index)
     } else {
         count_heads(count, &layer.plain);
     }
-    PRODUCT(&layer.plain, norms(count), norm_width(count));
+    PRODUCT(&layer.plain, norm_count(count), norm_width(count));
     if (has_experts(count, index)) {
         count_experts(count, &layer);
     } else {
@@ -159,10 +159,10 @@ static struct layer_count count_layer(const struct count *count, uint32_t index)
 
 /* ------------------------------------------------------------------- vision */
 
-/* A plain vision transformer and the projector behind it: patches and positions, layers of four
-   attention matrices and two of feed-forward, all with biases; then one matrix to the language
-   model with a norm before it. */
-static struct vr_sum count_vision(const struct count *count) {
+/* A plain vision transformer and its projector: patches and positions, layers of four attention
+   matrices and two of feed-forward, all with biases; then one matrix to the language model with a
+   norm before it. */
+static struct vr_sum count_vision(const struct weight_count *count) {
     const struct vr_config_part *vision = &count->config->vision;
     struct vr_sum layer = vr_sum_of(0), all = vr_sum_of(0);
     uint64_t hidden = vr_config_get(vision, VR_CONFIG_HIDDEN, 0);
@@ -187,7 +187,7 @@ static struct vr_sum count_vision(const struct count *count) {
 
 /* -------------------------------------------------------------------- bytes */
 
-/* How the numbers of a part are stored: so many bytes for so many of them. */
+/* How the numbers of a part are stored: `bytes` for each block of elements. */
 struct rate {
     const char *name;
     uint64_t elements, bytes;
@@ -223,9 +223,9 @@ static const struct vr_tensor_type *dtype_of(const char *dtype) {
     return vr_tensor_type_of_name("bf16");
 }
 
-/* Quantized by groups: `bits` a number, and for each group a scale of 16 bits and a zero of
+/* Quantized by groups: `bits` per number, and for each group a scale of 16 bits and a zero of
    `bits`. */
-static struct rate grouped(const char *name, uint64_t bits, uint64_t group) {
+static struct rate grouped_rate(const char *name, uint64_t bits, uint64_t group) {
     return (struct rate){name, 8 * group, group * bits + 16 + bits};
 }
 
@@ -233,16 +233,16 @@ static void set_quantized(const struct vr_config *config, struct rates *rates) {
     const struct vr_config_part *quant = &config->quant;
     uint64_t bits = vr_config_get(quant, VR_CONFIG_QUANT_BITS, 0);
     uint64_t group = vr_config_get(quant, VR_CONFIG_QUANT_GROUP, 128);
-    group = group == 0 || group > 65536 ? 128 : group; /* -1, one for a row, is near enough */
+    group = group == 0 || group > 65536 ? 128 : group; /* -1, one group per row, is close enough */
     if (strcmp(quant->quant, "mxfp4") == 0) {
         rates->experts = rate_of(vr_tensor_type_of_name("mxfp4"));
     } else if (strcmp(quant->quant, "fp8") == 0) {
         /* a float32 for each 128 x 128 */
         rates->layers = rates->experts = (struct rate){"f8_e4m3", 16384, 16384 + 4};
     } else if (bits >= 2 && bits <= 8) {
-        rates->layers = rates->experts = grouped(quant->quant, bits, group);
+        rates->layers = rates->experts = grouped_rate(quant->quant, bits, group);
     } else if (vr_config_get(quant, VR_CONFIG_QUANT_4BIT, 0)) {
-        rates->layers = rates->experts = grouped("nf4", 4, 64);
+        rates->layers = rates->experts = grouped_rate("nf4", 4, 64);
     } else if (vr_config_get(quant, VR_CONFIG_QUANT_8BIT, 0)) {
         rates->layers = rates->experts = rate_of(vr_tensor_type_of_name("i8"));
     }
@@ -253,7 +253,7 @@ static vram_status choose_rates(const struct vr_config *config, const char *weig
     const struct vr_tensor_type *type =
         weight_type ? vr_tensor_type_of_name(weight_type) : dtype_of(config->text.dtype);
     if (!type) {
-        return vr_fail(VRAM_ERR_INVALID, "\"%.32s\" is no type of weights", weight_type);
+        return vr_fail(VRAM_ERR_INVALID, "\"%.32s\" is not a type of weights", weight_type);
     }
     rates->plain = rates->layers = rates->experts = rate_of(type);
     if (!weight_type && config->has_quant) {
@@ -277,8 +277,8 @@ struct total {
     struct vr_sum parameters, active, bytes;
 };
 
-/* Adds a part of the model to the totals; its bytes are returned. */
-static uint64_t add(struct total *total, struct vr_sum parameters, struct rate rate) {
+/* Adds a part of the model to the totals. Returns its bytes. */
+static uint64_t add_part(struct total *total, struct vr_sum parameters, struct rate rate) {
     struct vr_sum bytes = bytes_of(parameters, rate);
     vr_sum_add_times(&total->parameters, parameters, 1);
     vr_sum_add_times(&total->active, parameters, 1);
@@ -286,7 +286,7 @@ static uint64_t add(struct total *total, struct vr_sum parameters, struct rate r
     return bytes.value;
 }
 
-/* Experts: all of them are there, of each token's way only those that are used. */
+/* Experts: all of them are stored; a token uses only some. */
 static uint64_t add_experts(struct total *total, struct vr_sum parameters, struct rate rate,
                             const struct vram_model *model) {
     struct vr_sum bytes = bytes_of(parameters, rate);
@@ -297,19 +297,20 @@ static uint64_t add_experts(struct total *total, struct vr_sum parameters, struc
     return bytes.value;
 }
 
-static void add_ends(const struct count *count, struct total *total, const struct rates *rates) {
+static void add_ends(const struct weight_count *count, struct total *total,
+                     const struct rates *rates) {
     struct vram_model *model = count->model;
     struct vr_sum input = vr_sum_of(0), output = vr_sum_of(0);
     PRODUCT(&input, model->vocabulary, model->hidden);
     PRODUCT(&input, model->context_most, model->hidden, (count->bits & VR_FAMILY_POSITIONS) != 0);
     PRODUCT(&output, norm_width(count));
     PRODUCT(&output, model->vocabulary, model->hidden, !model->tied);
-    model->input_bytes = add(total, input, rates->plain);
-    model->output_bytes = add(total, output, rates->plain);
+    model->input_bytes = add_part(total, input, rates->plain);
+    model->output_bytes = add_part(total, output, rates->plain);
     if (count->config->has_vision) {
         const struct vram_value *told = count->config->vision.values;
-        model->other_bytes = add(total, count_vision(count), rates->plain);
-        /* One that is described in other words is not what was counted. */
+        model->other_bytes = add_part(total, count_vision(count), rates->plain);
+        /* A part that config.json describes by other keys was not counted. */
         model->family_known = model->family_known && told[VR_CONFIG_HIDDEN].known &&
                               told[VR_CONFIG_LAYERS].known && told[VR_CONFIG_PATCH].known &&
                               told[VR_CONFIG_IMAGE].known;
@@ -319,7 +320,7 @@ static void add_ends(const struct count *count, struct total *total, const struc
 vram_status vr_config_weights(const struct vr_config *config, const char *weight_type,
                               struct vram_model *model) {
     const struct vr_family *family = vr_family_find(config->text.type);
-    struct count count = {.config = config, .text = &config->text, .model = model};
+    struct weight_count count = {.config = config, .text = &config->text, .model = model};
     struct total total = {vr_sum_of(0), vr_sum_of(0), vr_sum_of(0)};
     struct rates rates = {0};
     if (!model->kv_known) {
@@ -340,7 +341,7 @@ vram_status vr_config_weights(const struct vr_config *config, const char *weight
         struct vram_model_layer *layer = &model->layers[i];
         struct layer_count parts = count_layer(&count, i);
         layer->expert_bytes = add_experts(&total, parts.experts, rates.experts, model);
-        layer->weight_bytes = add(&total, parts.plain, rates.layers) + layer->expert_bytes;
+        layer->weight_bytes = add_part(&total, parts.plain, rates.layers) + layer->expert_bytes;
         layer->parameters = parts.plain.value + parts.experts.value;
     }
     add_ends(&count, &total, &rates);

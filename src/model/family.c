@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * family.c: the table of families. Names without any bit are here all the same: they are known to
- * be built like Llama, which of a name that is missing is only a guess.
+ * family.c: the table of families. Names without any bit are listed too: they are known to be built
+ * like Llama, which is only a guess for a name that is missing.
  */
 #include "model/family.h"
 
@@ -30,7 +30,7 @@ static const struct vr_family table[] = {
     {.names = "gpt_oss gpt-oss",
      .bits = VR_FAMILY_QKV_BIAS | VR_FAMILY_O_BIAS | VR_FAMILY_SINKS | VR_FAMILY_EXPERT_BIAS,
      .window_every = 2},
-    /* Its files hold the output layer, although programs tie it. */
+    /* Its files have the output layer, although programs tie it. */
     {.names = "falcon RefinedWeb RefinedWebModel",
      .bits = VR_FAMILY_FALCON | VR_FAMILY_PLAIN_MLP | VR_FAMILY_LAYER_NORM},
     {.names = "cohere", .bits = VR_FAMILY_TIED | VR_FAMILY_ONE_NORM},

@@ -8,9 +8,8 @@
  *
  * (1) Everything is read once, from front to back, through the window of the source: neither time
  *     nor memory grows with a number in the file beyond the bytes that are there.
- * (2) Tensors lie one behind the other without gaps or overlaps, in the order of their entries, as
- *     the format wants it; the last ends inside the file. So the sum of sizes is the truth to the
- *     byte.
+ * (2) Tensors lie one behind another without gaps or overlaps, in the order of their entries, as
+ *     the format requires; the last ends inside the file. So the sum of sizes is exact.
  */
 #include "model/model_file.h"
 
@@ -21,7 +20,7 @@
 
 enum { KEY_MAX = 128, DIMENSIONS_MAX = 4, PAIR_LEAST = 13, TENSOR_LEAST = 24 };
 
-enum value_type {
+enum gguf_value_type {
     TYPE_U8,
     TYPE_I8,
     TYPE_U16,
@@ -40,7 +39,7 @@ enum value_type {
 
 static const uint8_t type_bytes[TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-/* The numbers that are looked for: X(name, end of the key behind "ARCHITECTURE."). */
+/* The numbers to read: X(name, end of the key behind "ARCHITECTURE."). */
 #define NUMBER_MAP(X)                                                                              \
     X(LAYERS, "block_count")                                                                       \
     X(CONTEXT, "context_length")                                                                   \
@@ -64,7 +63,7 @@ static const uint8_t type_bytes[TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}
     X(SSM_STATE, "ssm.state_size")                                                                 \
     X(SSM_GROUPS, "ssm.group_count")
 
-enum number {
+enum gguf_number {
 #define NUMBER_ENUM(name, key) NUMBER_##name,
     NUMBER_MAP(NUMBER_ENUM)
 #undef NUMBER_ENUM
@@ -81,10 +80,10 @@ struct gguf {
     struct vr_source *source;
     struct vr_weight_sum *sum;
     struct vr_gguf_split *split;
-    bool first; /* of its parts, the one whose metadata describe the model */
+    bool first; /* the part whose metadata describe the model */
     uint64_t alignment;
-    uint64_t end;    /* of the tensors so far in the data, padding included */
-    uint64_t filled; /* the same without the padding behind the last, which may be left out */
+    uint64_t end;    /* of the tensors so far in the data, with padding */
+    uint64_t filled; /* the same without the padding behind the last, which may be missing */
     uint64_t tokens; /* entries of tokenizer.ggml.tokens */
     struct vram_value numbers[NUMBERS];
     uint64_t largest_feed_forward;
@@ -106,7 +105,7 @@ struct gguf {
 
 /* -------------------------------------------------------------------- values */
 
-/* A text, cut at `to_bytes`; the rest is passed over. */
+/* A text, truncated to `to_bytes`; skips the rest. */
 static vram_status take_text(struct gguf *gguf, char *to, size_t to_bytes) {
     uint64_t bytes;
     TRY(vr_source_u64(gguf->source, &bytes));
@@ -116,7 +115,7 @@ static vram_status take_text(struct gguf *gguf, char *to, size_t to_bytes) {
     return vr_source_skip(gguf->source, bytes - kept);
 }
 
-/* A number or switch of any type; what is negative or has a fraction is unknown. */
+/* A number or switch of any type; negative numbers and fractions are unknown. */
 static vram_status take_number(struct gguf *gguf, uint32_t type, struct vram_value *value) {
     uint8_t raw[8] = {0};
     uint64_t number = 0;
@@ -131,7 +130,7 @@ static vram_status take_number(struct gguf *gguf, uint32_t type, struct vram_val
     return VRAM_OK;
 }
 
-static void note_element(struct gguf *gguf, enum number key, uint64_t index,
+static void note_element(struct gguf *gguf, enum gguf_number key, uint64_t index,
                          struct vram_value value) {
     if (index >= VRAM_MODEL_LAYERS_MAX || !value.known || value.value > UINT32_MAX) {
         return;
@@ -150,8 +149,7 @@ static void note_element(struct gguf *gguf, enum number key, uint64_t index,
     }
 }
 
-/* An array, of which `key` tells what it is for: NUMBERS for nothing, NUMBERS + 1 for the
-   tokens. */
+/* An array; `key` is what it is for: NUMBERS for nothing, NUMBERS + 1 for the tokens. */
 static vram_status take_array(struct gguf *gguf, uint32_t key) {
     uint32_t type;
     uint64_t count;
@@ -182,7 +180,7 @@ static vram_status take_array(struct gguf *gguf, uint32_t key) {
     for (uint64_t i = 0; i < count; i++) {
         struct vram_value value;
         TRY(take_number(gguf, type, &value));
-        note_element(gguf, (enum number)key, i, value);
+        note_element(gguf, (enum gguf_number)key, i, value);
     }
     return VRAM_OK;
 }
@@ -254,7 +252,7 @@ static vram_status take_pairs(struct gguf *gguf, uint64_t count) {
         TRY(take_value(gguf, key, type));
     }
     if (!vr_is_power_of_two(gguf->alignment) || gguf->alignment > VR_GIB) {
-        return CORRUPT(gguf, "the alignment is %llu, no power of two",
+        return CORRUPT(gguf, "the alignment is %llu, which is not a power of two",
                        (unsigned long long)gguf->alignment);
     }
     return VRAM_OK;
@@ -262,56 +260,57 @@ static vram_status take_pairs(struct gguf *gguf, uint64_t count) {
 
 /* --------------------------------------------------------------------- layers */
 
-static uint64_t get(const struct gguf *gguf, enum number key, uint64_t other) {
+static uint64_t number_get(const struct gguf *gguf, enum gguf_number key, uint64_t other) {
     return gguf->numbers[key].known ? gguf->numbers[key].value : other;
 }
 
 static uint64_t kv_heads_of(const struct gguf *gguf, uint32_t layer) {
-    uint64_t heads = get(gguf, NUMBER_KV_HEADS, get(gguf, NUMBER_HEADS, 0));
+    uint64_t heads = number_get(gguf, NUMBER_KV_HEADS, number_get(gguf, NUMBER_HEADS, 0));
     return gguf->kv_head_count ? layer < gguf->kv_head_count ? gguf->kv_heads[layer] : 0 : heads;
 }
 
-static bool slides(const struct gguf *gguf, const struct vr_family *family, uint32_t layer) {
-    uint64_t every = get(gguf, NUMBER_WINDOW_PATTERN, family ? family->window_every : 0);
+static bool layer_slides(const struct gguf *gguf, const struct vr_family *family, uint32_t layer) {
+    uint64_t every = number_get(gguf, NUMBER_WINDOW_PATTERN, family ? family->window_every : 0);
     if (gguf->pattern_count) {
         return layer < gguf->pattern_count && gguf->pattern[layer];
     }
     return every > 0 && (layer + 1) % every != 0;
 }
 
-/* Layers without a cache keep a state: those without heads of keys, and of Qwen3-Next all but each
+/* Layers without a cache keep a state: those without heads of keys, and in Qwen3-Next all but every
    fourth. */
 static bool is_recurrent(const struct gguf *gguf, uint32_t layer) {
     bool next = strcmp(gguf->sum->model->architecture, "qwen3next") == 0;
-    uint64_t full_every = get(gguf, NUMBER_FULL_EVERY, next ? 4 : 0);
+    uint64_t full_every = number_get(gguf, NUMBER_FULL_EVERY, next ? 4 : 0);
     return full_every ? (layer + 1) % full_every != 0 : kv_heads_of(gguf, layer) == 0;
 }
 
-/* Within 32 bits, or false. */
+/* False: not within 32 bits. */
 static bool set_layer(const struct gguf *gguf, const struct vr_family *family, uint32_t index) {
     struct vram_model *model = gguf->sum->model;
     struct vram_model_layer *layer = &model->layers[index];
     uint64_t heads = kv_heads_of(gguf, index), k, v = 0, state = 0, group = 0;
-    uint64_t inner = get(gguf, NUMBER_SSM_INNER, 0), states = get(gguf, NUMBER_SSM_STATE, 0);
-    uint64_t kernel = get(gguf, NUMBER_SSM_KERNEL, 1);
+    uint64_t inner = number_get(gguf, NUMBER_SSM_INNER, 0),
+             states = number_get(gguf, NUMBER_SSM_STATE, 0);
+    uint64_t kernel = number_get(gguf, NUMBER_SSM_KERNEL, 1);
     bool both = strcmp(model->architecture, "falcon-h1") == 0, good = true;
     bool latent = gguf->numbers[NUMBER_KV_RANK].known && heads == 1;
     if (is_recurrent(gguf, index) || both) {
         good = inner <= UINT32_MAX && states <= UINT16_MAX && kernel > 0 && kernel <= UINT16_MAX &&
-               get(gguf, NUMBER_SSM_GROUPS, 0) <= UINT16_MAX;
-        group = good ? 2 * get(gguf, NUMBER_SSM_GROUPS, 0) * states : 0;
+               number_get(gguf, NUMBER_SSM_GROUPS, 0) <= UINT16_MAX;
+        group = good ? 2 * number_get(gguf, NUMBER_SSM_GROUPS, 0) * states : 0;
         state = good ? inner * states + (kernel - 1) * (inner + group) : 0;
     }
     if (is_recurrent(gguf, index)) {
         k = 0;
     } else if (latent) {
-        k = get(gguf, NUMBER_KV_RANK, 0) + get(gguf, NUMBER_ROPE, 0);
+        k = number_get(gguf, NUMBER_KV_RANK, 0) + number_get(gguf, NUMBER_ROPE, 0);
     } else {
-        good = good && vr_mul(heads, get(gguf, NUMBER_KEY, model->head_elements), &k) &&
-               vr_mul(heads, get(gguf, NUMBER_VALUE, model->head_elements), &v);
+        good = good && vr_mul(heads, number_get(gguf, NUMBER_KEY, model->head_elements), &k) &&
+               vr_mul(heads, number_get(gguf, NUMBER_VALUE, model->head_elements), &v);
         k = good ? k : 0;
     }
-    uint64_t window = slides(gguf, family, index) ? get(gguf, NUMBER_WINDOW, 0) : 0;
+    uint64_t window = layer_slides(gguf, family, index) ? number_get(gguf, NUMBER_WINDOW, 0) : 0;
     layer->k_elements = (uint32_t)k;
     layer->v_elements = (uint32_t)v;
     layer->state_elements = (uint32_t)state;
@@ -322,11 +321,11 @@ static bool set_layer(const struct gguf *gguf, const struct vr_family *family, u
 
 static vram_status set_layers(struct gguf *gguf) {
     struct vram_model *model = gguf->sum->model;
-    uint64_t layers = get(gguf, NUMBER_LAYERS, 0), heads = get(gguf, NUMBER_HEADS, 0);
+    uint64_t layers = number_get(gguf, NUMBER_LAYERS, 0), heads = number_get(gguf, NUMBER_HEADS, 0);
     const struct vr_family *family = vr_family_find(model->architecture);
     if (layers == 0) {
         return vr_source_bad(gguf->source, VRAM_ERR_INVALID,
-                             "has no block_count: it holds no language model");
+                             "has no block_count: it does not hold a language model");
     }
     if (layers > VRAM_MODEL_LAYERS_MAX) {
         return vr_source_bad(gguf->source, VRAM_ERR_UNSUPPORTED, "%llu layers; at most %d are read",
@@ -336,7 +335,7 @@ static vram_status set_layers(struct gguf *gguf) {
     gguf->sum->layers_known = true;
     model->heads = heads;
     model->kv_heads = kv_heads_of(gguf, 0);
-    model->head_elements = get(gguf, NUMBER_KEY, heads ? model->hidden / heads : 0);
+    model->head_elements = number_get(gguf, NUMBER_KEY, heads ? model->hidden / heads : 0);
     model->kv_known = heads > 0 || gguf->kv_head_count > 0 || gguf->numbers[NUMBER_SSM_STATE].known;
     for (uint32_t i = 0; i < model->layer_count; i++) {
         if (!set_layer(gguf, family, i)) {
@@ -357,17 +356,17 @@ static vram_status set_model(struct gguf *gguf) {
     }
     model->format = VRAM_MODEL_GGUF;
     model->family_known = true; /* shapes are read, not guessed */
-    model->hidden = get(gguf, NUMBER_HIDDEN, 0);
-    model->context_most = get(gguf, NUMBER_CONTEXT, 0);
-    model->vocabulary = get(gguf, NUMBER_VOCABULARY, gguf->tokens);
-    model->experts = get(gguf, NUMBER_EXPERTS, 0);
-    model->experts_used = get(gguf, NUMBER_EXPERTS_USED, model->experts);
+    model->hidden = number_get(gguf, NUMBER_HIDDEN, 0);
+    model->context_most = number_get(gguf, NUMBER_CONTEXT, 0);
+    model->vocabulary = number_get(gguf, NUMBER_VOCABULARY, gguf->tokens);
+    model->experts = number_get(gguf, NUMBER_EXPERTS, 0);
+    model->experts_used = number_get(gguf, NUMBER_EXPERTS_USED, model->experts);
     if (model->experts_used > model->experts) {
         return CORRUPT(gguf, "%llu of %llu experts are used",
                        (unsigned long long)model->experts_used, (unsigned long long)model->experts);
     }
-    uint64_t dense = get(gguf, NUMBER_FEED_FORWARD, gguf->largest_feed_forward);
-    uint64_t experts = get(gguf, NUMBER_EXPERT_FEED_FORWARD, dense) * model->experts_used;
+    uint64_t dense = number_get(gguf, NUMBER_FEED_FORWARD, gguf->largest_feed_forward);
+    uint64_t experts = number_get(gguf, NUMBER_EXPERT_FEED_FORWARD, dense) * model->experts_used;
     model->intermediate = dense > experts ? dense : experts;
     return set_layers(gguf);
 }
@@ -394,12 +393,13 @@ static vram_status take_tensor(struct gguf *gguf) {
     tensor.type = vr_tensor_type_of_gguf(type);
     if (!tensor.type) {
         return vr_source_bad(gguf->source, VRAM_ERR_UNSUPPORTED,
-                             "%.60s is of type %u, which is no type, or no longer one", name, type);
+                             "%.60s is of type %u, which does not exist or was removed", name,
+                             type);
     }
     if (!vr_mul(sizes[1], sizes[2], &rows) || !vr_mul(rows, sizes[3], &rows) ||
         !vr_mul(rows, sizes[0], &tensor.parameters) ||
         !vr_tensor_type_bytes(tensor.type, sizes[0], rows, &tensor.bytes)) {
-        return CORRUPT(gguf, "%.60s has rows of %llu elements, which %s cannot be", name,
+        return CORRUPT(gguf, "%.60s has rows of %llu elements, which is not possible in %s", name,
                        (unsigned long long)sizes[0], tensor.type->name);
     }
     if (offset != gguf->end) { /* keeps (2) */
@@ -408,7 +408,7 @@ static vram_status take_tensor(struct gguf *gguf) {
     }
     if (!vr_add(offset, tensor.bytes, &gguf->filled) || gguf->filled > gguf->source->bytes ||
         !vr_round_up(gguf->filled, gguf->alignment, &gguf->end)) {
-        return CORRUPT(gguf, "is cut off: %.60s ends behind the end of the file", name);
+        return CORRUPT(gguf, "is truncated: %.60s ends behind the end of the file", name);
     }
     tensor.rows = rows;
     if (!vr_weight_sum_add(gguf->sum, &tensor)) {
@@ -429,7 +429,7 @@ static vram_status take_tensors(struct gguf *gguf, uint64_t count) {
     }
     if (!vr_round_up(source->at, gguf->alignment, &data) ||
         (gguf->filled && (data > source->bytes || gguf->filled > source->bytes - data))) {
-        return CORRUPT(gguf, "is cut off: the tensors end %llu bytes behind the header",
+        return CORRUPT(gguf, "is truncated: the tensors end %llu bytes behind the header",
                        (unsigned long long)gguf->filled);
     }
     return VRAM_OK;
@@ -446,7 +446,7 @@ vram_status vr_gguf_read(struct vr_source *source, struct vr_weight_sum *sum, bo
     *split = (struct vr_gguf_split){0, 0, 0};
     TRY(vr_source_take(source, head, sizeof head));
     if (memcmp(head, magic, sizeof magic) != 0) {
-        return vr_source_bad(source, VRAM_ERR_INVALID, "is no GGUF file");
+        return vr_source_bad(source, VRAM_ERR_INVALID, "is not a GGUF file");
     }
     TRY(vr_source_u32(source, &version));
     if (version != 2 && version != 3) {

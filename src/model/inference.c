@@ -3,8 +3,7 @@
  * inference.c: the memory of a model by the formula of vram/model.h, from its dimensions alone.
  *
  * All arithmetic is on unsigned 64-bit numbers and checked. A sum that has overflowed stays
- * overflowed (struct vr_sum), so that a formula reads like the formula and is looked at once, at
- * its end.
+ * overflowed (struct vr_sum), so that the code reads like the formula and checks once, at the end.
  */
 #include "vram/model.h"
 
@@ -62,7 +61,7 @@ static vram_status refuse_experts(const struct vram_inference_shape *shape) {
     return VRAM_OK;
 }
 
-static vram_status check(const struct vram_inference_shape *shape) {
+static vram_status shape_check(const struct vram_inference_shape *shape) {
     vram_status status = refuse_zero(shape);
     if (status != VRAM_OK) {
         return status;
@@ -79,8 +78,8 @@ static vram_status check(const struct vram_inference_shape *shape) {
     return refuse_experts(shape);
 }
 
-/* Parameters, with `experts` of those that the router chooses from counted. */
-static struct vr_sum parameters(const struct vram_inference_shape *shape, uint64_t experts) {
+/* Parameters, with `experts` of those that the router chooses from. */
+static struct vr_sum count_parameters(const struct vram_inference_shape *shape, uint64_t experts) {
     const uint64_t hidden = shape->hidden, head = hidden / shape->heads;
     uint64_t dense_layers = shape->experts ? shape->first_expert_layer : shape->layers;
     uint64_t expert_layers = shape->layers - dense_layers;
@@ -101,11 +100,11 @@ static struct vr_sum parameters(const struct vram_inference_shape *shape, uint64
     return all;
 }
 
-static bool compute(const struct vram_inference_shape *shape,
-                    struct vram_inference_memory *memory) {
+static bool compute_memory(const struct vram_inference_shape *shape,
+                           struct vram_inference_memory *memory) {
     const uint64_t bytes = shape->element_bytes, head = shape->hidden / shape->heads;
-    struct vr_sum all = parameters(shape, shape->experts);
-    struct vr_sum active = parameters(shape, shape->experts_used);
+    struct vr_sum all = count_parameters(shape, shape->experts);
+    struct vr_sum active = count_parameters(shape, shape->experts_used);
     struct vr_sum model = vr_sum_of(0), kv = vr_sum_of(0), activation = vr_sum_of(0);
     vr_sum_add_times(&model, all, bytes);
     vr_sum_add(&kv, 6, (uint64_t[]){shape->layers, shape->tokens, shape->kv_heads, head, 2, bytes});
@@ -140,9 +139,9 @@ vram_status vram_inference_estimate(const vram_inference_shape *shape,
     }
     vram_status status = vr_options_take(&taken, sizeof taken, shape);
     if (status == VRAM_OK) {
-        status = check(&taken);
+        status = shape_check(&taken);
     }
-    if (status == VRAM_OK && !compute(&taken, &full)) {
+    if (status == VRAM_OK && !compute_memory(&taken, &full)) {
         status = vr_fail(VRAM_ERR_OVERFLOW,
                          "a model of %llu layers of %llu x %llu does not fit in 64 bits",
                          (unsigned long long)taken.layers, (unsigned long long)taken.hidden,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_reader.c: see json_reader.h. The reader is a machine with one byte of state (`want`) and a
- * bit for each open level; there is no recursion.
+ * json_reader.c: see json_reader.h. The reader is a state machine with one byte of state (`want`)
+ * and a bit for each open level; it does not recurse.
  */
 #include "model/json_reader.h"
 
@@ -16,19 +16,19 @@ void vr_json_begin(struct vr_json_reader *reader, const char *text, size_t bytes
     *reader = (struct vr_json_reader){.text = text, .bytes = bytes, .want = VR_JSON_WANT_VALUE};
 }
 
-static struct vr_json_token refuse(struct vr_json_reader *reader, const char *problem) {
+static struct vr_json_token reader_refuse(struct vr_json_reader *reader, const char *problem) {
     reader->problem = reader->problem ? reader->problem : problem;
     return bad;
 }
 
-/* The byte at the cursor; 0 at the end, which no token begins with. */
-static char peek(const struct vr_json_reader *reader) {
+/* The byte at the cursor; 0 at the end, with which no token begins. */
+static char peek_byte(const struct vr_json_reader *reader) {
     return reader->at < reader->bytes ? reader->text[reader->at] : '\0';
 }
 
 static void skip_blanks(struct vr_json_reader *reader) {
     char c;
-    while ((c = peek(reader)) == ' ' || c == '\t' || c == '\n' || c == '\r') {
+    while ((c = peek_byte(reader)) == ' ' || c == '\t' || c == '\n' || c == '\r') {
         reader->at++;
     }
 }
@@ -44,7 +44,7 @@ static int hex_digit(char c) {
     return is_digit(c) ? c - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* The four digits behind "\u"; false: there are none. */
+/* The four digits behind "\u"; false: they are not hexadecimal. */
 static bool read_hex(const char *at, const char *end, uint32_t *code) {
     *code = 0;
     for (int i = 0; i < 4; i++) {
@@ -57,8 +57,7 @@ static bool read_hex(const char *at, const char *end, uint32_t *code) {
     return true;
 }
 
-/* The character that an escape at `at`, a backslash, stands for, and how long it is; 0: it is
-   none. */
+/* The character of an escape at `at`, a backslash, and the length of the escape; 0: invalid. */
 static size_t read_escape(const char *at, const char *end, uint32_t *code) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     uint32_t low;
@@ -76,7 +75,7 @@ static size_t read_escape(const char *at, const char *end, uint32_t *code) {
     if (*code < 0xD800 || *code >= 0xE000) {
         return 6;
     }
-    /* A pair of surrogates is one character; half of one is none. */
+    /* A pair of surrogates is one character; half of a pair is invalid. */
     if (end - at < 12 || at[6] != '\\' || at[7] != 'u' || !read_hex(at + 8, end, &low) ||
         low < 0xDC00 || low >= 0xE000) {
         return 0;
@@ -85,7 +84,7 @@ static size_t read_escape(const char *at, const char *end, uint32_t *code) {
     return 12;
 }
 
-/* One character of a text, escaped or not; 0: it is none. */
+/* One character of a text, escaped or not; 0: invalid. */
 static size_t read_character(const char *at, const char *end, uint32_t *code) {
     if (*at == '\\') {
         return read_escape(at, end, code);
@@ -103,12 +102,12 @@ static struct vr_json_token read_text(struct vr_json_reader *reader, enum vr_jso
         uint32_t code;
         size_t bytes = read_character(at, end, &code);
         if (bytes == 0) {
-            return refuse(reader, "a text holds a character that is none");
+            return reader_refuse(reader, "invalid character in a string");
         }
         at += bytes;
     }
     if (at == end) {
-        return refuse(reader, "a text does not end");
+        return reader_refuse(reader, "unterminated string");
     }
     reader->at = (size_t)(at - reader->text) + 1;
     return (struct vr_json_token){kind, start, (size_t)(at - start)};
@@ -116,7 +115,7 @@ static struct vr_json_token read_text(struct vr_json_reader *reader, enum vr_jso
 
 static bool skip_digits(struct vr_json_reader *reader) {
     size_t start = reader->at;
-    while (is_digit(peek(reader))) {
+    while (is_digit(peek_byte(reader))) {
         reader->at++;
     }
     return reader->at > start;
@@ -125,24 +124,24 @@ static bool skip_digits(struct vr_json_reader *reader) {
 static struct vr_json_token read_number(struct vr_json_reader *reader) {
     size_t start = reader->at;
     bool good;
-    reader->at += peek(reader) == '-';
-    if (peek(reader) == '0') {
+    reader->at += peek_byte(reader) == '-';
+    if (peek_byte(reader) == '0') {
         reader->at++;
-        good = !is_digit(peek(reader));
+        good = !is_digit(peek_byte(reader));
     } else {
         good = skip_digits(reader);
     }
-    if (good && peek(reader) == '.') {
+    if (good && peek_byte(reader) == '.') {
         reader->at++;
         good = skip_digits(reader);
     }
-    if (good && (peek(reader) == 'e' || peek(reader) == 'E')) {
+    if (good && (peek_byte(reader) == 'e' || peek_byte(reader) == 'E')) {
         reader->at++;
-        reader->at += peek(reader) == '+' || peek(reader) == '-';
+        reader->at += peek_byte(reader) == '+' || peek_byte(reader) == '-';
         good = skip_digits(reader);
     }
     return good ? (struct vr_json_token){VR_JSON_NUMBER, reader->text + start, reader->at - start}
-                : refuse(reader, "a number is none");
+                : reader_refuse(reader, "invalid number");
 }
 
 static struct vr_json_token read_word(struct vr_json_reader *reader) {
@@ -158,14 +157,15 @@ static struct vr_json_token read_word(struct vr_json_reader *reader) {
             return (struct vr_json_token){words[i].kind, words[i].word, bytes};
         }
     }
-    return refuse(reader, reader->at < reader->bytes ? "a value is none" : "the text is cut off");
+    return reader_refuse(reader,
+                         reader->at < reader->bytes ? "expected a value" : "unexpected end");
 }
 
 /* ------------------------------------------------------------------ machine */
 
 static struct vr_json_token open_level(struct vr_json_reader *reader, bool object) {
     if (reader->depth == VR_JSON_DEPTH_MAX) {
-        return refuse(reader, "it is nested too deep");
+        return reader_refuse(reader, "nested too deep");
     }
     uint64_t bit = UINT64_C(1) << reader->depth++;
     reader->object_bits = object ? reader->object_bits | bit : reader->object_bits & ~bit;
@@ -187,7 +187,7 @@ static struct vr_json_token close_level(struct vr_json_reader *reader) {
 }
 
 static struct vr_json_token read_value(struct vr_json_reader *reader) {
-    char c = peek(reader);
+    char c = peek_byte(reader);
     if (c == '{' || c == '[') {
         return open_level(reader, c == '{');
     }
@@ -199,13 +199,13 @@ static struct vr_json_token read_value(struct vr_json_reader *reader) {
 }
 
 static struct vr_json_token read_key(struct vr_json_reader *reader) {
-    if (peek(reader) != '"') {
-        return refuse(reader, "a key is missing");
+    if (peek_byte(reader) != '"') {
+        return reader_refuse(reader, "expected a key");
     }
     struct vr_json_token key = read_text(reader, VR_JSON_KEY);
     skip_blanks(reader);
-    if (key.kind == VR_JSON_KEY && peek(reader) != ':') {
-        return refuse(reader, "a colon is missing");
+    if (key.kind == VR_JSON_KEY && peek_byte(reader) != ':') {
+        return reader_refuse(reader, "expected a colon");
     }
     reader->at++;
     reader->want = VR_JSON_WANT_VALUE;
@@ -217,10 +217,10 @@ struct vr_json_token vr_json_next(struct vr_json_reader *reader) {
         return bad;
     }
     skip_blanks(reader);
-    char c = peek(reader);
+    char c = peek_byte(reader);
     if (reader->depth == 0 && reader->want == VR_JSON_WANT_NEXT) {
         return reader->at == reader->bytes ? (struct vr_json_token){VR_JSON_END, "", 0}
-                                           : refuse(reader, "something follows the end");
+                                           : reader_refuse(reader, "unexpected text after the end");
     }
     if (reader->depth > 0 &&
         (reader->want == VR_JSON_WANT_FIRST || reader->want == VR_JSON_WANT_NEXT)) {
@@ -229,7 +229,7 @@ struct vr_json_token vr_json_next(struct vr_json_reader *reader) {
         }
         if (reader->want == VR_JSON_WANT_NEXT) {
             if (c != ',') {
-                return refuse(reader, c ? "a comma is missing" : "the text is cut off");
+                return reader_refuse(reader, c ? "expected a comma" : "unexpected end");
             }
             reader->at++;
             skip_blanks(reader);
@@ -305,7 +305,7 @@ bool vr_json_is(struct vr_json_token token, const char *word) {
     return vr_json_copy(token, text, sizeof text) && strcmp(text, word) == 0;
 }
 
-/* Digits are gathered without the point, and the exponent then moves it: 64 bits are never left. */
+/* Collects the digits without the point, which the exponent then moves: no step exceeds 64 bits. */
 bool vr_json_unsigned_read(struct vr_json_token token, uint64_t *value) {
     uint64_t number = 0;
     int64_t shift = 0, exponent = 0;

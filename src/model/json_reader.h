@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_reader.h: JSON read one token at a time from memory, by the grammar of RFC 8259 and no
- * other.
+ * json_reader.h: reads JSON one token at a time from memory, strictly by the grammar of RFC 8259.
  *
- * No document is built and nothing is allocated: a token is a place in the text. Every value is
- * visited once, so that time is linear; what is nested deeper than VR_JSON_DEPTH_MAX, no valid
- * UTF-8, cut off, or followed by anything but blanks is refused. Numbers keep their text: whole
- * ones are read in 64 bits, without a way through floating point.
+ * Nothing is built or allocated: a token is a place in the text. Every value is visited once, so
+ * time is linear. Text that is nested deeper than VR_JSON_DEPTH_MAX, not valid UTF-8, truncated, or
+ * followed by anything but blanks is refused. Numbers keep their text: integers are read in 64
+ * bits, without floating point.
  */
 #ifndef VR_JSON_READER_H
 #define VR_JSON_READER_H
@@ -18,13 +17,13 @@
 #define VR_JSON_DEPTH_MAX 64
 
 enum vr_json_kind {
-    VR_JSON_BAD, /* reader->problem says why; every later call answers the same */
+    VR_JSON_BAD, /* reader->problem says why; every later call returns the same */
     VR_JSON_END, /* the one value is complete */
     VR_JSON_OBJECT,
     VR_JSON_OBJECT_END,
     VR_JSON_ARRAY,
     VR_JSON_ARRAY_END,
-    VR_JSON_KEY, /* of the value that comes next */
+    VR_JSON_KEY, /* of the next value */
     VR_JSON_TEXT,
     VR_JSON_NUMBER,
     VR_JSON_TRUE,
@@ -34,8 +33,7 @@ enum vr_json_kind {
 
 struct vr_json_token {
     enum vr_json_kind kind;
-    const char
-        *at; /* keys and texts: between the quotes, escapes as they are; numbers: all of it */
+    const char *at; /* keys and texts: between the quotes, with escapes; numbers: all of it */
     size_t bytes;
 };
 
@@ -53,18 +51,18 @@ void vr_json_begin(struct vr_json_reader *reader, const char *text, size_t bytes
 /* The next token. */
 struct vr_json_token vr_json_next(struct vr_json_reader *reader);
 
-/* Passes over the rest of the value that `token` has begun. False: the text is bad. */
+/* Skips the rest of the value that `token` has begun. False: the text is invalid. */
 bool vr_json_skip(struct vr_json_reader *reader, struct vr_json_token token);
 
-/* Whether a key or text is `word`; one with escapes is compared by what they mean. */
+/* Whether a key or text is `word`, with its escapes resolved. */
 bool vr_json_is(struct vr_json_token token, const char *word);
 
-/* The key or text itself, escapes resolved, always terminated. False: it does not fit, holds a zero
-   byte, or is no text; then `to` is "". */
+/* Copies the key or text, escapes resolved, always terminated. False: it does not fit, holds a zero
+   byte, or is not a text; then `to` is "". */
 bool vr_json_copy(struct vr_json_token token, char *to, size_t to_bytes);
 
-/* A whole number that is not negative: "12", "12.0" and "1.2e1" alike. False: it is no such
-   number. */
+/* Reads a whole number that is not negative: "12", "12.0" and "1.2e1" alike. False: it is not such
+   a number. */
 bool vr_json_unsigned_read(struct vr_json_token token, uint64_t *value);
 
 #endif

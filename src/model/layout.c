@@ -2,9 +2,9 @@
 /*
  * layout.c: a model laid out over devices and the host, as vram/model.h describes it.
  *
- * (1) A layer lies on one part whole, with its weights and its cache.
- * (2) Parts are contiguous: the host has the first layers, then come the devices in their order,
- *     then the output where the last layer is, or on the next device.
+ * (1) A layer is on one part as a whole, with its weights and its cache.
+ * (2) Parts are contiguous: the host has the first layers, the devices follow in their order, and
+ *     the output is where the last layer is, or on the next device.
  * (3) Sums that overflow stay overflowed, and make the estimate fail at its end.
  */
 #include "vram/model.h"
@@ -20,11 +20,11 @@
 #define PRODUCT(sum, ...)                                                                          \
     vr_sum_add(sum, sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), (uint64_t[]){__VA_ARGS__})
 
-/* A part that is being filled. */
-struct part {
+/* A part that is being filled: a device or the host. */
+struct layout_part {
     struct vr_sum weights, kv, compute;
     struct vr_sum total; /* of the three and the overhead */
-    uint64_t kv_widest;  /* keys and values of its widest layer, for a token */
+    uint64_t kv_widest;  /* keys and values of its widest layer, for one token */
     uint32_t first_layer, layers;
     bool has_input, has_output, used;
 };
@@ -35,7 +35,7 @@ static uint64_t or_default(uint64_t value, uint64_t other) {
     return value ? value : other;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b) {
+static uint64_t smaller_of(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
@@ -44,15 +44,16 @@ static vram_status check_counts(const struct vr_layout *layout) {
     if (options->device_count > VRAM_ESTIMATE_DEVICES_MAX ||
         (options->device_count > 0 && !options->devices)) {
         return vr_fail(VRAM_ERR_INVALID,
-                       options->devices ? "%u devices; at most %d are laid out over"
-                                        : "%u devices, and none is given; at most %d",
+                       options->devices ? "%u devices are too many; at most %d are supported"
+                                        : "the list of %u devices is NULL; it may have at most %d",
                        options->device_count, VRAM_ESTIMATE_DEVICES_MAX);
     }
     if (options->input > VRAM_INPUT_ON_DEVICE) {
-        return vr_fail(VRAM_ERR_INVALID, "no place of the input is %d", (int)options->input);
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a place of the input", (int)options->input);
     }
     if (options->context == VRAM_CONTEXT_MOST) {
-        return vr_fail(VRAM_ERR_INVALID, "the model does not tell for how many tokens it was made");
+        return vr_fail(VRAM_ERR_INVALID,
+                       "the model does not say its context; give the number of tokens");
     }
     if (options->sequences > options->context) {
         return vr_fail(VRAM_ERR_INVALID, "%llu sequences share %llu tokens",
@@ -71,12 +72,12 @@ vram_status vr_layout_begin(struct vr_layout *layout, const struct vram_model *m
     }
     if (!model || model->size < sizeof *model || !vr_tail_is_zero(model, sizeof *model) ||
         model->layer_count > VRAM_MODEL_LAYERS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, "the model is none");
+        return vr_fail(VRAM_ERR_INVALID, "the model is NULL or invalid");
     }
     layout->model = model;
     taken->sequences = or_default(taken->sequences, 1);
     if (taken->context == 0) {
-        taken->context = smaller(4096, or_default(model->context_most, 4096));
+        taken->context = smaller_of(4096, or_default(model->context_most, 4096));
     } else if (taken->context == VRAM_CONTEXT_MOST) {
         taken->context = or_default(model->context_most, VRAM_CONTEXT_MOST);
     }
@@ -92,9 +93,9 @@ vram_status vr_layout_begin(struct vr_layout *layout, const struct vram_model *m
 
 /* --------------------------------------------------------------------- layers */
 
-/* Tokens that pass at once: no more than there are. */
+/* Tokens that are processed at once: no more than there are. */
 static uint64_t micro_batch(const struct vr_layout *layout) {
-    return smaller(layout->options.micro_batch, layout->options.context);
+    return smaller_of(layout->options.micro_batch, layout->options.context);
 }
 
 static struct vr_sum layer_cache(const struct vr_layout *layout, uint32_t index) {
@@ -103,11 +104,11 @@ static struct vr_sum layer_cache(const struct vr_layout *layout, uint32_t index)
     uint64_t cells = options->context, token = 0, each = options->context / options->sequences;
     struct vr_sum bytes = vr_sum_of(0);
     if (layer->window) { /* both are checked: neither sum is near 2^64 */
-        uint64_t kept = layer->window + smaller(options->micro_batch, UINT32_MAX);
-        cells = smaller(each, kept) < each ? options->sequences * kept : options->context;
+        uint64_t kept = layer->window + smaller_of(options->micro_batch, UINT32_MAX);
+        cells = smaller_of(each, kept) < each ? options->sequences * kept : options->context;
     }
     vr_cache_token_bytes(layer, &layout->types,
-                         &token); /* vr_layout_begin has seen that it can be */
+                         &token); /* vr_layout_begin has checked that this succeeds */
     PRODUCT(&bytes, cells, token);
     PRODUCT(&bytes, options->sequences, layer->state_elements, 4);
     return bytes;
@@ -116,7 +117,7 @@ static struct vr_sum layer_cache(const struct vr_layout *layout, uint32_t index)
 /* ------------------------------------------------------------------------ parts */
 
 /* The formula of vram/model.h. */
-static struct vr_sum compute_of(const struct vr_layout *layout, const struct part *part) {
+static struct vr_sum compute_of(const struct vr_layout *layout, const struct layout_part *part) {
     const struct vram_estimate_options *options = &layout->options;
     const struct vram_model *model = layout->model;
     const uint64_t u = micro_batch(layout), a = options->activation_bytes;
@@ -143,7 +144,7 @@ static struct vr_sum compute_of(const struct vr_layout *layout, const struct par
     return attention;
 }
 
-static void sum_up(const struct vr_layout *layout, struct part *part, uint64_t overhead) {
+static void sum_up(const struct vr_layout *layout, struct layout_part *part, uint64_t overhead) {
     part->compute = compute_of(layout, part);
     part->total = vr_sum_of(overhead);
     vr_sum_add_times(&part->total, part->weights, 1);
@@ -151,12 +152,12 @@ static void sum_up(const struct vr_layout *layout, struct part *part, uint64_t o
     vr_sum_add_times(&part->total, part->compute, 1);
 }
 
-static void add_weights(struct part *part, uint64_t bytes) {
+static void add_weights(struct layout_part *part, uint64_t bytes) {
     PRODUCT(&part->weights, bytes);
     part->used = true;
 }
 
-static void add_layer(const struct vr_layout *layout, struct part *part, uint32_t index) {
+static void add_layer(const struct vr_layout *layout, struct layout_part *part, uint32_t index) {
     const struct vram_model_layer *layer = &layout->model->layers[index];
     uint64_t wide = (uint64_t)layer->k_elements + layer->v_elements;
     part->first_layer = part->layers ? part->first_layer : index;
@@ -166,8 +167,8 @@ static void add_layer(const struct vr_layout *layout, struct part *part, uint32_
     vr_sum_add_times(&part->kv, layer_cache(layout, index), 1);
 }
 
-/* Of a tied input that lies elsewhere the output has a copy. */
-static void add_output(const struct vr_layout *layout, struct part *part) {
+/* The output has a copy of a tied input that is on another part. */
+static void add_output(const struct vr_layout *layout, struct layout_part *part) {
     const struct vram_model *model = layout->model;
     part->has_output = true;
     add_weights(part, model->output_bytes);
@@ -176,7 +177,7 @@ static void add_output(const struct vr_layout *layout, struct part *part) {
     }
 }
 
-static void add_input(const struct vr_layout *layout, struct part *part) {
+static void add_input(const struct vr_layout *layout, struct layout_part *part) {
     part->has_input = true;
     add_weights(part, layout->model->input_bytes);
 }
@@ -185,7 +186,7 @@ static void add_input(const struct vr_layout *layout, struct part *part) {
 
 struct filling {
     const struct vr_layout *layout;
-    struct part parts[VRAM_ESTIMATE_DEVICES_MAX];
+    struct layout_part parts[VRAM_ESTIMATE_DEVICES_MAX];
     uint32_t at; /* the device that is being filled */
 };
 
@@ -194,17 +195,18 @@ static uint64_t overhead_of(const struct vr_layout *layout, uint32_t device) {
     return one->overhead_bytes.known ? one->overhead_bytes.value : VRAM_OVERHEAD_DEFAULT;
 }
 
-/* What `add` puts on a device goes to the one that is being filled, or when it does not fit there
-   to the first behind it where it does; what fits nowhere stays on the last. */
-static void place(struct filling *filling,
-                  void (*add)(const struct vr_layout *, struct part *, uint32_t), uint32_t index) {
+/* Puts what `add` adds on the device that is being filled or, if it does not fit there, on the
+   first device behind it where it does. What fits nowhere stays on the last. */
+static void place_on_device(struct filling *filling,
+                            void (*add)(const struct vr_layout *, struct layout_part *, uint32_t),
+                            uint32_t index) {
     const struct vr_layout *layout = filling->layout;
     for (;; filling->at++) {
-        struct part tried = filling->parts[filling->at];
-        uint64_t room = layout->options.devices[filling->at].free_bytes;
+        struct layout_part tried = filling->parts[filling->at];
+        uint64_t free_bytes = layout->options.devices[filling->at].free_bytes;
         add(layout, &tried, index);
         sum_up(layout, &tried, overhead_of(layout, filling->at));
-        bool fits = !tried.total.overflow && tried.total.value <= room;
+        bool fits = !tried.total.overflow && tried.total.value <= free_bytes;
         if (fits || filling->at + 1 == layout->options.device_count) {
             filling->parts[filling->at] = tried;
             return;
@@ -212,17 +214,17 @@ static void place(struct filling *filling,
     }
 }
 
-static void place_input(const struct vr_layout *layout, struct part *part, uint32_t index) {
+static void place_input(const struct vr_layout *layout, struct layout_part *part, uint32_t index) {
     (void)index;
     add_input(layout, part);
 }
 
-static void place_output(const struct vr_layout *layout, struct part *part, uint32_t index) {
+static void place_output(const struct vr_layout *layout, struct layout_part *part, uint32_t index) {
     (void)index;
     add_output(layout, part);
 }
 
-static void place_other(const struct vr_layout *layout, struct part *part, uint32_t index) {
+static void place_other(const struct vr_layout *layout, struct layout_part *part, uint32_t index) {
     (void)index;
     add_weights(part, layout->model->other_bytes);
 }
@@ -230,20 +232,20 @@ static void place_other(const struct vr_layout *layout, struct part *part, uint3
 static void fill_devices(struct filling *filling, uint32_t first, bool output) {
     const struct vram_model *model = filling->layout->model;
     if (filling->layout->input_on_devices) {
-        place(filling, place_input, 0);
+        place_on_device(filling, place_input, 0);
     }
     if (model->other_bytes && (first < model->layer_count || output)) {
-        place(filling, place_other, 0);
+        place_on_device(filling, place_other, 0);
     }
     for (uint32_t i = first; i < model->layer_count; i++) {
-        place(filling, add_layer, i);
+        place_on_device(filling, add_layer, i);
     }
     if (output) {
-        place(filling, place_output, 0);
+        place_on_device(filling, place_output, 0);
     }
 }
 
-static void fill_host(const struct vr_layout *layout, struct part *host, uint32_t layers,
+static void fill_host(const struct vr_layout *layout, struct layout_part *host, uint32_t layers,
                       bool output, bool devices_used) {
     const struct vram_model *model = layout->model;
     if (!layout->input_on_devices) {
@@ -263,10 +265,10 @@ static void fill_host(const struct vr_layout *layout, struct part *host, uint32_
 
 /* ---------------------------------------------------------------------- together */
 
-static bool give_part(const struct part *part, uint64_t overhead, uint64_t room, bool room_known,
-                      struct vram_estimate_part *given) {
+static bool give_part(const struct layout_part *part, uint64_t overhead, uint64_t free_bytes,
+                      bool free_known, struct vram_estimate_part *given) {
     if (!part->used) {
-        *given = (struct vram_estimate_part){.free_bytes = room, .fits = true};
+        *given = (struct vram_estimate_part){.free_bytes = free_bytes, .fits = true};
         return true;
     }
     *given = (struct vram_estimate_part){
@@ -275,12 +277,12 @@ static bool give_part(const struct part *part, uint64_t overhead, uint64_t room,
         .compute_bytes = part->compute.value,
         .overhead_bytes = overhead,
         .total_bytes = part->total.value,
-        .free_bytes = room,
+        .free_bytes = free_bytes,
         .first_layer = part->first_layer,
         .layers = part->layers,
         .has_input = part->has_input,
         .has_output = part->has_output,
-        .fits = !room_known || part->total.value <= room,
+        .fits = !free_known || part->total.value <= free_bytes,
     };
     return !part->total.overflow;
 }
@@ -306,11 +308,11 @@ vram_status vr_layout_estimate(struct vr_layout *layout, struct vram_estimate *e
     const struct vram_estimate_options *options = &layout->options;
     const struct vram_model *model = layout->model;
     struct filling filling = {.layout = layout};
-    struct part host = {.used = false};
+    struct layout_part host = {.used = false};
     uint64_t wanted = options->layers.known ? options->layers.value : UINT64_MAX;
     wanted = options->device_count ? wanted : 0;
     bool output = wanted > model->layer_count, good = true;
-    uint32_t on_devices = (uint32_t)smaller(wanted, model->layer_count);
+    uint32_t on_devices = (uint32_t)smaller_of(wanted, model->layer_count);
     uint32_t on_host = model->layer_count - on_devices;
     struct vr_sum total = vr_sum_of(0);
     layout->input_on_devices = input_on_devices(options, model, wanted);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout.h: a model and how it is to be run, checked once and estimated as often as one likes.
+ * layout.h: a model and the options to run it, checked once and estimated any number of times.
  */
 #ifndef VR_LAYOUT_H
 #define VR_LAYOUT_H
@@ -10,7 +10,7 @@
 
 struct vr_layout {
     const struct vram_model *model;
-    struct vram_estimate_options options; /* defaults filled in */
+    struct vram_estimate_options options; /* with defaults */
     struct vr_cache_types types;
     uint64_t token_bytes;
     bool input_on_devices;
@@ -19,7 +19,8 @@ struct vr_layout {
 vram_status vr_layout_begin(struct vr_layout *layout, const struct vram_model *model,
                             const struct vram_estimate_options *options);
 
-/* Once more after options.context or options.layers were changed. VRAM_ERR_OVERFLOW alone. */
+/* May be called again after options.context or options.layers were changed. Fails only with
+   VRAM_ERR_OVERFLOW. */
 vram_status vr_layout_estimate(struct vr_layout *layout, struct vram_estimate *estimate);
 
 #endif

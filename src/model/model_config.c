@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_config.c: config.json, read key by key. Unknown keys are passed over; of one that comes
- * twice the last counts, as in the programs that these files are written for.
+ * model_config.c: reads config.json key by key. Skips unknown keys; of a repeated key the last one
+ * counts, as in the programs that these files are written for.
  */
 #include "model/model_config.h"
 
@@ -16,15 +16,15 @@ static const char *const key_names[VR_CONFIG_KEYS] = {
 #undef VR_CONFIG_NAME
 };
 
-struct job {
+struct config_job {
     struct vr_json_reader reader;
     struct vr_config *config;
-    struct vr_config_part nested; /* text_config, which counts over the outermost object */
+    struct vr_config_part nested; /* text_config, which overrides the outermost object */
     vram_status status;
 };
 
-/* Whether `word` is in a list parted by blanks. */
-static bool listed(const char *list, const char *word) {
+/* Whether `word` is in a list separated by blanks. */
+static bool is_listed(const char *list, const char *word) {
     size_t bytes = strlen(word);
     for (const char *at = list; *at;) {
         size_t one = strcspn(at, " ");
@@ -38,13 +38,13 @@ static bool listed(const char *list, const char *word) {
 
 static enum vr_config_key find_key(const char *word) {
     uint32_t key = 0;
-    while (key < VR_CONFIG_KEYS && !listed(key_names[key], word)) {
+    while (key < VR_CONFIG_KEYS && !is_listed(key_names[key], word)) {
         key++;
     }
     return (enum vr_config_key)key;
 }
 
-static bool take_number(struct job *job, struct vram_value *value, const char *word,
+static bool take_number(struct config_job *job, struct vram_value *value, const char *word,
                         struct vr_json_token token) {
     uint64_t number;
     *value = (struct vram_value){0, false};
@@ -84,7 +84,7 @@ static enum vr_attention attention_of(struct vr_json_token token) {
     return VR_ATTENTION_OTHER;
 }
 
-static bool take_layer_types(struct job *job, struct vr_json_token token) {
+static bool take_layer_types(struct config_job *job, struct vr_json_token token) {
     struct vr_config *config = job->config;
     if (token.kind != VR_JSON_ARRAY) {
         return vr_json_skip(&job->reader, token);
@@ -104,7 +104,7 @@ static bool take_layer_types(struct job *job, struct vr_json_token token) {
     }
 }
 
-static bool take_mlp_only(struct job *job, struct vr_json_token token) {
+static bool take_mlp_only(struct config_job *job, struct vr_json_token token) {
     if (token.kind != VR_JSON_ARRAY) {
         return vr_json_skip(&job->reader, token);
     }
@@ -125,29 +125,30 @@ static bool take_mlp_only(struct job *job, struct vr_json_token token) {
 
 /* ------------------------------------------------------------------ objects */
 
-static bool take_text(struct job *job, char *to, size_t bytes, struct vr_json_token token) {
+static bool take_text(struct config_job *job, char *to, size_t bytes, struct vr_json_token token) {
     if (!vr_json_copy(token, to, bytes)) {
         to[0] = '\0';
     }
     return vr_json_skip(&job->reader, token);
 }
 
-static bool read_part(struct job *job, struct vr_config_part *part, bool outermost);
+static bool read_part(struct config_job *job, struct vr_config_part *part, bool outermost);
 
-static bool read_nested(struct job *job, struct vr_config_part *part, struct vr_json_token token) {
+static bool read_nested(struct config_job *job, struct vr_config_part *part,
+                        struct vr_json_token token) {
     return token.kind == VR_JSON_OBJECT ? read_part(job, part, false)
                                         : vr_json_skip(&job->reader, token);
 }
 
 /* The value of `word`, which is not one of the numbers. */
-static bool take_other(struct job *job, struct vr_config_part *part, bool outermost,
+static bool take_other(struct config_job *job, struct vr_config_part *part, bool outermost,
                        const char *word, struct vr_json_token token) {
     struct vr_config *config = job->config;
     bool language = outermost || part == &job->nested, object = token.kind == VR_JSON_OBJECT;
     if (strcmp(word, "model_type") == 0) {
         return take_text(job, part->type, sizeof part->type, token);
     }
-    if (listed("torch_dtype dtype", word)) {
+    if (is_listed("torch_dtype dtype", word)) {
         return take_text(job, part->dtype, sizeof part->dtype, token);
     }
     if (strcmp(word, "quant_method") == 0) {
@@ -159,7 +160,7 @@ static bool take_other(struct job *job, struct vr_config_part *part, bool outerm
     if (language && strcmp(word, "mlp_only_layers") == 0) {
         return take_mlp_only(job, token);
     }
-    if (outermost && listed("text_config llm_config language_config", word)) {
+    if (outermost && is_listed("text_config llm_config language_config", word)) {
         return read_nested(job, &job->nested, token);
     }
     if (outermost && strcmp(word, "vision_config") == 0) {
@@ -173,16 +174,16 @@ static bool take_other(struct job *job, struct vr_config_part *part, bool outerm
     return vr_json_skip(&job->reader, token);
 }
 
-/* The rest of an object whose brace was read. Parts of parts are read in the language model alone,
-   and there none again: this calls itself twice at most. */
-static bool read_part(struct job *job, struct vr_config_part *part, bool outermost) {
+/* Reads the rest of an object whose brace was read. Only the language model has nested parts, and
+   these have none: this recurses at most twice. */
+static bool read_part(struct config_job *job, struct vr_config_part *part, bool outermost) {
     for (;;) {
         struct vr_json_token key = vr_json_next(&job->reader);
         char word[64];
         if (key.kind != VR_JSON_KEY) {
             return key.kind == VR_JSON_OBJECT_END;
         }
-        vr_json_copy(key, word, sizeof word); /* a longer key is none of ours, and "" */
+        vr_json_copy(key, word, sizeof word); /* a longer key is unknown, and "" */
         struct vr_json_token token = vr_json_next(&job->reader);
         enum vr_config_key found = find_key(word);
         bool good = found < VR_CONFIG_KEYS ? take_number(job, &part->values[found], word, token)
@@ -193,7 +194,7 @@ static bool read_part(struct job *job, struct vr_config_part *part, bool outermo
     }
 }
 
-static void merge(struct vr_config_part *to, const struct vr_config_part *from) {
+static void merge_part(struct vr_config_part *to, const struct vr_config_part *from) {
     for (uint32_t i = 0; i < VR_CONFIG_KEYS; i++) {
         to->values[i] = from->values[i].known ? from->values[i] : to->values[i];
     }
@@ -206,12 +207,12 @@ static void merge(struct vr_config_part *to, const struct vr_config_part *from) 
 }
 
 vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *config) {
-    struct job job = {.config = config, .status = VRAM_OK};
+    struct config_job job = {.config = config, .status = VRAM_OK};
     memset(config, 0, sizeof *config);
     vr_json_begin(&job.reader, text, bytes);
     struct vr_json_token token = vr_json_next(&job.reader);
     if (token.kind != VR_JSON_OBJECT && token.kind != VR_JSON_BAD) {
-        return vr_fail(VRAM_ERR_INVALID, "config.json is no object");
+        return vr_fail(VRAM_ERR_INVALID, "config.json is not a JSON object");
     }
     bool good = token.kind == VR_JSON_OBJECT && read_part(&job, &config->text, true) &&
                 vr_json_next(&job.reader).kind == VR_JSON_END;
@@ -219,9 +220,9 @@ vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *con
         return job.status;
     }
     if (!good) {
-        return vr_fail(VRAM_ERR_CORRUPT, "config.json is no JSON at byte %zu: %s", job.reader.at,
-                       job.reader.problem ? job.reader.problem : "it is cut off");
+        return vr_fail(VRAM_ERR_CORRUPT, "invalid JSON in config.json at byte %zu: %s",
+                       job.reader.at, job.reader.problem ? job.reader.problem : "unexpected end");
     }
-    merge(&config->text, &job.nested);
+    merge_part(&config->text, &job.nested);
     return VRAM_OK;
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_config.h: what a config.json of Hugging Face says, key by key, and the model that it
- * describes.
+ * model_config.h: the keys of a config.json of Hugging Face, and the model that it describes.
  */
 #ifndef VR_MODEL_CONFIG_H
 #define VR_MODEL_CONFIG_H
 
 #include "vram/model.h"
 
-/* Numbers and switches: X(name, the key with its other spellings, by blanks). */
+/* Numbers and switches: X(name, the key with its other spellings, separated by blanks). */
 #define VR_CONFIG_MAP(X)                                                                           \
     X(HIDDEN, "hidden_size n_embd d_model")                                                        \
     X(INTERMEDIATE, "intermediate_size ffn_hidden_size n_inner")                                   \
@@ -61,22 +60,21 @@ enum vr_config_key {
         VR_CONFIG_KEYS
 };
 
-/* How a layer looks at tokens. */
+/* Which tokens a layer attends to. */
 enum vr_attention {
     VR_ATTENTION_UNTOLD,
     VR_ATTENTION_FULL,
     VR_ATTENTION_SLIDING,
-    VR_ATTENTION_LINEAR, /* a state in the place of a cache */
-    VR_ATTENTION_OTHER   /* Mamba and whatever else is named */
+    VR_ATTENTION_LINEAR, /* a state instead of a cache */
+    VR_ATTENTION_OTHER   /* Mamba, and anything else */
 };
 
 /* One object of the file. */
 struct vr_config_part {
-    vram_value
-        values[VR_CONFIG_KEYS]; /* switches are 0 and 1; null and what is no number is unknown */
-    char type[64];              /* model_type */
-    char dtype[24];             /* torch_dtype; "" when not told */
-    char quant[24];             /* quant_method */
+    vram_value values[VR_CONFIG_KEYS]; /* switches are 0 and 1; null and other values are unknown */
+    char type[64];                     /* model_type */
+    char dtype[24];                    /* torch_dtype; "" if missing */
+    char quant[24];                    /* quant_method */
 };
 
 struct vr_config {
@@ -89,20 +87,20 @@ struct vr_config {
     uint8_t mlp_only[VRAM_MODEL_LAYERS_MAX];    /* 1: no experts, whatever the rule says */
 };
 
-/* Reads config.json from memory. VRAM_ERR_CORRUPT: no JSON; VRAM_ERR_INVALID: JSON that describes
-   no model. */
+/* Reads config.json from memory. VRAM_ERR_CORRUPT: invalid JSON; VRAM_ERR_INVALID: JSON that does
+   not describe a model. */
 vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *config);
 
-/* Fills everything of `model` that a config tells but the weights: dimensions, and what layers
+/* Fills everything of `model` that a config has, except the weights: dimensions, and what layers
    cache. */
 vram_status vr_config_shape(const struct vr_config *config, struct vram_model *model);
 
-/* Counts the parameters of each part and with them the bytes, in `weight_type` or as the config
-   says. After vr_config_shape. */
+/* Counts the parameters and the bytes of each part, in `weight_type` or as the config says. After
+   vr_config_shape. */
 vram_status vr_config_weights(const struct vr_config *config, const char *weight_type,
                               struct vram_model *model);
 
-/* The value, or `other` where the config has none. */
+/* The value, or `other` if the config does not have it. */
 static inline uint64_t vr_config_get(const struct vr_config_part *part, enum vr_config_key key,
                                      uint64_t other) {
     return part->values[key].known ? part->values[key].value : other;

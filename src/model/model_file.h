@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_file.h: the readers of model files, each for one file in the format that it knows.
+ * model_file.h: the readers of model files, one for each format.
  */
 #ifndef VR_MODEL_FILE_H
 #define VR_MODEL_FILE_H
@@ -8,14 +8,15 @@
 #include "model/source.h"
 #include "model/weight_sum.h"
 
-/* What the parts of a split GGUF file say of each other. */
+/* What a part of a split GGUF file says about the split. */
 struct vr_gguf_split {
     uint64_t count;   /* parts; 0: not split */
     uint64_t number;  /* of this one, from 0 */
-    uint64_t tensors; /* of all parts together; 0: not told */
+    uint64_t tensors; /* of all parts together; 0: unknown */
 };
 
-/* Reads one GGUF file: of the first (`first`) metadata into sum->model, of each its tensors. */
+/* Reads one GGUF file: its tensors, and of the first part (`first`) its metadata into
+   sum->model. */
 vram_status vr_gguf_read(struct vr_source *source, struct vr_weight_sum *sum, bool first,
                          struct vr_gguf_split *split);
 
@@ -24,7 +25,7 @@ vram_status vr_safetensors_read(struct vr_source *source, struct vr_weight_sum *
 
 enum { VR_SHARDS_MAX = 1024, VR_SHARD_NAME_MAX = 128 };
 
-/* The files that an index names, each once, in the order they come. */
+/* The files that an index names, each once, in order. */
 struct vr_shards {
     uint64_t tensors; /* entries of weight_map */
     uint32_t count;

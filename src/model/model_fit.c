@@ -8,10 +8,10 @@
 
 enum { STEP = 256 }; /* tokens */
 
-#define CONTEXT_MOST (UINT64_C(1) << 24) /* where the model does not tell */
+#define CONTEXT_MOST (UINT64_C(1) << 24) /* if the model does not say */
 
-/* What does not fit in 64 bits does not fit in memory; the error record is left as it was. */
-static bool fits(struct vr_layout *layout) {
+/* A sum that does not fit in 64 bits does not fit in memory. Keeps the error record. */
+static bool layout_fits(struct vr_layout *layout) {
     struct vram_estimate estimate;
     struct vram_error error;
     vr_error_save(&error);
@@ -23,17 +23,17 @@ static bool fits(struct vr_layout *layout) {
 static bool fits_context(const struct vr_layout *asked, uint64_t context) {
     struct vr_layout layout = *asked;
     layout.options.context = context;
-    return context >= layout.options.sequences && fits(&layout);
+    return context >= layout.options.sequences && layout_fits(&layout);
 }
 
-/* A larger context never needs less: halving finds the border. */
+/* A larger context never needs less: bisection finds the limit. */
 static uint64_t largest_context(const struct vr_layout *layout) {
     uint64_t most = layout->model->context_most ? layout->model->context_most : CONTEXT_MOST;
     uint64_t low = 0, high = most / STEP;
     if (fits_context(layout, most)) {
         return most;
     }
-    while (low < high) { /* low steps fit, or are none; more than high do not */
+    while (low < high) { /* low steps fit, or are 0; more than high do not */
         uint64_t middle = low + (high - low + 1) / 2;
         if (fits_context(layout, middle * STEP)) {
             low = middle;
@@ -44,14 +44,14 @@ static uint64_t largest_context(const struct vr_layout *layout) {
     return low * STEP;
 }
 
-/* From the top: a tied output that moves to a device makes a copy, so that more layers may need
-   more. */
+/* Tries from the largest number down: a tied output that moves to a device needs a copy, so memory
+   does not grow evenly with the layers. */
 static struct vram_value most_layers(const struct vr_layout *asked) {
     struct vr_layout layout = *asked;
     uint64_t most = layout.options.device_count ? layout.model->layer_count + UINT64_C(1) : 0;
     for (uint64_t layers = most + 1; layers > 0; layers--) {
         layout.options.layers = (struct vram_value){layers - 1, true};
-        if (fits(&layout)) {
+        if (layout_fits(&layout)) {
             return layout.options.layers;
         }
     }

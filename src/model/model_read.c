@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_read.c: from a path to a model. What a file is, is seen from its first bytes; its name only
- * tells where the other parts of a model lie.
+ * model_read.c: reads a model from a path. The first bytes of a file tell its format; its name only
+ * tells where the other parts of a model are.
  */
 #include "vram/model.h"
 
@@ -16,23 +16,23 @@
 
 #define INDEX_MAX UINT64_C(100000000)
 #define CONFIG_MAX                                                                                 \
-    UINT64_C(4194304) /* the longest of real ones list labels, and have a few hundred KB */
+    UINT64_C(4194304) /* the longest real ones list labels, and have a few hundred KB */
 
-/* Everything that one reading needs, on the heap: about 200 KiB. */
+/* Everything that one call needs, on the heap: about 200 KiB. */
 struct reading {
     struct vram_model model;
     struct vr_weight_sum sum;
     struct vr_config config;
     struct vr_shards shards;
     const char *weight_type;
-    char path[VR_PATH_MAX];  /* of the file that is read */
-    char other[VR_PATH_MAX]; /* of one beside it */
+    char path[VR_PATH_MAX];  /* of the current file */
+    char other[VR_PATH_MAX]; /* of a file beside it */
 };
 
 /* ------------------------------------------------------------------- paths */
 
 /* `name` in the folder of `path`. */
-static bool beside(const char *path, const char *name, char out[VR_PATH_MAX]) {
+static bool path_beside(const char *path, const char *name, char out[VR_PATH_MAX]) {
     const char *slash = strrchr(path, '/');
     size_t folder = slash ? (size_t)(slash - path) + 1 : 0, bytes = strlen(name);
     if (folder + bytes + 1 > VR_PATH_MAX) {
@@ -44,7 +44,7 @@ static bool beside(const char *path, const char *name, char out[VR_PATH_MAX]) {
 }
 
 /* `name` in the folder `path` itself. */
-static bool inside(const char *path, const char *name, char out[VR_PATH_MAX]) {
+static bool path_inside(const char *path, const char *name, char out[VR_PATH_MAX]) {
     size_t bytes = strlen(path);
     if (bytes + strlen(name) + 2 > VR_PATH_MAX) {
         return false;
@@ -55,7 +55,7 @@ static bool inside(const char *path, const char *name, char out[VR_PATH_MAX]) {
     return true;
 }
 
-static bool exists(const char *path) {
+static bool file_exists(const char *path) {
     struct vr_source source;
     struct vram_error error;
     vr_error_save(&error);
@@ -72,7 +72,7 @@ static bool exists(const char *path) {
 
 enum { PART_DIGITS = 5, PART_END = 20 }; /* "-00001-of-00003.gguf" */
 
-/* Where the number of a part stands in the path; NULL: it is not called like a part. */
+/* The number of the part in the path; NULL: it is not named like a part. */
 static char *part_number(char *path) {
     size_t bytes = strlen(path);
     char *end = bytes > PART_END ? path + bytes - PART_END : NULL;
@@ -104,15 +104,15 @@ static vram_status read_part(struct reading *reading, uint64_t number,
     }
     status = vr_gguf_read(&source, &reading->sum, number == 0, split);
     if (status == VRAM_OK && split->count > 1 && split->number != number) {
-        status =
-            vr_source_bad(&source, VRAM_ERR_CORRUPT, "says that it is part %llu, not %llu",
-                          (unsigned long long)split->number + 1, (unsigned long long)number + 1);
+        status = vr_source_bad(
+            &source, VRAM_ERR_CORRUPT, "says that it is part %llu, but its name says %llu",
+            (unsigned long long)split->number + 1, (unsigned long long)number + 1);
     }
     vr_source_close(&source);
     return status;
 }
 
-/* Any part may have been named; reading starts with the first, which describes the model. */
+/* The path may name any part; reading starts with the first, which describes the model. */
 static vram_status read_gguf(struct reading *reading) {
     struct vr_gguf_split split, part;
     char *digits = part_number(reading->path);
@@ -132,7 +132,7 @@ static vram_status read_gguf(struct reading *reading) {
     }
     if (status == VRAM_OK && split.tensors && split.tensors != reading->model.tensors) {
         status =
-            vr_fail(VRAM_ERR_CORRUPT, "%llu tensors were promised, %llu are there",
+            vr_fail(VRAM_ERR_CORRUPT, "the first part says %llu tensors, but %llu were found",
                     (unsigned long long)split.tensors, (unsigned long long)reading->model.tensors);
     }
     return status;
@@ -140,7 +140,7 @@ static vram_status read_gguf(struct reading *reading) {
 
 /* ------------------------------------------------------- config, safetensors */
 
-/* All of a JSON file; for vr_mem_free. */
+/* Reads all of a JSON file; the caller frees it (vr_mem_free). */
 static vram_status read_json(const char *path, uint64_t most, char **text, size_t *bytes) {
     struct vr_source source;
     vram_status status = vr_source_open(&source, path, NULL);
@@ -169,10 +169,11 @@ static vram_status read_config(struct reading *reading, const char *path) {
     return status == VRAM_OK ? vr_config_shape(&reading->config, &reading->model) : status;
 }
 
-/* The config beside the weights, where there is one. */
+/* The config beside the weights, if there is one. */
 static vram_status read_neighbour(struct reading *reading) {
     struct vram_model *model = &reading->model;
-    if (!beside(reading->path, "config.json", reading->other) || !exists(reading->other)) {
+    if (!path_beside(reading->path, "config.json", reading->other) ||
+        !file_exists(reading->other)) {
         return VRAM_OK;
     }
     vram_status status = read_config(reading, reading->other);
@@ -215,7 +216,7 @@ static vram_status read_shards(struct reading *reading) {
     const struct vr_shards *shards = &reading->shards;
     vram_status status = read_neighbour(reading);
     for (uint32_t i = 0; i < shards->count && status == VRAM_OK; i++) {
-        status = beside(reading->path, shards->names[i], reading->other)
+        status = path_beside(reading->path, shards->names[i], reading->other)
                      ? read_shard(reading, reading->other)
                      : vr_fail(VRAM_ERR_INVALID, "a path is too long");
     }
@@ -261,7 +262,7 @@ static vram_status read_json_model(struct reading *reading) {
 
 /* ------------------------------------------------------------------ anything */
 
-/* Which of the readers a file is for. */
+/* Chooses the reader for a file. */
 static vram_status read_file(struct reading *reading, struct vr_source *source) {
     uint8_t head[16] = {0};
     size_t bytes = source->bytes < sizeof head ? (size_t)source->bytes : sizeof head, at = 0;
@@ -283,7 +284,7 @@ static vram_status read_file(struct reading *reading, struct vr_source *source) 
         return read_safetensors(reading);
     }
     return vr_source_bad(source, VRAM_ERR_INVALID,
-                         "is no model: neither GGUF, nor safetensors, nor config.json");
+                         "is not a model: neither GGUF, nor safetensors, nor config.json");
 }
 
 static vram_status read_path(struct reading *reading, const char *path);
@@ -292,7 +293,7 @@ static vram_status read_folder(struct reading *reading, const char *path) {
     static const char *const names[] = {"model.safetensors.index.json", "model.safetensors",
                                         "config.json"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (inside(path, names[i], reading->other) && exists(reading->other)) {
+        if (path_inside(path, names[i], reading->other) && file_exists(reading->other)) {
             char file[VR_PATH_MAX];
             memcpy(file, reading->other, sizeof file);
             return read_path(reading, file);
@@ -308,7 +309,7 @@ static vram_status read_path(struct reading *reading, const char *path) {
     struct vr_source source;
     bool folder;
     if (strlen(path) >= sizeof reading->path) {
-        return vr_fail(VRAM_ERR_INVALID, "the path has %zu bytes", strlen(path));
+        return vr_fail(VRAM_ERR_INVALID, "the path of %zu bytes is too long", strlen(path));
     }
     vram_status status = vr_source_open(&source, path, &folder);
     if (folder) {

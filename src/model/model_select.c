@@ -2,20 +2,20 @@
 /*
  * model_select.c: a backend and a device for a model, in the order of the backends.
  *
- * How much is needed is found here, by the formula or from the caller; who has room for it is
- * vram_device_select's to say.
+ * The bytes needed follow from the formula, or are the caller's; vram_device_select finds a device
+ * with so much memory.
  */
 #include "vram/model.h"
 
 #include "base/error.h"
 #include "base/struct_tail.h"
 
-static vram_status needed(const struct vram_model_select_options *options, uint64_t *bytes) {
+static vram_status bytes_needed(const struct vram_model_select_options *options, uint64_t *bytes) {
     struct vram_inference_memory memory = {.size = sizeof memory};
     if ((options->shape != NULL) == (options->bytes != 0)) {
         return vr_fail(VRAM_ERR_INVALID,
-                       options->shape ? "both a shape and bytes are given; one of them is needed"
-                                      : "neither a shape nor bytes are given");
+                       options->shape ? "both a shape and bytes are given; give one of them"
+                                      : "neither a shape nor bytes are given; give one of them");
     }
     if (!options->shape) {
         *bytes = options->bytes;
@@ -39,7 +39,7 @@ vram_status vram_model_select(vram_context *context, const vram_model_select_opt
     if (status == VRAM_OK && !place) {
         status = vr_fail(VRAM_ERR_INVALID, "the place to fill is NULL");
     }
-    if (status != VRAM_OK || (status = needed(&taken, &wanted.bytes)) != VRAM_OK) {
+    if (status != VRAM_OK || (status = bytes_needed(&taken, &wanted.bytes)) != VRAM_OK) {
         return status;
     }
     wanted.order = taken.order;

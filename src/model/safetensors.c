@@ -4,12 +4,11 @@
  *
  *   length of the header, 8 bytes | header, JSON: name -> dtype, shape, data_offsets | data
  *
- * (1) The header is read into memory, which the format bounds by 100 MB and the file by its own
- *     length.
- * (2) The tensors fill the data exactly: each byte is one tensor's. That is seen in linear time and
- *     no memory: a range is a step from its begin to its end, steps only go forward, and they fill
- *     the data once if and only if every place that steps go to, but the end, is one that as many
- *     steps go from. Both sides are summed up as hashes (struct walk).
+ * (1) The header is read into memory; the format bounds it by 100 MB and the file by its length.
+ * (2) The tensors fill the data exactly: each byte belongs to one tensor. This is checked in linear
+ *     time without memory. A tensor is a step from its begin to its end, and steps only go forward.
+ *     They cover the data once if and only if as many steps end at every offset, except the end of
+ *     the data, as begin there. Both sides are summed as hashes (struct tensor_walk).
  */
 #include "model/model_file.h"
 
@@ -22,33 +21,33 @@
 
 enum { NAME_MAX_BYTES = 256 };
 
-struct walk {
-    uint64_t from, to; /* sums of the hashes of places */
+struct tensor_walk {
+    uint64_t from, to; /* sums of the hashes of offsets */
 };
 
-/* Every bit of a place changes half of the bits of its hash. */
-static uint64_t hash(uint64_t place) {
+/* Every bit of an offset changes half of the bits of its hash. */
+static uint64_t hash_offset(uint64_t place) {
     place += UINT64_C(0x9E3779B97F4A7C15);
     place = (place ^ (place >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     place = (place ^ (place >> 27)) * UINT64_C(0x94D049BB133111EB);
     return place ^ (place >> 31);
 }
 
-static vram_status no_json(const struct vr_source *source, const struct vr_json_reader *reader) {
-    return vr_source_bad(source, VRAM_ERR_CORRUPT, "the JSON is none at byte %zu: %s", reader->at,
-                         reader->problem ? reader->problem : "something else was wanted there");
+static vram_status fail_json(const struct vr_source *source, const struct vr_json_reader *reader) {
+    return vr_source_bad(source, VRAM_ERR_CORRUPT, "invalid JSON at byte %zu: %s", reader->at,
+                         reader->problem ? reader->problem : "unexpected value");
 }
 
 /* ------------------------------------------------------------------- a tensor */
 
-struct entry {
+struct tensor_entry {
     struct vr_tensor tensor;
     uint64_t begin, end;
     bool has_shape, has_offsets;
 };
 
-/* The elements of an array of numbers: their product, the first, or both offsets. */
-static bool take_shape(struct vr_json_reader *reader, struct entry *entry) {
+/* Reads an array of numbers: their product and the first, or both offsets. */
+static bool take_shape(struct vr_json_reader *reader, struct tensor_entry *entry) {
     struct vr_json_token token = vr_json_next(reader);
     uint64_t size, count = 0;
     entry->tensor.parameters = 1;
@@ -64,7 +63,7 @@ static bool take_shape(struct vr_json_reader *reader, struct entry *entry) {
     return entry->has_shape;
 }
 
-static bool take_offsets(struct vr_json_reader *reader, struct entry *entry) {
+static bool take_offsets(struct vr_json_reader *reader, struct tensor_entry *entry) {
     entry->has_offsets = vr_json_next(reader).kind == VR_JSON_ARRAY &&
                          vr_json_unsigned_read(vr_json_next(reader), &entry->begin) &&
                          vr_json_unsigned_read(vr_json_next(reader), &entry->end) &&
@@ -72,8 +71,8 @@ static bool take_offsets(struct vr_json_reader *reader, struct entry *entry) {
     return entry->has_offsets;
 }
 
-/* The object behind a tensor's name. */
-static bool take_entry(struct vr_json_reader *reader, struct entry *entry) {
+/* Reads the object of a tensor. */
+static bool take_entry(struct vr_json_reader *reader, struct tensor_entry *entry) {
     struct vr_json_token key;
     if (vr_json_next(reader).kind != VR_JSON_OBJECT) {
         return false;
@@ -98,16 +97,16 @@ static bool take_entry(struct vr_json_reader *reader, struct entry *entry) {
     return key.kind == VR_JSON_OBJECT_END && entry->has_shape && entry->has_offsets;
 }
 
-static vram_status check_entry(const struct vr_source *source, struct entry *entry,
+static vram_status check_entry(const struct vr_source *source, struct tensor_entry *entry,
                                uint64_t data_bytes) {
     struct vr_tensor *tensor = &entry->tensor;
     if (!tensor->type) {
-        return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "%.80s has a dtype that is none",
+        return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "%.80s has an unknown dtype",
                              tensor->name);
     }
     if (entry->begin > entry->end || entry->end > data_bytes) {
         return vr_source_bad(source, VRAM_ERR_CORRUPT,
-                             "%.80s lies at %llu to %llu of %llu bytes of data", tensor->name,
+                             "%.80s is at %llu to %llu of %llu bytes of data", tensor->name,
                              (unsigned long long)entry->begin, (unsigned long long)entry->end,
                              (unsigned long long)data_bytes);
     }
@@ -123,42 +122,42 @@ static vram_status check_entry(const struct vr_source *source, struct entry *ent
 
 static vram_status take_tensors(struct vr_source *source, struct vr_json_reader *reader,
                                 struct vr_weight_sum *sum, uint64_t data_bytes) {
-    struct walk walk = {hash(data_bytes), hash(0)};
+    struct tensor_walk walk = {hash_offset(data_bytes), hash_offset(0)};
     struct vr_json_token key;
     if (vr_json_next(reader).kind != VR_JSON_OBJECT) {
-        return no_json(source, reader);
+        return fail_json(source, reader);
     }
     while ((key = vr_json_next(reader)).kind == VR_JSON_KEY) {
         char name[NAME_MAX_BYTES];
-        struct entry entry = {.tensor = {.name = name}};
+        struct tensor_entry entry = {.tensor = {.name = name}};
         if (vr_json_is(key, "__metadata__")) {
             if (!vr_json_skip(reader, key)) {
-                return no_json(source, reader);
+                return fail_json(source, reader);
             }
             continue;
         }
-        vr_json_copy(key, name, sizeof name); /* one that is too long is counted all the same */
+        vr_json_copy(key, name, sizeof name); /* a tensor with a longer name is counted, too */
         if (!take_entry(reader, &entry)) {
-            return no_json(source, reader);
+            return fail_json(source, reader);
         }
         vram_status status = check_entry(source, &entry, data_bytes);
         if (status != VRAM_OK) {
             return status;
         }
-        walk.from += hash(entry.begin);
-        walk.to += hash(entry.end);
+        walk.from += hash_offset(entry.begin);
+        walk.to += hash_offset(entry.end);
         if (!vr_weight_sum_add(sum, &entry.tensor)) {
             return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "%.80s: too many layers", name);
         }
     }
     if (key.kind != VR_JSON_OBJECT_END || vr_json_next(reader).kind != VR_JSON_END) {
-        return no_json(source, reader);
+        return fail_json(source, reader);
     }
     /* keeps (2) */
     return walk.from == walk.to
                ? VRAM_OK
                : vr_source_bad(source, VRAM_ERR_CORRUPT,
-                               "the tensors overlap, or leave some of the %llu bytes of data out",
+                               "the tensors overlap, or do not cover all %llu bytes of data",
                                (unsigned long long)data_bytes);
 }
 
@@ -172,7 +171,7 @@ vram_status vr_safetensors_read(struct vr_source *source, struct vr_weight_sum *
     }
     if (header > HEADER_MAX) {
         return vr_source_bad(source, VRAM_ERR_CORRUPT,
-                             "says that its header has %llu bytes; at most %llu are allowed",
+                             "has a header of %llu bytes; at most %llu are allowed",
                              (unsigned long long)header, (unsigned long long)HEADER_MAX);
     }
     if ((status = vr_source_text(source, header, &text)) != VRAM_OK) {
@@ -189,7 +188,7 @@ vram_status vr_safetensors_read(struct vr_source *source, struct vr_weight_sum *
 
 /* ----------------------------------------------------------------- the index */
 
-/* A name that stays in the index's own folder. */
+/* A name without a path, so that it stays in the folder of the index. */
 static bool is_plain_name(const char *name) {
     return name[0] && name[0] != '.' && !strchr(name, '/') && !strchr(name, '\\');
 }
@@ -198,7 +197,7 @@ static bool note_shard(struct vr_shards *shards, const char *name) {
     const uint32_t slots = sizeof shards->slots / sizeof shards->slots[0];
     uint64_t key = 0;
     for (const char *at = name; *at; at++) {
-        key = hash(key ^ (uint8_t)*at);
+        key = hash_offset(key ^ (uint8_t)*at);
     }
     uint32_t slot = (uint32_t)(key % slots);
     while (shards->slots[slot]) {
@@ -219,23 +218,24 @@ static vram_status take_map(struct vr_source *source, struct vr_json_reader *rea
                             struct vr_shards *shards) {
     struct vr_json_token key;
     if (vr_json_next(reader).kind != VR_JSON_OBJECT) {
-        return no_json(source, reader);
+        return fail_json(source, reader);
     }
     while ((key = vr_json_next(reader)).kind == VR_JSON_KEY) {
         char name[VR_SHARD_NAME_MAX];
         struct vr_json_token token = vr_json_next(reader);
         if (token.kind != VR_JSON_TEXT) {
-            return no_json(source, reader);
+            return fail_json(source, reader);
         }
         if (!vr_json_copy(token, name, sizeof name) || !is_plain_name(name)) {
-            return vr_source_bad(source, VRAM_ERR_CORRUPT, "names a file that is none of its own");
+            return vr_source_bad(source, VRAM_ERR_CORRUPT,
+                                 "names a file that is not in its folder");
         }
         if (!note_shard(shards, name)) {
             return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "more than %d files", VR_SHARDS_MAX);
         }
         shards->tensors++;
     }
-    return key.kind == VR_JSON_OBJECT_END ? VRAM_OK : no_json(source, reader);
+    return key.kind == VR_JSON_OBJECT_END ? VRAM_OK : fail_json(source, reader);
 }
 
 vram_status vr_shards_read(struct vr_source *source, const char *text, size_t bytes,
@@ -245,7 +245,7 @@ vram_status vr_shards_read(struct vr_source *source, const char *text, size_t by
     *found = false;
     vr_json_begin(&reader, text, bytes);
     if (vr_json_next(&reader).kind != VR_JSON_OBJECT) {
-        return no_json(source, &reader);
+        return fail_json(source, &reader);
     }
     while ((key = vr_json_next(&reader)).kind == VR_JSON_KEY) {
         if (!*found && vr_json_is(key, "weight_map")) {
@@ -255,10 +255,10 @@ vram_status vr_shards_read(struct vr_source *source, const char *text, size_t by
             }
             *found = true;
         } else if (!vr_json_skip(&reader, key)) {
-            return no_json(source, &reader);
+            return fail_json(source, &reader);
         }
     }
     return key.kind == VR_JSON_OBJECT_END && vr_json_next(&reader).kind == VR_JSON_END
                ? VRAM_OK
-               : no_json(source, &reader);
+               : fail_json(source, &reader);
 }

@@ -27,9 +27,9 @@ vram_status vr_source_open(struct vr_source *source, const char *path, bool *fol
         }
         return vr_error_set(status, "os", vr_operation(), error.native_code, "%.120s: %s", path,
                             is_folder                     ? "is a folder"
-                            : status == VRAM_ERR_INVALID  ? "is no plain file"
+                            : status == VRAM_ERR_INVALID  ? "is not a plain file"
                             : error.native_code == ENOENT ? "there is no such file"
-                            : error.native_code == EACCES ? "may not be read"
+                            : error.native_code == EACCES ? "permission denied"
                                                           : "cannot be opened");
     }
     source->window = vr_mem_alloc(1, WINDOW_BYTES, vr_operation());
@@ -70,12 +70,12 @@ vram_status vr_source_bad(const struct vr_source *source, vram_status status, co
 
 static vram_status cut_off(const struct vr_source *source, uint64_t bytes) {
     return vr_source_bad(source, VRAM_ERR_CORRUPT,
-                         "is cut off: %llu bytes are wanted at offset %llu of %llu",
+                         "is truncated: %llu bytes are needed at offset %llu of %llu",
                          (unsigned long long)bytes, (unsigned long long)source->at,
                          (unsigned long long)source->bytes);
 }
 
-/* Reads from the file itself; what shrank meanwhile is an error of the system's. */
+/* Reads from the file itself. If it has shrunk meanwhile, that is an I/O error. */
 static vram_status read_at(struct vr_source *source, uint64_t at, void *to, uint64_t bytes) {
     vram_status status = vr_os_file_read(source->fd, at, to, bytes);
     return status == VRAM_OK ? status

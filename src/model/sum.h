@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sum.h: sums of products in 64 bits. One that has overflowed stays so, and is 0: whoever forgets
- * to ask has no number that looks right.
+ * sum.h: sums of products in 64 bits. A sum that has overflowed stays so, and is 0: code that
+ * forgets to check gets no plausible number.
  */
 #ifndef VR_SUM_H
 #define VR_SUM_H
@@ -32,7 +32,7 @@ static inline void vr_sum_add(struct vr_sum *sum, uint32_t count, const uint64_t
     sum->value = sum->overflow ? 0 : sum->value;
 }
 
-/* Adds another sum, so many times. */
+/* Adds another sum, `times` times. */
 static inline void vr_sum_add_times(struct vr_sum *sum, struct vr_sum other, uint64_t times) {
     if (times == 0) {
         return;

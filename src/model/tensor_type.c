@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tensor_type.c: the table of tensor_type.h. Numbers of GGUF that are missing here (4, 5, 31 to 33,
- * 36 to 38) were taken out of the format.
+ * 36 to 38) were removed from the format.
  */
 #include "model/tensor_type.h"
 
@@ -61,7 +61,7 @@ const struct vr_tensor_type *vr_tensor_type_of_safetensors(const char *name, siz
     return NULL;
 }
 
-static bool same(const char *a, const char *b) {
+static bool same_name(const char *a, const char *b) {
     while (*a && vr_text_lower(*a) == vr_text_lower(*b)) {
         a++, b++;
     }
@@ -70,7 +70,7 @@ static bool same(const char *a, const char *b) {
 
 const struct vr_tensor_type *vr_tensor_type_of_name(const char *name) {
     for (size_t i = 0; i < TYPES; i++) {
-        if (same(table[i].name, name)) {
+        if (same_name(table[i].name, name)) {
             return &table[i];
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tensor_type.h: how numbers are stored in model files and key-value caches: blocks of so many
- * elements in so many bytes.
+ * tensor_type.h: how numbers are stored in model files and key-value caches: in blocks of a number
+ * of elements and bytes.
  */
 #ifndef VR_TENSOR_TYPE_H
 #define VR_TENSOR_TYPE_H
@@ -17,15 +17,15 @@ struct vr_tensor_type {
     bool cache; /* llama.cpp accepts it for keys and values */
 };
 
-/* NULL: there is no such type. Names are found in any case of letters. */
+/* NULL: there is no such type. Names are case-insensitive. */
 const struct vr_tensor_type *vr_tensor_type_of_gguf(uint32_t number);
 const struct vr_tensor_type *vr_tensor_type_of_safetensors(const char *name, size_t bytes);
 const struct vr_tensor_type *vr_tensor_type_of_name(const char *name);
 /* Row `index` of the table, NULL past its end. */
 const struct vr_tensor_type *vr_tensor_type_at(size_t index);
 
-/* Bytes of `rows` rows of `elements` each, a row being whole blocks. False: a row is not, or the
-   product does not fit. */
+/* Bytes of `rows` rows of `elements` each, where a row is whole blocks. False: it is not, or the
+   product overflows. */
 bool vr_tensor_type_bytes(const struct vr_tensor_type *type, uint64_t elements, uint64_t rows,
                           uint64_t *bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * weight_sum.c: see weight_sum.h. A tensor belongs to the layer whose number its name holds, to the
- * input, to the output, or to none of these; whatever its name, its bytes are counted once.
+ * weight_sum.c: see weight_sum.h. A tensor belongs to the layer whose number is in its name, to the
+ * input, to the output, or to none of these; its bytes are counted once in any case.
  */
 #include "model/weight_sum.h"
 
@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-enum place { PLACE_LAYER, PLACE_INPUT, PLACE_OUTPUT, PLACE_OTHER };
+enum tensor_place { PLACE_LAYER, PLACE_INPUT, PLACE_OUTPUT, PLACE_OTHER };
 
-static bool contains(const char *name, const char *const *words, size_t count) {
+static bool name_contains(const char *name, const char *const *words, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (strstr(name, words[i])) {
             return true;
@@ -20,7 +20,7 @@ static bool contains(const char *name, const char *const *words, size_t count) {
     return false;
 }
 
-#define CONTAINS(name, words) contains(name, words, sizeof(words) / sizeof((words)[0]))
+#define CONTAINS(name, words) name_contains(name, words, sizeof(words) / sizeof((words)[0]))
 
 /* The number between `word` and a dot: "blk.12.attn". False: there is none. */
 static bool number_behind(const char *name, const char *word, uint64_t *number) {
@@ -40,7 +40,7 @@ static bool number_behind(const char *name, const char *word, uint64_t *number) 
     return false;
 }
 
-static enum place place_of(const char *name, uint64_t *layer) {
+static enum tensor_place place_of(const char *name, uint64_t *layer) {
     static const char *const others[] = {"vision",      "visual", "image", "mm_projector",
                                          "multi_modal", "audio",  "mmproj"};
     static const char *const layers[] = {"blk.", "layers.", "h.", "blocks.", "block."};
@@ -61,7 +61,7 @@ static enum place place_of(const char *name, uint64_t *layer) {
                                      : PLACE_OTHER;
 }
 
-static void add(struct vr_weight_sum *sum, uint64_t *to, uint64_t bytes) {
+static void add_bytes(struct vr_weight_sum *sum, uint64_t *to, uint64_t bytes) {
     sum->overflow = sum->overflow || !vr_add(*to, bytes, to);
 }
 
@@ -70,9 +70,9 @@ static bool ends_with(const char *name, const char *end) {
     return bytes >= end_bytes && strcmp(name + bytes - end_bytes, end) == 0;
 }
 
-/* Where no config tells what is cached, the matrices that make keys and values do. */
-static void look_at_cache(struct vr_weight_sum *sum, struct vram_model_layer *layer,
-                          const struct vr_tensor *tensor) {
+/* Without a config, the matrices of keys and values tell what is cached. */
+static void note_cache(struct vr_weight_sum *sum, struct vram_model_layer *layer,
+                       const struct vr_tensor *tensor) {
     if (sum->layers_known || tensor->rows == 0 || tensor->rows > UINT32_MAX) {
         return;
     }
@@ -90,39 +90,39 @@ static bool add_to_layer(struct vr_weight_sum *sum, uint64_t index,
     if (!sum->layers_known && index >= VRAM_MODEL_LAYERS_MAX) {
         return false;
     }
-    if (sum->layers_known && index >= model->layer_count) { /* layers for guessing ahead */
-        add(sum, &model->other_bytes, tensor->bytes);
+    if (sum->layers_known && index >= model->layer_count) { /* for multi-token prediction */
+        add_bytes(sum, &model->other_bytes, tensor->bytes);
         return true;
     }
     struct vram_model_layer *layer = &model->layers[index];
     model->layer_count = index >= model->layer_count ? (uint32_t)index + 1 : model->layer_count;
-    add(sum, &layer->weight_bytes, tensor->bytes);
-    add(sum, &layer->parameters, tensor->parameters);
+    add_bytes(sum, &layer->weight_bytes, tensor->bytes);
+    add_bytes(sum, &layer->parameters, tensor->parameters);
     if (CONTAINS(tensor->name, experts)) {
-        add(sum, &layer->expert_bytes, tensor->bytes);
-        add(sum, &sum->expert_parameters, tensor->parameters);
+        add_bytes(sum, &layer->expert_bytes, tensor->bytes);
+        add_bytes(sum, &sum->expert_parameters, tensor->parameters);
     }
-    look_at_cache(sum, layer, tensor);
+    note_cache(sum, layer, tensor);
     return true;
 }
 
 bool vr_weight_sum_add(struct vr_weight_sum *sum, const struct vr_tensor *tensor) {
     struct vram_model *model = sum->model;
     uint64_t layer = 0;
-    enum place place = place_of(tensor->name, &layer);
+    enum tensor_place place = place_of(tensor->name, &layer);
     model->tensors++;
-    add(sum, &model->weight_bytes, tensor->bytes);
-    add(sum, &model->parameters, tensor->parameters);
+    add_bytes(sum, &model->weight_bytes, tensor->bytes);
+    add_bytes(sum, &model->parameters, tensor->parameters);
     for (size_t i = 0; i < VR_WEIGHT_SUM_TYPES; i++) {
         if (vr_tensor_type_at(i) == tensor->type) {
-            add(sum, &sum->type_bytes[i], tensor->bytes);
+            add_bytes(sum, &sum->type_bytes[i], tensor->bytes);
         }
     }
     switch (place) {
     case PLACE_LAYER:
         return add_to_layer(sum, layer, tensor);
     case PLACE_INPUT:
-        add(sum, &model->input_bytes, tensor->bytes);
+        add_bytes(sum, &model->input_bytes, tensor->bytes);
         if (model->vocabulary == 0 && tensor->rows > 0) {
             model->vocabulary = tensor->rows;
             model->hidden = model->hidden ? model->hidden : tensor->parameters / tensor->rows;
@@ -131,10 +131,10 @@ bool vr_weight_sum_add(struct vr_weight_sum *sum, const struct vr_tensor *tensor
     case PLACE_OUTPUT:
         sum->output_seen =
             sum->output_seen || (!strstr(tensor->name, "norm") && !strstr(tensor->name, "ln_f"));
-        add(sum, &model->output_bytes, tensor->bytes);
+        add_bytes(sum, &model->output_bytes, tensor->bytes);
         break;
     case PLACE_OTHER:
-        add(sum, &model->other_bytes, tensor->bytes);
+        add_bytes(sum, &model->other_bytes, tensor->bytes);
     }
     return true;
 }

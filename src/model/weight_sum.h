@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * weight_sum.h: tensors counted one by one into the parts of a model, by their names.
+ * weight_sum.h: counts tensors one by one into the parts of a model, by their names.
  */
 #ifndef VR_WEIGHT_SUM_H
 #define VR_WEIGHT_SUM_H
@@ -11,10 +11,10 @@
 enum { VR_WEIGHT_SUM_TYPES = 64 };
 
 struct vr_weight_sum {
-    struct vram_model *model; /* its weight_bytes, parameters, layers[] and tensors are added to */
-    bool layers_known;        /* layer_count is; else it grows with the layers that are named */
+    struct vram_model *model; /* its weight_bytes, parameters, layers[] and tensors are counted */
+    bool layers_known;        /* layer_count is set; else it grows with the layers that are named */
     bool overflow;
-    bool output_seen; /* an output layer of its own */
+    bool output_seen; /* there is a separate output layer */
     uint64_t expert_parameters;
     uint64_t type_bytes[VR_WEIGHT_SUM_TYPES]; /* by row of the table of types */
 };
@@ -30,7 +30,7 @@ struct vr_tensor {
 /* False: a layer's number is beyond VRAM_MODEL_LAYERS_MAX. */
 bool vr_weight_sum_add(struct vr_weight_sum *sum, const struct vr_tensor *tensor);
 
-/* Sets what follows from all tensors together. False: a sum does not fit in 64 bits. */
+/* Sets what follows from all tensors together. False: a sum overflows 64 bits. */
 bool vr_weight_sum_finish(struct vr_weight_sum *sum);
 
 #endif

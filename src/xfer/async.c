@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * async.c: the public face of work under way. A handle without a record behind it, because the work
- * was done before the handle was made or because the record has done its duty, is answered from its
- * words.
+ * async.c: the public calls on async handles. A handle without a record is answered from its words:
+ * its work was complete before the handle was made, or its record was freed since.
  */
 #include "vram/async.h"
 
@@ -19,19 +18,20 @@ static vram_point point_of(const vram_async *async) {
                         async->word[VR_ASYNC_VALUE]};
 }
 
-/* A poll, or a wait when `timeout` says so, that leaves the record pinned: NULL without one. */
-static vram_status ask(const vram_async *async, const uint64_t *timeout, struct vr_async **record) {
+/* Polls, or waits if `timeout` is not NULL, and leaves the record pinned; NULL without one. */
+static vram_status poll_or_wait(const vram_async *async, const uint64_t *timeout,
+                                struct vr_async **record) {
     vram_status status = vr_async_enter(async, record);
     if (status != VRAM_OK) {
         return status;
     }
     if (*record) {
-        return timeout ? vr_async_wait(*record, *timeout) : vr_async_look(*record);
+        return timeout ? vr_async_wait(*record, *timeout) : vr_async_check(*record);
     }
     return timeout ? vr_point_wait(point_of(async), *timeout) : vr_point_poll(point_of(async));
 }
 
-static void leave(struct vr_async *record) {
+static void leave_record(struct vr_async *record) {
     if (record) {
         vr_async_leave(record);
     }
@@ -40,26 +40,26 @@ static void leave(struct vr_async *record) {
 vram_status vram_async_poll(const vram_async *async) {
     VR_CALL;
     struct vr_async *record;
-    vram_status status = ask(async, NULL, &record);
-    leave(record);
+    vram_status status = poll_or_wait(async, NULL, &record);
+    leave_record(record);
     return status;
 }
 
 vram_status vram_async_wait(const vram_async *async, uint64_t timeout) {
     VR_CALL;
     struct vr_async *record;
-    vram_status status = ask(async, &timeout, &record);
-    leave(record);
+    vram_status status = poll_or_wait(async, &timeout, &record);
+    leave_record(record);
     return status;
 }
 
-/* What the handle is in; VRAM_OK unless it is no handle, or cannot be asked in this process. */
+/* The state of the handle; VRAM_OK unless it is not a handle, or is of another process. */
 static vram_status state_of(const vram_async *async, struct vram_error *error,
                             vram_async_state *state) {
     struct vram_error kept;
     struct vr_async *record;
     vr_error_save(&kept);
-    vram_status status = ask(async, NULL, &record);
+    vram_status status = poll_or_wait(async, NULL, &record);
     *error = (struct vram_error){VRAM_OK, "", "", 0, ""};
     if (record) {
         vr_async_error(record, error);
@@ -118,15 +118,15 @@ vram_status vram_async_result_get(const vram_async *async, uint64_t *result) {
     if (!result) {
         return vr_fail(VRAM_ERR_INVALID, "the place for the result is NULL");
     }
-    vram_status status = ask(async, NULL, &record);
+    vram_status status = poll_or_wait(async, NULL, &record);
     if (status == VRAM_OK) {
         *result = record ? vr_async_result(record) : async->word[VR_ASYNC_RESULT];
     }
-    leave(record);
+    leave_record(record);
     return status;
 }
 
-/* Without a record, or with one that is over: the caller's thread makes the call. */
+/* Without a record, or with one that is settled, the calling thread makes the call. */
 vram_status vram_async_then(const vram_async *async, vram_async_fn *call, void *user) {
     VR_CALL;
     struct vr_async *record;
@@ -140,10 +140,10 @@ vram_status vram_async_then(const vram_async *async, vram_async_fn *call, void *
         return status;
     }
     vr_error_save(&kept);
-    status = record ? vr_async_look(record) : vr_point_poll(point_of(async));
+    status = record ? vr_async_check(record) : vr_point_poll(point_of(async));
     if (record) {
         vram_status added = vr_async_then(record, call, user, &over);
-        status = over ? vr_async_look(record) : status;
+        status = over ? vr_async_check(record) : status;
         vr_async_leave(record);
         if (added != VRAM_OK) {
             return added;
@@ -166,7 +166,7 @@ vram_status vram_async_poll_all(vram_device *handle, uint64_t *pending) {
     if (status == VRAM_OK) {
         struct vram_error kept;
         vr_error_save(&kept);
-        uint64_t left = vr_async_look_all(device);
+        uint64_t left = vr_async_check_all(device);
         vr_error_restore(&kept);
         vr_leave(device);
         if (pending) {
@@ -176,7 +176,7 @@ vram_status vram_async_poll_all(vram_device *handle, uint64_t *pending) {
     return status;
 }
 
-/* A handle for work that the program calls by that name. */
+/* Makes a handle for work under the program's name for it. */
 static vram_status of_value(struct vr_queue_object *queue, uint64_t value, const char *name,
                             vram_async *async) {
     VR_OPERATION(name);
@@ -199,7 +199,7 @@ vram_status vr_async_of_point(vram_point point, const char *operation, vram_asyn
     if (status == VRAM_ERR_INVALID || status == VRAM_ERR_FORKED || status == VRAM_ERR_SHUTDOWN) {
         return status;
     }
-    vr_error_restore(&kept); /* a driver that cannot be asked now is asked through the handle */
+    vr_error_restore(&kept); /* if the driver cannot answer now, it is asked through the handle */
     status = vr_enter(VR_KIND_QUEUE, point.queue, &queue);
     if (status == VRAM_ERR_STALE) { /* ended since: its points have passed */
         vr_error_restore(&kept);
@@ -232,7 +232,7 @@ vram_status vr_async_close(vram_async *async) {
     }
     memset(async, 0, sizeof *async);
     if (status == VRAM_ERR_FORKED || status == VRAM_ERR_SHUTDOWN) {
-        status = VRAM_OK; /* nothing is left to give up in this process */
+        status = VRAM_OK; /* nothing to release in this process */
     }
     if (status == VRAM_OK) {
         vr_error_restore(&kept);

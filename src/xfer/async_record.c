@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * async_record.c: one piece of work under way, from its beginning until nobody can ask about it any
- * more. The invariants are those of flight.h.
+ * async_record.c: one piece of work in flight, from its beginning until no handle refers to it. The
+ * invariants are those of flight.h.
  */
 #include "xfer/async_record.h"
 
@@ -19,7 +19,7 @@
 _Static_assert(sizeof(vram_async) == 32, "a handle has 32 bytes");
 
 enum {
-    SLICE_NS = 2000000 /* a wait for a producer looks at the clock this often */
+    SLICE_NS = 2000000 /* a wait for a producer checks the clock this often */
 };
 
 static void record_free(void *memory) {
@@ -33,15 +33,15 @@ static void record_free(void *memory) {
     vr_leave(flight);
 }
 
-/* Gives up the owner's reference, if nobody has. */
-static void retire(struct vr_async *record) {
+/* Drops the owner's reference, once. */
+static void record_retire(struct vr_async *record) {
     uint64_t handle = record->object.handle;
     if (vr_handle_retire(handle)) {
         vr_handle_unpin(handle);
     }
 }
 
-/* Whether the device is lost, or was when it closed. */
+/* Whether the device is lost, or was lost when it closed. */
 static bool is_device_lost(struct vr_flight *flight) {
     vr_mutex_lock(&flight->lock);
     bool lost = flight->device ? vr_load(&flight->device->base.lost, VR_ACQUIRE) : flight->lost;
@@ -49,18 +49,18 @@ static bool is_device_lost(struct vr_flight *flight) {
     return lost;
 }
 
-/* The flight's device with a reference that vr_leave drops; NULL once it has closed. With the lock
-   held. */
+/* The flight's device with a reference that vr_leave drops; NULL once it has closed. Under the
+   lock. */
 static struct vr_device_object *device_of(struct vr_flight *flight) {
     struct vr_device_object *device = flight->device;
     if (device) {
-        vr_handle_ref(device->object.handle); /* it has the flight's own reference */
+        vr_handle_ref(device->object.handle); /* the flight has a reference */
     }
     return device;
 }
 
-/* The failure under the name of what the program called, and what the driver was asked behind
-   it. */
+/* Records the failure under the name of the program's call, with the name of the driver call that
+   caused it. */
 static void note_failure(struct vr_async *record, vram_status status,
                          const struct vram_error *cause) {
     struct vram_error kept;
@@ -124,11 +124,11 @@ void vr_async_settle(struct vr_async *record, vram_status status, const struct v
     call_back(callbacks, status, &record->error);
     vr_error_restore(&kept);
     if (!stays) {
-        retire(record);
+        record_retire(record);
     }
 }
 
-static vram_status answer(struct vr_async *record) {
+static vram_status record_status(struct vr_async *record) {
     switch (vr_load(&record->state, VR_ACQUIRE)) {
     case VR_ASYNC_READY:
         return VRAM_OK;
@@ -140,7 +140,7 @@ static vram_status answer(struct vr_async *record) {
     }
 }
 
-/* What the point said: keeps (5) and (6). */
+/* Settles by what polling the point returned: keeps (5) and (6). */
 vram_status vr_async_conclude(struct vr_async *record, vram_status status) {
     if (status == VRAM_OK && vr_handle_was(VR_KIND_QUEUE, record->point.queue) &&
         is_device_lost(record->flight)) {
@@ -151,12 +151,12 @@ vram_status vr_async_conclude(struct vr_async *record, vram_status status) {
         return status;
     }
     vr_async_settle(record, status, status == VRAM_OK ? NULL : vr_error_get());
-    return answer(record);
+    return record_status(record);
 }
 
-vram_status vr_async_look(struct vr_async *record) {
+vram_status vr_async_check(struct vr_async *record) {
     if (vr_load(&record->state, VR_ACQUIRE) != VR_ASYNC_FOLLOWING) {
-        return answer(record);
+        return record_status(record);
     }
     return vr_async_conclude(record, vr_point_poll(record->point));
 }
@@ -175,7 +175,7 @@ static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
     VR_OPERATION("vram_async_wait");
     uint64_t deadline = vr_wait_deadline(record->flight->context, timeout);
     vram_status status;
-    while ((status = vr_async_look(record)) == VRAM_ERR_NOT_READY) {
+    while ((status = vr_async_check(record)) == VRAM_ERR_NOT_READY) {
         if (vr_exiting()) {
             return vr_fail(VRAM_ERR_SHUTDOWN, "the process is exiting");
         }
@@ -183,11 +183,11 @@ static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
             return vr_fail(VRAM_ERR_TIMEOUT, "%s had not ended when the deadline passed",
                            record->operation);
         }
-        uint64_t pace = vr_load(&record->pace, VR_RELAXED), left = vr_deadline_left(deadline);
+        uint64_t poll_ns = vr_load(&record->poll_ns, VR_RELAXED), left = vr_deadline_left(deadline);
         if (vr_load(&record->state, VR_ACQUIRE) != VR_ASYNC_FOLLOWING) {
             wait_for_producer(record, deadline);
-        } else if (pace) {
-            vr_clock_sleep(pace < left ? pace : left);
+        } else if (poll_ns) {
+            vr_clock_sleep(poll_ns < left ? poll_ns : left);
         } else if ((status = vr_point_wait(record->point, left)) != VRAM_ERR_TIMEOUT) {
             return vr_async_conclude(record, status);
         }
@@ -195,7 +195,7 @@ static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
     return status;
 }
 
-/* The time that a thread waits for a transfer is counted with it. */
+/* Counts the time that a thread waits for a transfer with that transfer. */
 vram_status vr_async_wait(struct vr_async *record, uint64_t timeout) {
     vr_mutex_lock(&record->flight->lock);
     struct vr_transfer_count count = record->count;
@@ -242,7 +242,7 @@ vram_status vr_async_make(struct vr_flight *flight, uint64_t result, vram_point 
     }
     vr_mutex_unlock(&flight->lock);
     if (closed) {
-        retire(record);
+        record_retire(record);
         vr_leave(record);
         return vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed");
     }
@@ -274,8 +274,8 @@ void vr_async_follow(struct vr_async *record, uint64_t queue, uint64_t value) {
     vr_cond_broadcast(&record->flight->changed);
     bool closed = record->flight->closed;
     vr_mutex_unlock(&record->flight->lock);
-    if (closed) { /* nobody is told any more when the queue ends */
-        (void)vr_async_look(record);
+    if (closed) { /* the flight gets no notification any more when the queue ends */
+        (void)vr_async_check(record);
     }
     vr_leave(record);
 }
@@ -297,7 +297,7 @@ vram_status vr_async_enter(const vram_async *async, struct vr_async **record) {
     vram_status status = vr_enter(VR_KIND_ASYNC, handle, &entered);
     if (status == VRAM_ERR_STALE) {
         vr_error_restore(&error);
-        return VRAM_OK; /* it went between the two looks */
+        return VRAM_OK; /* it was freed between the two checks */
     }
     if (status == VRAM_OK) {
         *record = entered;
@@ -305,11 +305,11 @@ vram_status vr_async_enter(const vram_async *async, struct vr_async **record) {
     return status;
 }
 
-void vr_async_pace(const vram_async *async, uint64_t ns) {
+void vr_async_poll_interval(const vram_async *async, uint64_t ns) {
     struct vr_async *record =
         vr_handle_pin(VR_KIND_ASYNC, (void *)(uintptr_t)async->word[VR_ASYNC_RECORD]);
     if (record) {
-        vr_store(&record->pace, ns, VR_RELAXED);
+        vr_store(&record->poll_ns, ns, VR_RELAXED);
         vr_leave(record);
     }
 }
@@ -375,6 +375,6 @@ void vr_async_end(struct vr_async *record) {
                 (record->first || record->count.metrics); /* keeps (4) */
     vr_mutex_unlock(&record->flight->lock);
     if (!owed) {
-        retire(record);
+        record_retire(record);
     }
 }

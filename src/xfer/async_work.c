@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * async_work.c: work under way that a library on top of libvram does.
+ * async_work.c: async handles for work that a library on top of libvram does.
  *
- *  (1) The producer's handle has the producer's reference to the record. Whoever retires it
- *      finishes the record.
+ *  (1) The producer's handle owns the producer's reference to the record. The thread that retires
+ *      the handle finishes the record.
  */
 #include "xfer/async_record.h"
 
@@ -20,15 +20,15 @@ static void work_free(void *memory) {
     vr_mem_free(memory);
 }
 
-/* Under the name of the program's or another library's operation. */
+/* Begins a record under the name of the program's or another library's operation. */
 static vram_status record_begin(struct vr_device_object *device, const char *name,
                                 vram_async *async, struct vr_async **record) {
     VR_OPERATION(name);
     return vr_async_begin(device, 0, async, record);
 }
 
-static vram_status begin(struct vr_device_object *device, const char *name, vram_async *async,
-                         vram_async_work **out) {
+static vram_status work_begin(struct vr_device_object *device, const char *name, vram_async *async,
+                              vram_async_work **out) {
     struct vr_async_work *work = vr_mem_alloc(1, sizeof *work, vr_operation());
     if (!work) {
         return VRAM_ERR_HOST_MEMORY;
@@ -63,7 +63,7 @@ vram_status vram_async_begin(vram_device *handle, const char *name, vram_async *
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
-        status = begin(device, name, async, work);
+        status = work_begin(device, name, async, work);
         vr_leave(device);
     }
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bridge.c: copies from a device that may not be read, through host memory.
+ * bridge.c: copies, through host memory, from a device that this one cannot read.
  *
  *       source's own queue        the caller's queue
  *                 |  after p0  <---- p0: all that was submitted before
@@ -10,18 +10,17 @@
  *                 |  after p2  <----- p2
  *      download 2 | -> block 0       | upload 1 ...
  *
- *  (1) Two blocks of page-locked memory take turns. Who fills one waits on the device until it was
- *      emptied, who empties it until it was filled; the host waits for nobody.
+ *  (1) Two blocks of page-locked memory alternate. The queue that fills a block waits on the device
+ *      until the block is empty, the queue that empties it until it is full. The host never waits.
  *  (2) Every wait is for work that was submitted before, so the two queues cannot wait for each
  *      other.
  *  (3) The blocks are freed in the order of the caller's queue, which by then waits for the last
- *      download. A failure in the middle waits on the host until both queues are through, so that
- *      no block goes before.
- *  (4) The host's side of a copy takes part in that order only where a device reads and writes it
- *      itself. Where memory lies behind a driver's objects a backend may bring bytes to and from
- *      host memory when it is told of an end, a device cannot wait for one of another backend, and
- *      memory cannot always be locked: then one ordinary block serves and the host waits for each
- *      step.
+ *      download. A failure in the middle waits on the host until both queues are idle, so that no
+ *      block is freed before.
+ *  (4) This order holds only where the device itself reads and writes host memory. Where memory is
+ *      behind driver objects, a backend may copy to and from host memory only when it is notified
+ *      that work has ended. A device also cannot wait for one of another backend, and memory cannot
+ *      always be page-locked. Then one ordinary block is used and the host waits for each step.
  */
 #include "xfer/route.h"
 
@@ -39,18 +38,18 @@
 enum { HEAD = 64 }; /* bytes before an ordinary block: see vr_device_free_later */
 
 struct bridge {
-    vram_queue *queue, *source;      /* the caller's, and the other device's own */
-    struct vr_device_object *device; /* the caller's queue's */
-    vram_pool *pool;                 /* NULL: as (4) has it */
+    vram_queue *queue, *source;      /* the caller's, and the library's of the source device */
+    struct vr_device_object *device; /* of the caller's queue */
+    vram_pool *pool;                 /* NULL: case (4) */
     vram_addr blocks[2];
     vram_point emptied[2]; /* all zero: never filled */
 };
 
 static vram_status step_async(struct bridge *bridge, const struct vr_route *route, uint64_t done,
-                              uint64_t bytes, int turn) {
-    vram_addr block = bridge->blocks[turn];
+                              uint64_t bytes, int index) {
+    vram_addr block = bridge->blocks[index];
     vram_point filled;
-    vram_status status = vr_submit_after(bridge->source, bridge->emptied[turn]);
+    vram_status status = vr_submit_after(bridge->source, bridge->emptied[index]);
     if (status == VRAM_OK) {
         status =
             vr_submit_download(bridge->source, (void *)(uintptr_t)block, route->from + done, bytes);
@@ -65,13 +64,13 @@ static vram_status step_async(struct bridge *bridge, const struct vr_route *rout
         status = vr_submit_upload(bridge->queue, route->to + done, (const void *)(uintptr_t)block,
                                   bytes);
     }
-    return status == VRAM_OK ? vr_submit_mark(bridge->queue, &bridge->emptied[turn]) : status;
+    return status == VRAM_OK ? vr_submit_mark(bridge->queue, &bridge->emptied[index]) : status;
 }
 
 static vram_status run_async(struct bridge *bridge, const struct vr_route *route) {
     vram_point before;
     uint64_t piece = route->bytes < PIECE_BYTES ? route->bytes : PIECE_BYTES;
-    int blocks = route->bytes > piece ? 2 : 1, got = 0, turn = 0;
+    int blocks = route->bytes > piece ? 2 : 1, got = 0, index = 0;
     vram_status status = VRAM_OK;
     while (got < blocks && status == VRAM_OK) {
         status = vr_alloc(bridge->pool, piece, bridge->queue, &bridge->blocks[got]);
@@ -82,14 +81,14 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
     }
     for (uint64_t done = 0; done < route->bytes && status == VRAM_OK; done += piece) {
         uint64_t left = route->bytes - done;
-        status = step_async(bridge, route, done, left < piece ? left : piece, turn);
-        turn = (turn + 1) % blocks;
+        status = step_async(bridge, route, done, left < piece ? left : piece, index);
+        index = (index + 1) % blocks;
     }
     struct vram_error error;
     bool through = true;
     vr_error_save(&error);
     if (status !=
-        VRAM_OK) { /* keeps (3); what never ends keeps its block, until the device is closed */
+        VRAM_OK) { /* keeps (3); work that never ends keeps its block until the device is closed */
         through = vr_queue_drained(bridge->source);
         through = vr_queue_drained(bridge->queue) && through;
     }
@@ -100,8 +99,8 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
     return status;
 }
 
-/* One piece through the block. One queue at a time uses it: *user, NULL when that was seen to be
-   through. */
+/* Copies one piece through the block. One queue at a time uses the block: *user, NULL when that
+   queue is known to be idle. */
 static vram_status step_waiting(struct bridge *bridge, const struct vr_route *route, char *block,
                                 uint64_t done, uint64_t bytes, vram_queue **user) {
     *user = bridge->source;
@@ -132,8 +131,8 @@ static vram_status run_waiting(struct bridge *bridge, const struct vr_route *rou
         status =
             step_waiting(bridge, route, memory + HEAD, done, left < piece ? left : piece, &user);
     }
-    /* Work that was not seen to end may still use the block, which then stays until that device is
-       closed. */
+    /* Work that is not known to have ended may still use the block, which then stays until that
+       device is closed. */
     struct vram_error error;
     vr_error_save(&error);
     if (user && (status == VRAM_ERR_TIMEOUT || !vr_queue_drained(user))) {
@@ -164,7 +163,7 @@ vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_rout
         return run_waiting(&bridge, route);
     }
     vram_status status = run_async(&bridge, route);
-    if (vr_status_is_exhausted(status)) { /* no memory could be locked: keeps (4) */
+    if (vr_status_is_exhausted(status)) { /* no memory could be page-locked: keeps (4) */
         vr_error_restore(&kept);
         status = run_waiting(&bridge, route);
     }

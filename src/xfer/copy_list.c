@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy_list.c: many copies in one call, and rectangles, which are many rows.
+ * copy_list.c: many copies in one call, and rectangles, which are lists of rows.
  *
- *  (1) All are checked before the first is submitted: each side by itself, then the ranges that are
- *      written against each other and against those that are read.
- *  (2) Pieces are in the order of their destinations, so that neighbours are found by a look at the
- *      next one: neighbours on both sides become one piece.
- *  (3) A run of small uploads whose destinations are neighbours is gathered in a block of
- *      page-locked memory and sent as one. The block was no queue's when it was taken, since the
- *      host writes it at once, and is freed in the order of the queue, behind the copy.
- *  (4) Small pieces that are no neighbours go together in one launch of the kernel of scatter.h,
- *      where there is one: those that the device reaches as they are, and uploads, gathered as in
- *      (3).
- *  (5) What cannot be gathered, because no memory can be locked, is sent as it is.
- *  (6) A rectangle is one operation of the driver's where it has one for such rows, and else a list
- *      of its rows. Small rows go by (4) where they can: drivers copy them one by one, too. Not
- *      those to ordinary memory: there the driver's operation was 5 to 700 times as fast on an
- *      H200.
+ *  (1) All copies are checked before the first is submitted: each side by itself, then the ranges
+ *      that are written against each other and against those that are read.
+ *  (2) Pieces are sorted by destination, so that the neighbour of a piece is the next one. Pieces
+ *      that are adjacent on both sides become one.
+ *  (3) A run of small uploads with adjacent destinations is gathered in a block of page-locked
+ *      memory and sent as one copy. The block is allocated without a queue, since the host writes
+ *      it at once, and is freed in the order of the queue, behind the copy.
+ *  (4) Small pieces that are not adjacent are copied together by one launch of the kernel of
+ *      scatter.h, where there is one: pieces whose two sides the device can access, and uploads,
+ *      gathered as in (3).
+ *  (5) Pieces that cannot be gathered, because no memory can be page-locked, are sent one by one.
+ *  (6) A rectangle is one driver operation where the driver has one for such rows, else a list of
+ *      its rows. Small rows use (4) where possible: drivers copy them one by one, too. Rows to
+ *      ordinary memory do not: there the driver's operation was 5 to 700 times as fast on an H200.
  */
 #include "vram/transfer.h"
 
@@ -33,33 +32,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_AT_ONCE = 65536 }; /* rows of a rectangle that are pieces at one time */
+enum { ROWS_AT_ONCE = 65536 }; /* rows of a rectangle that are made into pieces at a time */
 
 #define GATHER_PIECE (UINT64_C(64) * VR_KIB) /* the largest piece that is worth a host copy */
 #define GATHER_BLOCK (UINT64_C(4) * VR_MIB)  /* the most that is gathered into one block */
 
 enum {
-    SCATTER_LEAST = 16, /* pieces that are worth a launch */
+    SCATTER_LEAST = 16, /* the fewest pieces that are worth a launch */
     SCATTER_MOST = 16384
 };
 
-struct piece {
+struct list_piece {
     uint64_t to, from; /* addresses, or host pointers */
     uint64_t bytes;
     uint16_t way;     /* enum vr_way */
-    uint16_t reached; /* the device reaches both sides as they are */
+    uint16_t reached; /* the device can access both sides */
     uint32_t index;   /* in the caller's list, for errors */
 };
 
 /* ------------------------------------------------------------------ checking */
 
 static int by_destination(const void *a, const void *b) {
-    const struct piece *left = a, *right = b;
+    const struct list_piece *left = a, *right = b;
     return left->to < right->to ? -1 : left->to > right->to;
 }
 
-/* Keeps (2). Programs mostly list them in order already. */
-static void sort(struct piece *pieces, size_t count) {
+/* Keeps (2). Lists are mostly sorted already. */
+static void sort_pieces(struct list_piece *pieces, size_t count) {
     for (size_t i = 1; i < count; i++) {
         if (pieces[i].to < pieces[i - 1].to) {
             qsort(pieces, count, sizeof *pieces, by_destination);
@@ -68,8 +67,9 @@ static void sort(struct piece *pieces, size_t count) {
     }
 }
 
-/* Whether any destination shares a byte with [from, from + bytes): those are in order and apart. */
-static bool is_written(const struct piece *pieces, size_t count, uint64_t from, uint64_t bytes) {
+/* Whether any destination overlaps [from, from + bytes). Destinations are sorted and disjoint. */
+static bool is_written(const struct list_piece *pieces, size_t count, uint64_t from,
+                       uint64_t bytes) {
     size_t low = 0, high = count;
     while (low < high) { /* the first that ends behind `from` */
         size_t middle = low + (high - low) / 2;
@@ -82,8 +82,8 @@ static bool is_written(const struct piece *pieces, size_t count, uint64_t from, 
     return low < count && vr_overlap(pieces[low].to, pieces[low].bytes, from, bytes);
 }
 
-/* Keeps (1), of pieces in order. */
-static vram_status check_apart(const struct piece *pieces, size_t count) {
+/* Keeps (1), for sorted pieces. */
+static vram_status check_apart(const struct list_piece *pieces, size_t count) {
     for (size_t i = 1; i < count; i++) {
         if (vr_overlap(pieces[i - 1].to, pieces[i - 1].bytes, pieces[i].to, pieces[i].bytes)) {
             return vr_fail(VRAM_ERR_INVALID, "copies %u and %u write the same memory",
@@ -99,9 +99,9 @@ static vram_status check_apart(const struct piece *pieces, size_t count) {
     return VRAM_OK;
 }
 
-/* The route of one copy as a piece. */
+/* Looks up one copy and makes it a piece. */
 static vram_status piece_of(struct vr_submission *submission, const vram_copy *copy, size_t index,
-                            struct piece *piece) {
+                            struct list_piece *piece) {
     struct vr_route route;
     vram_status status = vr_route_find(submission->queue, copy, &route);
     if (status != VRAM_OK) {
@@ -110,29 +110,29 @@ static vram_status piece_of(struct vr_submission *submission, const vram_copy *c
     vr_route_leave(&route); /* a peer's memory is looked up again when it is read */
     if (route.way == VR_WAY_BRIDGE) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "copy %zu: 0x%llx is on a device that may not be read from here; "
-                       "vram_device_peer_enable, or vram_transfer_copy",
+                       "copy %zu: 0x%llx is on a device that this one cannot read; call "
+                       "vram_device_peer_enable, or use vram_transfer_copy",
                        index, (unsigned long long)copy->from);
     }
     if (submission->strategy == VRAM_TRANSFER_DIRECT) {
         return vr_submission_direct(submission, &route);
     }
-    *piece = (struct piece){route.to,
-                            route.from,
-                            route.bytes,
-                            (uint16_t)route.way,
-                            route.pinned || route.way == VR_WAY_COPY,
-                            (uint32_t)index};
+    *piece = (struct list_piece){route.to,
+                                 route.from,
+                                 route.bytes,
+                                 (uint16_t)route.way,
+                                 route.pinned || route.way == VR_WAY_COPY,
+                                 (uint32_t)index};
     return VRAM_OK;
 }
 
 /* ---------------------------------------------------------------- submitting */
 
-/* Keeps (2): joins neighbours in place; how many are left. */
-static size_t join(struct piece *pieces, size_t count) {
+/* Keeps (2): merges neighbours in place. Returns how many are left. */
+static size_t join_pieces(struct list_piece *pieces, size_t count) {
     size_t kept = 0;
     for (size_t i = 1; i < count; i++) {
-        struct piece *last = &pieces[kept];
+        struct list_piece *last = &pieces[kept];
         if (last->way == pieces[i].way && last->reached == pieces[i].reached &&
             last->to + last->bytes == pieces[i].to && last->from + last->bytes == pieces[i].from) {
             last->bytes += pieces[i].bytes;
@@ -143,8 +143,8 @@ static size_t join(struct piece *pieces, size_t count) {
     return count ? kept + 1 : 0;
 }
 
-/* How many pieces from the first on may be gathered together, and their bytes. */
-static size_t run_length(const struct piece *pieces, size_t count, uint64_t *bytes) {
+/* How many of the first pieces can be gathered together, and their bytes. */
+static size_t run_length(const struct list_piece *pieces, size_t count, uint64_t *bytes) {
     size_t length = 0;
     *bytes = 0;
     while (length < count && pieces[length].way == VR_WAY_UPLOAD &&
@@ -155,7 +155,7 @@ static size_t run_length(const struct piece *pieces, size_t count, uint64_t *byt
     return length;
 }
 
-static vram_status submit_one(struct vr_queue_object *queue, const struct piece *piece) {
+static vram_status submit_one(struct vr_queue_object *queue, const struct list_piece *piece) {
     struct vr_route route = {.way = (enum vr_way)piece->way,
                              .to = piece->to,
                              .from = piece->from,
@@ -165,9 +165,9 @@ static vram_status submit_one(struct vr_queue_object *queue, const struct piece 
     return vr_route_submit(queue, &route);
 }
 
-/* Keeps (3). False: no memory could be had, and nothing was done. */
-static bool submit_gathered(struct vr_queue_object *queue, const struct piece *pieces, size_t count,
-                            uint64_t bytes, vram_status *status) {
+/* Keeps (3). False: no memory, and nothing was submitted. */
+static bool submit_gathered(struct vr_queue_object *queue, const struct list_piece *pieces,
+                            size_t count, uint64_t bytes, vram_status *status) {
     struct vram_error kept;
     vram_addr block = 0;
     vr_error_save(&kept);
@@ -186,25 +186,25 @@ static bool submit_gathered(struct vr_queue_object *queue, const struct piece *p
     return true;
 }
 
-/* How many pieces from the first on go into one launch, and the bytes that have to be gathered for
-   it. */
-static size_t scatter_length(const struct piece *pieces, size_t count, uint64_t *bytes) {
+/* How many of the first pieces one launch takes, and the bytes to gather for it. */
+static size_t scatter_length(const struct list_piece *pieces, size_t count, uint64_t *bytes) {
     size_t length = 0;
     *bytes = 0;
     while (length < count && length < SCATTER_MOST && pieces[length].bytes <= GATHER_PIECE &&
            (pieces[length].reached || pieces[length].way == VR_WAY_UPLOAD)) {
-        uint64_t room = pieces[length].reached ? 0 : (pieces[length].bytes + 15) / 16 * 16;
-        if (*bytes + room > GATHER_BLOCK) {
+        uint64_t capacity = pieces[length].reached ? 0 : (pieces[length].bytes + 15) / 16 * 16;
+        if (*bytes + capacity > GATHER_BLOCK) {
             break;
         }
-        *bytes += room;
+        *bytes += capacity;
         length++;
     }
     return length;
 }
 
-/* Writes the rows, and behind them what the device does not reach where it is. */
-static void fill_rows(vram_addr block, uint64_t head, const struct piece *pieces, size_t count) {
+/* Writes the rows, and behind them the bytes that the device cannot access in place. */
+static void fill_rows(vram_addr block, uint64_t head, const struct list_piece *pieces,
+                      size_t count) {
     struct vr_scatter_row *rows = (struct vr_scatter_row *)(uintptr_t)block;
     uint64_t at = block + head;
     for (size_t i = 0; i < count; i++) {
@@ -217,9 +217,9 @@ static void fill_rows(vram_addr block, uint64_t head, const struct piece *pieces
     }
 }
 
-/* Keeps (4). False: it could not be launched, and nothing was done. */
+/* Keeps (4). False: it could not be launched, and nothing was submitted. */
 static bool submit_scattered(struct vr_queue_object *queue, vram_kernel *kernel,
-                             const struct piece *pieces, size_t count, uint64_t bytes) {
+                             const struct list_piece *pieces, size_t count, uint64_t bytes) {
     vram_queue *handle = (vram_queue *)(uintptr_t)queue->object.handle;
     uint64_t head = (count * sizeof(struct vr_scatter_row) + 15) / 16 * 16;
     struct vram_error kept;
@@ -236,10 +236,10 @@ static bool submit_scattered(struct vr_queue_object *queue, vram_kernel *kernel,
     return done;
 }
 
-/* The pieces from the first on that one launch took; 0: none, and *kernel is NULL when it is of no
-   use. */
+/* How many of the first pieces one launch took; 0: none, and *kernel is NULL if it is not
+   usable. */
 static size_t try_scattered(struct vr_submission *submission, vram_kernel **kernel,
-                            const struct piece *pieces, size_t count) {
+                            const struct list_piece *pieces, size_t count) {
     uint64_t bytes;
     size_t length = scatter_length(pieces, count, &bytes);
     if (length < SCATTER_LEAST) {
@@ -253,12 +253,12 @@ static size_t try_scattered(struct vr_submission *submission, vram_kernel **kern
 }
 
 /* Keeps (5): what is refused once is not tried again. */
-static vram_status submit_all(struct vr_submission *submission, struct piece *pieces,
+static vram_status submit_all(struct vr_submission *submission, struct list_piece *pieces,
                               size_t count) {
     struct vr_queue_object *queue = submission->queue;
     bool gather = queue->base.device->pinned != NULL;
     vram_status status = VRAM_OK;
-    count = join(pieces, count);
+    count = join_pieces(pieces, count);
     vram_kernel *kernel = count >= SCATTER_LEAST ? vr_scatter_kernel(queue->device) : NULL;
     for (size_t i = 0, length; i < count && status == VRAM_OK; i += length) {
         uint64_t bytes;
@@ -284,8 +284,9 @@ static vram_status submit_all(struct vr_submission *submission, struct piece *pi
     return status;
 }
 
-/* A list counts as one transfer, in the direction that most of its bytes go. */
-static void count_all(struct vr_submission *submission, const struct piece *pieces, size_t count) {
+/* Counts a list as one transfer, in the direction of most of its bytes. */
+static void count_all(struct vr_submission *submission, const struct list_piece *pieces,
+                      size_t count) {
     uint64_t bytes[VR_WAY_FILL + 1] = {0};
     uint32_t most = 0;
     for (size_t i = 0; i < count; i++) {
@@ -300,7 +301,8 @@ static void count_all(struct vr_submission *submission, const struct piece *piec
 /* ---------------------------------------------------------------------- lists */
 
 static vram_status list_check(struct vr_submission *submission, const vram_copy *copies,
-                              size_t count, struct piece *pieces, size_t *used, uint64_t *bytes) {
+                              size_t count, struct list_piece *pieces, size_t *used,
+                              uint64_t *bytes) {
     vram_status status = VRAM_OK;
     for (size_t i = 0; i < count && status == VRAM_OK; i++) {
         if (copies[i].bytes == 0) {
@@ -316,7 +318,7 @@ static vram_status list_check(struct vr_submission *submission, const vram_copy 
         }
     }
     if (status == VRAM_OK) {
-        sort(pieces, *used);
+        sort_pieces(pieces, *used);
         status = check_apart(pieces, *used);
     }
     return status;
@@ -326,7 +328,7 @@ vram_status vram_transfer_batch(vram_queue *queue, const vram_copy *copies, size
                                 const vram_transfer_options *options, vram_async *async) {
     VR_CALL;
     struct vr_submission submission;
-    struct piece *pieces = NULL;
+    struct list_piece *pieces = NULL;
     size_t used = 0;
     uint64_t bytes = 0;
     if (count && !copies) {
@@ -355,14 +357,14 @@ vram_status vram_transfer_batch(vram_queue *queue, const vram_copy *copies, size
 
 /* ---------------------------------------------------------------- rectangles */
 
-/* Bytes from the first to the last of a side. */
-static bool extent(uint64_t rows, uint64_t pitch, uint64_t row_bytes, uint64_t *bytes) {
+/* Bytes from the first to the last byte of a side. */
+static bool side_extent(uint64_t rows, uint64_t pitch, uint64_t row_bytes, uint64_t *bytes) {
     return vr_mul(rows - 1, pitch, bytes) && vr_add(*bytes, row_bytes, bytes);
 }
 
-/* Whether rows of two rectangles with one pitch share bytes, `apart` being between their
-   beginnings: only the rows around that distance can. Rectangles of different pitches that lie
-   within each other are taken to. */
+/* Whether rows of two rectangles with one pitch share bytes; `apart` is the distance of their
+   beginnings. Only the rows around that distance can. Rectangles of different pitches whose extents
+   overlap count as sharing bytes. */
 static bool rows_meet(const vram_copy_2d *copy, uint64_t apart) {
     if (copy->to_pitch != copy->from_pitch) {
         return true;
@@ -380,8 +382,8 @@ static vram_status rectangle_find(struct vr_submission *submission, const vram_c
         return vr_fail(VRAM_ERR_INVALID, "a pitch is less than the %llu bytes of a row",
                        (unsigned long long)copy->row_bytes);
     }
-    if (!extent(copy->rows, copy->to_pitch, copy->row_bytes, &to_bytes) ||
-        !extent(copy->rows, copy->from_pitch, copy->row_bytes, &from_bytes)) {
+    if (!side_extent(copy->rows, copy->to_pitch, copy->row_bytes, &to_bytes) ||
+        !side_extent(copy->rows, copy->from_pitch, copy->row_bytes, &from_bytes)) {
         return vr_fail(VRAM_ERR_OVERFLOW, "the rectangle does not fit into 64 bits");
     }
     vram_status status =
@@ -394,21 +396,21 @@ static vram_status rectangle_find(struct vr_submission *submission, const vram_c
     return status;
 }
 
-/* Rows in parts, so that a rectangle of any height needs little memory. */
+/* Submits the rows in parts, so that a rectangle of any height needs little memory. */
 static vram_status submit_rows(struct vr_submission *submission, const vram_copy_2d *copy,
                                const struct vr_route *route) {
-    size_t room = copy->rows < ROWS_AT_ONCE ? (size_t)copy->rows : ROWS_AT_ONCE;
-    struct piece *pieces = vr_mem_alloc(room, sizeof *pieces, vr_operation());
+    size_t capacity = copy->rows < ROWS_AT_ONCE ? (size_t)copy->rows : ROWS_AT_ONCE;
+    struct list_piece *pieces = vr_mem_alloc(capacity, sizeof *pieces, vr_operation());
     vram_status status = pieces ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     for (uint64_t row = 0; row < copy->rows && status == VRAM_OK;) {
         size_t count = 0;
-        for (; count < room && row < copy->rows; count++, row++) {
-            pieces[count] = (struct piece){route->to + row * copy->to_pitch,
-                                           route->from + row * copy->from_pitch,
-                                           copy->row_bytes,
-                                           (uint16_t)route->way,
-                                           route->pinned || route->way == VR_WAY_COPY,
-                                           (uint32_t)row};
+        for (; count < capacity && row < copy->rows; count++, row++) {
+            pieces[count] = (struct list_piece){route->to + row * copy->to_pitch,
+                                                route->from + row * copy->from_pitch,
+                                                copy->row_bytes,
+                                                (uint16_t)route->way,
+                                                route->pinned || route->way == VR_WAY_COPY,
+                                                (uint32_t)row};
         }
         status = submit_all(submission, pieces, count);
     }
@@ -416,16 +418,16 @@ static vram_status submit_rows(struct vr_submission *submission, const vram_copy
     return status;
 }
 
-/* Whether (4) takes all rows: small ones that the device reaches, or that are read from ordinary
-   memory. */
+/* Whether (4) can copy all rows: small ones that the device can access, or that are read from
+   ordinary memory. */
 static bool is_gathered(struct vr_submission *submission, const vram_copy_2d *copy,
                         const struct vr_route *route) {
     return (route->way != VR_WAY_DOWNLOAD || route->pinned) && copy->row_bytes <= GATHER_PIECE &&
            copy->rows >= SCATTER_LEAST && vr_scatter_kernel(submission->queue->device);
 }
 
-/* Keeps (6). VRAM_ERR_UNSUPPORTED, without a record: the rows are to go one by one, and nothing was
-   done. */
+/* Keeps (6). VRAM_ERR_UNSUPPORTED, without an error record: nothing was submitted, and the rows
+   must be copied one by one. */
 static vram_status submit_rectangle(struct vr_submission *submission, const vram_copy_2d *copy,
                                     const struct vr_route *route) {
     const struct vr_rectangle rectangle = {.to = route->to,
@@ -449,8 +451,8 @@ static vram_status submit_rectangle(struct vr_submission *submission, const vram
     return status;
 }
 
-static vram_status rectangle(struct vr_submission *submission, const vram_copy_2d *copy,
-                             uint64_t *result) {
+static vram_status copy_rectangle(struct vr_submission *submission, const vram_copy_2d *copy,
+                                  uint64_t *result) {
     struct vr_route route;
     vram_status status = rectangle_find(submission, copy, &route);
     if (status != VRAM_OK) {
@@ -465,8 +467,8 @@ static vram_status rectangle(struct vr_submission *submission, const vram_copy_2
         status = vr_fail(VRAM_ERR_INVALID, "the two rectangles overlap");
     } else if (route.way == VR_WAY_BRIDGE) {
         status = vr_fail(VRAM_ERR_INVALID,
-                         "0x%llx is on a device that may not be read from here; "
-                         "vram_device_peer_enable comes first",
+                         "0x%llx is on a device that this one cannot read; "
+                         "call vram_device_peer_enable first",
                          (unsigned long long)route.from);
     } else {
         *result = copy->rows * copy->row_bytes;
@@ -496,7 +498,7 @@ vram_status vram_transfer_2d(vram_queue *queue, const vram_copy_2d *copy,
         return status;
     }
     if (taken.rows && taken.row_bytes) {
-        status = rectangle(&submission, &taken, &result);
+        status = copy_rectangle(&submission, &taken, &result);
     }
     return vr_submission_end(&submission, status, result, async);
 }

@@ -12,20 +12,20 @@
 
 /* ---------------------------------------------------------------------- pieces */
 
-struct piece {
+struct job_piece {
     struct vr_copy_job *job;
     uint64_t at, bytes;
 };
 
 /* Under the lock. Keeps (1). */
-static bool take(struct vr_copy_workers *workers, struct piece *piece) {
+static bool take_piece(struct vr_copy_workers *workers, struct job_piece *piece) {
     struct vr_link *link = vr_list_first(&workers->jobs);
     if (!link) {
         return false;
     }
     struct vr_copy_job *job = VR_CONTAINER(link, struct vr_copy_job, link);
-    uint64_t rest = job->bytes - job->next;
-    *piece = (struct piece){job, job->next, rest < job->piece ? rest : job->piece};
+    uint64_t left = job->bytes - job->next;
+    *piece = (struct job_piece){job, job->next, left < job->piece ? left : job->piece};
     job->next += piece->bytes;
     workers->untaken--;
     if (job->next == job->bytes) {
@@ -34,7 +34,7 @@ static bool take(struct vr_copy_workers *workers, struct piece *piece) {
     return true;
 }
 
-static void copy(struct vr_copy_workers *workers, const struct piece *piece) {
+static void copy_piece(struct vr_copy_workers *workers, const struct job_piece *piece) {
     struct vr_copy_job *job = piece->job;
     if (job->past_cache) {
         vr_os_copy_nontemporal(job->to + piece->at, job->from + piece->at, piece->bytes);
@@ -51,23 +51,23 @@ static void copy(struct vr_copy_workers *workers, const struct piece *piece) {
 }
 
 bool vr_copy_help(struct vr_copy_workers *workers) {
-    struct piece piece;
+    struct job_piece piece;
     vr_mutex_lock(&workers->lock);
-    bool taken = take(workers, &piece);
+    bool taken = take_piece(workers, &piece);
     vr_mutex_unlock(&workers->lock);
     if (taken) {
-        copy(workers, &piece);
+        copy_piece(workers, &piece);
     }
     return taken;
 }
 
 /* ----------------------------------------------------------------------- tasks */
 
-#define TASK_NAP UINT64_C(50000) /* ns between two looks at a task */
+#define TASK_POLL_NS UINT64_C(50000) /* ns between two polls of a task */
 
-/* Under the lock, which is open while it looks: one look at the oldest task. False: there is
-   none. */
-static bool look(struct vr_copy_workers *workers) {
+/* Polls the oldest task once. Under the lock, which it releases meanwhile. False: there is no
+   task. */
+static bool poll_task(struct vr_copy_workers *workers) {
     struct vr_link *link = vr_list_first(&workers->tasks);
     if (!link) {
         return false;
@@ -75,13 +75,13 @@ static bool look(struct vr_copy_workers *workers) {
     struct vr_copy_task *task = VR_CONTAINER(link, struct vr_copy_task, link);
     vr_link_remove(link);
     vr_mutex_unlock(&workers->lock);
-    bool over = task->look(task);
+    bool over = task->poll(task);
     vr_error_clear();
     vr_mutex_lock(&workers->lock);
     if (!over) {
         vr_list_append(&workers->tasks, &task->link);
         if (!workers->stop && !workers->untaken) {
-            (void)vr_cond_wait(&workers->changed, &workers->lock, TASK_NAP);
+            (void)vr_cond_wait(&workers->changed, &workers->lock, TASK_POLL_NS);
         }
     }
     return true;
@@ -89,14 +89,15 @@ static bool look(struct vr_copy_workers *workers) {
 
 /* --------------------------------------------------------------------- workers */
 
-/* Under the lock, which is open while something is given back. */
-static void rest(struct vr_copy_workers *workers) {
+/* Sleeps until there is work, and calls `idle` after the idle time. Under the lock, which it
+   releases meanwhile. */
+static void sleep_idle(struct vr_copy_workers *workers) {
     uint64_t ns = workers->keeps && workers->idle_ns ? workers->idle_ns : UINT64_MAX;
     workers->resting++;
     bool woken = vr_cond_wait(&workers->changed, &workers->lock, ns);
     workers->resting--;
     if (!woken && workers->keeps && !workers->untaken && !workers->stop) {
-        workers->keeps = false; /* before: what is kept meanwhile counts */
+        workers->keeps = false; /* before the call, so that a vr_copy_keep during it counts */
         vr_mutex_unlock(&workers->lock);
         bool done = workers->idle(workers);
         vr_error_clear();
@@ -105,24 +106,24 @@ static void rest(struct vr_copy_workers *workers) {
     }
 }
 
-static void run(void *argument) {
+static void run_worker(void *argument) {
     struct vr_copy_worker *worker = argument;
     struct vr_copy_workers *workers = worker->workers;
     uint64_t owner = workers->owner;
-    struct piece piece;
+    struct job_piece piece;
     if (workers->node.known) {
         (void)vr_os_numa_run("", workers->node.value);
     }
     vr_mutex_lock(&workers->lock);
     worker->number = vr_os_thread_number();
     while (!workers->stop) {
-        if (workers->most && take(workers, &piece)) { /* keeps (5) */
+        if (workers->most && take_piece(workers, &piece)) { /* keeps (5) */
             vr_mutex_unlock(&workers->lock);
-            copy(workers, &piece);
+            copy_piece(workers, &piece);
             vr_error_clear();
             vr_mutex_lock(&workers->lock);
-        } else if (!look(workers)) {
-            rest(workers);
+        } else if (!poll_task(workers)) {
+            sleep_idle(workers);
         }
     }
     worker->done = true;
@@ -131,16 +132,16 @@ static void run(void *argument) {
     vr_handle_unpin(owner); /* keeps (3) */
 }
 
-/* One more. The lock is held over a system call, which is made a few times in a process; a
-   reference cannot be dropped under it, so the caller does that when no thread was started. Keeps
-   (2). */
+/* Starts one worker; keeps (2). Holds the lock over a system call, which is made a few times per
+   process. A reference cannot be dropped under the lock: the caller drops it if no thread was
+   started. */
 static bool start_one(struct vr_copy_workers *workers) {
     struct vram_error error;
     struct vr_copy_worker *worker = &workers->worker[workers->count];
     worker->workers = workers;
     vr_handle_ref(workers->owner);
     vr_error_save(&error);
-    if (vr_os_thread_start(&worker->thread, "vram-copy", run, worker) == VRAM_OK) {
+    if (vr_os_thread_start(&worker->thread, "vram-copy", run_worker, worker) == VRAM_OK) {
         workers->count++;
         return true;
     }
@@ -148,7 +149,7 @@ static bool start_one(struct vr_copy_workers *workers) {
     return false;
 }
 
-/* Starts workers for pieces that neither the caller nor those who rest would take. False: the
+/* Starts workers for pieces that neither the caller nor sleeping workers would take. False: the
    system refused. */
 static bool start_some(struct vr_copy_workers *workers) {
     uint64_t takers = 1 + (uint64_t)workers->resting;
@@ -180,7 +181,7 @@ void vr_copy_add(struct vr_copy_workers *workers, struct vr_copy_job *job) {
     }
 }
 
-bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *task) {
+bool vr_copy_task_add(struct vr_copy_workers *workers, struct vr_copy_task *task) {
     bool refused = false;
     vr_mutex_lock(&workers->lock);
     if (!workers->resting && workers->count < workers->most && !workers->stop &&
@@ -238,8 +239,8 @@ vram_status vr_copy_begin(struct vr_copy_workers *workers, uint32_t most, vram_v
 
 /* Waits until the worker is done, or is the calling thread, or the deadline has passed. Under the
    lock. */
-static bool await(struct vr_copy_workers *workers, const struct vr_copy_worker *worker,
-                  uint64_t deadline) {
+static bool await_worker(struct vr_copy_workers *workers, const struct vr_copy_worker *worker,
+                         uint64_t deadline) {
     uint64_t self = vr_os_thread_number();
     for (uint64_t now = vr_os_now(); !worker->done && worker->number != self && now < deadline;
          now = vr_os_now()) {
@@ -259,7 +260,7 @@ bool vr_copy_end(struct vr_copy_workers *workers, uint64_t deadline) {
     for (uint32_t i = 0; i < count; i++) {
         struct vr_copy_worker *worker = &workers->worker[i];
         vr_mutex_lock(&workers->lock);
-        bool done = await(workers, worker, deadline);
+        bool done = await_worker(workers, worker, deadline);
         bool self = worker->number == vr_os_thread_number();
         vr_mutex_unlock(&workers->lock);
         if (done) {

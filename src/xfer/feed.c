@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * feed.c: making and ending feeds, and the blocks that the program fills; numbers in brackets are
- * those of feed_object.h.
+ * feed.c: creation and destruction of feeds, and the blocks that the program fills. Numbers in
+ * brackets are those of feed_object.h.
  */
 #include "xfer/feed_object.h"
 
@@ -32,8 +32,8 @@ void vr_feed_set_state(struct vr_feed *feed, struct vr_feed_slot *slot, enum vr_
     vr_mutex_unlock(&feed->lock);
 }
 
-/* Claims the first slot in a state, or in FLYING the one that came first; NULL: none. */
-static struct vr_feed_slot *claim(struct vr_feed *feed, enum vr_feed_state state) {
+/* Claims the first slot in a state, or in IN_FLIGHT the oldest one; NULL: none. */
+static struct vr_feed_slot *claim_slot(struct vr_feed *feed, enum vr_feed_state state) {
     struct vr_feed_slot *found = NULL;
     vr_mutex_lock(&feed->lock);
     for (uint32_t i = 0; i < feed->count; i++) {
@@ -49,12 +49,13 @@ static struct vr_feed_slot *claim(struct vr_feed *feed, enum vr_feed_state state
     return found;
 }
 
-/* Looks at one slot that the caller has claimed; it is IDLE afterwards, or as it was. */
-static vram_status look(struct vr_feed *feed, struct vr_feed_slot *slot, enum vr_feed_state was) {
+/* Polls one claimed slot; it is IDLE afterwards, or as it was. */
+static vram_status poll_slot(struct vr_feed *feed, struct vr_feed_slot *slot,
+                             enum vr_feed_state was) {
     vram_status status =
-        was == VR_FEED_FLYING ? vr_point_poll(slot->point) : vr_slot_settled(&slot->memory);
+        was == VR_FEED_IN_FLIGHT ? vr_point_poll(slot->point) : vr_slot_settled(&slot->memory);
     bool over = status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST;
-    if (over && was == VR_FEED_FLYING) {
+    if (over && was == VR_FEED_IN_FLIGHT) {
         memset(&slot->memory.pending[VR_SLOT_TRANSFER], 0, sizeof(struct vr_slot_work));
         vr_transfer_end(&slot->count, slot->sent, status);
     }
@@ -62,25 +63,25 @@ static vram_status look(struct vr_feed *feed, struct vr_feed_slot *slot, enum vr
     return over ? VRAM_OK : status;
 }
 
-/* A slot that may be filled, claimed. VRAM_ERR_NOT_READY: none yet, and *point is worth waiting
-   for; VRAM_ERR_BUSY: all are in the program's hands. */
+/* A slot that may be filled, claimed. VRAM_ERR_NOT_READY: none yet, wait for *point; VRAM_ERR_BUSY:
+   the program fills all of them. */
 static vram_status find_free(struct vr_feed *feed, struct vr_feed_slot **found, vram_point *point) {
     vram_status status = VRAM_ERR_BUSY;
     struct vr_feed_slot *slot = NULL;
-    *found = claim(feed, VR_FEED_IDLE);
+    *found = claim_slot(feed, VR_FEED_IDLE);
     if (*found) {
         return VRAM_OK;
     }
-    if ((slot = claim(feed, VR_FEED_FLYING))) {
+    if ((slot = claim_slot(feed, VR_FEED_IN_FLIGHT))) {
         *point = slot->point;
-        status = look(feed, slot, VR_FEED_FLYING);
-    } else if ((slot = claim(feed, VR_FEED_SETTLING))) {
+        status = poll_slot(feed, slot, VR_FEED_IN_FLIGHT);
+    } else if ((slot = claim_slot(feed, VR_FEED_SETTLING))) {
         *point = slot->memory.pending[VR_SLOT_TRANSFER].point;
-        status = look(feed, slot, VR_FEED_SETTLING);
+        status = poll_slot(feed, slot, VR_FEED_SETTLING);
     }
     if (status == VRAM_OK) {
-        *found = claim(feed, VR_FEED_IDLE);
-        status = *found ? VRAM_OK : VRAM_ERR_NOT_READY; /* another thread was quicker */
+        *found = claim_slot(feed, VR_FEED_IDLE);
+        status = *found ? VRAM_OK : VRAM_ERR_NOT_READY; /* another thread was faster */
     }
     return status;
 }
@@ -125,7 +126,7 @@ static vram_status open_block(struct vr_feed *feed, struct vr_feed_slot *slot, u
     return VRAM_OK;
 }
 
-/* Waits for a slot, in slices: another thread may give one back meanwhile. */
+/* Waits for a slot, in slices: another thread may release one meanwhile. */
 static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline,
                                  struct vr_feed_slot **slot) {
     enum { SLICE_NS = 1000000, SLEEP_NS = 20000 };
@@ -148,7 +149,7 @@ static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline,
         }
         uint64_t left = vr_deadline_left(deadline);
         if (left == 0) {
-            return vr_fail(VRAM_ERR_TIMEOUT, "all slots are on their way");
+            return vr_fail(VRAM_ERR_TIMEOUT, "all slots are in flight");
         }
         vr_mutex_lock(&feed->lock);
         feed->stats.stalls += !stalled;
@@ -172,7 +173,8 @@ vram_status vram_feed_begin(vram_feed *handle, uint64_t bytes, uint64_t timeout,
     struct vr_feed_slot *slot = NULL;
     struct vr_feed *feed = NULL;
     if (!block || bytes == 0) {
-        return vr_fail(VRAM_ERR_INVALID, "there is no place for the block, or 0 bytes");
+        return vr_fail(VRAM_ERR_INVALID,
+                       "the place for the block is NULL, or the block has 0 bytes");
     }
     vram_status status = vr_feed_enter(handle, &feed);
     if (status != VRAM_OK) {
@@ -242,10 +244,10 @@ vram_status vram_feed_stats_get(vram_feed *handle, vram_feed_stats *stats) {
 
 /* ---------------------------------------------------------------------- ending */
 
-/* Destroys the transfer queue and gives the memory back; no other call is inside. VRAM_ERR_TIMEOUT
-   when a transfer goes on: its memory stays until the device is closed. A second call finds
+/* Destroys the transfer queue and frees the memory; no other call is inside. VRAM_ERR_TIMEOUT when
+   a transfer does not end: its memory stays until the device is closed. A second call does
    nothing. */
-static vram_status empty(struct vr_feed *feed) {
+static vram_status feed_release_all(struct vr_feed *feed) {
     VR_OPERATION("vram_feed_destroy");
     bool over = true, waits = !vr_load(&feed->closing, VR_ACQUIRE);
     uint64_t deadline = vr_deadline_in(waits ? feed->device->context->wait_ns : 0);
@@ -253,9 +255,9 @@ static vram_status empty(struct vr_feed *feed) {
         feed->transfer ? vr_handle_pin(VR_KIND_QUEUE, feed->transfer) : NULL;
     struct vram_error error;
     vr_error_save(&error);
-    if (queue) { /* first: it ends when its work has, whether or not that could be marked */
+    if (queue) { /* first: it ends when its work has ended, even if that work could not be marked */
         vram_status status = vr_queue_destroy_by(queue, deadline);
-        over = status == VRAM_OK || status == VRAM_ERR_STALE; /* the device ends it: slots tell */
+        over = status == VRAM_OK || status == VRAM_ERR_STALE; /* STALE: see the slots */
         vr_leave(queue);
     }
     feed->transfer = NULL;
@@ -277,25 +279,26 @@ static void feed_free(void *memory) {
     struct vr_feed *feed = memory;
     uint64_t device = feed->device->object.handle;
     if (!vr_exiting()) {
-        (void)empty(feed);
+        (void)feed_release_all(feed);
     }
     vr_mutex_destroy(&feed->lock);
     vr_mem_free(feed);
     vr_handle_unpin(device);
 }
 
-/* A call that is inside, in another thread or below this one, leaves the rest to the destructor. */
+/* A call that is inside, in another thread or further up this one's stack, leaves the rest to the
+   destructor. */
 static vram_status feed_end(void *object) {
     struct vr_feed *feed = object;
     vr_mutex_lock(&feed->device->lock);
     vr_link_remove(&feed->watcher.link);
     vr_mutex_unlock(&feed->device->lock);
-    return vr_handle_is_last(feed->object.handle) ? empty(feed) : VRAM_OK;
+    return vr_handle_is_last(feed->object.handle) ? feed_release_all(feed) : VRAM_OK;
 }
 
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_feed *feed = VR_CONTAINER(watcher, struct vr_feed, watcher);
-    (void)finished; /* points tell which slots are not */
+    (void)finished; /* points tell which slots are not finished */
     vr_store(&feed->closing, true, VR_RELEASE);
     vr_object_parent_ended(&feed->object, feed_end);
 }
@@ -304,7 +307,7 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     (void)watcher, (void)queue, (void)finished;
 }
 
-static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+static bool feed_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     (void)watcher, (void)addr, (void)bytes;
     return false;
 }
@@ -320,7 +323,7 @@ vram_status vram_feed_destroy(vram_feed *handle) {
 
 /* -------------------------------------------------------------------- creating */
 
-static vram_status furnish(struct vr_feed *feed, const struct vram_feed_options *options) {
+static vram_status feed_setup(struct vr_feed *feed, const struct vram_feed_options *options) {
     struct vram_queue_options queue = {.size = sizeof queue, .priority = options->priority};
     struct vram_error error;
     vr_error_save(&error);
@@ -341,8 +344,8 @@ static vram_status furnish(struct vr_feed *feed, const struct vram_feed_options 
 }
 
 /* `device` is entered. */
-static vram_status create(struct vr_device_object *device, const struct vram_feed_options *options,
-                          vram_feed **out) {
+static vram_status feed_create(struct vr_device_object *device,
+                               const struct vram_feed_options *options, vram_feed **out) {
     struct vr_feed *feed =
         vr_mem_alloc(1, sizeof *feed + options->slots * sizeof feed->slots[0], vr_operation());
     if (!feed) {
@@ -352,12 +355,12 @@ static vram_status create(struct vr_device_object *device, const struct vram_fee
     feed->object.process = vr_os_process_generation();
     feed->watcher.closing = device_closing;
     feed->watcher.queue_ended = queue_ended;
-    feed->watcher.covers = covers;
+    feed->watcher.covers = feed_covers;
     feed->device = device;
     feed->mode = options->mode;
     feed->count = options->slots;
     vr_handle_ref(device->object.handle);
-    vram_status status = furnish(feed, options);
+    vram_status status = feed_setup(feed, options);
     if (status == VRAM_OK) {
         status = vr_handle_publish(VR_KIND_FEED, feed, feed_free, &feed->object.handle);
     }
@@ -396,7 +399,7 @@ vram_status vram_feed_create(vram_device *handle, const vram_feed_options *optio
             vr_fail(VRAM_ERR_INVALID, "a feed has 2 to %d slots, and a mode", VRAM_FEED_SLOTS_MAX);
     }
     if (status == VRAM_OK) {
-        status = create(device, &taken, feed);
+        status = feed_create(device, &taken, feed);
     }
     vr_leave(device);
     return status;

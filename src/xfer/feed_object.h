@@ -3,14 +3,15 @@
  * feed_object.h: the object behind a vram_feed, and the states of its slots.
  *
  *  (1) `lock` guards states, numbers and counters; no driver call is made under it. A slot is IDLE,
- *      OPEN (the program fills it), BUSY (one call has it), FLYING (its upload reads it) or
- *      SETTLING (given back after a submit that failed, whose work may still read it).
+ *      OPEN (the program fills it), BUSY (one call has claimed it), IN_FLIGHT (its upload reads it)
+ *      or SETTLING (released after a submit that failed, whose work may still read it).
  *  (2) Host memory of a slot is free when its upload has passed. Its shadow is free when the
- *      consumer's copy has: the host does not wait for that, the next upload into it does, on the
- *      device.
+ *      consumer's copy has passed: the host does not wait for that, the next upload into it does,
+ *      on the device.
  *  (3) A shadow is replaced by a larger one only when no work is pending on the slot. Otherwise the
- *      block goes DIRECT.
- *  (4) A submit is inside both queues from its first step to its last, so neither ends in between.
+ *      block is sent DIRECT.
+ *  (4) A submit stays inside both queues from its first step to its last, so neither ends in
+ *      between.
  */
 #ifndef VR_FEED_OBJECT_H
 #define VR_FEED_OBJECT_H
@@ -23,7 +24,7 @@ enum vr_feed_state {
     VR_FEED_IDLE = 0,
     VR_FEED_OPEN,
     VR_FEED_BUSY,
-    VR_FEED_FLYING,
+    VR_FEED_IN_FLIGHT,
     VR_FEED_SETTLING
 };
 
@@ -32,8 +33,8 @@ struct vr_feed_slot {
     enum vr_feed_state state;
     uint64_t number;                /* of the block in it */
     uint64_t bytes;                 /* as asked for */
-    vram_point point;               /* FLYING: when its upload has passed */
-    uint64_t sent;                  /* bytes that it reads */
+    vram_point point;               /* IN_FLIGHT: passed when its upload is complete */
+    uint64_t sent;                  /* bytes that the upload reads */
     struct vr_transfer_count count; /* in the device's counters */
 };
 
@@ -41,11 +42,11 @@ struct vr_feed {
     struct vr_object object;
     struct vr_watcher watcher;
     struct vr_device_object *device; /* pinned */
-    vram_queue *transfer;            /* its own */
+    vram_queue *transfer;            /* the feed's own queue */
     enum vram_feed_mode mode;
     vr_atomic_bool closing; /* the device is closing: waits end */
     struct vr_mutex lock;   /* guards the rest */
-    uint64_t begun;         /* the last block's number */
+    uint64_t begun;         /* number of the last block */
     struct vram_feed_stats stats;
     uint32_t count;
     struct vr_feed_slot slots[];

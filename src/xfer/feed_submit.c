@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * feed_submit.c: submits a filled block to its place on the device.
+ * feed_submit.c: submits a filled block to its destination on the device.
  *
  *     transfer   upload k to shadow -.   upload k+1 to shadow                 STAGED
  *     consumer   ... work on k-1 ...  '-> copy k to its place | work on k
@@ -24,11 +24,11 @@ struct delivery {
     vram_addr to;
     uint64_t bytes;
     vram_point uploaded; /* the host memory is free again */
-    vram_point arrived;  /* the bytes lie in their place */
+    vram_point arrived;  /* the bytes are at their destination */
 };
 
-/* Whether the block can go by the slot's shadow: keeps (3). */
-static vram_status choose(struct delivery *delivery, bool *staged) {
+/* Whether the block can use the slot's shadow: keeps (3). */
+static vram_status choose_mode(struct delivery *delivery, bool *staged) {
     struct vr_feed *feed = delivery->feed;
     struct vr_frame_slot *slot = &delivery->slot->memory, was = *slot;
     struct vram_error error;
@@ -54,7 +54,7 @@ static vram_status choose(struct delivery *delivery, bool *staged) {
 }
 
 /* Submits the upload, with its point. */
-static vram_status upload(struct delivery *delivery, vram_addr to) {
+static vram_status submit_upload(struct delivery *delivery, vram_addr to) {
     struct vr_frame_slot *slot = &delivery->slot->memory;
     vram_queue *transfer = delivery->feed->transfer;
     vram_status status = vr_submit_upload(transfer, to, slot->host, delivery->bytes);
@@ -67,7 +67,7 @@ static vram_status deliver_staged(struct delivery *delivery) {
     vram_status status = /* keeps (2) */
         vr_submit_after(delivery->feed->transfer, slot->pending[VR_SLOT_OTHER].point);
     if (status == VRAM_OK) {
-        status = upload(delivery, slot->shadow);
+        status = submit_upload(delivery, slot->shadow);
     }
     if (status == VRAM_OK) {
         status = vr_submit_after(delivery->consumer, delivery->uploaded);
@@ -87,7 +87,7 @@ static vram_status deliver_direct(struct delivery *delivery) {
         status = vr_submit_after(delivery->feed->transfer, before);
     }
     if (status == VRAM_OK) {
-        status = upload(delivery, delivery->to);
+        status = submit_upload(delivery, delivery->to);
     }
     delivery->arrived = delivery->uploaded;
     return status == VRAM_OK ? vr_submit_after(delivery->consumer, delivery->uploaded) : status;
@@ -108,7 +108,7 @@ static vram_status give_handle(const struct delivery *delivery, vram_async *asyn
     return status;
 }
 
-/* After a failed delivery, waits so that nothing writes to its place later. */
+/* After a failed delivery, waits so that nothing writes to its destination later. */
 static void take_back(struct delivery *delivery) {
     struct vr_frame_slot *slot = &delivery->slot->memory;
     bool begun = slot->pending[VR_SLOT_TRANSFER].queue || delivery->uploaded.queue;
@@ -118,10 +118,10 @@ static void take_back(struct delivery *delivery) {
     }
 }
 
-static vram_status deliver(struct delivery *delivery) {
+static vram_status deliver_block(struct delivery *delivery) {
     struct vr_feed *feed = delivery->feed;
     bool staged = false;
-    vram_status status = choose(delivery, &staged);
+    vram_status status = choose_mode(delivery, &staged);
     if (status == VRAM_OK) {
         vr_transfer_begin(feed->device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_FEED,
                           &delivery->slot->count);
@@ -138,14 +138,15 @@ static vram_status deliver(struct delivery *delivery) {
         feed->stats.direct += !staged && feed->mode == VRAM_FEED_STAGED;
         delivery->slot->point = delivery->uploaded;
         delivery->slot->sent = delivery->bytes;
-        delivery->slot->state = VR_FEED_FLYING;
+        delivery->slot->state = VR_FEED_IN_FLIGHT;
     }
     vr_mutex_unlock(&feed->lock);
     return status;
 }
 
-/* Checks that queue and place belong to this device and that the bytes fit. */
-static vram_status check(const struct delivery *delivery, const struct vr_queue_object *consumer) {
+/* Checks that queue and destination belong to this device and that the bytes fit. */
+static vram_status check_delivery(const struct delivery *delivery,
+                                  const struct vr_queue_object *consumer) {
     vram_status status = VRAM_OK;
     if (consumer->device != delivery->feed->device) {
         status = vr_fail(VRAM_ERR_INVALID, "the queue belongs to another device");
@@ -159,17 +160,17 @@ static vram_status check(const struct delivery *delivery, const struct vr_queue_
     return status;
 }
 
-/* Keeps (4). A slot that is not FLYING afterwards is OPEN again. */
-static vram_status submit(struct delivery *delivery) {
+/* Keeps (4). A slot that is not IN_FLIGHT afterwards is OPEN again. */
+static vram_status submit_delivery(struct delivery *delivery) {
     void *consumer, *transfer;
     vram_status status = vr_submit_enter(delivery->consumer, &consumer);
     if (status == VRAM_OK) {
-        status = check(delivery, consumer);
+        status = check_delivery(delivery, consumer);
         if (status == VRAM_OK) {
             status = vr_submit_enter(delivery->feed->transfer, &transfer);
         }
         if (status == VRAM_OK) {
-            status = deliver(delivery);
+            status = deliver_block(delivery);
             vr_submit_leave(transfer);
         }
         vr_submit_leave(consumer);
@@ -190,7 +191,7 @@ vram_status vram_feed_submit(vram_feed *handle, vram_queue *consumer, vram_addr 
     }
     status = vr_feed_claim_open(delivery.feed, number, &delivery.slot);
     if (status == VRAM_OK) {
-        status = submit(&delivery);
+        status = submit_delivery(&delivery);
         status = status == VRAM_OK && async ? give_handle(&delivery, async) : status;
     }
     vr_leave(delivery.feed);

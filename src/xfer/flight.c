@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flight.c: the list of work under way on one device, from its first record until its device, and
+/* flight.c: the list of work in flight on one device, from its first record until its device, and
    then its context, closes. The invariants are those of flight.h. */
 #include "xfer/flight.h"
 
@@ -21,7 +21,8 @@ static void flight_free(void *memory) {
     vr_handle_unpin(context);
 }
 
-/* Takes the first record of a list, on `queue` if that is not 0, that has a reference to add to. */
+/* Takes a reference to the first record of a list, on `queue` if that is not 0, that is still
+   alive. */
 static struct vr_async *first_of(struct vr_flight *flight, struct vr_list *list, uint64_t queue,
                                  bool following) {
     struct vr_async *found = NULL;
@@ -38,8 +39,8 @@ static struct vr_async *first_of(struct vr_flight *flight, struct vr_list *list,
     return found;
 }
 
-/* Keeps (5): what a queue that ended leaves is told apart here, and callbacks that nobody asked for
-   come now. */
+/* Keeps (5): settles the records of a queue that has ended. Callbacks that no poll has made are
+   made now. */
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
     struct vr_flight *flight = VR_CONTAINER(watcher, struct vr_flight, watcher);
     for (struct vr_async *record;
@@ -49,14 +50,14 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     }
 }
 
-/* Ends what was settled and stays. */
+/* Frees records that were settled and kept. */
 static void forget_settled(struct vr_flight *flight) {
     vr_mutex_lock(&flight->lock);
     flight->done = true;
     vr_mutex_unlock(&flight->lock);
     for (struct vr_async *record; (record = first_of(flight, &flight->settled, 0, false));) {
         vr_mutex_lock(&flight->lock);
-        vr_link_remove(&record->link); /* others may still hold it */
+        vr_link_remove(&record->link); /* others may still hold a reference */
         vr_mutex_unlock(&flight->lock);
         vr_async_end(record);
         vr_leave(record);
@@ -88,10 +89,10 @@ static bool watch_context(struct vr_flight *flight) {
     return wanted;
 }
 
-/* Work that never ended is in error: its device is gone all the same. */
+/* Work that never ended fails: its device is closed. */
 static void settle_left(struct vr_flight *flight) {
     for (struct vr_async *record; (record = first_of(flight, &flight->pending, 0, true));) {
-        (void)vr_async_look(record);
+        (void)vr_async_check(record);
         if (vr_load(&record->state, VR_ACQUIRE) == VR_ASYNC_FOLLOWING) {
             vr_fail_in(VRAM_ERR_SHUTDOWN, record->operation,
                        "the device was closed before the work had ended");
@@ -126,7 +127,7 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     }
 }
 
-static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+static bool flight_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     (void)watcher, (void)addr, (void)bytes;
     return false;
 }
@@ -148,12 +149,12 @@ static struct vr_flight *flight_make(struct vr_device_object *device) {
     flight->device = device;
     flight->watcher.queue_ended = queue_ended;
     flight->watcher.closing = device_closing;
-    flight->watcher.covers = covers;
+    flight->watcher.covers = flight_covers;
     vr_handle_ref(device->context->object.handle);
     return flight;
 }
 
-/* Lists a flight that was published, unless another thread's came first. The device may close
+/* Adds a published flight to the device, unless another thread's was first. The device may close
    meanwhile. */
 static vram_status flight_list(struct vr_flight *flight) {
     struct vr_device_object *device = flight->device;
@@ -165,7 +166,7 @@ static vram_status flight_list(struct vr_flight *flight) {
         vr_mutex_lock(&device->lock);
         vr_link_remove(&flight->watcher.link);
         vr_mutex_unlock(&device->lock);
-        if (vr_handle_retire(handle)) { /* else device_closing has seen to it */
+        if (vr_handle_retire(handle)) { /* else device_closing has done it */
             vr_mutex_lock(&flight->lock);
             flight->device = NULL;
             vr_mutex_unlock(&flight->lock);
@@ -203,10 +204,10 @@ struct vr_flight *vr_flight_enter(struct vr_device_object *device) {
 
 /* ---------------------------------------------------------------- beginning */
 
-enum { SWEEP = 2 }; /* records looked at when one begins: keeps (7) */
+enum { POLLS_PER_BEGIN = 2 }; /* records polled when one begins: keeps (7) */
 
-/* Keeps (7): a look at a word, no driver call. */
-static void glance(struct vr_flight *flight) {
+/* Keeps (7): reads one word, no driver call. */
+static void poll_oldest(struct vr_flight *flight) {
     struct vr_async *record = NULL;
     vr_mutex_lock(&flight->lock);
     struct vr_link *link = vr_list_first(&flight->pending);
@@ -232,8 +233,8 @@ static void glance(struct vr_flight *flight) {
     vr_leave(record);
 }
 
-static vram_status begin(struct vr_device_object *device, uint64_t result, vram_point point,
-                         vram_async *async, struct vr_async **record) {
+static vram_status record_begin(struct vr_device_object *device, uint64_t result, vram_point point,
+                                vram_async *async, struct vr_async **record) {
     struct vram_error kept;
     struct vr_async *made = NULL;
     struct vr_flight *flight = vr_flight_enter(device);
@@ -241,8 +242,8 @@ static vram_status begin(struct vr_device_object *device, uint64_t result, vram_
         return vr_error_get()->status;
     }
     vr_error_save(&kept);
-    for (int i = 0; i < SWEEP; i++) {
-        glance(flight);
+    for (int i = 0; i < POLLS_PER_BEGIN; i++) {
+        poll_oldest(flight);
     }
     vr_error_restore(&kept);
     vram_status status = vr_async_make(flight, result, point, &made);
@@ -257,7 +258,7 @@ static vram_status begin(struct vr_device_object *device, uint64_t result, vram_
 
 vram_status vr_async_begin(struct vr_device_object *device, uint64_t result, vram_async *async,
                            struct vr_async **record) {
-    return begin(device, result, (vram_point){0}, async, record);
+    return record_begin(device, result, (vram_point){0}, async, record);
 }
 
 vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, uint64_t result,
@@ -268,14 +269,14 @@ vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, uin
         *async = (vram_async){{queue->object.handle, value, 0, result}};
         return VRAM_OK;
     }
-    vram_status status = begin(queue->device, result, point, async, &record);
+    vram_status status = record_begin(queue->device, result, point, async, &record);
     if (status == VRAM_OK) {
         vr_leave(record);
     }
     return status;
 }
 
-uint64_t vr_async_look_all(struct vr_device_object *device) {
+uint64_t vr_async_check_all(struct vr_device_object *device) {
     uint64_t handle = vr_load(&device->flight, VR_ACQUIRE), pending = 0, rounds = 0;
     struct vr_flight *flight =
         handle ? vr_handle_pin(VR_KIND_FLIGHT, (void *)(uintptr_t)handle) : NULL;
@@ -292,7 +293,7 @@ uint64_t vr_async_look_all(struct vr_device_object *device) {
         struct vr_async *record = NULL;
         vr_mutex_lock(&flight->lock);
         struct vr_link *link = vr_list_first(&flight->pending);
-        if (link) { /* to the end of the list: what is left of the round is in front of it */
+        if (link) { /* to the end of the list: the rest of this round is in front of it */
             vr_link_remove(link);
             vr_list_append(&flight->pending, link);
             record = VR_CONTAINER(link, struct vr_async, link);
@@ -300,7 +301,7 @@ uint64_t vr_async_look_all(struct vr_device_object *device) {
         }
         vr_mutex_unlock(&flight->lock);
         if (record) {
-            (void)vr_async_look(record);
+            (void)vr_async_check(record);
             pending += vr_load(&record->state, VR_ACQUIRE) < VR_ASYNC_READY;
             vr_leave(record);
         }

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flight.h: the list of work under way on one device, and one record of it, for flight.c and
+ * flight.h: the list of work in flight on one device, and one record of it, for flight.c and
  * async_record.c.
  *
- * A flight is made with the first record, watches its device, and pins it until it closes.
+ * A flight is created with the first record, watches its device, and pins it until it closes.
  *
  *  (1) A record is HELD (its producer will finish it), FOLLOWING (its point decides), READY or
- *      FAILED. It only moves forward, under the flight's lock, and it is settled, READY or FAILED,
- *      exactly once: who settles it takes its callbacks off and calls them, with no lock held.
+ *      FAILED. It only moves forward, under the flight's lock. It is settled, READY or FAILED,
+ *      exactly once: the thread that settles it takes its callbacks off and calls them, with no
+ *      lock held.
  *  (2) point and error are written before the state that lets others read them.
- *  (3) A READY record goes at once, and its number says so (handle.h): what a vram_async needs then
- *      is in its words. One whose result came late, and a FAILED one, stay until the handle is
- *      ended, or until the context is: a flight whose device has closed watches the context
- *      instead.
- *  (4) A record that is ended goes when it has no callbacks left to make and is not counted any
- *      more; a HELD one has its producer's reference anyway.
- *  (5) When a queue has ended its points count as passed, also when its device was lost. So a
- *      record is READY by such a point only if the device was not.
- *  (6) Only a lost device makes a FOLLOWING record FAILED. Any other refusal to answer tells
- *      nothing of the work, which may still be writing to the caller's memory: it stays pending.
- *  (7) Nobody has to look: with each record that begins, the two that were looked at longest ago
- *      are, if they have no callbacks. So handles that are thrown away do not add up.
+ *  (3) A READY record is freed at once, and its handle becomes invalid (handle.h): a vram_async has
+ *      in its words what it needs then. A record whose result was set at its end, and a FAILED one,
+ *      stay until the handle is ended, or until the context is: a flight whose device has closed
+ *      watches the context instead.
+ *  (4) A record whose handle is ended is freed when it has no callbacks left to make and is no
+ *      longer counted; a HELD one still has its producer's reference.
+ *  (5) When a queue has ended its points count as passed, even if its device was lost. So such a
+ *      point makes a record READY only if the device was not lost.
+ *  (6) Only a lost device makes a FOLLOWING record FAILED. Any other refusal to answer says nothing
+ *      about the work, which may still be writing to the caller's memory: it stays pending.
+ *  (7) The program need not poll: each new record polls the two records that were polled longest
+ *      ago, if they have no callbacks. So handles that are dropped without an end do not
+ *      accumulate.
  */
 #ifndef VR_FLIGHT_H
 #define VR_FLIGHT_H
@@ -48,17 +50,17 @@ struct vr_flight {
     struct vr_watcher watcher;
     struct vr_context *context;      /* pinned */
     struct vr_mutex lock;            /* guards all below, and the records' fields */
-    struct vr_cond changed;          /* something was settled or follows a point */
+    struct vr_cond changed;          /* a record was settled, or follows a point */
     struct vr_device_object *device; /* pinned; NULL once it has closed */
-    bool lost;                       /* the device was, when it closed */
+    bool lost;                       /* the device was lost when it closed */
     bool closed;                     /* the device is closing: no record begins */
-    bool done;                       /* nothing that is settled stays any more */
-    struct vr_list pending;          /* vr_async.link; looked at longest ago first */
-    struct vr_list settled;          /* the same of those that stay */
+    bool done;                       /* settled records are no longer kept */
+    struct vr_list pending;          /* vr_async.link; polled longest ago first */
+    struct vr_list settled;          /* the settled records that stay */
     vr_atomic_u64 bridge;            /* the library's own queue of the device; 0: none yet */
     vr_atomic_u64 pinned;            /* its pool of page-locked memory; 0: none yet */
-    vr_atomic_u64 scatter;           /* the kernel of scatter.c; 0: not asked for yet */
-    struct vr_rates rates;           /* what copies of ordinary memory cost */
+    vr_atomic_u64 scatter;           /* the kernel of scatter.c; 0: not loaded yet */
+    struct vr_rates rates;           /* measured cost of copies of ordinary memory */
 };
 
 struct vr_async {
@@ -66,22 +68,22 @@ struct vr_async {
     struct vr_flight *flight; /* pinned */
     struct vr_link link;
     vr_atomic_u32 state; /* enum vr_async_phase */
-    bool ended;          /* nobody asks any more */
-    bool late;           /* its result came with its end */
+    bool ended;          /* the handle was ended */
+    bool late;           /* its result was set at its end */
     const char *operation;
     vram_point point; /* once VR_ASYNC_FOLLOWING */
     vr_atomic_u64 result;
-    vr_atomic_u64 pace; /* ns that a wait sleeps between looks; 0: as waits for points do */
+    vr_atomic_u64 poll_ns; /* ns that a wait sleeps between polls; 0: as waits for points do */
     struct vr_callback *first, **last;
-    struct vr_transfer_count count; /* of a transfer that is counted, until it is settled */
+    struct vr_transfer_count count; /* of a counted transfer, until it is settled */
     struct vram_error error;        /* once VR_ASYNC_FAILED */
 };
 
-/* The device's flight, pinned; made if there is none. NULL with the error set; flight.c. */
+/* The device's flight, pinned; created if there is none. NULL with the error set; flight.c. */
 struct vr_flight *vr_flight_enter(struct vr_device_object *device);
 
-/* A queue of the device for the library's own work, and a pool of page-locked memory. Made when
-   they are first asked for, and the device's children. NULL with the error set; flight.c. */
+/* A queue of the device for the library's own work, and a pool of page-locked memory: children of
+   the device, created at first use. NULL with the error set; flight.c. */
 vram_queue *vr_flight_queue(struct vr_device_object *device);
 vram_pool *vr_flight_pinned(struct vr_device_object *device);
 /* Frees a block of a pool after the work of a queue, which may be ending. A pool that has ended has
@@ -92,10 +94,11 @@ void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue);
    VRAM_ERR_SHUTDOWN when the device is closing; async_record.c. */
 vram_status vr_async_make(struct vr_flight *flight, uint64_t result, vram_point point,
                           struct vr_async **made);
-/* Brings a record to its end, for the reason `cause` when it failed; who comes late changes
-   nothing. The caller has a reference; async_record.c. */
+/* Settles a record, with the failure `cause` if it failed; does nothing if it is settled. The
+   caller has a reference; async_record.c. */
 void vr_async_settle(struct vr_async *record, vram_status status, const struct vram_error *cause);
-/* Settles by what the record's point said, keeping (5) and (6), and answers; async_record.c. */
+/* Settles by what polling the record's point returned, keeping (5) and (6). Returns the record's
+   status; async_record.c. */
 vram_status vr_async_conclude(struct vr_async *record, vram_status status);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame_slot.c: memory that a device writes or reads while nobody waits, and when it is free
+/* frame_slot.c: memory that a device reads or writes without a thread waiting, and when it is free
    again. */
 #include "xfer/frame_slot.h"
 
@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "device/device_calls.h"
 
-enum { REFUSALS = 4 }; /* of a driver to tell what is pending, until it is not asked again */
+enum { REFUSALS = 4 }; /* polls that a driver may refuse before it is not asked again */
 
 /* ------------------------------------------------------------------- pending */
 
@@ -33,8 +33,8 @@ void vr_slot_note(struct vr_frame_slot *slot, int which, vram_queue *queue) {
     slot->pending[which].queue = queue;
 }
 
-/* Work that could not be marked when it was submitted is marked now. A queue that has ended, and
-   whose number is dead, has finished all of it; one that is ending says so until then. */
+/* Marks work that could not be marked when it was submitted. A queue that has ended, and whose
+   handle is invalid, has completed all of it; a queue that is ending reports that until then. */
 static vram_status mark_late(struct vr_slot_work *pending) {
     vram_point made;
     vram_status status = vr_submit_mark(pending->queue, &made);
@@ -47,14 +47,13 @@ static vram_status mark_late(struct vr_slot_work *pending) {
     return status;
 }
 
-static vram_status look(struct vr_slot_work *pending) {
+static vram_status poll_work(struct vr_slot_work *pending) {
     vram_status status = pending->queue ? mark_late(pending) : VRAM_OK;
     if (status == VRAM_OK) {
         status = vr_point_poll(pending->point);
     }
     if (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST) {
-        *pending =
-            (struct vr_slot_work){.queue = NULL}; /* nothing runs on a lost device any more */
+        *pending = (struct vr_slot_work){.queue = NULL}; /* no work runs on a lost device */
         return VRAM_OK;
     }
     return status;
@@ -64,7 +63,7 @@ vram_status vr_slot_settled(struct vr_frame_slot *slot) {
     struct vram_error error;
     vr_error_save(&error);
     for (int i = 0; i < VR_SLOT_QUEUES; i++) {
-        vram_status status = look(&slot->pending[i]);
+        vram_status status = poll_work(&slot->pending[i]);
         if (status != VRAM_OK) {
             return status;
         }
@@ -91,12 +90,12 @@ vram_status vr_slot_settle(struct vr_frame_slot *slot, uint64_t deadline) {
 static void free_host(void *host, bool pinned, vram_device *device) {
     if (!pinned) {
         vr_mem_free(host);
-    } else { /* of a device that is closing: it ends its memory itself */
+    } else { /* a closing device frees its memory itself */
         (void)vr_device_free(device, (vram_addr)(uintptr_t)host);
     }
 }
 
-/* Whether ordinary memory will do where page-locked memory was refused so. */
+/* Whether ordinary memory is an acceptable replacement after this failure to page-lock. */
 static bool may_be_pageable(vram_status status) {
     return vr_status_is_exhausted(status) || status == VRAM_ERR_UNSUPPORTED;
 }
@@ -120,7 +119,7 @@ vram_status vr_slot_reserve_host(struct vr_frame_slot *slot, vram_device *device
         return status;
     }
     free_host(slot->host, slot->pinned, device);
-    vr_error_restore(&error); /* a driver that refuses to take memory back is told of by the log */
+    vr_error_restore(&error); /* a driver that refuses to free memory is reported by the log */
     slot->host = host;
     slot->host_bytes = bytes;
     slot->pinned = pinned;
@@ -137,7 +136,8 @@ vram_status vr_slot_reserve_shadow(struct vr_frame_slot *slot, vram_device *devi
     vr_error_save(&error);
     vram_status status = vr_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
     if (vr_status_is_exhausted(status) && slot->shadow) {
-        /* The smaller one is of no use for this frame, and may be what is missing. */
+        /* Frees the smaller one first: it is too small for this frame, and its memory may be what
+           is missing. */
         (void)vr_device_free(device, slot->shadow);
         slot->shadow = 0;
         slot->shadow_bytes = 0;

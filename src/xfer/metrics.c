@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metrics.c: what transfers moved and how long it took, by direction and route.
+ * metrics.c: bytes and times of transfers, by direction and route.
  *
- * A device has one table, made by the first transfer and freed with the device object. A transfer
- * is counted in three of its cells: of its direction and route, of its direction, and of all.
+ * A device has one table, created by the first transfer and freed with the device object. A
+ * transfer is counted in three of its cells: of its direction and route, of its direction, and of
+ * all.
  *
  *              sync  async  ...  ring   any
  *   to_device   [.]   [x]                [x]     <- a copy to the device, asynchronous
@@ -11,13 +12,14 @@
  *   ...
  *   any                                  [x]
  *
- *  (1) All fields are relaxed atomics that only rise, but `under_way`; a reader sees each as it was
- *      at some moment of its call.
+ *  (1) All fields are relaxed atomics that only increase, except `under_way`; a reader sees each as
+ *      it was at some moment of its call.
  *  (2) `under_way` is a word of two parts that change together, so that the time with at least one
- *      transfer is exact without a lock: 16 bits how many there are, 48 bits since when, in steps
- *      of 64 ns from the table's birth (208 days; past that busy_ns is no longer right, nothing
- *      else is touched). Who brings it from 0 to 1 sets the time, who brings it back to 0 adds what
- *      has passed. A transfer that finds the 16 bits full is not among them, and its token says so.
+ *      transfer is exact without a lock: 16 bits count the transfers, 48 bits hold since when, in
+ *      steps of 64 ns from the creation of the table (208 days; after that busy_ns is wrong, and
+ *      nothing else). The thread that changes the count from 0 to 1 sets the time; the one that
+ *      changes it to 0 adds the time that has passed. A transfer that finds the 16 bits full is not
+ *      counted there, and its token says so.
  */
 #include "xfer/metrics.h"
 
@@ -45,21 +47,21 @@ enum {
 struct cell {
     vr_atomic_u64 started, operations, failures, bytes;
     vr_atomic_u64 busy_ns, waited_ns, stalls, stall_ns, latency_ns;
-    vr_atomic_u64 min_latency_ns; /* plus 1, so that 0 is: none yet */
+    vr_atomic_u64 min_latency_ns; /* plus 1; 0: none yet */
     vr_atomic_u64 max_latency_ns;
     vr_atomic_u64 under_way; /* (2) */
     vr_atomic_u64 histogram[VRAM_TRANSFER_BUCKETS];
 };
 
 struct vr_metrics {
-    struct vr_device_object *device; /* whose it is */
+    struct vr_device_object *device; /* that the table belongs to */
     uint64_t born_ns;
     struct cell cells[DIRECTIONS][ROUTES];
 };
 
 /* --------------------------------------------------------------------- table */
 
-/* The device's table, or NULL. `make`: makes it where there is none; of two threads one wins. */
+/* The device's table, or NULL. `make`: creates it if there is none; of two threads one wins. */
 static struct vr_metrics *metrics_of(struct vr_device_object *device, bool make) {
     VR_OPERATION("vram_transfer_stats_get");
     struct vr_metrics *metrics = vr_load(&device->transfers, VR_ACQUIRE);
@@ -67,7 +69,7 @@ static struct vr_metrics *metrics_of(struct vr_device_object *device, bool make)
         return metrics;
     }
     struct vram_error error;
-    vr_error_save(&error); /* what cannot be counted is no failure */
+    vr_error_save(&error); /* a transfer that cannot be counted is not a failure */
     metrics = vr_mem_alloc(1, sizeof *metrics, vr_operation());
     vr_error_restore(&error);
     if (!metrics) {
@@ -90,13 +92,13 @@ static struct cell *cell_of(struct vr_metrics *metrics, uint32_t direction, uint
                         : &metrics->cells[VRAM_TRANSFER_ANY][VRAM_ROUTE_ANY];
 }
 
-static void add(vr_atomic_u64 *number, uint64_t value) {
+static void counter_add(vr_atomic_u64 *number, uint64_t value) {
     vr_fetch_add(number, value, VR_RELAXED);
 }
 
 /* ------------------------------------------------------------------ under way */
 
-/* One more is under way; false when the count is full, keeps (2). */
+/* Counts one more transfer under way; false when the count is full, keeps (2). */
 static bool cell_enter(struct cell *cell, uint64_t steps) {
     uint64_t word = vr_load(&cell->under_way, VR_RELAXED), next;
     do {
@@ -115,7 +117,7 @@ static void cell_leave(struct cell *cell, uint64_t steps) {
     assert(word & COUNT_MASK);
     uint64_t since = word >> COUNT_BITS;
     if ((word & COUNT_MASK) == 1 && steps > since) {
-        add(&cell->busy_ns, (steps - since) << STEP_BITS);
+        counter_add(&cell->busy_ns, (steps - since) << STEP_BITS);
     }
 }
 
@@ -134,7 +136,7 @@ void vr_transfer_begin(struct vr_device_object *device, vram_transfer_direction 
     uint64_t steps = (count->start_ns - metrics->born_ns) >> STEP_BITS;
     for (int i = 0; i < CELLS_OF_ONE; i++) {
         struct cell *cell = cell_of(metrics, direction, route, i);
-        add(&cell->started, 1);
+        counter_add(&cell->started, 1);
         count->busy |= (uint8_t)(cell_enter(cell, steps) << i);
     }
 }
@@ -154,13 +156,13 @@ static void note_latency(struct cell *cell, uint64_t ns) {
            !vr_cas_weak(&cell->min_latency_ns, &least, ns + 1, VR_RELAXED)) {
     }
     vr_atomic_max(&cell->max_latency_ns, ns);
-    add(&cell->latency_ns, ns);
-    add(&cell->histogram[bucket_of(ns)], 1);
+    counter_add(&cell->latency_ns, ns);
+    counter_add(&cell->histogram[bucket_of(ns)], 1);
 }
 
-/* For a trace, if there is one. */
-static void tell(const struct vr_metrics *metrics, const struct vr_transfer_count *count,
-                 uint64_t bytes, uint64_t ns, vram_status status) {
+/* Writes an event to the trace, if there is one. */
+static void trace_transfer(const struct vr_metrics *metrics, const struct vr_transfer_count *count,
+                           uint64_t bytes, uint64_t ns, vram_status status) {
     struct vr_event event = {.source = metrics->device->context,
                              .kind = VR_EVENT_TRANSFER,
                              .memory = count->direction,
@@ -185,13 +187,13 @@ void vr_transfer_end(struct vr_transfer_count *count, uint64_t bytes, vram_statu
             cell_leave(cell, steps);
         }
         note_latency(cell, now - count->start_ns);
-        add(&cell->failures, status != VRAM_OK);
-        add(&cell->bytes, status == VRAM_OK ? bytes : 0);
-        add(&cell->operations, 1);
+        counter_add(&cell->failures, status != VRAM_OK);
+        counter_add(&cell->bytes, status == VRAM_OK ? bytes : 0);
+        counter_add(&cell->operations, 1);
     }
     count->metrics = NULL; /* a second end counts nothing */
     if (vr_events_wanted()) {
-        tell(metrics, count, bytes, now - count->start_ns, status);
+        trace_transfer(metrics, count, bytes, now - count->start_ns, status);
     }
 }
 
@@ -200,8 +202,8 @@ void vr_transfer_stalled(struct vr_device_object *device, vram_transfer_directio
     struct vr_metrics *metrics = metrics_of(device, true);
     for (int i = 0; metrics && i < CELLS_OF_ONE; i++) {
         struct cell *cell = cell_of(metrics, direction, route, i);
-        add(&cell->stalls, 1);
-        add(&cell->stall_ns, ns);
+        counter_add(&cell->stalls, 1);
+        counter_add(&cell->stall_ns, ns);
     }
 }
 
@@ -209,39 +211,39 @@ void vr_transfer_waited(struct vr_device_object *device, vram_transfer_direction
                         vram_transfer_route route, uint64_t ns) {
     struct vr_metrics *metrics = metrics_of(device, true);
     for (int i = 0; metrics && i < CELLS_OF_ONE; i++) {
-        add(&cell_of(metrics, direction, route, i)->waited_ns, ns);
+        counter_add(&cell_of(metrics, direction, route, i)->waited_ns, ns);
     }
 }
 
 /* -------------------------------------------------------------------- reading */
 
-static uint64_t seen(vr_atomic_u64 *number) {
+static uint64_t counter_read(vr_atomic_u64 *number) {
     return vr_load(number, VR_RELAXED);
 }
 
-/* Time with transfers up to now, those that are still under way included. */
+/* Time with transfers until now, including those still under way. */
 static uint64_t busy_of(const struct vr_metrics *metrics, struct cell *cell) {
-    uint64_t word = seen(&cell->under_way), busy = seen(&cell->busy_ns);
+    uint64_t word = counter_read(&cell->under_way), busy = counter_read(&cell->busy_ns);
     uint64_t steps = (vr_clock_now() - metrics->born_ns) >> STEP_BITS, since = word >> COUNT_BITS;
     return busy + (word & COUNT_MASK && steps > since ? (steps - since) << STEP_BITS : 0);
 }
 
 static void read_cell(const struct vr_metrics *metrics, struct cell *cell,
                       struct vram_transfer_stats *stats) {
-    stats->operations = seen(&cell->operations);
-    stats->started = seen(&cell->started);
-    stats->failures = seen(&cell->failures);
-    stats->bytes = seen(&cell->bytes);
+    stats->operations = counter_read(&cell->operations);
+    stats->started = counter_read(&cell->started);
+    stats->failures = counter_read(&cell->failures);
+    stats->bytes = counter_read(&cell->bytes);
     stats->busy_ns = busy_of(metrics, cell);
-    stats->waited_ns = seen(&cell->waited_ns);
-    stats->stalls = seen(&cell->stalls);
-    stats->stall_ns = seen(&cell->stall_ns);
-    stats->latency_ns = seen(&cell->latency_ns);
-    uint64_t least = seen(&cell->min_latency_ns);
+    stats->waited_ns = counter_read(&cell->waited_ns);
+    stats->stalls = counter_read(&cell->stalls);
+    stats->stall_ns = counter_read(&cell->stall_ns);
+    stats->latency_ns = counter_read(&cell->latency_ns);
+    uint64_t least = counter_read(&cell->min_latency_ns);
     stats->min_latency_ns = least ? least - 1 : 0;
-    stats->max_latency_ns = seen(&cell->max_latency_ns);
+    stats->max_latency_ns = counter_read(&cell->max_latency_ns);
     for (int i = 0; i < VRAM_TRANSFER_BUCKETS; i++) {
-        stats->histogram[i] = seen(&cell->histogram[i]);
+        stats->histogram[i] = counter_read(&cell->histogram[i]);
     }
     if (stats->busy_ns) {
         double busy = (double)stats->busy_ns, waited = (double)stats->waited_ns;
@@ -275,7 +277,7 @@ vram_status vram_transfer_stats_get(vram_device *handle, vram_transfer_direction
     return status;
 }
 
-static uint64_t percentile(const struct vram_transfer_stats *stats, uint32_t percent) {
+static uint64_t latency_percentile(const struct vram_transfer_stats *stats, uint32_t percent) {
     uint64_t total = 0, below = 0;
     for (int i = 0; i < VRAM_TRANSFER_BUCKETS; i++) {
         total += stats->histogram[i];
@@ -292,7 +294,7 @@ static uint64_t percentile(const struct vram_transfer_stats *stats, uint32_t per
 }
 
 uint64_t vram_transfer_stats_percentile(const vram_transfer_stats *stats, uint32_t percent) {
-    return stats && stats->size >= sizeof *stats ? percentile(stats, percent) : 0;
+    return stats && stats->size >= sizeof *stats ? latency_percentile(stats, percent) : 0;
 }
 
 /* --------------------------------------------------------------------- report */
@@ -332,19 +334,20 @@ static void cell_json(struct vr_json *json, uint32_t direction, uint32_t route,
 static void cell_text(struct vr_writer *writer, uint32_t direction, uint32_t route,
                       const struct vram_transfer_stats *stats) {
     char size[VRAM_SIZE_TEXT_MAX];
-    vr_writer_line(
-        writer,
-        "  %-9s  %-11s  %llu of %llu ended, %llu failed; %s at %.3g GB/s, overlap "
-        "%.0f %%; %llu ns at 50 %%, %llu ns at 99 %%, %llu ns at most; %llu stalls",
-        vr_transfer_direction_name((vram_transfer_direction)direction),
-        vr_transfer_route_name((vram_transfer_route)route), (unsigned long long)stats->operations,
-        (unsigned long long)stats->started, (unsigned long long)stats->failures,
-        vr_size_format(stats->bytes, size), stats->bytes_per_second / 1e9, stats->overlap * 100,
-        (unsigned long long)percentile(stats, 50), (unsigned long long)percentile(stats, 99),
-        (unsigned long long)stats->max_latency_ns, (unsigned long long)stats->stalls);
+    vr_writer_line(writer,
+                   "  %-9s  %-11s  %llu of %llu ended, %llu failed; %s at %.3g GB/s, overlap "
+                   "%.0f %%; %llu ns at 50 %%, %llu ns at 99 %%, %llu ns at most; %llu stalls",
+                   vr_transfer_direction_name((vram_transfer_direction)direction),
+                   vr_transfer_route_name((vram_transfer_route)route),
+                   (unsigned long long)stats->operations, (unsigned long long)stats->started,
+                   (unsigned long long)stats->failures, vr_size_format(stats->bytes, size),
+                   stats->bytes_per_second / 1e9, stats->overlap * 100,
+                   (unsigned long long)latency_percentile(stats, 50),
+                   (unsigned long long)latency_percentile(stats, 99),
+                   (unsigned long long)stats->max_latency_ns, (unsigned long long)stats->stalls);
 }
 
-/* Writes each cell that has counted something; `json` NULL: as text. How many there are. */
+/* Writes each cell that has counted something; `json` NULL: as text. Returns their number. */
 static uint32_t write_cells(struct vr_metrics *metrics, struct vr_writer *writer,
                             struct vr_json *json) {
     uint32_t count = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metrics.h: counting transfers, for those who make them.
+ * metrics.h: counts transfers, for the code that makes them.
  *
  *     struct vr_transfer_count count;
  *     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED, &count);
- *     ...                                                        the copy, on whatever threads
+ *     ...                                                        the copy, on any threads
  *     vr_transfer_end(&count, bytes, status);                    when its end is known, once
  *
- * The caller keeps the device pinned from begin to end. Nothing fails: where there is no memory for
- * the counters nothing is counted. Any thread; begin and end may be on different ones.
+ * The caller keeps the device pinned from begin to end. Nothing fails: without memory for the
+ * counters nothing is counted. Any thread; begin and end may be on different ones.
  */
 #ifndef VR_METRICS_H
 #define VR_METRICS_H
@@ -18,7 +18,7 @@
 
 struct vr_metrics;
 
-/* A transfer that is being counted: plain data, kept beside it. All zero: not counted. */
+/* A transfer that is being counted: plain data. All zero: not counted. */
 struct vr_transfer_count {
     struct vr_metrics *metrics;
     uint64_t start_ns;
@@ -31,7 +31,8 @@ void vr_transfer_begin(struct vr_device_object *device, vram_transfer_direction 
                        vram_transfer_route route, struct vr_transfer_count *count);
 void vr_transfer_end(struct vr_transfer_count *count, uint64_t bytes, vram_status status);
 
-/* A copy of this kind had to wait `ns` for a slot, for room in a ring, before it could begin. */
+/* A copy of this kind waited `ns` for a slot, or for free space in a ring, before it could
+   begin. */
 void vr_transfer_stalled(struct vr_device_object *device, vram_transfer_direction direction,
                          vram_transfer_route route, uint64_t ns);
 /* A thread of the program waited `ns` in a call of the library for copies of this kind. */

@@ -8,9 +8,9 @@
 #include "xfer/staging.h"
 #include "xfer/xfer_calls.h"
 
-/* The device and what its transfers keep, both with a reference. */
-static vram_status enter(vram_device *handle, struct vr_device_object **device,
-                         struct vr_staging **staging) {
+/* Enters the device and its staging, both with a reference. */
+static vram_status enter_staging(vram_device *handle, struct vr_device_object **device,
+                                 struct vr_staging **staging) {
     void *entered;
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
@@ -24,7 +24,7 @@ static vram_status enter(vram_device *handle, struct vr_device_object **device,
     return status;
 }
 
-static void leave(struct vr_device_object *device, struct vr_staging *staging) {
+static void leave_staging(struct vr_device_object *device, struct vr_staging *staging) {
     vr_staging_leave(staging);
     vr_leave(device);
 }
@@ -32,26 +32,26 @@ static void leave(struct vr_device_object *device, struct vr_staging *staging) {
 typedef vram_status registration_fn(struct vr_registrations *registrations, uint64_t addr,
                                     uint64_t bytes);
 
-static vram_status call(vram_device *handle, void *memory, uint64_t bytes,
-                        registration_fn *function) {
+static vram_status call_registration(vram_device *handle, void *memory, uint64_t bytes,
+                                     registration_fn *function) {
     struct vr_device_object *device;
     struct vr_staging *staging;
-    vram_status status = enter(handle, &device, &staging);
+    vram_status status = enter_staging(handle, &device, &staging);
     if (status == VRAM_OK) {
         status = function(&staging->registrations, (uintptr_t)memory, bytes);
-        leave(device, staging);
+        leave_staging(device, staging);
     }
     return status;
 }
 
 vram_status vram_pinned_begin(vram_device *device, void *memory, uint64_t bytes) {
     VR_CALL;
-    return call(device, memory, bytes, vr_registration_use);
+    return call_registration(device, memory, bytes, vr_registration_use);
 }
 
 vram_status vr_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
     VR_OPERATION("vram_pinned_end");
-    return call(device, memory, bytes, vr_registration_unuse);
+    return call_registration(device, memory, bytes, vr_registration_unuse);
 }
 
 vram_status vram_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
@@ -60,10 +60,10 @@ vram_status vram_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
 
 vram_status vram_pinned_forget(vram_device *device, void *memory, uint64_t bytes) {
     VR_CALL;
-    return call(device, memory, bytes, vr_registration_forget);
+    return call_registration(device, memory, bytes, vr_registration_forget);
 }
 
-static uint64_t value(vr_atomic_u64 *counter) {
+static uint64_t counter_read(vr_atomic_u64 *counter) {
     return vr_load(counter, VR_RELAXED);
 }
 
@@ -80,7 +80,7 @@ vram_status vram_pinned_info_get(vram_device *handle, vram_pinned_info *info) {
     VR_CALL;
     struct vr_device_object *device;
     struct vr_staging *staging;
-    vram_status status = enter(handle, &device, &staging);
+    vram_status status = enter_staging(handle, &device, &staging);
     if (status != VRAM_OK) {
         return status;
     }
@@ -91,21 +91,21 @@ vram_status vram_pinned_info_get(vram_device *handle, vram_pinned_info *info) {
                                     .slots_most = staging->slot_most,
                                     .workers = vr_copy_count(&staging->workers),
                                     .workers_most = staging->workers.most,
-                                    .uploads = value(&counts->uploads),
-                                    .upload_bytes = value(&counts->upload_bytes),
-                                    .downloads = value(&counts->downloads),
-                                    .download_bytes = value(&counts->download_bytes),
-                                    .chunks = value(&counts->chunks),
-                                    .plain = value(&counts->plain),
-                                    .plain_bytes = value(&counts->plain_bytes),
-                                    .refusals = value(&counts->refusals),
-                                    .waits = value(&counts->waits),
-                                    .hits = value(&registrations->hits),
-                                    .misses = value(&registrations->misses),
-                                    .evictions = value(&registrations->evictions)};
+                                    .uploads = counter_read(&counts->uploads),
+                                    .upload_bytes = counter_read(&counts->upload_bytes),
+                                    .downloads = counter_read(&counts->downloads),
+                                    .download_bytes = counter_read(&counts->download_bytes),
+                                    .chunks = counter_read(&counts->chunks),
+                                    .plain = counter_read(&counts->plain),
+                                    .plain_bytes = counter_read(&counts->plain_bytes),
+                                    .refusals = counter_read(&counts->refusals),
+                                    .waits = counter_read(&counts->waits),
+                                    .hits = counter_read(&registrations->hits),
+                                    .misses = counter_read(&registrations->misses),
+                                    .evictions = counter_read(&registrations->evictions)};
     count_slots(staging, &full);
     vr_registration_count(registrations, &full.entries, &full.entries_used, &full.entry_bytes);
     status = vr_info_give(info, &full, sizeof full, sizeof full);
-    leave(device, staging);
+    leave_staging(device, staging);
     return status;
 }

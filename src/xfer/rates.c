@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rates.c: two ways and what each was seen to cost. */
+/* rates.c: measures two ways to copy and chooses between them. */
 #include "xfer/rates.h"
 
 #include "base/size.h"
 
 enum {
-    STAGED_FIRST = 4, /* copies of a class that are staged before the driver's way is tried, */
-    PLAIN_FIRST = 2,  /* so many times */
-    AGAIN = 64,       /* one in so many tries the way that is not taken, */
-    AGAIN_EARLY =
-        8,      /* and one in so many of the first AGAIN tries staging: slots may be there now */
-    WINDOW = 8, /* samples whose best is kept together: (3) */
-    MARGIN = 16 /* the other way has to be quicker by this part: (4) */
+    STAGED_FIRST = 4, /* copies of a class that are staged before the driver's way is tried */
+    PLAIN_FIRST = 2,  /* copies that then try the driver's way */
+    AGAIN = 64,       /* one in so many tries the way that is not chosen */
+    AGAIN_EARLY = 8,  /* the same for staging in the first AGAIN choices: slots may exist now */
+    WINDOW = 8,       /* samples of which the best is kept: (3) */
+    MARGIN = 16       /* the other way must be faster by this part: (4) */
 };
 
 #define TRY_BYTES (UINT64_C(16) * VR_MIB) /* the largest copy that may be a trial */
@@ -30,7 +29,7 @@ static uint64_t cell_ns(const struct vr_rate *cell) {
     return best && (!before || best < before) ? best : before;
 }
 
-/* What is known of a way, of this class or the nearest smaller one; 0: nothing. */
+/* What is known of a way, from this class or the nearest smaller one; 0: nothing. */
 static uint64_t known_ns(const struct vr_rates *rates, bool to_host, bool staged, unsigned class) {
     uint64_t ns = 0;
     for (unsigned i = class + 1; i-- > 0 && !ns;) {
@@ -39,7 +38,7 @@ static uint64_t known_ns(const struct vr_rates *rates, bool to_host, bool staged
     return ns;
 }
 
-/* Whether the driver's way is the quicker one. Keeps (4). */
+/* Whether the driver's way is faster. Keeps (4). */
 static bool is_plain(struct vr_rates *rates, bool to_host, unsigned class) {
     uint64_t staged = known_ns(rates, to_host, true, class);
     uint64_t plain = known_ns(rates, to_host, false, class);
@@ -65,7 +64,7 @@ bool vr_rates_choose(struct vr_rates *rates, bool to_host, uint64_t bytes) {
     if (bytes > TRY_BYTES) {
         return !is_plain(rates, to_host, class);
     }
-    uint64_t turn = vr_fetch_add(&rates->asked[to_host][class], 1, VR_RELAXED);
+    uint64_t choice = vr_fetch_add(&rates->asked[to_host][class], 1, VR_RELAXED);
     if (samples_of(rates, to_host, true, class) < STAGED_FIRST) {
         return true;
     }
@@ -73,8 +72,8 @@ bool vr_rates_choose(struct vr_rates *rates, bool to_host, uint64_t bytes) {
         return false;
     }
     bool plain = is_plain(rates, to_host, class);
-    uint64_t again = plain && turn < AGAIN ? AGAIN_EARLY : AGAIN;
-    return plain == (turn % again == again - 1);
+    uint64_t again = plain && choice < AGAIN ? AGAIN_EARLY : AGAIN;
+    return plain == (choice % again == again - 1);
 }
 
 void vr_rates_note(struct vr_rates *rates, bool to_host, bool staged, uint64_t bytes, uint64_t ns) {

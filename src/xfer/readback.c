@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * readback.c: frames from their arrival to their return, and the life of a readback. Starting them
- * is readback_start.c. The numbers in brackets are those of readback_object.h.
+ * readback.c: frames from arrival to release, and creation and destruction of a readback.
+ * readback_start.c starts them. Numbers in brackets are those of readback_object.h.
  */
 #include "xfer/readback_object.h"
 
@@ -17,31 +17,31 @@
 
 /* ------------------------------------------------------------------- arriving */
 
-/* What one look at the slots has to ask about. */
-struct question {
-    enum vr_frame_state state; /* FLYING or SETTLING; IDLE: nothing */
+/* What one poll has to ask about one slot. */
+struct slot_poll {
+    enum vr_frame_state state; /* IN_FLIGHT or SETTLING; IDLE: nothing */
     uint64_t number;
     vram_point point;
 };
 
-static void collect(struct vr_readback *readback, struct question *questions) {
+static void collect_polls(struct vr_readback *readback, struct slot_poll *polls) {
     vr_mutex_lock(&readback->lock);
     for (uint32_t i = 0; i < readback->count; i++) {
         struct vr_frame *frame = &readback->frames[i];
-        questions[i] = (struct question){.state = VR_FRAME_IDLE};
-        if (frame->state == VR_FRAME_FLYING) {
-            questions[i] = (struct question){VR_FRAME_FLYING, frame->number, frame->point};
+        polls[i] = (struct slot_poll){.state = VR_FRAME_IDLE};
+        if (frame->state == VR_FRAME_IN_FLIGHT) {
+            polls[i] = (struct slot_poll){VR_FRAME_IN_FLIGHT, frame->number, frame->point};
         } else if (frame->state == VR_FRAME_SETTLING) {
-            questions[i].state = VR_FRAME_SETTLING;
+            polls[i].state = VR_FRAME_SETTLING;
             frame->state = VR_FRAME_STARTING; /* keeps (2) */
         }
     }
     vr_mutex_unlock(&readback->lock);
 }
 
-/* The frame is over; under the lock. *count is to be ended without it. */
-static void arrive(struct vr_readback *readback, struct vr_frame *frame, vram_status status,
-                   struct vr_transfer_count *count) {
+/* Ends the flight of a frame; under the lock. The caller ends *count without it. */
+static void frame_arrive(struct vr_readback *readback, struct vr_frame *frame, vram_status status,
+                         struct vr_transfer_count *count) {
     bool lost = status == VRAM_ERR_DEVICE_LOST;
     *count = frame->count;
     memset(&frame->count, 0, sizeof frame->count);
@@ -55,15 +55,15 @@ static void arrive(struct vr_readback *readback, struct vr_frame *frame, vram_st
     }
 }
 
-static vram_status ask_flying(struct vr_readback *readback, struct vr_frame *frame,
-                              const struct question *question) {
-    vram_status status = vr_point_poll(question->point);
+static vram_status poll_in_flight(struct vr_readback *readback, struct vr_frame *frame,
+                                  const struct slot_poll *poll) {
+    vram_status status = vr_point_poll(poll->point);
     if (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST) { /* keeps (4) */
         struct vr_transfer_count count = {.metrics = NULL};
         vr_mutex_lock(&readback->lock);
         uint64_t bytes = frame->bytes;
-        if (frame->state == VR_FRAME_FLYING && frame->number == question->number) {
-            arrive(readback, frame, status, &count);
+        if (frame->state == VR_FRAME_IN_FLIGHT && frame->number == poll->number) {
+            frame_arrive(readback, frame, status, &count);
         }
         vr_mutex_unlock(&readback->lock);
         vr_transfer_end(&count, bytes, status);
@@ -72,7 +72,7 @@ static vram_status ask_flying(struct vr_readback *readback, struct vr_frame *fra
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
-static vram_status ask_settling(struct vr_readback *readback, struct vr_frame *frame) {
+static vram_status poll_settling(struct vr_readback *readback, struct vr_frame *frame) {
     vram_status status = vr_slot_settled(&frame->memory);
     vr_mutex_lock(&readback->lock);
     frame->state = status == VRAM_OK ? VR_FRAME_IDLE : VR_FRAME_SETTLING;
@@ -81,18 +81,18 @@ static vram_status ask_settling(struct vr_readback *readback, struct vr_frame *f
 }
 
 vram_status vr_readback_refresh(struct vr_readback *readback, struct vram_error *trouble) {
-    struct question questions[VRAM_READBACK_SLOTS_MAX];
+    struct slot_poll polls[VRAM_READBACK_SLOTS_MAX];
     struct vram_error before;
     vram_status first = VRAM_OK;
     vr_error_save(&before);
-    collect(readback, questions);
+    collect_polls(readback, polls);
     for (uint32_t i = 0; i < readback->count; i++) {
         struct vr_frame *frame = &readback->frames[i];
         vram_status status = VRAM_OK;
-        if (questions[i].state == VR_FRAME_FLYING) {
-            status = ask_flying(readback, frame, &questions[i]);
-        } else if (questions[i].state == VR_FRAME_SETTLING) {
-            status = ask_settling(readback, frame);
+        if (polls[i].state == VR_FRAME_IN_FLIGHT) {
+            status = poll_in_flight(readback, frame, &polls[i]);
+        } else if (polls[i].state == VR_FRAME_SETTLING) {
+            status = poll_settling(readback, frame);
         }
         if (status != VRAM_OK && first == VRAM_OK) {
             first = status;
@@ -105,8 +105,9 @@ vram_status vr_readback_refresh(struct vr_readback *readback, struct vram_error 
 
 /* --------------------------------------------------------------- one by number */
 
-/* The slot that has frame `number`, 0: of the last; under the lock. */
-static vram_status find(struct vr_readback *readback, uint64_t number, struct vr_frame **found) {
+/* The slot that has frame `number`, or with 0 the last frame; under the lock. */
+static vram_status find_frame(struct vr_readback *readback, uint64_t number,
+                              struct vr_frame **found) {
     uint64_t wanted = number ? number : readback->stats.started;
     if (wanted == 0 || wanted > readback->stats.started) {
         return vr_fail(VRAM_ERR_INVALID, "frame %llu was never started",
@@ -114,21 +115,22 @@ static vram_status find(struct vr_readback *readback, uint64_t number, struct vr
     }
     for (uint32_t i = 0; i < readback->count; i++) {
         struct vr_frame *frame = &readback->frames[i];
-        if (frame->number == wanted && frame->state >= VR_FRAME_FLYING &&
+        if (frame->number == wanted && frame->state >= VR_FRAME_IN_FLIGHT &&
             frame->state <= VR_FRAME_FAILED) {
             *found = frame;
             return VRAM_OK;
         }
     }
-    return vr_fail(VRAM_ERR_STALE, "frame %llu is gone", (unsigned long long)wanted);
+    return vr_fail(VRAM_ERR_STALE, "frame %llu was overwritten or released",
+                   (unsigned long long)wanted);
 }
 
-/* What became of it, and its point while it is on its way. */
-static vram_status tell(struct vr_readback *readback, uint64_t number, vram_point *point) {
+/* The status of a frame, and its point while it is in flight. */
+static vram_status frame_status(struct vr_readback *readback, uint64_t number, vram_point *point) {
     struct vr_frame *frame = NULL;
     vr_mutex_lock(&readback->lock);
-    vram_status status = find(readback, number, &frame);
-    if (status == VRAM_OK && frame->state == VR_FRAME_FLYING) {
+    vram_status status = find_frame(readback, number, &frame);
+    if (status == VRAM_OK && frame->state == VR_FRAME_IN_FLIGHT) {
         *point = frame->point;
         status = VRAM_ERR_NOT_READY;
     } else if (status == VRAM_OK && frame->state == VR_FRAME_FAILED) {
@@ -151,7 +153,7 @@ vram_status vram_readback_poll(vram_readback *handle, uint64_t number) {
         return status;
     }
     vram_status asked = vr_readback_refresh(readback, &trouble);
-    status = tell(readback, number, &point);
+    status = frame_status(readback, number, &point);
     if (status == VRAM_ERR_NOT_READY && asked != VRAM_OK) {
         status = asked; /* keeps (4) */
         vr_error_restore(&trouble);
@@ -160,7 +162,7 @@ vram_status vram_readback_poll(vram_readback *handle, uint64_t number) {
     return status;
 }
 
-/* Waits for a frame, which is counted as the program's time. */
+/* Waits for a frame, and counts that as waiting time of the program. */
 static vram_status wait_for(struct vr_readback *readback, vram_point point, uint64_t timeout) {
     uint64_t began = vr_clock_now();
     vram_status status = vr_point_wait(point, timeout);
@@ -178,7 +180,7 @@ vram_status vram_readback_wait(vram_readback *handle, uint64_t number, uint64_t 
     if (status != VRAM_OK) {
         return status;
     }
-    status = tell(readback, number, &point);
+    status = frame_status(readback, number, &point);
     if (status == VRAM_ERR_NOT_READY) {
         status = wait_for(readback, point, timeout);
         (void)vr_readback_refresh(readback, &trouble);
@@ -198,7 +200,7 @@ vram_status vram_readback_point(vram_readback *handle, uint64_t number, vram_poi
     if (status != VRAM_OK) {
         return status;
     }
-    status = tell(readback, number, &found);
+    status = frame_status(readback, number, &found);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
         *point = found;
         status = VRAM_OK;
@@ -218,7 +220,7 @@ vram_status vram_readback_async(vram_readback *handle, uint64_t number, vram_asy
     if (status != VRAM_OK) {
         return status;
     }
-    status = tell(readback, number, &point);
+    status = frame_status(readback, number, &point);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
         status = vr_async_of_point(point, "vram_readback_start", async);
     }
@@ -229,7 +231,7 @@ vram_status vram_readback_async(vram_readback *handle, uint64_t number, vram_asy
 /* ------------------------------------------------------------------ borrowing */
 
 /* Under the lock; keeps (3). */
-static void borrow(struct vr_readback *readback, struct vr_frame *from, vram_frame *frame) {
+static void frame_borrow(struct vr_readback *readback, struct vr_frame *from, vram_frame *frame) {
     from->readers++;
     from->seen = true;
     *frame = (vram_frame){.data = from->memory.host,
@@ -241,7 +243,7 @@ static void borrow(struct vr_readback *readback, struct vr_frame *from, vram_fra
 }
 
 /* The newest frame in a state; NULL: none. Under the lock. */
-static struct vr_frame *newest(struct vr_readback *readback, enum vr_frame_state state) {
+static struct vr_frame *newest_frame(struct vr_readback *readback, enum vr_frame_state state) {
     struct vr_frame *best = NULL;
     for (uint32_t i = 0; i < readback->count; i++) {
         struct vr_frame *frame = &readback->frames[i];
@@ -265,10 +267,10 @@ vram_status vram_readback_latest(vram_readback *handle, vram_frame *frame) {
     }
     status = vr_readback_refresh(readback, &trouble);
     vr_mutex_lock(&readback->lock);
-    struct vr_frame *found = newest(readback, VR_FRAME_DONE);
-    struct vr_frame *failed = newest(readback, VR_FRAME_FAILED);
+    struct vr_frame *found = newest_frame(readback, VR_FRAME_DONE);
+    struct vr_frame *failed = newest_frame(readback, VR_FRAME_FAILED);
     if (found) {
-        borrow(readback, found, frame);
+        frame_borrow(readback, found, frame);
         status = VRAM_OK;
     } else if (failed) {
         vr_error_restore(&failed->error);
@@ -284,11 +286,11 @@ vram_status vram_readback_latest(vram_readback *handle, vram_frame *frame) {
 }
 
 /* The oldest frame that was not given out; under the lock. */
-static struct vr_frame *undelivered(struct vr_readback *readback) {
+static struct vr_frame *oldest_undelivered(struct vr_readback *readback) {
     struct vr_frame *best = NULL;
     for (uint32_t i = 0; i < readback->count; i++) {
         struct vr_frame *frame = &readback->frames[i];
-        if (frame->state >= VR_FRAME_FLYING && frame->state <= VR_FRAME_FAILED &&
+        if (frame->state >= VR_FRAME_IN_FLIGHT && frame->state <= VR_FRAME_FAILED &&
             frame->number > readback->delivered && (!best || frame->number < best->number)) {
             best = frame;
         }
@@ -296,14 +298,14 @@ static struct vr_frame *undelivered(struct vr_readback *readback) {
     return best;
 }
 
-/* VRAM_ERR_BUSY: it is on its way, and *point says when it is there. */
+/* VRAM_ERR_BUSY: it is in flight until *point has passed. */
 static vram_status take_next(struct vr_readback *readback, vram_frame *frame, vram_point *point) {
     vram_status status = VRAM_OK;
     vr_mutex_lock(&readback->lock);
-    struct vr_frame *found = undelivered(readback);
+    struct vr_frame *found = oldest_undelivered(readback);
     if (!found) {
         status = VRAM_ERR_NOT_READY;
-    } else if (found->state == VR_FRAME_FLYING) {
+    } else if (found->state == VR_FRAME_IN_FLIGHT) {
         *point = found->point;
         status = VRAM_ERR_BUSY;
     } else {
@@ -313,7 +315,7 @@ static vram_status take_next(struct vr_readback *readback, vram_frame *frame, vr
             vr_error_restore(&found->error);
             status = found->error.status;
         } else {
-            borrow(readback, found, frame);
+            frame_borrow(readback, found, frame);
         }
     }
     vr_mutex_unlock(&readback->lock);
@@ -343,7 +345,7 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
         }
         status = wait_for(readback, point, vr_deadline_left(deadline));
         if (status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST) {
-            break; /* the loss is told by the frame itself, once */
+            break; /* the frame itself reports the loss, once */
         }
     }
     vr_leave(readback);
@@ -399,10 +401,10 @@ vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *
 
 /* --------------------------------------------------------------------- ending */
 
-/* Destroys the transfer queue and gives the memory back; no other call is inside. VRAM_ERR_TIMEOUT
-   when a transfer goes on: its memory stays until the device is closed. A second call finds
+/* Destroys the transfer queue and frees the memory; no other call is inside. VRAM_ERR_TIMEOUT when
+   a transfer does not end: its memory stays until the device is closed. A second call does
    nothing. */
-static vram_status empty(struct vr_readback *readback) {
+static vram_status readback_release_all(struct vr_readback *readback) {
     VR_OPERATION("vram_readback_destroy");
     bool over = true, waits = !vr_load(&readback->closing, VR_ACQUIRE);
     uint64_t deadline = vr_deadline_in(waits ? readback->device->context->wait_ns : 0);
@@ -410,9 +412,9 @@ static vram_status empty(struct vr_readback *readback) {
         readback->transfer ? vr_handle_pin(VR_KIND_QUEUE, readback->transfer) : NULL;
     struct vram_error error;
     vr_error_save(&error);
-    if (queue) { /* first: it ends when its work has, whether or not that could be marked */
+    if (queue) { /* first: it ends when its work has ended, even if that work could not be marked */
         vram_status status = vr_queue_destroy_by(queue, deadline);
-        over = status == VRAM_OK || status == VRAM_ERR_STALE; /* the device ends it: slots tell */
+        over = status == VRAM_OK || status == VRAM_ERR_STALE; /* STALE: see the slots */
         vr_leave(queue);
     }
     readback->transfer = NULL;
@@ -434,25 +436,26 @@ static void readback_free(void *memory) {
     struct vr_readback *readback = memory;
     uint64_t device = readback->device->object.handle;
     if (!vr_exiting()) {
-        (void)empty(readback);
+        (void)readback_release_all(readback);
     }
     vr_mutex_destroy(&readback->lock);
     vr_mem_free(readback);
     vr_handle_unpin(device);
 }
 
-/* A call that is inside, in another thread or below this one, leaves the rest to the destructor. */
+/* A call that is inside, in another thread or further up this one's stack, leaves the rest to the
+   destructor. */
 static vram_status readback_end(void *object) {
     struct vr_readback *readback = object;
     vr_mutex_lock(&readback->device->lock);
     vr_link_remove(&readback->watcher.link);
     vr_mutex_unlock(&readback->device->lock);
-    return vr_handle_is_last(readback->object.handle) ? empty(readback) : VRAM_OK;
+    return vr_handle_is_last(readback->object.handle) ? readback_release_all(readback) : VRAM_OK;
 }
 
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_readback *readback = VR_CONTAINER(watcher, struct vr_readback, watcher);
-    (void)finished; /* points tell which slots are not */
+    (void)finished; /* points tell which slots are not finished */
     vr_store(&readback->closing, true, VR_RELEASE);
     vr_object_parent_ended(&readback->object, readback_end);
 }
@@ -461,7 +464,7 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     (void)watcher, (void)queue, (void)finished;
 }
 
-static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+static bool readback_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     (void)watcher, (void)addr, (void)bytes;
     return false;
 }
@@ -499,15 +502,17 @@ static vram_status read_options(const struct vram_readback_options *options,
     }
     if ((unsigned)taken->mode > VRAM_READBACK_STEADY ||
         (unsigned)taken->policy > VRAM_READBACK_EVERY) {
-        return vr_fail(VRAM_ERR_INVALID, "there is no mode %d, or no policy %d", (int)taken->mode,
-                       (int)taken->policy);
+        return vr_fail(
+            VRAM_ERR_INVALID,
+            "mode %d is not a vram_readback_mode, or policy %d not a vram_readback_policy",
+            (int)taken->mode, (int)taken->policy);
     }
     return VRAM_OK;
 }
 
-/* Takes the queue, and the memory that was asked for ahead. */
-static vram_status furnish(struct vr_readback *readback,
-                           const struct vram_readback_options *options) {
+/* Creates the queue, and allocates the memory that was asked for in advance. */
+static vram_status readback_setup(struct vr_readback *readback,
+                                  const struct vram_readback_options *options) {
     struct vram_queue_options queue = {.size = sizeof queue, .priority = options->priority};
     vram_device *device = vr_readback_device(readback);
     struct vram_error error;
@@ -531,8 +536,9 @@ static vram_status furnish(struct vr_readback *readback,
 }
 
 /* `device` is entered. */
-static vram_status create(struct vr_device_object *device,
-                          const struct vram_readback_options *options, vram_readback **out) {
+static vram_status readback_create(struct vr_device_object *device,
+                                   const struct vram_readback_options *options,
+                                   vram_readback **out) {
     struct vr_readback *readback = vr_mem_alloc(
         1, sizeof *readback + options->slots * sizeof readback->frames[0], vr_operation());
     if (!readback) {
@@ -542,13 +548,13 @@ static vram_status create(struct vr_device_object *device,
     readback->object.process = vr_os_process_generation();
     readback->watcher.closing = device_closing;
     readback->watcher.queue_ended = queue_ended;
-    readback->watcher.covers = covers;
+    readback->watcher.covers = readback_covers;
     readback->device = device;
     readback->mode = options->mode;
     readback->policy = options->policy;
     readback->count = options->slots;
     vr_handle_ref(device->object.handle);
-    vram_status status = furnish(readback, options);
+    vram_status status = readback_setup(readback, options);
     if (status == VRAM_OK) {
         status =
             vr_handle_publish(VR_KIND_READBACK, readback, readback_free, &readback->object.handle);
@@ -582,7 +588,7 @@ vram_status vram_readback_create(vram_device *handle, const vram_readback_option
     }
     status = read_options(options, &taken);
     if (status == VRAM_OK) {
-        status = create(device, &taken, readback);
+        status = readback_create(device, &taken, readback);
     }
     vr_leave(device);
     return status;

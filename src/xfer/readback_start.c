@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * readback_start.c: from the wish for a frame to a download that is under way.
+ * readback_start.c: starts frames: claims a slot and submits the download.
  *
- * Two queues touch a slot, and the order between them is what keeps frames whole:
+ * Two queues use a slot, and the order between them keeps frames consistent:
  *
  *     producer   ... step k | copy source to shadow | step k+1 ...            SNAPSHOT
  *     transfer                                     '-> download shadow
@@ -10,9 +10,9 @@
  *     producer   ... step k |                       .-> step k+1 ...          HOLD
  *     transfer              '-> download source ----'
  *
- * The numbers in brackets are those of readback_object.h. A start that fails half-way has told
- * nobody of its frame; what it has submitted may still use the slot, which settles before it serves
- * again. The producer is never left waiting for something that was not submitted.
+ * The numbers in brackets are those of readback_object.h. A start that fails half-way publishes no
+ * frame. What it has submitted may still use the slot, which settles before it is used again. The
+ * producer never waits for something that was not submitted.
  */
 #include "xfer/readback_object.h"
 
@@ -24,32 +24,32 @@
 
 #include <string.h>
 
-/* One piece of a frame. */
-struct source {
-    vram_addr addr;           /* on the device; 0: */
-    const void *host;         /* in host memory */
-    uint64_t bytes;           /* of it */
+/* One part of a frame. */
+struct frame_source {
+    vram_addr addr;           /* on the device; 0: in host memory */
+    const void *host;         /* with addr 0 */
+    uint64_t bytes;           /* of the part */
     struct vr_buffer *buffer; /* entered and shared; NULL: an address of the program's */
 };
 
 /* One start. */
-struct job {
+struct frame_start {
     struct vr_readback *readback;
     struct vr_frame *frame; /* claimed */
-    vram_queue *producer;   /* NULL: nobody writes the source */
+    vram_queue *producer;   /* NULL: no queue writes the source */
     enum vram_readback_mode mode;
-    struct source sources[VRAM_READBACK_SPANS_MAX];
+    struct frame_source sources[VRAM_READBACK_SPANS_MAX];
     uint32_t count;
     uint64_t bytes;                   /* of the frame */
-    vram_point point;                 /* when it will have arrived */
-    bool held;                        /* there was no memory for a snapshot */
-    bool touched;                     /* the slot's host memory is not what it was */
+    vram_point point;                 /* passed when the frame has arrived */
+    bool held;                        /* no memory for a snapshot: mode HOLD instead */
+    bool touched;                     /* the slot's host memory was overwritten */
     struct vr_transfer_count counted; /* in the device's counters */
 };
 
 /* -------------------------------------------------------------------- sources */
 
-static void release_sources(struct job *job) {
+static void release_sources(struct frame_start *job) {
     for (uint32_t i = 0; i < job->count; i++) {
         if (job->sources[i].buffer) {
             vr_buffer_unshare(job->sources[i].buffer);
@@ -58,7 +58,7 @@ static void release_sources(struct job *job) {
     }
 }
 
-static vram_status add_bytes(struct job *job, uint64_t bytes) {
+static vram_status add_bytes(struct frame_start *job, uint64_t bytes) {
     if (bytes == 0) {
         return vr_fail(VRAM_ERR_INVALID, "a source has 0 bytes");
     }
@@ -67,8 +67,8 @@ static vram_status add_bytes(struct job *job, uint64_t bytes) {
                : vr_fail(VRAM_ERR_OVERFLOW, "the frame has more than 64 bits");
 }
 
-/* The buffer stays where it is until the sources are released. */
-static vram_status share_source(struct job *job, struct vr_buffer *buffer, vram_span span) {
+/* The buffer cannot move until the sources are released. */
+static vram_status share_source(struct frame_start *job, struct vr_buffer *buffer, vram_span span) {
     vram_status status = vr_buffer_span_check(buffer, span.offset, span.bytes);
     if (status == VRAM_OK && buffer->pool->device != job->readback->device) {
         status = vr_fail(VRAM_ERR_INVALID, "a buffer belongs to another device");
@@ -86,16 +86,16 @@ static vram_status share_source(struct job *job, struct vr_buffer *buffer, vram_
     struct vr_buffer_memory memory = buffer->memory;
     vr_mutex_unlock(&buffer->lock);
     bool on_device = vr_buffer_on_device(&memory);
-    job->sources[job->count++] =
-        (struct source){.addr = on_device ? memory.addr + span.offset : 0,
-                        .host = on_device ? NULL : (void *)(uintptr_t)(memory.addr + span.offset),
-                        .bytes = span.bytes,
-                        .buffer = buffer};
+    job->sources[job->count++] = (struct frame_source){
+        .addr = on_device ? memory.addr + span.offset : 0,
+        .host = on_device ? NULL : (void *)(uintptr_t)(memory.addr + span.offset),
+        .bytes = span.bytes,
+        .buffer = buffer};
     vr_buffer_touch(buffer);
     return VRAM_OK;
 }
 
-static vram_status gather(struct job *job, const vram_span *spans, uint32_t count) {
+static vram_status gather_sources(struct frame_start *job, const vram_span *spans, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         struct vr_buffer *buffer;
         vram_status status = vr_buffer_enter(spans[i].buffer, &buffer);
@@ -114,7 +114,7 @@ static vram_status gather(struct job *job, const vram_span *spans, uint32_t coun
 /* ---------------------------------------------------------------------- slots */
 
 /* A slot that may be claimed; NULL: none. Under the lock; keeps (3). */
-static struct vr_frame *candidate(struct vr_readback *readback) {
+static struct vr_frame *candidate_slot(struct vr_readback *readback) {
     struct vr_frame *oldest = NULL;
     uint64_t newest = 0;
     for (uint32_t i = 0; i < readback->count; i++) {
@@ -134,11 +134,11 @@ static struct vr_frame *candidate(struct vr_readback *readback) {
     return oldest;
 }
 
-/* Claims a slot for the job; *before is what it was. */
-static vram_status claim(struct job *job, enum vr_frame_state *before) {
+/* Claims a slot for the job; *before is its old state. */
+static vram_status claim_slot(struct frame_start *job, enum vr_frame_state *before) {
     struct vr_readback *readback = job->readback;
     vr_mutex_lock(&readback->lock);
-    job->frame = candidate(readback);
+    job->frame = candidate_slot(readback);
     if (job->frame) {
         *before = job->frame->state;
         job->frame->state = VR_FRAME_STARTING;
@@ -148,13 +148,13 @@ static vram_status claim(struct job *job, enum vr_frame_state *before) {
     vr_mutex_unlock(&readback->lock);
     return job->frame ? VRAM_OK
                       : vr_fail(VRAM_ERR_BUSY,
-                                "all %u slots are under way or being read; take and give back a "
+                                "all %u slots are in flight or being read; take and release a "
                                 "frame, or use more slots",
                                 readback->count);
 }
 
-/* A frame that made room was never looked at; under the lock. */
-static void count_dropped(struct job *job, enum vr_frame_state before) {
+/* Counts a frame that was overwritten without having been read; under the lock. */
+static void count_dropped(struct frame_start *job, enum vr_frame_state before) {
     if (before == VR_FRAME_DONE && !job->frame->seen) {
         job->readback->stats.dropped++;
     }
@@ -167,8 +167,8 @@ static void count_memory(struct vr_readback *readback, const struct vr_frame_slo
     readback->stats.device_bytes += sign * slot->shadow_bytes;
 }
 
-/* The frame has been submitted: keeps (5). */
-static void publish(struct job *job, enum vr_frame_state before, uint64_t *number) {
+/* Publishes a frame that has been submitted: keeps (5). */
+static void publish_frame(struct frame_start *job, enum vr_frame_state before, uint64_t *number) {
     struct vr_readback *readback = job->readback;
     struct vr_frame *frame = job->frame;
     vr_mutex_lock(&readback->lock);
@@ -180,14 +180,14 @@ static void publish(struct job *job, enum vr_frame_state before, uint64_t *numbe
     frame->point = job->point;
     frame->count = job->counted;
     frame->seen = frame->delivered = false;
-    frame->state = VR_FRAME_FLYING;
+    frame->state = VR_FRAME_IN_FLIGHT;
     *number = frame->number;
     vr_mutex_unlock(&readback->lock);
 }
 
-/* The start failed. Waits until what it has submitted no longer reads its sources. A frame whose
-   slot was not written is available again. */
-static void undo(struct job *job, enum vr_frame_state before) {
+/* After a failure, waits until what was submitted no longer reads its sources. If the slot was not
+   overwritten, its old frame is available again. */
+static void undo_start(struct frame_start *job, enum vr_frame_state before) {
     const struct vr_slot_work *pending = job->frame->memory.pending;
     if (pending[VR_SLOT_OTHER].queue || pending[VR_SLOT_OTHER].point.queue) {
         (void)vr_queue_drained(job->producer);
@@ -201,7 +201,7 @@ static void undo(struct job *job, enum vr_frame_state before) {
         job->frame->number = 0;
     }
     if (!job->touched && before == VR_FRAME_DONE) {
-        job->frame->state = VR_FRAME_DONE; /* of the shadow it needs nothing any more */
+        job->frame->state = VR_FRAME_DONE; /* a frame that is DONE does not need its shadow */
     } else if (!job->touched && before == VR_FRAME_FAILED) {
         job->frame->state = VR_FRAME_FAILED;
     } else {
@@ -212,15 +212,15 @@ static void undo(struct job *job, enum vr_frame_state before) {
 
 /* ----------------------------------------------------------------- submitting */
 
-/* Memory for the frame. A snapshot that device memory has no room for becomes a hold. */
-static vram_status reserve(struct job *job) {
+/* Allocates memory for the frame. A snapshot without enough device memory becomes a hold. */
+static vram_status reserve_memory(struct frame_start *job) {
     struct vr_readback *readback = job->readback;
     struct vr_frame_slot *slot = &job->frame->memory;
     struct vr_frame_slot was = *slot;
     vram_device *device = vr_readback_device(readback);
-    vram_status status = vr_slot_settled(slot); /* of a start that failed before */
+    vram_status status = vr_slot_settled(slot); /* after an earlier start that failed */
     if (status == VRAM_ERR_NOT_READY) {
-        return vr_fail(VRAM_ERR_BUSY, "an earlier start that failed is under way");
+        return vr_fail(VRAM_ERR_BUSY, "work of an earlier start that failed is still in flight");
     }
     if (status == VRAM_OK) {
         status = vr_slot_reserve_host(slot, device, job->bytes);
@@ -244,8 +244,9 @@ static vram_status reserve(struct job *job) {
     return status;
 }
 
-/* The moment that the frame shows: *point is behind it on the producer's queue. */
-static vram_status freeze(struct job *job, vram_point *point) {
+/* Fixes the contents of the frame: *point is behind the snapshot, or the mark, on the producer's
+   queue. */
+static vram_status freeze_contents(struct frame_start *job, vram_point *point) {
     struct vr_frame_slot *slot = &job->frame->memory;
     uint64_t offset = 0;
     *point = (vram_point){NULL, 0};
@@ -256,7 +257,7 @@ static vram_status freeze(struct job *job, vram_point *point) {
         return vr_submit_mark(job->producer, point);
     }
     for (uint32_t i = 0; i < job->count; offset += job->sources[i++].bytes) {
-        const struct source *source = &job->sources[i];
+        const struct frame_source *source = &job->sources[i];
         vram_status status = source->addr ? vr_submit_copy(job->producer, slot->shadow + offset,
                                                            source->addr, source->bytes)
                                           : VRAM_OK;
@@ -268,8 +269,9 @@ static vram_status freeze(struct job *job, vram_point *point) {
     return vr_slot_mark(slot, VR_SLOT_OTHER, job->producer, point);
 }
 
-/* A piece in host memory: queues have no work for the host, so it waits for theirs. */
-static vram_status copy_on_host(struct job *job, const struct source *source, void *to) {
+/* Copies a part in host memory: queues cannot, so it waits for their work. */
+static vram_status copy_on_host(struct frame_start *job, const struct frame_source *source,
+                                void *to) {
     vram_status status = vr_buffer_settle(source->buffer);
     if (status == VRAM_OK && job->producer) {
         status = vr_queue_wait(job->producer, VRAM_TIMEOUT_DEFAULT);
@@ -281,12 +283,12 @@ static vram_status copy_on_host(struct job *job, const struct source *source, vo
     return status;
 }
 
-static vram_status fetch(struct job *job) {
+static vram_status submit_downloads(struct frame_start *job) {
     struct vr_frame_slot *slot = &job->frame->memory;
     vram_queue *transfer = job->readback->transfer;
     uint64_t offset = 0;
     for (uint32_t i = 0; i < job->count; offset += job->sources[i++].bytes) {
-        const struct source *source = &job->sources[i];
+        const struct frame_source *source = &job->sources[i];
         void *to = (char *)slot->host + offset;
         vram_status status;
         if (!source->addr) {
@@ -307,8 +309,8 @@ static vram_status fetch(struct job *job) {
     return vr_slot_mark(slot, VR_SLOT_TRANSFER, transfer, &job->point);
 }
 
-/* Buffers learn who uses them, so that they do not move or go under the copy. */
-static vram_status note_sources(struct job *job) {
+/* Records the use in the buffers, so that they neither move nor are freed during the copy. */
+static vram_status note_sources(struct frame_start *job) {
     vram_queue *user =
         job->mode == VRAM_READBACK_SNAPSHOT ? job->producer : job->readback->transfer;
     vram_status status = VRAM_OK;
@@ -320,12 +322,12 @@ static vram_status note_sources(struct job *job) {
     return status;
 }
 
-static vram_status submit(struct job *job) {
+static vram_status submit_frame(struct frame_start *job) {
     vram_queue *transfer = job->readback->transfer;
     vram_point moment;
-    vram_status status = reserve(job);
+    vram_status status = reserve_memory(job);
     if (status == VRAM_OK) {
-        status = freeze(job, &moment);
+        status = freeze_contents(job, &moment);
     }
     if (status == VRAM_OK) {
         status = vr_submit_after(transfer, moment);
@@ -333,7 +335,7 @@ static vram_status submit(struct job *job) {
     if (status == VRAM_OK) {
         vr_transfer_begin(job->readback->device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK,
                           &job->counted);
-        status = fetch(job);
+        status = submit_downloads(job);
     }
     if (status == VRAM_OK && job->mode == VRAM_READBACK_HOLD) {
         status = vr_submit_after(job->producer, job->point);
@@ -343,8 +345,8 @@ static vram_status submit(struct job *job) {
 
 /* ------------------------------------------------------------------- starting */
 
-/* The producer is a queue of this device that takes work. */
-static vram_status check_producer(struct job *job) {
+/* Checks that the producer is a queue of this device that accepts work. */
+static vram_status check_producer(struct frame_start *job) {
     void *queue;
     if (!job->producer) {
         job->mode = VRAM_READBACK_STEADY;
@@ -361,30 +363,31 @@ static vram_status check_producer(struct job *job) {
 }
 
 /* Both queues are entered. */
-static vram_status start_entered(struct job *job, uint64_t *number) {
+static vram_status start_entered(struct frame_start *job, uint64_t *number) {
     enum vr_frame_state before = VR_FRAME_IDLE;
     struct vram_error trouble;
     uint64_t given = 0;
     (void)vr_readback_refresh(job->readback, &trouble);
-    vram_status status = claim(job, &before);
+    vram_status status = claim_slot(job, &before);
     if (status != VRAM_OK) {
         return status;
     }
-    status = submit(job);
+    status = submit_frame(job);
     if (status == VRAM_OK) {
-        publish(job, before, &given);
+        publish_frame(job, before, &given);
         if (number) {
             *number = given;
         }
     } else {
-        undo(job, before);
+        undo_start(job, before);
         vr_transfer_end(&job->counted, 0, status);
     }
     return status;
 }
 
-/* The sources are gathered. Neither queue ends between the first step and the last. */
-static vram_status start(struct job *job, uint64_t *number) {
+/* Starts a frame whose sources are gathered. Enters both queues, so that neither ends between the
+   first step and the last. */
+static vram_status start_frame(struct frame_start *job, uint64_t *number) {
     void *producer = NULL, *transfer;
     vram_status status = job->producer ? vr_submit_enter(job->producer, &producer) : VRAM_OK;
     if (status != VRAM_OK) {
@@ -404,13 +407,13 @@ static vram_status start(struct job *job, uint64_t *number) {
 vram_status vram_readback_start(vram_readback *handle, vram_queue *producer, vram_addr from,
                                 uint64_t bytes, uint64_t *number) {
     VR_CALL;
-    struct job job = {.producer = producer, .count = 1};
+    struct frame_start job = {.producer = producer, .count = 1};
     vram_status status = vr_readback_enter(handle, &job.readback);
     if (status != VRAM_OK) {
         return status;
     }
     job.mode = job.readback->mode;
-    job.sources[0] = (struct source){.addr = from, .bytes = bytes};
+    job.sources[0] = (struct frame_source){.addr = from, .bytes = bytes};
     status = add_bytes(&job, bytes);
     if (status == VRAM_OK) {
         status = vr_span_check(job.readback->device, from, bytes);
@@ -419,7 +422,7 @@ vram_status vram_readback_start(vram_readback *handle, vram_queue *producer, vra
         status = check_producer(&job);
     }
     if (status == VRAM_OK) {
-        status = start(&job, number);
+        status = start_frame(&job, number);
     }
     vr_leave(job.readback);
     return status;
@@ -428,7 +431,7 @@ vram_status vram_readback_start(vram_readback *handle, vram_queue *producer, vra
 vram_status vram_readback_start_spans(vram_readback *handle, vram_queue *producer,
                                       const vram_span *spans, uint32_t count, uint64_t *number) {
     VR_CALL;
-    struct job job = {.producer = producer};
+    struct frame_start job = {.producer = producer};
     if (!spans || count == 0 || count > VRAM_READBACK_SPANS_MAX) {
         return vr_fail(VRAM_ERR_INVALID, "a frame has 1 to %d spans", VRAM_READBACK_SPANS_MAX);
     }
@@ -439,10 +442,10 @@ vram_status vram_readback_start_spans(vram_readback *handle, vram_queue *produce
     job.mode = job.readback->mode;
     status = check_producer(&job);
     if (status == VRAM_OK) {
-        status = gather(&job, spans, count);
+        status = gather_sources(&job, spans, count);
     }
     if (status == VRAM_OK) {
-        status = start(&job, number);
+        status = start_frame(&job, number);
     }
     status = vr_stale_if_ended(VR_KIND_DEVICE, job.readback->device->object.handle, status);
     for (uint32_t i = 0; i < job.count; i++) {

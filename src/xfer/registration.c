@@ -13,19 +13,19 @@
 #include "device/ops.h"
 #include "device/quiesce.h"
 
-struct entry {
+struct registration {
     struct vr_link link;
     uint64_t addr, bytes; /* whole pages */
     uint32_t uses;
     bool moving; /* (2) */
 };
 
-#define ENTRY(link_) VR_CONTAINER(link_, struct entry, link)
+#define ENTRY(link_) VR_CONTAINER(link_, struct registration, link)
 
 /* --------------------------------------------------------------------- finding */
 
-/* The whole pages that the memory lies in. */
-static vram_status pages_of(uint64_t addr, uint64_t bytes, struct entry *pages) {
+/* The whole pages that contain the memory. */
+static vram_status pages_of(uint64_t addr, uint64_t bytes, struct registration *pages) {
     uint64_t page = vr_os_page_bytes(), end;
     if (!addr || !bytes) {
         return vr_fail(VRAM_ERR_INVALID, "there is no memory to page-lock");
@@ -39,8 +39,9 @@ static vram_status pages_of(uint64_t addr, uint64_t bytes, struct entry *pages) 
     return VRAM_OK;
 }
 
-/* Under the lock. The first entry that overlaps with the pages. */
-static struct entry *overlapping(struct vr_registrations *all, const struct entry *pages) {
+/* The first entry that overlaps the pages. Under the lock. */
+static struct registration *find_overlapping(struct vr_registrations *all,
+                                             const struct registration *pages) {
     for (struct vr_link *link = vr_list_first(&all->entries); link;
          link = vr_list_next(&all->entries, link)) {
         if (vr_overlap(ENTRY(link)->addr, ENTRY(link)->bytes, pages->addr, pages->bytes)) {
@@ -50,12 +51,12 @@ static struct entry *overlapping(struct vr_registrations *all, const struct entr
     return NULL;
 }
 
-static bool contains(const struct entry *entry, const struct entry *pages) {
+static bool entry_contains(const struct registration *entry, const struct registration *pages) {
     return vr_inside(pages->addr, pages->bytes, entry->addr, entry->bytes);
 }
 
-/* Under the lock. The one that nobody uses and that was used longest ago. */
-static struct entry *oldest_unused(struct vr_registrations *all) {
+/* The least recently used entry without uses. Under the lock. */
+static struct registration *oldest_unused(struct vr_registrations *all) {
     for (struct vr_link *link = vr_list_first(&all->entries); link;
          link = vr_list_next(&all->entries, link)) {
         if (!ENTRY(link)->uses && !ENTRY(link)->moving) {
@@ -65,25 +66,24 @@ static struct entry *oldest_unused(struct vr_registrations *all) {
     return NULL;
 }
 
-/* ------------------------------------------------------------------ giving up */
+/* ---------------------------------------------------------------- unregistering */
 
-/* Under the lock: takes it off the list. */
-static void take_off(struct vr_registrations *all, struct entry *entry) {
+/* Takes an entry off the list. Under the lock. */
+static void take_off(struct vr_registrations *all, struct registration *entry) {
     vr_link_remove(&entry->link);
     all->bytes -= entry->bytes;
     all->count--;
     vr_cond_broadcast(&all->changed);
 }
 
-/* Unregisters an entry that nobody uses; the lock is held at the call and at its return, not in
-   between. What the driver refuses to give up stays as it was. The driver of a lost device is asked
-   for nothing: the entry goes, but its pages may stay locked, and who is to use them next has to
-   know. */
-static vram_status give_up(struct vr_registrations *all, struct entry *entry) {
+/* Unregisters an entry without uses. The lock is held at the call and at its return, not in
+   between. If the driver refuses, the entry stays. The driver of a lost device is not called: the
+   entry is removed, but its pages may stay locked, which the returned error says. */
+static vram_status unregister_entry(struct vr_registrations *all, struct registration *entry) {
     entry->moving = true;
     vr_mutex_unlock(&all->lock);
     vram_status status = vr_pinned_unregister(&all->device->base, entry->addr, entry->bytes);
-    bool untold = status == VRAM_OK && vr_load(&all->device->base.lost, VR_ACQUIRE);
+    bool unanswered = status == VRAM_OK && vr_load(&all->device->base.lost, VR_ACQUIRE);
     vr_mutex_lock(&all->lock);
     entry->moving = false;
     if (status == VRAM_OK) {
@@ -92,40 +92,43 @@ static vram_status give_up(struct vr_registrations *all, struct entry *entry) {
     } else {
         vr_cond_broadcast(&all->changed);
     }
-    return untold ? vr_fail(VRAM_ERR_DEVICE_LOST,
-                            "the device is lost: its driver may keep these pages locked until the "
-                            "process ends; do not page-lock them again")
-                  : status;
+    return unanswered
+               ? vr_fail(VRAM_ERR_DEVICE_LOST,
+                         "the device is lost: its driver may keep these pages locked until the "
+                         "process ends; do not page-lock them again")
+               : status;
 }
 
 /* Waits until no other thread is registering or unregistering an overlapping range; releases the
    lock while it waits. *entry is the first overlapping entry, or NULL. VRAM_ERR_TIMEOUT: the driver
    has kept that thread for longer than the option wait_timeout. */
-static vram_status settled(struct vr_registrations *all, const struct entry *pages,
-                           struct entry **entry) {
+static vram_status wait_settled(struct vr_registrations *all, const struct registration *pages,
+                                struct registration **entry) {
     uint64_t begun = vr_os_now(), most = all->device->context->wait_ns;
-    while ((*entry = overlapping(all, pages)) && (*entry)->moving) {
+    while ((*entry = find_overlapping(all, pages)) && (*entry)->moving) {
         uint64_t waited = vr_os_now() - begun;
         if (waited >= most) {
-            return vr_fail(VRAM_ERR_TIMEOUT,
-                           "another thread page-locks or unlocks a part of it and does not end");
+            return vr_fail(
+                VRAM_ERR_TIMEOUT,
+                "another thread is page-locking or unlocking a part of it and has not finished");
         }
         (void)vr_cond_wait(&all->changed, &all->lock, most - waited);
     }
     return VRAM_OK;
 }
 
-/* Gives up all that overlaps and is not used. VRAM_ERR_BUSY: some of it is. */
-static vram_status clear(struct vr_registrations *all, const struct entry *pages, bool counts) {
-    struct entry *entry;
+/* Unregisters all entries that overlap. VRAM_ERR_BUSY: one of them is used. */
+static vram_status clear_overlapping(struct vr_registrations *all, const struct registration *pages,
+                                     bool counts) {
+    struct registration *entry;
     vram_status status;
-    while ((status = settled(all, pages, &entry)) == VRAM_OK && entry) {
+    while ((status = wait_settled(all, pages, &entry)) == VRAM_OK && entry) {
         if (entry->uses) {
             return vr_fail(
                 VRAM_ERR_BUSY,
                 "a part of it is page-locked for a vram_pinned_begin that has not ended");
         }
-        status = give_up(all, entry);
+        status = unregister_entry(all, entry);
         vr_fetch_add(&all->evictions, counts, VR_RELAXED);
         if (status != VRAM_OK) {
             return status;
@@ -134,20 +137,20 @@ static vram_status clear(struct vr_registrations *all, const struct entry *pages
     return status;
 }
 
-/* Makes room within the limits. */
-static vram_status make_room(struct vr_registrations *all, uint64_t bytes) {
+/* Unregisters unused entries until `bytes` fit within the limits. */
+static vram_status evict_for(struct vr_registrations *all, uint64_t bytes) {
     uint64_t most = vr_option_number(VR_OPTION_PINNED_LIMIT);
     uint64_t entries = vr_option_number(VR_OPTION_PINNED_ENTRIES);
     most = most ? most : UINT64_MAX;
     while (bytes > most || all->bytes > most - bytes || all->count >= entries) {
-        struct entry *oldest = bytes > most ? NULL : oldest_unused(all);
+        struct registration *oldest = bytes > most ? NULL : oldest_unused(all);
         if (!oldest) {
             return vr_fail(VRAM_ERR_LIMIT,
                            "%llu bytes more would pass the options pinned_limit or pinned_entries; "
                            "%llu bytes in %u ranges are page-locked",
                            (unsigned long long)bytes, (unsigned long long)all->bytes, all->count);
         }
-        vram_status status = give_up(all, oldest);
+        vram_status status = unregister_entry(all, oldest);
         if (status != VRAM_OK) {
             return status;
         }
@@ -158,9 +161,9 @@ static vram_status make_room(struct vr_registrations *all, uint64_t bytes) {
 
 /* ----------------------------------------------------------------------- using */
 
-/* Under the lock, open meanwhile. The entry is in the list before the driver is asked: keeps (1)
-   and (3). */
-static vram_status register_pages(struct vr_registrations *all, struct entry *fresh) {
+/* Registers pages. The entry is in the list before the driver is called: keeps (1) and (3). Under
+   the lock, which it releases meanwhile. */
+static vram_status register_pages(struct vr_registrations *all, struct registration *fresh) {
     fresh->moving = true;
     fresh->uses = 1;
     vr_list_append(&all->entries, &fresh->link);
@@ -177,12 +180,12 @@ static vram_status register_pages(struct vr_registrations *all, struct entry *fr
     return status;
 }
 
-/* Takes another use of an entry that contains the whole range; *found: there is one. Under the
-   lock. */
-static vram_status hit(struct vr_registrations *all, const struct entry *pages, bool *found) {
-    struct entry *entry;
-    vram_status status = settled(all, pages, &entry);
-    *found = status == VRAM_OK && entry && contains(entry, pages);
+/* Adds a use to an entry that contains the whole range; *found: there is one. Under the lock. */
+static vram_status use_existing(struct vr_registrations *all, const struct registration *pages,
+                                bool *found) {
+    struct registration *entry;
+    vram_status status = wait_settled(all, pages, &entry);
+    *found = status == VRAM_OK && entry && entry_contains(entry, pages);
     if (*found) {
         entry->uses++;
         vr_link_remove(&entry->link);
@@ -192,7 +195,7 @@ static vram_status hit(struct vr_registrations *all, const struct entry *pages, 
 }
 
 vram_status vr_registration_use(struct vr_registrations *all, uint64_t addr, uint64_t bytes) {
-    struct entry *fresh = vr_mem_alloc(1, sizeof *fresh, vr_operation());
+    struct registration *fresh = vr_mem_alloc(1, sizeof *fresh, vr_operation());
     if (!fresh) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -203,17 +206,17 @@ vram_status vr_registration_use(struct vr_registrations *all, uint64_t addr, uin
     }
     bool found;
     vr_mutex_lock(&all->lock);
-    status = hit(all, fresh, &found);
+    status = use_existing(all, fresh, &found);
     vr_fetch_add(found ? &all->hits : &all->misses, 1, VR_RELAXED);
     while (!found && status == VRAM_OK) {
-        status = clear(all, fresh, true);
+        status = clear_overlapping(all, fresh, true);
         if (status == VRAM_OK) {
-            status = make_room(all, fresh->bytes);
+            status = evict_for(all, fresh->bytes);
         }
         if (status == VRAM_OK) { /* the lock was released: another thread may have registered it */
-            status = hit(all, fresh, &found);
+            status = use_existing(all, fresh, &found);
         }
-        if (status == VRAM_OK && !found && !overlapping(all, fresh)) {
+        if (status == VRAM_OK && !found && !find_overlapping(all, fresh)) {
             status = register_pages(all, fresh);
             if (status == VRAM_OK) {
                 vr_mutex_unlock(&all->lock);
@@ -227,15 +230,15 @@ vram_status vr_registration_use(struct vr_registrations *all, uint64_t addr, uin
 }
 
 vram_status vr_registration_unuse(struct vr_registrations *all, uint64_t addr, uint64_t bytes) {
-    struct entry pages = {.addr = 0};
+    struct registration pages = {.addr = 0};
     vram_status status = pages_of(addr, bytes, &pages);
     if (status != VRAM_OK) {
         return status;
     }
-    struct entry *entry;
+    struct registration *entry;
     vr_mutex_lock(&all->lock);
-    status = settled(all, &pages, &entry);
-    bool good = status == VRAM_OK && entry && contains(entry, &pages) && entry->uses;
+    status = wait_settled(all, &pages, &entry);
+    bool good = status == VRAM_OK && entry && entry_contains(entry, &pages) && entry->uses;
     if (good) {
         entry->uses--;
     }
@@ -247,7 +250,7 @@ vram_status vr_registration_unuse(struct vr_registrations *all, uint64_t addr, u
 }
 
 vram_status vr_registration_forget(struct vr_registrations *all, uint64_t addr, uint64_t bytes) {
-    struct entry pages = {.addr = 0};
+    struct registration pages = {.addr = 0};
     vram_status status = bytes ? pages_of(addr, bytes, &pages) : VRAM_OK;
     if (status != VRAM_OK || !bytes) {
         return status;
@@ -263,23 +266,23 @@ vram_status vr_registration_forget(struct vr_registrations *all, uint64_t addr, 
         }
     }
     if (status == VRAM_OK) {
-        status = clear(all, &pages, false);
+        status = clear_overlapping(all, &pages, false);
     }
     vr_mutex_unlock(&all->lock);
     return status;
 }
 
-/* --------------------------------------------------------------------- looking */
+/* --------------------------------------------------------------------- reading */
 
 bool vr_registration_covers(struct vr_registrations *all, uint64_t addr, uint64_t bytes) {
-    struct entry pages = {.addr = addr, .bytes = bytes};
+    struct registration pages = {.addr = addr, .bytes = bytes};
     uint64_t end;
     if (!bytes || !vr_add(addr, bytes, &end)) {
         return false;
     }
     vr_mutex_lock(&all->lock);
-    struct entry *entry = overlapping(all, &pages);
-    bool covers = entry && entry->uses && !entry->moving && contains(entry, &pages);
+    struct registration *entry = find_overlapping(all, &pages);
+    bool covers = entry && entry->uses && !entry->moving && entry_contains(entry, &pages);
     vr_mutex_unlock(&all->lock);
     return covers;
 }
@@ -297,14 +300,13 @@ void vr_registration_count(struct vr_registrations *all, uint32_t *entries, uint
     vr_mutex_unlock(&all->lock);
 }
 
-/* The bytes of one entry that nobody uses and that was given up; 0: there is none, or the driver
-   refused. */
+/* Unregisters one unused entry and returns its bytes; 0: there is none, or the driver refused. */
 static uint64_t trim_one(struct vr_registrations *all) {
     VR_OPERATION("pinned_unregister");
     vr_mutex_lock(&all->lock);
-    struct entry *entry = oldest_unused(all);
+    struct registration *entry = oldest_unused(all);
     uint64_t bytes = entry ? entry->bytes : 0;
-    bytes = entry && give_up(all, entry) == VRAM_OK ? bytes : 0;
+    bytes = entry && unregister_entry(all, entry) == VRAM_OK ? bytes : 0;
     vr_mutex_unlock(&all->lock);
     return bytes;
 }
@@ -341,7 +343,7 @@ void vr_registrations_end(struct vr_registrations *all) {
     struct vr_device *device = &all->device->base;
     for (struct vr_link *link = vr_list_first(&all->entries); link;
          link = vr_list_next(&all->entries, link)) {
-        struct entry *entry = ENTRY(link);
+        struct registration *entry = ENTRY(link);
         if (vr_pinned_unregister(device, entry->addr, entry->bytes) != VRAM_OK &&
             vr_pinned_unregister(device, entry->addr, entry->bytes) != VRAM_OK) {
             vr_log(VRAM_LOG_ERROR, "the driver refused to unlock %llu bytes at 0x%llx",

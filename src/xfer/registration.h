@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registration.h: memory of the program's own that is page-locked where it lies, kept for the next
- * time; the public calls are vram/pinned.h's.
+ * registration.h: memory of the program that is page-locked in place, and kept so for the next use;
+ * the public calls are those of vram/pinned.h.
  *
- *  (1) Entries of one device are whole pages and never overlap: drivers refuse what is registered
- *      already.
- *  (2) An entry with uses is never given up. One that a thread registers or gives up is `moving`,
- *      its pages are nobody else's meanwhile, and no lock is held across the driver's call.
- *  (3) `bytes` and `count` are of all entries, those on their way in among them: the limits hold at
+ *  (1) Entries of one device are whole pages and never overlap: drivers refuse to register pages
+ *      twice.
+ *  (2) An entry with uses is never unregistered. While a thread registers or unregisters an entry,
+ *      it is `moving`: no other thread uses its pages, and no lock is held across the driver call.
+ *  (3) `bytes` and `count` include all entries, also those being registered: the limits hold at
  *      every moment.
  */
 #ifndef VR_REGISTRATION_H
@@ -22,7 +22,7 @@ struct vr_registrations {
     vr_atomic_u64 hits, misses, evictions;
     struct vr_mutex lock; /* guards the rest */
     struct vr_cond changed;
-    struct vr_list entries; /* the one used last at the end */
+    struct vr_list entries; /* most recently used last */
     uint64_t bytes;
     uint32_t count;
 };
@@ -41,11 +41,11 @@ vram_status vr_registration_unuse(struct vr_registrations *registrations, uint64
                                   uint64_t bytes);
 vram_status vr_registration_forget(struct vr_registrations *registrations, uint64_t addr,
                                    uint64_t bytes);
-/* Gives up all that nobody uses: the bytes. Without `always` only while nothing is under way that
-   the driver would wait for (device/quiesce.h), which is looked at for each: a launch waits for one
-   at most. */
+/* Unregisters all entries without uses. Returns their bytes. Without `always` it does so only while
+   no work is pending that the driver would wait for (device/quiesce.h), checked for each entry: a
+   launch waits for at most one. */
 uint64_t vr_registration_trim(struct vr_registrations *registrations, bool always);
-/* Whether all of it is locked and in use: then the bus reads it as it is. */
+/* Whether all of it is page-locked and in use: then the device can access it in place. */
 bool vr_registration_covers(struct vr_registrations *registrations, uint64_t addr, uint64_t bytes);
 void vr_registration_count(struct vr_registrations *registrations, uint32_t *entries,
                            uint32_t *used, uint64_t *bytes);

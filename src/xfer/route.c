@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* route.c: both sides of a copy are looked up in the address map, without a lock; the rest is a
+/* route.c: looks up both sides of a copy in the address map, without a lock; the rest is a
    table. */
 #include "xfer/route.h"
 
@@ -10,7 +10,7 @@
 #include "device/ops.h"
 
 /* One side of a copy. */
-struct side {
+struct route_side {
     const void *host; /* NULL: memory of a device */
     vram_addr addr;
     bool pinned;
@@ -21,9 +21,9 @@ static bool is_host_kind(vram_memory_kind kind) {
     return kind == VRAM_MEMORY_PINNED || kind == VRAM_MEMORY_HOST;
 }
 
-/* A host pointer may be anything of the program's. What is the library's must be live throughout,
-   and must be memory that the host may touch. */
-static vram_status host_side(const void *pointer, uint64_t bytes, struct side *side) {
+/* A host pointer may be any memory of the program. Memory of the library must be live throughout,
+   and accessible to the host. */
+static vram_status host_side(const void *pointer, uint64_t bytes, struct route_side *side) {
     vram_addr addr = (vram_addr)(uintptr_t)pointer;
     struct vr_address_info place;
     uint64_t end;
@@ -31,7 +31,7 @@ static vram_status host_side(const void *pointer, uint64_t bytes, struct side *s
         return vr_fail(VRAM_ERR_INVALID, "%llu bytes at %p wrap around", (unsigned long long)bytes,
                        pointer);
     }
-    *side = (struct side){.host = pointer, .addr = addr};
+    *side = (struct route_side){.host = pointer, .addr = addr};
     if (!vr_address_find(addr, &place)) {
         return VRAM_OK;
     }
@@ -45,7 +45,7 @@ static vram_status host_side(const void *pointer, uint64_t bytes, struct side *s
     }
     if (!good) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "%p + %llu bytes is not live memory that the host may touch", pointer,
+                       "%p + %llu bytes is not live memory that the host can access", pointer,
                        (unsigned long long)bytes);
     }
     side->pinned = place.kind == VRAM_MEMORY_PINNED;
@@ -53,8 +53,8 @@ static vram_status host_side(const void *pointer, uint64_t bytes, struct side *s
     return vr_block_check(&place, addr, bytes);
 }
 
-/* An address is page-locked memory, which is the host's, or memory of a device, looked at later. */
-static vram_status addr_side(vram_addr addr, uint64_t bytes, struct side *side) {
+/* An address is page-locked memory, a host side, or memory of a device, checked later. */
+static vram_status addr_side(vram_addr addr, uint64_t bytes, struct route_side *side) {
     struct vr_address_info place;
     if (!vr_address_find(addr, &place)) {
         return vr_fail(VRAM_ERR_INVALID, "no live memory of libvram is at 0x%llx",
@@ -63,12 +63,12 @@ static vram_status addr_side(vram_addr addr, uint64_t bytes, struct side *side) 
     if (is_host_kind(place.kind)) {
         return host_side((const void *)(uintptr_t)addr, bytes, side);
     }
-    *side = (struct side){.addr = addr, .managed = place.kind == VRAM_MEMORY_MANAGED};
+    *side = (struct route_side){.addr = addr, .managed = place.kind == VRAM_MEMORY_MANAGED};
     return VRAM_OK;
 }
 
 static vram_status side_find(vram_addr addr, const void *host, uint64_t bytes, const char *name,
-                             struct side *side) {
+                             struct route_side *side) {
     if ((addr != 0) == (host != NULL)) {
         return vr_fail(VRAM_ERR_INVALID, "%s is %s", name,
                        addr ? "both an address and a host pointer" : "NULL");
@@ -99,7 +99,7 @@ static vram_status between_devices(struct vr_queue_object *queue, uint64_t bytes
 
 vram_status vr_route_find_extents(struct vr_queue_object *queue, const vram_copy *copy,
                                   uint64_t to_bytes, uint64_t from_bytes, struct vr_route *route) {
-    struct side to, from;
+    struct route_side to, from;
     vram_status status = side_find(copy->to, copy->to_host, to_bytes, "the destination", &to);
     if (status == VRAM_OK) {
         status = side_find(copy->from, copy->from_host, from_bytes, "the source", &from);
@@ -155,7 +155,7 @@ vram_status vr_route_submit(struct vr_queue_object *queue, const struct vr_route
         return vr_queue_download(&queue->base, route->to_host, route->from, route->bytes);
     case VR_WAY_COPY:
         return vr_queue_copy(&queue->base, route->to, route->from, route->bytes);
-    default: /* with all that a peer's memory needs to stay where it is meanwhile */
+    default: /* vr_submit_copy keeps a peer's memory where it is meanwhile */
         return vr_submit_copy((vram_queue *)(uintptr_t)queue->object.handle, route->to, route->from,
                               route->bytes);
     }

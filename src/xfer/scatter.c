@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scatter.c: the kernel of scatter.h, in the formats there are, and its launch. */
+/* scatter.c: loads the kernel of scatter.h in the available formats, and launches it. */
 #include "xfer/scatter.h"
 
 #include "base/error.h"
@@ -11,18 +11,18 @@
 #include <string.h>
 
 enum {
-    NONE = 1,         /* in the place of a handle: no format that we have */
+    NONE = 1,         /* instead of a handle: no format that the device accepts */
     GROUP_ITEMS = 256 /* 4 KiB in steps of 16 bytes */
 };
 
-/* The same in C: a group is a row. */
+/* The same in C: a group copies one row. */
 static void scatter_rows(const vram_kernel_call *call) {
     const struct vr_scatter_row *rows = *(const struct vr_scatter_row *const *)call->arguments[0];
     const struct vr_scatter_row *row = &rows[call->group[0]];
     memcpy((void *)(uintptr_t)row->to, (const void *)(uintptr_t)row->from, row->bytes);
 }
 
-static vram_status load(struct vr_device_object *device, vram_kernel **kernel) {
+static vram_status kernel_load(struct vr_device_object *device, vram_kernel **kernel) {
     vram_device *handle = (vram_device *)(uintptr_t)device->object.handle;
     vram_kernel_source source = {.size = sizeof source,
                                  .format = VRAM_KERNEL_PTX,
@@ -49,8 +49,8 @@ vram_kernel *vr_scatter_kernel(struct vr_device_object *device) {
     struct vr_flight *flight = vr_flight_enter(device);
     uint64_t found = flight ? vr_load(&flight->scatter, VR_ACQUIRE) : NONE;
     if (!found) {
-        vram_status status = load(device, &made);
-        /* What ran out may be there the next time; a driver that does not take the code never
+        vram_status status = kernel_load(device, &made);
+        /* Memory that ran out may be available next time; a driver that rejects the code always
            will. */
         uint64_t kernel = status == VRAM_OK ? (uint64_t)(uintptr_t)made : NONE;
         if (vr_status_is_exhausted(status)) {

@@ -12,7 +12,7 @@
 #include "device/device_calls.h"
 #include "device/quiesce.h"
 
-static void count(vr_atomic_u64 *counter, uint64_t value) {
+static void counter_add(vr_atomic_u64 *counter, uint64_t value) {
     vr_fetch_add(counter, value, VR_RELAXED);
 }
 
@@ -22,12 +22,12 @@ static vram_device *device_of(const struct vr_staging *staging) {
 
 /* ------------------------------------------------------------------------ slots */
 
-/* Whether nobody uses what lies before the point. Keeps (1). */
+/* Whether the work before the point is complete. Keeps (1). */
 static bool has_passed(const struct vr_staging *staging, vram_point *point) {
     struct vram_error error;
     vr_error_save(&error);
     if (!point->value && !vr_handle_was(VR_KIND_QUEUE, point->queue)) {
-        (void)vr_submit_mark(point->queue, point); /* perhaps it can be made by now */
+        (void)vr_submit_mark(point->queue, point); /* it may be possible by now */
     }
     bool lost = vr_load(&staging->device->base.lost, VR_ACQUIRE);
     bool passed = lost || vr_handle_was(VR_KIND_QUEUE, point->queue) ||
@@ -36,20 +36,20 @@ static bool has_passed(const struct vr_staging *staging, vram_point *point) {
     return passed;
 }
 
-/* Under the lock. The oldest busy slot, of the transfer only when one is given. */
+/* The oldest busy slot, with a transfer given only of that transfer. Under the lock. */
 static struct vr_staging_slot *oldest_busy(struct vr_staging *staging, uint64_t transfer) {
     struct vr_staging_slot *oldest = NULL;
     for (uint32_t i = 0; i < staging->slot_most; i++) {
         struct vr_staging_slot *slot = &staging->slots[i];
         if (slot->state == VR_SLOT_BUSY && (!transfer || slot->transfer == transfer) &&
-            (!oldest || slot->turn < oldest->turn)) {
+            (!oldest || slot->sequence < oldest->sequence)) {
             oldest = slot;
         }
     }
     return oldest;
 }
 
-static struct vr_staging_slot *find(struct vr_staging *staging, enum vr_slot_state state) {
+static struct vr_staging_slot *find_slot(struct vr_staging *staging, enum vr_slot_state state) {
     for (uint32_t i = 0; i < staging->slot_most; i++) {
         if (staging->slots[i].state == state) {
             return &staging->slots[i];
@@ -58,13 +58,13 @@ static struct vr_staging_slot *find(struct vr_staging *staging, enum vr_slot_sta
     return NULL;
 }
 
-/* Puts a slot into a state, and tells who waits for one. */
-static void put(struct vr_staging *staging, struct vr_staging_slot *slot,
-                enum vr_slot_state state) {
+/* Sets the state of a slot, and notifies waiters. */
+static void slot_set_state(struct vr_staging *staging, struct vr_staging_slot *slot,
+                           enum vr_slot_state state) {
     vr_mutex_lock(&staging->lock);
     slot->state = state;
     if (state == VR_SLOT_BUSY) {
-        slot->turn = ++staging->turns;
+        slot->sequence = ++staging->sequences;
     } else {
         slot->transfer = 0;
     }
@@ -73,31 +73,31 @@ static void put(struct vr_staging *staging, struct vr_staging_slot *slot,
 }
 
 void vr_slot_free(struct vr_staging *staging, struct vr_staging_slot *slot) {
-    put(staging, slot, VR_SLOT_FREE);
+    slot_set_state(staging, slot, VR_SLOT_FREE);
 }
 
 vram_status vr_slot_busy(struct vr_staging *staging, struct vr_staging_slot *slot,
                          vram_queue *queue) {
     slot->point = (vram_point){queue, 0};
     vram_status status = vr_submit_mark(queue, &slot->point);
-    put(staging, slot, VR_SLOT_BUSY);
+    slot_set_state(staging, slot, VR_SLOT_BUSY);
     return status;
 }
 
-/* Takes a busy slot, so that it can be looked at without the lock; it is as it was when it has not
-   passed. */
+/* Polls a busy slot without the lock; the slot is HELD meanwhile. NULL: it has not passed, and is
+   busy again. */
 static struct vr_staging_slot *try_busy(struct vr_staging *staging, struct vr_staging_slot *slot) {
     if (has_passed(staging, &slot->point)) {
         return slot;
     }
     vr_mutex_lock(&staging->lock);
-    slot->state = VR_SLOT_BUSY; /* in its old turn */
+    slot->state = VR_SLOT_BUSY; /* keeps its old age */
     vr_mutex_unlock(&staging->lock);
     return NULL;
 }
 
-static struct vr_staging_slot *make(struct vr_staging *staging, struct vr_staging_slot *slot,
-                                    bool *refused) {
+static struct vr_staging_slot *slot_make(struct vr_staging *staging, struct vr_staging_slot *slot,
+                                         bool *refused) {
     struct vram_error error;
     vr_error_save(&error);
     vram_status status =
@@ -108,9 +108,9 @@ static struct vr_staging_slot *make(struct vr_staging *staging, struct vr_stagin
     }
     vr_log(VRAM_LOG_WARN, "no page-locked memory for copies, the driver does them: %s",
            vr_error_get()->text);
-    vr_error_restore(&error); /* the driver's own way is slower, and no failure */
-    count(&staging->counts.refusals, 1);
-    put(staging, slot, VR_SLOT_NONE);
+    vr_error_restore(&error); /* the driver's way is slower, but not a failure */
+    counter_add(&staging->counts.refusals, 1);
+    slot_set_state(staging, slot, VR_SLOT_NONE);
     *refused = true;
     return NULL;
 }
@@ -126,7 +126,7 @@ bool vr_slot_any(struct vr_staging *staging, uint64_t transfer) {
     return any;
 }
 
-static void own(struct vr_staging *staging, struct vr_staging_slot *slot, uint64_t transfer) {
+static void slot_own(struct vr_staging *staging, struct vr_staging_slot *slot, uint64_t transfer) {
     vr_mutex_lock(&staging->lock);
     slot->transfer = transfer;
     vr_mutex_unlock(&staging->lock);
@@ -135,7 +135,7 @@ static void own(struct vr_staging *staging, struct vr_staging_slot *slot, uint64
 struct vr_staging_slot *vr_slot_take(struct vr_staging *staging, uint64_t transfer, bool may_make,
                                      bool *refused) {
     vr_mutex_lock(&staging->lock);
-    struct vr_staging_slot *slot = find(staging, VR_SLOT_FREE);
+    struct vr_staging_slot *slot = find_slot(staging, VR_SLOT_FREE);
     struct vr_staging_slot *busy = slot ? NULL : oldest_busy(staging, 0);
     struct vr_staging_slot *taken = slot ? slot : busy;
     if (taken) {
@@ -147,15 +147,15 @@ struct vr_staging_slot *vr_slot_take(struct vr_staging *staging, uint64_t transf
     }
     if (!slot && may_make) {
         vr_mutex_lock(&staging->lock);
-        struct vr_staging_slot *none = find(staging, VR_SLOT_NONE);
+        struct vr_staging_slot *none = find_slot(staging, VR_SLOT_NONE);
         if (none) {
             none->state = VR_SLOT_HELD;
         }
         vr_mutex_unlock(&staging->lock);
-        slot = none ? make(staging, none, refused) : NULL;
+        slot = none ? slot_make(staging, none, refused) : NULL;
     }
     if (slot) {
-        own(staging, slot, transfer);
+        slot_own(staging, slot, transfer);
     }
     return slot;
 }
@@ -172,26 +172,27 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
     if (!busy) {
         return VRAM_OK;
     }
-    count(&staging->counts.waits, 1);
+    counter_add(&staging->counts.waits, 1);
     struct vram_error error;
     vr_error_save(&error);
     bool marked = busy->point.value != 0;
     vram_status status =
         marked ? vr_point_wait(busy->point, ns) : vr_queue_wait(busy->point.queue, ns);
     bool idle = !marked && status == VRAM_OK;              /* the queue, and so the slot */
-    if (status == VRAM_ERR_TIMEOUT || whose != transfer) { /* what others fail with is theirs */
+    if (status == VRAM_ERR_TIMEOUT || whose != transfer) { /* others' failures are theirs */
         vr_error_restore(&error);
         status = VRAM_OK;
     }
     *slot = idle ? busy : try_busy(staging, busy);
     if (*slot) {
-        own(staging, *slot, transfer);
+        slot_own(staging, *slot, transfer);
     }
     return status;
 }
 
-/* Gives the memory of a HELD slot back, unless its driver would wait for work now. */
-static bool give_back(struct vr_staging *staging, const struct vr_staging_slot *slot, bool always) {
+/* Frees the memory of a HELD slot, unless its driver would wait for work now. */
+static bool free_slot_memory(struct vr_staging *staging, const struct vr_staging_slot *slot,
+                             bool always) {
     if (!always && !vr_quiesce_begin(staging->device)) {
         return false;
     }
@@ -202,7 +203,8 @@ static bool give_back(struct vr_staging *staging, const struct vr_staging_slot *
     return given;
 }
 
-/* `always`: although there is work. One slot at a time, so that a launch waits for one at most. */
+/* `always`: even if there is work. Frees one slot at a time, so that a launch waits for at most
+   one. */
 static uint64_t trim_slots(struct vr_staging *staging, bool always) {
     struct vram_error error;
     uint64_t bytes = 0;
@@ -216,26 +218,25 @@ static uint64_t trim_slots(struct vr_staging *staging, bool always) {
         if (!mine || (busy && !try_busy(staging, slot))) {
             continue;
         }
-        bool given = give_back(staging, slot, always);
+        bool given = free_slot_memory(staging, slot, always);
         bytes += given ? staging->slot_bytes : 0;
-        put(staging, slot, given ? VR_SLOT_NONE : VR_SLOT_FREE);
+        slot_set_state(staging, slot, given ? VR_SLOT_NONE : VR_SLOT_FREE);
     }
     vr_error_restore(&error);
     return bytes;
 }
 
-/* The drivers that keep callers of copies waiting (CUDA, HIP) wait for all work when they take
-   page-locked memory back, whoever asks them to; nobody is to wait for a kernel that listens to a
-   ring. */
+/* Drivers that make callers of copies wait (CUDA, HIP) also wait for all work when page-locked
+   memory is freed. Without work only: no thread must wait for a kernel that polls a ring. */
 uint64_t vr_staging_trim(struct vr_staging *staging) {
     bool always = !staging->device->base.pageable_waits;
     uint64_t bytes = trim_slots(staging, always);
     return bytes + vr_registration_trim(&staging->registrations, always);
 }
 
-/* On a worker that has rested for the option's time. Copies too small for workers may have come
+/* Runs on a worker that has slept for the option's time. Copies too small for workers may have run
    meanwhile. */
-static bool idle(struct vr_copy_workers *workers) {
+static bool trim_when_idle(struct vr_copy_workers *workers) {
     struct vr_staging *staging = VR_CONTAINER(workers, struct vr_staging, workers);
     vr_mutex_lock(&staging->lock);
     bool used =
@@ -248,7 +249,7 @@ static bool idle(struct vr_copy_workers *workers) {
     return stop || !vr_slot_any(staging, 0);
 }
 
-/* -------------------------------------------------------------------- its life */
+/* --------------------------------------------------------- creation and end */
 
 static void staging_free(void *memory) {
     struct vr_staging *staging = memory;
@@ -261,7 +262,7 @@ static void staging_free(void *memory) {
     vr_handle_unpin(device);
 }
 
-/* Points of a queue that has ended have passed: there is nothing to note. */
+/* Points of a queue that has ended have passed: nothing to do. */
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
     (void)watcher, (void)queue, (void)finished;
 }
@@ -276,8 +277,8 @@ static bool wait_for_calls(struct vr_staging *staging, bool finished) {
     return vr_entry_wait(&staging->calls, vr_deadline_in(staging->device->context->wait_ns), NULL);
 }
 
-/* The slots are memory of the device and go with it, unless somebody may still be at work on them.
-   Keeps (5). */
+/* The device frees the slots, which are its memory, unless a thread may still use them. Keeps
+   (5). */
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_staging *staging = VR_CONTAINER(watcher, struct vr_staging, watcher);
     struct vr_device_object *device = staging->device;
@@ -294,7 +295,8 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
         vr_registrations_end(&staging->registrations);
     }
     if (!done) {
-        vr_log(VRAM_LOG_ERROR, "a copy of pageable memory does not end: its device is left alone");
+        vr_log(VRAM_LOG_ERROR,
+               "a copy of pageable memory does not end: its device and memory are kept");
         vr_mutex_lock(&device->lock);
         device->unfinished = true;
         vr_mutex_unlock(&device->lock);
@@ -302,8 +304,8 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     vr_handle_unpin(staging->object.handle);
 }
 
-/* Called on any thread that runs out of memory, even while the device closes: keeps (5). */
-static uint64_t spare(struct vr_watcher *watcher) {
+/* Runs on any thread that runs out of memory, even while the device closes: keeps (5). */
+static uint64_t trim_on_pressure(struct vr_watcher *watcher) {
     struct vr_staging *staging = VR_CONTAINER(watcher, struct vr_staging, watcher);
     if (!vr_entry_enter(&staging->calls)) {
         return 0;
@@ -356,7 +358,7 @@ static vram_status staging_make(struct vr_device_object *device, struct vr_stagi
     vr_handle_ref(device->object.handle);
     staging->watcher.queue_ended = queue_ended;
     staging->watcher.closing = device_closing;
-    staging->watcher.spare = spare;
+    staging->watcher.spare = trim_on_pressure;
     staging->slot_bytes = vr_option_number(VR_OPTION_STAGING_SLOT);
     staging->slot_most =
         device->base.pinned ? (uint32_t)vr_option_number(VR_OPTION_STAGING_SLOTS) : 0;
@@ -366,30 +368,30 @@ static vram_status staging_make(struct vr_device_object *device, struct vr_stagi
         return status;
     }
     staging->workers.idle_ns = vr_option_number(VR_OPTION_STAGING_IDLE);
-    staging->workers.idle = idle;
+    staging->workers.idle = trim_when_idle;
     staging->workers.owner = staging->watcher.handle = staging->object.handle;
     *out = staging;
     return VRAM_OK;
 }
 
-/* The one that is listed, with a reference; under the device's lock. */
-static struct vr_staging *listed(struct vr_device_object *device) {
+/* The staging in the device's list, with a reference; under the device's lock. */
+static struct vr_staging *listed_staging(struct vr_device_object *device) {
     for (struct vr_link *link = vr_list_first(&device->watchers); link;
          link = vr_list_next(&device->watchers, link)) {
         struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
         if ((watcher->handle & 0xff) == VR_KIND_STAGING) {
-            vr_handle_ref(watcher->handle); /* listed: its owner's reference is there */
+            vr_handle_ref(watcher->handle); /* listed: its owner's reference exists */
             return VR_CONTAINER(watcher, struct vr_staging, watcher);
         }
     }
     return NULL;
 }
 
-/* Lists the fresh one unless another thread was quicker: the one that counts from now on, or NULL
-   when the device is closing. */
-static struct vr_staging *list(struct vr_device_object *device, struct vr_staging *fresh) {
+/* Adds a new staging to the device's list, unless another thread was faster. Returns the listed
+   one, or NULL when the device is closing. */
+static struct vr_staging *list_staging(struct vr_device_object *device, struct vr_staging *fresh) {
     vr_mutex_lock(&device->lock);
-    struct vr_staging *found = listed(device);
+    struct vr_staging *found = listed_staging(device);
     if (!found && !device->closing) {
         vr_device_append_watcher(device, &fresh->watcher);
         vr_handle_ref(fresh->object.handle);
@@ -406,7 +408,7 @@ static struct vr_staging *list(struct vr_device_object *device, struct vr_stagin
 
 vram_status vr_staging_enter(struct vr_device_object *device, struct vr_staging **out) {
     vr_mutex_lock(&device->lock);
-    struct vr_staging *staging = listed(device);
+    struct vr_staging *staging = listed_staging(device);
     vr_mutex_unlock(&device->lock);
     if (!staging) {
         struct vr_staging *fresh = NULL;
@@ -414,7 +416,7 @@ vram_status vr_staging_enter(struct vr_device_object *device, struct vr_staging 
         if (status != VRAM_OK) {
             return status;
         }
-        staging = list(device, fresh);
+        staging = list_staging(device, fresh);
     }
     if (!staging || !vr_entry_enter(&staging->calls)) {
         if (staging) {

@@ -2,13 +2,13 @@
 /*
  * staging_transfer.c: one copy of pageable memory, chunk by chunk; see staging.h.
  *
- * Uploads. The caller gives chunks to the workers as long as there are slots, and helps them.
- * Whoever copies the last piece of a chunk submits it, and the slot is busy until the bus has it;
- * chunks are of different places, so their order among themselves is nobody's concern.
+ * Uploads. The caller passes chunks to the workers as long as there are slots, and helps them. The
+ * thread that copies the last piece of a chunk submits it, and the slot is busy until the bus has
+ * read it. Chunks go to different addresses, so their order does not matter.
  *
- * Downloads. The caller submits chunks as long as there are slots. When the oldest has arrived it
- * goes to the workers, and its slot is free when they are done. One whose chunks can all be
- * submitted at once need not keep its caller: a worker looks after it until it is over.
+ * Downloads. The caller submits chunks as long as there are slots. When the oldest has arrived the
+ * workers copy it, and its slot is free when they are done. If all chunks can be submitted at once,
+ * the caller need not wait: a worker polls the transfer until it is over.
  */
 #include "xfer/staging.h"
 
@@ -20,27 +20,27 @@
 #include "device/device_calls.h"
 #include "xfer/async_record.h"
 
-enum { CHUNKS = 8 }; /* a small transfer has so many chunks, so that copies and bus overlap, */
-#define CHUNK_LEAST (UINT64_C(256) << 10) /* of at least so many bytes, */
-enum { PIECES = 4 };                      /* each in so many pieces or more */
-#define ALONE      (UINT64_C(128) << 10)  /* bytes that are copied before anybody else is awake */
-#define PAST_CACHE (UINT64_C(1) << 20) /* bytes: of less the program finds in the cache what came */
+enum { CHUNKS = 8 };                      /* of a small transfer, so that copies and bus overlap */
+#define CHUNK_LEAST (UINT64_C(256) << 10) /* bytes of a chunk */
+enum { PIECES = 4 };                      /* of a chunk, at least */
+#define ALONE      (UINT64_C(128) << 10)  /* bytes that one thread copies before others wake up */
+#define PAST_CACHE (UINT64_C(1) << 20)    /* bytes: smaller downloads are left in the cache */
 
-#define MOMENT   UINT64_C(1000000)  /* ns: between two looks where others have to move, */
-#define SLICE    UINT64_C(20000000) /* and where only the device has; it may close */
-#define PATIENCE UINT64_C(5000000)  /* ns: how long a transfer without slots waits for one */
+#define WORKER_POLL_NS UINT64_C(1000000)  /* ns between two checks for progress of workers */
+#define DEVICE_POLL_NS UINT64_C(20000000) /* ns between two checks if only the device works */
+#define SLOT_WAIT_NS   UINT64_C(5000000)  /* ns that a transfer without slots waits for one */
 
-/* Downloads on their way, oldest first; a ring of all slots there can be. */
-struct fetched {
+/* Downloads in flight, oldest first; a ring as large as the most slots. */
+struct slot_ring {
     struct vr_staging_slot *slots[VR_STAGING_SLOTS_MAX];
     uint32_t first, count;
 };
 
 struct transfer {
     struct vr_copy_task task; /* with a record */
-    struct vr_async *record;  /* who is told of its end; NULL: the caller waits */
-    bool *begun;              /* with a record: it is the workers' */
-    struct fetched fetched;
+    struct vr_async *record;  /* settled at the end; NULL: the caller waits */
+    bool *begun;              /* with a record: the workers have taken over */
+    struct slot_ring fetched;
     struct vr_staging *staging;
     uint64_t number; /* never 0 */
     vram_queue *queue;
@@ -48,20 +48,20 @@ struct transfer {
     vram_addr device;
     char *host;
     uint64_t bytes, chunk, piece;
-    uint64_t at;    /* what comes before has a slot, or had one */
+    uint64_t at;    /* everything before it has, or had, a slot */
     bool refused;   /* no slot could be made */
     bool fetches;   /* a download */
-    uint64_t until; /* vr_clock_now; each chunk that moves gives the next one as long */
-    /* The staging's lock: */
-    uint32_t copying;        /* slots that workers have */
-    vram_status status;      /* the first failure, */
-    struct vram_error error; /* and its record */
+    uint64_t until; /* vr_clock_now; each chunk that moves extends it */
+    /* Guarded by the staging's lock: */
+    uint32_t copying;        /* slots that workers are copying */
+    vram_status status;      /* the first failure */
+    struct vram_error error; /* the error of that */
 };
 
 /* --------------------------------------------------------------------- failures */
 
-/* Notes the calling thread's failure, if it is the first. */
-static void fail(struct transfer *transfer, vram_status status) {
+/* Records the calling thread's failure, if it is the first. */
+static void transfer_fail(struct transfer *transfer, vram_status status) {
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&transfer->staging->lock);
@@ -79,8 +79,8 @@ static bool has_failed(struct transfer *transfer) {
     bool stop = transfer->record ? staging->abandoned : !vr_entry_is_open(&staging->calls);
     vr_mutex_unlock(&transfer->staging->lock);
     if (stop && !failed) {
-        fail(transfer,
-             vr_fail_in(VRAM_ERR_SHUTDOWN, transfer->operation, "the device is being closed"));
+        transfer_fail(transfer, vr_fail_in(VRAM_ERR_SHUTDOWN, transfer->operation,
+                                           "the device is being closed"));
     }
     return failed || stop;
 }
@@ -102,8 +102,7 @@ static void begin_copying(struct transfer *transfer, struct vr_staging_slot *slo
     vr_copy_add(&staging->workers, &slot->job);
 }
 
-/* The transfer may end as soon as the lock is open: the last that is known of it here. Keeps
-   (4). */
+/* The last access to the transfer here: it may end as soon as the lock is released. Keeps (4). */
 static void end_copying(struct transfer *transfer) {
     struct vr_staging *staging = transfer->staging;
     vr_mutex_lock(&staging->lock);
@@ -118,74 +117,74 @@ static bool try_again(struct transfer *transfer, vram_status status) {
     if (!vr_status_is_exhausted(status)) {
         return false;
     }
-    (void)vr_queue_wait(transfer->queue, SLICE);
+    (void)vr_queue_wait(transfer->queue, DEVICE_POLL_NS);
     return true;
 }
 
-static vram_status send(struct transfer *transfer, const struct vr_staging_slot *slot) {
+static vram_status send_slot(struct transfer *transfer, const struct vr_staging_slot *slot) {
     return vr_submit_upload(transfer->queue, transfer->device + slot->at,
                             (const void *)(uintptr_t)slot->memory, slot->bytes);
 }
 
 /* Submits the upload of a filled slot. On any thread. If the driver refuses the marker, that is not
    a failure: the slot then waits for the whole queue. */
-static void filled(struct vr_copy_job *job) {
+static void slot_filled(struct vr_copy_job *job) {
     struct vr_staging_slot *slot = VR_CONTAINER(job, struct vr_staging_slot, job);
     struct transfer *transfer = job->user;
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = send(transfer, slot);
+    vram_status status = send_slot(transfer, slot);
     if (try_again(transfer, status)) {
-        status = send(transfer, slot);
+        status = send_slot(transfer, slot);
     }
     if (status == VRAM_OK) {
         (void)vr_slot_busy(transfer->staging, slot, transfer->queue);
         vr_error_restore(&error);
     } else {
         vr_slot_free(transfer->staging, slot);
-        fail(transfer, status);
+        transfer_fail(transfer, status);
     }
     end_copying(transfer);
 }
 
-/* The slot's chunk of a download is where it belongs. On any thread. */
-static void emptied(struct vr_copy_job *job) {
+/* A chunk of a download has been copied to its destination. On any thread. */
+static void slot_emptied(struct vr_copy_job *job) {
     struct vr_staging_slot *slot = VR_CONTAINER(job, struct vr_staging_slot, job);
     struct transfer *transfer = job->user;
     vr_slot_free(transfer->staging, slot);
     end_copying(transfer);
 }
 
-static void cut(struct transfer *transfer, struct vr_staging_slot *slot) {
-    uint64_t rest = transfer->bytes - transfer->at;
+static void cut_chunk(struct transfer *transfer, struct vr_staging_slot *slot) {
+    uint64_t left = transfer->bytes - transfer->at;
     slot->at = transfer->at;
-    slot->bytes = rest < transfer->chunk ? rest : transfer->chunk;
-    slot->job.ended = transfer->fetches ? emptied : filled;
+    slot->bytes = left < transfer->chunk ? left : transfer->chunk;
+    slot->job.ended = transfer->fetches ? slot_emptied : slot_filled;
     transfer->at += slot->bytes;
     vr_fetch_add(&transfer->staging->counts.chunks, 1, VR_RELAXED);
 }
 
-/* --------------------------------------------------------------------- the way */
+/* ---------------------------------------------------------------------- uploads */
 
-/* What is left goes without a slot: the driver reads and writes pageable memory too. Keeps (3). */
-static void go_plain(struct transfer *transfer) {
-    uint64_t rest = transfer->bytes - transfer->at;
+/* Copies what is left without a slot: the driver accepts pageable memory too. Keeps (3). */
+static void copy_unstaged(struct transfer *transfer) {
+    uint64_t left = transfer->bytes - transfer->at;
     vram_addr device = transfer->device + transfer->at;
     char *host = transfer->host + transfer->at;
-    vram_status status = transfer->fetches ? vr_submit_download(transfer->queue, host, device, rest)
-                                           : vr_submit_upload(transfer->queue, device, host, rest);
+    vram_status status = transfer->fetches ? vr_submit_download(transfer->queue, host, device, left)
+                                           : vr_submit_upload(transfer->queue, device, host, left);
     if (status == VRAM_OK) {
         status = vr_queue_wait(transfer->queue, VRAM_TIMEOUT_DEFAULT);
     }
-    fail(transfer, status);
+    transfer_fail(transfer, status);
     transfer->at = transfer->bytes;
     vr_fetch_add(&transfer->staging->counts.plain, 1, VR_RELAXED);
-    vr_fetch_add(&transfer->staging->counts.plain_bytes, rest, VR_RELAXED);
+    vr_fetch_add(&transfer->staging->counts.plain_bytes, left, VR_RELAXED);
 }
 
-/* Until a worker is done with a slot of this transfer, or for a moment: its own slots may pass
-   meanwhile. */
-static void rest(struct transfer *transfer, uint64_t ns) {
+/* Sleeps until a worker is done with a slot of this transfer, or for at most `ns`: its own slots
+   may pass meanwhile. */
+static void wait_for_workers(struct transfer *transfer, uint64_t ns) {
     struct vr_staging *staging = transfer->staging;
     vr_mutex_lock(&staging->lock);
     bool copying = transfer->copying > 0;
@@ -194,7 +193,7 @@ static void rest(struct transfer *transfer, uint64_t ns) {
     }
     vr_mutex_unlock(&staging->lock);
     if (!copying) {
-        vr_os_yield(); /* another transfer has a look at a slot of this one */
+        vr_os_yield(); /* another transfer is polling a slot of this one */
     }
 }
 
@@ -202,14 +201,14 @@ static bool is_late(struct transfer *transfer) {
     if (vr_clock_now() < transfer->until) {
         return false;
     }
-    fail(transfer,
-         vr_fail_in(VRAM_ERR_TIMEOUT, transfer->operation,
-                    "%llu of %llu bytes had begun when the deadline passed",
-                    (unsigned long long)transfer->at, (unsigned long long)transfer->bytes));
+    transfer_fail(transfer, vr_fail_in(VRAM_ERR_TIMEOUT, transfer->operation,
+                                       "%llu of %llu bytes had begun when the deadline passed",
+                                       (unsigned long long)transfer->at,
+                                       (unsigned long long)transfer->bytes));
     return true;
 }
 
-static void moved(struct transfer *transfer) {
+static void extend_deadline(struct transfer *transfer) {
     uint64_t now = vr_clock_now(), most = transfer->staging->device->context->wait_ns;
     transfer->until = vr_add(now, most, &transfer->until) ? transfer->until : UINT64_MAX;
 }
@@ -221,24 +220,24 @@ static bool is_copying(struct transfer *transfer) {
     return copying;
 }
 
-/* Keeps (4). Others' pieces may be among those that are copied here: they help us, too. */
+/* Keeps (4). The pieces copied here may belong to other transfers, which help this one, too. */
 static void end_all(struct transfer *transfer) {
     while (is_copying(transfer)) {
         if (!vr_copy_help(&transfer->staging->workers)) {
-            rest(transfer, MOMENT);
+            wait_for_workers(transfer, WORKER_POLL_NS);
         }
     }
 }
 
-/* Waits for a slot of others, but not for long: keeps (3). */
-static struct vr_staging_slot *borrow(struct transfer *transfer) {
+/* Waits briefly for a slot of others: keeps (3). */
+static struct vr_staging_slot *borrow_slot(struct transfer *transfer) {
     struct vr_staging *staging = transfer->staging;
     struct vr_staging_slot *slot = NULL;
     uint64_t begun = vr_os_now();
-    while (!slot && vr_slot_any(staging, 0) && vr_os_now() - begun < PATIENCE &&
+    while (!slot && vr_slot_any(staging, 0) && vr_os_now() - begun < SLOT_WAIT_NS &&
            !has_failed(transfer)) {
         if (!vr_copy_help(&staging->workers)) {
-            (void)vr_slot_await(staging, 0, transfer->number, MOMENT, &slot);
+            (void)vr_slot_await(staging, 0, transfer->number, WORKER_POLL_NS, &slot);
             vr_os_yield();
         }
         slot = slot ? slot : vr_slot_take(staging, transfer->number, false, &transfer->refused);
@@ -246,59 +245,58 @@ static struct vr_staging_slot *borrow(struct transfer *transfer) {
     return slot;
 }
 
-/* A slot for the next chunk, or NULL: there is none at present, or what is left went the plain
-   way. */
+/* A slot for the next chunk, or NULL: none at present, or the rest was copied without slots. */
 static struct vr_staging_slot *next_slot(struct transfer *transfer) {
     struct vr_staging *staging = transfer->staging;
     struct vr_staging_slot *slot =
         vr_slot_take(staging, transfer->number, !transfer->refused, &transfer->refused);
     if (!slot && !vr_slot_any(staging, transfer->number)) {
-        slot = borrow(transfer);
+        slot = borrow_slot(transfer);
         if (!slot && !has_failed(transfer)) {
-            go_plain(transfer);
+            copy_unstaged(transfer);
         }
     }
     return slot;
 }
 
-static void upload(struct transfer *transfer) {
+static void upload_chunks(struct transfer *transfer) {
     struct vr_staging *staging = transfer->staging;
     while (transfer->at < transfer->bytes && !has_failed(transfer)) {
         struct vr_staging_slot *slot = next_slot(transfer);
         if (!slot && transfer->at < transfer->bytes && !vr_copy_help(&staging->workers)) {
             vram_status status =
-                vr_slot_await(staging, transfer->number, transfer->number, SLICE, &slot);
+                vr_slot_await(staging, transfer->number, transfer->number, DEVICE_POLL_NS, &slot);
             if (status != VRAM_OK) {
-                fail(transfer, status);
+                transfer_fail(transfer, status);
             } else if (!slot) {
-                rest(transfer, MOMENT);
+                wait_for_workers(transfer, WORKER_POLL_NS);
                 if (is_late(transfer)) {
                     break;
                 }
             }
         }
         if (slot) {
-            cut(transfer, slot);
+            cut_chunk(transfer, slot);
             begin_copying(transfer, slot);
-            moved(transfer);
+            extend_deadline(transfer);
         }
     }
     end_all(transfer);
 }
 
-static vram_status fetch(struct transfer *transfer, const struct vr_staging_slot *slot) {
+static vram_status fetch_slot(struct transfer *transfer, const struct vr_staging_slot *slot) {
     return vr_submit_download(transfer->queue, (void *)(uintptr_t)slot->memory,
                               transfer->device + slot->at, slot->bytes);
 }
 
-static void submit(struct transfer *transfer, struct vr_staging_slot *slot) {
-    struct fetched *fetched = &transfer->fetched;
+static void submit_download(struct transfer *transfer, struct vr_staging_slot *slot) {
+    struct slot_ring *fetched = &transfer->fetched;
     struct vram_error error;
     vr_error_save(&error);
-    cut(transfer, slot);
-    vram_status status = fetch(transfer, slot);
+    cut_chunk(transfer, slot);
+    vram_status status = fetch_slot(transfer, slot);
     if (try_again(transfer, status)) {
-        status = fetch(transfer, slot);
+        status = fetch_slot(transfer, slot);
     }
     if (status == VRAM_OK) {
         slot->point = (vram_point){transfer->queue, 0};
@@ -313,20 +311,20 @@ static void submit(struct transfer *transfer, struct vr_staging_slot *slot) {
     if (status == VRAM_OK) {
         vr_error_restore(&error);
     } else {
-        fail(transfer, status);
+        transfer_fail(transfer, status);
     }
-    moved(transfer);
+    extend_deadline(transfer);
 }
 
-/* Gives the oldest to the workers when it has arrived, waiting for it at most so long; whether it
-   had. */
-static bool receive(struct transfer *transfer, uint64_t ns) {
-    struct fetched *fetched = &transfer->fetched;
+/* Passes the oldest chunk to the workers when it has arrived, and waits for that at most so long.
+   Returns whether it had arrived. */
+static bool receive_oldest(struct transfer *transfer, uint64_t ns) {
+    struct slot_ring *fetched = &transfer->fetched;
     struct vr_staging_slot *slot = fetched->slots[fetched->first];
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = ns ? vr_point_wait(slot->point, ns) : vr_point_poll(slot->point);
-    if (vr_status_is_exhausted(status)) { /* a second try, as in try_again */
+    if (vr_status_is_exhausted(status)) { /* retries, as in try_again */
         status = vr_point_poll(slot->point);
     }
     if (status == VRAM_ERR_NOT_READY || status == VRAM_ERR_TIMEOUT) {
@@ -334,19 +332,19 @@ static bool receive(struct transfer *transfer, uint64_t ns) {
         return false;
     }
     if (status != VRAM_OK) {
-        fail(transfer, status);
+        transfer_fail(transfer, status);
         return false;
     }
     fetched->first = (fetched->first + 1) % VR_STAGING_SLOTS_MAX;
     fetched->count--;
     begin_copying(transfer, slot);
-    moved(transfer);
+    extend_deadline(transfer);
     return true;
 }
 
-/* After a failure: the device may still write into what is on its way. */
-static void give_up(struct transfer *transfer) {
-    struct fetched *fetched = &transfer->fetched;
+/* After a failure, waits for chunks in flight: the device may still write into their slots. */
+static void drain_in_flight(struct transfer *transfer) {
+    struct slot_ring *fetched = &transfer->fetched;
     for (; fetched->count; fetched->count--) {
         struct vr_staging_slot *slot = fetched->slots[fetched->first];
         fetched->first = (fetched->first + 1) % VR_STAGING_SLOTS_MAX;
@@ -354,34 +352,34 @@ static void give_up(struct transfer *transfer) {
     }
 }
 
-static void download(struct transfer *transfer) {
+static void download_chunks(struct transfer *transfer) {
     struct vr_staging *staging = transfer->staging;
-    struct fetched *fetched = &transfer->fetched;
+    struct slot_ring *fetched = &transfer->fetched;
     while ((transfer->at < transfer->bytes || fetched->count) && !has_failed(transfer)) {
-        if (fetched->count && receive(transfer, 0)) {
+        if (fetched->count && receive_oldest(transfer, 0)) {
             continue;
         }
         struct vr_staging_slot *slot = transfer->at < transfer->bytes ? next_slot(transfer) : NULL;
         if (slot) {
-            submit(transfer, slot);
+            submit_download(transfer, slot);
         } else if (!vr_copy_help(&staging->workers)) {
             if (fetched->count) {
-                (void)receive(transfer, SLICE);
+                (void)receive_oldest(transfer, DEVICE_POLL_NS);
             } else {
-                rest(transfer, MOMENT);
+                wait_for_workers(transfer, WORKER_POLL_NS);
             }
             if (!has_failed(transfer) && is_late(transfer)) {
                 break;
             }
         }
     }
-    give_up(transfer);
+    drain_in_flight(transfer);
     end_all(transfer);
 }
 
-/* ---------------------------------------------------------------------- the door */
+/* ------------------------------------------------------------------------ calls */
 
-/* Small chunks have small pieces: a thread alone would take longer for one of 512 KiB than the bus
+/* Small chunks have small pieces: one thread would take longer for a piece of 512 KiB than the bus
    for all. */
 static uint64_t piece_of(uint64_t chunk) {
     uint64_t piece = chunk / PIECES / VR_COPY_PIECE_LEAST * VR_COPY_PIECE_LEAST;
@@ -397,7 +395,7 @@ static uint64_t chunk_of(const struct vr_staging *staging, uint64_t bytes) {
     return chunk < staging->slot_bytes ? chunk : staging->slot_bytes;
 }
 
-static vram_status begin(struct vr_queue_object *queue, struct transfer *transfer) {
+static vram_status transfer_begin(struct vr_queue_object *queue, struct transfer *transfer) {
     VR_OPERATION(transfer->operation);
     struct vr_staging *staging;
     vram_status status = vr_staging_enter(queue->device, &staging);
@@ -409,13 +407,13 @@ static vram_status begin(struct vr_queue_object *queue, struct transfer *transfe
         transfer->staging = staging;
         transfer->chunk = chunk_of(staging, transfer->bytes);
         transfer->piece = transfer->bytes > ALONE ? piece_of(transfer->chunk) : VR_COPY_PIECE;
-        moved(transfer);
+        extend_deadline(transfer);
     }
     return status;
 }
 
-/* Counts it; its status. */
-static vram_status conclude(struct transfer *transfer) {
+/* Counts the transfer and returns its status. */
+static vram_status transfer_conclude(struct transfer *transfer) {
     struct vr_staging_counts *counts = &transfer->staging->counts;
     vr_mutex_lock(&transfer->staging->lock);
     transfer->staging->used_ns = vr_os_now();
@@ -428,19 +426,19 @@ static vram_status conclude(struct transfer *transfer) {
     return transfer->status;
 }
 
-static vram_status run(struct vr_queue_object *queue, struct transfer *transfer) {
+static vram_status transfer_run(struct vr_queue_object *queue, struct transfer *transfer) {
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = begin(queue, transfer);
+    vram_status status = transfer_begin(queue, transfer);
     if (status != VRAM_OK) {
         return status;
     }
     if (transfer->fetches) {
-        download(transfer);
+        download_chunks(transfer);
     } else {
-        upload(transfer);
+        upload_chunks(transfer);
     }
-    status = conclude(transfer);
+    status = transfer_conclude(transfer);
     vr_error_restore(status == VRAM_OK ? &error : &transfer->error);
     vr_staging_leave(transfer->staging);
     return status;
@@ -448,7 +446,7 @@ static vram_status run(struct vr_queue_object *queue, struct transfer *transfer)
 
 typedef vram_status act_fn(struct vr_queue_object *queue, struct transfer *transfer);
 
-/* Enters the queue, checks the two sides, and acts when there is something to do. */
+/* Enters the queue, checks the two sides, and calls `act` if there are bytes to copy. */
 static vram_status enter_and(vram_queue *handle, struct transfer *transfer, act_fn *act) {
     VR_OPERATION(transfer->operation);
     void *entered;
@@ -473,22 +471,21 @@ static vram_status enter_and(vram_queue *handle, struct transfer *transfer, act_
 vram_status vr_staging_upload(vram_queue *queue, vram_addr to, const void *from, uint64_t bytes) {
     struct transfer transfer = {
         .operation = "upload", .device = to, .host = (char *)(uintptr_t)from, .bytes = bytes};
-    return enter_and(queue, &transfer, run);
+    return enter_and(queue, &transfer, transfer_run);
 }
 
 vram_status vr_staging_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes) {
     struct transfer transfer = {
         .operation = "download", .device = from, .host = to, .bytes = bytes, .fetches = true};
-    return enter_and(queue, &transfer, run);
+    return enter_and(queue, &transfer, transfer_run);
 }
 
-/* ------------------------------------------------------------- looked after */
+/* ---------------------------------------------------------- tasks of workers */
 
-/* Tells of the end with nothing of the staging in hand: a callback may end the device right
-   there. */
+/* Settles the record after it has released the staging: a callback may close the device at once. */
 static void end_task(struct transfer *transfer) {
     struct vr_async *record = transfer->record;
-    vram_status status = conclude(transfer);
+    vram_status status = transfer_conclude(transfer);
     struct vram_error error = transfer->error;
     vr_staging_leave(transfer->staging);
     vr_mem_free(transfer);
@@ -498,13 +495,13 @@ static void end_task(struct transfer *transfer) {
     vr_async_finish(record, status);
 }
 
-/* On a worker, as often as it takes. */
-static bool look(struct vr_copy_task *task) {
+/* Polls the transfer, on a worker, until it is over. */
+static bool poll_transfer(struct vr_copy_task *task) {
     struct transfer *transfer = VR_CONTAINER(task, struct transfer, task);
-    while (transfer->fetched.count && !has_failed(transfer) && receive(transfer, 0)) {
+    while (transfer->fetched.count && !has_failed(transfer) && receive_oldest(transfer, 0)) {
     }
     if (has_failed(transfer)) {
-        give_up(transfer);
+        drain_in_flight(transfer);
     }
     if (transfer->fetched.count || is_copying(transfer)) {
         return false;
@@ -513,7 +510,7 @@ static bool look(struct vr_copy_task *task) {
     return true;
 }
 
-/* All slots at once, or none. */
+/* Takes all slots at once, or none. */
 static bool take_slots(struct transfer *transfer, struct vr_staging_slot **slots, uint64_t count) {
     struct vr_staging *staging = transfer->staging;
     uint32_t taken = 0;
@@ -527,7 +524,7 @@ static bool take_slots(struct transfer *transfer, struct vr_staging_slot **slots
     return taken == count;
 }
 
-/* Submits all chunks; false: there are not slots for them, and nothing was submitted. */
+/* Submits all chunks; false: too few slots, and nothing was submitted. */
 static bool submit_all(struct transfer *transfer) {
     struct vr_staging *staging = transfer->staging;
     struct vr_staging_slot *slots[VR_STAGING_SLOTS_MAX];
@@ -538,7 +535,7 @@ static bool submit_all(struct transfer *transfer) {
     }
     for (uint64_t i = 0; i < count; i++) {
         if (transfer->status == VRAM_OK) {
-            submit(transfer, slots[i]);
+            submit_download(transfer, slots[i]);
         } else {
             vr_slot_free(staging, slots[i]);
         }
@@ -547,7 +544,7 @@ static bool submit_all(struct transfer *transfer) {
 }
 
 static vram_status begin_task(struct vr_queue_object *queue, struct transfer *transfer) {
-    vram_status status = begin(queue, transfer);
+    vram_status status = transfer_begin(queue, transfer);
     if (status != VRAM_OK) {
         return status;
     }
@@ -556,14 +553,14 @@ static vram_status begin_task(struct vr_queue_object *queue, struct transfer *tr
     status = transfer->status;
     if (submitted && status == VRAM_OK) {
         *transfer->begun = true;
-        transfer->task.look = look;
-        if (!vr_copy_look_after(&staging->workers, &transfer->task)) {
-            download(transfer); /* no worker after all: the caller sees it through */
+        transfer->task.poll = poll_transfer;
+        if (!vr_copy_task_add(&staging->workers, &transfer->task)) {
+            download_chunks(transfer); /* no worker after all: the caller completes it */
             end_task(transfer);
         }
         return VRAM_OK;
     }
-    give_up(transfer);
+    drain_in_flight(transfer);
     if (status != VRAM_OK) {
         vr_error_restore(&transfer->error);
     }

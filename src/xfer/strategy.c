@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * strategy.c: the public copies. Each enters its queue, looks its route up, hands it to the backend
- * by the strategy, and makes the handle from a point behind it.
+ * strategy.c: the public copies. Each enters its queue, looks up its route, submits it to the
+ * backend by the strategy, and makes the handle from a point behind it.
  */
 #include "vram/transfer.h"
 
@@ -23,9 +23,9 @@ static const char *const names[] = {"auto", "sync", "async", "direct", "dma_poll
 enum { STRATEGIES = sizeof names / sizeof names[0] };
 
 #define STAGED_LEAST (UINT64_C(256) * VR_KIB) /* smaller copies go the driver's way; see least_of */
-#define BRIEF_MOST   (UINT64_C(4) * VR_MIB)   /* a download that is made in the call where it can */
+#define BRIEF_MOST   (UINT64_C(4) * VR_MIB)   /* the largest download made inside the call */
 
-enum { MARK_AND_WAIT_NS = 5000 }; /* on an H200; see still_to_come_ns */
+enum { MARK_AND_WAIT_NS = 5000 }; /* on an H200; see remaining_ns */
 
 const char *vram_transfer_strategy_name(vram_transfer_strategy strategy) {
     return (unsigned)strategy < STRATEGIES ? names[strategy] : "unknown";
@@ -39,7 +39,8 @@ vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options 
     void *queue;
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && (unsigned)taken.strategy >= STRATEGIES) {
-        status = vr_fail(VRAM_ERR_INVALID, "%d is no strategy", (int)taken.strategy);
+        status =
+            vr_fail(VRAM_ERR_INVALID, "%d is not a vram_transfer_strategy", (int)taken.strategy);
     }
     if (status == VRAM_OK) {
         status = vr_submit_enter(handle, &queue);
@@ -47,7 +48,7 @@ vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options 
     if (status == VRAM_OK && vr_load(&((struct vr_queue_object *)queue)->captured, VR_ACQUIRE)) {
         vr_submit_leave(queue);
         status = vr_fail(VRAM_ERR_CAPTURE,
-                         "the queue is that of a captured region, which has no handles");
+                         "the queue is being captured, and captured work has no async handles");
     }
     if (status == VRAM_OK) {
         *submission = (struct vr_submission){
@@ -59,7 +60,7 @@ vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options 
     return status;
 }
 
-/* A wait for the queue may outlast it: it is not held up while this thread waits. */
+/* Leaves the queue before it waits, so that the queue can end while this thread waits. */
 static vram_status finish_sync(struct vr_submission *submission, uint64_t value) {
     struct vr_queue_object *queue = submission->queue;
     vr_submit_end(queue);
@@ -68,9 +69,9 @@ static vram_status finish_sync(struct vr_submission *submission, uint64_t value)
     return status;
 }
 
-/* The driver took the copy and refused the marker: then the queue being idle tells that it is done,
-   and the number is 0. */
-static vram_status mark(struct vr_submission *submission, uint64_t *value) {
+/* Marks the queue. If the driver accepted the copy and refuses the marker, *value is 0: the copy is
+   complete when the queue is idle. */
+static vram_status mark_queue(struct vr_submission *submission, uint64_t *value) {
     struct vr_queue_object *queue = submission->queue;
     struct vram_error kept;
     vr_error_save(&kept);
@@ -89,7 +90,7 @@ static vram_status mark(struct vr_submission *submission, uint64_t *value) {
     return status;
 }
 
-/* Without memory for a record the point tells all but the operation's name. */
+/* Without memory for a record the handle has only the point, and lacks the operation's name. */
 static vram_async make_handle(struct vr_submission *submission, uint64_t value, uint64_t result) {
     vram_async made;
     struct vram_error kept;
@@ -99,12 +100,12 @@ static vram_async make_handle(struct vr_submission *submission, uint64_t value, 
         vr_error_restore(&kept);
     }
     if (submission->strategy == VRAM_TRANSFER_DMA_POLLING) {
-        vr_async_pace(&made, submission->poll_ns);
+        vr_async_poll_interval(&made, submission->poll_ns);
     }
     return made;
 }
 
-/* A wait of the program's own, which is counted. */
+/* Waits, and counts that as waiting time of the program. */
 static vram_status wait_sync(struct vr_submission *submission, uint64_t value) {
     struct vr_device_object *device = submission->queue->device;
     uint64_t before = vr_clock_now();
@@ -132,7 +133,7 @@ vram_status vr_submission_end(struct vr_submission *submission, vram_status stat
         (void)vr_queue_drained((vram_queue *)(uintptr_t)queue->object.handle);
     }
     if (wanted) {
-        status = mark(submission, &value);
+        status = mark_queue(submission, &value);
     }
     if (wanted && status == VRAM_OK && sync) {
         status = wait_sync(submission, value);
@@ -154,7 +155,7 @@ vram_status vr_submission_end(struct vr_submission *submission, vram_status stat
     return status;
 }
 
-/* The strategy is the route, unless something else is known of it. */
+/* The route follows from the strategy, unless `route` says otherwise. */
 void vr_submission_count(struct vr_submission *submission, enum vr_way way,
                          vram_transfer_route route) {
     static const vram_transfer_direction directions[] = {
@@ -171,14 +172,14 @@ void vr_submission_count(struct vr_submission *submission, enum vr_way way,
     }
 }
 
-/* No copy. The device's reads come behind the host's writes by the fence, and the host's reads
-   behind the device's writes by the handle's point; memory that migrates is sent to who is next. A
-   hint that is refused changes nothing. */
+/* Copies nothing. The fence orders the device's reads behind the host's writes, and the handle's
+   point the host's reads behind the device's writes. Memory that migrates is prefetched to the side
+   that uses it next; a refused hint changes nothing. */
 vram_status vr_submission_direct(struct vr_submission *submission, const struct vr_route *route) {
     struct vram_error kept;
     if (!route->same) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "direct transfers have one place for both sides, and these are two");
+                       "a direct transfer needs the same address on both sides, and these differ");
     }
     atomic_thread_fence(memory_order_seq_cst);
     submission->any = true;
@@ -194,14 +195,14 @@ vram_status vr_submission_direct(struct vr_submission *submission, const struct 
     return VRAM_OK;
 }
 
-/* Where the driver keeps the caller of a download until it is done, page-locked memory and a copy
-   from there are quicker from the first byte on, and leave the caller alone while the queue is
-   busy. Uploads it takes at once. */
+/* The smallest staged copy. Where the driver makes the caller of a download wait, staging is faster
+   from the first byte, and does not make the caller wait while the queue is busy. Uploads return at
+   once. */
 static uint64_t least_of(const struct vr_device_object *device, const struct vr_route *route) {
     return route->way == VR_WAY_DOWNLOAD && device->base.pageable_waits ? 1 : STAGED_LEAST;
 }
 
-/* Whether a download is over so soon that its caller best makes it: nothing is in front of it. */
+/* Whether a download ends so soon that its caller best makes it: nothing is in front of it. */
 static bool is_brief(struct vr_submission *submission, const struct vr_route *route) {
     struct vram_error kept;
     if (route->bytes > BRIEF_MOST) {
@@ -213,7 +214,7 @@ static bool is_brief(struct vr_submission *submission, const struct vr_route *ro
     return idle;
 }
 
-/* Whether a route goes through page-locked memory of the library's own. `flight` is pinned then. */
+/* Whether a route goes through page-locked memory of the library. *flight is then pinned. */
 static bool is_staged(struct vr_submission *submission, const struct vr_route *route,
                       struct vr_flight **flight) {
     struct vr_device_object *device = submission->queue->device;
@@ -231,8 +232,8 @@ static bool is_staged(struct vr_submission *submission, const struct vr_route *r
            vr_rates_choose(&(*flight)->rates, route->way == VR_WAY_DOWNLOAD, route->bytes);
 }
 
-/* Has workers look after a download. False: there are not slots or workers for it, and the caller
-   does it. */
+/* Leaves a download to workers. False: there are too few slots or no workers, and the caller must
+   make it. */
 static bool hand_over(struct vr_submission *submission, const struct vr_route *route,
                       vram_status *status) {
     vram_queue *queue = (vram_queue *)(uintptr_t)submission->queue->object.handle;
@@ -252,19 +253,19 @@ static bool hand_over(struct vr_submission *submission, const struct vr_route *r
         return true;
     }
     vr_error_save(&kept);
-    vr_async_finish(record, VRAM_OK); /* nobody has its handle */
+    vr_async_finish(record, VRAM_OK); /* its handle was not given out */
     vr_async_close(&made);
     vr_error_restore(&kept);
     return *status != VRAM_OK;
 }
 
-/* What a download is still to cost when the call for it is over: the driver's has its mark and the
-   wait for that, one through slots is there. */
-static uint64_t still_to_come_ns(bool to_host, bool staged) {
+/* What a download still costs after the call: the driver's needs a mark and a wait for it, a staged
+   one is complete. */
+static uint64_t remaining_ns(bool to_host, bool staged) {
     return to_host && !staged ? MARK_AND_WAIT_NS : 0;
 }
 
-/* Ordinary memory: the way that keeps the caller for less time; rates.h. */
+/* Ordinary memory: chooses the way that keeps the caller for less time; rates.h. */
 static vram_status submit_by_rate(struct vr_submission *submission, const struct vr_route *route) {
     vram_queue *queue = (vram_queue *)(uintptr_t)submission->queue->object.handle;
     bool to_host = route->way == VR_WAY_DOWNLOAD;
@@ -283,21 +284,21 @@ static vram_status submit_by_rate(struct vr_submission *submission, const struct
              : to_host ? vr_staging_download(queue, route->to_host, route->from, route->bytes)
                        : vr_staging_upload(queue, route->to, route->from_host, route->bytes);
     if (staged && to_host && status == VRAM_OK) {
-        submission->any = false; /* it is there: nothing is left to be waited for */
+        submission->any = false; /* it is complete: nothing to wait for */
     }
     if (flight) {
         if (status == VRAM_OK) {
             vr_rates_note(&flight->rates, to_host, staged, route->bytes,
-                          vr_clock_now() - before + still_to_come_ns(to_host, staged));
+                          vr_clock_now() - before + remaining_ns(to_host, staged));
         }
         vr_leave(flight);
     }
     return status;
 }
 
-/* A driver, or staging, may wait for the queue inside the call when it moves ordinary memory. Where
-   the caller has set a deadline the queue is waited for before, so that what is left is the copy's
-   own time. */
+/* A driver, or staging, may wait for the queue inside the call when it copies ordinary memory. If
+   the caller has set a deadline, waits for the queue first, so that only the copy itself
+   remains. */
 static vram_status wait_before(struct vr_submission *submission, const struct vr_route *route) {
     uint64_t value = 0;
     if (submission->strategy != VRAM_TRANSFER_SYNC || route->pinned ||
@@ -305,14 +306,14 @@ static vram_status wait_before(struct vr_submission *submission, const struct vr
         (route->way != VR_WAY_UPLOAD && route->way != VR_WAY_DOWNLOAD)) {
         return VRAM_OK;
     }
-    vram_status status = mark(submission, &value);
+    vram_status status = mark_queue(submission, &value);
     return status == VRAM_OK ? vr_queue_wait_value(submission->queue, value, submission->timeout)
                              : status;
 }
 
-/* Memory of the program's own that is page-locked in place (vram/pinned.h) is as good as ours. What
-   is too small to be staged goes the driver's way anyway, which knows. */
-static void look_registered(struct vr_submission *submission, struct vr_route *route) {
+/* Treats memory of the program that is page-locked in place (vram/pinned.h) like the library's.
+   Copies too small to be staged go the driver's way anyway, which knows such memory. */
+static void find_registered(struct vr_submission *submission, struct vr_route *route) {
     struct vr_device_object *device = submission->queue->device;
     bool upload = route->way == VR_WAY_UPLOAD;
     struct vr_staging *staging;
@@ -346,7 +347,7 @@ vram_status vr_submission_add(struct vr_submission *submission, struct vr_route 
     if (route->overlap) {
         return vr_fail(VRAM_ERR_INVALID, "the two ranges overlap");
     }
-    look_registered(submission, route);
+    find_registered(submission, route);
     vram_status status = wait_before(submission, route);
     if (status != VRAM_OK) {
         return status;
@@ -362,8 +363,8 @@ vram_status vr_submission_add(struct vr_submission *submission, struct vr_route 
 
 /* ------------------------------------------------------------------- public */
 
-static vram_status transfer(vram_queue *handle, const vram_copy *copy,
-                            const vram_transfer_options *options, vram_async *async) {
+static vram_status submit_transfer(vram_queue *handle, const vram_copy *copy,
+                                   const vram_transfer_options *options, vram_async *async) {
     struct vr_submission submission;
     struct vr_route route;
     uint64_t result = 0;
@@ -383,21 +384,21 @@ vram_status vram_transfer_upload(vram_queue *queue, vram_addr to, const void *fr
                                  const vram_transfer_options *options, vram_async *async) {
     VR_CALL;
     vram_copy copy = {.to = to, .from_host = from, .bytes = bytes};
-    return transfer(queue, &copy, options, async);
+    return submit_transfer(queue, &copy, options, async);
 }
 
 vram_status vram_transfer_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes,
                                    const vram_transfer_options *options, vram_async *async) {
     VR_CALL;
     vram_copy copy = {.to_host = to, .from = from, .bytes = bytes};
-    return transfer(queue, &copy, options, async);
+    return submit_transfer(queue, &copy, options, async);
 }
 
 vram_status vram_transfer_copy(vram_queue *queue, vram_addr to, vram_addr from, uint64_t bytes,
                                const vram_transfer_options *options, vram_async *async) {
     VR_CALL;
     vram_copy copy = {.to = to, .from = from, .bytes = bytes};
-    return transfer(queue, &copy, options, async);
+    return submit_transfer(queue, &copy, options, async);
 }
 
 vram_status vram_transfer_fill(vram_queue *queue, vram_addr to, uint32_t pattern,

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream_set.c: several queues of one device that are made, waited for and ended together.
+ * stream_set.c: several queues of one device that are created, waited for and destroyed together.
  *
- *  (1) A set pins its device and hangs on it as a watcher, so it ends with the device at the
- *      latest; the device has ended the queues by then.
- *  (2) `streams` does not change between creation and destructor. Transfer and join queue come with
- *      the first call that needs them: who makes one installs it by a compare and swap, and who
- *      comes second destroys his own. So there is no lock.
+ *  (1) A set pins its device and watches it, so it ends with the device at the latest; by then the
+ *      device has ended the queues.
+ *  (2) `streams` does not change between creation and destructor. Transfer and join queue are
+ *      created by the first call that needs them. It installs the queue by a compare and swap; a
+ *      thread that loses the race destroys its own. So there is no lock.
  *  (3) Destroying retires the handle and then destroys every queue. A call that was inside may
- *      install a queue after that: the destructor, which runs when it has left, destroys what it
- *      finds. Handles of queues that have ended are never mistaken for others.
- *  (4) Waiting is stream_wait.c's. Only VRAM_ERR_NOT_READY is "not ready". Every other answer ends
- *      a wait, so that a failure is told and not waited for.
- *  (5) The join queue waits for a point of each stream and is given nothing else: it holds nobody
- *      up, and joins of several threads at once only wait for a little more than each asked for.
+ *      install a queue after that: the destructor, which runs when it has left, destroys it.
+ *      Handles of queues that have ended never refer to others.
+ *  (4) stream_wait.c waits. Only VRAM_ERR_NOT_READY is "not ready". Every other status ends a wait,
+ *      so that a failure is reported at once.
+ *  (5) The join queue waits for a point of each stream and gets no other work. So it delays
+ *      nothing, and a join waits at most for the points of other joins at the same time.
  */
 #include "xfer/stream_object.h"
 
@@ -30,7 +30,7 @@
 
 /* ------------------------------------------------------------------- queues */
 
-/* A queue of the set's own besides its streams; keeps (2). */
+/* A queue of the set besides its streams; keeps (2). */
 vram_status vr_stream_extra_queue(struct vr_stream_set *set, vr_atomic_ptr *place,
                                   vram_queue **queue) {
     void *there = vr_load(place, VR_ACQUIRE);
@@ -59,7 +59,7 @@ vram_status vr_stream_check(const struct vr_stream_set *set, uint32_t index) {
 
 /* ------------------------------------------------------------------- ending */
 
-/* Destroys a queue of the set; the program may have done so, or may be at it. */
+/* Destroys a queue of the set; the program may have done so, or may be doing so. */
 static vram_status end_queue(vram_queue *handle, uint64_t deadline) {
     struct vr_queue_object *queue = handle ? vr_handle_pin(VR_KIND_QUEUE, handle) : NULL;
     if (!queue) {
@@ -70,7 +70,7 @@ static vram_status end_queue(vram_queue *handle, uint64_t deadline) {
     return status == VRAM_ERR_STALE ? VRAM_OK : status;
 }
 
-/* The join queue last: it waits for the others. The first answer that is not OK. */
+/* Destroys the join queue last: it waits for the others. Returns the first failure. */
 static vram_status end_queues(struct vr_stream_set *set) {
     VR_OPERATION("vram_stream_set_destroy");
     struct vram_error error;
@@ -117,7 +117,7 @@ static vram_status set_end(void *object) {
 }
 
 static void device_closing(struct vr_watcher *watcher, bool finished) {
-    (void)finished; /* queues that never finished are kept by the device */
+    (void)finished; /* the device keeps queues that never finished */
     vr_object_parent_ended(&VR_CONTAINER(watcher, struct vr_stream_set, watcher)->object,
                            set_unlist);
 }
@@ -126,7 +126,7 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     (void)watcher, (void)queue, (void)finished;
 }
 
-static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+static bool set_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     (void)watcher, (void)addr, (void)bytes;
     return false;
 }
@@ -155,11 +155,11 @@ static vram_status read_options(const struct vram_stream_set_options *options,
         return status;
     }
     if (taken->count == 0 && taken->streams) {
-        return vr_fail(VRAM_ERR_INVALID, "there is a list of streams, and count is 0");
+        return vr_fail(VRAM_ERR_INVALID, "the list of streams is not NULL, but count is 0");
     }
     if (taken->count > VRAM_STREAMS_MAX) {
-        return vr_fail(VRAM_ERR_INVALID, "%u streams are more than %d", taken->count,
-                       VRAM_STREAMS_MAX);
+        return vr_fail(VRAM_ERR_INVALID, "%u streams are too many: a set has at most %d",
+                       taken->count, VRAM_STREAMS_MAX);
     }
     if (taken->count == 0) {
         taken->count = VRAM_STREAM_COUNT;
@@ -187,8 +187,9 @@ static vram_status take_name(struct vr_stream_set *set, uint32_t index, const ch
     return VRAM_OK;
 }
 
-/* Names first: they are the caller's mistakes, and nothing was made for them. */
-static vram_status fill(struct vr_stream_set *set, const struct vram_stream_set_options *options) {
+/* Checks the names first: they are the caller's mistakes, and nothing has been created yet. */
+static vram_status set_fill(struct vr_stream_set *set,
+                            const struct vram_stream_set_options *options) {
     vram_status status = VRAM_OK;
     for (uint32_t i = 0; i < set->count && status == VRAM_OK; i++) {
         set->streams[i].priority = options->streams ? options->streams[i].priority : 0;
@@ -204,8 +205,9 @@ static vram_status fill(struct vr_stream_set *set, const struct vram_stream_set_
 }
 
 /* `device` is entered. */
-static vram_status create(struct vr_device_object *device,
-                          const struct vram_stream_set_options *options, vram_stream_set **out) {
+static vram_status set_create(struct vr_device_object *device,
+                              const struct vram_stream_set_options *options,
+                              vram_stream_set **out) {
     struct vr_stream_set *set =
         vr_mem_alloc(1, sizeof *set + options->count * sizeof set->streams[0], vr_operation());
     if (!set) {
@@ -214,11 +216,11 @@ static vram_status create(struct vr_device_object *device,
     set->object.process = vr_os_process_generation();
     set->watcher.closing = device_closing;
     set->watcher.queue_ended = queue_ended;
-    set->watcher.covers = covers;
+    set->watcher.covers = set_covers;
     set->device = device;
     set->count = options->count;
     vr_handle_ref(device->object.handle);
-    vram_status status = fill(set, options);
+    vram_status status = set_fill(set, options);
     if (status == VRAM_OK) {
         status = vr_handle_publish(VR_KIND_STREAM_SET, set, set_free, &set->object.handle);
     }
@@ -251,7 +253,7 @@ vram_status vram_stream_set_create(vram_device *handle, const vram_stream_set_op
     }
     status = read_options(options, &taken);
     if (status == VRAM_OK) {
-        status = create(device, &taken, set);
+        status = set_create(device, &taken, set);
     }
     vr_leave(device);
     return status;
@@ -268,7 +270,7 @@ vram_status vr_stream_set_enter(vram_stream_set *handle, struct vr_stream_set **
     return status;
 }
 
-/* For calls that give a queue out. */
+/* For calls that return a queue. */
 static vram_status enter_for_queue(vram_stream_set *handle, vram_queue **queue,
                                    struct vr_stream_set **set) {
     if (!queue) {

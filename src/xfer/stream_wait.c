@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stream_wait.c: waiting for all streams of a set, and streams that wait for each other. The
- * numbers in brackets are those of stream_set.c.
+ * stream_wait.c: waits for all streams of a set, and streams that wait for each other. The numbers
+ * in brackets are those of stream_set.c.
  */
 #include "xfer/stream_object.h"
 
@@ -14,10 +14,10 @@
 enum {
     QUEUES_MAX =
         VRAM_STREAMS_MAX + 1, /* that a set waits for: its streams and the transfer queue */
-    SLICE_NS = 500000         /* of a wait, for one queue, before the others are looked at */
+    SLICE_NS = 500000         /* of a wait for one queue, before the others are polled */
 };
 
-/* Queues that marks and waits include. */
+/* Number of queues that marks and waits include. */
 static uint32_t queue_count(struct vr_stream_set *set) {
     return set->count + (vr_load(&set->transfer, VR_ACQUIRE) ? 1 : 0);
 }
@@ -27,7 +27,7 @@ static vram_queue *queue_at(struct vr_stream_set *set, uint32_t index) {
                               : (vram_queue *)vr_load(&set->transfer, VR_ACQUIRE);
 }
 
-/* Puts the stream's name before what was recorded. */
+/* Puts the stream's name in front of the recorded error. */
 static vram_status name_failure(struct vr_stream_set *set, uint32_t index, vram_status status) {
     struct vram_error error;
     vr_error_save(&error);
@@ -73,9 +73,9 @@ static vram_status mark_all(struct vr_stream_set *set, vram_point points[QUEUES_
     return status;
 }
 
-/* Looks at each once; *first is the first that has not passed, `count` when all have. */
-static vram_status look(struct vr_stream_set *set, const vram_point *points, uint32_t count,
-                        uint32_t *first) {
+/* Polls each once; *first is the first that has not passed, `count` when all have. */
+static vram_status poll_all(struct vr_stream_set *set, const vram_point *points, uint32_t count,
+                            uint32_t *first) {
     *first = count;
     for (uint32_t i = 0; i < count; i++) {
         vram_status status = vr_point_poll(points[i]);
@@ -88,15 +88,14 @@ static vram_status look(struct vr_stream_set *set, const vram_point *points, uin
     return VRAM_OK;
 }
 
-/* Waits for one after the other in slices, so that none can fail unseen while another takes its
-   time. */
+/* Waits for one after another in slices, so that a failure of one is seen while another is slow. */
 static vram_status wait_all(struct vr_stream_set *set, const vram_point *points, uint32_t count,
                             uint64_t deadline) {
     struct vram_error error;
     uint32_t first;
     vr_error_save(&error);
     for (;;) {
-        vram_status status = look(set, points, count, &first);
+        vram_status status = poll_all(set, points, count, &first);
         if (status != VRAM_OK || first == count) {
             return status;
         }
@@ -105,7 +104,7 @@ static vram_status wait_all(struct vr_stream_set *set, const vram_point *points,
         if (status != VRAM_OK && (status != VRAM_ERR_TIMEOUT || left == 0)) {
             return name_failure(set, first, status);
         }
-        vr_error_restore(&error); /* the end of a slice is no failure */
+        vr_error_restore(&error); /* the end of a slice is not a failure */
     }
 }
 
@@ -128,7 +127,7 @@ vram_status vram_stream_set_wait(vram_stream_set *handle, uint64_t timeout) {
 }
 
 /* Keeps (5). */
-static vram_status join(struct vr_stream_set *set, vram_point *point) {
+static vram_status join_streams(struct vr_stream_set *set, vram_point *point) {
     vram_point points[QUEUES_MAX];
     vram_queue *queue = NULL;
     uint32_t count = 0;
@@ -153,7 +152,7 @@ vram_status vram_stream_set_mark(vram_stream_set *handle, vram_point *point) {
     }
     vram_status status = vr_stream_set_enter(handle, &set);
     if (status == VRAM_OK) {
-        status = join(set, point);
+        status = join_streams(set, point);
         vr_leave(set);
     }
     return status;
@@ -170,7 +169,7 @@ vram_status vram_stream_set_sync(vram_stream_set *handle, vram_async *async) {
     if (status != VRAM_OK) {
         return status;
     }
-    status = join(set, &point);
+    status = join_streams(set, &point);
     if (status == VRAM_OK) {
         status = vr_async_of_point(point, vr_operation(), async);
     }
@@ -192,7 +191,7 @@ vram_status vram_stream_set_order(vram_stream_set *handle, uint32_t earlier, uin
     if (status == VRAM_OK) {
         status = vr_stream_check(set, later);
     }
-    if (status == VRAM_OK && earlier != later) { /* a queue is in order with itself */
+    if (status == VRAM_OK && earlier != later) { /* a queue is ordered with itself */
         status = vr_submit_mark(set->streams[earlier].queue, &point);
         status = status == VRAM_OK ? vr_submit_after(set->streams[later].queue, point)
                                    : name_failure(set, earlier, status);
@@ -201,7 +200,7 @@ vram_status vram_stream_set_order(vram_stream_set *handle, uint32_t earlier, uin
     return status;
 }
 
-static vram_status after(struct vr_stream_set *set, vram_point point) {
+static vram_status order_after(struct vr_stream_set *set, vram_point point) {
     struct vram_error error;
     vram_status first = VRAM_OK;
     uint32_t count = queue_count(set);
@@ -213,7 +212,7 @@ static vram_status after(struct vr_stream_set *set, vram_point point) {
         }
     }
     if (first != VRAM_OK) {
-        vr_error_restore(&error); /* of the first, not of the last */
+        vr_error_restore(&error); /* the first, not the last */
     }
     return first;
 }
@@ -223,7 +222,7 @@ vram_status vram_stream_set_after(vram_stream_set *handle, vram_point point) {
     struct vr_stream_set *set = NULL;
     vram_status status = vr_stream_set_enter(handle, &set);
     if (status == VRAM_OK) {
-        status = after(set, point);
+        status = order_after(set, point);
         vr_leave(set);
     }
     return status;
@@ -237,9 +236,9 @@ vram_status vram_stream_set_barrier(vram_stream_set *handle) {
     if (status != VRAM_OK) {
         return status;
     }
-    status = join(set, &point);
+    status = join_streams(set, &point);
     if (status == VRAM_OK) {
-        status = after(set, point);
+        status = order_after(set, point);
     }
     vr_leave(set);
     return status;

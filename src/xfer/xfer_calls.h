@@ -24,7 +24,7 @@ vram_status vr_feed_destroy(vram_feed *handle);
 vram_status vr_feed_release(vram_feed *handle, uint64_t number);
 vram_status vr_pinned_end(vram_device *device, void *memory, uint64_t bytes);
 
-/* "unknown" for what is none; metrics.c. */
+/* "unknown" if the value is not in the enum; metrics.c. */
 const char *vr_transfer_direction_name(vram_transfer_direction direction);
 const char *vr_transfer_route_name(vram_transfer_route route);
 

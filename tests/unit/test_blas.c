@@ -17,7 +17,7 @@
 static const struct kind {
     const char *backend, *driver_option, *driver, *option, *library;
     bool all_types, workspaces;
-    unsigned handles; /* of a scheduler with three lanes */
+    unsigned handles; /* of a scheduler with three queues */
     const char *own;  /* who computes without the library; "" nobody */
     const char *symbols[7];
 } kinds[] = {
@@ -168,7 +168,7 @@ static void more_than_is_under_way(void **state) {
     assert_int_equal(stats_of_scheduler(scheduler).downloads, COUNT);
     assert_right(&products[0]);
     struct vr_scheduler *object = vr_handle_pin(VR_KIND_SCHEDULER, scheduler);
-    assert_int_equal(vr_load(&object->copy_turns, VR_RELAXED), COUNT); /* B is too small to count */
+    assert_int_equal(vr_load(&object->copy_count, VR_RELAXED), COUNT); /* B is too small to count */
     assert_true(vr_load(&object->copy_costs[0], VR_RELAXED) > 0);      /* both ways were tried */
     assert_true(vr_load(&object->copy_costs[1], VR_RELAXED) > 0);
     vr_leave(object);
@@ -183,8 +183,8 @@ static void more_than_is_under_way(void **state) {
     end_clean(&rig);
 }
 
-/* The program's own queue and the lanes' in turn: each call has its stream, and no two streams one
-   workspace. */
+/* The program's own queue and the scheduler's in rotation: each call has its stream, and no two
+   streams share a workspace. */
 static void streams_in_turn(void **state) {
     (void)state;
     for (int i = 0; i < KINDS; i++) {

@@ -268,12 +268,12 @@ static void acceptance_27_bad_input(void **state) {
     REFUSED(bad.distance_elements = 11, VRAM_ERR_INVALID, "11 numbers");
     REFUSED(bad.query = NULL, VRAM_ERR_INVALID, "NULL");
     REFUSED(bad.corpus = NULL, VRAM_ERR_INVALID, "NULL");
-    REFUSED(bad.k = 6, VRAM_ERR_INVALID, "the 6 nearest of 5");
-    REFUSED(bad.best = NULL, VRAM_ERR_INVALID, "come together");
-    REFUSED(bad.best_at = NULL, VRAM_ERR_INVALID, "come together");
-    REFUSED(bad.k = 0, VRAM_ERR_INVALID, "come together");
+    REFUSED(bad.k = 6, VRAM_ERR_INVALID, "k is 6, more than the 5");
+    REFUSED(bad.best = NULL, VRAM_ERR_INVALID, "only some of");
+    REFUSED(bad.best_at = NULL, VRAM_ERR_INVALID, "only some of");
+    REFUSED(bad.k = 0, VRAM_ERR_INVALID, "only some of");
     REFUSED((bad.k = 0, bad.best = NULL, bad.best_at = NULL, bad.distances = NULL),
-            VRAM_ERR_INVALID, "nothing is asked for");
+            VRAM_ERR_INVALID, "no result is requested");
     REFUSED(bad.vectors = UINT64_MAX, VRAM_ERR_OVERFLOW, "64 bits");
     REFUSED(bad.precision = VRAM_PRECISION_BF16, VRAM_ERR_INVALID, "bf16");
     REFUSED(bad.precision = 77, VRAM_ERR_INVALID, "77");

@@ -315,9 +315,9 @@ static void text_that_is_no_json(void **state) {
     char deep[300] = "{\"a\":";
     memset(deep + 5, '[', 200);
     refused(deep, VRAM_ERR_CORRUPT, "nested too deep");
-    refused("", VRAM_ERR_INVALID, "no model");
-    refused("[]", VRAM_ERR_INVALID, "no model");
-    refused("nonsense", VRAM_ERR_INVALID, "no model");
+    refused("", VRAM_ERR_INVALID, "not a model");
+    refused("[]", VRAM_ERR_INVALID, "not a model");
+    refused("nonsense", VRAM_ERR_INVALID, "not a model");
 }
 
 /* As long as a file may be read, and longer. */
@@ -419,7 +419,7 @@ static void files_that_may_not_be_read(void **state) {
         uint64_t call; /* opening it, or reading */
         int error;
         const char *word;
-    } rows[] = {{1, EACCES, "may not be read"},
+    } rows[] = {{1, EACCES, "permission denied"},
                 {1, EMFILE, "cannot be opened"},
                 {2, EIO, "cannot be read at"}};
     char path[1024];

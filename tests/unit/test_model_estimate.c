@@ -354,7 +354,7 @@ static void options_that_make_no_sense(void **state) {
     options.device_count = 17;
     refused(&options, VRAM_ERR_INVALID, "17 devices");
     options = on(NULL, 1);
-    refused(&options, VRAM_ERR_INVALID, "none is given");
+    refused(&options, VRAM_ERR_INVALID, "devices is NULL");
     options = on(&device, 1);
     options.sequences = 101;
     refused(&options, VRAM_ERR_INVALID, "101 sequences share 100 tokens");
@@ -375,14 +375,14 @@ static void options_that_make_no_sense(void **state) {
     options = on(&device, 1);
     options.context = VRAM_CONTEXT_MOST;
     model.context_most = 0;
-    refused(&options, VRAM_ERR_INVALID, "does not tell");
+    refused(&options, VRAM_ERR_INVALID, "does not say");
     options.size = 1;
     refused(&options, VRAM_ERR_INVALID, "size field");
     model.kv_known = false;
     options = on(&device, 1);
     refused(&options, VRAM_ERR_UNSUPPORTED, "config.json");
     model.layer_count = VRAM_MODEL_LAYERS_MAX + 1;
-    refused(&options, VRAM_ERR_INVALID, "the model is none");
+    refused(&options, VRAM_ERR_INVALID, "the model is NULL or invalid");
     assert_int_equal(vram_estimate_get(NULL, &options, &estimate), VRAM_ERR_INVALID);
     assert_int_equal(vram_fit_get(NULL, &options, &fit), VRAM_ERR_INVALID);
     toy();

@@ -170,10 +170,10 @@ static void indexes_that_lie(void **state) {
     } rows[] = {
         {"{\"weight_map\":{\"x\":\"a.safetensors\"}}", VRAM_ERR_CORRUPT,
          "names 1 tensors, its files hold 2"},
-        {"{\"weight_map\":{\"x\":\"../a.safetensors\"}}", VRAM_ERR_CORRUPT, "none of its own"},
-        {"{\"weight_map\":{\"x\":\"/etc/passwd\"}}", VRAM_ERR_CORRUPT, "none of its own"},
-        {"{\"weight_map\":{\"x\":\"\"}}", VRAM_ERR_CORRUPT, "none of its own"},
-        {"{\"weight_map\":{\"x\":\"a\\u0000b\"}}", VRAM_ERR_CORRUPT, "none of its own"},
+        {"{\"weight_map\":{\"x\":\"../a.safetensors\"}}", VRAM_ERR_CORRUPT, "not in its folder"},
+        {"{\"weight_map\":{\"x\":\"/etc/passwd\"}}", VRAM_ERR_CORRUPT, "not in its folder"},
+        {"{\"weight_map\":{\"x\":\"\"}}", VRAM_ERR_CORRUPT, "not in its folder"},
+        {"{\"weight_map\":{\"x\":\"a\\u0000b\"}}", VRAM_ERR_CORRUPT, "not in its folder"},
         {"{\"weight_map\":{\"x\":7}}", VRAM_ERR_CORRUPT, "JSON"},
         {"{\"weight_map\":[]}", VRAM_ERR_CORRUPT, "JSON"},
         {"{\"weight_map\":{}}", VRAM_ERR_INVALID, "no tensors"},
@@ -196,11 +196,11 @@ static void indexes_that_lie(void **state) {
 
 static void headers_that_lie(void **state) {
     (void)state;
-    refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") "}", 9, VRAM_ERR_CORRUPT, "overlap, or leave");
+    refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") "}", 9, VRAM_ERR_CORRUPT, "or do not cover");
     refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") ",\"b\":" TENSOR("F32", "[2]", "[0,8]") "}", 8,
-            VRAM_ERR_CORRUPT, "overlap, or leave");
+            VRAM_ERR_CORRUPT, "or do not cover");
     refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") ",\"b\":" TENSOR("F32", "[2]", "[4,12]") "}",
-            12, VRAM_ERR_CORRUPT, "overlap, or leave");
+            12, VRAM_ERR_CORRUPT, "or do not cover");
     refused("{\"a\":" TENSOR("F32", "[2]", "[4,12]") "}", 12, VRAM_ERR_CORRUPT, "overlap");
     refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") "}", 7, VRAM_ERR_CORRUPT, "of 7 bytes");
     refused("{\"a\":" TENSOR("F32", "[2]", "[8,0]") "}", 8, VRAM_ERR_CORRUPT, "at 8 to 0");
@@ -214,7 +214,7 @@ static void headers_that_lie(void **state) {
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[0]}}", 0, VRAM_ERR_CORRUPT, "JSON");
     refused("{\"a\":7}", 0, VRAM_ERR_CORRUPT, "JSON");
     refused("[]", 0, VRAM_ERR_CORRUPT, "JSON");
-    refused("{}", 1, VRAM_ERR_CORRUPT, "leave");
+    refused("{}", 1, VRAM_ERR_CORRUPT, "not cover");
     refused("{\"layers.512.a\":" TENSOR("F32", "[1]", "[0,4]") "}", 4, VRAM_ERR_UNSUPPORTED,
             "too many layers");
     safetensors_make(&maker, "{}", 0);
@@ -223,7 +223,7 @@ static void headers_that_lie(void **state) {
     assert_non_null(strstr(vram_error_get()->text, "at most 100000000"));
     maker.data[3] = 1;
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_ERR_CORRUPT);
-    assert_non_null(strstr(vram_error_get()->text, "cut off"));
+    assert_non_null(strstr(vram_error_get()->text, "truncated"));
 }
 
 static void every_byte_may_be_wrong(void **state) {

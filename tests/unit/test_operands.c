@@ -83,10 +83,10 @@ static void results_on_their_operands(void **state) {
         assert_ok(vram_matmul_run(scheduler, &product)); /* A and B may be one */
         product.c = host + SIDE * SIDE - 1;
         REFUSED(scheduler, &product);
-        expect_told("C lies on A");
+        expect_told("C overlaps A");
         product.a = host + 2 * SIDE * SIDE;
         REFUSED(scheduler, &product);
-        expect_told("C lies on B");
+        expect_told("C overlaps B");
         product.a = product.b = product.c = NULL;
         product.a_addr = product.b_addr = all;
         product.c_addr = all + UINT64_C(2) * BYTES;
@@ -95,7 +95,7 @@ static void results_on_their_operands(void **state) {
         REFUSED(scheduler, &product);
         product.a_addr = all + UINT64_C(2) * BYTES;
         REFUSED(scheduler, &product);
-        expect_told("C lies on B");
+        expect_told("C overlaps B");
     }
     free(host);
     rig_end_clean(&rig);
@@ -118,16 +118,16 @@ static void results_on_operands_by_another_name(void **state) {
     assert_ok(vram_matmul_run(scheduler, &product));
     product.c_addr = all + BYTES - 4;
     REFUSED(scheduler, &product);
-    expect_told("C lies on A");
+    expect_told("C overlaps A");
     product.c_addr = all + UINT64_C(2) * BYTES - 4;
     REFUSED(scheduler, &product);
-    expect_told("C lies on B");
+    expect_told("C overlaps B");
     product.a = product.b = NULL, product.c_addr = 0;
     product.a_addr = all, product.b_addr = all + BYTES, product.c = host + 2 * SIDE * SIDE;
     assert_ok(vram_matmul_run(scheduler, &product));
     product.c = host + 1;
     REFUSED(scheduler, &product);
-    expect_told("C lies on A");
+    expect_told("C overlaps A");
     vram_device_close(rig.device);
     vram_context_destroy(rig.context);
 }
