@@ -298,7 +298,7 @@ static void damage_is_met(void **state) {
         assert_int_equal(in_child(meet_damage, &meeting), 1000 + SIGABRT);
         close(meeting.ends[1]);
         assert_true(read(meeting.ends[0], text, sizeof text - 1) > 0);
-        static const char expected[] = "libvram: a space is damaged: 0 spares counted, 0 there\n";
+        static const char expected[] = "libvram: a space is damaged: 0 spares counted, found 0\n";
         text[strlen(expected)] = 0; /* what assert prints follows */
         assert_string_equal(text, expected);
         close(meeting.ends[0]);
