@@ -109,6 +109,26 @@ def check_unique(paths):
     return found
 
 
+TAG = re.compile(r"^(?:typedef )?(?:struct|union|enum) (vr_\w+) \{", re.M)
+STATIC = re.compile(r"^static (?:inline )?(?:[\w*]+ +)*\**(\w+)\([^;{]*\) \{", re.M)
+
+
+def check_names(root, paths):
+    """One tag, one type; and a static function is found by its name, in a backtrace and by grep."""
+    found, seen = [], {}
+    for path in paths:
+        if not path.startswith("src/") or not path.endswith((".c", ".h")):
+            continue
+        text = tree.code(tree.read(root, path))
+        for match in TAG.finditer(text):
+            if match.group(1) in seen:
+                found.append(f"{path}: the tag {match.group(1)} is defined in {seen[match.group(1)]} too")
+            seen[match.group(1)] = path
+        found += [f"{path}:{tree.line_of(text, match.start())}: {match.group(1)}: a static function's name has a "
+                  "noun and a verb" for match in STATIC.finditer(text) if "_" not in match.group(1)]
+    return found
+
+
 def check_listed(root, paths):
     """A source that no CMakeLists.txt names is built by nobody."""
     lists = {path: set(re.split(r"[\s()]+", tree.read(root, path)))
@@ -127,7 +147,7 @@ def check_listed(root, paths):
 
 def check(root):
     paths = tree.files(root)
-    found = check_unique(paths) + check_listed(root, paths)
+    found = check_unique(paths) + check_listed(root, paths) + check_names(root, paths)
     for path in paths:
         if path == "LICENSE":
             continue
@@ -180,6 +200,10 @@ VIOLATIONS = [
     ("does not make", {"src/base/generated/other.h": MADE_LINE % ("made", "cli/main.c")}),
     ("does not make", {"src/base/generated/other.h": MADE_LINE % ("gone", "src/base/code.cu")}),
     ("belongs in", {"src/base/other.h": MADE_LINE % ("made", "src/base/code.cu")}),
+    ("is defined in", {"src/base/log.h": SPDX + "struct vr_a {\n int x;\n};\n",
+                       "src/device/device.h": SPDX + "struct vr_a {\n int y;\n};\n"}),
+    ("noun and a verb", {"src/base/log.c": SPDX + "static inline struct vr_a *find(struct vr_a *a,\n"
+                                                  "    int b) {\n}\n"}),
     ("same name", {"src/device/memory.c": SPDX + "int x;\n"}),
 ]
 
