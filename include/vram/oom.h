@@ -2,7 +2,7 @@
 /**
  * vram/oom.h: what a pool does when memory is short, and what it reports if nothing helped.
  *
- * A request that the driver or a limit refuses climbs the ladder: a list of steps, each of which
+ * A request that the driver or a limit refuses runs the ladder: a list of steps, each of which
  * releases memory or looks for it elsewhere. The order is that of vram_pool_ladder_set or of the
  * option `ladder`; by default all steps are taken, as listed here. After a step that released
  * something, the request is tried again.
@@ -18,7 +18,7 @@
  *   wait       for other threads to free, up to the option `oom_wait`
  *   fallback   managed, pinned or host memory, if the pool allows it: vram_ladder_options.fallback
  *
- * Only exhaustion climbs (vram_status_is_exhausted). Every other error is returned unchanged, and
+ * Only exhaustion runs it (vram_status_is_exhausted). Every other error is returned unchanged, and
  * nothing is retried. These requests take fewer steps:
  *
  *  - with VRAM_ALLOC_CACHED_ONLY, or refused by the quota of a tag: none
@@ -27,7 +27,7 @@
  *  - in a deterministic pool: others, callbacks, cleanup (of other pools) and retry, because the
  *    rest would make addresses depend on time
  *
- * vram_pool_wake climbs too.
+ * vram_pool_wake runs it too.
  *
  * drain, finished, move and trim concern the pool alone. If a run of them in the order contains
  * `finished`, the pool waits at the end of that run for unfinished work that holds its memory: on
@@ -117,8 +117,8 @@ typedef struct vram_oom_event {
 typedef uint64_t vram_oom_fn(void *user, const vram_oom_event *event);
 
 /**
- * Adds a callback: it is called once per climb for every request of this device's pools that
- * reaches the step `callbacks`, in the order in which callbacks were added. *id names it.
+ * Adds a callback: it is called once per run of the ladder, for every request of this device's pools
+ * that reaches the step `callbacks`, in the order in which callbacks were added. *id names it.
  * VRAM_ERR_LIMIT if there are VRAM_OOM_CALLBACKS_MAX already.
  */
 VRAM_API vram_status vram_oom_callback_add(vram_device *device, vram_oom_fn *call, void *user,

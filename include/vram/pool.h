@@ -110,7 +110,7 @@ typedef enum vram_pool_flag {
  *
  * Its memory is not the device's: of the limits only hard_bytes and those on cached memory apply.
  * It has no sleep and no safety modes, and its buffers are PINNED or, if host and device share
- * addresses, MAPPED. If the system refuses to lock more, the pool climbs its ladder (vram/oom.h),
+ * addresses, MAPPED. If the system refuses to lock more, the pool runs its ladder (vram/oom.h),
  * and with VRAM_FALLBACK_HOST there it continues with ordinary memory: vram_block_info.kind says
  * so, vram_pool_stats counts it.
  */
@@ -345,7 +345,7 @@ VRAM_API vram_status vram_pool_sleep(vram_pool *pool, const vram_sleep_options *
 /**
  * Wakes what is asleep, at the same addresses and with the contents that were kept. NULL wakes
  * everything. A tag wakes what lies under its blocks, also in a pool that sleeps as a whole, which
- * refuses to allocate until all of it is awake. If memory is short, the pool climbs its ladder
+ * refuses to allocate until all of it is awake. If memory is short, the pool runs its ladder
  * (vram/oom.h) like an allocation, without the steps that look for a block: finished, move, wait
  * and fallback. All or nothing: after a failure it is asleep as before. Exhaustion means that the
  * memory is not there now, and the report says why. VRAM_ERR_INVALID if nothing of that kind is

@@ -180,7 +180,7 @@ vram_status vram_matmul_start(vram_scheduler *handle, const vram_matmul *product
     vram_async made;
     void *entered;
     if (!async) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the handle is NULL");
     }
     vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &entered);
     if (status != VRAM_OK) {

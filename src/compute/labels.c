@@ -283,8 +283,8 @@ vram_status vram_labels_get(vram_labels *handle, const int32_t *labels, size_t c
         return vr_fail(VRAM_ERR_INVALID, "%s is NULL",
                        !compute           ? "the function that computes mappings"
                        : count && !labels ? "the pointer to the labels"
-                       : !mapped          ? "the place for the number of the mapping"
-                                          : "the place for the mapping");
+                       : !mapped          ? "the pointer that receives the number of the mapping"
+                                          : "the pointer that receives the mapping");
     }
     vram_status status = vr_enter(VR_KIND_LABELS, handle, &cache);
     if (status != VRAM_OK) {
@@ -381,7 +381,7 @@ vram_status vram_labels_create(const vram_labels_options *options, vram_labels *
     VR_CALL;
     struct vram_labels_options taken;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the cache is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the cache is NULL");
     }
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     struct vr_labels *cache =

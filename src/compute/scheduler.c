@@ -173,7 +173,7 @@ vram_status vram_scheduler_create(vram_pool *pool, const vram_scheduler_options 
     VR_CALL;
     struct vram_scheduler_options taken;
     if (!scheduler) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the scheduler is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the scheduler is NULL");
     }
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {

@@ -182,7 +182,8 @@ vram_status vram_weights_create(vram_scheduler *handle, const vram_weights_optio
     uint64_t bytes = 0;
     void *entered;
     if (!options || !weights) {
-        return vr_fail(VRAM_ERR_INVALID, "the options or the place for the weights are NULL");
+        return vr_fail(VRAM_ERR_INVALID,
+                       "the options or the pointer that receives the weights are NULL");
     }
     vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, &entered);
     if (status != VRAM_OK) {

@@ -205,7 +205,7 @@ vram_status vr_device_alloc(vram_device *handle, uint64_t bytes, vram_memory_kin
     void *device;
     vram_addr given;
     if (!addr) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the address is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {

@@ -230,7 +230,7 @@ vram_status vram_context_create(const vram_context_options *options, vram_contex
     char list[VR_OPTION_TEXT_MAX], sim[VR_OPTION_TEXT_MAX];
     struct vr_context *context = NULL;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the context is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the context is NULL");
     }
     if (vr_exiting()) {
         return vr_fail(VRAM_ERR_SHUTDOWN, "the process is exiting");

@@ -81,7 +81,7 @@ vram_status vram_device_best(vram_context *handle, uint32_t *index) {
         best = first_of(context, order[i]);
     }
     if (!index) {
-        status = vr_fail(VRAM_ERR_INVALID, "the place for the index is NULL");
+        status = vr_fail(VRAM_ERR_INVALID, "the pointer that receives the index is NULL");
     } else if (best == context->slot_count) {
         status = vr_fail(VRAM_ERR_NO_DEVICE, "no backend has a device; `vram info` tells why");
     } else {
@@ -204,7 +204,7 @@ vram_status vr_device_make(vram_context *handle, uint32_t index, vram_device **o
     void *entered;
     uint64_t device;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the device is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the device is NULL");
     }
     vram_status status = vr_enter(VR_KIND_CONTEXT, handle, &entered);
     if (status != VRAM_OK) {

@@ -74,7 +74,8 @@ vram_status vr_kernel_create(vram_device *handle, const vram_kernel_source *sour
     struct vram_kernel_source taken;
     void *entered;
     if (!out || !source) {
-        return vr_fail(VRAM_ERR_INVALID, "the source or the place for the kernel is NULL");
+        return vr_fail(VRAM_ERR_INVALID,
+                       "the source or the pointer that receives the kernel is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {

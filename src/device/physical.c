@@ -80,7 +80,7 @@ vram_status vram_physical_create(vram_device *handle, uint64_t bytes, vram_physi
     void *device;
     uint64_t rounded;
     if (!physical) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the handle is NULL");
     }
     vram_status status = vr_vmm_enter(handle, &device);
     if (status != VRAM_OK) {

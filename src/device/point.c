@@ -372,7 +372,7 @@ vram_status vr_submit_mark(vram_queue *handle, vram_point *point) {
     VR_OPERATION("vram_queue_mark");
     void *queue;
     if (!point) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the point is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the point is NULL");
     }
     vram_status status = vr_enter(VR_KIND_QUEUE, handle, &queue);
     if (status == VRAM_OK) {

@@ -106,7 +106,7 @@ vram_status vr_queue_make(vram_device *handle, const vram_queue_options *options
     struct vram_queue_options taken;
     void *device;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the queue is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the queue is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
@@ -162,7 +162,7 @@ vram_status vram_queue_adopt(vram_device *handle, void *native, vram_queue **out
     VR_CALL;
     void *device;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the queue is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the queue is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {
@@ -176,7 +176,7 @@ vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
     VR_CALL;
     void *entered;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the queue is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the queue is NULL");
     }
     vram_status status = vr_queue_enter(handle, &entered);
     if (status == VRAM_OK) {
@@ -344,7 +344,7 @@ vram_status vram_queue_native(vram_queue *handle, void **native) {
     VR_CALL;
     void *queue;
     if (!native) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the native queue is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the native queue is NULL");
     }
     vram_status status = vr_queue_enter(handle, &queue);
     if (status == VRAM_OK) {

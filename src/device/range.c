@@ -70,7 +70,7 @@ vram_status vram_range_create(vram_device *handle, uint64_t bytes, vram_addr *ba
     uint64_t rounded;
     vram_addr given;
     if (!base) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the address is NULL");
     }
     vram_status status = vr_vmm_enter(handle, &entered);
     if (status != VRAM_OK) {

@@ -228,7 +228,7 @@ vram_status vram_device_select(vram_context *handle, const vram_select_options *
     void *entered;
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && !index) {
-        status = vr_fail(VRAM_ERR_INVALID, "the place for the index is NULL");
+        status = vr_fail(VRAM_ERR_INVALID, "the pointer that receives the index is NULL");
     }
     if (status != VRAM_OK) {
         return status;

@@ -141,7 +141,7 @@ vram_status vram_batch_create(vram_pool *pool_handle, vram_queue *queue_handle,
     struct vr_pool *pool;
     struct vr_tag *tag = NULL;
     if (!batch) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the batch is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the batch is NULL");
     }
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
@@ -387,8 +387,9 @@ vram_status vram_batch_add(vram_batch *handle, const vram_batch_item *items, uin
     struct vr_pool *pool;
     void *entered;
     if (!items || !count || !first) {
-        return vr_fail(VRAM_ERR_INVALID,
-                       !first ? "the place for the first number is NULL" : "there are no items");
+        return vr_fail(VRAM_ERR_INVALID, !first
+                                             ? "the pointer that receives the first number is NULL"
+                                             : "there are no items");
     }
     vram_status status = vr_enter(VR_KIND_BATCH, handle, &entered);
     if (status != VRAM_OK) {
@@ -437,7 +438,7 @@ vram_status vram_batch_give(vram_batch *handle, vram_buffer *buffer_handle, uint
     struct vr_buffer *buffer;
     void *entered;
     if (!index) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the number is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the number is NULL");
     }
     vram_status status = vr_enter(VR_KIND_BATCH, handle, &entered);
     if (status != VRAM_OK) {
@@ -461,7 +462,7 @@ vram_status vram_batch_get(vram_batch *handle, uint32_t index, vram_buffer **buf
     VR_CALL;
     void *entered;
     if (!buffer) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the buffer is NULL");
     }
     vram_status status = vr_enter(VR_KIND_BATCH, handle, &entered);
     if (status != VRAM_OK) {

@@ -78,7 +78,7 @@ vram_status vr_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queue,
     VR_OPERATION("vram_buffer_create");
     struct vram_buffer_options taken;
     if (!buffer) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the buffer is NULL");
     }
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
@@ -99,7 +99,7 @@ vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count, vram_pr
     struct vram_buffer_options taken;
     uint64_t bytes;
     if (!buffer) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the buffer is NULL");
     }
     vram_status status = vr_precision_size(precision, count, &bytes);
     if (status == VRAM_OK) {
@@ -264,7 +264,7 @@ vram_status vr_buffer_addr(vram_buffer *handle, vram_addr *addr) {
     VR_OPERATION("vram_buffer_addr");
     void *entered;
     if (!addr) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the address is NULL");
     }
     vram_status status = vr_enter(VR_KIND_BUFFER, handle, &entered);
     if (status == VRAM_OK) {
@@ -287,7 +287,7 @@ vram_status vr_buffer_host(vram_buffer *handle, void **pointer) {
     VR_OPERATION("vram_buffer_host");
     void *entered;
     if (!pointer) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the pointer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the pointer is NULL");
     }
     vram_status status = vr_enter(VR_KIND_BUFFER, handle, &entered);
     if (status != VRAM_OK) {

@@ -89,7 +89,7 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
     struct vr_buffer_mapping mapping = {
         .flags = flags, .offset = offset, .bytes = bytes, .queue = queue};
     if (!pointer) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the pointer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the pointer is NULL");
     }
     if (!flags || flags & ~(uint32_t)(VRAM_MAP_READ | VRAM_MAP_WRITE)) {
         return vr_fail(VRAM_ERR_INVALID, "unknown flags of a mapping: 0x%x", flags);

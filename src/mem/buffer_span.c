@@ -27,7 +27,7 @@ vram_status vram_buffer_span(vram_buffer *handle, uint64_t offset, uint64_t byte
     VR_CALL;
     void *buffer;
     if (!span) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the span is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the span is NULL");
     }
     vram_status status = vr_enter(VR_KIND_BUFFER, handle, &buffer);
     if (status == VRAM_OK) {
@@ -44,7 +44,7 @@ vram_status vram_span_addr(vram_span span, vram_addr *addr) {
     VR_CALL;
     void *entered;
     if (!addr) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the address is NULL");
     }
     vram_status status = vr_enter(VR_KIND_BUFFER, span.buffer, &entered);
     if (status != VRAM_OK) {

@@ -87,7 +87,7 @@ vram_status vr_growth_next_given(const vram_growth *given, uint64_t capacity, ui
     VR_OPERATION("vram_growth_next");
     struct vram_growth growth;
     if (!bytes) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the bytes is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the bytes is NULL");
     }
     vram_status status = vr_growth_take(given, &growth);
     return status == VRAM_OK ? vr_growth_next(&growth, capacity, needed, bytes) : status;

@@ -391,7 +391,7 @@ static vram_status enter_named(vram_named *handle, const char *name, const void 
                                struct vr_named **named) {
     void *entered;
     if (!place) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the buffer is NULL");
     }
     vram_status status = vr_named_check(name);
     if (status == VRAM_OK) {

@@ -106,7 +106,7 @@ vram_status vram_named_create(vram_pool *pool_handle, vram_queue *queue_handle,
     struct vr_pool *pool;
     struct vr_tag *tag = NULL;
     if (!named) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the manager is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the manager is NULL");
     }
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {

@@ -37,7 +37,7 @@ vram_status vr_precision_size(vram_precision precision, uint64_t count, uint64_t
     VR_OPERATION("vram_precision_size");
     uint32_t each = vr_precision_bytes(precision);
     if (!bytes) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the bytes is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the bytes is NULL");
     }
     if (!each) {
         return vr_fail(VRAM_ERR_INVALID, "%d is not a vram_precision", (int)precision);

@@ -238,7 +238,7 @@ vram_status vram_scope_begin(vram_pool *pool_handle, vram_scope *parent_handle,
     VR_CALL;
     void *pool, *parent = NULL;
     if (!scope) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the scope is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the scope is NULL");
     }
     vram_status status = vr_enter(VR_KIND_POOL, pool_handle, &pool);
     if (status != VRAM_OK) {
@@ -281,7 +281,7 @@ static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue
     void *entered;
     vram_addr got;
     if (!addr) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the address is NULL");
     }
     vram_status status = vr_enter(VR_KIND_SCOPE, handle, &entered);
     if (status != VRAM_OK) {
@@ -430,7 +430,7 @@ vram_status vram_scope_buffer_create(vram_scope *handle, uint64_t bytes, vram_qu
     void *entered;
     vram_buffer *made;
     if (!buffer) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the buffer is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the buffer is NULL");
     }
     vram_status status = vr_enter(VR_KIND_SCOPE, handle, &entered);
     if (status != VRAM_OK) {

@@ -42,7 +42,8 @@ vram_status vram_model_token_bytes(const vram_model *model, const char *k_type, 
     if (!model || !bytes || model->size < sizeof *model || !vr_tail_is_zero(model, sizeof *model) ||
         model->layer_count > VRAM_MODEL_LAYERS_MAX) {
         return vr_fail(VRAM_ERR_INVALID, "%s",
-                       !bytes ? "the place for the bytes is NULL" : "the model is NULL or invalid");
+                       !bytes ? "the pointer that receives the bytes is NULL"
+                              : "the model is NULL or invalid");
     }
     if (!model->kv_known) {
         return vr_fail(VRAM_ERR_UNSUPPORTED,

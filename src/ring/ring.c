@@ -361,7 +361,7 @@ vram_status vram_ring_create(vram_pool *pool_handle, const vram_ring_options *op
     struct vr_queue_object *queue;
     struct vr_pool *pool;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the ring is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the ring is NULL");
     }
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {

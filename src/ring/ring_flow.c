@@ -176,7 +176,8 @@ vram_status vram_ring_send_many(vram_ring *handle, const vram_ring_message *mess
     struct vr_ring *ring;
     uint64_t done = 0;
     if (!sent || (!messages && count)) {
-        return vr_fail(VRAM_ERR_INVALID, "the messages or the place for their number is NULL");
+        return vr_fail(VRAM_ERR_INVALID,
+                       "the messages or the pointer that receives their number is NULL");
     }
     vram_status status = ring_enter(handle, &ring);
     if (status == VRAM_OK) {
@@ -238,7 +239,7 @@ vram_status vram_ring_receive(vram_ring *handle, void *data, uint32_t room, uint
     vram_ring_slot slot = {0};
     struct vr_ring *ring;
     if (!data && room) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the message is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the message is NULL");
     }
     vram_status status = ring_enter(handle, &ring);
     if (status != VRAM_OK) {

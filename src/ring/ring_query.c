@@ -54,7 +54,7 @@ vram_status vram_ring_telemetry_get(vram_ring *handle, vram_ring_telemetry *tele
     struct vram_ring_telemetry found;
     void *entered;
     if (!telemetry) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the telemetry is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the telemetry is NULL");
     }
     vram_status status = vr_enter(VR_KIND_RING, handle, &entered);
     if (status == VRAM_OK) {

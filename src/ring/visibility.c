@@ -102,7 +102,7 @@ static vram_status of_platform(vram_platform platform, const char *kernel_text,
                                vram_visibility *visibility) {
     VR_OPERATION("vram_visibility_of_platform");
     if (!visibility) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the visibility is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the visibility is NULL");
     }
     for (int i = 0; i < PLATFORMS; i++) {
         if (platforms[i].platform == platform) {
@@ -167,7 +167,7 @@ vram_status vram_visibility_detect(vram_device *handle, const char *kernel_text,
     char why[VRAM_VISIBILITY_REASON_MAX];
     void *entered;
     if (!visibility) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the visibility is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the visibility is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {

@@ -86,7 +86,7 @@ vram_status vram_async_state_get(const vram_async *async, vram_async_state *stat
     struct vram_error error;
     vram_async_state found;
     if (!state) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the state is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the state is NULL");
     }
     vram_status status = state_of(async, &error, &found);
     if (status == VRAM_OK) {
@@ -100,7 +100,7 @@ vram_status vram_async_error_get(const vram_async *async, vram_error *error) {
     struct vram_error found;
     vram_async_state state;
     if (!error) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the error is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the error is NULL");
     }
     vram_status status = state_of(async, &found, &state);
     if (status == VRAM_OK && state == VRAM_ASYNC_PENDING) {
@@ -116,7 +116,7 @@ vram_status vram_async_result_get(const vram_async *async, uint64_t *result) {
     VR_CALL;
     struct vr_async *record;
     if (!result) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the result is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the result is NULL");
     }
     vram_status status = poll_or_wait(async, NULL, &record);
     if (status == VRAM_OK) {
@@ -187,7 +187,7 @@ vram_status vr_async_of_point(vram_point point, const char *operation, vram_asyn
     VR_OPERATION("vram_async_of_point");
     void *queue;
     if (!async) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the handle is NULL");
     }
     struct vram_error kept;
     vr_error_save(&kept);

@@ -58,8 +58,8 @@ vram_status vram_async_begin(vram_device *handle, const char *name, vram_async *
     if (!async || !work || !name) {
         return vr_fail(VRAM_ERR_INVALID, "%s is NULL",
                        !name    ? "the operation"
-                       : !async ? "the place for the handle"
-                                : "the place for the work");
+                       : !async ? "the pointer that receives the handle"
+                                : "the pointer that receives the work");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {

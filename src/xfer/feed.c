@@ -174,7 +174,7 @@ vram_status vram_feed_begin(vram_feed *handle, uint64_t bytes, uint64_t timeout,
     struct vr_feed *feed = NULL;
     if (!block || bytes == 0) {
         return vr_fail(VRAM_ERR_INVALID,
-                       "the place for the block is NULL, or the block has 0 bytes");
+                       "the pointer that receives the block is NULL, or the block has 0 bytes");
     }
     vram_status status = vr_feed_enter(handle, &feed);
     if (status != VRAM_OK) {
@@ -385,7 +385,7 @@ vram_status vram_feed_create(vram_device *handle, const vram_feed_options *optio
     struct vram_feed_options taken;
     void *device;
     if (!feed) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the feed is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the feed is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {

@@ -194,7 +194,7 @@ vram_status vram_readback_point(vram_readback *handle, uint64_t number, vram_poi
     struct vr_readback *readback = NULL;
     vram_point found;
     if (!point) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the point is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the point is NULL");
     }
     vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
@@ -214,7 +214,7 @@ vram_status vram_readback_async(vram_readback *handle, uint64_t number, vram_asy
     struct vr_readback *readback = NULL;
     vram_point point;
     if (!async) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the handle is NULL");
     }
     vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
@@ -259,7 +259,7 @@ vram_status vram_readback_latest(vram_readback *handle, vram_frame *frame) {
     struct vr_readback *readback = NULL;
     struct vram_error trouble;
     if (!frame) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the frame is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the frame is NULL");
     }
     vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
@@ -328,7 +328,7 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
     struct vram_error before, trouble;
     vram_point point;
     if (!frame) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the frame is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the frame is NULL");
     }
     vram_status status = vr_readback_enter(handle, &readback);
     if (status != VRAM_OK) {
@@ -580,7 +580,7 @@ vram_status vram_readback_create(vram_device *handle, const vram_readback_option
     struct vram_readback_options taken;
     void *device;
     if (!readback) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the readback is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the readback is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {

@@ -245,7 +245,7 @@ vram_status vram_stream_set_create(vram_device *handle, const vram_stream_set_op
     struct vram_stream_set_options taken;
     void *device;
     if (!set) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the set is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the set is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
@@ -274,7 +274,7 @@ vram_status vr_stream_set_enter(vram_stream_set *handle, struct vr_stream_set **
 static vram_status enter_for_queue(vram_stream_set *handle, vram_queue **queue,
                                    struct vr_stream_set **set) {
     if (!queue) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the queue is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the queue is NULL");
     }
     return vr_stream_set_enter(handle, set);
 }

@@ -148,7 +148,7 @@ vram_status vram_stream_set_mark(vram_stream_set *handle, vram_point *point) {
     VR_CALL;
     struct vr_stream_set *set = NULL;
     if (!point) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the point is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the point is NULL");
     }
     vram_status status = vr_stream_set_enter(handle, &set);
     if (status == VRAM_OK) {
@@ -163,7 +163,7 @@ vram_status vram_stream_set_sync(vram_stream_set *handle, vram_async *async) {
     struct vr_stream_set *set = NULL;
     vram_point point;
     if (!async) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the handle is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the handle is NULL");
     }
     vram_status status = vr_stream_set_enter(handle, &set);
     if (status != VRAM_OK) {

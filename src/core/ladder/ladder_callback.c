@@ -121,7 +121,8 @@ vram_status vram_oom_callback_add(vram_device *handle, vram_oom_fn *call, void *
     VR_CALL;
     void *device;
     if (!call || !id) {
-        return vr_fail(VRAM_ERR_INVALID, "the function, or the place for its id, is NULL");
+        return vr_fail(VRAM_ERR_INVALID,
+                       "the function, or the pointer that receives its id, is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status == VRAM_OK) {

@@ -144,7 +144,7 @@ vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
     void *device;
     if (!id || !bytes) {
         return vr_fail(VRAM_ERR_INVALID,
-                       id ? "the size is 0 bytes" : "the place for the id is NULL");
+                       id ? "the size is 0 bytes" : "the pointer that receives the id is NULL");
     }
     vram_status status = take_options(options, &taken);
     if (status == VRAM_OK) {

@@ -46,7 +46,7 @@ vram_status vram_pool_attach(vram_pool *handle, vram_pool_ended_fn *ended, void 
     void *entered;
     uint64_t number;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the attachment is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the attachment is NULL");
     }
     vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {

@@ -424,7 +424,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     if (!addr) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the address is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the address is NULL");
     }
     if (!vr_block_bytes(size, &request.bytes)) {
         return vr_fail(VRAM_ERR_OVERFLOW,

@@ -186,7 +186,7 @@ vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options
     struct vram_pool_options taken;
     void *device;
     if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the pool is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the pool is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {

@@ -145,7 +145,7 @@ vram_status vram_health(vram_device *handle, const vram_health_options *options,
     void *device;
     vram_status status = read_options(options, &taken);
     if (status == VRAM_OK && !health) {
-        status = vr_fail(VRAM_ERR_INVALID, "the place for the answer is NULL");
+        status = vr_fail(VRAM_ERR_INVALID, "the pointer that receives the answer is NULL");
     }
     if (status == VRAM_OK) {
         status = vr_enter(VR_KIND_DEVICE, handle, &device);

@@ -211,7 +211,7 @@ vram_status vram_monitor_begin(vram_context *handle, const vram_monitor_options 
     struct vram_monitor_options taken;
     void *context;
     if (!monitor) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the monitor is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the monitor is NULL");
     }
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {

@@ -299,7 +299,7 @@ vram_status vram_pool_watch_begin(vram_pool *handle, const vram_watch_options *o
     struct vram_watch_options taken;
     void *entered;
     if (!watch) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the watch is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the watch is NULL");
     }
     vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
@@ -320,7 +320,7 @@ vram_status vram_device_watch_begin(vram_device *handle, const vram_watch_option
     struct vram_watch_options taken;
     void *device;
     if (!watch) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the watch is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the watch is NULL");
     }
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {

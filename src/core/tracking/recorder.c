@@ -295,7 +295,7 @@ vram_status vram_trace_begin(vram_context *handle, const vram_trace_options *opt
     char path[VR_OPTION_TEXT_MAX];
     void *context;
     if (!trace) {
-        return vr_fail(VRAM_ERR_INVALID, "the place for the trace is NULL");
+        return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the trace is NULL");
     }
     vram_status status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK) {
