@@ -117,7 +117,7 @@ typedef struct vram_oom_event {
 typedef uint64_t vram_oom_fn(void *user, const vram_oom_event *event);
 
 /**
- * Adds a callback: it is called once per run of the ladder, for every request of this device's pools
+ * Adds a callback: it is called once per run of the ladder, for every request of the device's pools
  * that reaches the step `callbacks`, in the order in which callbacks were added. *id names it.
  * VRAM_ERR_LIMIT if there are VRAM_OOM_CALLBACKS_MAX already.
  */
