@@ -203,7 +203,7 @@ static void memory_let_go_of_meanwhile_comes_back(void **state) {
 static void memory_of_a_queue_given_up_comes_back(void **state) {
     (void)state;
     for (int kind = 0; kind < OWNERS; kind++) {
-        assert_ok(vram_option_set("wait_timeout", "20ms"));
+        assert_ok(vram_option_set("wait_timeout", "100ms"));
         struct rig rig = rig_make("host", NULL);
         vram_pool *pool;
         assert_ok(vram_option_set("wait_timeout", NULL));
