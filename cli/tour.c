@@ -190,7 +190,7 @@ static void print_end(const struct terminal *terminal, const vram_memory_info *l
     printf("\n");
 }
 
-/* Empty when the tour did not come that far. */
+/* Empty if the tour ended before that. */
 static void write_race(struct json_out *json, const struct race *race) {
     json_array_begin(json, "race");
     for (int i = 0; i < RACERS && race->racers[i].name != NULL; i++) {

@@ -6,13 +6,13 @@
  *
  * Several queues of a simulated device run late and out of order. Every queue counts its own work
  * in a word of a ledger on the device, by fills that run in the order of the queue: when the word
- * has come to n, all work up to n is done. The simulation's memory is real, so the host reads the
+ * reaches n, all work up to n is done. The simulation's memory is real, so the host reads the
  * ledger without a call, and nothing is hurried along by looking.
  *
- * The stale mappings are the freed blocks whose users have not finished. A block that is handed out
- * over a stale mapping is judged on the device: its queue copies the ledger before any other work,
- * and the copy, when it has arrived, must show that the stale mapping's users were done. So a pool
- * may hand memory out early if it makes the queue wait, and not otherwise.
+ * The test keeps a list of unfinished blocks: freed blocks whose users have not completed. A block
+ * that is handed out over an unfinished one is judged on the device: its queue copies the ledger
+ * before any other work, and the copy must show that the users of the unfinished block were done.
+ * So a pool may hand memory out early if it makes the queue wait, and not otherwise.
  *
  * --careless leaves out the vram_use calls that a program owes. The test must then find early
  * reuse, and fails when it does not: that proves that it can.
@@ -31,12 +31,12 @@
 
 enum {
     QUEUES = 12,
-    LIVE_MAX = 400,     /* blocks */
-    GHOSTS_MAX = 20000, /* freed blocks with unfinished users */
-    TRIALS_MAX = 4096,  /* hand-outs that wait for their copy of the ledger */
-    USERS_MAX = 3,      /* queues that use one block */
-    SIZES = 40,         /* block sizes that come again and again */
-    CHURN = 5000        /* operations between two changes of a queue */
+    LIVE_MAX = 400,         /* blocks */
+    UNFINISHED_MAX = 20000, /* freed blocks with unfinished users */
+    TRIALS_MAX = 4096,      /* hand-outs that wait for their copy of the ledger */
+    USERS_MAX = 3,          /* queues that use one block */
+    SIZES = 40,             /* block sizes that come again and again */
+    CHURN = 5000            /* operations between two changes of a queue */
 };
 #define LIVE_BYTES (128 * MIB)
 
@@ -52,7 +52,7 @@ struct block {
     uint32_t user_count;
 };
 
-/* A hand-out over stale mappings: `required` by queue, and where its copy of the ledger arrives. */
+/* A hand-out over unfinished blocks: `required` by queue, and where its copy of the ledger arrives. */
 struct trial {
     struct user first; /* the queue it was given to, and when its copy is there */
     uint32_t required[QUEUES];
@@ -65,7 +65,7 @@ struct options {
 };
 
 struct totals {
-    uint64_t handouts, over_ghosts, early_reuse, overlaps, refused, moved_handles, violations;
+    uint64_t handouts, over_unfinished, early_reuse, overlaps, refused, moved_handles, violations;
 };
 
 struct test {
@@ -85,8 +85,8 @@ struct test {
     struct block live[LIVE_MAX];
     uint32_t live_count;
     uint64_t live_bytes;
-    struct block stale_mappings[GHOSTS_MAX];
-    uint32_t ghost_count;
+    struct block unfinished[UNFINISHED_MAX];
+    uint32_t unfinished_count;
     uint64_t sizes[SIZES];
     uint64_t random;
 };
@@ -159,25 +159,25 @@ static void wait_for(uint32_t queue, uint32_t before) {
     must(vram_queue_after(test.queues[queue], point), "after");
 }
 
-/* --------------------------------------------------------------------- stale mappings */
+/* ------------------------------------------------------------------- unfinished blocks */
 
 static bool overlaps(const struct block *a, const struct block *b) {
     return a->addr < b->addr + b->bytes && b->addr < a->addr + a->bytes;
 }
 
-/* What the users of all stale mappings under the block still have to do; stale mappings that are
-   done go. */
+/* Which work the users of unfinished blocks under `block` still owe, by queue. Blocks whose users
+   are done leave the list. */
 static bool gather(const struct block *block, uint32_t required[QUEUES]) {
     bool any = false;
     memset(required, 0, QUEUES * sizeof required[0]);
-    for (uint32_t i = 0; i < test.ghost_count;) {
-        const struct block *stale = &test.stale_mappings[i];
-        if (all_done(stale)) {
-            test.stale_mappings[i] = test.stale_mappings[--test.ghost_count];
+    for (uint32_t i = 0; i < test.unfinished_count;) {
+        const struct block *freed = &test.unfinished[i];
+        if (all_done(freed)) {
+            test.unfinished[i] = test.unfinished[--test.unfinished_count];
             continue;
         }
-        for (uint32_t u = 0; overlaps(block, stale) && u < stale->user_count; u++) {
-            struct user user = stale->users[u];
+        for (uint32_t u = 0; overlaps(block, freed) && u < freed->user_count; u++) {
+            struct user user = freed->users[u];
             required[user.queue] =
                 user.count > required[user.queue] ? user.count : required[user.queue];
             any = any || !is_done(user);
@@ -222,7 +222,7 @@ static void try_handout(uint32_t queue, const uint32_t required[QUEUES]) {
          "copy of the ledger");
     trial->first = count_work(queue);
     trial->open = true;
-    test.totals.over_ghosts++;
+    test.totals.over_unfinished++;
 }
 
 /* ----------------------------------------------------------------- operations */
@@ -268,11 +268,12 @@ static void haunt(const struct block *block) {
     if (all_done(block)) {
         return;
     }
-    if (test.ghost_count == GHOSTS_MAX) {
-        fprintf(stderr, "handout: too many ghosts; choose a lower --lag\n");
+    if (test.unfinished_count == UNFINISHED_MAX) {
+        fprintf(stderr,
+                "handout: too many freed blocks with unfinished users; choose a lower --lag\n");
         exit(2);
     }
-    test.stale_mappings[test.ghost_count++] = *block;
+    test.unfinished[test.unfinished_count++] = *block;
 }
 
 /* On its own queue as a rule; else on another one, which is made to wait for the first. */
@@ -374,7 +375,7 @@ static void report(double seconds) {
         uint64_t value;
     } rows[] = {{"ops", test.options.ops},
                 {"handouts", test.totals.handouts},
-                {"over_unfinished", test.totals.over_ghosts},
+                {"over_unfinished", test.totals.over_unfinished},
                 {"early_reuse", test.totals.early_reuse},
                 {"overlaps", test.totals.overlaps},
                 {"refused", test.totals.refused},

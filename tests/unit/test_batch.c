@@ -93,7 +93,7 @@ static void acceptance_24_all_lie_and_go_together(void **state) {
     rig_end_clean(&rig);
 }
 
-/* What is given on the host is there when the queue has come that far, and nowhere else. */
+/* What is given on the host is there once the queue has completed that work, and nowhere else. */
 static void acceptance_24_host_bytes_are_uploaded(void **state) {
     enum { COUNT = 3, BYTES = 5000 };
     static uint8_t sent[COUNT][BYTES], got[COUNT][BYTES];

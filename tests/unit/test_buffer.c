@@ -207,7 +207,7 @@ static void bad_input_is_refused(void **state) {
 /* ----------------------------------------------------------------- queue order */
 
 /* Memory of a destroyed buffer is the same queue's at once, and another's only when the home queue,
-   and those that vram_buffer_use told of, have come that far. */
+   and those that vram_buffer_use told of, have completed it. */
 static void memory_goes_back_in_queue_order(void **state) {
     (void)state;
     SKIP_UNDER(TEST_POOL_GUARDS | VRAM_POOL_DETERMINISTIC, false,

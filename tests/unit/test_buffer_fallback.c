@@ -354,7 +354,7 @@ static vram_status act_destroy(vram_buffer *buffer, vram_queue *queue) {
     vram_queue *home = info_of(buffer).queue;
     vram_pool *pool = info_of(buffer).pool;
     (void)queue;
-    assert_ok(vram_buffer_destroy(buffer)); /* never fails for want of anything */
+    assert_ok(vram_buffer_destroy(buffer)); /* never fails because something ran out */
     return vram_buffer_create(pool, 0, home, NULL, &buffer);
 }
 

@@ -16,8 +16,8 @@ static bool has(struct rig *rig, uint32_t cap) {
 /* ----------------------------------------------------------------------- kinds */
 
 /* Acceptance item 13, of pinned memory: exact sizes, really page-locked and said so, no bytes, too
-   many, and destroying twice. What was taken goes back when the queue has come that far, and not
-   before. */
+   many, and destroying twice. What was taken goes back when the queue has completed that work,
+   and not before. */
 static void acceptance_13_pinned(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {

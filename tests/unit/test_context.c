@@ -144,7 +144,7 @@ static void a_sound_one_is_listed(void **state) {
 
 /* --------------------------------------------------------------- descriptions */
 
-/* With the backend's own words, or for want of them those of the status. */
+/* With the words of the backend, or without them those of the status. */
 static void what_cannot_start_is_absent(void **state) {
     (void)state;
     odd.start = VRAM_ERR_NO_DRIVER;

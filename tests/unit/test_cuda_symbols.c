@@ -53,8 +53,8 @@ static void make_variant(const char *first, const char *second, char *path, size
     close(file);
 }
 
-/* Every second letter of the text at `addr`, as rows of one: by the driver, or refused for want of
-   a call. */
+/* Every second letter of the text at `addr`, as rows of one: by the driver, or refused because the
+   driver lacks the call. */
 static void copy_letters(struct vr_queue *queue, vram_addr addr, bool by_driver) {
     char letters[4] = "";
     const struct vr_rectangle rectangle = {.to = (uintptr_t)letters,

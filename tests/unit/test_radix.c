@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_radix.c: the address map against a naive one, for want of memory, and under readers. */
+/* test_radix.c: the address map against a naive one, without memory, and under readers. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"

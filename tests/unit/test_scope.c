@@ -76,7 +76,7 @@ static void newest_first(void **state) {
     rig_end_clean(&rig);
 }
 
-/* The end does not wait, and nobody else gets the memory before the queue has come that far. */
+/* The end does not wait, and nothing else gets the memory before the queue has completed that work. */
 static void in_the_time_of_the_queue(void **state) {
     (void)state;
     SKIP_UNDER(VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, true,

@@ -325,7 +325,7 @@ static void test_alias_undone(void **state) {
 
 /* Memory with a stale mapping is not given back, and a sweep that fails leaves the stale
    mapping. */
-static void test_ghosts_hold(void **state) {
+static void test_stale_mappings_hold(void **state) {
     struct fixture *fixture = *state;
     struct vr_plan *plan;
     leave_two_holes(fixture, 64 * VR_MIB);
@@ -389,7 +389,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_not_of_others, begin_alias, fixture_end),
         cmocka_unit_test_setup_teardown(test_rest_is_pending, begin_alias, fixture_end),
         cmocka_unit_test_setup_teardown(test_alias_undone, begin_alias, fixture_end),
-        cmocka_unit_test_setup_teardown(test_ghosts_hold, begin_alias, fixture_end),
+        cmocka_unit_test_setup_teardown(test_stale_mappings_hold, begin_alias, fixture_end),
         cmocka_unit_test_setup_teardown(test_reaches_further, begin_alias, fixture_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_window.c: addresses that stand for objects, found from end to end, for want of memory, and
+/* test_window.c: addresses that stand for objects, found from end to end, without memory, and
    while others open and close theirs. */
 #include "base/error.h"
 #include "base/memory.h"
