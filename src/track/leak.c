@@ -174,9 +174,10 @@ static vram_status write_text(struct report *report) {
                        plural_of(sum->suppressed_blocks));
     }
     if (sum->lost_records) {
-        vr_writer_line(report->writer,
-                       "  %llu records were lost because memory ran out: blocks may be missing here",
-                       (unsigned long long)sum->lost_records);
+        vr_writer_line(
+            report->writer,
+            "  %llu records were lost because memory ran out: blocks may be missing here",
+            (unsigned long long)sum->lost_records);
     }
     return vr_writer_end(report->writer, "vram_leaks_write");
 }

@@ -37,7 +37,7 @@ enum {
     JOBS_MAX = 32,
     ATTEMPTS = 5,       /* whether one queue has to wait for another is a matter of time */
     SETTLE_US = 100000, /* longer than the work of the program takes where nothing tells its end */
-    NEEDS_PEERS = 3 /* a child's exit code: fine, but never called without a second device */
+    NEEDS_PEERS = 3     /* a child's exit code: fine, but never called without a second device */
 };
 
 static const int bogus[] = {-1, 12345, INT_MIN};

@@ -52,7 +52,7 @@ struct block {
     uint32_t user_count;
 };
 
-/* A hand-out over unfinished blocks: `required` by queue, and where its copy of the ledger arrives. */
+/* A hand-out over unfinished blocks: `required` by queue, and where the ledger is copied to. */
 struct trial {
     struct user first; /* the queue it was given to, and when its copy is there */
     uint32_t required[QUEUES];

@@ -76,8 +76,8 @@ static void newest_first(void **state) {
     rig_end_clean(&rig);
 }
 
-/* The end does not wait, and nothing else gets the memory before the queue has completed that work. */
-static void in_the_time_of_the_queue(void **state) {
+/* The end does not wait, and nothing else gets the memory before the queue has completed its work. */
+static void freed_in_stream_order(void **state) {
     (void)state;
     SKIP_UNDER(VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, true,
                "freed blocks are not the next ones there, or wait for their queue");
@@ -665,7 +665,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_end_frees_everything, start, nothing_left),
         cmocka_unit_test_setup_teardown(newest_first, start, nothing_left),
-        cmocka_unit_test_setup_teardown(in_the_time_of_the_queue, start, nothing_left),
+        cmocka_unit_test_setup_teardown(freed_in_stream_order, start, nothing_left),
         cmocka_unit_test_setup_teardown(take_give_and_early_frees, start, nothing_left),
         cmocka_unit_test_setup_teardown(scopes_in_scopes, start, nothing_left),
         cmocka_unit_test_setup_teardown(buffers_in_scopes, start, nothing_left),
