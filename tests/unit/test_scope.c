@@ -76,7 +76,7 @@ static void newest_first(void **state) {
     rig_end_clean(&rig);
 }
 
-/* The end does not wait, and nothing else gets the memory before the queue has completed its work. */
+/* The end does not wait; nothing else gets the memory before the queue has completed its work. */
 static void freed_in_stream_order(void **state) {
     (void)state;
     SKIP_UNDER(VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, true,
