@@ -567,7 +567,7 @@ static void cached_blocks_bound_what_a_thread_keeps(void **state) {
             assert_ok(vram_free(addrs[n], rig.queue));
         }
         assert_int_equal(stats_of(pool).cached_bytes, kept[i] * 40 * KIB);
-        assert_int_equal(stats_of(pool).returns, kept[i]);
+        assert_int_equal(stats_of(pool).cache_returns, kept[i]);
         rig_end_clean(&rig);
     }
 }

@@ -114,7 +114,7 @@ static void hits_count_for_their_tags(void **state) {
             assert_int_equal(tag_of(rig.device, "t").used_bytes, 1024);
             assert_ok(vram_free(addr, rig.queue));
         }
-        assert_int_equal(stats_of(pool).hits, 99);
+        assert_int_equal(stats_of(pool).cache_hits, 99);
         assert_int_equal(tag_of(rig.device, "t/a").allocs, 75);
         assert_int_equal(tag_of(rig.device, "t/b").allocs, 25);
         assert_int_equal(tag_of(rig.device, "t").peak_bytes, 1024);

@@ -64,7 +64,8 @@ struct vr_exact_bin {
 /* Counters of a cache: written by the owner, read by any thread. A hit writes only three of them;
    the contents of the bins are summed on demand. */
 struct vr_cache_counts {
-    vr_atomic_u64 allocs, misses;   /* without the hits counted in bins; not served by a bin */
+    vr_atomic_u64 allocs;           /* without the hits counted in bins */
+    vr_atomic_u64 uncached, misses; /* of all: not served by a bin; the driver was called */
     vr_atomic_u64 frees, overflows; /* all; not kept by a bin */
     vr_atomic_u64 requested;        /* bytes as requested: allocated minus freed, modulo 2^64 */
     vr_atomic_u64 held;             /* the same after rounding */

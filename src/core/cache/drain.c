@@ -364,6 +364,7 @@ static void keep_counts(struct vr_pool *pool, const struct vr_cache *cache) {
     const struct vr_cache_counts *counts = &cache->counts;
     uint64_t allocs = vr_load(&counts->allocs, VR_RELAXED) + vr_cache_hits(cache);
     vr_fetch_add(&pool->past.allocs, allocs, VR_RELAXED);
+    vr_fetch_add(&pool->past.uncached, vr_load(&counts->uncached, VR_RELAXED), VR_RELAXED);
     vr_fetch_add(&pool->past.misses, vr_load(&counts->misses, VR_RELAXED), VR_RELAXED);
     vr_fetch_add(&pool->past.frees, vr_load(&counts->frees, VR_RELAXED), VR_RELAXED);
     vr_fetch_add(&pool->past.overflows, vr_load(&counts->overflows, VR_RELAXED), VR_RELAXED);

@@ -69,7 +69,7 @@ struct vr_uses {
    vr_counter_add. */
 struct vr_pool_counters {
     vr_atomic_u64 refusals, limit_refusals, quota_refusals, quota_crossings;
-    vr_atomic_u64 fallbacks, fallback_bytes, other_bytes;
+    vr_atomic_u64 fallbacks, fallback_bytes, other_bytes, other_frees;
     vr_atomic_u64 promotions, promoted_bytes, demotions, demoted_bytes; /* of buffers; src/mem */
     vr_atomic_u64 ladder_runs;
     vr_atomic_u64 ladder_steps[VRAM_LADDER_ROOM], ladder_bytes[VRAM_LADDER_ROOM];

@@ -165,6 +165,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     if (!lands) {
         return status;
     }
+    vr_request_miss(request);
     status = vr_pool_execute(pool, space, answer.plan, block, grown);
     vr_mutex_lock(&pool->lock);
     if (status == VRAM_OK && (status = vr_block_table_reserve(&pool->table)) == VRAM_OK) {
@@ -236,6 +237,7 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
         return status;
     }
     vr_pool_mark(pool, after, false);
+    vr_request_miss(request);
     status = vr_queue_submit_after(request->queue_object,
                                    (vram_point){vr_queue_id_handle(after.queue), after.value});
     if (status == VRAM_OK) {

@@ -330,7 +330,8 @@ static vram_addr deliver_block(struct vr_pool *pool, struct vr_queue_object *que
     }
     vr_hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED), request->tag);
     vr_count(&cache->counts.allocs, 1);
-    vr_count(&cache->counts.misses, 1);
+    vr_count(&cache->counts.uncached, 1);
+    vr_count(&cache->counts.misses, *request->missed);
     vr_pool_report_cache(cache);
     while (extra > 0 && vr_cache_put(cache, more[extra - 1], request->bytes)) {
         extra--;
@@ -369,9 +370,11 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
     bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
                  !vr_load(&pool->uncached, VR_RELAXED) && !request->other;
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
+    bool missed = false;
     if (request->try_cache && hit_request(pool, request, addr)) {
         return VRAM_OK;
     }
+    request->missed = &missed;
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
     if (status == VRAM_OK && vr_load(&pool->guard.modes, VR_RELAXED)) {
         status = vr_guard_prepare(pool, request, block);
@@ -380,6 +383,7 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
         *addr = deliver_block(pool, request->queue_object, request, block, more, extra);
         vr_limit_trim_cached(pool);
     }
+    request->missed = NULL;
     vr_pressure_on_miss(pool);
     return status;
 }
