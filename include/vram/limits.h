@@ -65,8 +65,10 @@ typedef struct vram_limits {
 
     uint64_t hard_bytes; /* most that may be held in all */
 
-    /* Most that a pool keeps for later, that is held and in no block. It is checked when memory is
-       taken, and by maintenance; a free does not release anything by itself. */
+    /* Most idle memory that a pool keeps: held, and neither live nor in a thread's cache. A free or
+       an allocation that finds more than this and an eighth releases what is above it. That may
+       call the driver, and never waits for work: memory that unfinished work uses stays until a
+       later call. Not in deterministic pools. */
     uint64_t cached_bytes;
 
     /* Most blocks of one size above 32 KiB that a thread caches, at most 16; above 64 KiB it is

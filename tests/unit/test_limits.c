@@ -529,23 +529,57 @@ static void lowering_a_devices_limit_trims_all_its_pools(void **state) {
 
 /* ------------------------------------------------------------------------ cached */
 
-static void cached_bytes_are_given_back_when_memory_is_taken(void **state) {
-    vram_addr addrs[8], addr;
+/* The limit holds after every free, whatever the sizes: the free itself releases. */
+static void cached_bytes_hold_after_frees(void **state) {
+    static const uint64_t sizes[] = {512, 32 * KIB, 40 * KIB, MIB, 16 * MIB};
+    static vram_addr addrs[4096];
+    const uint64_t cap = 20 * MIB, in_bins = 2 * MIB; /* a thread's own cache is not counted */
     (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
+    for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
+        for (unsigned s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            unsigned count = (unsigned)(GIB / 2 / sizes[s] < 4096 ? GIB / 2 / sizes[s] : 4096);
+            struct rig rig = rig_make("sim", "memory=1G");
+            const vram_limits limits = {.size = sizeof limits, .cached_bytes = cap};
+            const vram_pool_options options = {
+                .size = sizeof options, .flags = flags, .limits = &limits};
+            vram_pool *pool;
+            assert_ok(vram_pool_create(rig.device, &options, &pool));
+            for (unsigned i = 0; i < count; i++) {
+                assert_ok(vram_alloc(pool, sizes[s], rig.queue, &addrs[i]));
+            }
+            for (unsigned i = 0; i < count; i++) {
+                assert_ok(vram_free(addrs[i], rig.queue));
+                if (!flags && i % 64 == 63) { /* a segment goes when all of it is idle */
+                    vram_pool_stats stats = stats_of(pool);
+                    uint64_t idle = stats.reserved_bytes - stats.allocated_bytes;
+                    assert_in_range(idle, 0, cap + cap / 8 + in_bins + 2 * MIB);
+                }
+            }
+            uint64_t segment = flags ? 16 * MIB : 0; /* that a cached block keeps */
+            assert_in_range(sim_state(&rig).live_bytes, 0, cap + cap / 8 + in_bins + segment);
+            rig_end_clean(&rig);
+        }
+    }
+}
+
+/* Memory that unfinished work uses stays, and the free does not wait for it. */
+static void cached_bytes_do_not_wait(void **state) {
+    vram_addr addrs[8];
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,lag=10000");
     vram_pool *pool = pool_with(rig.device, (vram_limits){.cached_bytes = 20 * MIB});
     for (int i = 0; i < 8; i++) {
         assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &addrs[i]));
+        assert_ok(vram_queue_fill(rig.queue, addrs[i], 1, 1, 16 * MIB));
     }
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 7; i++) {
         assert_ok(vram_free(addrs[i], rig.queue));
     }
+    assert_int_equal(stats_of(pool).reserved_bytes, 128 * MIB);
+    assert_int_equal(sim_state(&rig).violations, 0);
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-    assert_int_equal(stats_of(pool).reserved_bytes, 128 * MIB); /* a free calls no driver */
-    assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &addr));
-    vram_pool_stats stats = stats_of(pool);
-    assert_true(stats.reserved_bytes - stats.allocated_bytes <= 20 * MIB + 16 * MIB);
-    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_free(addrs[7], rig.queue)); /* the next free releases it */
+    assert_in_range(stats_of(pool).reserved_bytes, 0, 20 * MIB + 20 * MIB / 8 + 16 * MIB);
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(set_limits(pool, (vram_limits){.cached_bytes = 1}));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
@@ -737,7 +771,8 @@ int main(void) {
         HERE(hard_limits_of_devices),
         HERE(lowering_trims_and_keeps_what_is_live),
         HERE(lowering_a_devices_limit_trims_all_its_pools),
-        HERE(cached_bytes_are_given_back_when_memory_is_taken),
+        HERE(cached_bytes_hold_after_frees),
+        HERE(cached_bytes_do_not_wait),
         HERE(cached_blocks_bound_what_a_thread_keeps),
         HERE(threads_together_stay_below),
         HERE(limits_of_0_are_not_set),

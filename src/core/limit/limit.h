@@ -71,7 +71,8 @@ bool vr_limit_falls_back(struct vr_pool *pool);
 /* How much the device's own limits allow all pools together; UINT64_MAX: no limit applies. */
 uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger *ledger);
 
-/* Releases free memory that exceeds what the pool may cache. No lock held. */
+/* After an allocation or a free: releases idle memory if there is too much for cached_bytes. Waits
+   for no work. No lock held; limit_set.c. */
 void vr_limit_trim_cached(struct vr_pool *pool);
 
 #endif

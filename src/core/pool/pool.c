@@ -309,6 +309,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     vr_thread_leave(cache->thread);
     if (lives) {
         vr_pool_return(pool, queue, blocks, count);
+        vr_limit_trim_cached(pool);
         vr_handle_unpin(handle);
     }
 }
@@ -495,6 +496,7 @@ static bool return_block(struct vr_pool *pool, struct vr_queue_object *queue,
         vr_pool_return_new(pool, queue, block);
     }
     vr_pool_flush(pool);
+    vr_limit_trim_cached(pool);
     return false;
 }
 
