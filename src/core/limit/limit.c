@@ -213,6 +213,14 @@ static void allow_large(struct vr_pool *pool, const struct vram_limits *limits) 
     pool->large_most = most;
 }
 
+/* Whether cached_blocks is more than the default preset's, which small sizes do not follow: bins of
+   8 instead of 32 make bursts of small blocks 45 % slower. Under the ledger's lock. */
+static bool blocks_are_set(const struct vr_pool *pool, const struct vr_ledger *ledger) {
+    return pool->limits.cached_blocks || ledger->limits.cached_blocks ||
+           vr_option_number(VR_OPTION_CACHED_BLOCKS) ||
+           vr_option_number(VR_OPTION_PRESET) != VRAM_PRESET_DEFAULT;
+}
+
 void vr_limit_derive(struct vr_pool *pool) {
     struct vr_ledger *ledger = vr_ledger_of(pool->device);
     struct vr_caps *caps = &pool->caps;
@@ -230,6 +238,8 @@ void vr_limit_derive(struct vr_pool *pool) {
     vr_store(&caps->min_free_bytes, alone || !vr_pool_on_device(pool) ? 0 : free, VR_RELAXED);
     vr_store(&caps->cached_bytes, limits.cached_bytes, VR_RELAXED);
     vr_store(&caps->cached_blocks, limits.cached_blocks, VR_RELAXED);
+    vr_store(&caps->small_blocks,
+             blocks_are_set(pool, ledger) ? limits.cached_blocks : VR_SMALL_DEPTH, VR_RELAXED);
     vr_store(&caps->falls_back, limits.cpu_fallback != VRAM_SWITCH_OFF, VR_RELAXED);
     allow_large(pool, &limits);
     vr_store(&caps->generation, vr_load(&ledger->generation, VR_RELAXED), VR_RELEASE);

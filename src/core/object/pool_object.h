@@ -99,6 +99,7 @@ struct vr_caps {
     vr_atomic_u64 min_free_bytes; /* to stay free on the device; 0: none */
     vr_atomic_u64 cached_bytes;   /* held, and in no block */
     vr_atomic_u32 cached_blocks;  /* in an exact bin */
+    vr_atomic_u32 small_blocks;   /* in a small bin: the same if it is set, else VR_SMALL_DEPTH */
     vr_atomic_bool falls_back;    /* a fallback to other memory is allowed */
 };
 
