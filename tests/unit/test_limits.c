@@ -260,7 +260,7 @@ static void acceptance_10_fraction_is_enforced(void **state) {
         vram_pool *pool = pool_with(rig.device, (vram_limits){.fraction = 0.5});
         uint64_t filled = fill(pool, 4 * MIB, rig.queue, &status);
         assert_int_equal(status, VRAM_ERR_LIMIT);
-        assert_non_null(strstr(vram_error_get()->text, "memory_fraction"));
+        assert_non_null(strstr(vram_error_get()->text, "fraction of the pool"));
         expect_filled(pool, filled, 512 * MIB);
         /* What else the program has there counts, and is not itself bound by it. */
         vram_pool *other = pool_with(rig.device, (vram_limits){.fraction = 0.75});
@@ -388,7 +388,7 @@ static void hard_limits_of_pools(void **state) {
         for (int round = 0; round < 3; round++) { /* small blocks and large ones share it */
             assert_ok(vram_alloc(pool, 30 * MIB, rig.queue, &addr));
             assert_int_equal(vram_alloc(pool, 3 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
-            assert_non_null(strstr(vram_error_get()->text, "pool_limit"));
+            assert_non_null(strstr(vram_error_get()->text, "hard_bytes of the pool"));
             assert_ok(vram_free(addr, rig.queue));
             uint64_t small = 0;
             vram_addr first = 0, list[1200];
@@ -453,7 +453,7 @@ static void hard_limits_of_devices(void **state) {
     assert_ok(vram_device_alloc(again, 16 * MIB, VRAM_MEMORY_DEVICE, &coarse));
     assert_int_equal(fill(pool, 2 * MIB, rig.queue, &status), 48 * MIB);
     assert_int_equal(status, VRAM_ERR_LIMIT);
-    assert_non_null(strstr(vram_error_get()->text, "device_limit"));
+    assert_non_null(strstr(vram_error_get()->text, "hard_bytes of the device"));
     assert_int_equal(fill(other, 2 * MIB, NULL, &status), 0);
     assert_int_equal(vram_device_alloc(again, MIB, VRAM_MEMORY_DEVICE, &coarse), VRAM_ERR_LIMIT);
     limits.hard_bytes = 0; /* not set any more */

@@ -104,8 +104,7 @@ static struct vram_limits outside_start(vram_value total, enum vr_option hard) {
     return start;
 }
 
-/* 0 where the environment sets nothing. */
-static struct vram_limits outside_ceiling(vram_value total, enum vr_option hard) {
+void vr_limits_ceiling(vram_value total, enum vr_option hard, struct vram_limits *result) {
     struct vram_limits ceiling = {.size = sizeof ceiling};
     uint64_t number;
     if (vr_option_environment(VR_OPTION_PRESET, &number)) {
@@ -128,7 +127,7 @@ static struct vram_limits outside_ceiling(vram_value total, enum vr_option hard)
     if (vr_option_environment(VR_OPTION_CACHED_LIMIT, &number)) {
         ceiling.cached_bytes = number;
     }
-    return ceiling;
+    *result = ceiling;
 }
 
 static uint64_t apply_ceiling(uint64_t value, uint64_t ceiling) {
@@ -158,7 +157,8 @@ void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *
                        vram_value total, struct vram_limits *effective) {
     static const struct vram_limits nothing = {.size = sizeof nothing};
     enum vr_option hard = parent ? VR_OPTION_POOL_LIMIT : VR_OPTION_DEVICE_LIMIT;
-    struct vram_limits start = outside_start(total, hard), ceiling = outside_ceiling(total, hard);
+    struct vram_limits start = outside_start(total, hard), ceiling;
+    vr_limits_ceiling(total, hard, &ceiling);
     const struct vram_limits *above = parent ? parent : &nothing;
     struct vram_limits all = {.size = sizeof all};
     all.fraction = own->fraction > 0     ? own->fraction

@@ -20,6 +20,7 @@
 #ifndef VR_LIMIT_H
 #define VR_LIMIT_H
 
+#include "base/option.h"
 #include "core/limit/foreign_record.h"
 #include "core/limit/tag.h"
 #include "core/object/pool_object.h"
@@ -60,6 +61,9 @@ vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *fro
    looser than `parent` or the environment. `total`: the device's memory. */
 void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *parent,
                        vram_value total, struct vram_limits *effective);
+
+/* The environment's limits; 0 where it sets nothing. `hard` is the option for hard_bytes. */
+void vr_limits_ceiling(vram_value total, enum vr_option hard, struct vram_limits *result);
 
 /* Derives the pool's caps again if limits have changed since. No lock held. */
 void vr_limit_derive(struct vr_pool *pool);
