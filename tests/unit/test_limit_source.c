@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_limit_source.c: a limit refuses a request; the report names the setting that is in force, and
- * whoever follows its advice to the letter gets the memory. Every limit, from every place where it
- * can be set.
+ * test_limit_source.c: a limit refuses a request; the report names the setting in force, and who
+ * follows its advice to the letter gets the memory. Every limit, from every place where it can be
+ * set.
  */
 #include "byte_units.h"
 #include "unit/device_world.h"
