@@ -15,10 +15,15 @@ struct vr_gguf_split {
     uint64_t tensors; /* of all parts together; 0: unknown */
 };
 
-/* Reads one GGUF file: its tensors, and of the first part (`first`) its metadata into
-   sum->model. */
-vram_status vr_gguf_read(struct vr_source *source, struct vr_weight_sum *sum, bool first,
-                         struct vr_gguf_split *split);
+enum vr_gguf_role {
+    VR_GGUF_MODEL,    /* a model, or its first part: the metadata describe it */
+    VR_GGUF_PART,     /* another part: its tensors count */
+    VR_GGUF_PROJECTOR /* the encoder of images or sound (mmproj): its tensors count */
+};
+
+/* Reads one GGUF file: its tensors, and of a model its metadata into sum->model. */
+vram_status vr_gguf_read(struct vr_source *source, struct vr_weight_sum *sum,
+                         enum vr_gguf_role role, struct vr_gguf_split *split);
 
 /* Reads the header of one safetensors file. */
 vram_status vr_safetensors_read(struct vr_source *source, struct vr_weight_sum *sum);

@@ -102,10 +102,11 @@ static vram_status read_part(struct reading *reading, uint64_t number,
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_gguf_read(&source, &reading->sum, number == 0, split);
+    status =
+        vr_gguf_read(&source, &reading->sum, number == 0 ? VR_GGUF_MODEL : VR_GGUF_PART, split);
     if (status == VRAM_OK && split->count > 1 && split->number != number) {
         status = vr_source_bad(
-            &source, VRAM_ERR_CORRUPT, "says that it is part %llu, but its name says %llu",
+            &source, VRAM_ERR_CORRUPT, "the file says that it is part %llu, but its name says %llu",
             (unsigned long long)split->number + 1, (unsigned long long)number + 1);
     }
     vr_source_close(&source);
@@ -148,7 +149,8 @@ static vram_status read_json(const char *path, uint64_t most, char **text, size_
         return status;
     }
     if (source.bytes > most) {
-        status = vr_source_bad(&source, VRAM_ERR_CORRUPT, "has %llu bytes; at most %llu are read",
+        status = vr_source_bad(&source, VRAM_ERR_CORRUPT,
+                               "the file has %llu bytes; at most %llu are read",
                                (unsigned long long)source.bytes, (unsigned long long)most);
     } else {
         *bytes = (size_t)source.bytes;
@@ -193,7 +195,7 @@ static vram_status finish_safetensors(struct reading *reading) {
         }
     }
     return model->tensors ? VRAM_OK
-                          : vr_fail(VRAM_ERR_INVALID, "%.120s holds no tensors", reading->path);
+                          : vr_fail(VRAM_ERR_INVALID, "%.120s contains no tensors", reading->path);
 }
 
 static vram_status read_shard(struct reading *reading, const char *path) {
@@ -216,9 +218,10 @@ static vram_status read_shards(struct reading *reading) {
     const struct vr_shards *shards = &reading->shards;
     vram_status status = read_neighbour(reading);
     for (uint32_t i = 0; i < shards->count && status == VRAM_OK; i++) {
-        status = path_beside(reading->path, shards->names[i], reading->other)
-                     ? read_shard(reading, reading->other)
-                     : vr_fail(VRAM_ERR_INVALID, "a path is too long");
+        status =
+            path_beside(reading->path, shards->names[i], reading->other)
+                ? read_shard(reading, reading->other)
+                : vr_fail(VRAM_ERR_INVALID, "the path of a file that the index names is too long");
     }
     if (status == VRAM_OK && shards->tensors != reading->model.tensors) {
         status = vr_fail(VRAM_ERR_CORRUPT, "the index names %llu tensors, its files hold %llu",
@@ -240,8 +243,9 @@ static vram_status read_json_model(struct reading *reading) {
     }
     status = vr_shards_read(&named, text, bytes, &reading->shards, &index);
     if (status == VRAM_OK && !index && bytes > CONFIG_MAX) {
-        status = vr_source_bad(&named, VRAM_ERR_CORRUPT, "has %zu bytes; at most %llu are read",
-                               bytes, (unsigned long long)CONFIG_MAX);
+        status =
+            vr_source_bad(&named, VRAM_ERR_CORRUPT, "the file has %zu bytes; at most %llu are read",
+                          bytes, (unsigned long long)CONFIG_MAX);
     } else if (status == VRAM_OK && !index) {
         status = vr_config_read(text, bytes, &reading->config);
     }
@@ -284,7 +288,7 @@ static vram_status read_file(struct reading *reading, struct vr_source *source) 
         return read_safetensors(reading);
     }
     return vr_source_bad(source, VRAM_ERR_INVALID,
-                         "is not a model: neither GGUF, nor safetensors, nor config.json");
+                         "this is not a model: neither GGUF, nor safetensors, nor config.json");
 }
 
 static vram_status read_path(struct reading *reading, const char *path);

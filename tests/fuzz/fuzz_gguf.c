@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     model.size = sizeof model;
     uint64_t calls = vr_mem_calls();
     vr_source_memory(&source, data, bytes);
-    vram_status status = vr_gguf_read(&source, &sum, true, &split);
+    vram_status status = vr_gguf_read(&source, &sum, VR_GGUF_MODEL, &split);
     FUZZ_EXPECT(vr_mem_calls() == calls);
     FUZZ_EXPECT(source.at <= bytes);
     if (status != VRAM_OK) {

@@ -46,7 +46,7 @@ static vram_status read_memory(const void *data, size_t bytes) {
     memset(&sum, 0, sizeof sum);
     sum.model = &model;
     vr_source_memory(&source, data, bytes);
-    vram_status status = vr_gguf_read(&source, &sum, true, &split);
+    vram_status status = vr_gguf_read(&source, &sum, VR_GGUF_MODEL, &split);
     if (status == VRAM_OK) {
         assert_true(vr_weight_sum_finish(&sum));
         assert_true(model.weight_bytes <= bytes);
