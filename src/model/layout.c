@@ -121,6 +121,7 @@ static uint64_t micro_batch(const struct vr_layout *layout) {
 static bool set_cells(struct vr_layout *layout) {
     const struct vram_estimate_options *options = &layout->options;
     uint64_t whole;
+    layout->cells = 0;
     return vr_round_up(options->context, CELL_STEP, &whole) &&
            vr_round_up(whole / options->sequences, CELL_STEP, &layout->cells);
 }

@@ -32,7 +32,9 @@ enum { VR_SHARDS_MAX = 1024, VR_SHARD_NAME_MAX = 128 };
 
 /* The files that an index names, each once, in order. */
 struct vr_shards {
-    uint64_t tensors; /* entries of weight_map */
+    uint64_t tensors;      /* entries of weight_map */
+    vram_value total_size; /* bytes of all tensors */
+    vram_value parameters; /* total_parameters */
     uint32_t count;
     char names[VR_SHARDS_MAX][VR_SHARD_NAME_MAX];
     uint16_t slots[2 * VR_SHARDS_MAX]; /* by hash: index + 1; 0: free */

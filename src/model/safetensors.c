@@ -241,6 +241,27 @@ static vram_status take_map(struct vr_source *source, struct vr_json_reader *rea
     return key.kind == VR_JSON_OBJECT_END ? VRAM_OK : fail_json(source, reader);
 }
 
+/* Reads "metadata", if it is an object. */
+static bool take_metadata(struct vr_json_reader *reader, struct vr_shards *shards) {
+    struct vr_json_token key, token = vr_json_next(reader);
+    if (token.kind != VR_JSON_OBJECT) {
+        return vr_json_skip(reader, token);
+    }
+    while ((key = vr_json_next(reader)).kind == VR_JSON_KEY) {
+        vram_value *to = vr_json_is(key, "total_size")         ? &shards->total_size
+                         : vr_json_is(key, "total_parameters") ? &shards->parameters
+                                                               : NULL;
+        token = vr_json_next(reader);
+        if (to) {
+            to->known = vr_json_unsigned_read(token, &to->value) && to->value > 0;
+        }
+        if (!vr_json_skip(reader, token)) {
+            return false;
+        }
+    }
+    return key.kind == VR_JSON_OBJECT_END;
+}
+
 vram_status vr_shards_read(struct vr_source *source, const char *text, size_t bytes,
                            struct vr_shards *shards, bool *found) {
     struct vr_json_reader reader;
@@ -257,7 +278,8 @@ vram_status vr_shards_read(struct vr_source *source, const char *text, size_t by
                 return status;
             }
             *found = true;
-        } else if (!vr_json_skip(&reader, key)) {
+        } else if (!(vr_json_is(key, "metadata") ? take_metadata(&reader, shards)
+                                                 : vr_json_skip(&reader, key))) {
             return fail_json(source, &reader);
         }
     }
