@@ -152,7 +152,8 @@ static struct match find_also(struct invocation *invocation, const char *word) {
 static bool read_short(struct reader *reader, const char *word) {
     struct match whole = find_also(reader->invocation, word + 1);
     if (whole.flag != NULL) {
-        return take_value(reader, whole, NULL);
+        return whole.flag->value != NULL ? take_value(reader, whole, NULL)
+                                         : accept(reader->invocation, whole, "");
     }
     for (const char *letter = word + 1; *letter != 0; letter++) {
         struct match match = find(reader->invocation, NULL, 0, *letter);

@@ -28,7 +28,7 @@ struct flag {
     const char *hints;   /* values that completion offers although others are accepted */
     bool repeats;        /* each time counts: flag_values has them all; else the last one wins */
     const char *also; /* several letters behind one dash, "ngl", as another program spells it; NULL:
-                            none. Its value is the next word. */
+                            none. Its value, if it takes one, is the next word. */
 };
 
 /* Every backend the library knows, for completion only: the library itself judges the names. */
@@ -51,7 +51,7 @@ struct flag {
 /* Accepted by every verb: --json, --color=WHEN, --help. */
 extern const struct flag common_flags[];
 
-enum { FLAGS_MAX = 24, OPERANDS_MAX = 64, REPEATED_MAX = 32 };
+enum { FLAGS_MAX = 32, OPERANDS_MAX = 64, REPEATED_MAX = 32 };
 
 /* A command line after parsing; what a verb's run is handed. */
 struct invocation {

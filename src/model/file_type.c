@@ -29,7 +29,6 @@ struct vr_file_type {
 };
 
 static const struct vr_file_type table[] = {
-    {.names = "Q8_0", .base = "q8_0", .output = "q8_0"},
     {.names = "Q6_K", .base = "q6_K"},
     {.names = "Q5_K_M Q5_K", .base = "q5_K", .value_first = "q6_K", .down_first = "q6_K"},
     {.names = "Q5_K_S", .base = "q5_K"},

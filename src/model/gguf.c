@@ -96,7 +96,7 @@ static vram_status take_array(struct gguf *gguf, uint32_t key) {
     TRY(vr_source_u32(gguf->source, &type));
     TRY(vr_source_u64(gguf->source, &count));
     if (type >= TYPES || type == TYPE_ARRAY) {
-        return CORRUPT(gguf, "an array has elements of the unknown type %u", type);
+        return CORRUPT(gguf, "an array has elements of type %u", type);
     }
     if (key == TOKENS) {
         gguf->shape.tokens = count;

@@ -371,21 +371,22 @@ static void spread_total(struct vram_model *model, uint64_t total) {
 }
 
 /* The files of the index were not read, but it tells the size of all tensors together. */
-static vram_status read_total(struct reading *reading, uint32_t missing) {
+static vram_status read_total(struct reading *reading, uint32_t missing, const char *name) {
     const struct vr_shards *shards = &reading->shards;
     struct vram_model *model = &reading->model;
     struct vram_error error;
     if (!shards->total_size.known || shards->total_size.value > TOTAL_MAX) {
         return vr_fail(VRAM_ERR_IO,
-                       "%u of the %u files that the index names are not there, and it has no "
-                       "total_size; download them",
-                       missing, shards->count);
+                       "%.80s: there is no such file, as %u of the %u that the index names, and it "
+                       "has no total_size; download them",
+                       name, missing, shards->count);
     }
     if (!reading->sum.layers_known) {
-        return vr_fail(VRAM_ERR_IO,
-                       "%u of the %u files that the index names are not there; put config.json "
-                       "beside it, which says how the weights are spread and what is cached",
-                       missing, shards->count);
+        return vr_fail(
+            VRAM_ERR_IO,
+            "%.80s: there is no such file, as %u of the %u that the index names; download "
+            "them, or put config.json beside the index",
+            name, missing, shards->count);
     }
     bool known = !model->kv_guessed;
     vr_error_save(&error);
@@ -412,14 +413,18 @@ static vram_status read_total(struct reading *reading, uint32_t missing) {
 static vram_status read_shards(struct reading *reading) {
     const struct vr_shards *shards = &reading->shards;
     vram_status status = read_neighbour(reading);
+    const char *name = NULL; /* of the first that is missing */
     uint32_t missing = 0;
     for (uint32_t i = 0; i < shards->count; i++) {
-        missing += !path_ends(shards->names[i], ".safetensors") ||
-                   !path_beside(reading->path, shards->names[i], reading->other) ||
-                   !file_exists(reading->other);
+        if (!path_ends(shards->names[i], ".safetensors") ||
+            !path_beside(reading->path, shards->names[i], reading->other) ||
+            !file_exists(reading->other)) {
+            name = name ? name : shards->names[i];
+            missing++;
+        }
     }
     if (status == VRAM_OK && missing > 0) {
-        return read_total(reading, missing);
+        return read_total(reading, missing, name);
     }
     for (uint32_t i = 0; i < shards->count && status == VRAM_OK; i++) {
         status =
@@ -504,8 +509,8 @@ static vram_status read_folder(struct reading *reading, const char *path) {
         }
     }
     return vr_fail(VRAM_ERR_INVALID,
-                   "%.100s: the folder contains no model: no model.safetensors, no index of it and "
-                   "no config.json; name a .gguf file itself",
+                   "%.100s: the folder holds no model: no model.safetensors, no index of it and no "
+                   "config.json; name a .gguf file itself",
                    path);
 }
 
