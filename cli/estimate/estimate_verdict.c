@@ -128,10 +128,10 @@ static void guess_reason(const vram_model *model, char text[ESTIMATE_ASSUMPTION_
                        : model->kv_guessed                       ? "its KV cache is"
                                                                  : "its weights are";
     bool part = !model->kv_guessed; /* the language model is known, but not all of the rest */
-    snprintf(text, ESTIMATE_ASSUMPTION_MAX, "%s \"%.40s\" is not known; %s counted as %s",
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX, "%s \"%.40s\" is unknown; %s taken as %s",
              part ? "a part of the family" : "the family",
              model->architecture[0] ? model->architecture : "", what,
-             part ? "far as config.json says" : "in a Llama with these dimensions");
+             part ? "far as config.json says" : "those of a Llama with these dimensions");
 }
 
 const char *estimate_verdict(const struct estimate_job *job, char text[ESTIMATE_VERDICT_MAX]) {
@@ -150,7 +150,7 @@ const char *estimate_verdict(const struct estimate_job *job, char text[ESTIMATE_
         snprintf(text, ESTIMATE_VERDICT_MAX, "guess: %.300s; %s", verdict, reason);
     } else {
         snprintf(text, ESTIMATE_VERDICT_MAX,
-                 "cannot tell whether it fits: %s, which comes to %s; --guess takes that", reason,
+                 "cannot tell whether it fits: %s, %s in all; --guess accepts that", reason,
                  size_of(job->estimate.total_bytes, need));
     }
     return text;
@@ -158,7 +158,20 @@ const char *estimate_verdict(const struct estimate_job *job, char text[ESTIMATE_
 
 /* ------------------------------------------------------------------- warnings */
 
-/* Each writes its warning and returns true where it applies. */
+/* Writes a warning or an assumption. False: it does not apply. */
+typedef bool (*saying)(const struct estimate_job *job, char *text);
+
+/* The one of that index among those that apply. */
+static bool say_at(const struct estimate_job *job, const saying *sayings, size_t count,
+                   size_t index, char *text) {
+    for (size_t i = 0; i < count; i++) {
+        if (sayings[i](job, text) && index-- == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool warn_context(const struct estimate_job *job, char *text) {
     uint64_t most = job->model.context_most;
     uint64_t each = job->estimate.context / job->estimate.sequences;
@@ -192,14 +205,9 @@ static bool warn_weights(const struct estimate_job *job, char *text) {
 
 bool estimate_warning(const struct estimate_job *job, size_t index,
                       char text[ESTIMATE_ASSUMPTION_MAX]) {
-    static bool (*const warnings[])(const struct estimate_job *, char *) = {
-        warn_context, warn_values, warn_experts, warn_weights};
-    for (size_t i = 0; job->path != NULL && i < sizeof warnings / sizeof warnings[0]; i++) {
-        if (warnings[i](job, text) && index-- == 0) {
-            return true;
-        }
-    }
-    return false;
+    static const saying warnings[] = {warn_context, warn_values, warn_experts, warn_weights};
+    return job->path != NULL &&
+           say_at(job, warnings, sizeof warnings / sizeof warnings[0], index, text);
 }
 
 /* --------------------------------------------------------------- assumptions */
@@ -216,7 +224,12 @@ static bool shape_assumption(size_t index, char text[ESTIMATE_ASSUMPTION_MAX]) {
     return index < sizeof lines / sizeof lines[0];
 }
 
-static void weights_assumption(const struct estimate_job *job, char *text) {
+/* Where the type of the weights is from. */
+static const char *type_origin(const struct estimate_job *job) {
+    return job->weights_given ? "as --weights says" : "as config.json says";
+}
+
+static bool weights_assumption(const struct estimate_job *job, char *text) {
     const vram_model *model = &job->model;
     if (model->missing_files > 0) {
         snprintf(text, ESTIMATE_ASSUMPTION_MAX,
@@ -229,13 +242,13 @@ static void weights_assumption(const struct estimate_job *job, char *text) {
                  model->files, model->files == 1 ? "" : "s");
     } else {
         snprintf(text, ESTIMATE_ASSUMPTION_MAX,
-                 "weights: counted from config.json%s, stored as %s, as %s says",
-                 model->family_known ? "" : " (a guess)", model->weight_type,
-                 job->weights_given ? "--weights" : "config.json");
+                 "weights: counted from config.json%s, stored as %s, %s",
+                 model->family_known ? "" : " (a guess)", model->weight_type, type_origin(job));
     }
+    return true;
 }
 
-static void cache_assumption(const struct estimate_job *job, char *text) {
+static bool cache_assumption(const struct estimate_job *job, char *text) {
     char token[VRAM_SIZE_TEXT_MAX];
     bool windows = false, states = false, latent = false;
     for (uint32_t i = 0; i < job->model.layer_count; i++) {
@@ -253,9 +266,10 @@ static void cache_assumption(const struct estimate_job *job, char *text) {
                  : "; layers with a window store the window and one micro-batch of each sequence",
              latent ? "; latent attention stores the latent vector only" : "",
              states ? "; states of recurrent layers in f32" : "");
+    return true;
 }
 
-static void input_assumption(const struct estimate_job *job, char *text) {
+static bool input_assumption(const struct estimate_job *job, char *text) {
     bool copy = job->model.tied;
     for (uint32_t i = 0; i <= job->options.device_count; i++) {
         bool host = i == job->options.device_count;
@@ -265,60 +279,60 @@ static void input_assumption(const struct estimate_job *job, char *text) {
     snprintf(text, ESTIMATE_ASSUMPTION_MAX, "token embeddings lie %s%s",
              job->estimate.host.has_input ? "on the host" : "on the first device where they fit",
              copy ? ", and a second time with the output" : "");
+    return true;
+}
+
+static bool compute_assumption(const struct estimate_job *job, char *text) {
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX,
+             "compute: %" PRIu64 " tokens at once in numbers of %" PRIu64
+             " bytes, attention scores %s, logits in f32 of %" PRIu64 " at once",
+             job->estimate.micro_batch,
+             job->options.activation_bytes ? job->options.activation_bytes : UINT64_C(4),
+             job->flash ? "never complete in memory (flash attention)" : "complete in memory",
+             job->options.outputs ? job->options.outputs : job->estimate.micro_batch);
+    return true;
+}
+
+static bool overhead_assumption(const struct estimate_job *job, char *text) {
+    char overhead[VRAM_SIZE_TEXT_MAX];
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX,
+             "overhead: %s of each device for the runtime's context and kernels (--overhead)",
+             size_of(job->options.device_count && job->devices[0].overhead_bytes.known
+                         ? job->devices[0].overhead_bytes.value
+                     : job->options.device_count ? VRAM_OVERHEAD_DEFAULT
+                                                 : 0,
+                     overhead));
+    return true;
+}
+
+static bool split_assumption(const struct estimate_job *job, char *text) {
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX, "layers are split over the devices %s",
+             job->split_given ? "by --tensor-split" : "in order: each is filled before the next");
+    return job->options.device_count > 1;
+}
+
+static bool projector_assumption(const struct estimate_job *job, char *text) {
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX,
+             "the projector's weights lie on the first device; memory for encoding an image is not "
+             "counted");
+    return job->model.projector_bytes > 0;
+}
+
+static bool free_assumption(const struct estimate_job *job, char *text) {
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX, "free: %s",
+             job->free_guessed ? "four fifths of the memory if the driver does not report it"
+             : job->labels[0][0] == 'm' ? "all of each --memory"
+             : job->simulated           ? "as the simulated devices report it"
+                                        : "as the drivers report it now");
+    return true;
 }
 
 bool estimate_assumption(const struct estimate_job *job, size_t index,
                          char text[ESTIMATE_ASSUMPTION_MAX]) {
-    char overhead[VRAM_SIZE_TEXT_MAX];
-    if (job->path == NULL) {
-        return shape_assumption(index, text);
-    }
-    switch (index) {
-    case 0:
-        weights_assumption(job, text);
-        return true;
-    case 1:
-        cache_assumption(job, text);
-        return true;
-    case 2:
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX,
-                 "compute: %" PRIu64 " tokens at once in numbers of %" PRIu64
-                 " bytes, attention scores %s, logits in f32 of %" PRIu64 " at once",
-                 job->estimate.micro_batch,
-                 job->options.activation_bytes ? job->options.activation_bytes : UINT64_C(4),
-                 job->flash ? "never complete in memory (flash attention)" : "complete in memory",
-                 job->options.outputs ? job->options.outputs : job->estimate.micro_batch);
-        return true;
-    case 3:
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX,
-                 "overhead: %s of each device for the runtime's context and kernels (--overhead)",
-                 size_of(job->options.device_count && job->devices[0].overhead_bytes.known
-                             ? job->devices[0].overhead_bytes.value
-                         : job->options.device_count ? VRAM_OVERHEAD_DEFAULT
-                                                     : 0,
-                         overhead));
-        return true;
-    case 4:
-        input_assumption(job, text);
-        return true;
-    case 5:
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX, "devices: %s",
-                 job->split_given ? "layers are split by --tensor-split"
-                                  : "filled one after the other");
-        return true;
-    case 6:
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX, "free: %s",
-                 job->free_guessed ? "four fifths of the memory if the driver does not report it"
-                 : job->labels[0][0] == 'm' ? "all of each --memory"
-                 : job->simulated           ? "as the simulated devices report it"
-                                            : "as the drivers report it now");
-        return true;
-    case 7:
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX,
-                 "projector: its weights are on the first device; memory for encoding an image is "
-                 "not counted");
-        return job->model.projector_bytes > 0;
-    default:
-        return false;
-    }
+    static const saying assumptions[] = {
+        weights_assumption, cache_assumption,     compute_assumption, overhead_assumption,
+        input_assumption,   projector_assumption, split_assumption,   free_assumption};
+    return job->path != NULL
+               ? say_at(job, assumptions, sizeof assumptions / sizeof assumptions[0], index, text)
+               : shape_assumption(index, text);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_type.c: see file_type.h. The table says what llama_tensor_get_type_impl of llama.cpp (b11549)
- * does for each mix; where that depends on it, an importance matrix was used, as for published
- * files.
+ * file_type.c: see file_type.h. The table says what llama_tensor_get_type_impl of llama.cpp, build
+ * b11549, does for each mix. Where that depends on it, an importance matrix was used, as for
+ * published files.
  */
 #include "model/file_type.h"
 
@@ -191,8 +191,8 @@ static uint64_t type_bytes(const struct vr_tensor_type *type, uint64_t parameter
 }
 
 /* Stores `parameters` of `bytes`, which were counted in the base type, in the type `name`. */
-static void retype(const struct mixing *mixing, const char *name, uint64_t parameters,
-                   uint64_t *bytes) {
+static void retype_part(const struct mixing *mixing, const char *name, uint64_t parameters,
+                        uint64_t *bytes) {
     uint64_t before = type_bytes(mixing->base, parameters);
     if (name && before > 0 && before <= *bytes) {
         uint64_t after = type_bytes(vr_tensor_type_of_name(name), parameters);
@@ -259,12 +259,12 @@ static void mix_attention(const struct mixing *mixing, uint32_t index, uint64_t 
         width = product_of(model->heads, value);
         values = product_of(product_of(rank, model->heads), nope + value);
     } else {
-        retype(mixing, model->experts == 8 ? "q8_0" : type->keys,
-               product_of(model->hidden, layer->k_elements), bytes);
-        retype(mixing, type->keys, product_of(model->hidden, width), bytes);
+        retype_part(mixing, model->experts == 8 ? "q8_0" : type->keys,
+                    product_of(model->hidden, layer->k_elements), bytes);
+        retype_part(mixing, type->keys, product_of(model->hidden, width), bytes);
     }
-    retype(mixing, value_type(mixing, index), values, bytes);
-    retype(mixing, attention_type(mixing), product_of(width, model->hidden), bytes);
+    retype_part(mixing, value_type(mixing, index), values, bytes);
+    retype_part(mixing, attention_type(mixing), product_of(width, model->hidden), bytes);
 }
 
 static void mix_feed(const struct mixing *mixing, uint32_t index, struct vram_model_layer *layer) {
@@ -277,21 +277,23 @@ static void mix_feed(const struct mixing *mixing, uint32_t index, struct vram_mo
         uint64_t third =
             layer->expert_bytes / mixing->base->block_bytes * mixing->base->block_elements / 3;
         bool mxfp4 = strcmp(type->names, "MXFP4_MOE") == 0;
-        retype(mixing, mxfp4 ? "mxfp4" : down_type(mixing, index), third, &layer->expert_bytes);
-        retype(mixing,
-               mxfp4    ? "mxfp4"
-               : middle ? type->up_middle
-                        : NULL,
-               2 * third, &layer->expert_bytes);
-        retype(mixing, "f32", product_of(model->hidden, model->experts), &rest); /* the router */
+        retype_part(mixing, mxfp4 ? "mxfp4" : down_type(mixing, index), third,
+                    &layer->expert_bytes);
+        retype_part(mixing,
+                    mxfp4    ? "mxfp4"
+                    : middle ? type->up_middle
+                             : NULL,
+                    2 * third, &layer->expert_bytes);
+        retype_part(mixing, "f32", product_of(model->hidden, model->experts),
+                    &rest); /* the router */
         if (!vr_add(rest, layer->expert_bytes, &layer->weight_bytes)) {
             layer->weight_bytes = UINT64_MAX;
         }
     } else {
         uint64_t one =
             product_of(model->hidden, vr_config_get(mixing->text, VR_CONFIG_INTERMEDIATE, 0));
-        retype(mixing, down_type(mixing, index), one, &layer->weight_bytes);
-        retype(mixing, middle ? type->up_middle : NULL, 2 * one, &layer->weight_bytes);
+        retype_part(mixing, down_type(mixing, index), one, &layer->weight_bytes);
+        retype_part(mixing, middle ? type->up_middle : NULL, 2 * one, &layer->weight_bytes);
     }
 }
 
@@ -309,12 +311,12 @@ bool vr_file_type_apply(const struct vr_file_type *type, const struct vr_config 
         mix_attention(&mixing, i, &layer->weight_bytes);
         vr_sum_add(&total, 1, &layer->weight_bytes);
     }
-    retype(&mixing, model->tied ? output : type->input, table_parameters, &model->input_bytes);
-    retype(&mixing, output, model->tied ? 0 : table_parameters, &model->output_bytes);
+    retype_part(&mixing, model->tied ? output : type->input, table_parameters, &model->input_bytes);
+    retype_part(&mixing, output, model->tied ? 0 : table_parameters, &model->output_bytes);
     /* The encoder of images is in a file of its own (mmproj), in f16. */
-    retype(&mixing, "f16",
-           model->other_bytes / mixing.base->block_bytes * mixing.base->block_elements,
-           &model->other_bytes);
+    retype_part(&mixing, "f16",
+                model->other_bytes / mixing.base->block_bytes * mixing.base->block_elements,
+                &model->other_bytes);
     vr_sum_add(&total, 1, &model->input_bytes);
     vr_sum_add(&total, 1, &model->output_bytes);
     vr_sum_add(&total, 1, &model->other_bytes);

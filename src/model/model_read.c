@@ -377,16 +377,15 @@ static vram_status read_total(struct reading *reading, uint32_t missing, const c
     struct vram_error error;
     if (!shards->total_size.known || shards->total_size.value > TOTAL_MAX) {
         return vr_fail(VRAM_ERR_IO,
-                       "%.80s: there is no such file, as %u of the %u that the index names, and it "
-                       "has no total_size; download them",
+                       "%.80s: there is no such file; %u of the %u files of the index are missing, "
+                       "and it has no total_size",
                        name, missing, shards->count);
     }
     if (!reading->sum.layers_known) {
-        return vr_fail(
-            VRAM_ERR_IO,
-            "%.80s: there is no such file, as %u of the %u that the index names; download "
-            "them, or put config.json beside the index",
-            name, missing, shards->count);
+        return vr_fail(VRAM_ERR_IO,
+                       "%.80s: there is no such file; %u of the %u files of the index are missing; "
+                       "put config.json beside it",
+                       name, missing, shards->count);
     }
     bool known = !model->kv_guessed;
     vr_error_save(&error);
