@@ -4,7 +4,7 @@
  *
  * One row per flag is all there is: parsing, --help and the completions come from it. Accepted
  * spellings are --name, --name=value, --name value, -n, -nvalue, -n value and clusters of short
- * switches, for a few flags -word value (`also`); `--` ends the flags. Everything else is an
+ * switches, for a few flags -word value and --word value (`also`); `--` ends the flags. Everything else is an
  * operand. Long names are never abbreviated, so that a script goes on working when a flag is added.
  */
 #ifndef ARGUMENTS_H
@@ -27,8 +27,8 @@ struct flag {
     const char *choices; /* the only values accepted, by blanks; NULL: any */
     const char *hints;   /* values that completion offers although others are accepted */
     bool repeats;        /* each time counts: flag_values has them all; else the last one wins */
-    const char *also; /* several letters behind one dash, "ngl", as another program spells it; NULL:
-                            none. Its value, if it takes one, is the next word. */
+    const char *also;    /* as another program spells it, behind one dash, by blanks: "ngl" is -ngl,
+                            "-n-gpu-layers" is --n-gpu-layers; NULL: only as here */
 };
 
 /* Every backend the library knows, for completion only: the library itself judges the names. */

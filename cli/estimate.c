@@ -283,7 +283,7 @@ static const struct flag flags[] = {
              "trained for"},
     {.name = "gpu-layers",
      .value = "N",
-     .also = "ngl",
+     .also = "ngl -n-gpu-layers",
      .help = "layers on devices, also -ngl: the output first, then from the last layer on; all if "
              "not given",
      .hints = "all"},

@@ -91,7 +91,9 @@ static void print_sizes(const struct terminal *terminal, const vram_estimate_par
 /* "input, 0-15, output", "experts of 12", "nothing". */
 static void part_contents(const vram_estimate_part *part, char *text, size_t room) {
     char layers[32] = "", experts[32] = "";
-    if (part->layers > 0) {
+    if (part->layers == 1) {
+        snprintf(layers, sizeof layers, ", %" PRIu32, part->first_layer);
+    } else if (part->layers > 1) {
         snprintf(layers, sizeof layers, ", %" PRIu32 "-%" PRIu32, part->first_layer,
                  part->first_layer + part->layers - 1);
     }

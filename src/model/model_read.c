@@ -13,6 +13,7 @@
 #include "model/file_type.h"
 #include "model/model_config.h"
 #include "model/model_file.h"
+#include "model/weight_spread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -331,51 +332,18 @@ static vram_status read_safetensors(struct reading *reading) {
 
 #define TOTAL_MAX (UINT64_C(1) << 62)
 
-/* Gives `part` its share of the total: as much as it has of what was counted. */
-static uint64_t share_of(uint64_t part, uint64_t counted, uint64_t total, uint64_t *left) {
-    uint64_t share = (uint64_t)((double)part / (double)counted * (double)total);
-    share = share < *left ? share : *left;
-    *left -= share;
-    return share;
-}
-
-/* Makes the sum of the weights `total`, which is exact; how it is spread follows from config.json,
-   or is even where config.json does not say. */
-static void spread_total(struct vram_model *model, uint64_t total) {
-    uint64_t left = total, counted = model->weight_bytes;
-    if (counted == 0) {
-        model->input_bytes = model->output_bytes = model->other_bytes = 0;
-        for (uint32_t i = 0; i < model->layer_count; i++) {
-            model->layers[i] = (struct vram_model_layer){
-                .weight_bytes = 1,
-                .k_elements = model->layers[i].k_elements,
-                .v_elements = model->layers[i].v_elements,
-                .window = model->layers[i].window,
-                .state_elements = model->layers[i].state_elements,
-            };
-        }
-        counted = model->layer_count;
-    }
-    model->input_bytes = share_of(model->input_bytes, counted, total, &left);
-    model->output_bytes = share_of(model->output_bytes, counted, total, &left);
-    model->other_bytes = share_of(model->other_bytes, counted, total, &left);
-    for (uint32_t i = 0; i < model->layer_count; i++) {
-        struct vram_model_layer *layer = &model->layers[i];
-        uint64_t experts = layer->expert_bytes, before = layer->weight_bytes;
-        layer->weight_bytes = share_of(before, counted, total, &left);
-        layer->expert_bytes =
-            before ? (uint64_t)((double)experts / (double)before * (double)layer->weight_bytes) : 0;
-    }
-    model->layers[model->layer_count - 1].weight_bytes += left;
-    model->weight_bytes = total;
-}
-
 /* The files of the index were not read, but it tells the size of all tensors together. */
 static vram_status read_total(struct reading *reading, uint32_t missing, const char *name) {
     const struct vr_shards *shards = &reading->shards;
     struct vram_model *model = &reading->model;
     struct vram_error error;
-    if (!shards->total_size.known || shards->total_size.value > TOTAL_MAX) {
+    if (shards->total_size.value > TOTAL_MAX) {
+        return vr_fail(VRAM_ERR_CORRUPT,
+                       "the index has a total_size of %llu bytes, more than any "
+                       "model has",
+                       (unsigned long long)shards->total_size.value);
+    }
+    if (!shards->total_size.known) {
         return vr_fail(VRAM_ERR_IO,
                        "%.80s: there is no such file; %u of the %u files of the index are missing, "
                        "and it has no total_size",
@@ -393,7 +361,7 @@ static vram_status read_total(struct reading *reading, uint32_t missing, const c
         vr_error_restore(&error);
         model->weight_bytes = model->parameters = model->active_parameters = 0;
     }
-    spread_total(model, shards->total_size.value);
+    vr_weight_spread(model, shards->total_size.value);
     if (shards->parameters.known) {
         uint64_t idle = model->parameters - model->active_parameters;
         model->parameters = shards->parameters.value;
@@ -439,10 +407,25 @@ static vram_status read_shards(struct reading *reading) {
     return status == VRAM_OK ? finish_safetensors(reading) : status;
 }
 
-/* A JSON file is an index if it has a weight_map, else a config. */
+/* Finds the weights in a folder, or in that of the current file if `folder` is "". */
+static bool find_model(struct reading *reading, const char *folder, char file[VR_PATH_MAX]) {
+    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors",
+                                        "pytorch_model.bin.index.json"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if ((folder[0] ? path_inside(folder, names[i], file)
+                       : path_beside(reading->path, names[i], file)) &&
+            file_exists(file)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A JSON file is an index if it has a weight_map, else a config. If the weights lie beside a
+   config.json, they count: they are exact for every family. */
 static vram_status read_json_model(struct reading *reading) {
     struct vr_source named = {.path = reading->path, .fd = -1};
-    char *text;
+    char *text, file[VR_PATH_MAX];
     size_t bytes;
     bool index;
     vram_status status = read_json(reading->path, INDEX_MAX, &text, &bytes);
@@ -463,6 +446,10 @@ static vram_status read_json_model(struct reading *reading) {
     }
     if (index) {
         return read_shards(reading);
+    }
+    if (path_ends(reading->path, "config.json") && !reading->weight_type &&
+        find_model(reading, "", file)) {
+        return read_path(reading, file);
     }
     status = set_shape(reading);
     reading->model.format = VRAM_MODEL_CONFIG;
@@ -498,14 +485,10 @@ static vram_status read_file(struct reading *reading, struct vr_source *source) 
 }
 
 static vram_status read_folder(struct reading *reading, const char *path) {
-    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors",
-                                        "pytorch_model.bin.index.json", "config.json"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (path_inside(path, names[i], reading->other) && file_exists(reading->other)) {
-            char file[VR_PATH_MAX];
-            memcpy(file, reading->other, sizeof file);
-            return read_path(reading, file);
-        }
+    char file[VR_PATH_MAX];
+    if (find_model(reading, path, file) ||
+        (path_inside(path, "config.json", file) && file_exists(file))) {
+        return read_path(reading, file);
     }
     return vr_fail(VRAM_ERR_INVALID,
                    "%.100s: the folder holds no model: no model.safetensors, no index of it and no "

@@ -22,6 +22,14 @@ const char *const fuzz_words[] = {"GGUF",
                                   "\x08",
                                   "\xff\xff\xff\xff\xff\xff\xff\xff",
                                   "qwen3next",
+                                  "gemma4",
+                                  "nemotron_h",
+                                  "clip",
+                                  "gemma4.attention.sliding_window_pattern",
+                                  "gemma4.attention.shared_kv_layers",
+                                  "llama.nextn_predict_layers",
+                                  "llama.attention.recurrent_layers",
+                                  "llama.kda.head_dim",
                                   NULL};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

@@ -194,7 +194,21 @@ static void an_index_without_its_files(void **state) {
     assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_ERR_IO);
     assert_non_null(strstr(vram_error_get()->text, "no total_size"));
     folder_write("model.safetensors.index.json", absurd, sizeof absurd - 1);
-    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_ERR_IO);
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_ERR_CORRUPT);
+    assert_non_null(strstr(vram_error_get()->text, "18446744073709551615"));
+}
+
+/* The weights beside a config.json that is named count, unless another type is asked for. */
+static void a_config_beside_its_weights(void **state) {
+    (void)state;
+    vram_model_read_options options = {.size = sizeof options, .weight_type = "f32"};
+    shards_write();
+    assert_int_equal(vram_model_read(folder_path("config.json"), NULL, &model), VRAM_OK);
+    assert_int_equal(model.format, VRAM_MODEL_SAFETENSORS);
+    assert_int_equal(model.weight_bytes, 3 * 1280);
+    assert_int_equal(vram_model_read(folder_path("config.json"), &options, &model), VRAM_OK);
+    assert_int_equal(model.format, VRAM_MODEL_CONFIG);
+    assert_string_equal(model.weight_type, "f32");
 }
 
 /* A family that nobody knows: its weights are exact, its cache is a guess until the matrices of
@@ -359,6 +373,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(weights_to_the_byte, begin, end),
         cmocka_unit_test_setup_teardown(shards_are_one_model, begin, end),
         cmocka_unit_test_setup_teardown(an_index_without_its_files, begin, end),
+        cmocka_unit_test_setup_teardown(a_config_beside_its_weights, begin, end),
         cmocka_unit_test_setup_teardown(families_that_are_not_known, begin, end),
         cmocka_unit_test_setup_teardown(parts_are_found_by_their_names, begin, end),
         cmocka_unit_test_setup_teardown(indexes_that_lie, begin, end),
