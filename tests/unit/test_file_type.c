@@ -59,7 +59,7 @@ static void bits_of_llama_8b(void **state) {
 }
 
 /* GB of the files of huggingface.co/bartowski/Meta-Llama-3.1-70B-Instruct-GGUF, as its page lists
-   them, with a vocabulary of about 8 MB. Of this size llama.cpp stores the values with more bits. */
+   them, with a vocabulary of about 8 MB. In this size llama.cpp stores values with more bits. */
 static void sizes_of_llama_70b(void **state) {
     (void)state;
     static const struct {
