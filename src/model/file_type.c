@@ -237,19 +237,22 @@ static const char *key_type(const struct mixing *mixing) {
 static const char *down_type(const struct mixing *mixing, uint32_t layer) {
     const struct vr_file_type *type = mixing->type;
     uint32_t layers = mixing->model->layer_count;
-    bool first = type->down_first_part ? layer < layers / type->down_first_part
-                                       : has_more_bits(layer, layers);
+    bool mixtral = mixing->model->experts == 8 && strcmp(type->names, "IQ3_M") == 0;
+    bool first = type->down_first_part && !mixtral ? layer < layers / type->down_first_part
+                                                   : has_more_bits(layer, layers);
     return type->down_first && first ? type->down_first : type->down;
 }
 
-/* Of Mixtral, which has 8 experts, mixes with few bits store the output of attention so. */
+/* Of Mixtral, which has 8 experts, mixes with few bits store the output of attention so, and the
+   others as most matrices. */
 static const char *attention_type(const struct mixing *mixing) {
     const char *base = mixing->type->base;
     bool few = base[0] == 'i' || strcmp(base, "q2_K") == 0 || strcmp(base, "q3_K") == 0 ||
                strcmp(base, "q4_K") == 0;
-    return mixing->model->experts == 8 && few && strcmp(mixing->type->names, "Q3_K_L") != 0
-               ? "q5_K"
-               : mixing->type->attention;
+    if (mixing->model->experts != 8) {
+        return mixing->type->attention;
+    }
+    return few && strcmp(mixing->type->names, "Q3_K_L") != 0 ? "q5_K" : NULL;
 }
 
 static uint64_t product_of(uint64_t a, uint64_t b) {
