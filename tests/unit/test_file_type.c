@@ -89,9 +89,9 @@ static void sizes_of_llama_70b(void **state) {
     assert_int_equal(wrong, 0);
 }
 
-/* GB of the files of huggingface.co/bartowski/Mixtral-8x22B-v0.1-GGUF, as its page lists
-   them; those of type IQ4 were made without an importance matrix and are left out. llama.cpp has rules for
-   models with 8 experts. */
+/* GB of the files of huggingface.co/bartowski/Mixtral-8x22B-v0.1-GGUF, as its page lists them.
+   Those of type IQ4 were made without an importance matrix and are left out. llama.cpp has rules
+   for models with 8 experts. */
 static void sizes_of_mixtral(void **state) {
     (void)state;
     static const char config[] =
