@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "model/json_reader.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static const char *const key_names[VR_CONFIG_KEYS] = {
@@ -61,63 +62,219 @@ static bool take_number(struct config_job *job, struct vram_value *value, const 
     return vr_json_skip(&job->reader, token);
 }
 
-/* ------------------------------------------------------------------- arrays */
+/* -------------------------------------------------------------------- lists */
 
-static enum vr_attention attention_of(struct vr_json_token token) {
+/* What the entries of a list are. */
+enum list_kind {
+    LIST_LAYER_WORDS, /* kinds of layers */
+    LIST_FEED_WORDS,  /* kinds of feed-forward blocks */
+    LIST_SLIDING,     /* 1: the layer slides */
+    LIST_FULL,        /* 1: it is full; 0: it is linear */
+    LIST_EXPERTS,     /* 1: it has experts */
+    LIST_RATIOS,
+    LIST_WIDTHS,
+    LIST_DENSE_AT, /* numbers of layers from here on */
+    LIST_EXPERTS_AT,
+    LIST_FULL_AT, /* from 1 */
+    LIST_LINEAR_AT,
+    LIST_KINDS
+};
+
+static const char *const list_names[LIST_KINDS] = {
+    [LIST_LAYER_WORDS] = "layer_types layers_block_type",
+    [LIST_FEED_WORDS] = "mlp_layer_types",
+    [LIST_SLIDING] = "hybrid_layer_pattern no_rope_layers",
+    [LIST_FULL] = "attn_type_list",
+    [LIST_EXPERTS] = "moe_layer_freq",
+    [LIST_RATIOS] = "compress_ratios",
+    [LIST_WIDTHS] = "intermediate_size",
+    [LIST_DENSE_AT] = "mlp_only_layers",
+    [LIST_EXPERTS_AT] = "moe_layers moe_layers_enum",
+    [LIST_FULL_AT] = "full_attn_layers",
+    [LIST_LINEAR_AT] = "kda_layers",
+};
+
+static void layer_word(struct vr_config_layer *layer, struct vr_json_token token) {
     static const struct {
-        const char *word;
-        enum vr_attention kind;
-    } words[] = {
-        {"full_attention", VR_ATTENTION_FULL},
-        {"attention", VR_ATTENTION_FULL},
-        {"global", VR_ATTENTION_FULL},
-        {"sliding_attention", VR_ATTENTION_SLIDING},
-        {"chunked_attention", VR_ATTENTION_SLIDING},
-        {"local", VR_ATTENTION_SLIDING},
-        {"linear_attention", VR_ATTENTION_LINEAR},
+        const char *words;
+        enum vr_attention attention;
+        enum vr_layer_feed feed;
+    } kinds[] = {
+        {"full_attention attention global", VR_ATTENTION_FULL, VR_FEED_UNTOLD},
+        {"sliding_attention chunked_attention local", VR_ATTENTION_SLIDING, VR_FEED_UNTOLD},
+        {"linear_attention mamba mamba2", VR_ATTENTION_LINEAR, VR_FEED_UNTOLD},
+        {"moe", VR_ATTENTION_NONE, VR_FEED_EXPERTS},
+        {"mlp", VR_ATTENTION_NONE, VR_FEED_DENSE},
     };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (vr_json_is(token, words[i].word)) {
-            return words[i].kind;
+    char word[32];
+    layer->attention = VR_ATTENTION_OTHER;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (vr_json_copy(token, word, sizeof word) && is_listed(kinds[i].words, word)) {
+            layer->attention = (uint8_t)kinds[i].attention;
+            layer->feed = (uint8_t)kinds[i].feed;
         }
     }
-    return VR_ATTENTION_OTHER;
 }
 
-static bool take_layer_types(struct config_job *job, struct vr_json_token token) {
-    struct vr_config *config = job->config;
-    if (token.kind != VR_JSON_ARRAY) {
-        return vr_json_skip(&job->reader, token);
+/* One entry. Layers past the most that are read are left out; vr_config_shape refuses them. */
+static void list_entry(struct vr_config *config, enum list_kind kind, uint64_t index,
+                       struct vr_json_token token) {
+    uint64_t number = 0;
+    bool known = vr_json_unsigned_read(token, &number) && number <= UINT32_MAX;
+    bool from_one = kind == LIST_FULL_AT || kind == LIST_LINEAR_AT;
+    if (kind >=
+        LIST_DENSE_AT) { /* 0, where numbers are from 1, becomes a number that is too large */
+        index = known ? number - from_one : VRAM_MODEL_LAYERS_MAX;
     }
-    config->layer_type_count = 0;
-    for (;;) {
-        token = vr_json_next(&job->reader);
+    if (index >= VRAM_MODEL_LAYERS_MAX) {
+        return;
+    }
+    struct vr_config_layer *layer = &config->layers[index];
+    switch (kind) {
+    case LIST_LAYER_WORDS:
+        layer_word(layer, token);
+        break;
+    case LIST_FEED_WORDS:
+        layer->feed = vr_json_is(token, "sparse") ? VR_FEED_EXPERTS : VR_FEED_DENSE;
+        break;
+    case LIST_SLIDING:
+        layer->attention = number ? VR_ATTENTION_SLIDING : VR_ATTENTION_FULL;
+        break;
+    case LIST_FULL:
+        layer->attention = number ? VR_ATTENTION_FULL : VR_ATTENTION_LINEAR;
+        break;
+    case LIST_EXPERTS:
+        layer->feed = number ? VR_FEED_EXPERTS : VR_FEED_DENSE;
+        break;
+    case LIST_RATIOS:
+        layer->ratio = (uint32_t)number;
+        layer->has_ratio = known;
+        break;
+    case LIST_WIDTHS:
+        layer->width = (uint32_t)number;
+        break;
+    case LIST_DENSE_AT:
+        layer->feed = VR_FEED_DENSE;
+        break;
+    case LIST_EXPERTS_AT:
+        layer->feed = VR_FEED_EXPERTS;
+        config->experts_listed = true;
+        break;
+    default:
+        layer->attention = kind == LIST_FULL_AT ? VR_ATTENTION_FULL : VR_ATTENTION_LINEAR;
+    }
+}
+
+static bool list_read(struct config_job *job, enum list_kind kind) {
+    for (uint64_t i = 0;; i++) {
+        struct vr_json_token token = vr_json_next(&job->reader);
         if (token.kind == VR_JSON_ARRAY_END || token.kind == VR_JSON_BAD) {
             return token.kind != VR_JSON_BAD;
         }
-        if (config->layer_type_count < VRAM_MODEL_LAYERS_MAX) {
-            config->layer_types[config->layer_type_count++] = (uint8_t)attention_of(token);
-        }
+        list_entry(job->config, kind, i, token);
         if (!vr_json_skip(&job->reader, token)) {
             return false;
         }
     }
 }
 
-static bool take_mlp_only(struct config_job *job, struct vr_json_token token) {
+/* A list in a text: "4,5,6". */
+static void list_parse(struct config_job *job, enum list_kind kind, struct vr_json_token token) {
+    const char *at = token.at, *end = token.at + token.bytes;
+    while (at < end) {
+        const char *comma = memchr(at, ',', (size_t)(end - at));
+        size_t bytes = (size_t)((comma ? comma : end) - at);
+        struct vr_json_token number = {VR_JSON_NUMBER, at, bytes};
+        if (bytes > 0 && strspn(at, "0123456789") >= bytes) {
+            list_entry(job->config, kind, 0, number);
+        }
+        at += bytes + 1;
+    }
+}
+
+/* hybrid_override_pattern: a letter for each layer. */
+static void pattern_parse(struct vr_config *config, struct vr_json_token token) {
+    for (size_t i = 0; i < token.bytes && i < VRAM_MODEL_LAYERS_MAX; i++) {
+        struct vr_config_layer *layer = &config->layers[i];
+        char c = token.at[i];
+        layer->attention = c == 'M'               ? VR_ATTENTION_LINEAR
+                           : c == '*'             ? VR_ATTENTION_FULL
+                           : c == '-' || c == 'E' ? VR_ATTENTION_NONE
+                                                  : VR_ATTENTION_OTHER;
+        layer->feed = c == '-' ? VR_FEED_DENSE : c == 'E' ? VR_FEED_EXPERTS : VR_FEED_NONE;
+    }
+}
+
+/* -------------------------------------------------------------------- blocks */
+
+/* A decimal number in millionths; 0: it is not such a number. */
+static uint32_t millionths_of(struct vr_json_token token) {
+    char text[32];
+    const char *point = token.bytes ? memchr(token.at, '.', token.bytes) : NULL;
+    size_t bytes = token.bytes;
+    uint64_t value;
+    if (point && bytes > (size_t)(point - token.at) + 7) { /* six digits behind the point */
+        bytes = (size_t)(point - token.at) + 7;
+    }
+    if (token.kind != VR_JSON_NUMBER || bytes + 3 > sizeof text) {
+        return 0;
+    }
+    memcpy(text, token.at, bytes);
+    memcpy(text + bytes, "e6", 2);
+    struct vr_json_token moved = {VR_JSON_NUMBER, text, bytes + 2};
+    return vr_json_unsigned_read(moved, &value) && value <= UINT32_MAX ? (uint32_t)value : 0;
+}
+
+static bool block_member(struct config_job *job, struct vr_config_layer *layer, bool feed,
+                         const char *word, struct vr_json_token token) {
+    uint64_t number;
+    bool yes = token.kind == VR_JSON_TRUE;
+    if (strcmp(word, "ffn_mult") == 0) {
+        layer->width_parts = millionths_of(token);
+    } else if (is_listed("n_heads_in_group intermediate_size", word) &&
+               vr_json_unsigned_read(token, &number) && number <= UINT32_MAX) {
+        *(word[0] == 'n' ? &layer->group : &layer->width) = (uint32_t)number;
+    } else if (yes && feed && is_listed("no_op replace_with_linear", word)) {
+        layer->feed = word[0] == 'n' ? VR_FEED_NONE : VR_FEED_MATRIX;
+    } else if (yes && is_listed("no_op replace_with_linear", word)) {
+        layer->attention = word[0] == 'n' ? VR_ATTENTION_NONE : VR_ATTENTION_MATRIX;
+    }
+    return vr_json_skip(&job->reader, token);
+}
+
+/* One block of block_configs: {"attention": {...}, "ffn": {...}}. `depth` is 0 outside of both. */
+static bool block_read(struct config_job *job, struct vr_config_layer *layer, int depth,
+                       bool feed) {
+    for (;;) {
+        struct vr_json_token key = vr_json_next(&job->reader);
+        char word[64];
+        if (key.kind != VR_JSON_KEY) {
+            return key.kind == VR_JSON_OBJECT_END;
+        }
+        vr_json_copy(key, word, sizeof word);
+        struct vr_json_token token = vr_json_next(&job->reader);
+        bool inner = depth == 0 && token.kind == VR_JSON_OBJECT;
+        if (!(inner ? block_read(job, layer, 1, strcmp(word, "ffn") == 0)
+                    : block_member(job, layer, feed, word, token))) {
+            return false;
+        }
+    }
+}
+
+static bool blocks_read(struct config_job *job, struct vr_json_token token) {
     if (token.kind != VR_JSON_ARRAY) {
         return vr_json_skip(&job->reader, token);
     }
-    for (;;) {
-        uint64_t layer;
+    for (uint32_t i = 0;; i++) {
+        struct vr_config_layer ignored = {0};
         token = vr_json_next(&job->reader);
         if (token.kind == VR_JSON_ARRAY_END || token.kind == VR_JSON_BAD) {
             return token.kind != VR_JSON_BAD;
         }
-        if (vr_json_unsigned_read(token, &layer) && layer < VRAM_MODEL_LAYERS_MAX) {
-            job->config->mlp_only[layer] = 1;
-        }
-        if (!vr_json_skip(&job->reader, token)) {
+        struct vr_config_layer *layer =
+            i < VRAM_MODEL_LAYERS_MAX ? &job->config->layers[i] : &ignored;
+        if (!(token.kind == VR_JSON_OBJECT ? block_read(job, layer, 0, false)
+                                           : vr_json_skip(&job->reader, token))) {
             return false;
         }
     }
@@ -126,68 +283,191 @@ static bool take_mlp_only(struct config_job *job, struct vr_json_token token) {
 /* ------------------------------------------------------------------ objects */
 
 static bool take_text(struct config_job *job, char *to, size_t bytes, struct vr_json_token token) {
-    if (!vr_json_copy(token, to, bytes)) {
-        to[0] = '\0';
+    vr_json_copy(token, to, bytes);
+    return vr_json_skip(&job->reader, token);
+}
+
+/* The first of a list of texts. */
+static bool take_first(struct config_job *job, char *to, size_t bytes, struct vr_json_token token) {
+    if (token.kind != VR_JSON_ARRAY) {
+        return vr_json_skip(&job->reader, token);
+    }
+    for (bool first = true;; first = false) {
+        token = vr_json_next(&job->reader);
+        if (token.kind == VR_JSON_ARRAY_END || token.kind == VR_JSON_BAD) {
+            return token.kind != VR_JSON_BAD;
+        }
+        if (first) {
+            vr_json_copy(token, to, bytes);
+        }
+        if (!vr_json_skip(&job->reader, token)) {
+            return false;
+        }
+    }
+}
+
+/* A list for a key that is a number: how many it lists for DEEPSTACK, else its first number. */
+static bool take_list_number(struct config_job *job, struct vr_config_part *part,
+                             enum vr_config_key key) {
+    struct vram_value value = {0, false};
+    for (uint64_t i = 0;; i++) {
+        struct vr_json_token token = vr_json_next(&job->reader);
+        uint64_t number;
+        if (token.kind == VR_JSON_ARRAY_END || token.kind == VR_JSON_BAD) {
+            part->values[key] = key == VR_CONFIG_DEEPSTACK ? (struct vram_value){i, true} : value;
+            return token.kind != VR_JSON_BAD;
+        }
+        if (i == 0 && vr_json_unsigned_read(token, &number) && number <= UINT32_MAX) {
+            value = (struct vram_value){number, true};
+        }
+        if (!vr_json_skip(&job->reader, token)) {
+            return false;
+        }
+    }
+}
+
+enum part_kind { PART_OUTERMOST, PART_TEXT, PART_LINEAR, PART_SLIDING, PART_VISION };
+
+static bool read_part(struct config_job *job, struct vr_config_part *part, enum part_kind kind);
+
+static bool read_nested(struct config_job *job, struct vr_config_part *part, enum part_kind kind,
+                        struct vr_json_token token) {
+    return token.kind == VR_JSON_OBJECT ? read_part(job, part, kind)
+                                        : vr_json_skip(&job->reader, token);
+}
+
+/* attention_other_setting: what differs in the layers that slide. */
+static bool read_sliding(struct config_job *job, struct vr_config_part *part,
+                         struct vr_json_token token) {
+    static const enum vr_config_key pairs[][2] = {{VR_CONFIG_SLIDING_HEADS, VR_CONFIG_HEADS},
+                                                  {VR_CONFIG_SLIDING_KV_HEADS, VR_CONFIG_KV_HEADS},
+                                                  {VR_CONFIG_SLIDING_HEAD_DIM, VR_CONFIG_HEAD_DIM}};
+    struct vr_config_part other = {0};
+    bool good = read_nested(job, &other, PART_SLIDING, token);
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        part->values[pairs[i][0]] = other.values[pairs[i][1]];
+    }
+    return good;
+}
+
+/* linear_attn_config: its lists are those of the model; its heads are those of linear layers. */
+static bool read_linear(struct config_job *job, struct vr_config_part *part,
+                        struct vr_json_token token) {
+    struct vr_config_part linear = {0};
+    bool good = read_nested(job, &linear, PART_LINEAR, token);
+    part->values[VR_CONFIG_LINEAR_KEY_HEADS] = linear.values[VR_CONFIG_HEADS];
+    part->values[VR_CONFIG_LINEAR_KEY_DIM] = linear.values[VR_CONFIG_HEAD_DIM];
+    part->values[VR_CONFIG_LINEAR_KERNEL] = linear.values[VR_CONFIG_LINEAR_KERNEL];
+    part->values[VR_CONFIG_FULL_RANK_GATE] = linear.values[VR_CONFIG_FULL_RANK_GATE];
+    return good;
+}
+
+/* Objects that describe a part of the model. */
+static bool take_object(struct config_job *job, struct vr_config_part *part, enum part_kind kind,
+                        const char *word, struct vr_json_token token) {
+    struct vr_config *config = job->config;
+    bool object = token.kind == VR_JSON_OBJECT;
+    if (kind == PART_OUTERMOST && is_listed("text_config llm_config language_config", word)) {
+        return read_nested(job, &job->nested, PART_TEXT, token);
+    }
+    if (kind == PART_OUTERMOST && strcmp(word, "vision_config") == 0) {
+        config->has_vision = config->has_vision || object;
+        return read_nested(job, &config->vision, PART_VISION, token);
+    }
+    if (kind == PART_OUTERMOST && strcmp(word, "audio_config") == 0) {
+        config->has_audio = config->has_audio || object;
+    } else if (strcmp(word, "quantization_config") == 0 && object) {
+        config->quant_inside = kind != PART_OUTERMOST;
+        return vr_quantization_read(&job->reader, &config->quantization, &job->status) &&
+               job->status == VRAM_OK;
+    } else if (strcmp(word, "linear_attn_config") == 0 && object) {
+        return read_linear(job, part, token);
+    } else if (strcmp(word, "attention_other_setting") == 0) {
+        return read_sliding(job, part, token);
+    } else if (strcmp(word, "block_configs") == 0) {
+        return blocks_read(job, token);
     }
     return vr_json_skip(&job->reader, token);
 }
 
-static bool read_part(struct config_job *job, struct vr_config_part *part, bool outermost);
-
-static bool read_nested(struct config_job *job, struct vr_config_part *part,
-                        struct vr_json_token token) {
-    return token.kind == VR_JSON_OBJECT ? read_part(job, part, false)
-                                        : vr_json_skip(&job->reader, token);
-}
-
 /* The value of `word`, which is not one of the numbers. */
-static bool take_other(struct config_job *job, struct vr_config_part *part, bool outermost,
+static bool take_other(struct config_job *job, struct vr_config_part *part, enum part_kind kind,
                        const char *word, struct vr_json_token token) {
     struct vr_config *config = job->config;
-    bool language = outermost || part == &job->nested, object = token.kind == VR_JSON_OBJECT;
+    bool language = kind == PART_OUTERMOST || kind == PART_TEXT;
     if (strcmp(word, "model_type") == 0) {
         return take_text(job, part->type, sizeof part->type, token);
     }
     if (is_listed("torch_dtype dtype", word)) {
         return take_text(job, part->dtype, sizeof part->dtype, token);
     }
-    if (strcmp(word, "quant_method") == 0) {
-        return take_text(job, part->quant, sizeof part->quant, token);
+    if (kind == PART_OUTERMOST && strcmp(word, "architectures") == 0) {
+        return take_first(job, config->architecture, sizeof config->architecture, token);
     }
-    if (language && strcmp(word, "layer_types") == 0) {
-        return take_layer_types(job, token);
+    if (kind == PART_OUTERMOST && strcmp(word, "_class_name") == 0) {
+        return take_text(job, config->class_name, sizeof config->class_name, token);
     }
-    if (language && strcmp(word, "mlp_only_layers") == 0) {
-        return take_mlp_only(job, token);
+    if (language && strcmp(word, "expert_dtype") == 0) {
+        return take_text(job, config->expert_type, sizeof config->expert_type, token);
     }
-    if (outermost && is_listed("text_config llm_config language_config", word)) {
-        return read_nested(job, &job->nested, token);
+    if (language && strcmp(word, "hybrid_override_pattern") == 0 && token.kind == VR_JSON_TEXT) {
+        pattern_parse(config, token);
     }
-    if (outermost && strcmp(word, "vision_config") == 0) {
-        config->has_vision = config->has_vision || object;
-        return read_nested(job, &config->vision, token);
+    return language ? take_object(job, part, kind, word, token) : vr_json_skip(&job->reader, token);
+}
+
+/* Lists of layers; false: the word is not the name of one, and nothing was read. */
+static bool take_list(struct config_job *job, const char *word, struct vr_json_token token,
+                      bool *good) {
+    for (int kind = 0; kind < LIST_KINDS; kind++) {
+        if (is_listed(list_names[kind], word) && token.kind == VR_JSON_ARRAY) {
+            *good = list_read(job, (enum list_kind)kind);
+            return true;
+        }
+        if (kind >= LIST_DENSE_AT && is_listed(list_names[kind], word) &&
+            token.kind == VR_JSON_TEXT) {
+            list_parse(job, (enum list_kind)kind, token);
+        }
     }
-    if (language && strcmp(word, "quantization_config") == 0) {
-        config->has_quant = config->has_quant || object;
-        return read_nested(job, &config->quant, token);
+    return false;
+}
+
+/* "gated-gelu" in a key that is a switch, and "LLLG", a pattern of layers in one that is a
+   number. */
+static bool take_word(struct config_job *job, struct vram_value *value, enum vr_config_key key,
+                      struct vr_json_token token) {
+    if (key == VR_CONFIG_GATED) {
+        *value = (struct vram_value){token.bytes > 5 && memcmp(token.at, "gated", 5) == 0, true};
+    } else if (key == VR_CONFIG_WINDOW_PATTERN && token.bytes > 0) {
+        *value = (struct vram_value){token.bytes, true};
     }
     return vr_json_skip(&job->reader, token);
 }
 
 /* Reads the rest of an object whose brace was read. Only the language model has nested parts, and
-   these have none: this recurses at most twice. */
-static bool read_part(struct config_job *job, struct vr_config_part *part, bool outermost) {
+   of these only text_config has some: this recurses at most three deep. */
+static bool read_part(struct config_job *job, struct vr_config_part *part, enum part_kind kind) {
     for (;;) {
         struct vr_json_token key = vr_json_next(&job->reader);
         char word[64];
+        bool good = true;
         if (key.kind != VR_JSON_KEY) {
             return key.kind == VR_JSON_OBJECT_END;
         }
         vr_json_copy(key, word, sizeof word); /* a longer key is unknown, and "" */
         struct vr_json_token token = vr_json_next(&job->reader);
         enum vr_config_key found = find_key(word);
-        bool good = found < VR_CONFIG_KEYS ? take_number(job, &part->values[found], word, token)
-                                           : take_other(job, part, outermost, word, token);
+        if (kind <= PART_LINEAR && take_list(job, word, token, &good)) {
+            /* read */
+        } else if (found == VR_CONFIG_KEYS) {
+            good = take_other(job, part, kind, word, token);
+        } else if (token.kind == VR_JSON_ARRAY) {
+            good = take_list_number(job, part, found);
+        } else if (token.kind == VR_JSON_TEXT) {
+            good = take_word(job, &part->values[found], found, token);
+        } else {
+            good = take_number(job, &part->values[found], word, token);
+        }
         if (!good) {
             return false;
         }
@@ -208,13 +488,13 @@ static void merge_part(struct vr_config_part *to, const struct vr_config_part *f
 
 vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *config) {
     struct config_job job = {.config = config, .status = VRAM_OK};
-    memset(config, 0, sizeof *config);
+    memset(config, 0, offsetof(struct vr_config, quantization.rules));
     vr_json_begin(&job.reader, text, bytes);
     struct vr_json_token token = vr_json_next(&job.reader);
     if (token.kind != VR_JSON_OBJECT && token.kind != VR_JSON_BAD) {
         return vr_fail(VRAM_ERR_INVALID, "config.json is not a JSON object");
     }
-    bool good = token.kind == VR_JSON_OBJECT && read_part(&job, &config->text, true) &&
+    bool good = token.kind == VR_JSON_OBJECT && read_part(&job, &config->text, PART_OUTERMOST) &&
                 vr_json_next(&job.reader).kind == VR_JSON_END;
     if (job.status != VRAM_OK) {
         return job.status;
@@ -223,6 +503,8 @@ vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *con
         return vr_fail(VRAM_ERR_CORRUPT, "invalid JSON in config.json at byte %zu: %s",
                        job.reader.at, job.reader.problem ? job.reader.problem : "unexpected end");
     }
+    memcpy(config->outer_type, config->text.type, sizeof config->outer_type);
     merge_part(&config->text, &job.nested);
+    vr_quantization_experts(&config->quantization, config->expert_type);
     return VRAM_OK;
 }

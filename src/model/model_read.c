@@ -169,6 +169,23 @@ static vram_status read_config(struct reading *reading, const char *path) {
     return status == VRAM_OK ? vr_config_shape(&reading->config, &reading->model) : status;
 }
 
+/* What NVIDIA's tools write beside a config that does not say how the weights are stored. */
+static vram_status read_quantization(struct reading *reading) {
+    char *text;
+    size_t bytes;
+    if (reading->config.quantization.told ||
+        !path_beside(reading->path, "hf_quant_config.json", reading->other) ||
+        !file_exists(reading->other)) {
+        return VRAM_OK;
+    }
+    vram_status status = read_json(reading->other, CONFIG_MAX, &text, &bytes);
+    if (status == VRAM_OK) {
+        status = vr_quantization_parse(text, bytes, &reading->config.quantization);
+        vr_mem_free(text);
+    }
+    return status;
+}
+
 /* The config beside the weights, if there is one. */
 static vram_status read_neighbour(struct reading *reading) {
     struct vram_model *model = &reading->model;
@@ -252,7 +269,8 @@ static vram_status read_json_model(struct reading *reading) {
     if (index) {
         return read_shards(reading);
     }
-    status = vr_config_shape(&reading->config, &reading->model);
+    status = read_quantization(reading);
+    status = status == VRAM_OK ? vr_config_shape(&reading->config, &reading->model) : status;
     reading->model.format = VRAM_MODEL_CONFIG;
     reading->model.files = 1;
     return status == VRAM_OK
