@@ -76,7 +76,10 @@ static void heads_add(const struct vr_block_count *count, const char *block) {
                                           bias && has_bit(count, VR_FAMILY_O_BIAS));
     bool normed =
         !has_bit(count, VR_FAMILY_NORM_TOLD) || vr_config_get(count->text, VR_CONFIG_HEAD_NORM, 0);
-    vr_matrix_add(part, block, "q_proj", q * gate, hidden);
+    uint64_t q_rank = vr_config_get(count->text, VR_CONFIG_Q_RANK, 0);
+    vr_matrix_add(part, block, "q_proj", q_rank ? q_rank : q * gate, hidden);
+    vr_matrix_add(part, block, "wq", q, q_rank);
+    VR_NUMBERS_ADD(part, q_rank);
     vr_matrix_add(part, block, "k_proj", k, hidden);
     vr_matrix_add(part, block, "v_proj", v, hidden);
     vr_matrix_add(part, block, "o_proj", hidden, out);
@@ -182,11 +185,12 @@ struct state_shape {
 };
 
 static struct state_shape state_shape_of(const struct vr_config_part *text,
-                                         const struct vr_layer_plan *plan, uint64_t hidden) {
+                                         const struct vr_layer_plan *plan, enum vr_mixer mixer,
+                                         uint64_t hidden) {
     struct state_shape shape = {.kernel = vr_config_get(text, VR_CONFIG_LINEAR_KERNEL, 4)};
     uint64_t key_heads = vr_config_get(text, VR_CONFIG_LINEAR_KEY_HEADS, plan->heads);
     shape.key_head = vr_config_get(text, VR_CONFIG_LINEAR_KEY_DIM, plan->head);
-    switch (plan->mixer) {
+    switch (mixer) {
     case VR_MIXER_DELTA:
         shape.heads = vr_config_get(text, VR_CONFIG_LINEAR_VALUE_HEADS, 0);
         shape.values = shape.heads * vr_config_get(text, VR_CONFIG_LINEAR_VALUE_DIM, 0);
@@ -205,37 +209,41 @@ static struct state_shape state_shape_of(const struct vr_config_part *text,
         shape.key_head = vr_config_get(text, VR_CONFIG_STATE_SIZE, 0);
         shape.kernel = vr_config_get(text, VR_CONFIG_STATE_KERNEL, 4);
         shape.heads = vr_config_get(text, VR_CONFIG_STATE_HEADS, plan->heads);
-        shape.values = plan->mixer == VR_MIXER_MAMBA2
+        shape.values = mixer == VR_MIXER_MAMBA2
                            ? shape.heads * vr_config_get(text, VR_CONFIG_STATE_HEAD_DIM, plan->head)
                        : text->values[VR_CONFIG_STATE_EXPAND].known && plan->feed != VR_FEED_NONE
                            ? vr_config_get(text, VR_CONFIG_STATE_EXPAND, 2) * hidden
                            : vr_config_get(text, VR_CONFIG_INTERMEDIATE, 2 * hidden);
-        key_heads =
-            plan->mixer == VR_MIXER_MAMBA2 ? vr_config_get(text, VR_CONFIG_STATE_GROUPS, 1) : 0;
+        key_heads = mixer == VR_MIXER_MAMBA2 ? vr_config_get(text, VR_CONFIG_STATE_GROUPS, 1) : 0;
     }
     shape.keys = key_heads * shape.key_head;
     shape.convolved = 2 * shape.keys + shape.values;
     return shape;
 }
 
+static void state_add(struct vr_sum *state, const struct vr_config_part *text,
+                      const struct vr_layer_plan *plan, enum vr_mixer mixer, uint64_t hidden) {
+    if (mixer >= VR_MIXER_DELTA && mixer <= VR_MIXER_MAMBA2) {
+        struct state_shape shape = state_shape_of(text, plan, mixer, hidden);
+        state->overflow = state->overflow || shape.keys > UINT32_MAX || shape.values > UINT32_MAX;
+        vr_sum_add(state, 2, (uint64_t[]){shape.values, shape.key_head});
+        vr_sum_add(state, 2, (uint64_t[]){shape.kernel ? shape.kernel - 1 : 0, shape.convolved});
+    }
+}
+
 struct vr_sum vr_mixer_state(const struct vr_config_part *text, const struct vr_layer_plan *plan,
                              uint64_t hidden) {
     struct vr_sum state = vr_sum_of(0);
-    struct state_shape shape;
-    if (plan->mixer < VR_MIXER_DELTA || plan->mixer > VR_MIXER_MAMBA2) {
-        return state;
-    }
-    shape = state_shape_of(text, plan, hidden);
-    state.overflow = shape.keys > UINT32_MAX || shape.values > UINT32_MAX;
-    vr_sum_add(&state, 2, (uint64_t[]){shape.values, shape.key_head});
-    vr_sum_add(&state, 2, (uint64_t[]){shape.kernel ? shape.kernel - 1 : 0, shape.convolved});
+    state_add(&state, text, plan, plan->mixer, hidden);
+    state_add(&state, text, plan, plan->beside, hidden);
     return state;
 }
 
 /* Queries, keys, values and a gate, two numbers for each head of values, a convolution over the
    first three. */
 static void delta_add(const struct vr_block_count *count) {
-    struct state_shape shape = state_shape_of(count->text, &count->plan, count->model->hidden);
+    struct state_shape shape =
+        state_shape_of(count->text, &count->plan, VR_MIXER_DELTA, count->model->hidden);
     struct vr_part_sum *part = count->part;
     uint64_t hidden = count->model->hidden;
     vr_matrix_add(part, "linear_attn", "in_proj_qkv", shape.convolved, hidden);
@@ -250,7 +258,8 @@ static void delta_add(const struct vr_block_count *count) {
 
 /* The same with a forget gate for each channel; it and the output's gate are of low rank. */
 static void kimi_add(const struct vr_block_count *count) {
-    struct state_shape shape = state_shape_of(count->text, &count->plan, count->model->hidden);
+    struct state_shape shape =
+        state_shape_of(count->text, &count->plan, VR_MIXER_KIMI, count->model->hidden);
     struct vr_part_sum *part = count->part;
     const char *block = mixer_name(count);
     uint64_t hidden = count->model->hidden, all = shape.values, head = shape.key_head;
@@ -280,14 +289,14 @@ static void lightning_add(const struct vr_block_count *count) {
     VR_NUMBERS_ADD(count->part, all);
 }
 
-static void mamba_add(const struct vr_block_count *count) {
-    struct state_shape shape = state_shape_of(count->text, &count->plan, count->model->hidden);
+static void mamba_add(const struct vr_block_count *count, const char *block, enum vr_mixer mixer) {
+    struct state_shape shape =
+        state_shape_of(count->text, &count->plan, mixer, count->model->hidden);
     struct vr_part_sum *part = count->part;
-    const char *block = mixer_name(count);
     uint64_t hidden = count->model->hidden, inner = shape.values, state = shape.key_head;
     uint64_t rank = vr_config_get(count->text, VR_CONFIG_STATE_RANK, (hidden + 15) / 16);
     VR_NUMBERS_ADD(part, shape.convolved, shape.kernel + 1); /* with its bias */
-    if (count->plan.mixer == VR_MIXER_MAMBA2) {
+    if (mixer == VR_MIXER_MAMBA2) {
         vr_matrix_add(part, block, "in_proj", inner + shape.convolved + shape.heads, hidden);
         VR_NUMBERS_ADD(part, 3, shape.heads); /* dt_bias, A_log, D */
         VR_NUMBERS_ADD(part, inner);          /* the norm */
@@ -328,13 +337,16 @@ void vr_mixer_add(const struct vr_block_count *count) {
         break;
     case VR_MIXER_MAMBA:
     case VR_MIXER_MAMBA2:
-        mamba_add(count);
+        mamba_add(count, mixer_name(count), count->plan.mixer);
         break;
     case VR_MIXER_MATRIX:
         vr_matrix_add(count->part, mixer_name(count), "linear_attn", hidden, hidden);
         break;
     case VR_MIXER_NONE:
         break;
+    }
+    if (count->plan.beside == VR_MIXER_MAMBA2) {
+        mamba_add(count, "mamba", VR_MIXER_MAMBA2);
     }
 }
 

@@ -128,6 +128,8 @@ struct vr_layer_plan vr_layer_plan_make(const struct vr_config *config,
     enum vr_attention attention = attention_of(config, family, index);
     uint64_t sharing = vr_config_get(text, VR_CONFIG_SHARED_KV_LAYERS, 0);
     plan.mixer = mixer_of(config, family, attention);
+    plan.beside = family->bits & VR_FAMILY_TWO_MIXERS ? family->linear : VR_MIXER_NONE;
+    plan.no_cache = attention == VR_ATTENTION_IMAGE || family->bits & VR_FAMILY_ENCODER;
     plan.sliding = attention == VR_ATTENTION_SLIDING;
     plan.window = plan.sliding ? vr_config_get(text, VR_CONFIG_WINDOW, 0) : 0;
     plan.shares_cache = sharing <= model->layer_count && index >= model->layer_count - sharing;
@@ -141,8 +143,8 @@ struct vr_layer_plan vr_layer_plan_make(const struct vr_config *config,
     if (family->bits & VR_FAMILY_DECODER) {
         uint64_t encoders =
             vr_config_get(text, VR_CONFIG_ENCODER_LAYERS, vr_config_get(text, VR_CONFIG_LAYERS, 0));
-        plan.encoder = index < encoders;
-        plan.cross = !plan.encoder;
+        plan.no_cache = index < encoders;
+        plan.cross = !plan.no_cache;
     }
     plan_heads(config, model, index, &plan);
     plan.width = width_of(config, family, model, &plan, index);

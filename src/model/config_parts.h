@@ -14,8 +14,9 @@
 /* What one layer has. */
 struct vr_layer_plan {
     enum vr_mixer mixer;
+    enum vr_mixer beside; /* a second mixer, or VR_MIXER_NONE */
     enum vr_layer_feed feed;
-    bool encoder;              /* of a model with both: no cache */
+    bool no_cache;             /* attends to something else than the text so far */
     bool cross;                /* a second attention, to the encoder */
     bool sliding;              /* attention looks back `window` tokens */
     bool sinks;                /* a number for each head of queries */
@@ -75,12 +76,12 @@ void vr_mixer_add(const struct vr_block_count *count);
 /* The feed-forward block or the experts of a layer. */
 void vr_feed_add(const struct vr_block_count *count);
 
-/* Vision tower and projector. False: the tower is not known, and was counted as if it were
-   SigLIP. */
-bool vr_tower_add(const struct vr_config *config, const struct vram_model *model,
-                  struct vr_part_sum *part);
+/* Vision and audio towers with their projectors. False: one is not known, and was counted as if it
+   were SigLIP, or not at all. */
+bool vr_towers_add(const struct vr_config *config, const struct vram_model *model,
+                   struct vr_part_sum *part);
 
-/* Numbers that a layer keeps for a sequence: the state of a mixer that has one, else 0. */
+/* Numbers that a layer keeps for a sequence: the states of its mixers that have one. */
 struct vr_sum vr_mixer_state(const struct vr_config_part *text, const struct vr_layer_plan *plan,
                              uint64_t hidden);
 

@@ -58,8 +58,7 @@ static vram_status set_layer(const struct vr_config *config, const struct vr_fam
                 plan.heads * vr_larger(plan.head, plan.value_head) <= UINT32_MAX;
     bool attends = plan.mixer <= VR_MIXER_COMPRESSED;
     layer->state_elements = (uint32_t)state.value;
-    if (good && attends && !plan.shares_cache && !plan.encoder &&
-        !(family->bits & VR_FAMILY_ENCODER)) {
+    if (good && attends && !plan.shares_cache && !plan.no_cache) {
         good = set_cache(&config->text, &plan, layer);
     }
     /* A decoder also keeps keys and values of the encoder's tokens, if their number is fixed. In
@@ -82,13 +81,17 @@ static uint64_t kv_heads_of(const struct vr_config_part *text, const struct vr_f
     if (family->bits & VR_FAMILY_FALCON && !vr_config_get(text, VR_CONFIG_NEW_DECODER, 0)) {
         return vr_config_get(text, VR_CONFIG_MULTI_QUERY, 1) ? 1 : heads;
     }
-    return vr_config_get(text, VR_CONFIG_KV_HEADS, heads);
+    return vr_config_get(text, VR_CONFIG_KV_HEADS,
+                         vr_config_get(text, VR_CONFIG_MULTI_QUERY, 0) ? 1 : heads);
 }
 
 static vram_status set_heads(const struct vr_config_part *text, const struct vr_family *family,
                              struct vram_model *model) {
-    bool needed = family->mixer != VR_MIXER_MAMBA;
-    model->heads = vr_config_get(text, VR_CONFIG_HEADS, needed ? 0 : 1);
+    uint64_t wide = vr_config_get(text, VR_CONFIG_STATE_EXPAND, 2) * model->hidden;
+    uint64_t untold = family->mixer == VR_MIXER_MAMBA    ? 1
+                      : family->mixer == VR_MIXER_MAMBA2 ? wide / 64
+                                                         : 0;
+    model->heads = vr_config_get(text, VR_CONFIG_HEADS, untold);
     if (model->heads == 0) {
         return text->values[VR_CONFIG_HEADS].known
                    ? vr_fail(VRAM_ERR_CORRUPT, "num_attention_heads is 0")

@@ -5,6 +5,8 @@
  */
 #include "model/config_parts.h"
 
+#include <string.h>
+
 /* Dimensions of a tower. */
 struct tower_shape {
     uint32_t bits; /* of vr_tower_bit */
@@ -48,7 +50,8 @@ static struct tower_shape tower_shape_of(const struct vr_config_part *vision,
     if (tower->projector == VR_PROJECTOR_GLM) { /* intermediate_size is the projector's */
         shape.width = vr_config_get(vision, VR_CONFIG_OUT_HIDDEN, shape.width);
     }
-    shape.layers = tower_get(vision, tower, VR_CONFIG_LAYERS, 0);
+    shape.layers = tower_get(vision, tower, VR_CONFIG_LAYERS, 0) +
+                   vr_config_get(vision, VR_CONFIG_GLOBAL_LAYERS, 0);
     shape.patch = tower_get(vision, tower, VR_CONFIG_PATCH, 0);
     side = side          ? side
            : shape.patch ? tower_get(vision, tower, VR_CONFIG_IMAGE, 0) / shape.patch
@@ -64,11 +67,12 @@ static void layer_add(struct vr_part_sum *part, const struct tower_shape *shape)
     uint64_t hidden = shape->hidden, width = shape->width;
     bool bias = (shape->bits & VR_TOWER_BIAS) != 0, gated = (shape->bits & VR_TOWER_GATED) != 0;
     bool bias_norm = (shape->bits & VR_TOWER_LAYER_NORM) != 0;
+    bool mlp_bias = bias || (shape->bits & VR_TOWER_MLP_BIAS);
     matrix_with_bias(part, "attn", "qkv", 3 * hidden, hidden, bias);
     matrix_with_bias(part, "attn", "proj", hidden, hidden, bias);
-    matrix_with_bias(part, "mlp", "gate_proj", gated ? width : 0, hidden, bias);
-    matrix_with_bias(part, "mlp", "fc1", width, hidden, bias);
-    matrix_with_bias(part, "mlp", "fc2", hidden, width, bias);
+    matrix_with_bias(part, "mlp", "gate_proj", gated ? width : 0, hidden, mlp_bias);
+    matrix_with_bias(part, "mlp", "fc1", width, hidden, mlp_bias);
+    matrix_with_bias(part, "mlp", "fc2", hidden, width, mlp_bias);
     VR_NUMBERS_ADD(part, shape->bits & VR_TOWER_FOUR_NORMS ? 4 : 2, hidden, bias_norm ? 2 : 1);
     VR_NUMBERS_ADD(part, 2, shape->head, (shape->bits & VR_TOWER_HEAD_NORM) != 0);
 }
@@ -127,6 +131,20 @@ static void projector_add(const struct vr_config *config, enum vr_projector kind
     case VR_PROJECTOR_GLM:
         glm_add(vision, shape, part);
         break;
+    case VR_PROJECTOR_LLAMA3: { /* an image is tiled in one of eight ways, or not */
+        uint64_t tiles = 9 * vr_config_get(vision, VR_CONFIG_TILES, 4);
+        VR_NUMBERS_ADD(part, tiles, shape->patches + 1 + 2, hidden);
+        matrix_with_bias(part, "multi_modal_projector", "linear", out,
+                         vr_config_get(vision, VR_CONFIG_OUT_HIDDEN, hidden), true);
+        break;
+    }
+    case VR_PROJECTOR_MINIMAX:
+        matrix_with_bias(part, "multi_modal_projector", "linear_1", out, hidden, true);
+        matrix_with_bias(part, "multi_modal_projector", "linear_2", out, out, true);
+        matrix_with_bias(part, "multi_modal_projector", "merge_linear_1", out,
+                         hidden ? shape->merged / hidden * out : 0, true);
+        matrix_with_bias(part, "multi_modal_projector", "merge_linear_2", out, out, true);
+        break;
     case VR_PROJECTOR_LLAMA4:
         vr_matrix_add(part, "vision_adapter", "fc1", middle, shape->width);
         vr_matrix_add(part, "vision_adapter", "fc2", middle, middle);
@@ -137,11 +155,14 @@ static void projector_add(const struct vr_config *config, enum vr_projector kind
         vr_matrix_add(part, "visual_projection", "weight", shared, hidden);
         vr_matrix_add(part, "text_projection", "weight", shared, out);
         break;
+    case VR_PROJECTOR_SIGLIP:
+        layer_add(part, shape);
+        break;
     }
 }
 
-bool vr_tower_add(const struct vr_config *config, const struct vram_model *model,
-                  struct vr_part_sum *part) {
+static bool vision_add(const struct vr_config *config, const struct vram_model *model,
+                       struct vr_part_sum *part) {
     const struct vr_config_part *vision = &config->vision;
     const struct vr_tower *tower = vr_tower_find(config->outer_type);
     tower = tower ? tower : vr_tower_find(vision->type);
@@ -167,4 +188,36 @@ bool vr_tower_add(const struct vr_config *config, const struct vram_model *model
     projector_add(config, tower->projector, &shape, part);
     /* A tower that config.json describes by other keys was not counted. */
     return known && shape.hidden && layers == shape.layers && layers && shape.patch;
+}
+
+/* -------------------------------------------------------------------- audio */
+
+/* Gemma 4's: a conformer. A layer has two feed-forward blocks four times as wide, attention with a
+   matrix for relative positions, and a gated convolution. */
+static bool audio_add(const struct vr_config *config, const struct vram_model *model,
+                      struct vr_part_sum *part) {
+    const struct vr_config_part *audio = &config->audio;
+    uint64_t hidden = vr_config_get(audio, VR_CONFIG_HIDDEN, 1024);
+    uint64_t layers = vr_config_get(audio, VR_CONFIG_LAYERS, 12);
+    uint64_t heads = vr_config_get(audio, VR_CONFIG_HEADS, 8);
+    uint64_t out = vr_config_get(audio, VR_CONFIG_AUDIO_OUT, 1536);
+    enum { FIRST = 128, SECOND = 32, SIDES = 9, FREQUENCIES = 32 }; /* of two convolutions */
+    if (!strstr(audio->type, "gemma4_audio")) {
+        return false;
+    }
+    VR_NUMBERS_ADD(part, layers, 16 + 5 + 3, hidden, hidden);
+    VR_NUMBERS_ADD(part, layers, 9 + vr_config_get(audio, VR_CONFIG_KERNEL, 5), hidden);
+    VR_NUMBERS_ADD(part, layers, heads ? hidden / heads : 0);
+    VR_NUMBERS_ADD(part, FIRST + SECOND + FIRST * SIDES + FIRST * SECOND * SIDES);
+    VR_NUMBERS_ADD(part, SECOND, FREQUENCIES, hidden);
+    VR_NUMBERS_ADD(part, hidden + 1, out);
+    VR_NUMBERS_ADD(part, out, model->hidden);
+    return true;
+}
+
+bool vr_towers_add(const struct vr_config *config, const struct vram_model *model,
+                   struct vr_part_sum *part) {
+    bool vision = !config->has_vision || vision_add(config, model, part);
+    bool audio = !config->has_audio || audio_add(config, model, part);
+    return vision && audio;
 }

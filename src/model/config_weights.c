@@ -250,11 +250,8 @@ static void add_layers(const struct weight_count *count, struct total *total) {
 static void add_tower(const struct weight_count *count, struct total *total) {
     struct vram_model *model = count->model;
     struct vr_part_sum tower = {.quantization = NULL};
-    if (count->config->has_vision) {
-        bool known = vr_tower_add(count->config, model, &tower);
-        model->family_known = model->family_known && known;
-    }
-    model->family_known = model->family_known && !count->config->has_audio;
+    bool known = vr_towers_add(count->config, model, &tower);
+    model->family_known = model->family_known && known;
     model->other_bytes = add_part(count, total, &tower);
     model->tower_parameters = numbers_of(&tower.numbers).value;
 }

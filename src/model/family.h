@@ -42,7 +42,8 @@ enum vr_family_bit {
     VR_FAMILY_ENCODER = 1 << 26,     /* sees all tokens at once: no cache, no output layer */
     VR_FAMILY_POOLER = 1 << 27,      /* an encoder with a matrix behind the last layer */
     VR_FAMILY_DECODER = 1 << 28,     /* encoder layers, then decoder layers that attend to them */
-    VR_FAMILY_STATE_NORM = 1 << 29   /* Mamba's step, input and output matrices have norms */
+    VR_FAMILY_STATE_NORM = 1 << 29,  /* Mamba's step, input and output matrices have norms */
+    VR_FAMILY_TWO_MIXERS = 1 << 30   /* attention and a mixer with a state side by side */
 };
 
 /* The block that relates tokens. */
@@ -84,7 +85,7 @@ const char *vr_family_foreign(const char *type);
    attention matrices and two of feed-forward, all without biases. */
 enum vr_tower_bit {
     VR_TOWER_BIAS = 1 << 0,       /* matrices have biases */
-    VR_TOWER_MLP_BIAS = 1 << 1,   /* those of feed-forward alone */
+    VR_TOWER_MLP_BIAS = 1 << 1,   /* those of feed-forward have, whatever the others do */
     VR_TOWER_LAYER_NORM = 1 << 2, /* norms have biases */
     VR_TOWER_GATED = 1 << 3,      /* three matrices of feed-forward */
     VR_TOWER_PATCH_BIAS = 1 << 4,
@@ -94,8 +95,7 @@ enum vr_tower_bit {
     VR_TOWER_PRE_NORM = 1 << 8,
     VR_TOWER_POST_NORM = 1 << 9,
     VR_TOWER_HEAD_NORM = 1 << 10, /* of queries and keys */
-    VR_TOWER_FOUR_NORMS = 1 << 11,
-    VR_TOWER_QKV_BIAS = 1 << 12 /* query, key, value and output of attention have biases */
+    VR_TOWER_FOUR_NORMS = 1 << 11
 };
 
 /* What leads from the tower to the language model. */
@@ -106,8 +106,11 @@ enum vr_projector {
     VR_PROJECTOR_MERGER, /* a norm, and two matrices with biases over neighbouring patches */
     VR_PROJECTOR_MISTRAL,
     VR_PROJECTOR_GLM,
+    VR_PROJECTOR_LLAMA3, /* a matrix with a bias; the tower has positions for each tile */
     VR_PROJECTOR_LLAMA4,
-    VR_PROJECTOR_CLIP
+    VR_PROJECTOR_MINIMAX, /* two matrices for each patch, and two for those that are merged */
+    VR_PROJECTOR_CLIP,    /* none: text and images end in the same space */
+    VR_PROJECTOR_SIGLIP   /* the same; a layer of attention sums the image up */
 };
 
 struct vr_tower {

@@ -77,6 +77,7 @@ enum list_kind {
     LIST_EXPERTS_AT,
     LIST_FULL_AT, /* from 1 */
     LIST_LINEAR_AT,
+    LIST_IMAGE_AT, /* from 0 */
     LIST_KINDS
 };
 
@@ -92,6 +93,7 @@ static const char *const list_names[LIST_KINDS] = {
     [LIST_EXPERTS_AT] = "moe_layers moe_layers_enum",
     [LIST_FULL_AT] = "full_attn_layers",
     [LIST_LINEAR_AT] = "kda_layers",
+    [LIST_IMAGE_AT] = "cross_attention_layers",
 };
 
 static void layer_word(struct vr_config_layer *layer, struct vr_json_token token) {
@@ -100,7 +102,8 @@ static void layer_word(struct vr_config_layer *layer, struct vr_json_token token
         enum vr_attention attention;
         enum vr_layer_feed feed;
     } kinds[] = {
-        {"full_attention attention global", VR_ATTENTION_FULL, VR_FEED_UNTOLD},
+        {"full_attention attention global indexed_attention minimax_m3_sparse", VR_ATTENTION_FULL,
+         VR_FEED_UNTOLD},
         {"sliding_attention chunked_attention local", VR_ATTENTION_SLIDING, VR_FEED_UNTOLD},
         {"linear_attention mamba mamba2", VR_ATTENTION_LINEAR, VR_FEED_UNTOLD},
         {"moe", VR_ATTENTION_NONE, VR_FEED_EXPERTS},
@@ -161,7 +164,9 @@ static void list_entry(struct vr_config *config, enum list_kind kind, uint64_t i
         config->experts_listed = true;
         break;
     default:
-        layer->attention = kind == LIST_FULL_AT ? VR_ATTENTION_FULL : VR_ATTENTION_LINEAR;
+        layer->attention = kind == LIST_FULL_AT     ? VR_ATTENTION_FULL
+                           : kind == LIST_LINEAR_AT ? VR_ATTENTION_LINEAR
+                                                    : VR_ATTENTION_IMAGE;
     }
 }
 
@@ -326,7 +331,7 @@ static bool take_list_number(struct config_job *job, struct vr_config_part *part
     }
 }
 
-enum part_kind { PART_OUTERMOST, PART_TEXT, PART_LINEAR, PART_SLIDING, PART_VISION };
+enum part_kind { PART_OUTERMOST, PART_TEXT, PART_LINEAR, PART_SLIDING, PART_MAMBA, PART_TOWER };
 
 static bool read_part(struct config_job *job, struct vr_config_part *part, enum part_kind kind);
 
@@ -362,6 +367,19 @@ static bool read_linear(struct config_job *job, struct vr_config_part *part,
     return good;
 }
 
+/* ssm_cfg: the first files of Mamba, which have no model_type. */
+static bool read_mamba(struct config_job *job, struct vr_config_part *part,
+                       struct vr_json_token token) {
+    struct vr_config_part mamba = {0};
+    bool good = read_nested(job, &mamba, PART_MAMBA, token);
+    bool second = strcmp(mamba.type, "Mamba2") == 0;
+    if (!part->type[0]) {
+        memcpy(part->type, second ? "mamba2" : "mamba", second ? 7 : 6);
+        part->values[VR_CONFIG_STATE_GROUPS] = (struct vram_value){1, true};
+    }
+    return good;
+}
+
 /* Objects that describe a part of the model. */
 static bool take_object(struct config_job *job, struct vr_config_part *part, enum part_kind kind,
                         const char *word, struct vr_json_token token) {
@@ -372,11 +390,19 @@ static bool take_object(struct config_job *job, struct vr_config_part *part, enu
     }
     if (kind == PART_OUTERMOST && strcmp(word, "vision_config") == 0) {
         config->has_vision = config->has_vision || object;
-        return read_nested(job, &config->vision, PART_VISION, token);
+        return read_nested(job, &config->vision, PART_TOWER, token);
     }
     if (kind == PART_OUTERMOST && strcmp(word, "audio_config") == 0) {
         config->has_audio = config->has_audio || object;
-    } else if (strcmp(word, "quantization_config") == 0 && object) {
+        return read_nested(job, &config->audio, PART_TOWER, token);
+    }
+    if (kind == PART_OUTERMOST && strcmp(word, "thinker_config") == 0) { /* the rest speaks */
+        return read_nested(job, part, PART_OUTERMOST, token);
+    }
+    if (kind == PART_OUTERMOST && strcmp(word, "ssm_cfg") == 0) {
+        return read_mamba(job, part, token);
+    }
+    if (strcmp(word, "quantization_config") == 0 && object) {
         config->quant_inside = kind != PART_OUTERMOST;
         return vr_quantization_read(&job->reader, &config->quantization, &job->status) &&
                job->status == VRAM_OK;
@@ -395,7 +421,7 @@ static bool take_other(struct config_job *job, struct vr_config_part *part, enum
                        const char *word, struct vr_json_token token) {
     struct vr_config *config = job->config;
     bool language = kind == PART_OUTERMOST || kind == PART_TEXT;
-    if (strcmp(word, "model_type") == 0) {
+    if (strcmp(word, kind == PART_MAMBA ? "layer" : "model_type") == 0) {
         return take_text(job, part->type, sizeof part->type, token);
     }
     if (is_listed("torch_dtype dtype", word)) {
@@ -445,7 +471,8 @@ static bool take_word(struct config_job *job, struct vram_value *value, enum vr_
 }
 
 /* Reads the rest of an object whose brace was read. Only the language model has nested parts, and
-   of these only text_config has some: this recurses at most three deep. */
+   of these only text_config has some: this recurses at most three deep, or as deep as one
+   thinker_config is in another. */
 static bool read_part(struct config_job *job, struct vr_config_part *part, enum part_kind kind) {
     for (;;) {
         struct vr_json_token key = vr_json_next(&job->reader);

@@ -13,8 +13,8 @@
 #define VR_CONFIG_MAP(X)                                                                           \
     X(HIDDEN, "hidden_size n_embd d_model n_embed dim vt_hidden_size")                             \
     X(INTERMEDIATE, "intermediate_size ffn_hidden_size n_inner d_ff ffn_dim hidden_dim "           \
-                    "decoder_ffn_dim vt_intermediate_size")                                        \
-    X(DENSE_INTERMEDIATE, "intermediate_size_mlp")                                                 \
+                    "decoder_ffn_dim vt_intermediate_size ff_intermediate_size")                   \
+    X(DENSE_INTERMEDIATE, "intermediate_size_mlp dense_intermediate_size")                         \
     X(EXPANSION, "expansion_ratio mlp_ratio")                                                      \
     X(LAYERS, "num_hidden_layers n_layer num_layers n_layers depth vt_num_hidden_layers")          \
     X(ENCODER_LAYERS, "encoder_layers")                                                            \
@@ -60,7 +60,7 @@
     X(DENSE_FIRST, "first_k_dense_replace moe_layer_start_index")                                  \
     X(EXPERT_EVERY, "moe_layer_freq moe_layer_interval")                                           \
     X(SPARSE_STEP, "decoder_sparse_step interleave_moe_layer_step")                                \
-    X(Q_RANK, "q_lora_rank")                                                                       \
+    X(Q_RANK, "q_lora_rank share_q_dim")                                                           \
     X(KV_RANK, "kv_lora_rank")                                                                     \
     X(NOPE_DIM, "qk_nope_head_dim")                                                                \
     X(ROPE_DIM, "qk_rope_head_dim")                                                                \
@@ -72,9 +72,9 @@
     X(INDEX_DIM, "index_head_dim")                                                                 \
     X(STREAMS, "hc_mult")                                                                          \
     X(FULL_EVERY, "full_attention_interval")                                                       \
-    X(LINEAR_KEY_HEADS, "linear_num_key_heads")                                                    \
+    X(LINEAR_KEY_HEADS, "linear_num_key_heads linear_num_heads")                                   \
     X(LINEAR_VALUE_HEADS, "linear_num_value_heads")                                                \
-    X(LINEAR_KEY_DIM, "linear_key_head_dim")                                                       \
+    X(LINEAR_KEY_DIM, "linear_key_head_dim linear_head_dim")                                       \
     X(LINEAR_VALUE_DIM, "linear_value_head_dim")                                                   \
     X(LINEAR_KERNEL, "linear_conv_kernel_dim short_conv_kernel_size")                              \
     X(FULL_RANK_GATE, "use_full_rank_gate")                                                        \
@@ -99,6 +99,10 @@
     X(PATCH_POSITIONS, "num_position_embeddings position_embedding_size")                          \
     X(PATCH_SIDE, "init_pos_emb_height")                                                           \
     X(PROJECTOR_IN, "projector_input_dim")                                                         \
+    X(GLOBAL_LAYERS, "num_global_layers")                                                          \
+    X(TILES, "max_num_tiles")                                                                      \
+    X(KERNEL, "conv_kernel_size")                                                                  \
+    X(AUDIO_OUT, "output_proj_dims")                                                               \
     X(PROJECTION, "projection_dim")                                                                \
     X(TIED, "tie_word_embeddings")                                                                 \
     X(ATTENTION_BIAS, "attention_bias qkv_bias add_qkv_bias use_qkv_bias")                         \
@@ -127,6 +131,7 @@ enum vr_attention {
     VR_ATTENTION_FULL,
     VR_ATTENTION_SLIDING,
     VR_ATTENTION_LINEAR, /* a state instead of a cache: linear attention, Mamba */
+    VR_ATTENTION_IMAGE,  /* to an image, whose keys and values do not grow with the text */
     VR_ATTENTION_NONE,
     VR_ATTENTION_MATRIX, /* one matrix in its place */
     VR_ATTENTION_OTHER   /* anything else: not counted */
@@ -156,6 +161,7 @@ struct vr_config_part {
 struct vr_config {
     struct vr_config_part text;   /* the language model: text_config over the outermost object */
     struct vr_config_part vision; /* vision_config */
+    struct vr_config_part audio;  /* audio_config */
     char outer_type[64];          /* model_type of the outermost object */
     char architecture[64];        /* the first of architectures */
     char class_name[64];          /* _class_name, which diffusion models have */
