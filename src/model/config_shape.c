@@ -191,6 +191,8 @@ vram_status vr_config_shape(struct vr_config *config, struct vram_model *model) 
     model->family_known = family != &like_llama;
     model->kv_known = true;
     model->intermediate = 0;
+    vr_text_format(model->quantization, sizeof model->quantization, "%s",
+                   vr_quantization_name(&config->quantization, model->experts > 0));
     for (uint32_t i = 0; i < model->layer_count && status == VRAM_OK; i++) {
         struct vr_layer_plan plan = vr_layer_plan_make(config, family, model, i);
         bool told =

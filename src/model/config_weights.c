@@ -268,8 +268,6 @@ static void name_types(const struct weight_count *count, const struct total *tot
     bool plain = total->scheme_bytes[most].value < total->bytes.value - packed;
     vr_text_format(model->weight_type, sizeof model->weight_type, "%s",
                    plain ? count->type->name : quantization->schemes[most].name);
-    vr_text_format(model->quantization, sizeof model->quantization, "%s",
-                   packed ? quantization->schemes[most].name : "none");
 }
 
 vram_status vr_config_weights(struct vr_config *config, const char *weight_type,

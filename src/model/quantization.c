@@ -194,19 +194,26 @@ static bool rules_read(struct quant_job *job, struct vr_json_token token, uint8_
 uint8_t vr_quantization_find(struct vr_quantization *quantization, const char *module,
                              uint32_t layer, bool expert) {
     char name[128];
-    const char *rest = module;
     vr_text_format(name, sizeof name, "model.layers.%u.%s", layer, module);
     for (uint32_t i = 0; i < quantization->rule_count; i++) {
         const struct vr_quant_rule *rule = &quantization->rules[i];
         const char *text = quantization->texts + rule->text;
-        bool here =
-            rule->layer == layer && (!text[0] || vr_name_matches(text, rest, &quantization->steps));
+        bool here = rule->layer == layer &&
+                    (!text[0] || vr_name_matches(text, module, &quantization->steps));
         if (here ||
             (rule->layer == UINT32_MAX && vr_name_matches(text, name, &quantization->steps))) {
             return rule->scheme;
         }
     }
     return expert ? quantization->experts : quantization->usual;
+}
+
+const char *vr_quantization_name(const struct vr_quantization *quantization, bool experts) {
+    uint8_t usual = experts ? quantization->experts : quantization->usual;
+    bool packs = quantization->scheme_count > 1;
+    return packs                      ? quantization->schemes[usual ? usual : 1].name
+           : quantization->unknown[0] ? quantization->unknown
+                                      : "none";
 }
 
 /* ------------------------------------------------------------------- reading */
@@ -311,6 +318,7 @@ static bool member_read(struct quant_job *job, struct quant_words *words, const 
     words->eight = words->eight || (yes && is_word("load_in_8bit _load_in_8bit", key));
     words->twice = words->twice || (yes && strcmp(key, "bnb_4bit_use_double_quant") == 0);
     words->zeros = words->zeros || (yes && strcmp(key, "zero_point") == 0) ||
+                   strstr(words->words, " gptq") ||
                    (token.kind == VR_JSON_FALSE && is_word("symmetric sym", key));
     return vr_json_skip(job->reader, token);
 }

@@ -61,6 +61,9 @@ vram_status vr_quantization_parse(const char *text, size_t bytes,
 /* Packs experts as a type says that config.json names apart: "fp4", "fp8". */
 void vr_quantization_experts(struct vr_quantization *quantization, const char *type);
 
+/* The scheme of most modules: "fp8"; "none" if no file says that the weights are packed. */
+const char *vr_quantization_name(const struct vr_quantization *quantization, bool experts);
+
 /* The scheme of a module, VR_SCHEME_PLAIN or an index of `schemes`. */
 uint8_t vr_quantization_find(struct vr_quantization *quantization, const char *module,
                              uint32_t layer, bool expert);

@@ -152,8 +152,8 @@ static void windows_are_where_they_are(void **state) {
     read_config("gpt_oss_20b"); /* by its list */
     assert_int_equal(model.layers[22].window, 128);
     assert_int_equal(model.layers[23].window, 0);
-    read_config("mistral_7b"); /* everywhere */
-    assert_int_equal(model.layers[31].window, 4096);
+    read_config("mistral_7b"); /* everywhere, but llama.cpp does not apply it */
+    assert_int_equal(model.layers[31].window, 0);
     read_config("qwen2_5_7b"); /* switched off */
     assert_int_equal(model.layers[0].window, 0);
     read_config("mixtral_8x7b"); /* null */
