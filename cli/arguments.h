@@ -4,8 +4,9 @@
  *
  * One row per flag is all there is: parsing, --help and the completions come from it. Accepted
  * spellings are --name, --name=value, --name value, -n, -nvalue, -n value and clusters of short
- * switches, for a few flags -word value and --word value (`also`); `--` ends the flags. Everything else is an
- * operand. Long names are never abbreviated, so that a script goes on working when a flag is added.
+ * switches, for a few flags -word value and --word value (`also`); `--` ends the flags. Everything
+ * else is an operand. Long names are never abbreviated, so that a script goes on working when a
+ * flag is added.
  */
 #ifndef ARGUMENTS_H
 #define ARGUMENTS_H

@@ -7,8 +7,8 @@
 
 #include "vram/model.h"
 
-/* Makes the sum of the weights `total` bytes, which are below 2^63. Each part gets the share that it
-   has of the weights counted so far; if none were, the layers share it evenly. */
+/* Makes the sum of the weights `total` bytes, which are below 2^63. Each part gets the share that
+   it has of the weights counted so far; if none were, the layers share it evenly. */
 void vr_weight_spread(struct vram_model *model, uint64_t total);
 
 #endif
