@@ -132,7 +132,7 @@ typedef struct vram_model {
     uint64_t experts, experts_used;
     uint64_t parameters;        /* all; too few if a file packs several into one element */
     uint64_t active_parameters; /* that one token uses; equal to parameters if unknown */
-    uint64_t tower_parameters;  /* of `parameters`, in the vision tower and its projector */
+    uint64_t tower_parameters;  /* of `parameters`: in towers and projectors, by config.json */
     uint64_t weight_bytes;      /* all: input + output + other + layers */
     uint64_t input_bytes;       /* embeddings of tokens (and of positions) */
     uint64_t output_bytes;      /* last norm and output layer; the norm alone if tied */
