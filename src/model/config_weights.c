@@ -175,10 +175,17 @@ static const struct vr_tensor_type *dtype_of(const char *dtype) {
     return vr_tensor_type_of_name("bf16");
 }
 
+/* Files of models that are older than the key have float32: those with learned positions, encoders
+   and T5. */
+static const char *dtype_told(const struct weight_count *count) {
+    bool old = count_has(count, VR_FAMILY_POSITIONS | VR_FAMILY_ENCODER | VR_FAMILY_DECODER);
+    return count->text->dtype[0] ? count->text->dtype : old ? "float32" : "bfloat16";
+}
+
 /* A type that is asked for counts for everything; else the config says. */
 static vram_status choose_types(struct weight_count *count, const char *weight_type) {
     struct vr_quantization *quantization = &count->config->quantization;
-    count->type = weight_type ? vr_tensor_type_of_name(weight_type) : dtype_of(count->text->dtype);
+    count->type = weight_type ? vr_tensor_type_of_name(weight_type) : dtype_of(dtype_told(count));
     if (!count->type) {
         return vr_fail(VRAM_ERR_INVALID, "\"%.32s\" is not a type of weights", weight_type);
     }
