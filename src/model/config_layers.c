@@ -52,9 +52,10 @@ static void plan_heads(const struct vr_config *config, const struct vram_model *
                        uint32_t index, struct vr_layer_plan *plan) {
     const struct vr_config_part *text = &config->text;
     uint64_t group = config->layers[index].group;
-    plan->heads = model->heads;
-    plan->kv_heads = group ? model->heads / group : model->kv_heads;
-    plan->head = model->head_elements;
+    const struct vr_config_layer *own = &config->layers[index];
+    plan->heads = own->heads ? own->heads : model->heads;
+    plan->kv_heads = own->kv_heads ? own->kv_heads : group ? model->heads / group : model->kv_heads;
+    plan->head = own->head ? own->head : model->head_elements;
     plan->value_head = vr_config_get(text, VR_CONFIG_V_DIM, plan->head);
     if (plan->sliding) {
         plan->heads = vr_config_get(text, VR_CONFIG_SLIDING_HEADS, plan->heads);

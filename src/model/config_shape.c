@@ -98,7 +98,9 @@ static vram_status set_heads(const struct vr_config_part *text, const struct vr_
                    : fail_missing("num_attention_heads");
     }
     model->kv_heads = kv_heads_of(text, family, model->heads);
-    model->head_elements = vr_config_get(text, VR_CONFIG_HEAD_DIM, model->hidden / model->heads);
+    model->head_elements = vr_config_get(text, VR_CONFIG_HEAD_DIM, 0);
+    model->head_elements =
+        model->head_elements ? model->head_elements : model->hidden / model->heads;
     if (model->kv_heads == 0 || model->kv_heads > model->heads) {
         return vr_fail(VRAM_ERR_CORRUPT,
                        "num_key_value_heads is %llu and num_attention_heads is %llu",
@@ -108,8 +110,9 @@ static vram_status set_heads(const struct vr_config_part *text, const struct vr_
 }
 
 /* Encoder and decoder together, where a model has both. */
-static uint64_t layers_of(const struct vr_config_part *text, const struct vr_family *family) {
-    uint64_t layers = vr_config_get(text, VR_CONFIG_LAYERS, 0);
+static uint64_t layers_of(const struct vr_config *config, const struct vr_family *family) {
+    const struct vr_config_part *text = &config->text;
+    uint64_t layers = vr_config_get(text, VR_CONFIG_LAYERS, config->listed);
     if (!(family->bits & VR_FAMILY_DECODER)) {
         return layers;
     }
@@ -120,7 +123,7 @@ static uint64_t layers_of(const struct vr_config_part *text, const struct vr_fam
 static vram_status set_dimensions(const struct vr_config *config, const struct vr_family *family,
                                   struct vram_model *model) {
     const struct vr_config_part *text = &config->text;
-    uint64_t layers = layers_of(text, family);
+    uint64_t layers = layers_of(config, family);
     model->hidden = vr_config_get(text, VR_CONFIG_HIDDEN, 0);
     model->vocabulary = vr_config_get(text, VR_CONFIG_VOCABULARY, 0);
     if (layers == 0 || model->hidden == 0 || model->vocabulary == 0) {

@@ -59,7 +59,9 @@ static struct tower_shape tower_shape_of(const struct vr_config_part *vision,
     shape.patches = vr_config_get(vision, VR_CONFIG_PATCH_POSITIONS, side * side);
     shape.head = vr_config_get(vision, VR_CONFIG_HEAD_DIM, heads ? shape.hidden / heads : 0);
     shape.merged = merge * merge > UINT32_MAX ? UINT32_MAX : merge * merge * shape.hidden;
-    shape.out = hidden;
+    shape.out = tower->projector == VR_PROJECTOR_MERGER
+                    ? vr_config_get(vision, VR_CONFIG_OUT_HIDDEN, hidden)
+                    : hidden;
     return shape;
 }
 
@@ -144,6 +146,12 @@ static void projector_add(const struct vr_config *config, enum vr_projector kind
         matrix_with_bias(part, "multi_modal_projector", "merge_linear_1", out,
                          hidden ? shape->merged / hidden * out : 0, true);
         matrix_with_bias(part, "multi_modal_projector", "merge_linear_2", out, out, true);
+        break;
+    case VR_PROJECTOR_STEP: /* each of two convolutions halves the sides and doubles the width */
+        VR_NUMBERS_ADD(part, 2, hidden, 9 * hidden + 1);
+        VR_NUMBERS_ADD(part, 4, hidden, 18 * hidden + 1);
+        VR_NUMBERS_ADD(part, 2, hidden, shape->layers); /* scales of blocks */
+        vr_matrix_add(part, "multi_modal_projector", "linear", out, 4 * hidden);
         break;
     case VR_PROJECTOR_LLAMA4:
         vr_matrix_add(part, "vision_adapter", "fc1", middle, shape->width);

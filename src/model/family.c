@@ -25,10 +25,12 @@
 
 static const struct vr_family families[] = {
     /* ------------------------------------------------------------- like Llama */
-    {.names = "llama internlm2 yi deepseek exaone granite mllama mllama_text_model "
-              "ernie4_5 arcee",
+    {.names =
+         "llama internlm2 yi deepseek exaone granite granitemoe granitemoeshared helium cwm mllama "
+         "mllama_text_model ernie4_5",
      .bits = VR_FAMILY_O_BIAS,
      .defaults = LLAMA_DEFAULTS},
+    {.names = "arcee", .bits = VR_FAMILY_PLAIN_MLP | VR_FAMILY_O_BIAS},
     {.names = "seed_oss", .bits = VR_FAMILY_QKV_BIAS},
     {.names = "mistral ministral ministral3 phi3", .bits = VR_FAMILY_WINDOWED},
     {.names = "mistral4 mistral_large4 mistral_large4_text", .mixer = VR_MIXER_LATENT},
@@ -90,13 +92,16 @@ static const struct vr_family families[] = {
      .bits = VR_FAMILY_TIED | VR_FAMILY_FOUR_NORMS | VR_FAMILY_HEAD_NORM | VR_FAMILY_BOTH_FEEDS,
      .window_every = 6,
      .defaults = {{VR_CONFIG_HEAD_DIM, 256},
+                  {VR_CONFIG_FULL_HEAD_DIM, 512},
                   {VR_CONFIG_VOCABULARY, 262144},
                   {VR_CONFIG_LAYER_VOCABULARY, 262144},
                   {VR_CONFIG_LAYER_INPUT, 256}}},
 
     /* ---------------------------------------------------- DeepSeek, Kimi, GLM */
-    {.names = "deepseek_v2 deepseek2", .bits = VR_FAMILY_O_BIAS, .mixer = VR_MIXER_LATENT},
-    {.names = "deepseek_v3 deepseek_v32 kimi_k2 glm4_moe_lite glm_moe_dsa",
+    {.names = "deepseek_v2 deepseek2 minicpm3 youtu",
+     .bits = VR_FAMILY_O_BIAS,
+     .mixer = VR_MIXER_LATENT},
+    {.names = "deepseek_v3 deepseek_v32 kimi_k2 glm4_moe_lite glm_moe_dsa axk1",
      .bits = LATENT_BITS,
      .mixer = VR_MIXER_LATENT},
     {.names = "kimi_linear",
@@ -188,7 +193,7 @@ static const struct vr_family families[] = {
      .defaults = {{VR_CONFIG_TOKEN_TYPES, 2}}},
     {.names = "distilbert", .bits = BERT_BITS},
     {.names = "modernbert", .bits = VR_FAMILY_ENCODER | VR_FAMILY_INPUT_NORM, .window_every = 3},
-    {.names = "siglip siglip_text_model",
+    {.names = "siglip siglip_text_model siglip2 siglip2_text_model",
      .bits = PLAIN_BIASED | VR_FAMILY_ENCODER | VR_FAMILY_POSITIONS | VR_FAMILY_POOLER,
      .defaults = {{VR_CONFIG_HIDDEN, 768},
                   {VR_CONFIG_INTERMEDIATE, 3072},
@@ -217,7 +222,9 @@ static const struct vr_family families[] = {
 static const struct vr_tower towers[] = {
     {.names = "gemma3", .bits = SIGLIP_BITS, .projector = VR_PROJECTOR_NORM_MATRIX},
     {.names = "paligemma", .bits = SIGLIP_BITS, .projector = VR_PROJECTOR_MATRIX},
-    {.names = "siglip_vision_model", .bits = SIGLIP_BITS, .projector = VR_PROJECTOR_TWO},
+    {.names = "siglip_vision_model siglip2_vision_model",
+     .bits = SIGLIP_BITS,
+     .projector = VR_PROJECTOR_TWO},
     {.names = "clip_vision_model",
      .bits = VR_TOWER_BIAS | VR_TOWER_LAYER_NORM | VR_TOWER_CLASS | VR_TOWER_POSITIONS |
              VR_TOWER_PRE_NORM | VR_TOWER_POST_NORM,
@@ -231,7 +238,7 @@ static const struct vr_tower towers[] = {
                   {VR_CONFIG_LAYERS, 12},
                   {VR_CONFIG_PATCH, 32},
                   {VR_CONFIG_IMAGE, 224}}},
-    {.names = "siglip",
+    {.names = "siglip siglip2",
      .bits = SIGLIP_BITS,
      .projector = VR_PROJECTOR_SIGLIP,
      .defaults = {{VR_CONFIG_HIDDEN, 768},
@@ -243,6 +250,9 @@ static const struct vr_tower towers[] = {
      .bits = VR_TOWER_MLP_BIAS | VR_TOWER_LAYER_NORM | VR_TOWER_CLASS | VR_TOWER_POSITIONS |
              VR_TOWER_PRE_NORM | VR_TOWER_POST_NORM,
      .projector = VR_PROJECTOR_LLAMA3},
+    {.names = "step3p5_vision step3p7",
+     .bits = VR_TOWER_BIAS | VR_TOWER_LAYER_NORM | VR_TOWER_POSITIONS | VR_TOWER_PRE_NORM,
+     .projector = VR_PROJECTOR_STEP},
     {.names = "minimax_m3_vl_vision",
      .bits = VR_TOWER_BIAS | VR_TOWER_LAYER_NORM | VR_TOWER_PRE_NORM,
      .projector = VR_PROJECTOR_MINIMAX},

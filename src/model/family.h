@@ -108,6 +108,7 @@ enum vr_projector {
     VR_PROJECTOR_GLM,
     VR_PROJECTOR_LLAMA3, /* a matrix with a bias; the tower has positions for each tile */
     VR_PROJECTOR_LLAMA4,
+    VR_PROJECTOR_STEP,
     VR_PROJECTOR_MINIMAX, /* two matrices for each patch, and two for those that are merged */
     VR_PROJECTOR_CLIP,    /* none: text and images end in the same space */
     VR_PROJECTOR_SIGLIP   /* the same; a layer of attention sums the image up */

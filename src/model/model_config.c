@@ -9,6 +9,7 @@
 #include "model/json_reader.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const key_names[VR_CONFIG_KEYS] = {
@@ -104,6 +105,8 @@ static void layer_word(struct vr_config_layer *layer, struct vr_json_token token
     } kinds[] = {
         {"full_attention attention global indexed_attention minimax_m3_sparse", VR_ATTENTION_FULL,
          VR_FEED_UNTOLD},
+        {"compressed_sparse_attention heavily_compressed_attention", VR_ATTENTION_FULL,
+         VR_FEED_UNTOLD},
         {"sliding_attention chunked_attention local", VR_ATTENTION_SLIDING, VR_FEED_UNTOLD},
         {"linear_attention mamba mamba2", VR_ATTENTION_LINEAR, VR_FEED_UNTOLD},
         {"moe", VR_ATTENTION_NONE, VR_FEED_EXPERTS},
@@ -116,6 +119,9 @@ static void layer_word(struct vr_config_layer *layer, struct vr_json_token token
             layer->attention = (uint8_t)kinds[i].attention;
             layer->feed = (uint8_t)kinds[i].feed;
         }
+    }
+    if (strstr(word, "compressed")) { /* DeepSeek V4; its own files have compress_ratios */
+        layer->ratio = word[0] == 'c' ? 4 : 128;
     }
 }
 
@@ -135,10 +141,11 @@ static void list_entry(struct vr_config *config, enum list_kind kind, uint64_t i
     struct vr_config_layer *layer = &config->layers[index];
     switch (kind) {
     case LIST_LAYER_WORDS:
+        config->listed = (uint32_t)index + 1;
         layer_word(layer, token);
         break;
     case LIST_FEED_WORDS:
-        layer->feed = vr_json_is(token, "sparse") ? VR_FEED_EXPERTS : VR_FEED_DENSE;
+        layer->feed = vr_json_is(token, "dense") ? VR_FEED_DENSE : VR_FEED_EXPERTS;
         break;
     case LIST_SLIDING:
         layer->attention = number ? VR_ATTENTION_SLIDING : VR_ATTENTION_FULL;
@@ -380,6 +387,33 @@ static bool read_mamba(struct config_job *job, struct vr_config_part *part,
     return good;
 }
 
+/* per_layer_config: {"05": {"head_dim": 512}}, what differs in one layer. */
+static bool read_layers(struct config_job *job, struct vr_json_token token) {
+    while (token.kind == VR_JSON_OBJECT || token.kind == VR_JSON_KEY) {
+        struct vr_json_token key = vr_json_next(&job->reader);
+        struct vr_config_part part = {0};
+        uint32_t index = VRAM_MODEL_LAYERS_MAX;
+        char text[8];
+        if (key.kind != VR_JSON_KEY) {
+            return key.kind == VR_JSON_OBJECT_END;
+        }
+        if (vr_json_copy(key, text, sizeof text)) {
+            index = (uint32_t)strtoul(text, NULL, 10);
+        }
+        if (!read_nested(job, &part, PART_SLIDING, vr_json_next(&job->reader))) {
+            return false;
+        }
+        if (index < VRAM_MODEL_LAYERS_MAX) {
+            struct vr_config_layer *layer = &job->config->layers[index];
+            layer->heads = (uint32_t)vr_config_get(&part, VR_CONFIG_HEADS, 0);
+            layer->kv_heads = (uint32_t)vr_config_get(&part, VR_CONFIG_KV_HEADS, 0);
+            layer->head = (uint32_t)vr_config_get(&part, VR_CONFIG_HEAD_DIM, 0);
+            layer->width = (uint32_t)vr_config_get(&part, VR_CONFIG_INTERMEDIATE, layer->width);
+        }
+    }
+    return vr_json_skip(&job->reader, token);
+}
+
 /* Objects that describe a part of the model. */
 static bool take_object(struct config_job *job, struct vr_config_part *part, enum part_kind kind,
                         const char *word, struct vr_json_token token) {
@@ -412,6 +446,8 @@ static bool take_object(struct config_job *job, struct vr_config_part *part, enu
         return read_sliding(job, part, token);
     } else if (strcmp(word, "block_configs") == 0) {
         return blocks_read(job, token);
+    } else if (strcmp(word, "per_layer_config") == 0) {
+        return read_layers(job, token);
     }
     return vr_json_skip(&job->reader, token);
 }
@@ -531,6 +567,9 @@ vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *con
                        job.reader.at, job.reader.problem ? job.reader.problem : "unexpected end");
     }
     memcpy(config->outer_type, config->text.type, sizeof config->outer_type);
+    if (config->text.values[VR_CONFIG_TIED].known) { /* the outermost object has the output */
+        job.nested.values[VR_CONFIG_TIED] = config->text.values[VR_CONFIG_TIED];
+    }
     merge_part(&config->text, &job.nested);
     vr_quantization_experts(&config->quantization, config->expert_type);
     return VRAM_OK;

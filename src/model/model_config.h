@@ -32,7 +32,7 @@
     X(WINDOW, "sliding_window sliding_window_size attention_chunk_size local_attention")           \
     X(WINDOW_PATTERN, "sliding_window_pattern _sliding_window_pattern "                            \
                       "global_attn_every_n_layers no_rope_layer_interval")                         \
-    X(SLIDING_HEADS, "swa_num_attention_heads")                                                    \
+    X(SLIDING_HEADS, "swa_num_attention_heads num_sliding_attention_heads")                        \
     X(SLIDING_KV_HEADS, "swa_num_key_value_heads")                                                 \
     X(SLIDING_HEAD_DIM, "swa_head_dim")                                                            \
     X(SLIDING_V_DIM, "swa_v_head_dim")                                                             \
@@ -96,8 +96,8 @@
     X(OUT_HIDDEN, "out_hidden_size vision_output_dim")                                             \
     X(MERGE, "spatial_merge_size merge_kernel_size")                                               \
     X(TEMPORAL, "temporal_patch_size")                                                             \
-    X(PATCH_POSITIONS, "num_position_embeddings position_embedding_size")                          \
-    X(PATCH_SIDE, "init_pos_emb_height")                                                           \
+    X(PATCH_POSITIONS, "num_position_embeddings position_embedding_size num_patches")              \
+    X(PATCH_SIDE, "init_pos_emb_height pos_emb_height")                                            \
     X(PROJECTOR_IN, "projector_input_dim")                                                         \
     X(GLOBAL_LAYERS, "num_global_layers")                                                          \
     X(TILES, "max_num_tiles")                                                                      \
@@ -149,6 +149,7 @@ struct vr_config_layer {
     uint32_t width;       /* of the feed-forward block */
     uint32_t width_parts; /* the same as a multiple of the hidden size, in millionths */
     uint32_t group;       /* queries for each head of keys */
+    uint32_t heads, kv_heads, head; /* where they differ from those of other layers */
 };
 
 /* One object of the file. */
@@ -169,6 +170,7 @@ struct vr_config {
     bool has_vision, has_audio;
     bool quant_inside;   /* quantization_config is in text_config: the towers are not packed */
     bool experts_listed; /* a list names the layers with experts: all others have none */
+    uint32_t listed;     /* layers whose kinds a list names */
     struct vr_config_layer layers[VRAM_MODEL_LAYERS_MAX];
     struct vr_quantization quantization; /* last: its lists are not cleared */
 };
