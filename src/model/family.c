@@ -8,8 +8,7 @@
  */
 #include "model/family.h"
 
-#include <stddef.h>
-#include <string.h>
+#include "model/word_list.h"
 
 #define LLAMA_DEFAULTS                                                                             \
     {                                                                                              \
@@ -298,22 +297,9 @@ static const struct {
     {"a time series model", "timesfm patchtst informer autoformer"},
 };
 
-/* Whether `word` is in a list separated by blanks. */
-static bool name_listed(const char *names, const char *word) {
-    size_t bytes = strlen(word);
-    for (const char *at = names; *at && bytes > 0;) {
-        size_t one = strcspn(at, " ");
-        if (one == bytes && memcmp(at, word, bytes) == 0) {
-            return true;
-        }
-        at += one + (at[one] == ' ');
-    }
-    return false;
-}
-
 const struct vr_family *vr_family_find(const char *type) {
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        if (name_listed(families[i].names, type)) {
+        if (vr_word_listed(families[i].names, type)) {
             return &families[i];
         }
     }
@@ -322,7 +308,7 @@ const struct vr_family *vr_family_find(const char *type) {
 
 const struct vr_tower *vr_tower_find(const char *type) {
     for (size_t i = 0; i < sizeof towers / sizeof towers[0]; i++) {
-        if (name_listed(towers[i].names, type)) {
+        if (vr_word_listed(towers[i].names, type)) {
             return &towers[i];
         }
     }
@@ -331,7 +317,7 @@ const struct vr_tower *vr_tower_find(const char *type) {
 
 const char *vr_family_foreign(const char *type) {
     for (size_t i = 0; i < sizeof foreigners / sizeof foreigners[0]; i++) {
-        if (name_listed(foreigners[i].names, type)) {
+        if (vr_word_listed(foreigners[i].names, type)) {
             return foreigners[i].kind;
         }
     }

@@ -142,9 +142,8 @@ enum vr_layer_feed { VR_FEED_UNTOLD, VR_FEED_DENSE, VR_FEED_EXPERTS, VR_FEED_NON
 
 /* What lists of the config say about one layer; 0: nothing. */
 struct vr_config_layer {
-    uint8_t attention; /* enum vr_attention */
-    uint8_t feed;      /* enum vr_layer_feed */
-    bool has_ratio;
+    uint8_t attention;    /* enum vr_attention */
+    uint8_t feed;         /* enum vr_layer_feed */
     uint32_t ratio;       /* tokens that are cached as one, and 0: only those of the window */
     uint32_t width;       /* of the feed-forward block */
     uint32_t width_parts; /* the same as a multiple of the hidden size, in millionths */
@@ -168,7 +167,6 @@ struct vr_config {
     char class_name[64];          /* _class_name, which diffusion models have */
     char expert_type[24];         /* expert_dtype */
     bool has_vision, has_audio;
-    bool quant_inside;   /* quantization_config is in text_config: the towers are not packed */
     bool experts_listed; /* a list names the layers with experts: all others have none */
     uint32_t listed;     /* layers whose kinds a list names */
     struct vr_config_layer layers[VRAM_MODEL_LAYERS_MAX];

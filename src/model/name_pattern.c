@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
+enum { CALL_STEPS = 8 }; /* what a call takes at least */
+
 static bool step_taken(uint64_t *steps) {
     *steps -= *steps > 0;
     return *steps > 0;
@@ -184,6 +186,11 @@ static const char *layers_part(const char *name) {
 }
 
 bool vr_name_matches(const char *pattern, const char *name, uint64_t *steps) {
+    if (*steps <= CALL_STEPS) {
+        *steps = 0;
+        return false;
+    }
+    *steps -= CALL_STEPS;
     if (strncmp(pattern, "re:", 3) == 0) {
         const char *end = pattern + strlen(pattern);
         return regex_matches(pattern + 3, end, name, NULL, steps) ||

@@ -10,11 +10,12 @@
 #include "base/text.h"
 #include "model/json_reader.h"
 #include "model/name_pattern.h"
+#include "model/word_list.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define STEPS_MAX UINT64_C(20000000) /* of matching, of all names together: tens of ms */
+#define STEPS_MAX UINT64_C(100000000) /* of matching all names: less than a second */
 
 /* The words of one scheme. */
 struct quant_words {
@@ -32,16 +33,6 @@ struct quant_job {
     vram_status status;
     uint32_t depth; /* of nested objects that were entered */
 };
-
-static bool is_word(const char *list, const char *word) {
-    size_t bytes = strlen(word);
-    for (const char *at = strstr(list, word); at && bytes; at = strstr(at + 1, word)) {
-        if ((at == list || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0')) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static void words_add(struct quant_words *words, struct vr_json_token token) {
     char text[32];
@@ -69,7 +60,7 @@ static bool scheme_make(const struct quant_words *words, struct vr_scheme *schem
         {"int8", {"int8", 8, 32, 1, 0}},   {"w8a", {"int8", 8, 32, 1, 0}},
         {"fp4", {"mxfp4", 4, 8, 1, 32}},   {"bitnet", {"int2", 2, 32, 1, 0}},
     };
-    bool is_float = is_word(words->words, "float");
+    bool is_float = vr_word_listed(words->words, "float");
     if (words->four || words->eight) { /* bitsandbytes */
         *scheme = words->four ? (struct vr_scheme){"nf4", 4, words->twice ? 8 : 32, 1, 64}
                               : (struct vr_scheme){"int8", 8, 32, 1, 0};
@@ -285,19 +276,19 @@ static bool member_read(struct quant_job *job, struct quant_words *words, const 
         "ignore exclude_modules exclude modules_to_not_convert llm_int8_skip_modules "
         "ignored_layers";
     bool yes = token.kind == VR_JSON_TRUE, all = false;
-    if (is_word("quant_method quant_algo quant_type type format fmt weights_dtype", key) &&
+    if (vr_word_listed("quant_method quant_algo quant_type type format fmt weights_dtype", key) &&
         token.kind == VR_JSON_TEXT) {
         if (strcmp(key, "quant_method") == 0) {
             vr_json_copy(token, words->method, sizeof words->method);
         }
         words_add(words, token);
-    } else if (is_word("bits num_bits w_bit", key)) {
+    } else if (vr_word_listed("bits num_bits w_bit", key)) {
         return number_read(job, token, &words->bits);
-    } else if (is_word("group_size q_group_size", key)) {
+    } else if (vr_word_listed("group_size q_group_size", key)) {
         return number_read(job, token, &words->group);
     } else if (strcmp(key, "weight_block_size") == 0) {
         return block_read(job, token, words);
-    } else if (is_word(left_out, key)) {
+    } else if (vr_word_listed(left_out, key)) {
         return rules_read(job, token, VR_SCHEME_PLAIN, NULL);
     } else if (strcmp(key, "targets") == 0) {
         return rules_read(job, token, VR_SCHEME_PLAIN, &all);
@@ -305,7 +296,7 @@ static bool member_read(struct quant_job *job, struct quant_words *words, const 
         return groups_read(job, token, false);
     } else if (strcmp(key, "quantized_layers") == 0) {
         return groups_read(job, token, true);
-    } else if (is_word("weights weight quantization global_quant_config", key)) {
+    } else if (vr_word_listed("weights weight quantization global_quant_config", key)) {
         if (token.kind == VR_JSON_OBJECT && job->depth < 4) {
             job->depth++;
             bool good = object_read(job, words);
@@ -314,12 +305,12 @@ static bool member_read(struct quant_job *job, struct quant_words *words, const 
         }
         words_add(words, token); /* quanto: "weights": "int8" */
     }
-    words->four = words->four || (yes && is_word("load_in_4bit _load_in_4bit", key));
-    words->eight = words->eight || (yes && is_word("load_in_8bit _load_in_8bit", key));
+    words->four = words->four || (yes && vr_word_listed("load_in_4bit _load_in_4bit", key));
+    words->eight = words->eight || (yes && vr_word_listed("load_in_8bit _load_in_8bit", key));
     words->twice = words->twice || (yes && strcmp(key, "bnb_4bit_use_double_quant") == 0);
     words->zeros = words->zeros || (yes && strcmp(key, "zero_point") == 0) ||
                    strstr(words->words, " gptq") ||
-                   (token.kind == VR_JSON_FALSE && is_word("symmetric sym", key));
+                   (token.kind == VR_JSON_FALSE && vr_word_listed("symmetric sym", key));
     return vr_json_skip(job->reader, token);
 }
 
