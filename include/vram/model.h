@@ -161,7 +161,8 @@ typedef struct vram_model_read_options {
  *   VRAM_ERR_IO           a file is missing or cannot be read.
  *   VRAM_ERR_INVALID      the file is not a model or has no weights, or the folder contains none.
  *   VRAM_ERR_CORRUPT      the file is truncated, or has wrong counts, offsets, types or nesting.
- *   VRAM_ERR_UNSUPPORTED  more than VRAM_MODEL_LAYERS_MAX layers, or an unknown type.
+ *   VRAM_ERR_UNSUPPORTED  more than VRAM_MODEL_LAYERS_MAX layers, an unknown type or quantization,
+ *                         or not a language model.
  *
  * The error text names the file and the problem.
  */

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STEPS_MAX UINT64_C(100000000) /* of matching all names: less than a second */
+#define STEPS_MAX UINT64_C(30000000) /* of matching all names: less than a second */
 
 /* The words of one scheme. */
 struct quant_words {
