@@ -36,11 +36,14 @@ static void print_parameters(const struct terminal *terminal, const vram_model *
     }
     terminal_print(terminal, STYLE_PLAIN, "%.2f %s parameters", (double)model->parameters / unit,
                    billions ? "billion" : "million");
-    if (model->tower_parameters > 0) {
-        printf(" (%.2f of language)", (double)(model->parameters - model->tower_parameters) / unit);
+    bool towers = model->tower_parameters > 0,
+         experts = model->active_parameters < model->parameters;
+    if (towers) {
+        printf(" (%.2f of language%s", (double)(model->parameters - model->tower_parameters) / unit,
+               experts ? "," : ")");
     }
-    if (model->active_parameters < model->parameters) {
-        printf(" (%.2f at once)", (double)model->active_parameters / unit);
+    if (experts) {
+        printf(" %s%.2f at once)", towers ? "" : "(", (double)model->active_parameters / unit);
     }
 }
 

@@ -103,9 +103,8 @@ static uint64_t width_of(const struct vr_config *config, const struct vr_family 
                          uint32_t index) {
     const struct vr_config_part *text = &config->text;
     const struct vr_config_layer *layer = &config->layers[index];
-    uint64_t plain = family->bits & VR_FAMILY_PLAIN_MLP
-                         ? vr_config_get(text, VR_CONFIG_EXPANSION, 4) * model->hidden
-                         : 0;
+    uint64_t plain =
+        family->bits & VR_FAMILY_PLAIN_MLP ? vr_expanded_width(text, model->hidden) : 0;
     uint64_t width = vr_config_get(text, VR_CONFIG_INTERMEDIATE, plain);
     if (layer->width_parts) {
         return (2 * (uint64_t)layer->width_parts * model->hidden / 3000000 + 255) / 256 * 256;

@@ -177,8 +177,7 @@ void vr_config_pattern(struct vr_config *config, struct vr_json_token token) {
 
 /* -------------------------------------------------------------------- blocks */
 
-/* A decimal number in millionths; 0: it is not such a number. */
-static uint32_t millionths_of(struct vr_json_token token) {
+uint32_t vr_config_millionths(struct vr_json_token token) {
     char text[32];
     const char *point = token.bytes ? memchr(token.at, '.', token.bytes) : NULL;
     size_t bytes = token.bytes;
@@ -200,7 +199,7 @@ static bool block_member(struct vr_json_reader *reader, struct vr_config_layer *
     uint64_t number;
     bool yes = token.kind == VR_JSON_TRUE;
     if (strcmp(word, "ffn_mult") == 0) {
-        layer->width_parts = millionths_of(token);
+        layer->width_parts = vr_config_millionths(token);
     } else if (vr_word_listed("n_heads_in_group intermediate_size", word) &&
                vr_json_unsigned_read(token, &number) && number <= UINT32_MAX) {
         *(word[0] == 'n' ? &layer->group : &layer->width) = (uint32_t)number;

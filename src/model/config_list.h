@@ -20,4 +20,7 @@ void vr_config_pattern(struct vr_config *config, struct vr_json_token token);
 bool vr_config_blocks(struct vr_json_reader *reader, struct vr_config *config,
                       struct vr_json_token token);
 
+/* A decimal number in millionths; 0: it is not such a number. */
+uint32_t vr_config_millionths(struct vr_json_token token);
+
 #endif

@@ -30,6 +30,13 @@ struct vr_layer_plan {
     bool indexed;   /* so few that an indexer chooses among them */
 };
 
+/* The width of a feed-forward block that the config gives as a multiple of the hidden size; four
+   times if it does not. */
+static inline uint64_t vr_expanded_width(const struct vr_config_part *part, uint64_t hidden) {
+    uint64_t ratio = vr_config_get(part, VR_CONFIG_EXPANSION, 4000000);
+    return (ratio * hidden + 500000) / 1000000; /* both below 2^32 */
+}
+
 struct vr_layer_plan vr_layer_plan_make(const struct vr_config *config,
                                         const struct vr_family *family,
                                         const struct vram_model *model, uint32_t index);

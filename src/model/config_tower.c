@@ -45,8 +45,8 @@ static struct tower_shape tower_shape_of(const struct vr_config_part *vision,
     uint64_t heads = vr_config_get(vision, VR_CONFIG_HEADS, 1);
     uint64_t side = vr_config_get(vision, VR_CONFIG_PATCH_SIDE, 0);
     shape.hidden = vr_config_get(vision, VR_CONFIG_EMBED_DIM, own); /* then `own` is the output */
-    shape.width = tower_get(vision, tower, VR_CONFIG_INTERMEDIATE,
-                            vr_config_get(vision, VR_CONFIG_EXPANSION, 4) * shape.hidden);
+    shape.width =
+        tower_get(vision, tower, VR_CONFIG_INTERMEDIATE, vr_expanded_width(vision, shape.hidden));
     if (tower->projector == VR_PROJECTOR_GLM) { /* intermediate_size is the projector's */
         shape.width = vr_config_get(vision, VR_CONFIG_OUT_HIDDEN, shape.width);
     }

@@ -34,6 +34,14 @@ static enum vr_config_key find_key(const char *word) {
     return (enum vr_config_key)key;
 }
 
+/* Towers have the words of the language model, and some of their own. */
+static enum vr_config_key find_tower_key(const char *word) {
+    return strcmp(word, "width") == 0    ? VR_CONFIG_HIDDEN
+           : strcmp(word, "layers") == 0 ? VR_CONFIG_LAYERS
+           : strcmp(word, "heads") == 0  ? VR_CONFIG_HEADS
+                                         : find_key(word);
+}
+
 static bool take_number(struct config_job *job, struct vram_value *value, const char *word,
                         struct vr_json_token token) {
     uint64_t number;
@@ -261,7 +269,7 @@ static bool read_part(struct config_job *job, struct vr_config_part *part, enum 
         }
         vr_json_copy(key, word, sizeof word); /* a longer key is unknown, and "" */
         struct vr_json_token token = vr_json_next(&job->reader);
-        enum vr_config_key found = find_key(word);
+        enum vr_config_key found = kind == PART_TOWER ? find_tower_key(word) : find_key(word);
         if (kind <= PART_LINEAR && vr_config_list(&job->reader, job->config, word, token, &good)) {
             /* read */
         } else if (found == VR_CONFIG_KEYS) {
@@ -270,6 +278,10 @@ static bool read_part(struct config_job *job, struct vr_config_part *part, enum 
             good = take_list_number(job, part, found);
         } else if (token.kind == VR_JSON_TEXT) {
             good = take_word(job, &part->values[found], found, token);
+        } else if (found == VR_CONFIG_EXPANSION) {
+            uint32_t ratio = vr_config_millionths(token);
+            part->values[found] = (struct vram_value){ratio, ratio > 0};
+            good = vr_json_skip(&job->reader, token);
         } else {
             good = take_number(job, &part->values[found], word, token);
         }

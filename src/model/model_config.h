@@ -9,7 +9,8 @@
 
 #include "vram/model.h"
 
-/* Numbers and switches: X(name, the key with its other spellings, separated by blanks). */
+/* Numbers and switches: X(name, the key with its other spellings, separated by blanks). EXPANSION,
+   which need not be a whole number, is in millionths. */
 #define VR_CONFIG_MAP(X)                                                                           \
     X(HIDDEN, "hidden_size n_embd d_model n_embed dim vt_hidden_size")                             \
     X(INTERMEDIATE, "intermediate_size ffn_hidden_size n_inner d_ff ffn_dim hidden_dim "           \
