@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_config_families.c: what the layers of public models cache, keep and look back at, by their
- * config.json as published, worked out by hand. How many parameters they have, `docs.estimates`
- * compares.
+ * config.json as published, worked out by hand; and the parameters of many models by their
+ * dimensions, as families.json has them. `docs.estimates` compares those of published files.
  */
+#include "base/memory.h"
+#include "model/json_reader.h"
+#include "model/model_config.h"
 #include "unit/nothing_left.h"
 #include "vram/model.h"
 #include "vram/vram.h"
@@ -54,6 +57,68 @@ static uint32_t layers_with_cache(void) {
         count += model.layers[i].k_elements > 0;
     }
     return count;
+}
+
+/* ----------------------------------------------------------------- parameters */
+
+/* As vram_model_read does it, without a file. */
+static vram_status read_memory(const char *text, size_t bytes) {
+    static struct vr_config config;
+    model = (vram_model){.size = sizeof model};
+    vram_status status = vr_config_read(text, bytes, &config);
+    status = status == VRAM_OK ? vr_config_shape(&config, &model) : status;
+    return status == VRAM_OK ? vr_config_weights(&config, NULL, &model) : status;
+}
+
+/* One entry of the list: its name, its number and its config. */
+static void check_entry(struct vr_json_reader *reader) {
+    struct vr_json_token key;
+    char name[64] = "";
+    uint64_t parameters = 0;
+    while ((key = vr_json_next(reader)).kind == VR_JSON_KEY) {
+        struct vr_json_token token = vr_json_next(reader);
+        size_t start = reader->at - 1;
+        if (vr_json_is(key, "model")) {
+            assert_true(vr_json_copy(token, name, sizeof name));
+        } else if (vr_json_is(key, "parameters")) {
+            assert_true(vr_json_unsigned_read(token, &parameters));
+        }
+        assert_true(vr_json_skip(reader, token));
+        if (!vr_json_is(key, "config")) {
+            continue;
+        }
+        vram_status status = read_memory(reader->text + start, reader->at - start);
+        double difference = (double)model.parameters / (double)parameters - 1;
+        if (status != VRAM_OK || !model.family_known || !model.kv_known || difference > 0.0005 ||
+            difference < -0.0005) {
+            fail_msg("%s: %llu parameters, %llu expected; status %d", name,
+                     (unsigned long long)model.parameters, (unsigned long long)parameters,
+                     (int)status);
+        }
+    }
+}
+
+/* Within a twentieth of a per cent, a tenth of what is promised. */
+static void every_family_has_its_parameters(void **state) {
+    (void)state;
+    static char text[1 << 20];
+    struct vr_json_reader reader;
+    struct vr_json_token token;
+    uint32_t models = 0;
+    FILE *file = fopen(MODEL_CONFIGS "/families.json", "r");
+    assert_non_null(file);
+    size_t bytes = fread(text, 1, sizeof text, file);
+    fclose(file);
+    vr_json_begin(&reader, text, bytes);
+    while ((token = vr_json_next(&reader)).kind != VR_JSON_ARRAY) { /* of models */
+        assert_int_not_equal(token.kind, VR_JSON_BAD);
+    }
+    while ((token = vr_json_next(&reader)).kind == VR_JSON_OBJECT) {
+        check_entry(&reader);
+        models++;
+    }
+    assert_int_equal(token.kind, VR_JSON_ARRAY_END);
+    assert_true(models > 90);
 }
 
 /* ------------------------------------------------------------------ attention */
@@ -316,6 +381,7 @@ static void numbers_that_are_absurd(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(every_family_has_its_parameters, nothing_left),
         cmocka_unit_test_teardown(blocks_that_were_searched_for, nothing_left),
         cmocka_unit_test_teardown(chunks_and_an_expert_for_all, nothing_left),
         cmocka_unit_test_teardown(heads_of_two_widths, nothing_left),
