@@ -23,7 +23,7 @@ static enum vr_attention attention_of(const struct vr_config *config,
         uint64_t offset = vr_config_get(text, VR_CONFIG_ATTENTION_OFFSET, 0);
         return layer % attention_every == offset ? VR_ATTENTION_FULL : VR_ATTENTION_LINEAR;
     }
-    if (family->window_every > 0 && every > 0) {
+    if (every > 0) {
         return (layer + 1) % every == 0 ? VR_ATTENTION_FULL : VR_ATTENTION_SLIDING;
     }
     bool windowed = (family->bits & VR_FAMILY_WINDOWED) != 0;

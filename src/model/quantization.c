@@ -55,10 +55,11 @@ static bool scheme_make(const struct quant_words *words, struct vr_scheme *schem
     } known[] = {
         {"nvfp4", {"nvfp4", 4, 8, 1, 16}}, /* the scale of scales is a number a matrix */
         {"mxfp4", {"mxfp4", 4, 8, 1, 32}}, {"mxfp8", {"mxfp8", 8, 8, 1, 32}},
+        {"w4a", {"int4", 4, 16, 1, 128}},  {"int4", {"int4", 4, 16, 1, 128}},
         {"fp8", {"fp8", 8, 32, 1, 0}},     {"float8", {"fp8", 8, 32, 1, 0}},
-        {"int4", {"int4", 4, 16, 1, 128}}, {"w4a", {"int4", 4, 16, 1, 128}},
         {"int8", {"int8", 8, 32, 1, 0}},   {"w8a", {"int8", 8, 32, 1, 0}},
-        {"fp4", {"mxfp4", 4, 8, 1, 32}},   {"bitnet", {"int2", 2, 32, 1, 0}},
+        {"eetq", {"int8", 8, 32, 1, 0}},   {"fp4", {"mxfp4", 4, 8, 1, 32}},
+        {"bitnet", {"int2", 2, 32, 1, 0}},
     };
     bool is_float = vr_word_listed(words->words, "float");
     if (words->four || words->eight) { /* bitsandbytes */
@@ -80,7 +81,7 @@ static bool scheme_make(const struct quant_words *words, struct vr_scheme *schem
         *scheme = words->group == 16 ? known[0].scheme : known[1].scheme;
         return true;
     }
-    if (words->bits < 1 || words->bits > 16) {
+    if (words->bits < 1 || words->bits > 8) { /* 16: not packed */
         return false;
     }
     *scheme = (struct vr_scheme){"", words->bits, is_float || words->bits == 8 ? 32 : 16, 1,
@@ -182,18 +183,28 @@ static bool rules_read(struct quant_job *job, struct vr_json_token token, uint8_
     }
 }
 
+/* A rule for one layer has the rest of the module's name, others have all of it. */
+static bool rule_matches(struct vr_quantization *quantization, const struct vr_quant_rule *rule,
+                         const char *module, const char *name, uint32_t layer) {
+    const char *text = quantization->texts + rule->text;
+    if (rule->layer == UINT32_MAX) {
+        return vr_name_matches(text, name, &quantization->steps);
+    }
+    return rule->layer == layer &&
+           (!text[0] || vr_name_matches(text, module, &quantization->steps));
+}
+
 uint8_t vr_quantization_find(struct vr_quantization *quantization, const char *module,
                              uint32_t layer, bool expert) {
     char name[128];
     vr_text_format(name, sizeof name, "model.layers.%u.%s", layer, module);
-    for (uint32_t i = 0; i < quantization->rule_count; i++) {
-        const struct vr_quant_rule *rule = &quantization->rules[i];
-        const char *text = quantization->texts + rule->text;
-        bool here = rule->layer == layer &&
-                    (!text[0] || vr_name_matches(text, module, &quantization->steps));
-        if (here ||
-            (rule->layer == UINT32_MAX && vr_name_matches(text, name, &quantization->steps))) {
-            return rule->scheme;
+    for (int left_out = 1; left_out >= 0; left_out--) { /* these count most */
+        for (uint32_t i = 0; i < quantization->rule_count; i++) {
+            const struct vr_quant_rule *rule = &quantization->rules[i];
+            if ((rule->scheme == VR_SCHEME_PLAIN) == left_out &&
+                rule_matches(quantization, rule, module, name, layer)) {
+                return rule->scheme;
+            }
         }
     }
     return expert ? quantization->experts : quantization->usual;
@@ -274,15 +285,18 @@ static bool member_read(struct quant_job *job, struct quant_words *words, const 
                         struct vr_json_token token) {
     static const char *const left_out =
         "ignore exclude_modules exclude modules_to_not_convert llm_int8_skip_modules "
-        "ignored_layers";
+        "ignored_layers skip_modules";
+    static const char *const inner = "weights weight quantization global_quant_config quant_config "
+                                     "weight_quant_params quant_type "
+                                     "default _data";
     bool yes = token.kind == VR_JSON_TRUE, all = false;
-    if (vr_word_listed("quant_method quant_algo quant_type type format fmt weights_dtype", key) &&
+    if (vr_word_listed("quant_method quant_algo quant_type type _type format fmt dtype", key) &&
         token.kind == VR_JSON_TEXT) {
         if (strcmp(key, "quant_method") == 0) {
             vr_json_copy(token, words->method, sizeof words->method);
         }
         words_add(words, token);
-    } else if (vr_word_listed("bits num_bits w_bit", key)) {
+    } else if (vr_word_listed("bits num_bits nbits w_bit", key)) {
         return number_read(job, token, &words->bits);
     } else if (vr_word_listed("group_size q_group_size", key)) {
         return number_read(job, token, &words->group);
@@ -294,9 +308,9 @@ static bool member_read(struct quant_job *job, struct quant_words *words, const 
         return rules_read(job, token, VR_SCHEME_PLAIN, &all);
     } else if (strcmp(key, "config_groups") == 0) {
         return groups_read(job, token, false);
-    } else if (strcmp(key, "quantized_layers") == 0) {
+    } else if (vr_word_listed("quantized_layers extra_config", key)) {
         return groups_read(job, token, true);
-    } else if (vr_word_listed("weights weight quantization global_quant_config", key)) {
+    } else if (vr_word_listed(inner, key)) {
         if (token.kind == VR_JSON_OBJECT && job->depth < 4) {
             job->depth++;
             bool good = object_read(job, words);

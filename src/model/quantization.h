@@ -4,8 +4,7 @@
  * hf_quant_config.json beside it says.
  *
  * A scheme packs the numbers of a matrix into a few bits each and adds scales. Rules say which
- * scheme a module has: the first that matches its name counts, so that modules which are left out
- * come first. Only matrices of layers are packed; embeddings, the output layer, routers, norms and
+ * scheme a module has; those that leave a module out count most. Only matrices of layers are packed; embeddings, the output layer, routers, norms and
  * biases never are.
  */
 #ifndef VR_QUANTIZATION_H

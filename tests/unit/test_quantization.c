@@ -103,6 +103,13 @@ static void each_way_has_its_bytes(void **state) {
          "\"config_groups\":{\"group_0\":{\"targets\":[\"Linear\"],\"input_activations\":{"
          "\"num_bits\":4},\"weights\":{\"num_bits\":8,\"type\":\"float\",\"group_size\":null}}}}",
          "fp8", ALL + ROWS * 4},
+        {"{\"quant_method\":\"hqq\",\"quant_config\":{\"weight_quant_params\":{\"nbits\":4,"
+         "\"group_size\":64}}}",
+         "int4", ALL / 2 + ALL / 64 * 2},
+        {"{\"quant_method\":\"torchao\",\"quant_type\":{\"default\":{\"_type\":"
+         "\"Int4WeightOnlyConfig\",\"_data\":{\"group_size\":128}}}}",
+         "int4", ALL / 2 + ALL / 128 * 2},
+        {"{\"quant_method\":\"w4afp8\"}", "int4", ALL / 2 + ALL / 128 * 2},
         {"{\"quant_method\":\"quanto\",\"weights\":\"int8\"}", "int8", ALL + ROWS * 4},
     };
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
@@ -153,6 +160,14 @@ static void ways_are_mixed(void **state) {
                     NULL),
         VRAM_OK);
     layer_is("nvfp4", mixed, mixed);
+    /* what is left out counts more than a target, wherever it stands */
+    assert_int_equal(
+        folder_read(HEAD ",\"quantization_config\":{\"config_groups\":{\"group_0\":{\"targets\":["
+                         "\"re:.*layers.*\"],\"weights\":{\"num_bits\":8,\"type\":\"float\"}}},"
+                         "\"ignore\":[\"re:.*mlp.*\"]}}",
+                    NULL),
+        VRAM_OK);
+    layer_is("fp8", ATTENTION + 4 * 256 * 4 + FEED * 2, ATTENTION + 4 * 256 * 4 + FEED * 2);
     assert_int_equal(
         folder_read(HEAD "}", "{\"quantization\":{\"quant_algo\":\"MIXED_PRECISION\","
                               "\"quantized_layers\":{\"model.layers.0.mlp\":{\"quant_algo\":"
