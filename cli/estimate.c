@@ -75,7 +75,7 @@ static bool read_param(vram_inference_shape *shape, const char *text, size_t byt
         return false;
     }
     say_error(
-        "--params: \"%.*s\" is no NAME=NUMBER; names are hidden, intermediate, layers, vocab, "
+        "--params: \"%.*s\" is not NAME=NUMBER; names are hidden, intermediate, layers, vocab, "
         "heads, kv_heads, tokens, bytes, and for experts experts, shared_experts, top_k, "
         "expert_intermediate, first_expert_layer",
         (int)(bytes < 60 ? bytes : 60), text);
@@ -129,7 +129,11 @@ static bool read_layers(const struct invocation *invocation, struct estimate_job
         strcmp(text, "-1") == 0 || strcmp(text, "-2") == 0) {
         return true;
     }
-    if (!flag_number(invocation, "gpu-layers", 0, UINT32_MAX, &layers)) {
+    char *end = NULL;
+    errno = 0;
+    layers = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != 0 || errno != 0) {
+        say_error("--gpu-layers=%s: not a number of layers from 0 on, or all", text);
         return false;
     }
     job->options.layers = (vram_value){layers, true};

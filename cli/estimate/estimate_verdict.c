@@ -124,14 +124,17 @@ static void model_verdict(const struct estimate_job *job, char text[ESTIMATE_VER
 
 /* What is not known, and what was taken for it. */
 static void guess_reason(const vram_model *model, char text[ESTIMATE_ASSUMPTION_MAX]) {
-    const char *what = model->kv_guessed && !model->family_known ? "its weights and KV cache are"
-                       : model->kv_guessed                       ? "its KV cache is"
-                                                                 : "its weights are";
-    bool part = !model->kv_guessed; /* the language model is known, but not all of the rest */
-    snprintf(text, ESTIMATE_ASSUMPTION_MAX, "%s \"%.40s\" is unknown; %s taken as %s",
-             part ? "a part of the family" : "the family",
-             model->architecture[0] ? model->architecture : "", what,
-             part ? "far as config.json says" : "those of a Llama with these dimensions");
+    if (!model->kv_guessed) { /* the language model is known, but not all that belongs to it */
+        snprintf(text, ESTIMATE_ASSUMPTION_MAX,
+                 "a part of \"%.40s\" is unknown; its weights are not all counted",
+                 model->architecture);
+        return;
+    }
+    snprintf(text, ESTIMATE_ASSUMPTION_MAX,
+             "the family \"%.40s\" is unknown; its %s taken as those of a Llama with these "
+             "dimensions",
+             model->architecture,
+             model->family_known ? "keys and values are" : "weights and KV cache are");
 }
 
 const char *estimate_verdict(const struct estimate_job *job, char text[ESTIMATE_VERDICT_MAX]) {

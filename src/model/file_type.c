@@ -200,11 +200,20 @@ static void retype_part(const struct mixing *mixing, const char *name, uint64_t 
     }
 }
 
+/* The mixes with the fewest bits have rules of their own for attention. */
+static bool is_tiny(const struct vr_file_type *type) {
+    return strncmp(type->base, "iq1", 3) == 0 || strncmp(type->base, "iq2", 3) == 0;
+}
+
 static const char *value_type(const struct mixing *mixing, uint32_t layer) {
     const struct vr_file_type *type = mixing->type;
     const struct vram_model *model = mixing->model;
     bool grouped = model->kv_heads > 0 && model->heads / model->kv_heads >= 4;
+    grouped = grouped || (is_tiny(type) && model->experts >= 4);
     const char *found = type->value_grouped && grouped ? type->value_grouped : type->value;
+    if (is_tiny(type)) {
+        return found;
+    }
     if (type->value_first &&
         (type->value_first_layers ? layer < type->value_first_layers
                                   : has_more_bits(layer, model->layer_count))) {
@@ -219,27 +228,47 @@ static const char *value_type(const struct mixing *mixing, uint32_t layer) {
     return model->experts == 8 ? "q8_0" : found;
 }
 
+static const char *key_type(const struct mixing *mixing) {
+    return mixing->model->experts != 8 ? mixing->type->keys
+           : is_tiny(mixing->type)     ? "q4_K"
+                                       : "q8_0";
+}
+
 static const char *down_type(const struct mixing *mixing, uint32_t layer) {
     const struct vr_file_type *type = mixing->type;
     uint32_t layers = mixing->model->layer_count;
-    bool first = type->down_first_part ? layer < layers / type->down_first_part
-                                       : has_more_bits(layer, layers);
+    bool mixtral = mixing->model->experts == 8 && strcmp(type->names, "IQ3_M") == 0;
+    bool first = type->down_first_part && !mixtral ? layer < layers / type->down_first_part
+                                                   : has_more_bits(layer, layers);
     return type->down_first && first ? type->down_first : type->down;
 }
 
-/* Of Mixtral, which has 8 experts, mixes with few bits store the output of attention so. */
+/* Of Mixtral, which has 8 experts, mixes with few bits store the output of attention so, and the
+   others as most matrices. */
 static const char *attention_type(const struct mixing *mixing) {
     const char *base = mixing->type->base;
     bool few = base[0] == 'i' || strcmp(base, "q2_K") == 0 || strcmp(base, "q3_K") == 0 ||
                strcmp(base, "q4_K") == 0;
-    return mixing->model->experts == 8 && few && strcmp(mixing->type->names, "Q3_K_L") != 0
-               ? "q5_K"
-               : mixing->type->attention;
+    if (mixing->model->experts != 8) {
+        return mixing->type->attention;
+    }
+    return few && strcmp(mixing->type->names, "Q3_K_L") != 0 ? "q5_K" : NULL;
 }
 
 static uint64_t product_of(uint64_t a, uint64_t b) {
     uint64_t result;
     return vr_mul(a, b, &result) ? result : 0; /* as type_bytes does it */
+}
+
+/* Whether queries, keys and values are one matrix in GGUF files, which counts as the values. */
+static bool is_fused(const struct vram_model *model) {
+    static const char *const families[] = {"phi3", "gpt2", "gpt_neox", "falcon", "bloom", "mpt"};
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        if (strcmp(model->architecture, families[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Matrices of attention. With MLA the one that expands the latent vector counts as the values. */
@@ -258,9 +287,10 @@ static void mix_attention(const struct mixing *mixing, uint32_t index, uint64_t 
         uint64_t value = vr_config_get(mixing->text, VR_CONFIG_V_DIM, nope);
         width = product_of(model->heads, value);
         values = product_of(product_of(rank, model->heads), nope + value);
+    } else if (is_fused(model)) {
+        values = product_of(model->hidden, width + layer->k_elements + layer->v_elements);
     } else {
-        retype_part(mixing, model->experts == 8 ? "q8_0" : type->keys,
-                    product_of(model->hidden, layer->k_elements), bytes);
+        retype_part(mixing, key_type(mixing), product_of(model->hidden, layer->k_elements), bytes);
         retype_part(mixing, type->keys, product_of(model->hidden, width), bytes);
     }
     retype_part(mixing, value_type(mixing, index), values, bytes);

@@ -49,6 +49,7 @@ struct gguf {
     uint64_t end;    /* of the tensors so far in the data, with padding */
     uint64_t filled; /* the same without the padding behind the last, which may be missing */
     char architecture[sizeof((struct vram_model *)0)->architecture];
+    char type[16]; /* general.type: "model", "adapter", "mmproj"; "" if the file does not say */
     struct vr_gguf_shape shape;
 };
 
@@ -150,10 +151,15 @@ static vram_status take_value(struct gguf *gguf, const char *key, uint32_t type)
     if (type == TYPE_TEXT) {
         bool architecture = strcmp(key, "general.architecture") == 0;
         bool name = gguf->role == VR_GGUF_MODEL && strcmp(key, "general.name") == 0;
-        char *to = architecture ? gguf->architecture : name ? model->name : ignored;
+        bool kind = strcmp(key, "general.type") == 0;
+        char *to = architecture ? gguf->architecture
+                   : name       ? model->name
+                   : kind       ? gguf->type
+                                : ignored;
         TRY(take_text(gguf, to,
                       architecture ? sizeof gguf->architecture
                       : name       ? sizeof model->name
+                      : kind       ? sizeof gguf->type
                                    : sizeof ignored));
         vr_text_clean(to);
         return VRAM_OK;
@@ -273,6 +279,16 @@ static vram_status check_projector(const struct gguf *gguf) {
 
 static vram_status set_model(struct gguf *gguf) {
     struct vram_model *model = gguf->sum->model;
+    if (strcmp(gguf->architecture, "clip") == 0 || strcmp(gguf->type, "mmproj") == 0) {
+        return vr_source_bad(gguf->source, VRAM_ERR_INVALID,
+                             "the file contains a projector for images or sound, not a language "
+                             "model; name the model, and this file as its projector (--mmproj)");
+    }
+    if (gguf->type[0] && strcmp(gguf->type, "model") != 0) { /* an adapter, an importance matrix */
+        return vr_source_bad(gguf->source, VRAM_ERR_INVALID,
+                             "the file does not contain a model: its general.type is \"%s\"",
+                             gguf->type);
+    }
     memcpy(model->architecture, gguf->architecture, sizeof model->architecture);
     model->format = VRAM_MODEL_GGUF;
     model->family_known = true; /* shapes are read, not guessed */

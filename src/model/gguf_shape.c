@@ -247,11 +247,6 @@ static vram_status set_layers(const struct vr_gguf_shape *shape, const struct vr
                               struct vram_model *model) {
     uint64_t layers = number_get(shape, VR_GGUF_LAYERS, 0);
     uint64_t heads = number_get(shape, VR_GGUF_HEADS, 0);
-    if (layers == 0 && strcmp(model->architecture, "clip") == 0) {
-        return vr_source_bad(source, VRAM_ERR_INVALID,
-                             "the file contains a projector for images or sound, not a language "
-                             "model; name the model, and this file as its projector (--mmproj)");
-    }
     if (layers == 0) {
         return vr_source_bad(source, VRAM_ERR_INVALID,
                              "the file has no block_count: it does not contain a language model");

@@ -371,6 +371,19 @@ static void a_vocabulary_is_not_a_model(void **state) {
     assert_non_null(strstr(vram_error_get()->text, "a.gguf contains no weights: it has 0 tensors"));
 }
 
+static void an_adapter_is_not_a_model(void **state) {
+    (void)state;
+    small_shape("llama", 1);
+    gguf_string(&maker, "general.type", "model");
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    small_shape("llama", 1);
+    gguf_string(&maker, "general.type", "adapter");
+    refused(VRAM_ERR_INVALID, "its general.type is \"adapter\"");
+    small_shape("llama", 1);
+    gguf_string(&maker, "general.type", "mmproj");
+    refused(VRAM_ERR_INVALID, "--mmproj");
+}
+
 static void projectors_are_added(void **state) {
     (void)state;
     char path[256];
@@ -623,6 +636,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(layers_of_gemma4, begin, end),
         cmocka_unit_test_setup_teardown(states_by_architecture, begin, end),
         cmocka_unit_test_setup_teardown(a_vocabulary_is_not_a_model, begin, end),
+        cmocka_unit_test_setup_teardown(an_adapter_is_not_a_model, begin, end),
         cmocka_unit_test_setup_teardown(projectors_are_added, begin, end),
         cmocka_unit_test_setup_teardown(split_files_are_one_model, begin, end),
         cmocka_unit_test_setup_teardown(counts_that_lie, begin, end),
