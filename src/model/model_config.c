@@ -156,7 +156,10 @@ static bool read_mamba(struct config_job *job, struct vr_config_part *part,
 
 /* per_layer_config: {"05": {"head_dim": 512}}, what differs in one layer. */
 static bool read_layers(struct config_job *job, struct vr_json_token token) {
-    while (token.kind == VR_JSON_OBJECT || token.kind == VR_JSON_KEY) {
+    if (token.kind != VR_JSON_OBJECT) {
+        return vr_json_skip(&job->reader, token);
+    }
+    for (;;) {
         struct vr_json_token key = vr_json_next(&job->reader);
         struct vr_config_part part = {0};
         uint32_t index = VRAM_MODEL_LAYERS_MAX;
@@ -178,7 +181,6 @@ static bool read_layers(struct config_job *job, struct vr_json_token token) {
             layer->width = (uint32_t)vr_config_get(&part, VR_CONFIG_INTERMEDIATE, layer->width);
         }
     }
-    return vr_json_skip(&job->reader, token);
 }
 
 /* Objects that describe a part of the model. */

@@ -86,7 +86,8 @@ static bool scheme_make(const struct quant_words *words, struct vr_scheme *schem
     }
     *scheme = (struct vr_scheme){"", words->bits, is_float || words->bits == 8 ? 32 : 16, 1,
                                  words->group};
-    scheme->scale_bits += words->zeros ? words->bits : 0;
+    bool zeros = words->zeros || vr_word_listed(words->words, "gptq"); /* which always has them */
+    scheme->scale_bits += zeros ? words->bits : 0;
     vr_text_format(scheme->name, sizeof scheme->name, "%s%llu", is_float ? "fp" : "int",
                    (unsigned long long)words->bits);
     return true;
@@ -161,9 +162,9 @@ static bool rule_add(struct quant_job *job, struct vr_json_token token, uint8_t 
     return true;
 }
 
-/* A list of modules. "Linear" in a list of targets is not a name: it means every matrix. */
-static bool rules_read(struct quant_job *job, struct vr_json_token token, uint8_t scheme,
-                       bool *all) {
+/* A list of modules that are left out, or of a group's targets, which groups_read gives their scheme.
+   "Linear" among these is not a name: it means every matrix. */
+static bool rules_read(struct quant_job *job, struct vr_json_token token, bool targets) {
     if (token.kind != VR_JSON_ARRAY) {
         return vr_json_skip(job->reader, token);
     }
@@ -172,12 +173,9 @@ static bool rules_read(struct quant_job *job, struct vr_json_token token, uint8_
         if (token.kind == VR_JSON_ARRAY_END || token.kind == VR_JSON_BAD) {
             return token.kind != VR_JSON_BAD;
         }
-        if (all && vr_json_is(token, "Linear")) {
-            *all = true;
-        } else if (!rule_add(job, token, scheme)) {
-            return false;
-        }
-        if (!vr_json_skip(job->reader, token)) {
+        bool every = targets && vr_json_is(token, "Linear");
+        if (!(every || rule_add(job, token, VR_SCHEME_PLAIN)) ||
+            !vr_json_skip(job->reader, token)) {
             return false;
         }
     }
@@ -289,7 +287,7 @@ static bool member_read(struct quant_job *job, struct quant_words *words, const 
     static const char *const inner = "weights weight quantization global_quant_config quant_config "
                                      "weight_quant_params quant_type "
                                      "default _data";
-    bool yes = token.kind == VR_JSON_TRUE, all = false;
+    bool yes = token.kind == VR_JSON_TRUE;
     if (vr_word_listed("quant_method quant_algo quant_type type _type format fmt dtype", key) &&
         token.kind == VR_JSON_TEXT) {
         if (strcmp(key, "quant_method") == 0) {
@@ -303,9 +301,9 @@ static bool member_read(struct quant_job *job, struct quant_words *words, const 
     } else if (strcmp(key, "weight_block_size") == 0) {
         return block_read(job, token, words);
     } else if (vr_word_listed(left_out, key)) {
-        return rules_read(job, token, VR_SCHEME_PLAIN, NULL);
+        return rules_read(job, token, false);
     } else if (strcmp(key, "targets") == 0) {
-        return rules_read(job, token, VR_SCHEME_PLAIN, &all);
+        return rules_read(job, token, true);
     } else if (strcmp(key, "config_groups") == 0) {
         return groups_read(job, token, false);
     } else if (vr_word_listed("quantized_layers extra_config", key)) {
@@ -323,7 +321,6 @@ static bool member_read(struct quant_job *job, struct quant_words *words, const 
     words->eight = words->eight || (yes && vr_word_listed("load_in_8bit _load_in_8bit", key));
     words->twice = words->twice || (yes && strcmp(key, "bnb_4bit_use_double_quant") == 0);
     words->zeros = words->zeros || (yes && strcmp(key, "zero_point") == 0) ||
-                   strstr(words->words, " gptq") ||
                    (token.kind == VR_JSON_FALSE && vr_word_listed("symmetric sym", key));
     return vr_json_skip(job->reader, token);
 }
