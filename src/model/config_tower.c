@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config_tower.c: the towers of a model, for images and for sound, and the projectors that lead from
- * them to the language model.
+ * config_tower.c: the towers of a model, for images and for sound, and the projectors that lead
+ * from them to the language model.
  */
 #include "model/config_parts.h"
 

@@ -162,8 +162,8 @@ static bool rule_add(struct quant_job *job, struct vr_json_token token, uint8_t 
     return true;
 }
 
-/* A list of modules that are left out, or of a group's targets, which groups_read gives their scheme.
-   "Linear" among these is not a name: it means every matrix. */
+/* A list of modules that are left out, or of a group's targets, to which groups_read gives the
+   scheme. "Linear" among these is not a name: it means every matrix. */
 static bool rules_read(struct quant_job *job, struct vr_json_token token, bool targets) {
     if (token.kind != VR_JSON_ARRAY) {
         return vr_json_skip(job->reader, token);
