@@ -4,8 +4,8 @@
  * hf_quant_config.json beside it says.
  *
  * A scheme packs the numbers of a matrix into a few bits each and adds scales. Rules say which
- * scheme a module has; those that leave a module out count most. Only matrices of layers are packed;
- * embeddings, the output layer, routers, norms and biases never are.
+ * scheme a module has; those that leave a module out count most. Only matrices of layers are
+ * packed; embeddings, the output layer, routers, norms and biases never are.
  */
 #ifndef VR_QUANTIZATION_H
 #define VR_QUANTIZATION_H
