@@ -26,7 +26,7 @@ static const struct vr_family families[] = {
     /* ------------------------------------------------------------- like Llama */
     {.names =
          "llama internlm2 yi deepseek exaone granite granitemoe granitemoeshared helium cwm mllama "
-         "mllama_text_model ernie4_5",
+         "mllama_text_model ernie4_5 solar_open hy_v3 mellum exaone_moe flex_olmo bitnet",
      .bits = VR_FAMILY_O_BIAS,
      .defaults = LLAMA_DEFAULTS},
     {.names = "arcee", .bits = VR_FAMILY_PLAIN_MLP | VR_FAMILY_O_BIAS},
@@ -65,7 +65,7 @@ static const struct vr_family families[] = {
      .defaults = {{VR_CONFIG_FULL_EVERY, 4}}},
 
     /* ------------------------------------------------------------------- Gemma */
-    {.names = "gemma", .bits = VR_FAMILY_TIED, .defaults = {{VR_CONFIG_HEAD_DIM, 256}}},
+    {.names = "gemma vaultgemma", .bits = VR_FAMILY_TIED, .defaults = {{VR_CONFIG_HEAD_DIM, 256}}},
     {.names = "gemma2", .bits = VR_FAMILY_TIED | VR_FAMILY_FOUR_NORMS, .window_every = 2},
     {.names = "gemma3 gemma3_text",
      .bits = VR_FAMILY_TIED | VR_FAMILY_FOUR_NORMS | VR_FAMILY_HEAD_NORM,

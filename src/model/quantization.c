@@ -84,8 +84,7 @@ static bool scheme_make(const struct quant_words *words, struct vr_scheme *schem
     if (words->bits < 1 || words->bits > 8) { /* 16: not packed */
         return false;
     }
-    *scheme = (struct vr_scheme){"", words->bits, is_float || words->bits == 8 ? 32 : 16, 1,
-                                 words->group};
+    *scheme = (struct vr_scheme){"", words->bits, words->group ? 16 : 32, 1, words->group};
     bool zeros = words->zeros || vr_word_listed(words->words, "gptq"); /* which always has them */
     scheme->scale_bits += zeros ? words->bits : 0;
     vr_text_format(scheme->name, sizeof scheme->name, "%s%llu", is_float ? "fp" : "int",

@@ -87,7 +87,7 @@ static void each_way_has_its_bytes(void **state) {
         {"{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":128,\"zero_point\":true}", "int4",
          ALL / 2 + ALL / 128 * 20 / 8},
         {"{\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":128,\"sym\":true}", "int8",
-         ALL + ALL / 128 * (32 + 8) / 8},
+         ALL + ALL / 128 * (16 + 8) / 8},
         {"{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,\"bnb_4bit_quant_type\":"
          "\"nf4\",\"bnb_4bit_use_double_quant\":true}",
          "nf4", ALL / 2 + ALL / 64},
