@@ -47,7 +47,8 @@ static struct tower_shape tower_shape_of(const struct vr_config_part *vision,
     shape.hidden = vr_config_get(vision, VR_CONFIG_EMBED_DIM, own); /* then `own` is the output */
     shape.width =
         tower_get(vision, tower, VR_CONFIG_INTERMEDIATE, vr_expanded_width(vision, shape.hidden));
-    if (tower->projector == VR_PROJECTOR_GLM) { /* intermediate_size is the projector's */
+    bool glm = tower->projector == VR_PROJECTOR_GLM;
+    if (glm && !vision->values[VR_CONFIG_PROJECTOR_WIDTH].known) { /* intermediate_size is its */
         shape.width = vr_config_get(vision, VR_CONFIG_OUT_HIDDEN, shape.width);
     }
     shape.layers = tower_get(vision, tower, VR_CONFIG_LAYERS, 0) +
@@ -59,7 +60,7 @@ static struct tower_shape tower_shape_of(const struct vr_config_part *vision,
     shape.patches = vr_config_get(vision, VR_CONFIG_PATCH_POSITIONS, side * side);
     shape.head = vr_config_get(vision, VR_CONFIG_HEAD_DIM, heads ? shape.hidden / heads : 0);
     shape.merged = merge * merge > UINT32_MAX ? UINT32_MAX : merge * merge * shape.hidden;
-    shape.out = tower->projector == VR_PROJECTOR_MERGER
+    shape.out = glm || tower->projector == VR_PROJECTOR_MERGER
                     ? vr_config_get(vision, VR_CONFIG_OUT_HIDDEN, hidden)
                     : hidden;
     return shape;
@@ -91,6 +92,7 @@ static void merger_add(struct vr_part_sum *part, const struct tower_shape *shape
 static void glm_add(const struct vr_config_part *vision, const struct tower_shape *shape,
                     struct vr_part_sum *part) {
     uint64_t out = shape->out, width = vr_config_get(vision, VR_CONFIG_INTERMEDIATE, 0);
+    width = vr_config_get(vision, VR_CONFIG_PROJECTOR_WIDTH, width);
     VR_NUMBERS_ADD(part, shape->merged + 1, out);
     vr_matrix_add(part, "merger", "proj", out, out);
     vr_matrix_add(part, "merger", "gate_up_proj", 2 * width, out);

@@ -96,6 +96,13 @@ static const struct vr_family families[] = {
                   {VR_CONFIG_LAYER_VOCABULARY, 262144},
                   {VR_CONFIG_LAYER_INPUT, 256}}},
 
+    {.names = "gemma4_unified gemma4_unified_text",
+     .bits = VR_FAMILY_TIED | VR_FAMILY_FOUR_NORMS | VR_FAMILY_HEAD_NORM | VR_FAMILY_BOTH_FEEDS,
+     .window_every = 6,
+     .defaults = {{VR_CONFIG_HEAD_DIM, 256},
+                  {VR_CONFIG_FULL_HEAD_DIM, 512},
+                  {VR_CONFIG_VOCABULARY, 262144}}},
+
     /* ---------------------------------------------------- DeepSeek, Kimi, GLM */
     {.names = "deepseek_v2 deepseek2 minicpm3 youtu",
      .bits = VR_FAMILY_O_BIAS,
@@ -274,6 +281,10 @@ static const struct vr_tower towers[] = {
     {.names = "glm4v glm4v_moe glm4v_moe_vision glm4v_vision",
      .bits = VR_TOWER_GATED | VR_TOWER_PATCH_BIAS | VR_TOWER_POSITIONS | VR_TOWER_PRE_NORM |
              VR_TOWER_POST_NORM,
+     .projector = VR_PROJECTOR_GLM},
+    {.names = "glm5_next",
+     .bits = VR_TOWER_BIAS | VR_TOWER_GATED | VR_TOWER_PATCH_BIAS | VR_TOWER_POST_NORM |
+             VR_TOWER_HEAD_NORM,
      .projector = VR_PROJECTOR_GLM},
     {.names = "gemma4_vision",
      .bits = VR_TOWER_GATED | VR_TOWER_PLANE | VR_TOWER_HEAD_NORM | VR_TOWER_FOUR_NORMS,

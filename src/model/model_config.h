@@ -100,6 +100,7 @@
     X(PATCH_POSITIONS, "num_position_embeddings position_embedding_size num_patches")              \
     X(PATCH_SIDE, "init_pos_emb_height pos_emb_height")                                            \
     X(PROJECTOR_IN, "projector_input_dim")                                                         \
+    X(PROJECTOR_WIDTH, "projection_intermediate_size")                                             \
     X(GLOBAL_LAYERS, "num_global_layers")                                                          \
     X(TILES, "max_num_tiles")                                                                      \
     X(KERNEL, "conv_kernel_size")                                                                  \
