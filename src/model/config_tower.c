@@ -100,6 +100,12 @@ static void glm_add(const struct vr_config_part *vision, const struct tower_shap
     VR_NUMBERS_ADD(part, 2, out);
 }
 
+/* Gemma 3n's: from the tower's width to the language model's, with 128 tokens of its own. */
+static void embedder_add(struct vr_part_sum *part, uint64_t width, uint64_t out) {
+    VR_NUMBERS_ADD(part, 128 + 2, width);
+    vr_matrix_add(part, "embedder", "embedding_projection", out, width);
+}
+
 static void projector_add(const struct vr_config *config, enum vr_projector kind,
                           const struct tower_shape *shape, struct vr_part_sum *part) {
     const struct vr_config_part *vision = &config->vision;
@@ -161,6 +167,14 @@ static void projector_add(const struct vr_config *config, enum vr_projector kind
         vr_matrix_add(part, "multi_modal_projector", "linear_1", out,
                       vr_config_get(vision, VR_CONFIG_OUT_HIDDEN, middle));
         break;
+    case VR_PROJECTOR_PHI:
+        matrix_with_bias(part, "img_projection", "0", out, shape->merged, true);
+        matrix_with_bias(part, "img_projection", "2", out, out, true);
+        VR_NUMBERS_ADD(part, 2, shape->merged); /* what separates rows and images */
+        break;
+    case VR_PROJECTOR_EMBEDDER:
+        embedder_add(part, hidden, out);
+        break;
     case VR_PROJECTOR_CLIP: /* both towers end in the same space */
         vr_matrix_add(part, "visual_projection", "weight", shared, hidden);
         vr_matrix_add(part, "text_projection", "weight", shared, out);
@@ -196,23 +210,28 @@ static bool vision_add(const struct vr_config *config, const struct vram_model *
         layer_add(part, &shape);
     }
     projector_add(config, tower->projector, &shape, part);
+    if (tower->fixed) {
+        VR_NUMBERS_ADD(part, tower->fixed);
+        return shape.hidden > 0;
+    }
     /* A tower that config.json describes by other keys was not counted. */
     return known && shape.hidden && layers == shape.layers && layers && shape.patch;
 }
 
 /* -------------------------------------------------------------------- audio */
 
-/* Gemma 4's: a conformer. A layer has two feed-forward blocks four times as wide, attention with a
+/* Gemma's: a conformer. A layer has two feed-forward blocks four times as wide, attention with a
    matrix for relative positions, and a gated convolution. */
 static bool audio_add(const struct vr_config *config, const struct vram_model *model,
                       struct vr_part_sum *part) {
     const struct vr_config_part *audio = &config->audio;
-    uint64_t hidden = vr_config_get(audio, VR_CONFIG_HIDDEN, 1024);
+    bool third = strcmp(audio->type, "gemma3n_audio") == 0;
+    uint64_t hidden = vr_config_get(audio, VR_CONFIG_HIDDEN, third ? 1536 : 1024);
     uint64_t layers = vr_config_get(audio, VR_CONFIG_LAYERS, 12);
     uint64_t heads = vr_config_get(audio, VR_CONFIG_HEADS, 8);
     uint64_t out = vr_config_get(audio, VR_CONFIG_AUDIO_OUT, 1536);
     enum { FIRST = 128, SECOND = 32, SIDES = 9, FREQUENCIES = 32 }; /* of two convolutions */
-    if (!strstr(audio->type, "gemma4_audio")) {
+    if (!third && strcmp(audio->type, "gemma4_audio") != 0) {
         return false;
     }
     VR_NUMBERS_ADD(part, layers, 16 + 5 + 3, hidden, hidden);
@@ -220,8 +239,12 @@ static bool audio_add(const struct vr_config *config, const struct vram_model *m
     VR_NUMBERS_ADD(part, layers, heads ? hidden / heads : 0);
     VR_NUMBERS_ADD(part, FIRST + SECOND + FIRST * SIDES + FIRST * SECOND * SIDES);
     VR_NUMBERS_ADD(part, SECOND, FREQUENCIES, hidden);
-    VR_NUMBERS_ADD(part, hidden + 1, out);
-    VR_NUMBERS_ADD(part, out, model->hidden);
+    if (third) {
+        embedder_add(part, hidden, model->hidden);
+    } else {
+        VR_NUMBERS_ADD(part, hidden + 1, out);
+        VR_NUMBERS_ADD(part, out, model->hidden);
+    }
     return true;
 }
 

@@ -31,7 +31,7 @@ static const struct vr_family families[] = {
      .defaults = LLAMA_DEFAULTS},
     {.names = "arcee", .bits = VR_FAMILY_PLAIN_MLP | VR_FAMILY_O_BIAS},
     {.names = "seed_oss", .bits = VR_FAMILY_QKV_BIAS},
-    {.names = "mistral ministral ministral3 phi3", .bits = VR_FAMILY_WINDOWED},
+    {.names = "mistral ministral ministral3 phi3 phi3_v", .bits = VR_FAMILY_WINDOWED},
     {.names = "mistral4 mistral_large4 mistral_large4_text", .mixer = VR_MIXER_LATENT},
     {.names = "phi3small", .bits = VR_FAMILY_TIED | VR_FAMILY_LAYER_NORM | VR_FAMILY_LINEAR_BIAS},
     {.names = "mixtral", .bits = VR_FAMILY_WINDOWED, .feed = "block_sparse_moe"},
@@ -286,6 +286,13 @@ static const struct vr_tower towers[] = {
      .bits = VR_TOWER_BIAS | VR_TOWER_GATED | VR_TOWER_PATCH_BIAS | VR_TOWER_POST_NORM |
              VR_TOWER_HEAD_NORM,
      .projector = VR_PROJECTOR_GLM},
+    /* MobileNet V5 */
+    {.names = "gemma3n_vision", .projector = VR_PROJECTOR_EMBEDDER, .fixed = 294126912},
+    /* CLIP's ViT-L of 336 x 336 */
+    {.names = "phi3_v",
+     .projector = VR_PROJECTOR_PHI,
+     .fixed = 303507456,
+     .defaults = {{VR_CONFIG_HIDDEN, 1024}}},
     {.names = "gemma4_vision",
      .bits = VR_TOWER_GATED | VR_TOWER_PLANE | VR_TOWER_HEAD_NORM | VR_TOWER_FOUR_NORMS,
      .projector = VR_PROJECTOR_MATRIX},

@@ -109,15 +109,18 @@ enum vr_projector {
     VR_PROJECTOR_LLAMA3, /* a matrix with a bias; the tower has positions for each tile */
     VR_PROJECTOR_LLAMA4,
     VR_PROJECTOR_STEP,
-    VR_PROJECTOR_MINIMAX, /* two matrices for each patch, and two for those that are merged */
-    VR_PROJECTOR_CLIP,    /* none: text and images end in the same space */
-    VR_PROJECTOR_SIGLIP   /* the same; a layer of attention sums the image up */
+    VR_PROJECTOR_MINIMAX,  /* two matrices for each patch, and two for those that are merged */
+    VR_PROJECTOR_PHI,      /* two matrices with biases, the first over merged patches */
+    VR_PROJECTOR_EMBEDDER, /* a norm and a matrix, and embeddings of special tokens */
+    VR_PROJECTOR_CLIP,     /* none: text and images end in the same space */
+    VR_PROJECTOR_SIGLIP    /* the same; a layer of attention sums the image up */
 };
 
 struct vr_tower {
     const char *names; /* of model_type in vision_config, or else of the whole model */
     uint32_t bits;     /* of vr_tower_bit */
     enum vr_projector projector;
+    uint32_t fixed; /* numbers of a tower that a config only names; 0: it describes it */
     struct vr_family_default defaults[6];
 };
 

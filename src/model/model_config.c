@@ -36,10 +36,10 @@ static enum vr_config_key find_key(const char *word) {
 
 /* Towers have the words of the language model, and some of their own. */
 static enum vr_config_key find_tower_key(const char *word) {
-    return strcmp(word, "width") == 0    ? VR_CONFIG_HIDDEN
-           : strcmp(word, "layers") == 0 ? VR_CONFIG_LAYERS
-           : strcmp(word, "heads") == 0  ? VR_CONFIG_HEADS
-                                         : find_key(word);
+    return strcmp(word, "width") == 0                               ? VR_CONFIG_HIDDEN
+           : vr_word_listed("layers conf_num_hidden_layers", word)  ? VR_CONFIG_LAYERS
+           : vr_word_listed("heads conf_num_attention_heads", word) ? VR_CONFIG_HEADS
+                                                                    : find_key(word);
 }
 
 static bool take_number(struct config_job *job, struct vram_value *value, const char *word,
@@ -191,7 +191,7 @@ static bool take_object(struct config_job *job, struct vr_config_part *part, enu
     if (kind == PART_OUTERMOST && vr_word_listed("text_config llm_config language_config", word)) {
         return read_nested(job, &job->nested, PART_TEXT, token);
     }
-    if (kind == PART_OUTERMOST && strcmp(word, "vision_config") == 0) {
+    if (kind == PART_OUTERMOST && vr_word_listed("vision_config img_processor", word)) {
         config->has_vision = config->has_vision || object;
         return read_nested(job, &config->vision, PART_TOWER, token);
     }

@@ -103,7 +103,7 @@
     X(PROJECTOR_WIDTH, "projection_intermediate_size")                                             \
     X(GLOBAL_LAYERS, "num_global_layers")                                                          \
     X(TILES, "max_num_tiles")                                                                      \
-    X(KERNEL, "conv_kernel_size")                                                                  \
+    X(KERNEL, "conv_kernel_size conf_conv_kernel_size")                                            \
     X(AUDIO_OUT, "output_proj_dims")                                                               \
     X(PROJECTION, "projection_dim")                                                                \
     X(TIED, "tie_word_embeddings")                                                                 \
