@@ -189,6 +189,7 @@ static struct state_shape state_shape_of(const struct vr_config_part *text,
                                          uint64_t hidden) {
     struct state_shape shape = {.kernel = vr_config_get(text, VR_CONFIG_LINEAR_KERNEL, 4)};
     uint64_t key_heads = vr_config_get(text, VR_CONFIG_LINEAR_KEY_HEADS, plan->heads);
+    uint64_t expanded = vr_config_get(text, VR_CONFIG_STATE_EXPAND, 2) * hidden;
     shape.key_head = vr_config_get(text, VR_CONFIG_LINEAR_KEY_DIM, plan->head);
     switch (mixer) {
     case VR_MIXER_DELTA:
@@ -211,9 +212,9 @@ static struct state_shape state_shape_of(const struct vr_config_part *text,
         shape.heads = vr_config_get(text, VR_CONFIG_STATE_HEADS, plan->heads);
         shape.values = mixer == VR_MIXER_MAMBA2
                            ? shape.heads * vr_config_get(text, VR_CONFIG_STATE_HEAD_DIM, plan->head)
-                       : text->values[VR_CONFIG_STATE_EXPAND].known && plan->feed != VR_FEED_NONE
-                           ? vr_config_get(text, VR_CONFIG_STATE_EXPAND, 2) * hidden
-                           : vr_config_get(text, VR_CONFIG_INTERMEDIATE, 2 * hidden);
+                       : plan->feed == VR_FEED_NONE
+                           ? vr_config_get(text, VR_CONFIG_INTERMEDIATE, expanded)
+                           : expanded; /* intermediate_size is the other block's */
         key_heads = mixer == VR_MIXER_MAMBA2 ? vr_config_get(text, VR_CONFIG_STATE_GROUPS, 1) : 0;
     }
     shape.keys = key_heads * shape.key_head;
