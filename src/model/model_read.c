@@ -22,7 +22,7 @@
 #define CONFIG_MAX                                                                                 \
     UINT64_C(4194304) /* the longest real ones list labels, and have a few hundred KB */
 
-/* Everything that one call needs, on the heap: about 200 KiB. */
+/* Everything that one call needs, on the heap: about 400 KiB. */
 struct reading {
     struct vram_model model;
     struct vr_weight_sum sum;
