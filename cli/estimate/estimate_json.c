@@ -17,6 +17,7 @@ static void write_model(struct json_out *json, const struct estimate_job *job) {
     json_text(json, "name", model->name);
     json_text(json, "architecture", model->architecture);
     json_text(json, "weight_type", model->weight_type);
+    json_text(json, "quantization", model->quantization);
     json_bool(json, "family_known", model->family_known);
     json_bool(json, "kv_guessed", model->kv_guessed);
     json_bool(json, "tied", model->tied);
@@ -26,6 +27,7 @@ static void write_model(struct json_out *json, const struct estimate_job *job) {
     json_unsigned(json, "layers", model->layer_count);
     json_unsigned(json, "parameters", model->parameters);
     json_unsigned(json, "active_parameters", model->active_parameters);
+    json_unsigned(json, "tower_parameters", model->tower_parameters);
     json_unsigned(json, "weight_bytes", model->weight_bytes);
     json_unsigned(json, "input_bytes", model->input_bytes);
     json_unsigned(json, "output_bytes", model->output_bytes);

@@ -229,7 +229,10 @@ static bool shape_assumption(size_t index, char text[ESTIMATE_ASSUMPTION_MAX]) {
 
 /* Where the type of the weights is from. */
 static const char *type_origin(const struct estimate_job *job) {
-    return job->weights_given ? "as --weights says" : "as config.json says";
+    return job->weights_given ? "as --weights says"
+           : strcmp(job->model.quantization, "none") == 0
+               ? "as config.json says, which names no quantization"
+               : "as config.json says";
 }
 
 static bool weights_assumption(const struct estimate_job *job, char *text) {

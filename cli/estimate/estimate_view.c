@@ -21,7 +21,8 @@ static void print_label(const struct terminal *terminal, const char *label) {
     terminal_cell(terminal, STYLE_DIM, LABEL_COLUMN, "%s", label);
 }
 
-/* "8.03 billion parameters (3.61 at once)"; of small models millions, or the number itself. */
+/* "8.03 billion parameters (3.61 at once)"; of small models millions, or the number itself. A
+   vision tower is not part of the language model. */
 static void print_parameters(const struct terminal *terminal, const vram_model *model) {
     bool billions = model->parameters >= 1000000000;
     double unit = billions ? 1e9 : 1e6;
@@ -35,8 +36,14 @@ static void print_parameters(const struct terminal *terminal, const vram_model *
     }
     terminal_print(terminal, STYLE_PLAIN, "%.2f %s parameters", (double)model->parameters / unit,
                    billions ? "billion" : "million");
-    if (model->active_parameters < model->parameters) {
-        printf(" (%.2f at once)", (double)model->active_parameters / unit);
+    bool towers = model->tower_parameters > 0,
+         experts = model->active_parameters < model->parameters;
+    if (towers) {
+        printf(" (%.2f of language%s", (double)(model->parameters - model->tower_parameters) / unit,
+               experts ? "," : ")");
+    }
+    if (experts) {
+        printf(" %s%.2f at once)", towers ? "" : "(", (double)model->active_parameters / unit);
     }
 }
 

@@ -114,6 +114,8 @@ typedef struct vram_model {
     char architecture[64]; /* "llama", "gemma3", from the file */
     char name[128];        /* from the file; "" if it has none */
     char weight_type[16];  /* the type of most bytes of the weights: "q4_K" */
+    char quantization[32]; /* as config.json says: "fp8", "nvfp4", "int4"; "none": it does not say;
+                              "" without a config.json */
     bool family_known;     /* false: config.json alone, counted as if it were Llama; a guess */
     bool tied;             /* input and output share one matrix */
     bool kv_known;         /* whether the layers' k_elements and v_elements are known */
@@ -130,6 +132,7 @@ typedef struct vram_model {
     uint64_t experts, experts_used;
     uint64_t parameters;        /* all; too few if a file packs several into one element */
     uint64_t active_parameters; /* that one token uses; equal to parameters if unknown */
+    uint64_t tower_parameters;  /* of `parameters`: in towers and projectors, by config.json */
     uint64_t weight_bytes;      /* all: input + output + other + layers */
     uint64_t input_bytes;       /* embeddings of tokens (and of positions) */
     uint64_t output_bytes;      /* last norm and output layer; the norm alone if tied */
@@ -158,7 +161,8 @@ typedef struct vram_model_read_options {
  *   VRAM_ERR_IO           a file is missing or cannot be read.
  *   VRAM_ERR_INVALID      the file is not a model or has no weights, or the folder contains none.
  *   VRAM_ERR_CORRUPT      the file is truncated, or has wrong counts, offsets, types or nesting.
- *   VRAM_ERR_UNSUPPORTED  more than VRAM_MODEL_LAYERS_MAX layers, or an unknown type.
+ *   VRAM_ERR_UNSUPPORTED  more than VRAM_MODEL_LAYERS_MAX layers, an unknown type or quantization,
+ *                         or not a language model.
  *
  * The error text names the file and the problem.
  */

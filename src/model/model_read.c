@@ -22,7 +22,7 @@
 #define CONFIG_MAX                                                                                 \
     UINT64_C(4194304) /* the longest real ones list labels, and have a few hundred KB */
 
-/* Everything that one call needs, on the heap: about 200 KiB. */
+/* Everything that one call needs, on the heap: about 400 KiB. */
 struct reading {
     struct vram_model model;
     struct vr_weight_sum sum;
@@ -221,10 +221,28 @@ static void drop_windows(struct vram_model *model) {
     }
 }
 
+/* What NVIDIA's tools write beside a config that does not say how the weights are stored. */
+static vram_status read_quantization(struct reading *reading) {
+    char *text;
+    size_t bytes;
+    if (reading->config.quantization.told ||
+        !path_beside(reading->path, "hf_quant_config.json", reading->other) ||
+        !file_exists(reading->other)) {
+        return VRAM_OK;
+    }
+    vram_status status = read_json(reading->other, CONFIG_MAX, &text, &bytes);
+    if (status == VRAM_OK) {
+        status = vr_quantization_parse(text, bytes, &reading->config.quantization);
+        vr_mem_free(text);
+    }
+    return status;
+}
+
 /* Everything but the weights, from the config. */
 static vram_status set_shape(struct reading *reading) {
     struct vram_model *model = &reading->model;
-    vram_status status = vr_config_shape(&reading->config, model);
+    vram_status status = read_quantization(reading);
+    status = status == VRAM_OK ? vr_config_shape(&reading->config, model) : status;
     model->kv_guessed = status == VRAM_OK && model->kv_known && !model->family_known;
     drop_windows(model);
     return status;
