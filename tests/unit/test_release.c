@@ -63,7 +63,7 @@ static void clear_keeps_the_memory(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Clearing a pool gives the driver everything that is free, whatever kept it: caches of threads, the
+/* Clearing a pool gives the driver all that is free, whatever kept it: caches of threads, the
    central cache, buffers that nothing uses, holes between live blocks. */
 static void a_cleared_pool_keeps_what_is_live(void **state) {
     static const uint64_t sizes[] = {600, 32 * KIB, 40 * KIB, MIB, 16 * MIB};
