@@ -138,7 +138,8 @@ static void managed_buffer(struct sample_world *world) {
     must(vram_buffer_host(buffer, &memory));
     float *slice = memory; /* as_slice: from the CPU */
     sample_numbers(slice, 1024, 3);
-    must(vram_buffer_prefetch(buffer, 0, 4096, false, world->queue)); /* prefetch_to_device */
+    must(vram_buffer_prefetch(buffer, 0, 4096, VRAM_TARGET_OWN,
+                              world->queue)); /* prefetch_to_device */
     must(vram_queue_wait(world->queue, WAIT));
     hold(sample_info(buffer).addr == (uintptr_t)memory); /* one address for both */
 }

@@ -248,7 +248,7 @@ static void try_spans(struct world *world, uint64_t addr, uint64_t bytes) {
     }
     TRY(vram_queue_copy(world->queue, addr, middle, bytes));
     TRY(vram_queue_copy(world->queue, middle, addr, bytes));
-    TRY(vram_queue_prefetch(world->queue, addr, bytes, true));
+    TRY(vram_queue_prefetch(world->queue, addr, bytes, VRAM_TARGET_HOST));
     TRY(vram_queue_fill(world->queue, addr, 1, 2, bytes));
     TRY(vram_queue_fill(world->queue, addr, 1, 4, bytes));
 }
