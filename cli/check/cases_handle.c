@@ -98,7 +98,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     uint64_t id = 0;
 
     REFUSES(vram_async_poll_all(device, NULL));
-    REFUSES(vram_async_begin(device, "none", &(vram_async){{0}}, &(vram_async_work *){NULL}));
+    REFUSES(vram_async_begin(device, "none", 0, &(vram_async){{0}}, &(vram_async_work *){NULL}));
     REFUSES(vram_memory_check(device, 4096, 1));
     REFUSES(vram_host_free_later(device, &id));
     REFUSES(vram_pinned_begin(device, &id, sizeof id));
