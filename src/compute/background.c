@@ -10,6 +10,9 @@
  *      threads; a thread that itself ends the scheduler, from a callback, is detached.
  *  (2) A job's record is finished exactly once, by the thread that took the job off the list, with
  *      no lock held.
+ *  (3) The end of a scheduler fails the jobs that have not begun. One with a context of its own
+ *      computes them first: failures are forgotten with the context, and the handles of such jobs
+ *      would say that they are ready.
  */
 #include "compute/scheduler_object.h"
 
@@ -123,7 +126,7 @@ static struct background_job *job_next(struct vr_scheduler *scheduler, bool *sto
         (void)vr_cond_wait(&background->changed, &scheduler->lock, UINT64_MAX);
         background->waiting--;
     }
-    *stopping = background->stopping;
+    *stopping = background->stopping && !scheduler->own; /* keeps (3) */
     if (job) {
         background->first = job->next;
         background->last = job->next ? background->last : &background->first;

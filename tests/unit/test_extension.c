@@ -156,6 +156,9 @@ static void work_of_others(void **state) {
     assert_ok(vram_async_finish(work, VRAM_OK));
     assert_int_equal(called, VRAM_OK);
     assert_ok(vram_async_wait(&async, 0));
+    uint64_t result = 0;
+    assert_ok(vram_async_result_get(&async, &result));
+    assert_int_equal(result, 7);
     assert_int_equal(vram_async_finish(work, VRAM_OK), VRAM_ERR_STALE);
     assert_int_equal(vram_async_finish(NULL, VRAM_OK), VRAM_ERR_INVALID);
 
@@ -165,6 +168,8 @@ static void work_of_others(void **state) {
     assert_ok(vram_async_error_get(&failed, &error));
     assert_string_equal(error.operation, "other_start");
     assert_string_equal(error.text, "otherCall: it answered 7");
+    assert_int_equal(vram_async_finish(failing, VRAM_OK), VRAM_ERR_STALE); /* its error stays */
+    assert_int_equal(vram_async_wait(&failed, 0), VRAM_ERR_BACKEND);
 
     /* Whoever gave up is called back all the same. */
     called = VRAM_ERR_NOT_READY;
