@@ -121,6 +121,8 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_kernel_create(device, &source, &kernel));
     REFUSES(vram_device_peer_enable(device, device));
     REFUSES(vram_pool_create(device, NULL, &pool));
+    REFUSES(vram_provider_get(device, VRAM_MEMORY_DEVICE,
+                              &(vram_provider){.size = sizeof(vram_provider)}));
     REFUSES(vram_device_limits_set(device, &limits));
     REFUSES(vram_device_limits_get(device, &limits));
     REFUSES(vram_oom_callback_add(device, lets_go_of_nothing, NULL, &id));

@@ -239,7 +239,8 @@ VRAM_API vram_status vram_device_free(vram_device *device, vram_addr addr);
 
 /**
  * Where managed memory goes, or should stay: the index of any device of the context, as for
- * vram_device_open (it need not be open), or one of these. The index of the host device is the host.
+ * vram_device_open (it need not be open), or one of these. The index of the host device means the
+ * host.
  */
 typedef enum vram_target {
     VRAM_TARGET_HOST = -1, /* host memory */
@@ -255,10 +256,10 @@ typedef enum vram_advice {
 
 /**
  * Says how a part of managed memory of the device will be used. `target` is a vram_target or an
- * index; only VRAM_ADVICE_PREFER uses it. It is a hint: contents stay the same, and a driver without
- * such hints does nothing. 0 bytes do nothing. VRAM_ERR_UNSUPPORTED without VRAM_CAP_MANAGED, and
- * for a target of another backend; _NO_DEVICE for an index that no device has; _INVALID for other
- * memory and for unknown advice.
+ * index; only VRAM_ADVICE_PREFER uses it. It is a hint: contents stay the same, and a driver
+ * without such hints does nothing. 0 bytes do nothing. VRAM_ERR_UNSUPPORTED without
+ * VRAM_CAP_MANAGED, and for a target of another backend; _NO_DEVICE for an index that no device
+ * has; _INVALID for other memory and for unknown advice.
  */
 VRAM_API vram_status vram_device_advise(vram_device *device, vram_addr addr, uint64_t bytes,
                                         vram_advice advice, int32_t target);

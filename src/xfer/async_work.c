@@ -2,9 +2,9 @@
 /*
  * async_work.c: async handles for work that a library on top of libvram does.
  *
- * The producer's handle is that of the record, which lives as long as the producer's reference does,
- * also after the program has ended its own handle. `produced` says that the reference is there: the
- * thread that clears it finishes the record.
+ * The producer's handle is that of the record, which lives as long as the producer's reference
+ * does, also after the program has ended its own handle. `produced` says that the reference is
+ * there: the thread that clears it finishes the record.
  */
 #include "xfer/flight.h"
 

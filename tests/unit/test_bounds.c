@@ -499,6 +499,7 @@ static void null_pointers(void **state) {
         INVALID(vram_physical_create(world.device, 1, NULL));
         INVALID(vram_range_map(world.device, 4096, NULL, 1));
         INVALID(vram_pool_create(world.device, NULL, NULL));
+        INVALID(vram_provider_get(world.device, VRAM_MEMORY_DEVICE, NULL));
         INVALID(vram_size_parse("1", NULL));
         INVALID(vram_size_parse(NULL, &(uint64_t){0}));
         INVALID(vram_option_set(NULL, "1"));

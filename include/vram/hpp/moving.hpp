@@ -74,7 +74,7 @@ class async {
     void wait(uint64_t timeout = VRAM_TIMEOUT_DEFAULT) const {
         check(vram_async_wait(&handle_, timeout));
     }
-    /** Waits, and returns the result: bytes or messages that were moved, the address of a product. */
+    /** Waits, and returns the bytes or messages that were moved, or the address of a product. */
     uint64_t result(uint64_t timeout = VRAM_TIMEOUT_DEFAULT) const {
         uint64_t result = 0;
         wait(timeout);
