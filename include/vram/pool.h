@@ -416,7 +416,9 @@ typedef struct vram_pool_stats {
     uint64_t spare_handles;                       /* mapped nowhere */
     uint64_t driver_creates, driver_releases, driver_maps, driver_unmaps, driver_accesses;
     uint64_t driver_allocs, driver_frees, driver_markers;
-    uint64_t metadata_bytes;     /* host memory of the pool's bookkeeping, without thread caches */
+    /* Host memory of the pool's bookkeeping, without thread caches. It grows with blocks and holes;
+       a size that was not used before adds at most 64 bytes. */
+    uint64_t metadata_bytes;
     uint64_t thread_cache_bytes; /* host memory of thread caches */
 
     double hit_rate;          /* hits / allocs, 0 to 1; 0 before the first allocation */
