@@ -238,7 +238,7 @@ static void remark_pool(struct tour *tour, const vram_pool_stats *before,
                  (double)(tour->stopped_ns - tour->started_ns) / POOL_PAIRS);
     }
     remark(tour, STOP_DONE, "%d blocks%s, %" PRIu64 " of them from that cache", POOL_PAIRS, price,
-           after->hits - before->hits);
+           after->cache_hits - before->cache_hits);
 }
 
 /* The first rounds, which are not timed, have the driver give the memory and fill the cache. */

@@ -188,10 +188,10 @@ static bool on_misses(const struct history *history, struct advice *advice) {
     }
     advice->weight = ADVICE_NOTE;
     snprintf(advice->found, sizeof advice->found,
-             "%.0f %% of the allocations were served by a thread's cache",
+             "%.0f %% of the allocations were served from memory that the pools held",
              percent(hits, hits + misses));
-    advice->mend = "vram_pool_warm prepares the most used sizes in advance; sizes that repeat on "
-                   "one queue come from the cache";
+    advice->mend = "vram_pool_warm prepares the most used sizes in advance; a pool that gives "
+                   "memory back between steps (a trim, cached_bytes) calls the driver again";
     return true;
 }
 

@@ -285,7 +285,7 @@ typedef struct vram_scheduler_stats {
     const char *cpu_arithmetic;
     /* "libcublas.so.12", "vram ptx"; "" before it is needed, or if there is none */
     const char *device_arithmetic;
-    uint64_t pool_hits, pool_misses; /* of the pool: served by a thread cache, or not */
+    uint64_t pool_hits, pool_misses; /* of the pool: see vram_pool_stats */
     uint64_t pool_reserved_bytes;    /* of the pool: taken from the driver */
     uint64_t pool_driver_allocs;     /* times that the pool asked the driver for memory */
 } vram_scheduler_stats;

@@ -9,9 +9,9 @@
  * takes more.
  *
  * Blocks are freed in stream order: later work of the same queue may reuse the memory at once,
- * other queues when that queue has completed the work submitted so far. A free never waits for a
- * device or a driver, and never fails because memory ran out. Any thread may free what any other
- * allocated.
+ * other queues when that queue has completed the work submitted so far. A free never waits for
+ * work, and never fails because memory ran out. It calls the driver for memory only if idle memory
+ * exceeds vram_limits.cached_bytes. Any thread may free what any other allocated.
  *
  * The option `pool` (VRAM_POOL=off) turns pooling off for pools created from then on. Every
  * allocation then comes from the driver, in whole granules and aligned to at most one, and every
@@ -409,9 +409,13 @@ typedef struct vram_pool_stats {
     uint64_t peak_allocated_bytes; /* most of allocated_bytes + cached_bytes */
     uint64_t peak_reserved_bytes;  /* most of reserved_bytes */
     uint64_t live_blocks;
-    uint64_t allocs, frees;                       /* calls that succeeded */
-    uint64_t hits, misses;                        /* served by a thread cache, or not */
-    uint64_t returns;                             /* frees kept in a thread cache */
+    uint64_t allocs, frees; /* calls that succeeded */
+    /* allocs = hits + misses. A hit is served from memory that the pool holds; for a miss the
+       driver is called: the pool grows, moves memory or falls back. */
+    uint64_t hits, misses;
+    uint64_t cache_hits;    /* of the hits: from the calling thread's cache, in nanoseconds */
+    uint64_t returns;       /* frees whose memory the pool keeps for later hits */
+    uint64_t cache_returns; /* of the returns: into the calling thread's cache */
     uint64_t moved_handles, moved_bytes, move_ns; /* physical memory taken from holes */
     uint64_t spare_handles;                       /* mapped nowhere */
     uint64_t driver_creates, driver_releases, driver_maps, driver_unmaps, driver_accesses;

@@ -213,7 +213,7 @@ typedef struct vram_health_info {
     uint64_t released_bytes;     /* by it */
     uint32_t pools;              /* on the device */
     uint64_t live_bytes, cached_bytes, reserved_bytes; /* of all pools, before the cleanup */
-    double hit_rate;      /* of all pools; 0 before the first allocation */
+    double hit_rate;      /* hits / allocs of all its pools; 0 before the first allocation */
     double fragmentation; /* the highest vram_fragmentation.scattered or .rare of the pools */
     char text[200];       /* one line: what was found, what was done, what would help */
 } vram_health_info;

@@ -98,7 +98,7 @@ static void new_blocks_are_zero(void **state) {
             assert_ok(vram_queue_fill(user, addr, 0xEE, 1, size));
             assert_ok(vram_free(addr, user));
         }
-        assert_int_equal(stats_of(rig.pool).hits, 0);
+        assert_int_equal(stats_of(rig.pool).cache_hits, 0);
         rig_end(&rig, true);
         vr_option_reset();
     }

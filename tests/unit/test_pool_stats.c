@@ -7,7 +7,9 @@
 #include "unit/device_world.h"
 #include "unit/stats_of.h"
 #include "vram/limits.h"
+#include "vram/oom.h"
 #include "vram/pool.h"
+#include "vram/pressure.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -275,13 +277,89 @@ static void rates_follow_from_counters(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Two blocks of one size, used over and over, ask the driver in the first round only. Which blocks
+   a thread's cache keeps is another matter, and another counter. */
+static void held_memory_is_a_hit_at_every_size(void **state) {
+    static const uint64_t sizes[] = {600, 40 * KIB, MIB, 4 * MIB, 64 * MIB};
+    enum { ROUNDS = 500 };
+    (void)state;
+    for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
+        for (unsigned s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            struct rig rig = rig_make("sim", "memory=1G");
+            const vram_pool_options options = {.size = sizeof options, .flags = flags};
+            vram_pool *pool;
+            vram_addr addr[2];
+            assert_ok(vram_pool_create(rig.device, &options, &pool));
+            for (int round = 0; round < ROUNDS; round++) {
+                assert_ok(vram_alloc(pool, sizes[s], rig.queue, &addr[0]));
+                assert_ok(vram_alloc(pool, sizes[s], rig.queue, &addr[1]));
+                assert_ok(vram_free(addr[0], rig.queue));
+                assert_ok(vram_free(addr[1], rig.queue));
+            }
+            vram_pool_stats stats = stats_of(pool);
+            assert_int_equal(stats.hits + stats.misses, stats.allocs);
+            assert_int_equal(stats.allocs, 2 * ROUNDS);
+            assert_in_range(stats.misses, 1, 2);
+            assert_true(stats.hit_rate >= (double)(2 * ROUNDS - 2) / (2 * ROUNDS));
+            assert_int_equal(stats.returns, stats.frees);
+            assert_true(stats.cache_hits <= stats.hits && stats.cache_returns <= stats.returns);
+            if (sizes[s] <= 40 * KIB) { /* a cache keeps both */
+                assert_true(stats.cache_hits >= 2 * ROUNDS - 2);
+                assert_true(stats.cache_returns >= 2 * ROUNDS - 2);
+            }
+            vram_health_info health = {.size = sizeof health};
+            assert_ok(vram_health(rig.device, NULL, &health));
+            assert_true(health.hit_rate == stats.hit_rate);
+            rig_end_clean(&rig);
+        }
+    }
+}
+
+/* What the driver is called for is a miss: growth, memory that is moved, other memory. */
+static void growth_moves_and_fallbacks_are_misses(void **state) {
+    const uint64_t handle = 2 * MIB;
+    vram_addr blocks[28], addr;
+    vram_pool *pool;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,granule=2M");
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    for (int i = 0; i < 28; i++) {
+        assert_ok(vram_alloc(pool, handle, rig.queue, &blocks[i]));
+    }
+    uint64_t misses = stats_of(pool).misses; /* growth, of a few blocks at a time */
+    assert_true(misses > 0 && stats_of(pool).driver_creates > 0);
+    for (int i = 0; i < 28; i += 2) {
+        assert_ok(vram_free(blocks[i], rig.queue));
+    }
+    assert_ok(vram_alloc(pool, 4 * handle, rig.queue, &addr)); /* from holes of one handle each */
+    vram_pool_stats moved = stats_of(pool);
+    assert_true(moved.moved_handles > 0);
+    assert_int_equal(moved.misses, misses + 1);
+    const vram_ladder_options ladder = {.size = sizeof ladder, .fallback = VRAM_FALLBACK_HOST};
+    assert_ok(vram_pool_ladder_set(pool, &ladder));
+    vram_addr other;
+    assert_ok(vram_alloc(pool, 48 * MIB, rig.queue, &other));
+    vram_pool_stats fallen = stats_of(pool);
+    assert_int_equal(fallen.fallbacks, 1);
+    assert_int_equal(fallen.misses, moved.misses + 1);
+    assert_int_equal(fallen.hits + fallen.misses, fallen.allocs);
+    assert_ok(vram_free(other, rig.queue));
+    assert_int_equal(stats_of(pool).returns, fallen.returns); /* the pool keeps none of it */
+    rig_end_clean(&rig);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        HERE(the_peak_is_of_all_blocks_together), HERE(the_peak_is_exact),
-        HERE(other_threads_caches_are_counted),   HERE(warming_is_not_counted),
-        HERE(rates_follow_from_counters),         HERE(the_peak_of_several_threads_is_bounded),
+        HERE(the_peak_is_of_all_blocks_together),
+        HERE(the_peak_is_exact),
+        HERE(other_threads_caches_are_counted),
+        HERE(warming_is_not_counted),
+        HERE(rates_follow_from_counters),
+        HERE(held_memory_is_a_hit_at_every_size),
+        HERE(growth_moves_and_fallbacks_are_misses),
+        HERE(the_peak_of_several_threads_is_bounded),
     };
     return cmocka_run_group_tests_name("pool_stats", tests, NULL, NULL);
 }

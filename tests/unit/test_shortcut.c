@@ -36,7 +36,8 @@ static void a_hole_serves_by_the_short_way(void **state) {
         expect(1, 1);
         vram_pool_stats after = stats_of(place.pool);
         assert_int_equal(after.allocs, before.allocs + 1);
-        assert_int_equal(after.misses, before.misses + 1);
+        assert_int_equal(after.hits, before.hits + 1);
+        assert_int_equal(after.cache_hits, before.cache_hits);
         assert_int_equal(after.requested_bytes, before.requested_bytes + 100 * KIB + 1);
         assert_int_equal(after.allocated_bytes, before.allocated_bytes + 100 * KIB + 512);
         assert_int_equal(after.live_blocks, before.live_blocks + 1);
@@ -374,7 +375,8 @@ static void blocks_on_their_way_arrive(void **state) {
         assert_int_equal(after.requested_bytes, before.requested_bytes + 100 * KIB + 3);
         assert_int_equal(after.allocated_bytes, before.allocated_bytes + 100 * KIB + 512);
         assert_int_equal(after.allocs, before.allocs + 1);
-        assert_int_equal(after.misses, before.misses + 1);
+        assert_int_equal(after.hits, before.hits + 1);
+        assert_int_equal(after.cache_hits, before.cache_hits);
         assert_ok(vram_free(addr, place.rig.queue));
         assert_int_equal(vram_free(addr, place.rig.queue), VRAM_ERR_INVALID);
         if (moments[i] == fall_asleep) {
@@ -418,7 +420,7 @@ static void limits_are_kept(void **state) {
         assert_ok(vram_free(blocks[i], NULL));
     }
     forget();
-    assert_true(stats_of(pool).reserved_bytes >= 64 * MIB);
+    assert_in_range(stats_of(pool).reserved_bytes, 0, 9 * MIB + 4 * MIB); /* frees released it */
     (void)take(pool, 3 * MIB, rig.queue);
     expect(1, 1);
     vram_pool_stats stats = stats_of(pool);

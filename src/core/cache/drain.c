@@ -288,6 +288,7 @@ void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
 static uint64_t drain_cache(struct vr_cache *cache) {
     struct vr_pool *pool = cache->pool;
     vr_pool_report_cache(cache);
+    cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED);
     struct vr_block *blocks[BATCH];
     uint32_t count;
     vr_mutex_lock(&pool->lock);
@@ -364,6 +365,7 @@ static void keep_counts(struct vr_pool *pool, const struct vr_cache *cache) {
     const struct vr_cache_counts *counts = &cache->counts;
     uint64_t allocs = vr_load(&counts->allocs, VR_RELAXED) + vr_cache_hits(cache);
     vr_fetch_add(&pool->past.allocs, allocs, VR_RELAXED);
+    vr_fetch_add(&pool->past.uncached, vr_load(&counts->uncached, VR_RELAXED), VR_RELAXED);
     vr_fetch_add(&pool->past.misses, vr_load(&counts->misses, VR_RELAXED), VR_RELAXED);
     vr_fetch_add(&pool->past.frees, vr_load(&counts->frees, VR_RELAXED), VR_RELAXED);
     vr_fetch_add(&pool->past.overflows, vr_load(&counts->overflows, VR_RELAXED), VR_RELAXED);

@@ -222,6 +222,7 @@ bool vr_fallback_first_of(struct vr_pool *pool, const struct vr_request *request
         }
     }
     if (*status == VRAM_OK) {
+        vr_request_miss(request);
         count_fallback(pool, request, *block);
     }
     return any;
@@ -254,6 +255,7 @@ void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block) {
     vr_atomic_u64 *bytes = block->span.kind == VR_SPAN_CHOSEN ? &pool->counters.other_bytes
                                                               : &pool->counters.fallback_bytes;
     vr_fetch_sub(bytes, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
+    vr_counter_add(&pool->counters.other_frees, 1);
 }
 
 /* Removes the first block from the list that was freed and that no work uses any more, or with

@@ -30,6 +30,7 @@ struct vr_request {
     uint32_t record;         /* number of its prepared tracking record; 0: none; pool_tracking.h */
     uint32_t stack;          /* number of the call stack; 0: not known */
     uint32_t other;          /* vram_fallback: take the first of these, not the pool's own memory */
+    bool *missed;            /* set if the driver is called for its memory; NULL: not asked */
 };
 
 /* A block that can grow is placed among the large ones, whatever its size. */
@@ -37,6 +38,13 @@ static inline enum vr_pool_part vr_request_part(const struct vr_request *request
     return request->behind    ? (enum vr_pool_part)request->behind->part
            : request->reserve ? VR_PART_LARGE
                               : vr_part_of(request->bytes);
+}
+
+/* Notes that the driver is called for its memory: the request is a miss. */
+static inline void vr_request_miss(const struct vr_request *request) {
+    if (request->missed) {
+        *request->missed = true;
+    }
 }
 
 /* The space of its block. */

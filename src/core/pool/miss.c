@@ -21,7 +21,7 @@
 #include "core/cache/stamp.h"
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
-#include "core/limit/budget.h"
+#include "core/limit/limit_source.h"
 #include "core/pool/pool_calls.h"
 
 #include "base/error.h"
@@ -165,6 +165,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     if (!lands) {
         return status;
     }
+    vr_request_miss(request);
     status = vr_pool_execute(pool, space, answer.plan, block, grown);
     vr_mutex_lock(&pool->lock);
     if (status == VRAM_OK && (status = vr_block_table_reserve(&pool->table)) == VRAM_OK) {
@@ -236,6 +237,7 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
         return status;
     }
     vr_pool_mark(pool, after, false);
+    vr_request_miss(request);
     status = vr_queue_submit_after(request->queue_object,
                                    (vram_point){vr_queue_id_handle(after.queue), after.value});
     if (status == VRAM_OK) {
@@ -282,7 +284,7 @@ static vram_status explain_failure(const struct vr_pool *pool, const struct vr_r
     status = refine_status(pool, request, status);
     if (status == VRAM_ERR_LIMIT) {
         char why[VRAM_ERROR_TEXT_MAX];
-        vr_budget_explain(pool, request->bytes, why, sizeof why);
+        vr_limit_explain(pool, request->bytes, why, sizeof why);
         return vr_fail(status, "pool \"%s\": %s", pool->name, why);
     }
     if (status == VRAM_ERR_FRAGMENTED && pool->range) {

@@ -293,8 +293,9 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     struct vr_block *blocks[VR_SMALL_DEPTH];
     struct vr_pool *pool = cache->pool;
     struct vr_queue_id queue = cache->queue;
-    uint32_t count = 0, keep = VR_SMALL_DEPTH / 2;
+    uint32_t count = 0, keep = cache->depth / 2;
     blocks[count++] = block;
+    cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED); /* limits may have changed */
     vr_count(&cache->counts.overflows, 1);
     if (bytes <= VR_SMALL_BYTES && is_plain(block, queue)) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
@@ -310,6 +311,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     vr_thread_leave(cache->thread);
     if (lives) {
         vr_pool_return(pool, queue, blocks, count);
+        vr_limit_trim_cached(pool);
         vr_handle_unpin(handle);
     }
 }
@@ -331,7 +333,8 @@ static vram_addr deliver_block(struct vr_pool *pool, struct vr_queue_object *que
     }
     vr_hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED), request->tag);
     vr_count(&cache->counts.allocs, 1);
-    vr_count(&cache->counts.misses, 1);
+    vr_count(&cache->counts.uncached, 1);
+    vr_count(&cache->counts.misses, *request->missed);
     vr_pool_report_cache(cache);
     while (extra > 0 && vr_cache_put(cache, more[extra - 1], request->bytes)) {
         extra--;
@@ -369,10 +372,12 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
     struct vr_block *block, *more[VR_SMALL_DEPTH / 2];
     bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
                  !vr_load(&pool->uncached, VR_RELAXED) && !request->other;
-    uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
+    uint32_t extra = small ? vr_load(&pool->caps.small_blocks, VR_RELAXED) / 2 : 0;
+    bool missed = false;
     if (request->try_cache && hit_request(pool, request, addr)) {
         return VRAM_OK;
     }
+    request->missed = &missed;
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
     if (status == VRAM_OK && vr_load(&pool->guard.modes, VR_RELAXED)) {
         status = vr_guard_prepare(pool, request, block);
@@ -381,6 +386,7 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
         *addr = deliver_block(pool, request->queue_object, request, block, more, extra);
         vr_limit_trim_cached(pool);
     }
+    request->missed = NULL;
     vr_pressure_on_miss(pool);
     return status;
 }
@@ -493,6 +499,7 @@ static bool return_block(struct vr_pool *pool, struct vr_queue_object *queue,
         vr_pool_return_new(pool, queue, block);
     }
     vr_pool_flush(pool);
+    vr_limit_trim_cached(pool);
     return false;
 }
 

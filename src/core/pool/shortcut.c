@@ -23,7 +23,8 @@
 void vr_pool_hand_out(struct vr_pool *pool, const struct vr_request *request,
                       struct vr_block *block) {
     vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
-    vr_fetch_add(&pool->past.misses, 1, VR_RELAXED);
+    vr_fetch_add(&pool->past.uncached, 1, VR_RELAXED);
+    vr_fetch_add(&pool->past.misses, request->missed && *request->missed, VR_RELAXED);
     vr_fetch_add(&pool->past.requested, request->size, VR_RELAXED);
     vr_fetch_add(&pool->past.held, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
     vr_pool_report_bytes(pool, (int64_t)request->size, (int64_t)request->size);
@@ -41,7 +42,7 @@ static void hand_over(struct vr_pool *pool, const struct vr_request *request,
     if (cache) {
         (void)vr_hand_out(cache, block, request->size, request->bytes, NULL);
         vr_count(&cache->counts.allocs, 1);
-        vr_count(&cache->counts.misses, 1);
+        vr_count(&cache->counts.uncached, 1);
         vr_pool_report_cache(cache);
     }
     vr_thread_leave(thread);

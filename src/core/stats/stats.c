@@ -15,7 +15,7 @@
 struct sums {
     const struct vr_pool *pool;
     struct vram_pool_stats *stats;
-    uint64_t misses, overflows;
+    uint64_t uncached, overflows;
 };
 
 static void add_counts(struct sums *sums, const struct vr_cache_counts *counts) {
@@ -23,7 +23,8 @@ static void add_counts(struct sums *sums, const struct vr_cache_counts *counts) 
     sums->stats->frees += vr_load(&counts->frees, VR_RELAXED);
     sums->stats->requested_bytes += vr_load(&counts->requested, VR_RELAXED);
     sums->stats->allocated_bytes += vr_load(&counts->held, VR_RELAXED);
-    sums->misses += vr_load(&counts->misses, VR_RELAXED);
+    sums->stats->misses += vr_load(&counts->misses, VR_RELAXED);
+    sums->uncached += vr_load(&counts->uncached, VR_RELAXED);
     sums->overflows += vr_load(&counts->overflows, VR_RELAXED);
 }
 
@@ -125,9 +126,11 @@ void vr_stats_of_pool(struct vr_pool *pool, struct vram_pool_stats *stats) {
     add_counts(&sums, &pool->past);
     vr_pool_report_up(pool);
     stats->peak_requested_bytes = vr_load(&pool->requested_peak, VR_RELAXED);
-    stats->misses = sums.misses;
-    stats->hits = stats->allocs - sums.misses;
-    stats->returns = stats->frees - sums.overflows;
+    stats->hits = stats->allocs - stats->misses;
+    stats->cache_hits = stats->allocs - sums.uncached;
+    stats->returns =
+        pool->direct ? 0 : stats->frees - vr_load(&pool->counters.other_frees, VR_RELAXED);
+    stats->cache_returns = stats->frees - sums.overflows;
     add_space(pool, stats);
     add_calls(pool, stats);
     add_counters(&pool->counters, stats);
