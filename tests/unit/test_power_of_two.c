@@ -59,13 +59,15 @@ static void a_bucket_serves_its_sizes(void **state) {
     vram_addr first, addr;
     assert_ok(vram_alloc(pool, 33000, rig.queue, &first));
     assert_ok(vram_free(first, rig.queue));
-    uint64_t misses = stats_of(pool).misses;
+    uint64_t misses = stats_of(pool).misses, hits = stats_of(pool).cache_hits, rounds = 0;
     for (uint64_t size = 32769; size <= 65536; size += 1111) {
         assert_ok(vram_alloc(pool, size, rig.queue, &addr));
         assert_int_equal(addr, first);
         assert_ok(vram_free(addr, rig.queue));
+        rounds++;
     }
-    assert_int_equal(stats_of(pool).misses, misses); /* all from the thread's cache */
+    assert_int_equal(stats_of(pool).misses, misses);
+    assert_int_equal(stats_of(pool).cache_hits, hits + rounds); /* all from the thread's cache */
     rig_end_clean(&rig);
 }
 

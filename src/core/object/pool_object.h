@@ -201,13 +201,14 @@ struct vr_pool {
 };
 
 /* Whether its memory is device memory: not a provider's, not page-locked and not managed. Only then
-   do the device's size and all its limits apply to it, and releasing it helps other pools. */
+   do the device's size and all its limits apply to it. */
 static inline bool vr_pool_on_device(const struct vr_pool *pool) {
     return !pool->provider.alloc && pool->kind == VRAM_MEMORY_DEVICE;
 }
 
-/* Whether it counts against the hard limit of the device: managed memory does too, because it may
-   migrate there. A provider of the library's charges the device itself. */
+/* Whether it counts against the hard limit of the device, so that releasing it helps other pools:
+   managed memory does too, because it may migrate there. A provider of the library's charges the
+   device itself. */
 static inline bool vr_pool_is_charged(const struct vr_pool *pool) {
     return !pool->provider.alloc && pool->kind != VRAM_MEMORY_PINNED;
 }
