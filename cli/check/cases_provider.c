@@ -187,8 +187,8 @@ static bool refuses(struct check *check) {
     CHECK_OPEN(check, &device);
     source->left_bytes = 4 * GRANULE;
     CHECK_TRY(begin(check, source, &device, &queue, &stock));
-    CHECK_TAKE(check, &stock, 3 * GRANULE, queue, &addr);
-    CHECK_STOCK_REFUSES(check, &stock, vram_alloc(stock.pool, 2 * GRANULE, queue, &none),
+    CHECK_TAKE(check, &stock, 2 * GRANULE, queue, &addr);
+    CHECK_STOCK_REFUSES(check, &stock, vram_alloc(stock.pool, 4 * GRANULE, queue, &none),
                         VRAM_ERR_LIMIT);
     source->lie = NO_PLACE + 5;
     CHECK_STOCK_REFUSES(check, &stock, vram_alloc(stock.pool, GRANULE, queue, &none),
@@ -210,7 +210,7 @@ static bool refuses(struct check *check) {
     source->stubborn = true;
     CHECK_STOCK_REFUSES(check, &stock, vram_pool_trim(stock.pool, NULL, NULL), VRAM_ERR_BUSY);
     source->stubborn = false;
-    CHECK_TAKE(check, &stock, 3 * GRANULE, queue, &addr); /* what it would not take back is used */
+    CHECK_TAKE(check, &stock, 2 * GRANULE, queue, &addr); /* what it would not take back is used */
     CHECK_STOCK_VERIFY(check, &stock);
     CHECK_OK(check, vram_pool_destroy(stock.pool));
     CHECK_EQUAL(check, source->count, 0);
