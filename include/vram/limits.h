@@ -78,9 +78,11 @@ typedef struct vram_limits {
 
     vram_switch tracking; /* of every allocation, for leak reports; default in debug builds: on */
 
-    /* Whether other memory may replace the device's. On: buffers of the fallback kind may lie
-       there, and allocations of pools that allow it (vram_ladder_options.fallback) or whose error
-       handler asks for it. Off: none of these. On in every preset except training. */
+    /* Whether other memory may replace the device's when that is exhausted. On: vram_alloc and its
+       relatives then return page-locked host memory, which kernels reach, slowly; or what
+       vram_ladder_options.fallback allows. Off: nothing falls back. Default: only buffers of the
+       fallback kind, pools whose ladder allows it and error handlers that ask for it. On in every
+       preset except training. */
     vram_switch cpu_fallback;
 } vram_limits;
 

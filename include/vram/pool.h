@@ -197,7 +197,8 @@ VRAM_API vram_status vram_free(vram_addr addr, vram_queue *queue);
 
 typedef enum vram_alloc_flag {
     VRAM_ALLOC_CACHED_ONLY = 1 << 0, /* from memory that the pool holds already, or not at all */
-    VRAM_ALLOC_NO_WAIT = 1 << 1 /* if memory is short, do not wait for other threads to free some */
+    VRAM_ALLOC_NO_WAIT = 1 << 1,     /* if memory is short, wait for no other thread to free some */
+    VRAM_ALLOC_NO_FALLBACK = 1 << 2  /* the pool's own memory, although a fallback is allowed */
 } vram_alloc_flag;
 
 typedef struct vram_alloc_options {

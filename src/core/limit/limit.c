@@ -241,6 +241,10 @@ void vr_limit_derive(struct vr_pool *pool) {
     vr_store(&caps->small_blocks,
              blocks_are_set(pool, ledger) ? limits.cached_blocks : VR_SMALL_DEPTH, VR_RELAXED);
     vr_store(&caps->falls_back, limits.cpu_fallback != VRAM_SWITCH_OFF, VR_RELAXED);
+    bool asked = pool->limits.cpu_fallback == VRAM_SWITCH_ON ||
+                 (pool->limits.cpu_fallback == VRAM_SWITCH_DEFAULT &&
+                  ledger->limits.cpu_fallback == VRAM_SWITCH_ON);
+    vr_store(&caps->fallback, asked ? VRAM_FALLBACK_PINNED : 0, VR_RELAXED);
     allow_large(pool, &limits);
     vr_store(&caps->generation, vr_load(&ledger->generation, VR_RELAXED), VR_RELEASE);
     vr_mutex_unlock(&ledger->lock);

@@ -102,6 +102,7 @@ struct vr_caps {
     vr_atomic_u32 cached_blocks;  /* in an exact bin */
     vr_atomic_u32 small_blocks;   /* in a small bin: the same if it is set, else VR_SMALL_DEPTH */
     vr_atomic_bool falls_back;    /* a fallback to other memory is allowed */
+    vr_atomic_u32 fallback; /* vram_fallback of plain allocations, unless the ladder has some */
 };
 
 /* Why threads do not cache blocks of a pool. */

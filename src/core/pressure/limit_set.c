@@ -11,17 +11,6 @@
 #include "base/error.h"
 #include "device/quiesce.h"
 
-#include <assert.h>
-
-/* What the pool holds beside live blocks and the bins of threads: holes, spares, central cache.
-   Blocks that are asleep count in out_bytes, and hold nothing. */
-static uint64_t idle_bytes(struct vr_pool *pool) {
-    assert(vr_pool_is_locked(pool));
-    uint64_t held = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
-                    vr_space_reserved(pool->spaces[VR_PART_LARGE]) + pool->central.held_bytes;
-    return held > pool->out_bytes ? held - pool->out_bytes : 0;
-}
-
 /* Whether the driver would wait for work before it frees a segment. */
 static bool segments_wait(const struct vr_pool *pool) {
     return !pool->range && !pool->provider.alloc && pool->device->base.pageable_waits;
@@ -36,9 +25,10 @@ static void release_idle(struct vr_pool *pool, uint64_t most) {
     if (!waits || vr_quiesce_begin(pool->device)) {
         vr_mutex_lock(&pool->lock);
         vr_pool_settle(pool);
-        uint64_t keep = pool->out_bytes + most;
+        uint64_t idle = vr_pool_idle_bytes(pool), excess = idle > most ? idle - most : 0;
         vr_mutex_unlock(&pool->lock);
-        (void)vr_pool_shrink_to(pool, keep);
+        uint64_t held = vr_pool_reserved(pool);
+        (void)vr_pool_shrink_to(pool, held > excess ? held - excess : 0);
         if (waits) {
             vr_quiesce_end(pool->device);
         }
@@ -55,7 +45,7 @@ static void trim_idle(struct vr_pool *pool, bool now) {
         return;
     }
     vr_mutex_lock(&pool->lock);
-    uint64_t idle = idle_bytes(pool), *tried = &pool->idle_tried_bytes;
+    uint64_t idle = vr_pool_idle_bytes(pool), *tried = &pool->idle_tried_bytes;
     *tried = now || idle < *tried ? 0 : *tried;
     uint64_t from = *tried > most ? *tried : most;
     bool due = idle > from && idle - from > step;
@@ -63,7 +53,7 @@ static void trim_idle(struct vr_pool *pool, bool now) {
     if (due) {
         release_idle(pool, most);
         vr_mutex_lock(&pool->lock);
-        pool->idle_tried_bytes = idle_bytes(pool);
+        pool->idle_tried_bytes = vr_pool_idle_bytes(pool);
         vr_mutex_unlock(&pool->lock);
     }
 }
