@@ -110,6 +110,9 @@ bool check_needs(struct check *check, uint32_t cap);
 bool check_has(const struct check *check, uint32_t cap);
 /* Whether pools pool: the option `pool` is on. */
 bool check_pools(void);
+/* What a block of that size takes: a multiple of 512, or a power of two with the option of that
+   name; 0: more than 64 bits hold. */
+uint64_t check_block_bytes(uint64_t size);
 /* Skips the case unless they do: for what only pooled memory can show. */
 bool check_needs_pools(struct check *check);
 #define CHECK_NEEDS_POOLS(check) CHECK_TRY(check_needs_pools(check))

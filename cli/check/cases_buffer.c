@@ -387,7 +387,8 @@ static bool mistakes(struct check *check) {
                  VRAM_ERR_INVALID);
     CHECK_STATUS(check, vram_buffer_unmap(buffer), VRAM_ERR_INVALID);
     CHECK_STATUS(check, vram_buffer_promote(buffer, NULL), VRAM_ERR_INVALID);
-    CHECK_STATUS(check, vram_buffer_prefetch(buffer, 0, 1, false, NULL), VRAM_ERR_INVALID);
+    CHECK_STATUS(check, vram_buffer_prefetch(buffer, 0, 1, VRAM_TARGET_OWN, NULL),
+                 VRAM_ERR_INVALID);
     CHECK_THAT(check, none == NULL);
     CHECK_TRY(verify_seed(check, buffer, 3, queue));
     CHECK_OK(check, vram_buffer_destroy(buffer));

@@ -216,7 +216,8 @@ static bool lacking(struct check *check) {
         CHECK_STATUS(check, vram_physical_create(handle, 1, &physical), VRAM_ERR_UNSUPPORTED);
     }
     if (!check_has(check, VRAM_CAP_MANAGED)) {
-        CHECK_STATUS(check, vram_queue_prefetch(queue, 4096, 1, true), VRAM_ERR_UNSUPPORTED);
+        CHECK_STATUS(check, vram_queue_prefetch(queue, 4096, 1, VRAM_TARGET_HOST),
+                     VRAM_ERR_UNSUPPORTED);
     }
     if (!check_has(check, VRAM_CAP_KERNELS)) {
         CHECK_STATUS(check, vram_kernel_create(handle, &source, &kernel), VRAM_ERR_UNSUPPORTED);

@@ -98,7 +98,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     uint64_t id = 0;
 
     REFUSES(vram_async_poll_all(device, NULL));
-    REFUSES(vram_async_begin(device, "none", &(vram_async){{0}}, &(vram_async_work *){NULL}));
+    REFUSES(vram_async_begin(device, "none", 0, &(vram_async){{0}}, &(vram_async_work *){NULL}));
     REFUSES(vram_memory_check(device, 4096, 1));
     REFUSES(vram_host_free_later(device, &id));
     REFUSES(vram_pinned_begin(device, &id, sizeof id));
@@ -110,7 +110,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_memory_info_get(device, &memory));
     REFUSES(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &addr));
     REFUSES(vram_device_free(device, 4096));
-    REFUSES(vram_device_advise(device, 4096, 1, VRAM_ADVICE_NONE));
+    REFUSES(vram_device_advise(device, 4096, 1, VRAM_ADVICE_NONE, VRAM_TARGET_OWN));
     REFUSES(vram_queue_create(device, NULL, &queue));
     REFUSES(vram_queue_adopt(device, NULL, &queue));
     REFUSES(vram_range_create(device, 1, &addr));
@@ -121,6 +121,8 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_kernel_create(device, &source, &kernel));
     REFUSES(vram_device_peer_enable(device, device));
     REFUSES(vram_pool_create(device, NULL, &pool));
+    REFUSES(vram_provider_get(device, VRAM_MEMORY_DEVICE,
+                              &(vram_provider){.size = sizeof(vram_provider)}));
     REFUSES(vram_device_limits_set(device, &limits));
     REFUSES(vram_device_limits_get(device, &limits));
     REFUSES(vram_oom_callback_add(device, lets_go_of_nothing, NULL, &id));
@@ -179,7 +181,7 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_queue_download(queue, &byte, 4096, 1));
     REFUSES(vram_queue_copy(queue, 4096, 8192, 1));
     REFUSES(vram_queue_fill(queue, 4096, 0, 1, 1));
-    REFUSES(vram_queue_prefetch(queue, 4096, 1, false));
+    REFUSES(vram_queue_prefetch(queue, 4096, 1, VRAM_TARGET_OWN));
     REFUSES(vram_use(4096, queue));
     return true;
 }
@@ -210,8 +212,8 @@ static bool as_buffer(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_buffer_unmap(buffer));
     REFUSES(vram_buffer_promote(buffer, NULL));
     REFUSES(vram_buffer_demote(buffer, NULL));
-    REFUSES(vram_buffer_prefetch(buffer, 0, 0, true, NULL));
-    REFUSES(vram_buffer_advise(buffer, VRAM_ADVICE_NONE));
+    REFUSES(vram_buffer_prefetch(buffer, 0, 0, VRAM_TARGET_HOST, NULL));
+    REFUSES(vram_buffer_advise(buffer, VRAM_ADVICE_NONE, VRAM_TARGET_OWN));
     if (buffer != NULL) { /* destroying NULL is allowed */
         REFUSES(vram_buffer_destroy(buffer));
     }

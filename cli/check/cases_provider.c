@@ -5,6 +5,8 @@
  */
 #include "case.h"
 
+#include <string.h>
+
 #define NO_PLACE UINT64_C(0x7A00000000000000) /* made-up addresses begin here */
 #define MIB      (UINT64_C(1) << 20)
 #define GRANULE  UINT64_C(65536) /* of made-up memory */
@@ -185,8 +187,8 @@ static bool refuses(struct check *check) {
     CHECK_OPEN(check, &device);
     source->left_bytes = 4 * GRANULE;
     CHECK_TRY(begin(check, source, &device, &queue, &stock));
-    CHECK_TAKE(check, &stock, 3 * GRANULE, queue, &addr);
-    CHECK_STOCK_REFUSES(check, &stock, vram_alloc(stock.pool, 2 * GRANULE, queue, &none),
+    CHECK_TAKE(check, &stock, 2 * GRANULE, queue, &addr);
+    CHECK_STOCK_REFUSES(check, &stock, vram_alloc(stock.pool, 4 * GRANULE, queue, &none),
                         VRAM_ERR_LIMIT);
     source->lie = NO_PLACE + 5;
     CHECK_STOCK_REFUSES(check, &stock, vram_alloc(stock.pool, GRANULE, queue, &none),
@@ -208,7 +210,7 @@ static bool refuses(struct check *check) {
     source->stubborn = true;
     CHECK_STOCK_REFUSES(check, &stock, vram_pool_trim(stock.pool, NULL, NULL), VRAM_ERR_BUSY);
     source->stubborn = false;
-    CHECK_TAKE(check, &stock, 3 * GRANULE, queue, &addr); /* what it would not take back is used */
+    CHECK_TAKE(check, &stock, 2 * GRANULE, queue, &addr); /* what it would not take back is used */
     CHECK_STOCK_VERIFY(check, &stock);
     CHECK_OK(check, vram_pool_destroy(stock.pool));
     CHECK_EQUAL(check, source->count, 0);
@@ -216,9 +218,70 @@ static bool refuses(struct check *check) {
     return true;
 }
 
+/* The library's own providers: allocators by themselves, and under a pool. */
+static bool ready_made(struct check *check) {
+    static const struct {
+        vram_memory_kind kind;
+        uint32_t cap;
+        bool host; /* its addresses are host pointers */
+    } kinds[] = {{VRAM_MEMORY_DEVICE, 0, false},
+                 {VRAM_MEMORY_PINNED, VRAM_CAP_PINNED, true},
+                 {VRAM_MEMORY_MANAGED, VRAM_CAP_MANAGED, true}};
+    struct check_device *device;
+    vram_queue *queue;
+    struct check_stock stock;
+    vram_addr addr, block;
+    vram_block_info info = {.size = sizeof info};
+    vram_memory_info before = {.size = sizeof before}, after = {.size = sizeof after};
+
+    CHECK_OPEN(check, &device);
+    CHECK_QUEUE(check, device, &queue);
+    device->unledgered = true;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        vram_provider provider = {.size = sizeof provider};
+        check_note(check, "kind %d", (int)kinds[i].kind);
+        if (kinds[i].cap != 0 && !check_has(check, kinds[i].cap)) {
+            CHECK_STATUS(check, vram_provider_get(device->device, kinds[i].kind, &provider),
+                         VRAM_ERR_UNSUPPORTED);
+            CHECK_THAT(check, provider.alloc == NULL);
+            continue;
+        }
+        CHECK_OK(check, vram_provider_get(device->device, kinds[i].kind, &provider));
+        CHECK_OK(check, vram_memory_info_get(device->device, &before));
+        CHECK_OK(check, provider.alloc(provider.user, 2 * provider.granule, &addr));
+        CHECK_THAT(check, addr % provider.granule == 0);
+        if (kinds[i].host) {
+            memset((void *)(uintptr_t)addr, 1, 2 * provider.granule);
+        }
+        CHECK_OK(check, provider.free(provider.user, addr, 2 * provider.granule));
+        vram_pool_options options = {.size = sizeof options, .provider = &provider};
+        CHECK_STOCK(check, device, &options, &stock);
+        stock.foreign = true; /* marks are not written: queues do not fill page-locked memory */
+        CHECK_TAKE(check, &stock, 5000, queue, &block);
+        CHECK_OK(check, vram_block_info_get(block, &info));
+        CHECK_THAT(check, info.kind == kinds[i].kind && info.pool == stock.pool);
+        if (kinds[i].host) {
+            memset((void *)(uintptr_t)block, 2, 5000);
+        }
+        CHECK_GIVE(check, &stock, block, queue);
+        CHECK_WAIT(check, queue);
+        CHECK_OK(check, vram_pool_destroy(stock.pool));
+        CHECK_OK(check, vram_memory_info_get(device->device, &after));
+        CHECK_THAT(check, after.held_bytes == before.held_bytes || check_driver_failed(check));
+    }
+    vram_provider provider = {.size = sizeof provider};
+    CHECK_STATUS(check, vram_provider_get(device->device, VRAM_MEMORY_HOST, &provider),
+                 VRAM_ERR_INVALID);
+    CHECK_STATUS(check, vram_provider_get(device->device, VRAM_MEMORY_DEVICE, NULL),
+                 VRAM_ERR_INVALID);
+    return true;
+}
+
 const struct check_case check_cases_provider[] = {
     {"provider.serves", "a pool works on a provider's memory as on a device's", serves},
     {"provider.passes_on", "a provider may pass on memory of the device", passes_on},
+    {"provider.ready_made", "the library's providers serve each kind that the device has",
+     ready_made},
     {"provider.refuses", "a provider's failures are passed on, and its wrong results detected",
      refuses},
     {NULL, NULL, NULL},

@@ -168,14 +168,29 @@ bool check_needs(struct check *check, uint32_t cap) {
     return check_has(check, cap) || check_skip(check, "the device lacks %s", cap_name(cap));
 }
 
-bool check_pools(void) {
+static bool option_is_on(const char *name) {
     static const char *const off[] = {"off", "0", "no", "false"};
     char text[8] = "";
-    bool on = vram_option_get("pool", text, sizeof text, NULL) == VRAM_OK;
+    bool on = vram_option_get(name, text, sizeof text, NULL) == VRAM_OK;
     for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
         on = on && strcmp(text, off[i]) != 0;
     }
     return on;
+}
+
+bool check_pools(void) {
+    return option_is_on("pool");
+}
+
+uint64_t check_block_bytes(uint64_t size) {
+    uint64_t bytes = 512;
+    if (!option_is_on("power_of_two")) {
+        return check_round_up(size, bytes);
+    }
+    while (bytes < size && bytes <= UINT64_MAX / 2) {
+        bytes *= 2;
+    }
+    return bytes < size ? 0 : bytes;
 }
 
 bool check_needs_pools(struct check *check) {

@@ -13,8 +13,12 @@
  *    may run on that thread, and must not wait there.
  *  - A failure on the device is reported here. It is logged once, and returned each time the
  *    handle is asked, with the name of the operation that the program called.
+ *  - A pending handle takes 152 bytes of host memory of the library beside its own 32, a product
+ *    that waits for its turn 248 with its arguments, and each callback 40. A driver keeps its own
+ *    of what was submitted.
  *  - A handle that became ready keeps no memory of the library, unless its result was known only at
- *    its end. vram_async_end releases any other handle; the context releases those that are left.
+ *    its end. One that failed keeps its error, 288 bytes more. vram_async_end releases any other
+ *    handle; the context releases those that are left.
  */
 #ifndef VRAM_ASYNC_H
 #define VRAM_ASYNC_H
@@ -57,8 +61,9 @@ VRAM_API vram_status vram_async_state_get(const vram_async *async, vram_async_st
 VRAM_API vram_status vram_async_wait(const vram_async *async, uint64_t timeout);
 
 /**
- * The result, without waiting: the bytes that a copy moved, the messages that a flush moved.
- * Statuses as vram_async_poll: VRAM_ERR_NOT_READY while it is pending.
+ * The result, without waiting: the bytes that a copy moved, the messages that a flush moved, the
+ * address of the first element of a product. Statuses as vram_async_poll: VRAM_ERR_NOT_READY while
+ * it is pending, and *result is unchanged.
  */
 VRAM_API vram_status vram_async_result_get(const vram_async *async, uint64_t *result);
 

@@ -125,7 +125,8 @@ typedef struct vram_buffer_options {
  * more, on the device's NUMA node if the system knows it. It counts in vram_pool_stats.other_bytes,
  * and goes back to the driver when it is no longer used: nothing is cached. For PINNED buffers that
  * are created and destroyed often, use a pool of page-locked memory (vram_pool_options.kind), whose
- * blocks they are. Such a pool has PINNED and MAPPED buffers only (VRAM_ERR_UNSUPPORTED).
+ * blocks they are, and for MANAGED ones a pool of managed memory. The first has PINNED and MAPPED
+ * buffers only, the second MANAGED ones (VRAM_ERR_UNSUPPORTED).
  *
  * If the device has no room, a FALLBACK buffer lies in page-locked host memory, or in ordinary
  * memory if that is exhausted too. vram_pool_stats.fallbacks counts it, and `moved` is called. If
@@ -296,14 +297,15 @@ VRAM_API vram_status vram_pool_demote(vram_pool *pool, uint64_t wanted, vram_que
                                       uint64_t *bytes);
 
 /**
- * Moves `bytes` at `offset` of a MANAGED buffer to the device, or to the host, before they are
- * used. It is a hint: contents stay the same. VRAM_ERR_INVALID for other kinds.
+ * Moves `bytes` at `offset` of a MANAGED buffer to `target` before they are used, as
+ * vram_queue_prefetch does: VRAM_TARGET_OWN is the buffer's device. It is a hint: contents stay the
+ * same. VRAM_ERR_INVALID for other kinds.
  */
 VRAM_API vram_status vram_buffer_prefetch(vram_buffer *buffer, uint64_t offset, uint64_t bytes,
-                                          bool to_host, vram_queue *queue);
+                                          int32_t target, vram_queue *queue);
 
 /** Says how a MANAGED buffer will be used. It is a hint, like vram_device_advise. */
-VRAM_API vram_status vram_buffer_advise(vram_buffer *buffer, vram_advice advice);
+VRAM_API vram_status vram_buffer_advise(vram_buffer *buffer, vram_advice advice, int32_t target);
 
 /* ------------------------------------------------------------------- wrapping */
 

@@ -3,10 +3,11 @@
  * vram/compute.h: matrix products on the CPU or on a device, with memory from a pool. Includes
  * vram/distance.h and vram/labels.h; link libvram-compute.
  *
- *   vram_scheduler_create(pool, NULL, &scheduler);
+ *   vram_scheduler_create(NULL, NULL, &scheduler);            on the best device
  *   vram_matmul product = {.size = sizeof product, .m = m, .k = k, .n = n, .a = a, .b = b, .c = c};
  *   vram_matmul_run(scheduler, &product);                     c = a * b
  *   vram_matmul_start(scheduler, &product, &async);           the same, without waiting
+ *   vram_async_result_get(&async, &result);                   (float *)result is c once it is ready
  *   vram_matmul_batch(scheduler, products, count);            many, with transfers and work
  *                                                             overlapped
  *   vram_scheduler_destroy(scheduler);
@@ -114,6 +115,12 @@ typedef struct vram_scheduler_options {
  * Creates a scheduler for the pool's device. It creates queues, and takes no memory before its
  * first use. Use one scheduler for many products. It belongs to its pool, and destroying the pool
  * destroys it.
+ *
+ * Without a pool (NULL) it makes all it needs: a context, the device that vram_device_best names, a
+ * pool and queues, with the options of the environment. They end with the scheduler. This is for
+ * programs that use nothing else of libvram; with a pool of the program's own, operands may lie on
+ * the device, and limits can be set. vram_scheduler_destroy then computes what was started before
+ * it returns; handles that failed must be asked before, because their context ends with it.
  */
 VRAM_API vram_status vram_scheduler_create(vram_pool *pool, const vram_scheduler_options *options,
                                            vram_scheduler **scheduler);
@@ -211,7 +218,9 @@ VRAM_API vram_status vram_matmul_run(vram_scheduler *scheduler, const vram_matmu
 /**
  * Starts a product on a thread of the scheduler and returns. Host memory must stay unchanged until
  * the handle is ready. Invalid arguments are returned at once; failures during the computation are
- * in the handle.
+ * in the handle. Its result is the product: vram_async_result_get never waits, and gives the first
+ * element of C (the pointer `c`, or c_addr) once C is complete, VRAM_ERR_NOT_READY before, and the
+ * failure after one. A product that waits for its turn takes 248 bytes of host memory.
  */
 VRAM_API vram_status vram_matmul_start(vram_scheduler *scheduler, const vram_matmul *product,
                                        vram_async *async);

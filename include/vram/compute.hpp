@@ -36,8 +36,14 @@ class scheduler : public owner<vram_scheduler, ends::scheduler> {
     explicit scheduler(const pool &pool, const vram_scheduler_options *options = nullptr) {
         check(vram_scheduler_create(pool.get(), options, &handle_));
     }
+    /** One that makes context, device, pool and queues itself. */
+    static scheduler own(const vram_scheduler_options *options = nullptr) {
+        scheduler made;
+        check(vram_scheduler_create(nullptr, options, &made.handle_));
+        return made;
+    }
     void run(const vram_matmul &product) const { check(vram_matmul_run(get(), &product)); }
-    /** Its memory must stay unchanged until the handle is ready. */
+    /** Its memory must stay unchanged until the handle is ready. The result is the address of C. */
     async start(const vram_matmul &product) const {
         async started;
         check(vram_matmul_start(get(), &product, started.put()));

@@ -237,21 +237,32 @@ VRAM_API vram_status vram_device_alloc(vram_device *device, uint64_t bytes, vram
  */
 VRAM_API vram_status vram_device_free(vram_device *device, vram_addr addr);
 
+/**
+ * Where managed memory goes, or should stay: the index of any device of the context, as for
+ * vram_device_open (it need not be open), or one of these. The index of the host device means the
+ * host.
+ */
+typedef enum vram_target {
+    VRAM_TARGET_HOST = -1, /* host memory */
+    VRAM_TARGET_OWN = -2   /* the device that the call names, or whose queue it names */
+} vram_target;
+
 /** How managed memory will be used. */
 typedef enum vram_advice {
-    VRAM_ADVICE_NONE = 0,          /* no hint; cancels earlier advice */
-    VRAM_ADVICE_READ_MOSTLY = 1,   /* copies of it may be kept on both sides */
-    VRAM_ADVICE_PREFER_DEVICE = 2, /* it should stay on the device */
-    VRAM_ADVICE_PREFER_HOST = 3    /* it should stay in host memory */
+    VRAM_ADVICE_NONE = 0,        /* no hint; cancels earlier advice */
+    VRAM_ADVICE_READ_MOSTLY = 1, /* copies of it may be kept on both sides */
+    VRAM_ADVICE_PREFER = 2       /* it should stay at the target */
 } vram_advice;
 
 /**
- * Says how a part of managed memory will be used. It is a hint: contents stay the same, and a
- * driver without such hints does nothing. VRAM_ERR_UNSUPPORTED without VRAM_CAP_MANAGED,
- * VRAM_ERR_INVALID for other memory and for unknown advice. 0 bytes do nothing.
+ * Says how a part of managed memory of the device will be used. `target` is a vram_target or an
+ * index; only VRAM_ADVICE_PREFER uses it. It is a hint: contents stay the same, and a driver
+ * without such hints does nothing. 0 bytes do nothing. VRAM_ERR_UNSUPPORTED without
+ * VRAM_CAP_MANAGED, and for a target of another backend; _NO_DEVICE for an index that no device
+ * has; _INVALID for other memory and for unknown advice.
  */
 VRAM_API vram_status vram_device_advise(vram_device *device, vram_addr addr, uint64_t bytes,
-                                        vram_advice advice);
+                                        vram_advice advice, int32_t target);
 
 /** The driver's view of an address. */
 typedef struct vram_native_info {

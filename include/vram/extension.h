@@ -77,11 +77,12 @@ typedef struct vram_async_work vram_async_work;
 
 /**
  * Begins work for a device that the caller does itself, on any thread. *async is for the program,
- * which uses it like any other handle. `operation` names the call in the handle's error and must
- * have static storage. VRAM_ERR_SHUTDOWN if the device is closing.
+ * which uses it like any other handle; `result` is what vram_async_result_get gives once the work
+ * is complete. `operation` names the call in the handle's error and must have static storage.
+ * VRAM_ERR_SHUTDOWN if the device is closing.
  */
-VRAM_API vram_status vram_async_begin(vram_device *device, const char *operation, vram_async *async,
-                                      vram_async_work **work);
+VRAM_API vram_status vram_async_begin(vram_device *device, const char *operation, uint64_t result,
+                                      vram_async *async, vram_async_work **work);
 
 /**
  * Completes the work: VRAM_OK, or a failure, with the text of the calling thread's error record if

@@ -53,6 +53,24 @@ typedef struct vram_provider {
     uint64_t granule; /* a power of two, at least 4096; 0: 2 MiB */
 } vram_provider;
 
+/**
+ * The ready-made provider of one kind of a device's memory: an allocator for programs and libraries
+ * that take one, or the base of a provider of the program's own (one that counts, or keeps large
+ * pages). Its functions are vram_device_alloc and vram_device_free: what alloc returned may also be
+ * freed by vram_device_free, and the device frees what is left when it is closed.
+ *
+ *   vram_provider pinned = {.size = sizeof pinned};
+ *   vram_provider_get(device, VRAM_MEMORY_PINNED, &pinned);
+ *   pinned.alloc(pinned.user, bytes, &addr);             a host pointer, page-locked
+ *   pinned.free(pinned.user, addr, bytes);
+ *
+ * A pool of the same device on it has memory of that kind and buffers of that kind, as with
+ * vram_pool_options.kind, which is the shorter way to such a pool. `size` is set by the caller; the
+ * rest is filled in. VRAM_ERR_UNSUPPORTED for a kind that the device lacks, with its name.
+ */
+VRAM_API vram_status vram_provider_get(vram_device *device, vram_memory_kind kind,
+                                       vram_provider *provider);
+
 /* -------------------------------------------------------------------- pools */
 
 /**
@@ -82,8 +100,13 @@ typedef struct vram_provider {
  * are not device memory are neither checked nor overwritten. vram_pool_stats.unchecked_blocks
  * counts blocks of device memory that could not be checked for one of these reasons. With
  * zero_free, such device memory is overwritten before the pool hands it out again: no later owner
- * can read it. Pools of a provider or of page-locked memory have no such modes
- * (VRAM_ERR_UNSUPPORTED).
+ * can read it. Pools of a provider, of page-locked or of managed memory have no such
+ * modes (VRAM_ERR_UNSUPPORTED).
+ *
+ * POWER_OF_TWO, or the option power_of_two, rounds every request up to a power of two, as pools of
+ * buckets do: a block of 40,000 bytes takes 65,536, which vram_block_info.held_bytes shows. It is
+ * for programs that were built on buckets: without it blocks are rounded to 512 bytes, which holds
+ * less memory. Red zones are inside the bucket.
  */
 typedef enum vram_pool_flag {
     VRAM_POOL_DETERMINISTIC = 1 << 0, /* addresses depend on the order of calls alone */
@@ -92,7 +115,8 @@ typedef enum vram_pool_flag {
     VRAM_POOL_ZERO_FREE = 1 << 3,
     VRAM_POOL_POISON = 1 << 4,
     VRAM_POOL_RED_ZONES = 1 << 5,
-    VRAM_POOL_TRACKED = 1 << 6 /* a record of every live block (vram/stats.h), as limits.tracking */
+    VRAM_POOL_TRACKED = 1 << 6, /* a record of every live block (vram/stats.h), limits.tracking */
+    VRAM_POOL_POWER_OF_TWO = 1 << 7 /* requests are rounded up to powers of two: see above */
 } vram_pool_flag;
 
 /**
@@ -113,6 +137,13 @@ typedef enum vram_pool_flag {
  * addresses, MAPPED. If the system refuses to lock more, the pool runs its ladder (vram/oom.h),
  * and with VRAM_FALLBACK_HOST there it continues with ordinary memory: vram_block_info.kind says
  * so, vram_pool_stats counts it.
+ *
+ * The blocks of a pool of managed memory (`kind` MANAGED) have one address for host and device, and
+ * their pages migrate to the side that uses them. vram_queue_prefetch and vram_device_advise take
+ * parts of a block. The rules above hold for it as well: segments, stream order without the host,
+ * and no sleep or safety modes; its buffers are MANAGED. It may be larger than the device's memory:
+ * of the limits hard_bytes, those on cached memory and the device's hard limit (device_limit)
+ * apply. VRAM_ERR_UNSUPPORTED, with the device's name, for a kind that the device lacks.
  */
 typedef struct vram_pool_options {
     size_t size;                   /* sizeof(vram_pool_options) */
@@ -130,7 +161,7 @@ typedef struct vram_pool_options {
        say. */
     const struct vram_response_options *response;
     uint64_t quarantine_bytes; /* freed, and kept to catch late writes */
-    vram_memory_kind kind;     /* DEVICE, or PINNED: a pool of page-locked host memory, see above */
+    vram_memory_kind kind;     /* DEVICE; PINNED or MANAGED: a pool of such memory, see above */
 } vram_pool_options;
 
 /** Creates a pool on a device. It takes no memory from the driver before it needs some. */
@@ -390,7 +421,9 @@ typedef struct vram_pool_stats {
     uint64_t spare_handles;                       /* mapped nowhere */
     uint64_t driver_creates, driver_releases, driver_maps, driver_unmaps, driver_accesses;
     uint64_t driver_allocs, driver_frees, driver_markers;
-    uint64_t metadata_bytes;     /* host memory of the pool's bookkeeping, without thread caches */
+    /* Host memory of the pool's bookkeeping, without thread caches. It grows with blocks and holes;
+       a size that was not used before adds at most 64 bytes. */
+    uint64_t metadata_bytes;
     uint64_t thread_cache_bytes; /* host memory of thread caches */
 
     double hit_rate;          /* hits / allocs, 0 to 1; 0 before the first allocation */

@@ -158,12 +158,14 @@ VRAM_API vram_status vram_queue_fill(vram_queue *queue, vram_addr to, uint32_t p
                                      uint32_t pattern_bytes, uint64_t bytes);
 
 /**
- * Moves managed memory to the queue's device or to the host before it is used. It is a hint:
- * contents stay the same. VRAM_ERR_UNSUPPORTED without VRAM_CAP_MANAGED, VRAM_ERR_INVALID for other
- * memory.
+ * Moves managed memory to a device or to the host before it is used, in the order of the queue:
+ * VRAM_TARGET_OWN, VRAM_TARGET_HOST, or the index of any device (vram/device.h). It is a hint:
+ * contents stay the same. VRAM_ERR_UNSUPPORTED without VRAM_CAP_MANAGED, for a target of another
+ * backend, and for another device of OpenCL, which migrates to the queue's own device only;
+ * VRAM_ERR_NO_DEVICE for an index that no device has, _INVALID for other memory.
  */
 VRAM_API vram_status vram_queue_prefetch(vram_queue *queue, vram_addr addr, uint64_t bytes,
-                                         bool to_host);
+                                         int32_t target);
 
 /* ------------------------------------------------------------------ kernels */
 

@@ -262,13 +262,16 @@ struct vr_vmm_ops {
 /* Allocates memory with one address for host and device; `bytes` is a multiple of the page. */
 typedef vr_memory_alloc_fn vr_managed_alloc_fn;
 typedef vr_memory_free_fn vr_managed_free_fn; /* [lost] */
-/* Submits a migration of the range to the device, or to the host. A hint: contents never change. */
+/* Submits a migration of the range to device `target` of the backend, open or not, or to the host
+   (VRAM_TARGET_HOST). A hint: contents never change. VRAM_ERR_UNSUPPORTED if the driver cannot
+   migrate to another device than the queue's. */
 typedef vram_status vr_managed_prefetch_fn(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
-                                           bool to_host);
+                                           int32_t target);
 
-/* Says how the range will be used. A hint; NULL if the driver accepts none. */
+/* Says how the range will be used; VRAM_ADVICE_PREFER: at `target`, as above. A hint; NULL if the
+   driver accepts none. */
 typedef vram_status vr_managed_advise_fn(struct vr_device *device, vram_addr addr, uint64_t bytes,
-                                         vram_advice advice);
+                                         vram_advice advice, int32_t target);
 
 struct vr_managed_ops {
     vr_managed_alloc_fn *alloc;

@@ -46,14 +46,15 @@
 #define WORD_REFS(word)   ((word) & (WORD_LIVE - 1))
 #define WORD_ISSUED(word) ((uint32_t)((word) >> 32))
 
-/* One cache line each: threads that pin different objects do not contend. */
+/* Half a cache line; see slot_at. */
 struct slot {
-    _Alignas(64) vr_atomic_u64 word;
+    vr_atomic_u64 word;
     void *object;
     void (*destroy)(void *object);
     vr_atomic_u32 kind; /* enum vr_kind; 0: not used yet; see (5) */
     uint32_t next_free; /* index, while on the free list of its kind */
 };
+_Static_assert(sizeof(struct slot) == VR_HANDLE_BYTES, "as handle.h says");
 
 static const char *const kind_names[VR_KIND_COUNT] = {
 #define KIND(name, text) [VR_KIND_##name] = text,
@@ -61,7 +62,7 @@ static const char *const kind_names[VR_KIND_COUNT] = {
 #undef KIND
 };
 
-static struct slot first_chunk[CHUNK_SLOTS];
+static _Alignas(64) struct slot first_chunk[CHUNK_SLOTS];
 static vr_atomic_ptr chunks[SLOT_MAX / CHUNK_SLOTS] = {first_chunk}; /* struct slot *; see (1) */
 static vr_atomic_u64 live[VR_KIND_COUNT];
 
@@ -101,9 +102,13 @@ static uint32_t number_generation(uint64_t number) {
     return (uint32_t)((number ^ instance_mark()) >> 32);
 }
 
+/* Two slots share a cache line, and handles that are issued one after the other do not: the second
+   half of a chunk fills the second halves of the lines. So threads that pin different objects of a
+   program with up to 512 handles do not contend. */
 static struct slot *slot_at(uint32_t index) {
     struct slot *chunk = vr_load(&chunks[index / CHUNK_SLOTS], VR_ACQUIRE);
-    return chunk ? &chunk[index % CHUNK_SLOTS] : NULL;
+    uint32_t half = CHUNK_SLOTS / 2, in_chunk = index % CHUNK_SLOTS;
+    return chunk ? &chunk[in_chunk % half * 2 + in_chunk / half] : NULL;
 }
 
 /* ------------------------------------------------------------------ free slots */
@@ -219,6 +224,12 @@ void *vr_handle_pin(enum vr_kind kind, const void *handle) {
     uint64_t number = (uintptr_t)handle;
     struct slot *slot = number_kind(number) == (unsigned)kind ? slot_of(number) : NULL;
     return slot && refs_add(slot, number, false) ? slot->object : NULL;
+}
+
+void *vr_handle_hold(enum vr_kind kind, const void *handle) {
+    uint64_t number = (uintptr_t)handle;
+    struct slot *slot = number_kind(number) == (unsigned)kind ? slot_of(number) : NULL;
+    return slot && refs_add(slot, number, true) ? slot->object : NULL;
 }
 
 bool vr_handle_try_ref(uint64_t handle) {

@@ -65,8 +65,7 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "a handle's number needs 64 b
     KIND(FEED, "feed")                                                                             \
     KIND(RING, "ring")                                                                             \
     KIND(STAGING, "staging ring")                                                                  \
-    KIND(ATTACHMENT, "attachment")                                                                 \
-    KIND(ASYNC_WORK, "work of an async handle")
+    KIND(ATTACHMENT, "attachment")
 
 enum vr_kind {
     VR_KIND_NONE = 0,
@@ -75,6 +74,8 @@ enum vr_kind {
 #undef KIND
         VR_KIND_COUNT
 };
+
+enum { VR_HANDLE_BYTES = 32 }; /* of host memory that a handle takes */
 
 /* Gives `object` a handle of `kind`; `destroy` runs when its last reference is dropped. The first
    1024 handles need no memory; later ones may fail with VRAM_ERR_HOST_MEMORY. VRAM_ERR_LIMIT when
@@ -85,6 +86,9 @@ vram_status vr_handle_publish(enum vr_kind kind, void *object, void (*destroy)(v
 /* The object behind a live handle of `kind`, with a reference added; NULL when there is none. The
    error is not recorded here: see vr_handle_error. Lock-free. */
 void *vr_handle_pin(enum vr_kind kind, const void *handle);
+
+/* The same for a handle that may be retired, as long as the object has a reference. */
+void *vr_handle_hold(enum vr_kind kind, const void *handle);
 
 /* Adds a reference to an object that is referenced already. */
 void vr_handle_ref(uint64_t handle);

@@ -70,6 +70,8 @@
       "addresses a pool reserves at first, for small and for large blocks each; 0: 2 and 64 "      \
       "times "                                                                                     \
       "the memory")                                                                                \
+    X(POWER_OF_TWO, "power_of_two", BOOL, "off", 0, 1, false, "",                                  \
+      "pools round every request up to a power of two, for programs built on such buckets")        \
     X(ZERO_ALLOC, "zero_alloc", BOOL, "off", 0, 1, false, "",                                      \
       "pools hand out memory filled with zeros")                                                   \
     X(ZERO_FREE, "zero_free", BOOL, "off", 0, 1, false, "",                                        \

@@ -10,6 +10,9 @@
  *      threads; a thread that itself ends the scheduler, from a callback, is detached.
  *  (2) A job's record is finished exactly once, by the thread that took the job off the list, with
  *      no lock held.
+ *  (3) The end of a scheduler fails the jobs that have not begun. One with a context of its own
+ *      computes them first: failures are forgotten with the context, and the handles of such jobs
+ *      would say that they are ready.
  */
 #include "compute/scheduler_object.h"
 
@@ -19,16 +22,32 @@
 
 enum { THREADS = 2 };
 
-struct background_job {
-    struct vr_link link;
-    struct vr_product product; /* its weights are pinned */
-    vram_async_work *record;
+/* Of background_job.bits. */
+enum {
+    A_HERE = 1 << 0, /* the operand is a host pointer, not an address of the device */
+    B_HERE = 1 << 1,
+    C_HERE = 1 << 2,
+    B_WEIGHTS = 1 << 3, /* B is a struct vr_weights, pinned */
+    TRANS_A = 1 << 4,
+    TRANS_B = 1 << 5
 };
+
+/* A product that waits. There may be thousands, so it has only what is needed to make the
+   vr_product again. */
+struct background_job {
+    struct background_job *next;
+    vram_async_work *record;
+    uint64_t m, k, n;
+    uint64_t a, b, c; /* as `bits` says */
+    vram_queue *queue;
+    uint8_t precision, place, bits;
+};
+_Static_assert(sizeof(struct background_job) <= 80, "what vram/async.h says of a pending product");
 
 /* Guarded by the scheduler's lock. */
 struct vr_background {
     struct vr_cond changed;
-    struct vr_list jobs;
+    struct background_job *first, **last; /* by `next` */
     bool stopping;
     uint32_t waiting; /* threads without work */
     uint32_t started;
@@ -36,10 +55,62 @@ struct vr_background {
     struct vr_thread threads[THREADS];
 };
 
+static uint64_t operand_pack(const void *host, vram_addr addr, unsigned bit,
+                             struct background_job *job) {
+    job->bits |= (uint8_t)(host ? bit : 0);
+    return host ? (uintptr_t)host : addr;
+}
+
+static void *operand_unpack(const struct background_job *job, uint64_t operand, unsigned bit,
+                            vram_addr *addr) {
+    *addr = job->bits & bit ? 0 : operand;
+    return job->bits & bit ? (void *)(uintptr_t)operand : NULL;
+}
+
+/* Takes over a checked product, and its pin of the weights. */
+static void job_pack(struct background_job *job, const struct vr_product *product) {
+    job->m = product->m;
+    job->k = product->k;
+    job->n = product->n;
+    job->queue = product->queue;
+    job->precision = (uint8_t)product->precision;
+    job->place = (uint8_t)product->place;
+    job->bits = (uint8_t)((product->trans_a ? TRANS_A : 0) | (product->trans_b ? TRANS_B : 0) |
+                          (product->weights ? B_WEIGHTS : 0));
+    job->a = operand_pack(product->a, product->a_addr, A_HERE, job);
+    job->b = product->weights ? (uintptr_t)product->weights
+                              : operand_pack(product->b, product->b_addr, B_HERE, job);
+    job->c = operand_pack(product->c, product->c_addr, C_HERE, job);
+}
+
+static struct vr_product job_product(const struct background_job *job) {
+    struct vr_product product = {.m = job->m,
+                                 .k = job->k,
+                                 .n = job->n,
+                                 .precision = (vram_precision)job->precision,
+                                 .each = vram_precision_bytes((vram_precision)job->precision),
+                                 .trans_a = (job->bits & TRANS_A) != 0,
+                                 .trans_b = (job->bits & TRANS_B) != 0,
+                                 .place = (vram_place)job->place,
+                                 .queue = job->queue};
+    product.a = operand_unpack(job, job->a, A_HERE, &product.a_addr);
+    product.c = operand_unpack(job, job->c, C_HERE, &product.c_addr);
+    if (job->bits & B_WEIGHTS) {
+        product.weights = (struct vr_weights *)(uintptr_t)job->b;
+        product.b = product.weights->host;
+        product.b_addr = product.weights->addr;
+    } else {
+        product.b = operand_unpack(job, job->b, B_HERE, &product.b_addr);
+    }
+    product.resident = product.a_addr || product.b_addr || product.c_addr;
+    return product;
+}
+
 static void job_finish(struct vr_scheduler *scheduler, struct background_job *job,
                        vram_status status) {
     vram_async_work *record = job->record;
-    vr_product_drop(&job->product);
+    struct vr_product product = job_product(job);
+    vr_product_drop(&product);
     vr_mem_free(job);
     vr_fetch_sub(&scheduler->counters.pending, 1, VR_RELAXED);
     (void)vram_async_finish(record, status);
@@ -48,19 +119,20 @@ static void job_finish(struct vr_scheduler *scheduler, struct background_job *jo
 /* The next job, or NULL when there will be none; *stopping: do not run it. */
 static struct background_job *job_next(struct vr_scheduler *scheduler, bool *stopping) {
     struct vr_background *background = scheduler->background;
-    struct vr_link *link;
+    struct background_job *job;
     vr_mutex_lock(&scheduler->lock);
-    while (!(link = vr_list_first(&background->jobs)) && !background->stopping) {
+    while (!(job = background->first) && !background->stopping) {
         background->waiting++;
         (void)vr_cond_wait(&background->changed, &scheduler->lock, UINT64_MAX);
         background->waiting--;
     }
-    *stopping = background->stopping;
-    if (link) {
-        vr_link_remove(link);
+    *stopping = background->stopping && !scheduler->own; /* keeps (3) */
+    if (job) {
+        background->first = job->next;
+        background->last = job->next ? background->last : &background->first;
     }
     vr_mutex_unlock(&scheduler->lock);
-    return link ? VR_CONTAINER(link, struct background_job, link) : NULL;
+    return job;
 }
 
 static void run_thread(void *argument) {
@@ -78,7 +150,8 @@ static void run_thread(void *argument) {
         if (stopping) {
             status = vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended");
         } else {
-            status = vr_products_run(scheduler, &job->product, 1);
+            struct vr_product product = job_product(job);
+            status = vr_products_run(scheduler, &product, 1);
         }
         job_finish(scheduler, job, status);
     }
@@ -103,7 +176,7 @@ static vram_status background_prepare(struct vr_scheduler *scheduler) {
     if (!background) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vr_list_init(&background->jobs);
+    background->last = &background->first;
     vram_status status = vr_cond_init(&background->changed);
     if (status != VRAM_OK) {
         vr_mem_free(background);
@@ -153,7 +226,8 @@ static bool job_add(struct vr_scheduler *scheduler, struct background_job *job) 
     vr_mutex_lock(&scheduler->lock);
     bool open = !background->stopping;
     if (open) {
-        vr_list_append(&background->jobs, &job->link);
+        *background->last = job;
+        background->last = &job->next;
         vr_cond_broadcast(&background->changed);
     }
     vr_mutex_unlock(&scheduler->lock);
@@ -167,8 +241,9 @@ static vram_status job_begin(struct vr_scheduler *scheduler, struct background_j
         status = ensure_thread(scheduler);
     }
     if (status == VRAM_OK) {
+        /* the result is the product: its first element, wherever it lies */
         status = vr_in_operation(
-            vram_async_begin(scheduler->device, vr_operation(), async, &job->record));
+            vram_async_begin(scheduler->device, vr_operation(), job->c, async, &job->record));
     }
     return status;
 }
@@ -187,15 +262,15 @@ vram_status vram_matmul_start(vram_scheduler *handle, const vram_matmul *product
         return status;
     }
     scheduler = entered;
+    struct vr_product taken = {.weights = NULL};
     struct background_job *job = vr_mem_alloc(1, sizeof *job, vr_operation());
-    status = job ? vr_product_take(scheduler, product, &job->product) : VRAM_ERR_HOST_MEMORY;
+    status = job ? vr_product_take(scheduler, product, &taken) : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
+        job_pack(job, &taken);
         status = job_begin(scheduler, job, &made);
     }
     if (status != VRAM_OK) {
-        if (job) {
-            vr_product_drop(&job->product);
-        }
+        vr_product_drop(&taken);
         vr_mem_free(job);
     } else {
         vr_counter_add(&scheduler->counters.pending, 1);

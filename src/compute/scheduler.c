@@ -20,12 +20,14 @@ enum { LANES_DEFAULT = 3, CPU_THREADS_MAX = 16 };
 static void scheduler_free(void *memory) {
     struct vr_scheduler *scheduler = memory;
     vram_attachment *attachment = scheduler->attachment;
+    vram_context *own = scheduler->own;
     vr_background_free(scheduler);
     vr_mem_free(vr_load(&scheduler->arithmetic, VR_RELAXED));
     vr_mem_free(vr_load(&scheduler->shortlist, VR_RELAXED));
     vr_mutex_destroy(&scheduler->lock);
     vr_mem_free(scheduler);
-    (void)vram_attachment_end(attachment); /* last: the pool may be freed with it */
+    (void)vram_attachment_end(attachment); /* the pool may be freed with it */
+    (void)vram_context_destroy(own);
 }
 
 /* Ends what it owns. Queues wait for their work. */
@@ -116,6 +118,31 @@ static vram_status make_queues(struct vr_scheduler *scheduler, uint32_t count) {
     return status;
 }
 
+/* A context of the scheduler's own, with a pool on the best device. */
+static vram_status make_own(vram_context **context, vram_pool **pool) {
+    vram_device *device;
+    uint32_t index;
+    vram_status status = vram_context_create(NULL, context);
+    if (status != VRAM_OK) {
+        return vr_in_operation(status);
+    }
+    status = vram_device_best(*context, &index);
+    if (status == VRAM_OK) {
+        status = vram_device_open(*context, index, &device);
+    }
+    if (status == VRAM_OK) {
+        status = vram_pool_create(device, NULL, pool);
+    }
+    if (status != VRAM_OK) {
+        struct vram_error error;
+        (void)vr_in_operation(status);
+        vr_error_save(&error);
+        (void)vram_context_destroy(*context);
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
 static struct vr_scheduler *scheduler_make(vram_pool *pool,
                                            const struct vram_scheduler_options *options) {
     struct vr_scheduler *scheduler = vr_mem_alloc(1, sizeof *scheduler, vr_operation());
@@ -141,14 +168,20 @@ static struct vr_scheduler *scheduler_make(vram_pool *pool,
 
 static vram_status scheduler_create(vram_pool *pool, const struct vram_scheduler_options *options,
                                     vram_scheduler **out) {
+    vram_context *own = NULL;
+    vram_status status = pool ? VRAM_OK : make_own(&own, &pool);
+    if (status != VRAM_OK) {
+        return status;
+    }
     struct vr_scheduler *scheduler = scheduler_make(pool, options);
     if (!scheduler) {
+        (void)vram_context_destroy(own);
         return VRAM_ERR_HOST_MEMORY;
     }
     uint64_t handle;
-    vram_status status =
-        vr_publish_attached(pool, VR_KIND_SCHEDULER, &scheduler->object, scheduler_end, pool_ended,
-                            &scheduler->device, &scheduler->attachment);
+    scheduler->own = own;
+    status = vr_publish_attached(pool, VR_KIND_SCHEDULER, &scheduler->object, scheduler_end,
+                                 pool_ended, &scheduler->device, &scheduler->attachment);
     if (status != VRAM_OK) {
         return status;
     }

@@ -48,6 +48,7 @@ struct vr_scheduler {
     struct vr_object object;
     vram_attachment *attachment; /* to the pool; (1) */
     vram_pool *pool;             /* handle; (1) */
+    vram_context *own;           /* of pool and device, if it made them; NULL: the program did */
     vram_device *device;
     vram_queue *queues[VR_QUEUES_MAX];
     uint32_t queue_count;

@@ -94,7 +94,6 @@ vram_status vr_record_publish_provided(struct vr_record *record, vram_addr base,
                                        uint64_t device) {
     struct vr_address_info place;
     record->passed_on = vr_address_find(base, &place) && place.device == device && !place.pool &&
-                        place.kind == VRAM_MEMORY_DEVICE &&
                         vr_inside(base, bytes, place.base, place.bytes);
     return vr_record_publish(record, base, bytes, device, VRAM_MEMORY_DEVICE, false);
 }

@@ -79,37 +79,49 @@ void vr_held_sub(struct vr_device_object *device, uint64_t bytes) {
 
 /* ------------------------------------------------------------ kinds of memory */
 
-/* One row per kind: the capability it needs, and how it is allocated and freed. */
-static const struct {
-    const char *name;
-    uint32_t cap; /* 0: every device has it */
-    bool on_device;
-    vr_memory_alloc_fn *alloc;
-    vr_memory_free_fn *free;
-} kinds[] = {
+static const struct vr_memory_row kinds[] = {
     [VRAM_MEMORY_DEVICE] = {"device", 0, true, vr_memory_alloc, vr_memory_free},
-    [VRAM_MEMORY_PINNED] = {"pinned", VRAM_CAP_PINNED, false, vr_pinned_alloc, vr_pinned_free},
+    [VRAM_MEMORY_PINNED] = {"page-locked", VRAM_CAP_PINNED, false, vr_pinned_alloc, vr_pinned_free},
     [VRAM_MEMORY_MANAGED] = {"managed", VRAM_CAP_MANAGED, true, vr_managed_alloc, vr_managed_free},
 };
 
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
+const struct vr_memory_row *vr_memory_row(vram_memory_kind kind) {
+    return (unsigned)kind < KIND_COUNT ? &kinds[kind] : NULL;
+}
+
+uint64_t vr_memory_granule(const struct vr_device_object *device, vram_memory_kind kind) {
+    return kind == VRAM_MEMORY_DEVICE ? device->base.info.alloc_granule.value
+                                      : (uint64_t)vr_os_page_bytes();
+}
+
+vram_status vr_memory_kind_check(const struct vr_device_object *device, vram_memory_kind kind) {
+    const struct vram_device_info *info = &device->base.info;
+    const struct vr_memory_row *row = vr_memory_row(kind);
+    if (!row) {
+        return vr_fail(VRAM_ERR_INVALID, "%d is not a kind of memory that a device has", (int)kind);
+    }
+    bool unknown = row->cap & ~info->caps_known;
+    return !(row->cap & ~info->caps)
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u (%s) has no %s memory%s",
+                         info->backend, info->backend_index, info->name, row->name,
+                         unknown ? ": its driver did not say whether it can" : "");
+}
+
 /* Rounds the request up and checks it against the device's limits. */
 static vram_status request_check(const struct vr_device_object *device, uint64_t bytes,
                                  vram_memory_kind kind, uint64_t *rounded) {
     const struct vram_device_info *info = &device->base.info;
-    if ((unsigned)kind >= KIND_COUNT) {
-        return vr_fail(VRAM_ERR_INVALID, "%d is not a kind of memory", (int)kind);
-    }
-    if (kinds[kind].cap & ~info->caps) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no %s memory", info->backend,
-                       info->backend_index, kinds[kind].name);
+    vram_status status = vr_memory_kind_check(device, kind);
+    if (status != VRAM_OK) {
+        return status;
     }
     if (bytes == 0) {
         return vr_fail(VRAM_ERR_INVALID, "0 bytes were asked for");
     }
-    uint64_t granule =
-        kind == VRAM_MEMORY_DEVICE ? info->alloc_granule.value : (uint64_t)vr_os_page_bytes();
+    uint64_t granule = vr_memory_granule(device, kind);
     if (!vr_round_up(bytes, granule, rounded)) {
         return vr_fail(VRAM_ERR_OVERFLOW, "%llu bytes cannot be rounded up to %llu",
                        (unsigned long long)bytes, (unsigned long long)granule);
@@ -140,8 +152,7 @@ static vram_status check_answer(const struct vr_device_object *device, vram_addr
 /* Allocates the memory, checks it, and adds it to the map; keeps (2) and (4). */
 static vram_status memory_obtain(struct vr_device_object *device, uint64_t bytes,
                                  vram_memory_kind kind, struct vr_record *record, vram_addr *addr) {
-    uint64_t granule = kind == VRAM_MEMORY_DEVICE ? device->base.info.alloc_granule.value
-                                                  : (uint64_t)vr_os_page_bytes();
+    uint64_t granule = vr_memory_granule(device, kind);
     vram_addr given = 0;
     vram_status status = kinds[kind].alloc(&device->base, bytes, &given);
     if (status != VRAM_OK) {

@@ -50,9 +50,9 @@ vram_status vr_submit_download(vram_queue *handle, void *to, vram_addr from, uin
 vram_status vr_submit_copy(vram_queue *handle, vram_addr to, vram_addr from, uint64_t bytes);
 vram_status vr_submit_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
                            uint32_t pattern_bytes, uint64_t bytes);
-vram_status vr_submit_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, bool to_host);
+vram_status vr_submit_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, int32_t target);
 vram_status vr_device_advise(vram_device *handle, vram_addr addr, uint64_t bytes,
-                             vram_advice advice);
+                             vram_advice advice, int32_t target);
 vram_status vr_submit_launch(vram_queue *queue_handle, vram_kernel *kernel_handle,
                              const vram_launch *launch);
 vram_status vr_kernel_create(vram_device *handle, const vram_kernel_source *source,

@@ -283,6 +283,24 @@ void vr_device_free_later(struct vr_device_object *device, void *memory);
 /* Whether `device` may read the memory of the device behind `peer`. */
 bool vr_device_reads(struct vr_device_object *device, uint64_t peer);
 
+/* ------------------------------------------------- kinds of memory; coarse.c */
+
+/* One kind of driver memory: the capability it needs, and how it is allocated and freed. */
+struct vr_memory_row {
+    const char *name;
+    uint32_t cap;   /* 0: every device has it */
+    bool on_device; /* it is charged to the device's limits */
+    vr_memory_alloc_fn *alloc;
+    vr_memory_free_fn *free;
+};
+
+/* NULL for a number that is not a kind of driver memory. */
+const struct vr_memory_row *vr_memory_row(vram_memory_kind kind);
+/* Allocations of that kind are multiples of this, and aligned to it. */
+uint64_t vr_memory_granule(const struct vr_device_object *device, vram_memory_kind kind);
+/* VRAM_ERR_UNSUPPORTED, with the device's name, if the device lacks that kind. */
+vram_status vr_memory_kind_check(const struct vr_device_object *device, vram_memory_kind kind);
+
 /* ---------------------------------------- limits and accounting; coarse.c */
 
 vram_status vr_charge(struct vr_device_object *device, uint64_t bytes);

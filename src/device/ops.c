@@ -291,9 +291,9 @@ vram_status vr_managed_free(struct vr_device *device, vram_addr addr, uint64_t b
 }
 
 vram_status vr_managed_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
-                                bool to_host) {
+                                int32_t target) {
     return CALL(queue->device, "prefetch",
-                queue->device->managed->prefetch(queue, addr, bytes, to_host));
+                queue->device->managed->prefetch(queue, addr, bytes, target));
 }
 
 vram_status vr_pinned_check(struct vr_device *device, vram_addr addr, vram_value *pinned) {
@@ -305,9 +305,10 @@ vram_status vr_pinned_check(struct vr_device *device, vram_addr addr, vram_value
 }
 
 vram_status vr_managed_advise(struct vr_device *device, vram_addr addr, uint64_t bytes,
-                              vram_advice advice) {
+                              vram_advice advice, int32_t target) {
     return device->managed->advise
-               ? CALL(device, "advise", device->managed->advise(device, addr, bytes, advice))
+               ? CALL(device, "advise",
+                      device->managed->advise(device, addr, bytes, advice, target))
                : VRAM_OK;
 }
 

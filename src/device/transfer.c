@@ -11,6 +11,8 @@
 #include "device/device_calls.h"
 #include "device/ops.h"
 
+#include <string.h>
+
 /* Enters for a transfer between host memory and [addr, addr + bytes) of the device. VRAM_OK with
    entered NULL if there is nothing to do. */
 static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const void *host,
@@ -171,10 +173,37 @@ static vram_status check_managed(struct vr_device_object *device, vram_addr addr
     return vr_span_check(device, addr, bytes);
 }
 
+/* Translates the index of a device of the context to its index in the backend; the host device is
+   the host, except for the host backend itself. */
+static vram_status find_target(const struct vr_device_object *device, int32_t target,
+                               int32_t *found) {
+    const struct vr_context *context = device->context;
+    if (target == VRAM_TARGET_HOST || target == VRAM_TARGET_OWN) {
+        *found = target == VRAM_TARGET_HOST ? target : (int32_t)device->base.index;
+        return VRAM_OK;
+    }
+    if (target < 0 || (uint32_t)target >= context->slot_count) {
+        return vr_fail(VRAM_ERR_NO_DEVICE,
+                       "%d is not a target: use VRAM_TARGET_HOST, VRAM_TARGET_OWN or the index of "
+                       "one of %u devices",
+                       (int)target, context->slot_count);
+    }
+    const struct vr_slot *slot = &context->slots[target];
+    bool same = slot->backend == device->base.backend;
+    if (!same && strcmp(slot->info.backend, "host") != 0) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "device %d is a device of %s: managed memory of %s does not migrate there",
+                       (int)target, slot->info.backend, device->base.info.backend);
+    }
+    *found = same ? (int32_t)slot->backend_index : VRAM_TARGET_HOST;
+    return VRAM_OK;
+}
+
 vram_status vr_device_advise(vram_device *handle, vram_addr addr, uint64_t bytes,
-                             vram_advice advice) {
+                             vram_advice advice, int32_t target) {
     VR_OPERATION("vram_device_advise");
     void *entered;
+    int32_t index = VRAM_TARGET_HOST;
     bool any;
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
     if (status != VRAM_OK) {
@@ -182,23 +211,27 @@ vram_status vr_device_advise(vram_device *handle, vram_addr addr, uint64_t bytes
     }
     struct vr_device_object *device = entered;
     status = check_managed(device, addr, bytes, &any);
-    if (status == VRAM_OK && (unsigned)advice > VRAM_ADVICE_PREFER_HOST) {
+    if (status == VRAM_OK && (unsigned)advice > VRAM_ADVICE_PREFER) {
         status = vr_fail(VRAM_ERR_INVALID, "%d is not an advice", (int)advice);
-    } else if (status == VRAM_OK && any) {
-        status = vr_managed_advise(&device->base, addr, bytes, advice);
+    } else if (status == VRAM_OK && advice == VRAM_ADVICE_PREFER) {
+        status = find_target(device, target, &index);
+    }
+    if (status == VRAM_OK && any) {
+        status = vr_managed_advise(&device->base, addr, bytes, advice, index);
     }
     vr_leave(device);
     return status;
 }
 
 vram_status vram_device_advise(vram_device *handle, vram_addr addr, uint64_t bytes,
-                               vram_advice advice) {
-    return vr_device_advise(handle, addr, bytes, advice);
+                               vram_advice advice, int32_t target) {
+    return vr_device_advise(handle, addr, bytes, advice, target);
 }
 
-vram_status vr_submit_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, bool to_host) {
+vram_status vr_submit_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, int32_t target) {
     VR_OPERATION("vram_queue_prefetch");
     void *entered;
+    int32_t index;
     bool any;
     vram_status status = vr_submit_enter(handle, &entered);
     if (status != VRAM_OK) {
@@ -206,13 +239,17 @@ vram_status vr_submit_prefetch(vram_queue *handle, vram_addr addr, uint64_t byte
     }
     struct vr_queue_object *queue = entered;
     status = check_managed(queue->device, addr, bytes, &any);
+    if (status == VRAM_OK) {
+        status = find_target(queue->device, target, &index);
+    }
     if (status == VRAM_OK && any) {
-        status = vr_managed_prefetch(&queue->base, addr, bytes, to_host);
+        status = vr_managed_prefetch(&queue->base, addr, bytes, index);
     }
     vr_submit_leave(queue);
     return status;
 }
 
-vram_status vram_queue_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, bool to_host) {
-    return vr_submit_prefetch(handle, addr, bytes, to_host);
+vram_status vram_queue_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes,
+                                int32_t target) {
+    return vr_submit_prefetch(handle, addr, bytes, target);
 }

@@ -107,20 +107,23 @@ static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queu
     return status;
 }
 
-/* Allocates without a queue: the host may write at once, so pending work must not use the memory.
-   Pageable memory from the pool's own fallback is accepted only with the flag. */
+/* For a pool of page-locked or managed memory. Allocates without a queue: the host may write at
+   once, so pending work must not use the memory. Memory of another kind, from the pool's own
+   fallback, is accepted only with the flag. */
 static vram_status take_pooled(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
     VR_OPERATION("vram_buffer_create");
     vram_status status = vr_buffer_take_block(buffer, bytes, NULL, memory);
-    if (status != VRAM_OK || memory->kind == VRAM_MEMORY_PINNED ||
+    if (status != VRAM_OK || memory->kind == buffer->pool->kind ||
         buffer->flags & VRAM_BUFFER_PAGEABLE) {
         return status;
     }
     (void)vr_buffer_give(buffer, memory, queue);
     *memory = (struct vr_buffer_memory){0};
-    return vr_fail(VRAM_ERR_LIMIT,
-                   "no page-locked memory is left; VRAM_BUFFER_PAGEABLE allows ordinary memory");
+    return buffer->pool->kind == VRAM_MEMORY_MANAGED
+               ? vr_fail(VRAM_ERR_LIMIT, "no managed memory is left")
+               : vr_fail(VRAM_ERR_LIMIT, "no page-locked memory is left; VRAM_BUFFER_PAGEABLE "
+                                         "allows ordinary memory");
 }
 
 static vram_status take_pinned(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
@@ -143,6 +146,9 @@ static vram_status take_pinned(struct vr_buffer *buffer, uint64_t bytes, vram_qu
 
 static vram_status take_managed(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                 struct vr_buffer_memory *memory) {
+    if (buffer->pool->kind == VRAM_MEMORY_MANAGED) {
+        return take_pooled(buffer, bytes, queue, memory);
+    }
     if (!(buffer->pool->device->base.info.caps & VRAM_CAP_MANAGED)) {
         return fail_unsupported(buffer, "memory that migrates between host and device");
     }

@@ -166,14 +166,17 @@ vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uin
     return VRAM_OK;
 }
 
-/* A pool of page-locked memory has no memory of another kind. */
+/* A pool of page-locked or of managed memory has no memory of another kind. */
 static vram_status check_kind(const struct vr_pool *pool, vram_buffer_kind kind) {
-    return pool->kind != VRAM_MEMORY_PINNED || kind == VRAM_BUFFER_PINNED ||
-                   kind == VRAM_BUFFER_MAPPED
-               ? VRAM_OK
-               : vr_fail(VRAM_ERR_UNSUPPORTED,
-                         "pool \"%s\" is of page-locked memory: its buffers are pinned or mapped",
-                         pool->name);
+    bool pinned = pool->kind == VRAM_MEMORY_PINNED;
+    if (pool->kind == VRAM_MEMORY_DEVICE ||
+        (pinned ? kind == VRAM_BUFFER_PINNED || kind == VRAM_BUFFER_MAPPED
+                : kind == VRAM_BUFFER_MANAGED)) {
+        return VRAM_OK;
+    }
+    return vr_fail(VRAM_ERR_UNSUPPORTED, "pool \"%s\" is of %s memory: its buffers are %s",
+                   pool->name, pinned ? "page-locked" : "managed",
+                   pinned ? "pinned or mapped" : "managed");
 }
 
 vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *queue,

@@ -352,8 +352,8 @@ static vram_status leave_managed(struct vr_buffer *buffer, vram_status status) {
     return vr_buffer_finish(buffer, status);
 }
 
-vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t bytes, bool to_host,
-                                 vram_queue *given) {
+vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t bytes,
+                                 int32_t target, vram_queue *given) {
     VR_CALL;
     struct vr_buffer *buffer;
     vram_queue *queue;
@@ -369,7 +369,7 @@ vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t 
     }
     void *entered;
     if (status == VRAM_OK && (status = vr_submit_enter(queue, &entered)) == VRAM_OK) {
-        status = vr_submit_prefetch(queue, addr + offset, bytes, to_host);
+        status = vr_submit_prefetch(queue, addr + offset, bytes, target);
         if (status == VRAM_OK && given) {
             status = vr_buffer_note(buffer, given);
         }
@@ -378,7 +378,7 @@ vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t 
     return leave_managed(buffer, status);
 }
 
-vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice) {
+vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice, int32_t target) {
     VR_CALL;
     struct vr_buffer *buffer;
     vram_addr addr;
@@ -386,7 +386,7 @@ vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice) {
     vram_status status = enter_managed(handle, &buffer, &addr, &used);
     if (status == VRAM_OK) {
         uint64_t device = buffer->pool->device->object.handle;
-        status = vr_device_advise((vram_device *)(uintptr_t)device, addr, used, advice);
+        status = vr_device_advise((vram_device *)(uintptr_t)device, addr, used, advice, target);
         status = leave_managed(buffer, status);
     }
     return status;

@@ -22,10 +22,18 @@ enum {
     SLICE_NS = 2000000 /* a wait for a producer checks the clock this often */
 };
 
+/* The failure of a FAILED record; NULL: there was no memory for it. */
+static struct vram_error *error_of(struct vr_async *record) {
+    return (struct vram_error *)(uintptr_t)vr_load(&record->outcome, VR_ACQUIRE);
+}
+
 static void record_free(void *memory) {
     struct vr_async *record = memory;
     struct vr_flight *flight = record->flight;
-    assert(!record->first);
+    assert(!record->last);
+    if (vr_load(&record->state, VR_ACQUIRE) == VR_ASYNC_FAILED) {
+        vr_mem_free(error_of(record));
+    }
     vr_mutex_lock(&flight->lock);
     vr_link_remove(&record->link);
     vr_mutex_unlock(&flight->lock);
@@ -59,29 +67,64 @@ static struct vr_device_object *device_of(struct vr_flight *flight) {
     return device;
 }
 
-/* Records the failure under the name of the program's call, with the name of the driver call that
-   caused it. */
-static void note_failure(struct vr_async *record, vram_status status,
-                         const struct vram_error *cause) {
-    struct vram_error kept;
-    bool known = cause && cause->status == status;
-    bool driver = known && cause->operation[0] && cause->backend[0];
+/* A failure under the name of the program's call, with the name of the driver call that caused it.
+   NULL if there is no memory for it. No lock held. */
+static struct vram_error *failure_make(const struct vr_async *record, vram_status status,
+                                       const struct vram_error *cause) {
+    struct vram_error kept, taken = cause ? *cause : (struct vram_error){.status = VRAM_OK};
     vr_error_save(&kept);
-    vr_error_set(status, known ? cause->backend : "", record->operation,
-                 known ? cause->native_code : 0, "%s%s%s", driver ? cause->operation : "",
-                 driver ? ": " : "", known ? cause->text : vr_status_text(status));
-    vr_error_save(&record->error);
+    struct vram_error *made = vr_mem_alloc(1, sizeof *made, record->operation);
+    bool known = taken.status == status;
+    bool driver = known && taken.operation[0] && taken.backend[0];
+    if (made) {
+        vr_error_set(status, known ? taken.backend : "", record->operation,
+                     known ? taken.native_code : 0, "%s%s%s", driver ? taken.operation : "",
+                     driver ? ": " : "", known ? taken.text : vr_status_text(status));
+        vr_error_save(made);
+    }
     vr_error_restore(&kept);
+    return made;
+}
+
+/* Makes the failure of a FAILED record the thread's error record. */
+static vram_status failure_restore(struct vr_async *record) {
+    const struct vram_error *error = error_of(record);
+    vram_status status = (vram_status)record->status;
+    if (error) {
+        vr_error_restore(error);
+        return status;
+    }
+    return vr_fail_in(status, record->operation, "%s", vr_status_text(status));
+}
+
+/* The transfer that a record counts, to be ended while `device` is pinned. */
+static struct vr_transfer_count count_of(const struct vr_async *record,
+                                         struct vr_device_object *device) {
+    return (struct vr_transfer_count){.metrics = vr_load(&device->transfers, VR_ACQUIRE),
+                                      .start_ns = record->start_ns,
+                                      .direction = record->direction,
+                                      .route = record->route,
+                                      .busy = record->busy};
+}
+
+/* Takes the callbacks off the record, in the order of registration. */
+static struct vr_callback *callbacks_take(struct vr_async *record) {
+    struct vr_callback *list = NULL;
+    for (struct vr_callback *callback; (callback = record->last);) {
+        record->last = callback->next;
+        callback->next = list;
+        list = callback;
+    }
+    return list;
 }
 
 /* Keeps (1): with no lock held. */
-static void call_back(struct vr_callback *callback, vram_status status,
-                      const struct vram_error *error) {
+static void call_back(struct vr_async *record, struct vr_callback *callback, vram_status status) {
     VR_UNCANCELLED;
     while (callback) {
         struct vr_callback *next = callback->next;
         if (status != VRAM_OK) {
-            vr_error_restore(error);
+            (void)failure_restore(record);
         }
         callback->call(callback->user, status);
         vr_mem_free(callback);
@@ -92,36 +135,43 @@ static void call_back(struct vr_callback *callback, vram_status status,
 /* Keeps (1) to (4). The caller has a reference. */
 void vr_async_settle(struct vr_async *record, vram_status status, const struct vram_error *cause) {
     struct vr_flight *flight = record->flight;
+    struct vram_error *error = status != VRAM_OK ? failure_make(record, status, cause) : NULL;
+    struct vr_transfer_count count = {0};
     struct vram_error kept;
     vr_mutex_lock(&flight->lock);
     if (vr_load(&record->state, VR_RELAXED) >= VR_ASYNC_READY) {
         vr_mutex_unlock(&flight->lock);
+        vr_mem_free(error);
         return;
     }
     bool stays = (status != VRAM_OK || record->late) && !record->ended;
-    struct vr_callback *callbacks = record->first;
-    struct vr_transfer_count count = record->count;
-    struct vr_device_object *device = count.metrics ? device_of(flight) : NULL;
-    record->count.metrics = NULL;
-    record->first = NULL;
+    struct vr_callback *callbacks = callbacks_take(record);
+    struct vr_device_object *device = record->counted ? device_of(flight) : NULL;
+    if (device) {
+        count = count_of(record, device);
+    }
+    uint64_t bytes = vr_load(&record->outcome, VR_RELAXED);
+    record->counted = false;
     vr_link_remove(&record->link);
     vr_list_append(&flight->settled, &record->link);
     if (status != VRAM_OK) {
-        note_failure(record, status, cause);
+        record->status = (int32_t)status;
+        vr_store(&record->outcome, (uintptr_t)error, VR_RELEASE);
     }
     vr_store(&record->state, status == VRAM_OK ? VR_ASYNC_READY : VR_ASYNC_FAILED, VR_RELEASE);
     vr_cond_broadcast(&flight->changed);
     stays = stays && !flight->done;
     vr_mutex_unlock(&flight->lock);
     if (device) {
-        vr_transfer_end(&count, vr_load(&record->result, VR_RELAXED), status);
+        vr_transfer_end(&count, bytes, status);
         vr_leave(device);
     }
     vr_error_save(&kept);
     if (status != VRAM_OK) {
-        vr_log(VRAM_LOG_WARN, "%s failed: %s", record->operation, record->error.text);
+        vr_log(VRAM_LOG_WARN, "%s failed: %s", record->operation,
+               error ? error->text : vr_status_text(status));
     }
-    call_back(callbacks, status, &record->error);
+    call_back(record, callbacks, status);
     vr_error_restore(&kept);
     if (!stays) {
         record_retire(record);
@@ -133,8 +183,7 @@ static vram_status record_status(struct vr_async *record) {
     case VR_ASYNC_READY:
         return VRAM_OK;
     case VR_ASYNC_FAILED:
-        vr_error_restore(&record->error);
-        return record->error.status;
+        return failure_restore(record);
     default:
         return VRAM_ERR_NOT_READY;
     }
@@ -183,7 +232,8 @@ static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
             return vr_fail(VRAM_ERR_TIMEOUT, "%s had not ended when the deadline passed",
                            record->operation);
         }
-        uint64_t poll_ns = vr_load(&record->poll_ns, VR_RELAXED), left = vr_deadline_left(deadline);
+        uint64_t poll_ns = vr_load(&record->poll_us, VR_RELAXED) * UINT64_C(1000);
+        uint64_t left = vr_deadline_left(deadline);
         if (vr_load(&record->state, VR_ACQUIRE) != VR_ASYNC_FOLLOWING) {
             wait_for_producer(record, deadline);
         } else if (poll_ns) {
@@ -198,14 +248,14 @@ static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
 /* Counts the time that a thread waits for a transfer with that transfer. */
 vram_status vr_async_wait(struct vr_async *record, uint64_t timeout) {
     vr_mutex_lock(&record->flight->lock);
-    struct vr_transfer_count count = record->count;
-    struct vr_device_object *device = count.metrics ? device_of(record->flight) : NULL;
+    struct vr_device_object *device = record->counted ? device_of(record->flight) : NULL;
+    vram_transfer_direction direction = (vram_transfer_direction)record->direction;
+    vram_transfer_route route = (vram_transfer_route)record->route;
     vr_mutex_unlock(&record->flight->lock);
     uint64_t before = device ? vr_clock_now() : 0;
     vram_status status = wait_for(record, timeout);
     if (device) {
-        vr_transfer_waited(device, (vram_transfer_direction)count.direction,
-                           (vram_transfer_route)count.route, vr_clock_now() - before);
+        vr_transfer_waited(device, direction, route, vr_clock_now() - before);
         vr_leave(device);
     }
     return status;
@@ -223,8 +273,7 @@ vram_status vr_async_make(struct vr_flight *flight, uint64_t result, vram_point 
     record->flight = flight;
     record->operation = vr_operation();
     record->point = point;
-    record->last = &record->first;
-    vr_store(&record->result, result, VR_RELAXED);
+    vr_store(&record->outcome, result, VR_RELAXED);
     vr_store(&record->state, point.queue ? VR_ASYNC_FOLLOWING : VR_ASYNC_HELD, VR_RELAXED);
     vr_handle_ref(flight->object.handle);
     vram_status status =
@@ -260,7 +309,7 @@ void vr_async_finish(struct vr_async *record, vram_status status) {
 void vr_async_finish_value(struct vr_async *record, uint64_t result) {
     vr_mutex_lock(&record->flight->lock);
     record->late = true;
-    vr_store(&record->result, result, VR_RELEASE);
+    vr_store(&record->outcome, result, VR_RELEASE);
     vr_mutex_unlock(&record->flight->lock);
     vr_async_settle(record, VRAM_OK, NULL);
     vr_leave(record);
@@ -309,7 +358,8 @@ void vr_async_poll_interval(const vram_async *async, uint64_t ns) {
     struct vr_async *record =
         vr_handle_pin(VR_KIND_ASYNC, (void *)(uintptr_t)async->word[VR_ASYNC_RECORD]);
     if (record) {
-        vr_store(&record->poll_ns, ns, VR_RELAXED);
+        uint64_t us = ns / 1000 + (ns % 1000 != 0);
+        vr_store(&record->poll_us, us < UINT32_MAX ? (uint32_t)us : UINT32_MAX, VR_RELAXED);
         vr_leave(record);
     }
 }
@@ -321,8 +371,14 @@ void vr_async_count(const vram_async *async, struct vr_transfer_count *count) {
     if (record) {
         vr_mutex_lock(&record->flight->lock);
         taken = vr_load(&record->state, VR_RELAXED) < VR_ASYNC_READY;
-        if (taken) {
-            record->count = *count;
+        if (taken && count->metrics) {
+            assert(!record->flight->device ||
+                   count->metrics == vr_load(&record->flight->device->transfers, VR_RELAXED));
+            record->counted = true;
+            record->start_ns = count->start_ns;
+            record->direction = count->direction;
+            record->route = count->route;
+            record->busy = count->busy;
         }
         vr_mutex_unlock(&record->flight->lock);
         vr_leave(record);
@@ -339,12 +395,16 @@ void vr_async_leave(struct vr_async *record) {
 
 void vr_async_error(struct vr_async *record, struct vram_error *error) {
     if (vr_load(&record->state, VR_ACQUIRE) == VR_ASYNC_FAILED) {
-        *error = record->error;
+        struct vram_error kept;
+        vr_error_save(&kept);
+        (void)failure_restore(record);
+        vr_error_save(error);
+        vr_error_restore(&kept);
     }
 }
 
 uint64_t vr_async_result(struct vr_async *record) {
-    return vr_load(&record->result, VR_ACQUIRE);
+    return vr_load(&record->outcome, VR_ACQUIRE);
 }
 
 vram_status vr_async_then(struct vr_async *record, vram_async_fn *call, void *user, bool *over) {
@@ -357,9 +417,8 @@ vram_status vr_async_then(struct vr_async *record, vram_async_fn *call, void *us
     *over = vr_load(&record->state, VR_RELAXED) >= VR_ASYNC_READY;
     bool ended = record->ended && !*over;
     if (!*over && !ended) {
-        record->last = record->first ? record->last : &record->first;
-        *record->last = callback;
-        record->last = &callback->next;
+        callback->next = record->last;
+        record->last = callback;
     }
     vr_mutex_unlock(&record->flight->lock);
     if (*over || ended) {
@@ -372,7 +431,7 @@ void vr_async_end(struct vr_async *record) {
     vr_mutex_lock(&record->flight->lock);
     record->ended = true;
     bool owed = vr_load(&record->state, VR_RELAXED) < VR_ASYNC_READY &&
-                (record->first || record->count.metrics); /* keeps (4) */
+                (record->last || record->counted); /* keeps (4) */
     vr_mutex_unlock(&record->flight->lock);
     if (!owed) {
         record_retire(record);

@@ -215,7 +215,7 @@ static void poll_oldest(struct vr_flight *flight) {
         vr_link_remove(link);
         vr_list_append(&flight->pending, link);
         record = VR_CONTAINER(link, struct vr_async, link);
-        bool fits = vr_load(&record->state, VR_RELAXED) == VR_ASYNC_FOLLOWING && !record->first;
+        bool fits = vr_load(&record->state, VR_RELAXED) == VR_ASYNC_FOLLOWING && !record->last;
         record = fits && vr_handle_try_ref(record->object.handle) ? record : NULL;
     }
     vr_mutex_unlock(&flight->lock);

@@ -9,7 +9,7 @@
  *      FAILED. It only moves forward, under the flight's lock. It is settled, READY or FAILED,
  *      exactly once: the thread that settles it takes its callbacks off and calls them, with no
  *      lock held.
- *  (2) point and error are written before the state that lets others read them.
+ *  (2) point and outcome are written before the state that lets others read them.
  *  (3) A READY record is freed at once, and its handle becomes invalid (handle.h): a vram_async has
  *      in its words what it needs then. A record whose result was set at its end, and a FAILED one,
  *      stay until the handle is ended, or until the context is: a flight whose device has closed
@@ -63,21 +63,28 @@ struct vr_flight {
     struct vr_rates rates;           /* measured cost of copies of ordinary memory */
 };
 
+/* One for each pending operation, so it is small: its failure lies apart. */
 struct vr_async {
     struct vr_object object;
     struct vr_flight *flight; /* pinned */
     struct vr_link link;
-    vr_atomic_u32 state; /* enum vr_async_phase */
-    bool ended;          /* the handle was ended */
-    bool late;           /* its result was set at its end */
     const char *operation;
     vram_point point; /* once VR_ASYNC_FOLLOWING */
-    vr_atomic_u64 result;
-    vr_atomic_u64 poll_ns; /* ns that a wait sleeps between polls; 0: as waits for points do */
-    struct vr_callback *first, **last;
-    struct vr_transfer_count count; /* of a counted transfer, until it is settled */
-    struct vram_error error;        /* once VR_ASYNC_FAILED */
+    /* The result. Once VR_ASYNC_FAILED the struct vram_error, from vr_mem; 0: there was no memory
+       for one. */
+    vr_atomic_u64 outcome;
+    struct vr_callback *last; /* registered; by `next` those before it */
+    uint64_t start_ns;        /* of a counted transfer; vr_transfer_count */
+    vr_atomic_u32 state;      /* enum vr_async_phase */
+    int32_t status;           /* once VR_ASYNC_FAILED: vram_status */
+    vr_atomic_u32 poll_us;    /* that a wait sleeps between polls; 0: as waits for points do */
+    uint8_t direction, route, busy; /* of a counted transfer */
+    bool counted : 1;               /* it is a counted transfer, and not settled */
+    bool ended : 1;                 /* the handle was ended */
+    bool late : 1;                  /* its result was set at its end */
+    bool produced : 1; /* vram_async_begin made it; vram_async_finish was not called yet */
 };
+_Static_assert(sizeof(struct vr_async) <= 104, "what vram/async.h says of a pending operation");
 
 /* The device's flight, pinned; created if there is none. NULL with the error set; flight.c. */
 struct vr_flight *vr_flight_enter(struct vr_device_object *device);

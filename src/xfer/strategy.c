@@ -185,8 +185,10 @@ vram_status vr_submission_direct(struct vr_submission *submission, const struct 
     submission->any = true;
     vr_error_save(&kept);
     if (route->managed && submission->queue->base.device->managed) {
-        vram_status status = vr_managed_prefetch(&submission->queue->base, route->to, route->bytes,
-                                                 route->way == VR_WAY_DOWNLOAD);
+        struct vr_queue *queue = &submission->queue->base;
+        int32_t target =
+            route->way == VR_WAY_DOWNLOAD ? VRAM_TARGET_HOST : (int32_t)queue->device->index;
+        vram_status status = vr_managed_prefetch(queue, route->to, route->bytes, target);
         if (status == VRAM_ERR_DEVICE_LOST) {
             return status;
         }

@@ -102,8 +102,8 @@ static bool take(struct program *program) {
     if (going && program->info.caps & VRAM_CAP_MANAGED) {
         going = step(program,
                      vram_device_alloc(device, 8192, VRAM_MEMORY_MANAGED, &program->managed)) &&
-                step(program,
-                     vram_device_advise(device, program->managed, 8192, VRAM_ADVICE_PREFER_DEVICE));
+                step(program, vram_device_advise(device, program->managed, 8192, VRAM_ADVICE_PREFER,
+                                                 VRAM_TARGET_OWN));
     }
     if (going && program->info.caps & VRAM_CAP_VMM) {
         going = step(program, vram_range_create(device, 8 * MIB, &program->range)) &&
@@ -188,7 +188,7 @@ static bool work(struct program *program) {
            (!program->mapped ||
             step(program, vram_queue_fill(queue, program->range, 1, 4, 2 * MIB))) &&
            (!program->managed ||
-            step(program, vram_queue_prefetch(queue, program->managed, 8192, false))) &&
+            step(program, vram_queue_prefetch(queue, program->managed, 8192, VRAM_TARGET_OWN))) &&
            compute(program) && use_peer(program) && step(program, vram_queue_mark(queue, &point)) &&
            step(program, vram_queue_after(program->adopted, point)) &&
            step(program,

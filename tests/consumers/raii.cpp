@@ -115,7 +115,7 @@ static void transfers(const vram::device &device, const vram::pool &pool,
     const uint64_t bytes = sent.size() * sizeof(int);
     vram::block a = pool.alloc(bytes, queue), b = pool.alloc(bytes, queue);
     vram::async none;
-    MUST(none.poll() && none.result() == 0);
+    MUST(none.poll() && none.result() == 0 && none.try_get() == 0u);
     vram::async work = vram::upload(queue, a.addr(), sent.data(), bytes);
     work = vram::copy(queue, b.addr(), a.addr(), bytes); /* the first is given up, and goes on */
     vram::async moved = std::move(work);
@@ -228,6 +228,13 @@ static void computing(const vram::pool &pool) {
     MUST(c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50);
     std::memset(c, 0, sizeof c);
     scheduler.start(product).wait();
+    {
+        auto own = vram::scheduler::own();
+        auto started = own.start(product);
+        while (!started.try_get()) {
+        }
+        MUST(reinterpret_cast<float *>(*started.try_get()) == product.c && c[3] == 50);
+    }
     MUST(c[3] == 50 && scheduler.plan(product).place == VRAM_PLACE_CPU);
     std::memset(c, 0, sizeof c);
     scheduler.run(&product, 1);

@@ -125,7 +125,10 @@ static void async_operations(struct sample_world *world) {
     hold(cpu_work == 499500 && is_product(a, b, c));
 
     /* Without blocking: ready, and what came of it. */
+    uint64_t result;
     hold(vram_async_is_ready(&async));
+    must(vram_async_result_get(&async, &result)); /* try_get */
+    hold((float *)(uintptr_t)result == c);
     must(vram_async_poll(&async));
     must(vram_async_wait(&async, 0)); /* waiting twice is fine */
     vram_async_end(&async);

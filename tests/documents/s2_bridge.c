@@ -56,6 +56,26 @@ static void gpu_buffer(struct sample_world *world) {
     hold(allocator.frees == allocator.allocations);
 }
 
+/* The document's HostAllocator and UnifiedAllocator are ready-made: one table a kind. */
+static void host_allocator(struct sample_world *world) {
+    static const vram_memory_kind kinds[] = {VRAM_MEMORY_PINNED, VRAM_MEMORY_MANAGED};
+    static const uint32_t caps[] = {VRAM_CAP_PINNED, VRAM_CAP_MANAGED};
+    vram_device_info device = {.size = sizeof device};
+    must(vram_device_describe(world->device, &device));
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        vram_provider allocator = {.size = sizeof allocator};
+        vram_addr pointer;
+        if (!(device.caps & caps[i])) {
+            hold(vram_provider_get(world->device, kinds[i], &allocator) == VRAM_ERR_UNSUPPORTED);
+            continue;
+        }
+        must(vram_provider_get(world->device, kinds[i], &allocator));
+        must(allocator.alloc(allocator.user, allocator.granule, &pointer)); /* allocate_pinned */
+        memset((void *)(uintptr_t)pointer, 1, allocator.granule);
+        must(allocator.free(allocator.user, pointer, allocator.granule)); /* free_pinned */
+    }
+}
+
 static void pinned_buffer(struct sample_world *world) {
     vram_buffer_options pinned = {.size = sizeof pinned, .kind = VRAM_BUFFER_PINNED};
     VRAM_AUTO(vram_buffer) *host = NULL;
@@ -112,8 +132,18 @@ static void memory_pool(struct sample_world *world) {
     hold(stats.hits > stats.misses && stats.returns > 0);
     hold(stats.allocs == stats.frees && stats.live_blocks == 0);
 
-    /* A bucket of the next power of two wastes up to half of its size; size classes here waste at
-       most an eighth. */
+    /* The document's bucket is the next power of two: an option here. */
+    vram_pool_options buckets = {.size = sizeof buckets, .flags = VRAM_POOL_POWER_OF_TWO};
+    VRAM_AUTO(vram_pool) *bucketed = NULL;
+    vram_block_info bucket = {.size = sizeof bucket};
+    vram_addr acquired;
+    must(vram_pool_create(world->device, &buckets, &bucketed));
+    must(vram_acquire(bucketed, 33000, &acquired));
+    must(vram_block_info_get(acquired, &bucket));
+    hold(bucket.held_bytes == 65536);
+    must(vram_release(bucketed, acquired));
+
+    /* Such a bucket wastes up to half of its size; size classes waste at most an eighth. */
     vram_block_info info = {.size = sizeof info};
     VRAM_AUTO(vram_auto_block) pooled = {world->pool, 0, NULL};
     must(vram_alloc(world->pool, 33000, NULL, &pooled.addr));
@@ -138,7 +168,14 @@ static void managed_buffer(struct sample_world *world) {
     must(vram_buffer_host(buffer, &memory));
     float *slice = memory; /* as_slice: from the CPU */
     sample_numbers(slice, 1024, 3);
-    must(vram_buffer_prefetch(buffer, 0, 4096, false, world->queue)); /* prefetch_to_device */
+    must(vram_buffer_prefetch(buffer, 0, 4096, VRAM_TARGET_OWN, world->queue));
+    for (int32_t id = 0; id < (int32_t)vram_device_count(world->context); id++) {
+        vram_device_info other = {.size = sizeof other};
+        must(vram_device_info_get(world->context, (uint32_t)id, &other));
+        if (strcmp(other.backend, device.backend) == 0 && strcmp(other.backend, "opencl") != 0) {
+            must(vram_buffer_prefetch(buffer, 0, 4096, id, world->queue)); /* prefetch_to_device */
+        }
+    }
     must(vram_queue_wait(world->queue, WAIT));
     hold(sample_info(buffer).addr == (uintptr_t)memory); /* one address for both */
 }
@@ -301,6 +338,7 @@ static void cache_line_alignment(struct sample_world *world) {
 const struct sample s2_samples[] = {
     {"S2-01 S2-06 S2-07 S2-08 S2-09 S2-11", "GpuBuffer Wrapper", gpu_buffer},
     {"S2-02 S2-12", "Pinned Host Memory", pinned_buffer},
+    {"S2-12 S2-18", "HostAllocator, UnifiedAllocator", host_allocator},
     {"S2-04 S2-10 S2-13 S2-14 S2-15 S2-16 S2-17", "Memory Pool for Ring Buffers", memory_pool},
     {"S2-03 S2-18", "Unified Memory", managed_buffer},
     {"S2-19 S2-20 S2-21", "WSL2 Memory Visibility Issues", memory_visibility},

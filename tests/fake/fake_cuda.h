@@ -107,6 +107,9 @@ struct fake_cuda_control {
     bool (*peek)(vr_cu_addr addr, void *to, size_t bytes);
     /* Whether kernels of a device may use memory at an address. */
     bool (*reaches)(int device, vr_cu_addr addr);
+    /* Where the last prefetch or advice wanted managed memory: a device's ordinal, -1 for the
+       host. */
+    int (*hinted)(void);
 };
 
 /* The one symbol beside the driver's. */

@@ -87,7 +87,7 @@ bool fake_busy(const struct vr_cu_stream *stream);
 vr_cu_result fake_peer_copy(vr_cu_addr to, struct fake_device *from_device, vr_cu_addr from,
                             size_t bytes, struct vr_cu_stream *stream);
 vr_cu_result fake_peer_enable(struct fake_device *peer);
-vr_cu_result fake_prefetch(vr_cu_addr addr, size_t bytes, struct vr_cu_stream *stream);
+vr_cu_result fake_prefetch(vr_cu_addr addr, size_t bytes, int to, struct vr_cu_stream *stream);
 /* Queues a wait for a word, and lets the lock go. */
 vr_cu_result fake_wait_value(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value);
 /* Queues a copy of `op`, waits for it if asked, and lets the lock go. */

@@ -80,7 +80,7 @@ vr_cu_result fake_hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr fr
 vr_cu_result fake_hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device,
                                       struct vr_cu_stream *stream) {
     FAKE_ENTER(hipMemPrefetchAsync, FAKE_NEEDS_CONTEXT);
-    return known(device) || device == -1 ? fake_prefetch(addr, bytes, stream)
+    return known(device) || device == -1 ? fake_prefetch(addr, bytes, device, stream)
                                          : fake_leave(VR_CU_INVALID_VALUE);
 }
 
@@ -89,5 +89,6 @@ vr_cu_result fake_hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice 
     FAKE_ENTER(hipMemAdvise, FAKE_NEEDS_CONTEXT);
     bool good = fake_is_managed(addr, bytes) && advice >= VR_CU_ADVISE_READ_MOSTLY &&
                 advice <= VR_CU_ADVISE_PREFER_NONE && (known(device) || device == -1);
+    fake.hinted = device;
     return fake_leave(good ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
 }

@@ -307,6 +307,13 @@ static bool control_reaches(int device, vr_cu_addr addr) {
     return reaches;
 }
 
+static int control_hinted(void) {
+    pthread_mutex_lock(&fake.lock);
+    int hinted = fake.hinted;
+    pthread_mutex_unlock(&fake.lock);
+    return hinted;
+}
+
 FAKE_API const struct fake_cuda_control *fake_cuda_control(void) {
     static struct fake_cuda_control control = {
         .reset = control_reset,
@@ -334,6 +341,7 @@ FAKE_API const struct fake_cuda_control *fake_cuda_control(void) {
         .violations = control_violations,
         .peek = control_peek,
         .reaches = control_reaches,
+        .hinted = control_hinted,
     };
     pthread_mutex_lock(&fake.lock);
     fake_stream_fill_control(&control);

@@ -76,6 +76,7 @@ struct fake_state {
     uint64_t violations;
     const char *violation;
     uint64_t captured;
+    int hinted; /* where the last hint wanted managed memory; -1: the host */
 };
 
 extern struct fake_state fake;

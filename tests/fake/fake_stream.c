@@ -99,28 +99,34 @@ vr_cu_result fake_cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_cont
 
 /* Pages are where they are; what is checked is that the call is a right one, and that it is
    ordered. */
-vr_cu_result fake_prefetch(vr_cu_addr addr, size_t bytes, struct vr_cu_stream *stream) {
+vr_cu_result fake_prefetch(vr_cu_addr addr, size_t bytes, int to, struct vr_cu_stream *stream) {
+    fake.hinted = to;
     struct fake_op op = {.kind = NOTHING, .to = addr, .bytes = bytes};
     return fake_is_managed(addr, bytes) ? fake_submit(stream, &op, false)
                                         : fake_leave(VR_CU_INVALID_VALUE);
 }
 
+/* A device's ordinal, -1 for the host; false for a place that there is not. */
+static bool location_known(struct vr_cu_location location, int *ordinal) {
+    *ordinal = location.type == VR_CU_LOCATION_HOST ? -1 : location.id;
+    return location.type == VR_CU_LOCATION_HOST ||
+           (location.type == VR_CU_LOCATION_DEVICE && location.id >= 0 &&
+            location.id < fake.device_count);
+}
+
 vr_cu_result fake_cuMemPrefetchAsync(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
                                      unsigned flags, struct vr_cu_stream *stream) {
     FAKE_ENTER(cuMemPrefetchAsync, FAKE_NEEDS_CONTEXT);
-    if (flags || (to.type != VR_CU_LOCATION_DEVICE && to.type != VR_CU_LOCATION_HOST) ||
-        (to.type == VR_CU_LOCATION_DEVICE && (to.id < 0 || to.id >= fake.device_count))) {
-        return fake_leave(VR_CU_INVALID_VALUE);
-    }
-    return fake_prefetch(addr, bytes, stream);
+    int ordinal;
+    return !flags && location_known(to, &ordinal) ? fake_prefetch(addr, bytes, ordinal, stream)
+                                                  : fake_leave(VR_CU_INVALID_VALUE);
 }
 
 vr_cu_result fake_cuMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice,
                               struct vr_cu_location location) {
     FAKE_ENTER(cuMemAdvise, FAKE_NEEDS_CONTEXT);
-    bool good = fake_is_managed(addr, bytes) && advice >= VR_CU_ADVISE_READ_MOSTLY &&
-                advice <= VR_CU_ADVISE_PREFER_NONE &&
-                (location.type == VR_CU_LOCATION_DEVICE || location.type == VR_CU_LOCATION_HOST);
+    bool good = location_known(location, &fake.hinted) && fake_is_managed(addr, bytes) &&
+                advice >= VR_CU_ADVISE_READ_MOSTLY && advice <= VR_CU_ADVISE_PREFER_NONE;
     return fake_leave(good ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
 }
 

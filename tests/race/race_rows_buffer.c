@@ -132,12 +132,14 @@ static vram_status managed_made(struct world *w) {
 
 ROW(vram_buffer_prefetch, POOL, ROW_USES_QUEUE) {
     vram_status status = managed_made(w);
-    return status ? status : vram_buffer_prefetch(w->made.buffer, 0, COPY_BYTES, false, w->queue);
+    return status ? status
+                  : vram_buffer_prefetch(w->made.buffer, 0, COPY_BYTES, VRAM_TARGET_OWN, w->queue);
 }
 
 ROW(vram_buffer_advise, POOL, ROW_USES_QUEUE) {
     vram_status status = managed_made(w);
-    return status ? status : vram_buffer_advise(w->made.buffer, VRAM_ADVICE_PREFER_HOST);
+    return status ? status
+                  : vram_buffer_advise(w->made.buffer, VRAM_ADVICE_PREFER, VRAM_TARGET_HOST);
 }
 
 ROW(vram_buffer_wrap, POOL, ROW_USES_QUEUE) {

@@ -117,7 +117,8 @@ ROW(vram_device_advise, DEVICE, ROW_INVALID) {
     vram_addr addr;
     vram_status status = vram_device_alloc(w->device, COPY_BYTES, VRAM_MEMORY_MANAGED, &addr);
     return status ? status
-                  : vram_device_advise(w->device, addr, COPY_BYTES, VRAM_ADVICE_READ_MOSTLY);
+                  : vram_device_advise(w->device, addr, COPY_BYTES, VRAM_ADVICE_READ_MOSTLY,
+                                       VRAM_TARGET_OWN);
 }
 
 ROW(vram_native, MEMORY, ROW_INVALID) {
@@ -249,7 +250,7 @@ ROW(vram_queue_fill, QUEUE, ROW_USES_BLOCK | ROW_INVALID) {
 ROW(vram_queue_prefetch, QUEUE, ROW_INVALID) {
     vram_addr addr;
     vram_status status = vram_device_alloc(w->device, COPY_BYTES, VRAM_MEMORY_MANAGED, &addr);
-    return status ? status : vram_queue_prefetch(w->queue, addr, COPY_BYTES, false);
+    return status ? status : vram_queue_prefetch(w->queue, addr, COPY_BYTES, VRAM_TARGET_OWN);
 }
 
 /* ---------------------------------------------------------------------- kernels */

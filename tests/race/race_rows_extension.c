@@ -30,14 +30,14 @@ ROW(vram_queue_submit, QUEUE, 0) {
 
 ROW(vram_async_begin, DEVICE, 0) {
     vram_async_work *work;
-    vram_status status = vram_async_begin(w->device, "race", &w->made.async, &work);
+    vram_status status = vram_async_begin(w->device, "race", 0, &w->made.async, &work);
     return status ? status : vram_async_finish(work, VRAM_OK);
 }
 
 /* It fails while its device ends, and nobody has given it up. */
 ROW(vram_async_finish, DEVICE, 0) {
     vram_async_work *work;
-    vram_status status = vram_async_begin(w->device, "race", &w->made.async, &work);
+    vram_status status = vram_async_begin(w->device, "race", 0, &w->made.async, &work);
     return status ? status : vram_async_finish(work, VRAM_ERR_BACKEND);
 }
 

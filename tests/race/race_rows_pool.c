@@ -10,6 +10,17 @@ ROW(vram_pool_create, DEVICE, 0) {
     return vram_pool_create(w->device, NULL, &w->made.pool);
 }
 
+/* Memory that is not freed because the device ends first is freed by the device. */
+ROW(vram_provider_get, DEVICE, ROW_INVALID) {
+    vram_provider provider = {.size = sizeof provider};
+    vram_addr addr;
+    vram_status status = vram_provider_get(w->device, VRAM_MEMORY_PINNED, &provider);
+    if (status == VRAM_OK) {
+        status = provider.alloc(provider.user, provider.granule, &addr);
+    }
+    return status ? status : provider.free(provider.user, addr, provider.granule);
+}
+
 ROW(vram_pool_destroy, POOL, ROW_USES_QUEUE) {
     return vram_pool_destroy(w->pool);
 }

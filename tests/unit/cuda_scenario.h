@@ -129,7 +129,7 @@ static bool take_managed(struct holdings *held) {
     vram_status status = device->managed->alloc(device, PAGE, &out);
     return step_out(held, "managed", status, out, &held->managed) &&
            step(held, "advise",
-                device->managed->advise(device, held->managed, PAGE, VRAM_ADVICE_PREFER_DEVICE));
+                device->managed->advise(device, held->managed, PAGE, VRAM_ADVICE_PREFER, 0));
 }
 
 static bool load_kernel(struct holdings *held) {
@@ -222,7 +222,7 @@ static bool work_more(struct holdings *held) {
                                        .arguments = arguments,
                                        .argument_bytes = bytes};
     return (!held->managed ||
-            step(held, "prefetch", device->managed->prefetch(own, held->managed, PAGE, false))) &&
+            step(held, "prefetch", device->managed->prefetch(own, held->managed, PAGE, 0))) &&
            (!held->kernel ||
             step(held, "launch", device->kernel->launch(own, held->kernel, &launch))) &&
            (!held->other_addr || !held->other.peer ||

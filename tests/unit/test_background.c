@@ -4,6 +4,7 @@
  * ended under their hands. Items 2 and 5 of the acceptance list, for products.
  */
 #include "unit/compute_world.h"
+#include "unit/gate_world.h"
 
 #include <pthread.h>
 
@@ -80,6 +81,109 @@ static void acceptance_2_error_with_text(void **state) {
     rig_end_clean(&rig);
 }
 
+/* The result of a started product is the product: nothing before it is there, then C, wherever it
+   lies. */
+static void try_get_yields_the_product(void **state) {
+    static struct gate gate;
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
+    vram_matmul product = product_of(30, 20, 10, 0);
+    vram_async async;
+    vram_addr c;
+    uint64_t result = 7;
+    gate_shut(rig.device, rig.queue, &gate);
+    assert_ok(vram_alloc(pool, 30 * 10 * sizeof(float), rig.queue, &c));
+    float *host = product.c;
+    product.c = NULL;
+    product.c_addr = c;
+    product.queue = rig.queue;
+    assert_ok(vram_matmul_start(scheduler, &product, &async));
+    assert_int_equal(vram_async_result_get(&async, &result), VRAM_ERR_NOT_READY);
+    assert_int_equal(result, 7);
+    expect_no_record();
+    gate_open(&gate);
+    vram_status status;
+    while ((status = vram_async_result_get(&async, &result)) == VRAM_ERR_NOT_READY) {
+        vr_os_yield();
+    }
+    assert_ok(status);
+    assert_int_equal(result, c);
+    assert_ok(vram_queue_download(rig.queue, host, result, 30 * 10 * sizeof(float)));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+    product.c = host;
+    product.c_addr = 0;
+    assert_right(&product);
+    memset(host, 0, 30 * 10 * sizeof(float));
+    product.queue = NULL;
+    assert_ok(vram_matmul_start(scheduler, &product, &async));
+    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
+    for (int i = 0; i < 2; i++) { /* as often as it is asked */
+        assert_ok(vram_async_result_get(&async, &result));
+        assert_ptr_equal((float *)(uintptr_t)result, product.c);
+    }
+    assert_right(&product);
+    product_end(&product);
+    vram_context_destroy(rig.context);
+}
+
+/* Operands of a started product are what they were: in host memory, on the device, as weights, and
+   turned; it equals the product that is waited for, bit for bit. */
+static void operands_wait_unchanged(void **state) {
+    static const uint32_t flags[] = {0, VRAM_MATMUL_TRANSPOSED_A, VRAM_MATMUL_TRANSPOSED_B,
+                                     VRAM_MATMUL_TRANSPOSED_A | VRAM_MATMUL_TRANSPOSED_B};
+    enum { M = 12, K = 20, N = 16 };
+    float expected[M * N];
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
+    for (int way = 0; way < 24; way++) {
+        vram_precision precision = way / 12 ? VRAM_PRECISION_BF16 : VRAM_PRECISION_FP32;
+        vram_matmul product = product_of(M, K, N, precision), started;
+        uint64_t each = vram_precision_bytes(precision);
+        vram_weights *weights = NULL;
+        vram_addr a = 0, b = 0;
+        vram_async async;
+        product.flags = flags[way / 3 % 4];
+        started = product;
+        if (way % 3 == 1) {
+            assert_ok(vram_alloc(pool, M * K * each, rig.queue, &a));
+            assert_ok(vram_alloc(pool, K * N * each, rig.queue, &b));
+            assert_ok(vram_queue_upload(rig.queue, a, product.a, M * K * each));
+            assert_ok(vram_queue_upload(rig.queue, b, product.b, K * N * each));
+            started.a = started.b = NULL;
+            started.a_addr = a;
+            started.b_addr = b;
+            started.queue = rig.queue;
+        } else if (way % 3 == 2) {
+            vram_weights_options options = {.size = sizeof options,
+                                            .k = K,
+                                            .n = N,
+                                            .b = product.b,
+                                            .precision = precision,
+                                            .flags = product.flags & VRAM_MATMUL_TRANSPOSED_B};
+            assert_ok(vram_weights_create(scheduler, &options, &weights));
+            started.b = NULL;
+            started.b_elements = 0;
+            started.weights = weights;
+            started.flags &= ~(uint32_t)VRAM_MATMUL_TRANSPOSED_B;
+        }
+        assert_ok(vram_matmul_run(scheduler, &product));
+        memcpy(expected, product.c, sizeof expected);
+        memset(product.c, 0, sizeof expected);
+        assert_ok(vram_matmul_start(scheduler, &started, &async));
+        assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
+        assert_memory_equal(product.c, expected, sizeof expected);
+        assert_ok(vram_free(a, rig.queue));
+        assert_ok(vram_free(b, rig.queue));
+        assert_ok(vram_weights_destroy(weights));
+        product_end(&product);
+    }
+    rig_end_clean(&rig);
+}
+
 enum { MANY = 24 };
 
 static void many_at_once(void **state) {
@@ -152,6 +256,8 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
         TEST(acceptance_2_pending_then_ready),
         TEST(acceptance_2_error_with_text),
+        TEST(try_get_yields_the_product),
+        TEST(operands_wait_unchanged),
         TEST(many_at_once),
         TEST(ended_under_their_hands),
     };

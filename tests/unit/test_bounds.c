@@ -248,7 +248,7 @@ static void try_spans(struct world *world, uint64_t addr, uint64_t bytes) {
     }
     TRY(vram_queue_copy(world->queue, addr, middle, bytes));
     TRY(vram_queue_copy(world->queue, middle, addr, bytes));
-    TRY(vram_queue_prefetch(world->queue, addr, bytes, true));
+    TRY(vram_queue_prefetch(world->queue, addr, bytes, VRAM_TARGET_HOST));
     TRY(vram_queue_fill(world->queue, addr, 1, 2, bytes));
     TRY(vram_queue_fill(world->queue, addr, 1, 4, bytes));
 }
@@ -499,6 +499,7 @@ static void null_pointers(void **state) {
         INVALID(vram_physical_create(world.device, 1, NULL));
         INVALID(vram_range_map(world.device, 4096, NULL, 1));
         INVALID(vram_pool_create(world.device, NULL, NULL));
+        INVALID(vram_provider_get(world.device, VRAM_MEMORY_DEVICE, NULL));
         INVALID(vram_size_parse("1", NULL));
         INVALID(vram_size_parse(NULL, &(uint64_t){0}));
         INVALID(vram_option_set(NULL, "1"));

@@ -132,17 +132,21 @@ static void acceptance_13_managed(void **state) {
         assert_int_equal((uintptr_t)info.host, info.addr);
         assert_int_equal(info.used_bytes, 4000);
         write_all(buffer, 3, rig.queue);
-        assert_ok(vram_buffer_prefetch(buffer, 0, 4000, false, NULL));
-        assert_ok(vram_buffer_prefetch(buffer, 3996, 4, true, rig.queue));
-        assert_ok(vram_buffer_prefetch(buffer, 4000, 0, true, rig.queue));
-        assert_int_equal(vram_buffer_prefetch(buffer, 0, 4001, false, NULL), VRAM_ERR_INVALID);
-        assert_int_equal(vram_buffer_prefetch(buffer, 1, UINT64_MAX, false, NULL),
+        assert_ok(vram_buffer_prefetch(buffer, 0, 4000, VRAM_TARGET_OWN, NULL));
+        assert_ok(vram_buffer_prefetch(buffer, 3996, 4, VRAM_TARGET_HOST, rig.queue));
+        assert_ok(vram_buffer_prefetch(buffer, 4000, 0, VRAM_TARGET_HOST, rig.queue));
+        assert_int_equal(vram_buffer_prefetch(buffer, 0, 4001, VRAM_TARGET_OWN, NULL),
                          VRAM_ERR_INVALID);
-        assert_int_equal(vram_buffer_prefetch(device, 0, 64, false, NULL), VRAM_ERR_INVALID);
-        assert_ok(vram_buffer_advise(buffer, VRAM_ADVICE_READ_MOSTLY));
-        assert_ok(vram_buffer_advise(buffer, VRAM_ADVICE_NONE));
-        assert_int_equal(vram_buffer_advise(buffer, (vram_advice)9), VRAM_ERR_INVALID);
-        assert_int_equal(vram_buffer_advise(device, VRAM_ADVICE_NONE), VRAM_ERR_INVALID);
+        assert_int_equal(vram_buffer_prefetch(buffer, 1, UINT64_MAX, VRAM_TARGET_OWN, NULL),
+                         VRAM_ERR_INVALID);
+        assert_int_equal(vram_buffer_prefetch(device, 0, 64, VRAM_TARGET_OWN, NULL),
+                         VRAM_ERR_INVALID);
+        assert_ok(vram_buffer_advise(buffer, VRAM_ADVICE_READ_MOSTLY, VRAM_TARGET_OWN));
+        assert_ok(vram_buffer_advise(buffer, VRAM_ADVICE_NONE, VRAM_TARGET_OWN));
+        assert_int_equal(vram_buffer_advise(buffer, (vram_advice)9, VRAM_TARGET_OWN),
+                         VRAM_ERR_INVALID);
+        assert_int_equal(vram_buffer_advise(device, VRAM_ADVICE_NONE, VRAM_TARGET_OWN),
+                         VRAM_ERR_INVALID);
         expect_all(buffer, 3, rig.queue);
         uint8_t *expected = bytes_of(3, 4000);
         if (i == 1 || info.host == NULL) {

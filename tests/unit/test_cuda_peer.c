@@ -142,28 +142,40 @@ static void many_mappings_are_kept_apart(void **state) {
 
 /* ------------------------------------------------------------------ managed */
 
+/* Hints name any device of the driver, open or not, and the host. */
 static void managed_memory_takes_hints(void **state) {
     struct world *world = *state;
-    struct vr_device *device = &world->device;
+    struct vr_device *device = &world->device, second;
     struct vr_queue queue;
     vram_addr addr = 0;
+    open_pair(world, &second);
+    close_device(&second);
     make_queue(device, &queue);
     assert_int_equal(device->managed->alloc(device, 4 * PAGE, &addr), VRAM_OK);
     memset((void *)(uintptr_t)addr, 7, 4 * PAGE);
-    for (int to_host = 0; to_host < 2; to_host++) {
-        assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, to_host), VRAM_OK);
+    for (int32_t target = VRAM_TARGET_HOST; target < 2; target++) {
+        assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, target), VRAM_OK);
+        assert_int_equal(fake->hinted(), target);
     }
-    for (int advice = VRAM_ADVICE_NONE; advice <= VRAM_ADVICE_PREFER_HOST; advice++) {
-        assert_int_equal(device->managed->advise(device, addr, PAGE, (vram_advice)advice), VRAM_OK);
+    assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, 2), VRAM_ERR_INVALID);
+    for (int32_t target = VRAM_TARGET_HOST; target < 2; target++) {
+        assert_int_equal(device->managed->advise(device, addr, PAGE, VRAM_ADVICE_PREFER, target),
+                         VRAM_OK);
+        assert_int_equal(fake->hinted(), target);
+    }
+    for (int advice = VRAM_ADVICE_NONE; advice <= VRAM_ADVICE_READ_MOSTLY; advice++) {
+        assert_int_equal(
+            device->managed->advise(device, addr, PAGE, (vram_advice)advice, VRAM_TARGET_HOST),
+            VRAM_OK);
     }
     settle(&queue);
     assert_int_equal(*(char *)(uintptr_t)addr, 7);
     /* A driver that supports no hints has taken them. */
     fake->refuse(WORLD_TRIES ? "hipMemPrefetchAsync" : "cuMemPrefetchAsync", 1, VR_CU_NOT_SUPPORTED,
                  false);
-    assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, true), VRAM_OK);
+    assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, VRAM_TARGET_HOST), VRAM_OK);
     fake->refuse(WORLD_TRIES ? "hipMemAdvise" : "cuMemAdvise", 1, VR_CU_NOT_SUPPORTED, false);
-    assert_int_equal(device->managed->advise(device, addr, PAGE, VRAM_ADVICE_NONE), VRAM_OK);
+    assert_int_equal(device->managed->advise(device, addr, PAGE, VRAM_ADVICE_NONE, 0), VRAM_OK);
     fake->refuse(NULL, 0, 0, false);
     end_queue(&queue);
     assert_int_equal(device->managed->free(device, addr, 4 * PAGE), VRAM_OK);

@@ -150,34 +150,39 @@ static void work_of_others(void **state) {
     vram_async_work *work, *failing;
     vram_async async, failed;
     vram_error error;
-    assert_ok(vram_async_begin(rig.device, "other_start", &async, &work));
+    assert_ok(vram_async_begin(rig.device, "other_start", 7, &async, &work));
     assert_int_equal(vram_async_poll(&async), VRAM_ERR_NOT_READY);
     assert_ok(vram_async_then(&async, note_status, &called));
     assert_ok(vram_async_finish(work, VRAM_OK));
     assert_int_equal(called, VRAM_OK);
     assert_ok(vram_async_wait(&async, 0));
+    uint64_t result = 0;
+    assert_ok(vram_async_result_get(&async, &result));
+    assert_int_equal(result, 7);
     assert_int_equal(vram_async_finish(work, VRAM_OK), VRAM_ERR_STALE);
     assert_int_equal(vram_async_finish(NULL, VRAM_OK), VRAM_ERR_INVALID);
 
-    assert_ok(vram_async_begin(rig.device, "other_start", &failed, &failing));
+    assert_ok(vram_async_begin(rig.device, "other_start", 7, &failed, &failing));
     assert_ok(vram_async_finish(failing, refuse(NULL, NULL)));
     assert_int_equal(vram_async_wait(&failed, 0), VRAM_ERR_BACKEND);
     assert_ok(vram_async_error_get(&failed, &error));
     assert_string_equal(error.operation, "other_start");
     assert_string_equal(error.text, "otherCall: it answered 7");
+    assert_int_equal(vram_async_finish(failing, VRAM_OK), VRAM_ERR_STALE); /* its error stays */
+    assert_int_equal(vram_async_wait(&failed, 0), VRAM_ERR_BACKEND);
 
     /* Whoever gave up is called back all the same. */
     called = VRAM_ERR_NOT_READY;
     vram_async given_up;
-    assert_ok(vram_async_begin(rig.device, "other_start", &given_up, &work));
+    assert_ok(vram_async_begin(rig.device, "other_start", 7, &given_up, &work));
     assert_ok(vram_async_then(&given_up, note_status, &called));
     vram_async_end(&given_up);
     assert_ok(vram_async_finish(work, VRAM_OK));
     assert_int_equal(called, VRAM_OK);
 
-    assert_int_equal(vram_async_begin(rig.device, NULL, &async, &work), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_begin(rig.device, "x", NULL, &work), VRAM_ERR_INVALID);
-    assert_int_equal(vram_async_begin(rig.device, "x", &async, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_begin(rig.device, NULL, 0, &async, &work), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_begin(rig.device, "x", 0, NULL, &work), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_begin(rig.device, "x", 0, &async, NULL), VRAM_ERR_INVALID);
     vram_async_end(&async);
     vram_async_end(&failed);
     rig_end_clean(&rig);
@@ -232,7 +237,7 @@ static vram_status use_all(struct rig *rig, vram_pool *pool) {
     if (status != VRAM_OK) {
         return status;
     }
-    status = vram_async_begin(rig->device, "use_all", &async, &work);
+    status = vram_async_begin(rig->device, "use_all", 0, &async, &work);
     if (status == VRAM_OK) {
         status = vram_async_finish(work, VRAM_OK);
         vram_async_end(&async);

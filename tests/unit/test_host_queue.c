@@ -100,12 +100,13 @@ static void prefetch_changes_nothing_and_keeps_order(void **state) {
     assert_int_equal(device->managed->alloc(device, PAGE, &addr), VRAM_OK);
     make_queue(world, &queue);
     assert_int_equal(device->queue_ops->fill(&queue, addr, 9, 1, PAGE), VRAM_OK);
-    assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, false), VRAM_OK);
-    assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, true), VRAM_OK);
+    assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, 0), VRAM_OK);
+    assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, VRAM_TARGET_HOST), VRAM_OK);
     signal_and_wait(&queue, 1);
     assert_int_equal(*(char *)vr_host_pointer(addr), 9);
     vr_mem_fail_at(1, false);
-    assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, true), VRAM_ERR_HOST_MEMORY);
+    assert_int_equal(device->managed->prefetch(&queue, addr, PAGE, VRAM_TARGET_HOST),
+                     VRAM_ERR_HOST_MEMORY);
     device->queue_ops->destroy(&queue);
     assert_int_equal(device->managed->free(device, addr, PAGE), VRAM_OK);
 }

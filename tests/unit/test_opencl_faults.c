@@ -207,7 +207,8 @@ static void scene_work(struct scene *scene) {
     if (scene->managed) {
         (void)STEP(device, ops->fill(queue, scene->managed, 7, 1, 8));
         (void)STEP(device, ops->copy(queue, scene->managed + 64, scene->managed, 8));
-        (void)STEP(device, device->managed->prefetch(queue, scene->managed, 4096, true));
+        (void)STEP(device,
+                   device->managed->prefetch(queue, scene->managed, 4096, VRAM_TARGET_HOST));
     }
     scene_wrap(scene);
     scene_launch(scene);

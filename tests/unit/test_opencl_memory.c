@@ -237,7 +237,7 @@ static void copies_go_between_all_kinds(void **state) {
         assert_int_equal(world.device.managed->alloc(&world.device, 4096, &other), VRAM_OK);
         memcpy((void *)(uintptr_t)managed, "libvram", 8);
         const struct vr_queue_ops *ops = world.device.queue_ops;
-        assert_int_equal(world.device.managed->prefetch(&queue, managed, 4096, false), VRAM_OK);
+        assert_int_equal(world.device.managed->prefetch(&queue, managed, 4096, 0), VRAM_OK);
         assert_int_equal(ops->copy(&queue, plain + 9, managed, 8), VRAM_OK);
         assert_int_equal(ops->copy(&queue, plain + 100, plain + 9, 8), VRAM_OK);
         assert_int_equal(ops->copy(&queue, other, plain + 100, 8), VRAM_OK);

@@ -181,7 +181,7 @@ static void host_memory(void **state) {
     memset((void *)(uintptr_t)pinned, 7, 3 * PAGE); /* host pointers */
     memset((void *)(uintptr_t)managed, 8, PAGE);
     struct vr_queue queue = create_queue(device);
-    assert_ok(device->managed->prefetch(&queue, managed, PAGE, true));
+    assert_ok(device->managed->prefetch(&queue, managed, PAGE, VRAM_TARGET_HOST));
     assert_ok(device->queue_ops->copy(&queue, managed, pinned, PAGE));
     destroy_queue(&queue);
     assert_int_equal(*(uint8_t *)(uintptr_t)managed, 7);

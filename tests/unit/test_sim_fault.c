@@ -130,7 +130,7 @@ static void submit_work(struct run *run) {
     (void)TRY(run, device, ops->signal(one, vr_load(one->word, VR_RELAXED) + 1));
     (void)TRY(run, device, ops->after(two, one, 1));
     (void)TRY(run, device, ops->download(two, host_data[1], plain, 2 * PAGE));
-    (void)TRY(run, device, device->managed->prefetch(two, run->gives[2].addr, PAGE, false));
+    (void)TRY(run, device, device->managed->prefetch(two, run->gives[2].addr, PAGE, 0));
     (void)TRY(run, second, ops->fill(far, there, 1, 1, PAGE));
     (void)TRY(run, second, ops->signal(far, 1));
     (void)TRY(run, device, ops->after(two, far, 1));

@@ -172,7 +172,7 @@ static vram_status submit_simple(struct sailor *self, vram_queue *queue, vram_ad
     case 1:
         return TRY(vram_queue_fill(queue, addr, 7, 1, bytes));
     case 2:
-        return TRY(vram_queue_prefetch(queue, addr, bytes, draw(self, 2)));
+        return TRY(vram_queue_prefetch(queue, addr, bytes, (int32_t)draw(self, 2) - 2));
     default:
         return sink < SINKS ? TRY(vram_queue_download(queue, sinks[sink], addr, SINK_BYTES))
                             : VRAM_ERR_LIMIT;

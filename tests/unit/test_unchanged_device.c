@@ -190,7 +190,7 @@ static vram_status call_give_back(struct scene *scene) {
     return status;
 }
 static vram_status call_prefetch(struct scene *scene) {
-    return vram_queue_prefetch(scene->rig.queue, scene->addr, 100 * KIB, false);
+    return vram_queue_prefetch(scene->rig.queue, scene->addr, 100 * KIB, VRAM_TARGET_OWN);
 }
 
 static void coarse_memory(void **state) {

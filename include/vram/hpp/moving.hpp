@@ -11,6 +11,8 @@
 
 #include <vram/hpp/objects.hpp>
 
+#include <optional>
+
 namespace vram {
 
 namespace ends {
@@ -72,12 +74,18 @@ class async {
     void wait(uint64_t timeout = VRAM_TIMEOUT_DEFAULT) const {
         check(vram_async_wait(&handle_, timeout));
     }
-    /** Waits, and returns how many bytes or messages were moved. */
+    /** Waits, and returns the bytes or messages that were moved, or the address of a product. */
     uint64_t result(uint64_t timeout = VRAM_TIMEOUT_DEFAULT) const {
         uint64_t result = 0;
         wait(timeout);
         check(vram_async_result_get(&handle_, &result));
         return result;
+    }
+    /** The result if it is complete, without waiting. Throws its error if it failed. */
+    std::optional<uint64_t> try_get() const {
+        uint64_t result = 0;
+        return done(vram_async_result_get(&handle_, &result)) ? std::optional<uint64_t>(result)
+                                                              : std::nullopt;
     }
     /** Calls `call` once when it is complete or has failed. It must not throw. */
     void then(vram_async_fn *call, void *user) const {

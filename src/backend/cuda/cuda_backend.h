@@ -88,13 +88,13 @@ struct vr_cuda_dialect {
     /* Makes the stream wait until *addr >= value. */
     vr_cu_result (*wait_value)(const struct vr_cuda_api *api, struct vr_cu_stream *stream,
                                vr_cu_addr addr, uint64_t value);
-    /* Makes the stream migrate managed memory. VR_CU_NOT_SUPPORTED if the driver has no such
-       call. */
+    /* Makes the stream migrate managed memory to the device with that ordinal, or to the host
+       (VRAM_TARGET_HOST). VR_CU_NOT_SUPPORTED if the driver has no such call. */
     vr_cu_result (*prefetch)(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                             vr_cu_addr addr, size_t bytes, bool to_host);
+                             vr_cu_addr addr, size_t bytes, int32_t target);
     enum vr_cu_call prefetch_call;
     vr_cu_result (*advise)(const struct vr_cuda_device *device, vr_cu_addr addr, size_t bytes,
-                           enum vr_cu_advice advice, bool host);
+                           enum vr_cu_advice advice, int32_t target);
     enum vr_cu_call advise_call;
     /* Lets the device, which is current, use the peer's memory; copies from the peer. */
     bool (*has_peer_calls)(const struct vr_cuda_api *api);

@@ -204,21 +204,25 @@ static vr_cu_result cuda_copy_rows(const struct vr_cuda_device *device, struct v
 
 /* ------------------------------------------------------------ other devices */
 
+/* Devices are ordinals. */
+static struct vr_cu_location location_of(int32_t target) {
+    bool host = target == VRAM_TARGET_HOST;
+    return (struct vr_cu_location){host ? VR_CU_LOCATION_HOST : VR_CU_LOCATION_DEVICE,
+                                   host ? 0 : target};
+}
+
 static vr_cu_result cuda_prefetch(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                                  vr_cu_addr addr, size_t bytes, bool to_host) {
-    const struct vr_cu_location to = {to_host ? VR_CU_LOCATION_HOST : VR_CU_LOCATION_DEVICE,
-                                      to_host ? 0 : device->ordinal};
+                                  vr_cu_addr addr, size_t bytes, int32_t target) {
     return device->api->cuMemPrefetchAsync
-               ? device->api->cuMemPrefetchAsync(addr, bytes, to, 0, stream)
+               ? device->api->cuMemPrefetchAsync(addr, bytes, location_of(target), 0, stream)
                : VR_CU_NOT_SUPPORTED;
 }
 
 static vr_cu_result cuda_advise(const struct vr_cuda_device *device, vr_cu_addr addr, size_t bytes,
-                                enum vr_cu_advice advice, bool host) {
-    const struct vr_cu_location place = {host ? VR_CU_LOCATION_HOST : VR_CU_LOCATION_DEVICE,
-                                         host ? 0 : device->ordinal};
-    return device->api->cuMemAdvise ? device->api->cuMemAdvise(addr, bytes, advice, place)
-                                    : VR_CU_NOT_SUPPORTED;
+                                enum vr_cu_advice advice, int32_t target) {
+    return device->api->cuMemAdvise
+               ? device->api->cuMemAdvise(addr, bytes, advice, location_of(target))
+               : VR_CU_NOT_SUPPORTED;
 }
 
 static bool cuda_has_peer_calls(const struct vr_cuda_api *api) {

@@ -34,7 +34,7 @@ static vram_status managed_alloc(struct vr_device *device, uint64_t bytes, vram_
 }
 
 static vram_status managed_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
-                                    bool to_host) {
+                                    int32_t target) {
     struct vr_cuda_scope scope;
     const struct vr_cuda_device *cuda = queue->device->impl;
     const struct vr_cuda_dialect *dialect = cuda->api->dialect;
@@ -42,7 +42,7 @@ static vram_status managed_prefetch(struct vr_queue *queue, vram_addr addr, uint
     if (status != VRAM_OK) {
         return status;
     }
-    vr_cu_result code = dialect->prefetch(cuda, vr_cuda_stream(queue), addr, bytes, to_host);
+    vr_cu_result code = dialect->prefetch(cuda, vr_cuda_stream(queue), addr, bytes, target);
     if (code != VR_CU_NOT_SUPPORTED) {
         status = vr_cuda_check(cuda->api, dialect->prefetch_call, code, VRAM_ERR_DEVICE_MEMORY);
     }
@@ -52,23 +52,20 @@ static vram_status managed_prefetch(struct vr_queue *queue, vram_addr addr, uint
 
 /* Advice has two parts, how the range is used and where it should be; one call sets both. */
 static vram_status managed_advise(struct vr_device *device, vram_addr addr, uint64_t bytes,
-                                  vram_advice advice) {
+                                  vram_advice advice, int32_t target) {
     const struct vr_cuda_device *cuda = device->impl;
     const struct vr_cuda_dialect *dialect = cuda->api->dialect;
     const enum vr_cu_advice reads =
         advice == VRAM_ADVICE_READ_MOSTLY ? VR_CU_ADVISE_READ_MOSTLY : VR_CU_ADVISE_NOT_READ_MOSTLY;
     const enum vr_cu_advice place =
-        advice == VRAM_ADVICE_PREFER_DEVICE || advice == VRAM_ADVICE_PREFER_HOST
-            ? VR_CU_ADVISE_PREFER
-            : VR_CU_ADVISE_PREFER_NONE;
+        advice == VRAM_ADVICE_PREFER ? VR_CU_ADVISE_PREFER : VR_CU_ADVISE_PREFER_NONE;
     struct vr_cuda_scope scope;
     vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
     if (status != VRAM_OK) {
         return status;
     }
-    bool host = advice == VRAM_ADVICE_PREFER_HOST;
-    vr_cu_result code = dialect->advise(cuda, addr, bytes, reads, false);
-    code = code == VR_CU_SUCCESS ? dialect->advise(cuda, addr, bytes, place, host) : code;
+    vr_cu_result code = dialect->advise(cuda, addr, bytes, reads, cuda->ordinal);
+    code = code == VR_CU_SUCCESS ? dialect->advise(cuda, addr, bytes, place, target) : code;
     if (code != VR_CU_NOT_SUPPORTED) {
         status = vr_cuda_check(cuda->api, dialect->advise_call, code, VRAM_ERR_DEVICE_MEMORY);
     }

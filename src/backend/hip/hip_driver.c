@@ -36,7 +36,6 @@ enum {
 /* Numbers of hipMemcpyKind. */
 enum { HIP_HOST_TO_DEVICE = 1, HIP_DEVICE_TO_HOST = 2, HIP_DEVICE_TO_DEVICE = 3 };
 
-#define HIP_CPU           (-1)        /* hipCpuDeviceId */
 #define HIP_HOST_COHERENT 0x40000000u /* the host sees device writes without a fence */
 
 /* -------------------------------------------------------------------- codes */
@@ -203,19 +202,19 @@ static vr_cu_result hip_copy_rows(const struct vr_cuda_device *device, struct vr
 
 /* ------------------------------------------------------------ other devices */
 
+_Static_assert(VRAM_TARGET_HOST == -1, "the host as hipMemPrefetchAsync and hipMemAdvise name it");
+
 static vr_cu_result hip_prefetch(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
-                                 vr_cu_addr addr, size_t bytes, bool to_host) {
+                                 vr_cu_addr addr, size_t bytes, int32_t target) {
     return device->api->hipMemPrefetchAsync
-               ? device->api->hipMemPrefetchAsync(addr, bytes, to_host ? HIP_CPU : device->ordinal,
-                                                  stream)
+               ? device->api->hipMemPrefetchAsync(addr, bytes, target, stream)
                : VR_CU_NOT_SUPPORTED;
 }
 
 static vr_cu_result hip_advise(const struct vr_cuda_device *device, vr_cu_addr addr, size_t bytes,
-                               enum vr_cu_advice advice, bool host) {
-    return device->api->hipMemAdvise
-               ? device->api->hipMemAdvise(addr, bytes, advice, host ? HIP_CPU : device->ordinal)
-               : VR_CU_NOT_SUPPORTED;
+                               enum vr_cu_advice advice, int32_t target) {
+    return device->api->hipMemAdvise ? device->api->hipMemAdvise(addr, bytes, advice, target)
+                                     : VR_CU_NOT_SUPPORTED;
 }
 
 static bool hip_has_peer_calls(const struct vr_cuda_api *api) {

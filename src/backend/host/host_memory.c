@@ -110,8 +110,8 @@ static vram_status pinned_unregister(struct vr_device *device, vram_addr addr, u
 
 /* Nothing is moved. An empty command keeps the order, which is all that a program can observe. */
 static vram_status managed_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
-                                    bool to_host) {
-    (void)addr, (void)bytes, (void)to_host;
+                                    int32_t target) {
+    (void)addr, (void)bytes, (void)target;
     struct vr_host_command *command = vr_host_command_create(sizeof *command, "prefetch");
     if (!command) {
         return VRAM_ERR_HOST_MEMORY;

@@ -163,13 +163,19 @@ vram_status vr_opencl_fill(struct vr_queue *queue, vram_addr to, uint32_t patter
                                     pattern_bytes, offset, bytes, 0, NULL, NULL));
 }
 
-/* A hint: without the call, or without shared virtual memory, it does nothing. */
+/* A hint: without the call, or without shared virtual memory, it does nothing. The call migrates to
+   the queue's device alone. */
 vram_status vr_opencl_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
-                               bool to_host) {
+                               int32_t target) {
     const struct vr_opencl_device *opencl = vr_opencl_device_of(queue);
     const struct vr_opencl_queue *impl = queue->impl;
     const void *pointers[] = {(const void *)(uintptr_t)addr};
     const size_t sizes[] = {bytes};
+    if (target >= 0 && (uint32_t)target != queue->device->index) {
+        return vr_fail_in(VRAM_ERR_UNSUPPORTED, "clEnqueueSVMMigrateMem",
+                          "memory migrates to the device of the queue alone, not to device %d",
+                          (int)target);
+    }
     if (opencl->physical->memory_kind == VR_OPENCL_USM || !opencl->api->clEnqueueSVMMigrateMem) {
         return VRAM_OK;
     }
@@ -180,7 +186,7 @@ vram_status vr_opencl_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t 
     return vr_opencl_submit_end(
         queue, "clEnqueueSVMMigrateMem",
         opencl->api->clEnqueueSVMMigrateMem(impl->queue, 1, pointers, sizes,
-                                            to_host ? VR_CL_MIGRATE_HOST : 0, 0, NULL, NULL));
+                                            target < 0 ? VR_CL_MIGRATE_HOST : 0, 0, NULL, NULL));
 }
 
 /* -------------------------------------------------------------------- rows */

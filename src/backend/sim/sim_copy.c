@@ -56,7 +56,8 @@ vram_status vr_sim_queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pat
             .to = to, .bytes = bytes, .pattern = pattern, .pattern_bytes = pattern_bytes});
 }
 
-vram_status vr_sim_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes, bool to_host) {
-    (void)to_host; /* contents stay; only the time is the same */
+vram_status vr_sim_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
+                            int32_t target) {
+    (void)target; /* contents stay, and the time is the same everywhere */
     return copy_submit(queue, VRAM_SIM_PREFETCH, &(struct vr_sim_work){.to = addr, .bytes = bytes});
 }

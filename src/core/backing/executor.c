@@ -83,9 +83,7 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
 }
 
 static vram_status driver_release(struct vr_pool *pool, vram_addr addr, uint64_t bytes) {
-    struct vr_device *device = &pool->device->base;
-    return pool->kind == VRAM_MEMORY_PINNED ? vr_pinned_free(device, addr, bytes)
-                                            : vr_memory_free(device, addr, bytes);
+    return vr_memory_row(pool->kind)->free(&pool->device->base, addr, bytes);
 }
 
 static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *step) {
@@ -95,9 +93,7 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    bool pinned = pool->kind == VRAM_MEMORY_PINNED;
-    vram_status status = pinned ? vr_pinned_alloc(&pool->device->base, step->bytes, &addr)
-                                : vr_memory_alloc(&pool->device->base, step->bytes, &addr);
+    vram_status status = vr_memory_row(pool->kind)->alloc(&pool->device->base, step->bytes, &addr);
     if (status == VRAM_OK && (!addr || addr % pool->granule)) {
         status = vr_fail(VRAM_ERR_CORRUPT,
                          "the driver reported success with the impossible address 0x%llx",

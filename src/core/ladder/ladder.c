@@ -141,12 +141,12 @@ vram_status vram_pool_ladder_set(vram_pool *handle, const vram_ladder_options *o
 static bool can_never_fit(const struct vr_pool *pool, const struct vr_request *request) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     uint64_t bytes = request->bytes, limit = vr_charge_limit(pool->device);
-    if (bytes > vr_load(&pool->caps.own_bytes, VR_RELAXED)) {
+    if (bytes > vr_load(&pool->caps.own_bytes, VR_RELAXED) ||
+        (vr_pool_is_charged(pool) && limit && bytes > limit)) {
         return true;
     }
-    return vr_pool_on_device(pool) &&
-           ((memory.known && bytes > memory.value) || (limit && bytes > limit) ||
-            bytes > vr_load(&pool->caps.fraction_bytes, VR_RELAXED));
+    return vr_pool_on_device(pool) && ((memory.known && bytes > memory.value) ||
+                                       bytes > vr_load(&pool->caps.fraction_bytes, VR_RELAXED));
 }
 
 /* Removes the steps that this pool may not take, or that cannot help. */

@@ -150,7 +150,7 @@ uint64_t vr_pool_release_free(struct vr_pool *pool, uint64_t need) {
 /* Whether memory that this pool releases helps another one. Not from a deterministic pool, whose
    addresses depend on what it holds. */
 static bool can_yield(const struct vr_pool *pool) {
-    return vr_pool_on_device(pool) && !(pool->flags & VRAM_POOL_DETERMINISTIC);
+    return vr_pool_is_charged(pool) && !(pool->flags & VRAM_POOL_DETERMINISTIC);
 }
 
 bool vr_step_others(struct vr_ladder_run *run) {
@@ -159,7 +159,7 @@ bool vr_step_others(struct vr_ladder_run *run) {
     uint64_t least = GROWTH_LEAST * own->granule;
     uint64_t need = run->request->bytes > least ? run->request->bytes : least;
     bool any = false;
-    if (!vr_pool_on_device(own)) {
+    if (!vr_pool_is_charged(own)) {
         return false;
     }
     while (vr_status_is_short(run->tried) && (pool = vr_walk_next(&walk))) {
@@ -176,7 +176,7 @@ bool vr_step_others(struct vr_ladder_run *run) {
 bool vr_step_cleanup(struct vr_ladder_run *run) {
     bool all = run->purpose == VR_FOR_HOST;
     struct vr_device_object *device = run->pool->device;
-    if (!vr_pool_on_device(run->pool) && !all) {
+    if (!vr_pool_is_charged(run->pool) && !all) {
         return false; /* the device's memory does not help it */
     }
     vr_ladder_released(run, all ? vr_context_cleanup(device->context) : vr_device_cleanup(device));

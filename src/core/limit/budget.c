@@ -94,7 +94,7 @@ struct vr_budget vr_budget_get(const struct vr_pool *pool) {
     uint64_t held = vr_load(&pool->charged, VR_RELAXED);
     struct vr_budget budget = {.bytes = UINT64_MAX, .held_bytes = held, .bound = VR_BOUND_NONE};
     take_less(&budget, vr_load(&pool->caps.own_bytes, VR_RELAXED), VR_BOUND_POOL);
-    if (vr_pool_on_device(pool)) {
+    if (vr_pool_is_charged(pool)) {
         enum vr_bound bound;
         uint64_t all = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
         uint64_t others = all > held ? all - held : 0, hard = vr_charge_limit(pool->device);
@@ -159,7 +159,7 @@ static vram_status charge_device(struct vr_pool *pool, uint64_t bytes) {
 
 vram_status vr_budget_charge(struct vr_pool *pool, uint64_t bytes) {
     vram_status status = charge_own(pool, bytes);
-    if (status == VRAM_OK && vr_pool_on_device(pool)) {
+    if (status == VRAM_OK && vr_pool_is_charged(pool)) {
         status = charge_device(pool, bytes);
         if (status != VRAM_OK) {
             vr_fetch_sub(&pool->charged, bytes, VR_RELAXED);
@@ -172,7 +172,7 @@ void vr_budget_uncharge(struct vr_pool *pool, uint64_t bytes) {
     uint64_t before = vr_fetch_sub(&pool->charged, bytes, VR_RELAXED);
     assert(before >= bytes); /* each charge is removed once */
     (void)before;
-    if (vr_pool_on_device(pool)) {
+    if (vr_pool_is_charged(pool)) {
         vr_uncharge(pool->device, bytes);
     }
 }

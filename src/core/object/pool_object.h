@@ -31,6 +31,7 @@
 #ifndef VR_POOL_OBJECT_H
 #define VR_POOL_OBJECT_H
 
+#include "base/size.h"
 #include "core/cache/block_table.h"
 #include "core/cache/cache.h"
 #include "core/cache/central_cache.h"
@@ -147,7 +148,7 @@ struct vr_pool {
     struct vr_watcher watcher;
     struct vr_device_object *device; /* pinned */
     struct vram_provider provider;   /* alloc NULL: memory comes from the driver */
-    vram_memory_kind kind;           /* of driver memory: DEVICE or PINNED */
+    vram_memory_kind kind;           /* of its memory: DEVICE, PINNED or MANAGED */
     uint32_t flags;                  /* vram_pool_flag */
     bool direct;                     /* pooling is off: direct.c */
     uint64_t granule;
@@ -200,10 +201,27 @@ struct vr_pool {
     vr_atomic_bool end_reported; /* its end was reported to the tracking */
 };
 
-/* Whether its memory is device memory: not a provider's, and not page-locked. Only then do the
-   device's size and limits apply to it, and releasing it helps other pools. */
+/* Whether its memory is device memory: not a provider's, not page-locked and not managed. Only then
+   do the device's size and all its limits apply to it. */
 static inline bool vr_pool_on_device(const struct vr_pool *pool) {
     return !pool->provider.alloc && pool->kind == VRAM_MEMORY_DEVICE;
+}
+
+/* Whether it counts against the hard limit of the device, so that releasing it helps other pools:
+   managed memory does too, because it may migrate there. A provider of the library's charges the
+   device itself. */
+static inline bool vr_pool_is_charged(const struct vr_pool *pool) {
+    return !pool->provider.alloc && pool->kind != VRAM_MEMORY_PINNED;
+}
+
+/* Rounds the bytes of a block up to a power of two in a pool that asks for it
+   (VRAM_POOL_POWER_OF_TWO); false on overflow. */
+static inline bool vr_pool_bucket(const struct vr_pool *pool, uint64_t *bytes) {
+    if (!(pool->flags & VRAM_POOL_POWER_OF_TWO) || vr_is_power_of_two(*bytes)) {
+        return true;
+    }
+    *bytes = UINT64_C(2) << vr_high_bit(*bytes); /* 0 on overflow: the bit is shifted out */
+    return *bytes != 0;
 }
 
 /* The space for new blocks of that size. A resized block stays in its space: vr_block.part. */

@@ -20,9 +20,7 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
                                  .elements = options->elements};
     struct vr_pool *pool;
     if (!vr_block_bytes(size, &request.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW,
-                       "a size of %llu bytes overflows when it is rounded up; request less",
-                       (unsigned long long)size);
+        return vr_fail_size(size);
     }
     vram_status status = vr_pool_enter(handle, queue, &pool, &request.queue_object);
     if (status != VRAM_OK) {

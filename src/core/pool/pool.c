@@ -115,6 +115,7 @@ COLD vram_status alloc_cold(struct vr_thread_state *thread, vram_pool *pool, uin
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     uint64_t bytes = 0;
     (void)vr_block_bytes(size, &bytes); /* cannot fail: the caller has checked it */
+    cache = cache && vr_pool_bucket(cache->pool, &bytes) ? cache : NULL;
     if (cache && vr_hit_from(cache, size, bytes, NULL, addr)) {
         return VRAM_OK;
     }
@@ -433,9 +434,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
         return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the address is NULL");
     }
     if (!vr_block_bytes(size, &request.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW,
-                       "a size of %llu bytes overflows when it is rounded up; request less",
-                       (unsigned long long)size);
+        return vr_fail_size(size);
     }
     vram_status status = vr_pool_enter(handle, queue_handle, &pool, &queue);
     if (status != VRAM_OK) {
@@ -449,6 +448,9 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
         status = vr_fail(VRAM_ERR_OVERFLOW,
                          "a size of %llu bytes overflows when red zones are added; request less",
                          (unsigned long long)size);
+    }
+    if (status == VRAM_OK && !vr_pool_bucket(pool, &request.bytes)) {
+        status = vr_fail_size(size);
     }
     if (status == VRAM_OK) {
         status = vr_pool_alloc_request(pool, &request, addr);

@@ -80,6 +80,12 @@ vram_status vr_pool_end(struct vr_pool *pool);
 /* The destructor, also of a half-built pool. */
 void vr_pool_free(void *memory);
 
+/* The kind of memory that a provider serves: DEVICE, unless vram_provider_get made it;
+   provider.c. */
+vram_memory_kind vr_provider_kind(const struct vram_provider *provider);
+/* VRAM_ERR_INVALID for one that vram_provider_get made for another device; NULL is allowed. */
+vram_status vr_provider_check(const vram_device *device, const struct vram_provider *provider);
+
 /* Refuses invalid options; gives a new pool its range and its spaces. If that fails, the destructor
    releases what the pool has; pool_create.c. */
 vram_status vr_pool_check_options(const struct vram_pool_options *options);
@@ -92,6 +98,9 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
 vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
                                 const struct vram_alloc_options *options, uint32_t other,
                                 uint32_t flags, vram_addr *addr);
+
+/* VRAM_ERR_OVERFLOW: the size cannot be rounded up to that of a block; request.c. */
+vram_status vr_fail_size(uint64_t size);
 
 /* Reads the options of a request; request.c. */
 vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options *options,

@@ -52,18 +52,18 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
 
 vram_status vr_pool_check_options(const struct vram_pool_options *options) {
     if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS |
-                                     VRAM_POOL_TRACKED | VR_GUARD_MODES)) {
+                                     VRAM_POOL_TRACKED | VRAM_POOL_POWER_OF_TWO | VR_GUARD_MODES)) {
         return vr_fail(VRAM_ERR_INVALID, "unknown flags: 0x%x", options->flags);
     }
     if (options->name && strnlen(options->name, VR_POOL_NAME_MAX) == VR_POOL_NAME_MAX) {
         return vr_fail(VRAM_ERR_INVALID, "the pool's name is too long: use at most %d bytes",
                        VR_POOL_NAME_MAX - 1);
     }
-    if (options->kind != VRAM_MEMORY_DEVICE && options->kind != VRAM_MEMORY_PINNED) {
-        return vr_fail(
-            VRAM_ERR_INVALID,
-            "memory kind %d is invalid for a pool: use VRAM_MEMORY_DEVICE or VRAM_MEMORY_PINNED",
-            (int)options->kind);
+    if (!vr_memory_row(options->kind)) {
+        return vr_fail(VRAM_ERR_INVALID,
+                       "memory kind %d is invalid for a pool: use VRAM_MEMORY_DEVICE, _PINNED or "
+                       "_MANAGED",
+                       (int)options->kind);
     }
     const struct vram_provider *provider = options->provider;
     if (provider && options->kind != VRAM_MEMORY_DEVICE) {
@@ -93,18 +93,19 @@ static vram_status take_limits(struct vr_pool *pool, const struct vram_pool_opti
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options) {
     const struct vram_device_info *info = &pool->device->base.info;
     pool->direct = !vr_option_number(VR_OPTION_POOL);
-    pool->kind = options->kind;
+    pool->kind = options->provider ? vr_provider_kind(options->provider) : options->kind;
     bool vmm = pool->device->base.vmm && !options->provider && pool->kind == VRAM_MEMORY_DEVICE &&
                !(options->flags & VRAM_POOL_SEGMENTS) && !pool->direct;
     if (options->provider) {
         pool->provider = *options->provider;
         pool->granule = pool->provider.granule ? pool->provider.granule : 2 * VR_MIB;
-    } else if (pool->kind == VRAM_MEMORY_PINNED) {
-        pool->granule = vr_os_page_bytes();
     } else {
-        pool->granule = vmm ? info->vmm_granule.value : info->alloc_granule.value;
+        pool->granule = vmm ? info->vmm_granule.value : vr_memory_granule(pool->device, pool->kind);
     }
     pool->flags = options->flags;
+    if (vr_option_number(VR_OPTION_POWER_OF_TWO)) {
+        pool->flags |= VRAM_POOL_POWER_OF_TWO;
+    }
     if (pool->direct) { /* the driver chooses the addresses, in any order */
         pool->flags &= ~(uint32_t)VRAM_POOL_DETERMINISTIC;
     }
@@ -131,14 +132,6 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
 }
 
 /* ----------------------------------------------------------------- creating */
-
-static vram_status check_kind(const struct vr_device_object *device, vram_memory_kind kind) {
-    const struct vram_device_info *info = &device->base.info;
-    return kind != VRAM_MEMORY_PINNED || device->base.pinned
-               ? VRAM_OK
-               : vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no page-locked memory",
-                         info->backend, info->backend_index);
-}
 
 static struct vr_pool *pool_make(struct vr_device_object *device) {
     struct vr_pool *pool = vr_mem_alloc(1, sizeof *pool, vr_operation());
@@ -194,7 +187,8 @@ vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options
     }
     status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && (status = vr_pool_check_options(&taken)) == VRAM_OK &&
-        (status = check_kind(device, taken.kind)) == VRAM_OK) {
+        (status = vr_memory_kind_check(device, taken.kind)) == VRAM_OK &&
+        (status = vr_provider_check(handle, taken.provider)) == VRAM_OK) {
         status = pool_create(device, &taken, out);
     }
     vr_leave(device);

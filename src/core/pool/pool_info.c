@@ -200,15 +200,14 @@ vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
         return vr_fail(VRAM_ERR_INVALID, "the number of blocks is 0; pass at least 1");
     }
     if (!vr_block_bytes(size, &request.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW,
-                       "a size of %llu bytes overflows when it is rounded up; request less",
-                       (unsigned long long)size);
+        return vr_fail_size(size);
     }
     vram_status status = vr_pool_enter(handle, queue_handle, &pool, &request.queue_object);
     if (status != VRAM_OK) {
         return status;
     }
-    status = could_hold(pool, request.bytes, count);
+    status = vr_pool_bucket(pool, &request.bytes) ? could_hold(pool, request.bytes, count)
+                                                  : vr_fail_size(size);
     if (status == VRAM_OK) {
         status = warm_blocks(pool, &request, count);
         vr_pressure_on_miss(pool);

@@ -8,6 +8,12 @@
 #include "base/error.h"
 #include "base/size.h"
 
+vram_status vr_fail_size(uint64_t size) {
+    return vr_fail(VRAM_ERR_OVERFLOW,
+                   "a size of %llu bytes overflows when it is rounded up; request less",
+                   (unsigned long long)size);
+}
+
 vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options *options,
                             struct vr_request *request) {
     VR_OPERATION("vram_alloc_with");

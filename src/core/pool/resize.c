@@ -348,14 +348,12 @@ static vram_status resize_for(vram_pool *handle, vram_addr addr, uint64_t new_si
     VR_OPERATION("vram_resize");
     struct resizing job = {.addr = addr, .size = new_size, .owner = handle != NULL};
     if (!vr_block_bytes(new_size, &job.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW,
-                       "a size of %llu bytes overflows when it is rounded up; request less",
-                       (unsigned long long)new_size);
+        return vr_fail_size(new_size);
     }
     vram_status status = handle ? vr_pool_enter(handle, queue_handle, &job.pool, &job.queue)
                                 : vr_pool_enter_block(addr, queue_handle, &job.pool, &job.queue);
     if (status == VRAM_OK) {
-        status = resize_block(&job);
+        status = vr_pool_bucket(job.pool, &job.bytes) ? resize_block(&job) : vr_fail_size(new_size);
         vr_pool_leave(job.pool, job.queue);
     }
     return status;

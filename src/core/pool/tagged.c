@@ -35,7 +35,8 @@ static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const 
         return false;
     }
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
-    struct vr_tag *tag = cache ? recent_tag(cache, name) : NULL;
+    struct vr_tag *tag =
+        cache && vr_pool_bucket(cache->pool, &bytes) ? recent_tag(cache, name) : NULL;
     if (tag && vr_hit_from(cache, size, bytes, tag, addr)) {
         return true;
     }

@@ -261,8 +261,9 @@ static vram_status check_options(const struct vr_pool *pool,
         return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "pool \"%s\" runs on %s, whose addresses cannot outlive the memory",
                        pool->name,
-                       pool->provider.alloc               ? "a provider's memory"
-                       : pool->kind == VRAM_MEMORY_PINNED ? "page-locked memory"
+                       pool->provider.alloc                ? "a provider's memory"
+                       : pool->kind == VRAM_MEMORY_PINNED  ? "page-locked memory"
+                       : pool->kind == VRAM_MEMORY_MANAGED ? "managed memory"
                        : pool->direct ? "the driver's own allocations (option pool)"
                                       : "segments");
     }

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_memory_kinds.c: pools of managed memory, the ready-made providers of every kind, and hints
+ * that name a device by its index.
+ */
+#include "unit/block_info_of.h"
+#include "unit/mem_world.h"
+#include "vram/vram.h"
+
+static const char *const backends[] = {"sim", "host"};
+
+#define FOR_EACH_BACKEND(i) for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
+
+static vram_pool *managed_pool(struct rig *rig, const vram_limits *limits) {
+    vram_pool_options options = {
+        .size = sizeof options, .kind = VRAM_MEMORY_MANAGED, .limits = limits};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    return pool;
+}
+
+static vram_provider provider_of(struct rig *rig, vram_memory_kind kind) {
+    vram_provider provider = {.size = sizeof provider};
+    assert_ok(vram_provider_get(rig->device, kind, &provider));
+    return provider;
+}
+
+static uint64_t held_by(struct rig *rig) {
+    vram_memory_info info = {.size = sizeof info};
+    assert_ok(vram_memory_info_get(rig->device, &info));
+    return info.held_bytes;
+}
+
+/* ------------------------------------------------------------------ managed pools */
+
+/* One address for both sides; the counters are those of any pool, and what is held goes back. */
+static void managed_blocks_serve_both_sides(void **state) {
+    (void)state;
+    FOR_EACH_BACKEND(i) {
+        struct rig rig = rig_make(backends[i], "memory=256M,real=on");
+        vram_pool *pool = managed_pool(&rig, NULL);
+        vram_addr a, b;
+        for (int round = 0; round < 10; round++) {
+            assert_ok(vram_alloc(pool, 100000, rig.queue, &a));
+            assert_ok(vram_alloc(pool, 100000, rig.queue, &b));
+            assert_int_equal(block_info_of(a).kind, VRAM_MEMORY_MANAGED);
+            assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+            memset((void *)(uintptr_t)a, 0x40 + round, 100000); /* the host writes, */
+            assert_ok(vram_queue_prefetch(rig.queue, a, 100000, VRAM_TARGET_OWN));
+            assert_ok(vram_queue_copy(rig.queue, b, a, 100000)); /* the device copies */
+            assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+            assert_int_equal(((uint8_t *)(uintptr_t)b)[99999], 0x40 + round);
+            assert_ok(vram_free(a, rig.queue));
+            assert_ok(vram_free(b, rig.queue));
+        }
+        vram_pool_stats stats = stats_of(pool);
+        assert_int_equal(stats.allocs, 20);
+        assert_int_equal(stats.frees, 20);
+        assert_int_equal(stats.hits + stats.misses, 20);
+        assert_int_equal(stats.hits, 19); /* all but the first, which took a segment */
+        assert_int_equal(stats.driver_allocs, 1);
+        assert_int_equal(held_by(&rig), stats.reserved_bytes);
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
+        assert_int_equal(stats_of(pool).reserved_bytes, 0);
+        assert_ok(vram_context_destroy(rig.context));
+    }
+}
+
+static void managed_buffers_come_from_it(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=256M,real=on");
+    vram_pool *pool = managed_pool(&rig, NULL);
+    vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_MANAGED};
+    vram_buffer *buffer;
+    vram_buffer_info info = {.size = sizeof info};
+    for (int i = 0; i < 5; i++) {
+        assert_ok(vram_buffer_create(pool, 100000, rig.queue, &options, &buffer));
+        assert_ok(vram_buffer_info_get(buffer, &info));
+        assert_int_equal(info.location, VRAM_MEMORY_MANAGED);
+        assert_ptr_equal(info.host, (void *)(uintptr_t)info.addr);
+        memset(info.host, 1, 100000);
+        assert_ok(vram_buffer_prefetch(buffer, 0, 100000, 0, NULL)); /* device 0, by its index */
+        assert_ok(vram_buffer_advise(buffer, VRAM_ADVICE_PREFER, 0));
+        assert_ok(vram_buffer_resize(buffer, 300000, rig.queue));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+        assert_ok(vram_buffer_info_get(buffer, &info));
+        assert_int_equal(((char *)info.host)[99999], 1);
+        assert_ok(vram_buffer_destroy(buffer));
+    }
+    assert_int_equal(stats_of(pool).driver_allocs, 1);
+    assert_int_equal(stats_of(pool).other_bytes, 0);
+    for (int kind = VRAM_BUFFER_DEVICE; kind <= VRAM_BUFFER_FALLBACK; kind++) {
+        options.kind = (vram_buffer_kind)kind;
+        if (kind != VRAM_BUFFER_MANAGED) {
+            assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer),
+                             VRAM_ERR_UNSUPPORTED);
+            assert_non_null(strstr(vram_error_get()->text, "its buffers are managed"));
+        }
+    }
+    rig_end_clean(&rig);
+}
+
+/* It may pass the device's memory, because it migrates; hard limits count it. */
+static void its_limits_are_hard_ones(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 200 * MIB};
+    vram_limits device = {.size = sizeof device, .hard_bytes = 150 * MIB};
+    assert_ok(vram_device_limits_set(rig.device, &device));
+    vram_pool *pool = managed_pool(&rig, &limits);
+    vram_addr addr, more;
+    assert_ok(vram_alloc(pool, 128 * MIB, rig.queue, &addr)); /* twice the device */
+    assert_int_equal(vram_alloc(pool, 100 * MIB, rig.queue, &more), VRAM_ERR_LIMIT); /* its own */
+    assert_int_equal(vram_alloc(pool, 50 * MIB, rig.queue, &more), VRAM_ERR_LIMIT);  /* device's */
+    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
+    assert_ok(vram_alloc(pool, 50 * MIB, rig.queue, &more));
+    assert_ok(vram_free(more, rig.queue));
+    assert_int_equal(vram_pool_sleep(pool, NULL), VRAM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vram_error_get()->text, "managed memory"));
+    rig_end_clean(&rig);
+}
+
+/* Under a limit of the device the two kinds give up free memory for each other. */
+static void idle_memory_of_either_kind_is_given_up(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_limits device = {.size = sizeof device, .hard_bytes = 100 * MIB};
+    assert_ok(vram_device_limits_set(rig.device, &device));
+    vram_pool *managed = managed_pool(&rig, NULL), *plain;
+    vram_pool *pools[2] = {managed, NULL};
+    assert_ok(vram_pool_create(rig.device, NULL, &plain));
+    pools[1] = plain;
+    for (int round = 0; round < 4; round++) {
+        vram_addr addr;
+        assert_ok(vram_alloc(pools[round % 2], 80 * MIB, rig.queue, &addr));
+        assert_ok(vram_free(addr, rig.queue));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+    }
+    rig_end_clean(&rig);
+}
+
+/* A refusal says which device lacks what, and whether that is known. */
+static void a_device_without_says_why(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
+    vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_MANAGED};
+    vram_provider provider = {.size = sizeof provider};
+    vram_pool *pool = NULL;
+    device->base.info.caps &= ~(uint32_t)VRAM_CAP_MANAGED;
+    assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_UNSUPPORTED);
+    assert_null(pool);
+    assert_non_null(strstr(vram_error_get()->text, "sim device 0 (Simulated"));
+    assert_non_null(strstr(vram_error_get()->text, "has no managed memory"));
+    device->base.info.caps_known &= ~(uint32_t)VRAM_CAP_MANAGED;
+    assert_int_equal(vram_provider_get(rig.device, VRAM_MEMORY_MANAGED, &provider),
+                     VRAM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vram_error_get()->text, "did not say"));
+    assert_null(provider.alloc);
+    device->base.info.caps |= VRAM_CAP_MANAGED;
+    device->base.info.caps_known |= VRAM_CAP_MANAGED;
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
+/* The pool ends with its device. */
+static vram_status use_managed(struct rig *rig, vram_pool *pool) {
+    vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_MANAGED};
+    vram_pool *managed = NULL;
+    vram_addr addr;
+    (void)pool;
+    vram_status status = vram_pool_create(rig->device, &options, &managed);
+    if (status == VRAM_OK) {
+        status = vram_alloc(managed, 3 * MIB, rig->queue, &addr);
+        if (status == VRAM_OK) {
+            assert_ok(vram_free(addr, rig->queue));
+        }
+    }
+    return status;
+}
+
+static void every_call_may_fail(void **state) {
+    (void)state;
+    fail_every_call(use_managed, "memory=64M");
+}
+
+/* --------------------------------------------------------------------- providers */
+
+/* Allocators of one kind each: what they give is used, counted and given back. */
+static void providers_serve_each_kind(void **state) {
+    (void)state;
+    FOR_EACH_BACKEND(i) {
+        struct rig rig = rig_make(backends[i], "memory=256M,real=on");
+        for (int kind = VRAM_MEMORY_DEVICE; kind <= VRAM_MEMORY_MANAGED; kind++) {
+            vram_provider provider = {.size = sizeof provider};
+            vram_native_info native = {.size = sizeof native};
+            vram_addr addr;
+            vram_status status = vram_provider_get(rig.device, (vram_memory_kind)kind, &provider);
+            if (status == VRAM_ERR_UNSUPPORTED && kind == VRAM_MEMORY_PINNED) {
+                continue; /* a host whose limit on locked memory is 0 */
+            }
+            assert_ok(status);
+            assert_ok(provider.alloc(provider.user, 4 * provider.granule, &addr));
+            assert_int_equal(addr % provider.granule, 0);
+            assert_int_equal(held_by(&rig), 4 * provider.granule);
+            assert_ok(vram_native(addr, &native));
+            assert_int_equal(native.kind, kind);
+            if (kind != VRAM_MEMORY_DEVICE) {
+                memset((void *)(uintptr_t)addr, 7, 4 * provider.granule);
+            }
+            assert_ok(provider.free(provider.user, addr, 4 * provider.granule));
+            assert_int_equal(held_by(&rig), 0);
+            assert_int_equal(provider.free(provider.user, addr, 4 * provider.granule),
+                             VRAM_ERR_INVALID);
+        }
+        assert_ok(vram_context_destroy(rig.context));
+    }
+}
+
+/* A pool on one is a pool of that kind: blocks, buffers, copies. Closing the device with the pool
+   on it leaves nothing. */
+static void pools_stand_on_providers(void **state) {
+    static const vram_buffer_kind buffers[] = {VRAM_BUFFER_DEVICE, VRAM_BUFFER_PINNED,
+                                               VRAM_BUFFER_MANAGED};
+    (void)state;
+    for (int kind = VRAM_MEMORY_DEVICE; kind <= VRAM_MEMORY_MANAGED; kind++) {
+        struct rig rig = rig_make("sim", "memory=256M,real=on");
+        vram_provider provider = provider_of(&rig, (vram_memory_kind)kind);
+        vram_pool_options options = {.size = sizeof options, .provider = &provider};
+        vram_buffer_options like = {.size = sizeof like, .kind = buffers[kind]};
+        vram_pool *pool;
+        vram_buffer *buffer;
+        vram_addr addr, last;
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        assert_ok(vram_alloc(pool, 10000, rig.queue, &addr));
+        assert_int_equal(block_info_of(addr).kind, kind);
+        assert_int_equal(stats_of(pool).driver_allocs, 1);
+        if (kind == VRAM_MEMORY_PINNED) {
+            char back[10000];
+            vram_addr device;
+            memset((void *)(uintptr_t)addr, 0x5A, 10000);
+            assert_ok(vram_device_alloc(rig.device, 10000, VRAM_MEMORY_DEVICE, &device));
+            assert_ok(vram_queue_upload(rig.queue, device, (void *)(uintptr_t)addr, 10000));
+            assert_ok(vram_queue_download(rig.queue, back, device, 10000));
+            assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+            assert_memory_equal(back, (void *)(uintptr_t)addr, 10000);
+        }
+        assert_ok(vram_free(addr, rig.queue));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+        assert_ok(vram_buffer_create(pool, 10000, rig.queue, &like, &buffer));
+        assert_int_equal(stats_of(pool).live_blocks, 1); /* the pool's own */
+        assert_int_equal(stats_of(pool).driver_allocs, 1);
+        assert_ok(vram_buffer_destroy(buffer));
+        assert_ok(vram_alloc(pool, 10000, rig.queue, &last)); /* live when the device closes */
+        rig_end_clean(&rig);
+    }
+}
+
+static void misuse_of_providers(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,devices=2");
+    vram_provider provider = {.size = sizeof provider};
+    vram_pool_options options = {.size = sizeof options, .provider = &provider};
+    vram_pool *pool = NULL;
+    assert_int_equal(vram_provider_get(rig.device, (vram_memory_kind)9, &provider),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_provider_get(rig.device, VRAM_MEMORY_HOST, &provider), VRAM_ERR_INVALID);
+    assert_int_equal(vram_provider_get(NULL, VRAM_MEMORY_PINNED, &provider), VRAM_ERR_INVALID);
+    assert_int_equal(vram_provider_get(rig.device, VRAM_MEMORY_PINNED, NULL), VRAM_ERR_INVALID);
+    assert_null(provider.alloc);
+    provider = provider_of(&rig, VRAM_MEMORY_PINNED);
+    assert_int_equal(vram_pool_create(rig.other, &options, &pool), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "another device"));
+    options.flags = VRAM_POOL_POISON;
+    assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_UNSUPPORTED);
+    assert_null(pool);
+    rig_end_clean(&rig);
+}
+
+/* ----------------------------------------------------------------------- targets */
+
+/* Any device of the context by its index; the host device is the host; nothing else is a place. */
+static void hints_name_any_device(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim,host", "memory=64M,devices=2,journal=1000");
+    vram_addr addr;
+    vram_sim_entry entry;
+    assert_int_equal(vram_device_count(rig.context), 3);
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_MANAGED, &addr));
+    for (int32_t target = VRAM_TARGET_OWN; target < 3; target++) {
+        assert_ok(vram_queue_prefetch(rig.queue, addr, MIB, target));
+        assert_ok(vram_sim_journal_get(rig.context, 0, &entry));
+        assert_int_equal(entry.call, VRAM_SIM_PREFETCH);
+        assert_int_equal(entry.device, 0); /* on the queue's device, wherever it goes */
+        assert_ok(vram_device_advise(rig.device, addr, MIB, VRAM_ADVICE_PREFER, target));
+    }
+    const int32_t none[] = {3, -3, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        assert_int_equal(vram_queue_prefetch(rig.queue, addr, MIB, none[i]), VRAM_ERR_NO_DEVICE);
+        assert_int_equal(vram_device_advise(rig.device, addr, MIB, VRAM_ADVICE_PREFER, none[i]),
+                         VRAM_ERR_NO_DEVICE);
+        assert_ok(vram_device_advise(rig.device, addr, MIB, VRAM_ADVICE_NONE, none[i]));
+    }
+    rig_end_clean(&rig);
+}
+
+static void hints_stay_in_their_backend(void **state) {
+    (void)state;
+    struct rig rig = rig_make("host,sim", "memory=64M"); /* 0 is simulated, 1 the host */
+    vram_device *host;
+    vram_queue *queue;
+    vram_addr addr;
+    assert_ok(vram_device_open(rig.context, 1, &host));
+    assert_ok(vram_queue_create(host, NULL, &queue));
+    assert_ok(vram_device_alloc(host, 4096, VRAM_MEMORY_MANAGED, &addr));
+    assert_ok(vram_queue_prefetch(queue, addr, 4096, 1));
+    assert_int_equal(vram_queue_prefetch(queue, addr, 4096, 0), VRAM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vram_error_get()->text, "device 0 is a device of sim"));
+    assert_ok(vram_context_destroy(rig.context));
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
+    const struct CMUnitTest tests[] = {
+        CASE(managed_blocks_serve_both_sides),
+        CASE(managed_buffers_come_from_it),
+        CASE(its_limits_are_hard_ones),
+        CASE(idle_memory_of_either_kind_is_given_up),
+        CASE(a_device_without_says_why),
+        CASE(every_call_may_fail),
+        CASE(providers_serve_each_kind),
+        CASE(pools_stand_on_providers),
+        CASE(misuse_of_providers),
+        CASE(hints_name_any_device),
+        CASE(hints_stay_in_their_backend),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

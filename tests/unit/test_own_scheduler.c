@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_own_scheduler.c: a scheduler that makes its context, device, pool and queues itself: one
+ * call to products, one call to nothing left, whatever fails on the way.
+ */
+#include "unit/compute_world.h"
+
+#include <pthread.h>
+
+static int begin(void **state) {
+    int failed = start(state);
+    assert_ok(vram_option_set("blas_library", "none"));
+    assert_ok(vram_option_set("backends", "host,sim"));
+    return failed;
+}
+
+static void one_call_is_enough(void **state) {
+    vram_scheduler *scheduler;
+    vram_async async;
+    uint64_t result;
+    (void)state;
+    assert_ok(vram_scheduler_create(NULL, NULL, &scheduler));
+    for (int place = VRAM_PLACE_AUTO; place <= VRAM_PLACE_DEVICE; place++) {
+        vram_matmul product = product_of(40, 30, 20, 0);
+        product.place = (vram_place)place;
+        assert_ok(vram_matmul_run(scheduler, &product));
+        assert_right(&product);
+        memset(product.c, 0, 40 * 20 * sizeof(float));
+        assert_ok(vram_matmul_start(scheduler, &product, &async));
+        assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
+        assert_ok(vram_async_result_get(&async, &result));
+        assert_ptr_equal((float *)(uintptr_t)result, product.c);
+        assert_right(&product);
+        product_end(&product);
+    }
+    assert_int_equal(stats_of_scheduler(scheduler).products, 6);
+    assert_int_equal(stats_of_scheduler(scheduler).device_products, 2);
+    assert_ok(vram_scheduler_destroy(scheduler));
+    assert_int_equal(vram_scheduler_destroy(scheduler), VRAM_ERR_STALE);
+    assert_int_equal(vr_handle_live(0), handles_before); /* its context and all of it is gone */
+}
+
+/* The options are the program's; each such scheduler has its own device memory. */
+static void options_are_taken(void **state) {
+    vram_scheduler_options options = {
+        .size = sizeof options, .place = VRAM_PLACE_DEVICE, .queues = 1, .threshold = 5};
+    vram_scheduler *one, *two;
+    (void)state;
+    assert_ok(vram_scheduler_create(NULL, &options, &one));
+    assert_ok(vram_scheduler_create(NULL, &options, &two));
+    vram_matmul product = product_of(10, 10, 10, 0);
+    assert_ok(vram_matmul_run(one, &product));
+    assert_int_equal(stats_of_scheduler(one).threshold, 5);
+    assert_int_equal(stats_of_scheduler(one).device_products, 1);
+    assert_true(stats_of_scheduler(one).pool_reserved_bytes > 0);
+    assert_int_equal(stats_of_scheduler(two).pool_reserved_bytes, 0);
+    product_end(&product);
+    options.queues = 99;
+    vram_scheduler *none = NULL;
+    assert_int_equal(vram_scheduler_create(NULL, &options, &none), VRAM_ERR_INVALID);
+    assert_int_equal(vram_scheduler_create(NULL, NULL, NULL), VRAM_ERR_INVALID);
+    assert_null(none);
+    assert_ok(vram_scheduler_destroy(one));
+    assert_ok(vram_scheduler_destroy(two));
+}
+
+static void no_device_is_the_reason(void **state) {
+    vram_scheduler *scheduler = NULL;
+    (void)state;
+    assert_ok(vram_option_set("backends", "cuda"));
+    assert_ok(vram_option_set("cuda_library", "/nonexistent/libcuda.so"));
+    vram_status status = vram_scheduler_create(NULL, NULL, &scheduler);
+    assert_int_not_equal(status, VRAM_OK);
+    assert_int_equal(vram_error_get()->status, status);
+    assert_string_equal(vram_error_get()->operation, "vram_scheduler_create");
+    assert_true(*vram_error_get()->text);
+    assert_null(scheduler);
+}
+
+/* Whatever allocation fails, nothing is left and the next call works. */
+static void every_allocation_may_fail(void **state) {
+    bool struck = true;
+    (void)state;
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    for (uint64_t nth = 1; struck; nth += nth < 40 ? 1 : 7) {
+        vram_scheduler *scheduler = NULL;
+        vr_mem_fail_at(nth, false);
+        vram_status status = vram_scheduler_create(NULL, NULL, &scheduler);
+        struck = vr_mem_failed() > 0;
+        vr_mem_fail_at(0, false);
+        assert_true(status == VRAM_OK || struck);
+        assert_true((status == VRAM_OK) == (scheduler != NULL));
+        assert_ok(vram_scheduler_destroy(scheduler));
+        assert_int_equal(vr_handle_live(0), handles_before);
+        assert_true(nth < 4000);
+    }
+}
+
+/* What was started is computed before everything ends: no handle says more than is true. */
+static void what_was_started_is_computed(void **state) {
+    enum { STARTED = 12 };
+    vram_matmul products[STARTED];
+    vram_async asyncs[STARTED];
+    vram_scheduler *scheduler;
+    (void)state;
+    assert_ok(vram_scheduler_create(NULL, NULL, &scheduler));
+    for (int i = 0; i < STARTED; i++) {
+        products[i] = product_of(100, 100, 100, 0);
+        assert_ok(vram_matmul_start(scheduler, &products[i], &asyncs[i]));
+    }
+    assert_ok(vram_scheduler_destroy(scheduler));
+    for (int i = 0; i < STARTED; i++) {
+        assert_ok(vram_async_poll(&asyncs[i]));
+        assert_right(&products[i]);
+        product_end(&products[i]);
+    }
+}
+
+static void ends_it(void *user, vram_status status) {
+    assert_ok(status);
+    assert_ok(vram_scheduler_destroy(user));
+}
+
+/* A callback ends it, on the thread that computed: that thread ends the context. */
+static void a_callback_ends_it(void **state) {
+    vram_scheduler *scheduler;
+    vram_async async;
+    (void)state;
+    assert_ok(vram_scheduler_create(NULL, NULL, &scheduler));
+    vram_matmul product = product_of(200, 200, 200, 0);
+    assert_ok(vram_matmul_start(scheduler, &product, &async));
+    assert_ok(vram_async_then(&async, ends_it, scheduler));
+    while (vr_handle_live(0) > handles_before) {
+        vr_os_sleep(1000000);
+    }
+    while (vr_mem_live_bytes() > bytes_before) { /* the last thread is on its way out */
+        vr_os_sleep(1000000);
+    }
+    assert_right(&product);
+    product_end(&product);
+}
+
+static void *use_one(void *argument) {
+    for (int i = 0; i < 5; i++) {
+        vram_scheduler *scheduler;
+        vram_matmul product = product_of(8, 8, 8, 0);
+        assert_ok(vram_scheduler_create(NULL, NULL, &scheduler));
+        assert_ok(vram_matmul_run(scheduler, &product));
+        assert_right(&product);
+        assert_ok(vram_scheduler_destroy(scheduler));
+        product_end(&product);
+    }
+    return argument;
+}
+
+static void threads_have_their_own(void **state) {
+    pthread_t threads[4];
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, use_one, NULL), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
+        TEST(one_call_is_enough),        TEST(options_are_taken),
+        TEST(no_device_is_the_reason),   TEST(what_was_started_is_computed),
+        TEST(every_allocation_may_fail), TEST(a_callback_ends_it),
+        TEST(threads_have_their_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
