@@ -285,6 +285,11 @@ typedef void vram_log_fn(void *user, vram_log_level level, const char *text);
  * Sends messages up to `level` to `log`. NULL restores the default: no output, or standard error if
  * the environment has VRAM_LOG=error|warn|info|debug. Another thread may still be calling the
  * former callback after this returns.
+ *
+ * At debug level each allocation, free, resize, move, fallback, sleep and wake of a pool is one
+ * line, with size, name, tag and pool. Allocations, frees and resizes are logged for tracked pools
+ * (vram/stats.h), as all pools are that are created while the level is debug. At lower levels this
+ * costs nothing.
  */
 VRAM_API void vram_log_set(vram_log_fn *log, void *user, vram_log_level level);
 

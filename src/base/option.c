@@ -20,6 +20,7 @@
 #include "base/conf.h"
 #include "base/error.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "base/option_value.h"
 #include "base/os/os.h"
 #include "base/text.h"
@@ -69,7 +70,6 @@ static struct {
 } table = {.lock = VR_MUTEX_INIT(VR_RANK_OPTION)};
 
 static vr_atomic_bool problems_logged;
-static vr_atomic_u64 changes; /* calls that may have changed a value */
 
 /* ---------------------------------------------------------------------- names */
 
@@ -333,10 +333,6 @@ bool vr_option_problems_claim(void) {
     return !vr_exchange(&problems_logged, true, VR_RELAXED);
 }
 
-uint64_t vr_option_changes(void) {
-    return vr_load(&changes, VR_ACQUIRE);
-}
-
 void vr_option_reset(void) {
     vr_mutex_lock(&table.lock);
     memset(table.environment, 0, sizeof table.environment);
@@ -345,7 +341,7 @@ void vr_option_reset(void) {
     table.loaded = false;
     vr_mutex_unlock(&table.lock);
     vr_store(&problems_logged, false, VR_RELAXED);
-    vr_fetch_add(&changes, 1, VR_RELEASE);
+    vr_log_options_changed();
 }
 
 /* -------------------------------------------------------------------- the API */
@@ -404,7 +400,7 @@ vram_status vram_option_set(const char *name, const char *text) {
                          name, text, table.environment[option].text);
     }
     close_table();
-    vr_fetch_add(&changes, 1, VR_RELEASE);
+    vr_log_options_changed();
     return status;
 }
 

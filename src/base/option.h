@@ -174,9 +174,6 @@ size_t vr_option_problem(size_t index, char *text, size_t text_bytes);
 /* True for one caller since the options were read, which logs the problems. */
 bool vr_option_problems_claim(void);
 
-/* Rises with every call that may have changed a value. */
-uint64_t vr_option_changes(void);
-
 /* For tests: discards everything set by the API and reads the environment again at the next use. */
 void vr_option_reset(void);
 

@@ -184,8 +184,6 @@ static vram_status write_text(struct report *report) {
 
 /* --------------------------------------------------------------------- JSON */
 
-static const char *const kind_names[] = {"device", "pinned", "managed", "host"};
-
 static void block_json(struct report *report, struct vr_json *json, const struct vr_live_ref *ref) {
     struct vr_track_view view;
     if (!vr_live_look(report->tracks, ref, &view)) {
@@ -200,7 +198,7 @@ static void block_json(struct report *report, struct vr_json *json, const struct
     vr_json_unsigned(json, "held_bytes", view.held);
     vr_json_unsigned(json, "elements", view.elements);
     vr_json_text(json, "name", view.name[0] ? view.name : NULL);
-    vr_json_text(json, "kind", kind_names[view.memory & 3]);
+    vr_json_text(json, "kind", vr_memory_name(view.memory));
     vr_json_unsigned(json, "thread", view.thread);
     vr_json_unsigned(json, "age_ns",
                      report->now_ns > view.time_ns ? report->now_ns - view.time_ns : 0);

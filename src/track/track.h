@@ -115,6 +115,7 @@ uint32_t vr_track_quick(struct vr_track *track, const struct vr_site_key *key, u
 struct vr_track_brief {
     uint64_t id, elements;
     uint32_t stack;
+    char name[VR_TRACK_NAME]; /* "": none */
 };
 /* The block of that size was freed; fills *brief from its record, unless NULL. */
 void vr_track_remove(struct vr_track *track, uint32_t number, uint64_t requested, uint64_t held,

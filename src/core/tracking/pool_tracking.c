@@ -23,6 +23,7 @@ static struct vr_event event_of(struct vr_pool *pool, enum vr_event_kind kind) {
         .pool = pool->object.handle,
         .device = pool->device->object.handle,
         .thread = vr_os_thread_number(),
+        .pool_name = pool->name,
     };
 }
 
@@ -36,7 +37,7 @@ static bool is_wanted(struct vr_pool *pool) {
     own.tracking = pool->flags & VRAM_POOL_TRACKED ? VRAM_SWITCH_ON : own.tracking;
     vr_limits_resolve(&above, NULL, total, &device);
     vr_limits_resolve(&own, &device, total, &limits);
-    return limits.tracking == VRAM_SWITCH_ON || vr_events_wanted();
+    return limits.tracking == VRAM_SWITCH_ON || vr_events_taken() || vr_log_enabled(VRAM_LOG_DEBUG);
 }
 
 /* If there is no memory for the track, the pool works without: keeps (3). */
@@ -146,7 +147,9 @@ static inline void event_fill(struct vr_event *event, enum vr_event_kind kind, s
         .name = NULL,
         .stack = brief->stack,
         .status = VRAM_OK,
+        .pool_name = pool->name,
     };
+    (void)vr_text_copy(event->label, sizeof event->label, brief->name);
 }
 
 void vr_tracking_notify(struct vr_pool *pool, const struct vr_request *request,
