@@ -6,8 +6,9 @@
  * A tracked pool keeps a record of 40 bytes for each live block: who asked for it, and when. A pool
  * is tracked from its creation or not at all. What decides, in this order: VRAM_TRACKING in the
  * environment; VRAM_POOL_TRACKED or vram_limits.tracking of the pool or its device; the option
- * `tracking`; the preset; the build (debug: on, release: off). A pool that is not tracked pays
- * nothing, and its blocks do not appear here.
+ * `tracking`; the preset; the build (debug: on, release: off). Whatever these say, a new pool is
+ * tracked while a trace is written, the log is at debug level, or the option `leaks` or `leak_exit`
+ * asks for a report. A pool that is not tracked pays nothing, and its blocks do not appear here.
  *
  * With the option `track_stacks` the library takes call stacks, of every allocation (1) or of every
  * n-th of a thread. Code addresses get their names when a stack is printed: static functions by the
@@ -16,11 +17,11 @@
  * No allocation fails because memory for its record ran out: the record is lost and counted. Totals
  * and peaks are still exact.
  *
- * A tracked pool that ends with live blocks, by itself or with its device or context, has leaked
- * them. The log has a warning for each site. If the option `leaks` is `text` or `json`, a report
- * goes to standard error, or to the end of the file that the option `leak_file` names. With the
- * option `leak_exit` the same happens for all pools that exist when the process ends. Otherwise
- * nothing is ever written. That file, and the one of `leak_suppressions`, must be a plain file or a
+ * A pool that ends with live blocks, by itself or with its device or context, has leaked them. The
+ * log has one warning for it, tracked or not, with the tags that have most. If the option `leaks`
+ * is `text` or `json`, a report goes to standard error, or to the end of the file that the option
+ * `leak_file` names. With the option `leak_exit` the same happens for all pools that exist when the
+ * process ends. Otherwise nothing is ever written. That file, and the one of `leak_suppressions`, must be a plain file or a
  * character device such as a terminal or /dev/null. A pipe is refused with a message in the log,
  * because writing to it could block forever.
  */

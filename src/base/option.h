@@ -85,7 +85,8 @@
     X(TRACK_STACKS, "track_stacks", INTEGER, "0", 0, 1000000, false, "",                           \
       "tracked pools take the call stack of every n-th allocation; 0: of none")                    \
     X(LEAKS, "leaks", TEXT, "", 0, 0, false, "off, text, json",                                    \
-      "report of blocks still live when a tracked pool ended: text or json; empty or off: none")   \
+      "report of blocks still live when a pool ends, with tracking: text or json; empty or off: "  \
+      "none")                                                                                      \
     X(LEAK_FILE, "leak_file", TEXT, "", 0, 0, false, "",                                           \
       "file that such reports are added to; empty: standard error")                                \
     X(LEAK_EXIT, "leak_exit", BOOL, "off", 0, 1, false, "",                                        \

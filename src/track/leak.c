@@ -255,7 +255,7 @@ static vram_status write_json(struct report *report) {
 vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
                             const struct vr_suppressions *but, const char *title,
                             vram_report_format format, struct vr_writer *writer,
-                            struct vram_leak_summary *summary) {
+                            struct vram_leak_summary *summary, struct vr_leak_tags *tags) {
     VR_OPERATION("vram_leaks_write");
     struct report report = {.tracks = tracks,
                             .but = but,
@@ -276,6 +276,12 @@ vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live
     }
     if (status == VRAM_OK) {
         *summary = report.summary;
+    }
+    for (uint64_t i = 0; i < report.group_count && tags; i++) {
+        const struct group *group = &report.groups[i];
+        if (!group->suppressed) {
+            vr_leak_tags_add(tags, group->tag, group->count, group->bytes);
+        }
     }
     vr_mem_free(report.refs);
     vr_mem_free(report.groups);

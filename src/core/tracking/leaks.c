@@ -69,14 +69,14 @@ static struct vr_suppressions read_suppressions(void) {
     return but;
 }
 
-/* Logs one warning for a pool; details are in the report. */
-static void warn_leaks(const char *title, const struct vram_leak_summary *summary) {
-    vr_log(VRAM_LOG_WARN, "%s: %llu bytes in %llu blocks were never freed, from %llu sites", title,
-           (unsigned long long)summary->bytes, (unsigned long long)summary->blocks,
-           (unsigned long long)summary->groups);
-    if (summary->lost_records) {
+/* Logs one warning; details are in the report. */
+static void warn_leaks(const char *title, struct vr_leak_tags *tags, uint64_t lost) {
+    char text[VRAM_ERROR_TEXT_MAX];
+    vr_leak_tags_text(tags, text, sizeof text);
+    vr_log(VRAM_LOG_WARN, "%s: %s", title, text);
+    if (lost) {
         vr_log(VRAM_LOG_WARN, "%s: %llu records were lost because memory ran out", title,
-               (unsigned long long)summary->lost_records);
+               (unsigned long long)lost);
     }
 }
 
@@ -87,33 +87,69 @@ static void report_leaks(const struct vr_tracks *tracks, const char *title) {
     struct vram_leak_summary summary = {0};
     struct vram_error error;
     struct leak_text report = {0};
+    struct vr_leak_tags tags = {0};
     struct vr_writer writer = {.write = text_append, .user = &report};
     vr_error_save(&error);
     vram_status status =
         vr_leaks_report(tracks, &all, &but, title, asked == 2 ? VRAM_REPORT_JSON : VRAM_REPORT_TEXT,
-                        asked ? &writer : NULL, &summary);
+                        asked ? &writer : NULL, &summary, &tags);
     if (status != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "%s: not enough memory for a report of leaks", title);
     } else if (summary.blocks) {
-        warn_leaks(title, &summary);
+        warn_leaks(title, &tags, summary.lost_records);
         if (asked) {
             write_report(&report);
         }
     }
     vr_mem_free(report.text);
+    vr_leak_tags_free(&tags);
+    vr_suppressions_free(&but);
+    vr_error_restore(&error);
+}
+
+/* The live blocks of a pool, by tag. */
+static void sum_live(struct vr_pool *pool, const struct vr_suppressions *but,
+                     struct vr_leak_tags *tags) {
+    VR_OPERATION("vram_pool_destroy");
+    uint64_t at = 0;
+    vr_mutex_lock(&pool->lock);
+    for (struct vr_block *block; (block = vr_block_table_next(&pool->table, &at));) {
+        const char *tag = vr_tag_name(vr_load(&block->tag, VR_RELAXED));
+        if (vr_block_is_live(block) && !vr_suppressed(but, tag)) {
+            vr_leak_tags_add(tags, tag, 1, vr_load(&block->requested, VR_RELAXED));
+        }
+    }
+    vr_mutex_unlock(&pool->lock);
+}
+
+/* A pool that is not tracked knows sizes and tags of its blocks. */
+static void warn_untracked(struct vr_pool *pool, const char *title) {
+    struct vr_leak_tags tags = {0};
+    struct vram_error error;
+    vr_error_save(&error);
+    struct vr_suppressions but = read_suppressions();
+    sum_live(pool, &but, &tags);
+    if (tags.blocks) {
+        warn_leaks(title, &tags, 0);
+    }
+    vr_leak_tags_free(&tags);
     vr_suppressions_free(&but);
     vr_error_restore(&error);
 }
 
 void vr_leaks_of_pool(struct vr_pool *pool) {
-    struct vr_track_totals totals;
+    struct vr_track_totals totals = {0};
     char title[VR_POOL_NAME_MAX + 32];
     struct vr_tracks one = {.all = &pool->track, .count = 1};
-    vr_track_totals_get(pool->track, &totals);
-    bool heard = vr_option_number(VR_OPTION_LEAKS) || vr_log_enabled(VRAM_LOG_WARN);
-    if (totals.count && heard) {
-        (void)vr_text_format(title, sizeof title, "pool \"%s\"", pool->name);
-        report_leaks(&one, title);
+    bool warns = vr_log_enabled(VRAM_LOG_WARN);
+    (void)vr_text_format(title, sizeof title, "pool \"%s\"", pool->name);
+    if (!pool->track && warns) {
+        warn_untracked(pool, title);
+    } else if (pool->track && (warns || vr_option_number(VR_OPTION_LEAKS))) {
+        vr_track_totals_get(pool->track, &totals);
+        if (totals.count) {
+            report_leaks(&one, title);
+        }
     }
 }
 

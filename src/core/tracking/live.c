@@ -393,7 +393,7 @@ vram_status vram_leaks_write(const vram_live_query *query, vram_report_format fo
     status = vr_suppressions_read(path, &but);
     if (status == VRAM_OK) {
         status = vr_leaks_report(&search.tracks, &search.filter, &but, "live blocks", format,
-                                 &writer, &full);
+                                 &writer, &full, NULL);
         vr_suppressions_free(&but);
     }
     search_end(&search);
