@@ -68,6 +68,8 @@ struct vr_track_view {
     struct vr_site_key site;
     uint64_t elements;        /* 0: unknown */
     char name[VR_TRACK_NAME]; /* "": none */
+    bool foreign;             /* a record of memory of others: no pool, no address (tracks.h) */
+    uint64_t device;          /* of such a record: the handle that it was made through */
 };
 
 /* Sums, all at the same time. */

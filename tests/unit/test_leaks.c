@@ -9,6 +9,7 @@
 #include "unit/json_check.h"
 #include "unit/report_text.h"
 #include "unit/track_world.h"
+#include "vram/foreign.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -376,6 +377,46 @@ static void reports_imply_tracking(void **state) {
     free(text);
 }
 
+/* Records of foreign memory are leaks that a context has at its end, and in reports before. */
+static void foreign_memory_is_reported(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_foreign_options named = {.size = sizeof named, .tag = "lib", .name = "workspace"};
+    vram_live_query query = {.size = sizeof query, .device = rig.device};
+    vram_leak_summary summary = {.size = sizeof summary};
+    struct sheet sheet = {0};
+    uint64_t id, other;
+    take(pool_make(rig.device, "mine"), 1000, "lib", NULL, rig.queue);
+    assert_ok(vram_foreign_track(rig.device, 1234, &named, &id));
+    assert_ok(vram_foreign_track(rig.device, 50, NULL, &other));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
+    assert_int_equal(summary.blocks, 3);
+    assert_int_equal(summary.bytes, 2284);
+    assert_int_equal(summary.groups, 3);
+    assert_int_equal(summary.foreign_blocks, 2);
+    assert_int_equal(summary.foreign_bytes, 1284);
+    assert_int_equal(times(sheet.text, "  1234 bytes in 1 foreign record, tag \"lib\"\n"), 1);
+    assert_int_equal(times(sheet.text, ": 1234 bytes \"workspace\", "), 1);
+    assert_int_equal(times(sheet.text, "  1000 bytes in 1 block, tag \"lib\"\n"), 1);
+    sheet.bytes = 0;
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_JSON, put, &sheet, &summary));
+    assert_int_equal(times(sheet.text, "\"foreign\": true"), 2);
+    assert_int_equal(times(sheet.text, "\"foreign\": false"), 1);
+    assert_int_equal(times(sheet.text, "\"address\": \"0x"), 1);
+    assert_int_equal(times(sheet.text, "\"address\": null"), 2);
+    report_text_give("foreign", sheet.text);
+    free(sheet.text);
+    assert_ok(vram_foreign_untrack(rig.device, other));
+    vram_device_close(rig.device); /* the pool, but not the record */
+    warnings = 0;
+    vram_log_set(keep_warning, NULL, VRAM_LOG_WARN);
+    assert_ok(vram_context_destroy(rig.context));
+    vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+    assert_int_equal(warnings, 1);
+    assert_string_equal(warning, "foreign memory: 1234 bytes in 1 block was never freed: 1234 "
+                                 "tagged \"lib\"");
+}
+
 /* Without a log, and without the option, there is not a word. */
 static void nothing_is_written_unasked(void **state) {
     (void)state;
@@ -518,6 +559,7 @@ int main(void) {
         HERE(ends_are_reported),
         HERE(ends_of_untracked_pools_are_logged),
         HERE(reports_imply_tracking),
+        HERE(foreign_memory_is_reported),
         HERE(nothing_is_written_unasked),
         HERE(a_report_that_cannot_be_written_fails_nothing),
         HERE(pipes_make_nobody_wait),

@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
+#include "track/tracks.h"
 
 #include <string.h>
 
@@ -158,6 +160,7 @@ vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
         status = vr_error_get()->status;
     } else {
         record->slot = ((struct vr_device_object *)device)->slot;
+        record->device = ((struct vr_object *)device)->handle;
         record->bytes = bytes;
         record->counts = taken.flags & VRAM_FOREIGN_COUNTS;
         record->since_ns = vr_clock_now();
@@ -209,6 +212,34 @@ vram_status vram_foreign_untrack(vram_device *handle, uint64_t id) {
 }
 
 /* ------------------------------------------------------------------- reading */
+
+bool vr_foreigns_copy(const struct vr_foreigns *foreigns, struct vr_tracks *tracks) {
+    if (!foreigns->count) {
+        return true;
+    }
+    size_t count = tracks->foreign_count + foreigns->count;
+    struct vr_track_view *views =
+        vr_mem_resize(tracks->foreign, count, sizeof *views, vr_operation());
+    if (!views) {
+        return false;
+    }
+    tracks->foreign = views;
+    for (size_t i = 0; i < foreigns->count; i++) {
+        const struct vr_foreign *record = foreigns->records[i];
+        struct vr_track_view *view = &views[tracks->foreign_count];
+        *view = (struct vr_track_view){.id = record->id,
+                                       .requested = record->bytes,
+                                       .held = record->bytes,
+                                       .number = tracks->foreign_count++,
+                                       .time_ns = record->since_ns,
+                                       .memory = VRAM_MEMORY_DEVICE,
+                                       .site.tag = vr_tag_name(record->tag),
+                                       .foreign = true,
+                                       .device = record->device};
+        (void)vr_text_copy(view->name, sizeof view->name, record->name);
+    }
+    return true;
+}
 
 /* Reads the record `id` or, with `behind`, the first after it. */
 static vram_status foreign_read(vram_device *handle, uint64_t id, bool behind,

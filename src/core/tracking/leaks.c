@@ -153,6 +153,22 @@ void vr_leaks_of_pool(struct vr_pool *pool) {
     }
 }
 
+void vr_leaks_of_foreign(const struct vr_foreigns *foreigns) {
+    VR_OPERATION("vram_context_destroy");
+    struct vr_tracks records = {0};
+    struct vram_error error;
+    bool heard = vr_option_number(VR_OPTION_LEAKS) || vr_log_enabled(VRAM_LOG_WARN);
+    if (!foreigns->count || !heard) {
+        return;
+    }
+    vr_error_save(&error);
+    if (vr_foreigns_copy(foreigns, &records)) {
+        report_leaks(&records, "foreign memory");
+    }
+    vr_tracks_let_go(&records);
+    vr_error_restore(&error);
+}
+
 /* --------------------------------------------------------------------- exit */
 
 static void report_exit(void) {
