@@ -2,8 +2,8 @@
 /*
  * log.c: filters messages by level and delivers them to the callback or to standard error.
  *
- *  (1) vr_log_threshold is the highest level that is delivered. It is read without a lock: a message
- *      above it costs this load.
+ *  (1) vr_log_threshold is the highest level that is delivered. It is read without a lock, and so
+ *      are the numbers of option changes: a message above it costs these loads.
  *  (2) UNKNOWN lets every message into the slow path, where the option `log` is read. It is the
  *      value at the start, after the callback was removed, and after an option changed.
  *  (3) `change` counts changes. A thread that reads the option notes the count first and publishes
@@ -37,6 +37,7 @@ static struct {
 } sink = {.lock = VR_MUTEX_INIT(VR_RANK_LOG)};
 
 vr_atomic_u32 vr_log_threshold = UNKNOWN;
+vr_atomic_u64 vr_log_seen;
 static _Thread_local bool inside; /* this thread is in the callback */
 
 /* The levels by number; the option's choices have the same order. */
@@ -55,18 +56,24 @@ void vram_log_set(vram_log_fn *log, void *user, vram_log_level level) {
     vr_mutex_unlock(&sink.lock);
 }
 
-void vr_log_options_changed(void) {
-    vr_mutex_lock(&sink.lock);
-    if (!sink.log) {
-        sink.change++;
-        vr_store(&vr_log_threshold, UNKNOWN, VR_RELAXED);
+/* The current threshold; UNKNOWN if the option may have changed. */
+static uint32_t current_threshold(void) {
+    uint64_t changes = vr_load(&vr_option_changes, VR_ACQUIRE);
+    if (vr_load(&vr_log_seen, VR_RELAXED) != changes) {
+        vr_mutex_lock(&sink.lock);
+        if (!sink.log) {
+            sink.change++;
+            vr_store(&vr_log_threshold, UNKNOWN, VR_RELAXED);
+        }
+        vr_store(&vr_log_seen, changes, VR_RELAXED);
+        vr_mutex_unlock(&sink.lock);
     }
-    vr_mutex_unlock(&sink.lock);
+    return vr_load(&vr_log_threshold, VR_RELAXED);
 }
 
 /* The threshold, read from the option if it is unknown. Keeps (3). */
 static uint32_t known_threshold(void) {
-    uint32_t found = vr_load(&vr_log_threshold, VR_RELAXED);
+    uint32_t found = current_threshold();
     while (found == UNKNOWN) {
         vr_mutex_lock(&sink.lock);
         uint64_t before = sink.change;

@@ -20,7 +20,6 @@
 #include "base/conf.h"
 #include "base/error.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/option_value.h"
 #include "base/os/os.h"
 #include "base/text.h"
@@ -70,6 +69,7 @@ static struct {
 } table = {.lock = VR_MUTEX_INIT(VR_RANK_OPTION)};
 
 static vr_atomic_bool problems_logged;
+vr_atomic_u64 vr_option_changes;
 
 /* ---------------------------------------------------------------------- names */
 
@@ -341,7 +341,7 @@ void vr_option_reset(void) {
     table.loaded = false;
     vr_mutex_unlock(&table.lock);
     vr_store(&problems_logged, false, VR_RELAXED);
-    vr_log_options_changed();
+    vr_fetch_add(&vr_option_changes, 1, VR_RELEASE);
 }
 
 /* -------------------------------------------------------------------- the API */
@@ -400,7 +400,7 @@ vram_status vram_option_set(const char *name, const char *text) {
                          name, text, table.environment[option].text);
     }
     close_table();
-    vr_log_options_changed();
+    vr_fetch_add(&vr_option_changes, 1, VR_RELEASE);
     return status;
 }
 

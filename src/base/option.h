@@ -7,6 +7,7 @@
 #ifndef VR_OPTION_H
 #define VR_OPTION_H
 
+#include "base/atomic.h"
 #include "vram/base.h"
 
 /* X(ID, "name", TYPE, "default", minimum, maximum, is_limit, "choices", "help")
@@ -174,6 +175,9 @@ void vr_option_environment_text(enum vr_option option, char text[VR_OPTION_TEXT_
 size_t vr_option_problem(size_t index, char *text, size_t text_bytes);
 /* True for one caller since the options were read, which logs the problems. */
 bool vr_option_problems_claim(void);
+
+/* Rises with every call that may have changed a value. */
+extern vr_atomic_u64 vr_option_changes;
 
 /* For tests: discards everything set by the API and reads the environment again at the next use. */
 void vr_option_reset(void);

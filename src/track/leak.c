@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks of one tag and stack, or foreign records of one tag: refs[first] to refs[first + count - 1]. */
+/* Blocks of one tag and stack, or foreign records of one tag: refs[first] to
+   refs[first + count - 1]. */
 struct group {
     const char *tag;
     uint32_t stack;

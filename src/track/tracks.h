@@ -44,8 +44,8 @@ struct vr_live_filter {
 
 bool vr_live_is(const struct vr_live_filter *filter, const struct vr_track_view *view);
 
-/* All blocks and foreign records of the list that the filter selects, in no order; NULL with *count 0 if there are
-   none. False: memory ran out. */
+/* All blocks and foreign records of the list that the filter selects, in no order; NULL with *count
+   0 if there are none. False: memory ran out. */
 bool vr_live_gather(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
                     struct vr_live_ref **refs, uint64_t *count);
 

@@ -9,8 +9,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/text.h"
-#include "track/tracks.h"
 
 #include <string.h>
 
@@ -212,34 +210,6 @@ vram_status vram_foreign_untrack(vram_device *handle, uint64_t id) {
 }
 
 /* ------------------------------------------------------------------- reading */
-
-bool vr_foreigns_copy(const struct vr_foreigns *foreigns, struct vr_tracks *tracks) {
-    if (!foreigns->count) {
-        return true;
-    }
-    size_t count = tracks->foreign_count + foreigns->count;
-    struct vr_track_view *views =
-        vr_mem_resize(tracks->foreign, count, sizeof *views, vr_operation());
-    if (!views) {
-        return false;
-    }
-    tracks->foreign = views;
-    for (size_t i = 0; i < foreigns->count; i++) {
-        const struct vr_foreign *record = foreigns->records[i];
-        struct vr_track_view *view = &views[tracks->foreign_count];
-        *view = (struct vr_track_view){.id = record->id,
-                                       .requested = record->bytes,
-                                       .held = record->bytes,
-                                       .number = tracks->foreign_count++,
-                                       .time_ns = record->since_ns,
-                                       .memory = VRAM_MEMORY_DEVICE,
-                                       .site.tag = vr_tag_name(record->tag),
-                                       .foreign = true,
-                                       .device = record->device};
-        (void)vr_text_copy(view->name, sizeof view->name, record->name);
-    }
-    return true;
-}
 
 /* Reads the record `id` or, with `behind`, the first after it. */
 static vram_status foreign_read(vram_device *handle, uint64_t id, bool behind,

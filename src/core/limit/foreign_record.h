@@ -36,4 +36,8 @@ struct vr_foreigns {
    set. Under the ledger's lock, if others can use it. */
 bool vr_foreigns_copy(const struct vr_foreigns *foreigns, struct vr_tracks *tracks);
 
+/* Reports the records that a context still has at its end like leaks. No lock held. */
+void vr_foreigns_tell(const struct vr_foreigns *foreigns);
+void vr_foreigns_free(struct vr_foreigns *foreigns);
+
 #endif

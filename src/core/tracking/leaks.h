@@ -5,15 +5,11 @@
 #ifndef VR_LEAKS_H
 #define VR_LEAKS_H
 
-#include "core/limit/foreign_record.h"
 #include "core/tracking/pool_tracking.h"
 
 /* Reports the live blocks of a pool that has ended. Logs a warning and, for a tracked pool, writes
    what the option `leaks` asks for. No lock held; never fails. */
 void vr_leaks_of_pool(struct vr_pool *pool);
-
-/* The same for records of foreign memory that a context still has when it ends. */
-void vr_leaks_of_foreign(const struct vr_foreigns *foreigns);
 
 /* Has leaks reported at the exit of the process if the option leak_exit asks for it. */
 void vr_leaks_watch_exit(void);
