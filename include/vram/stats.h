@@ -22,9 +22,9 @@
  * is `text` or `json`, a report goes to standard error, or to the end of the file that the option
  * `leak_file` names. With the option `leak_exit` the same happens for all pools that exist when the
  * process ends; records of foreign memory (vram/foreign.h) that a context still has at its end are
- * reported like a pool of that name. Otherwise nothing is ever written. That file, and the one of `leak_suppressions`, must be a plain file or a
- * character device such as a terminal or /dev/null. A pipe is refused with a message in the log,
- * because writing to it could block forever.
+ * reported in the same way. Otherwise nothing is ever written. That file, and the one of
+ * `leak_suppressions`, must be a plain file or a character device such as a terminal or /dev/null.
+ * A pipe is refused with a message in the log, because writing to it could block forever.
  */
 #ifndef VRAM_STATS_H
 #define VRAM_STATS_H
@@ -46,6 +46,18 @@ extern "C" {
  */
 VRAM_API vram_status vram_device_stats_get(vram_device *device, vram_pool_stats *stats);
 VRAM_API vram_status vram_context_stats_get(vram_context *context, vram_pool_stats *stats);
+
+/**
+ * Writes all counters of a pool, a device or a context, and the pressure of the first two. As text
+ * each is a line "name: value"; as JSON they have the schema vram.stats/1, with the names of
+ * vram_pool_stats.
+ */
+VRAM_API vram_status vram_pool_stats_write(vram_pool *pool, vram_report_format format,
+                                           vram_write_fn *write, void *user);
+VRAM_API vram_status vram_device_stats_write(vram_device *device, vram_report_format format,
+                                             vram_write_fn *write, void *user);
+VRAM_API vram_status vram_context_stats_write(vram_context *context, vram_report_format format,
+                                              vram_write_fn *write, void *user);
 
 /** The counters that a tag and all tags below it have; the others are 0. */
 VRAM_API vram_status vram_tag_stats_get(vram_device *device, const char *tag,
