@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """make_trace.py WHAT: writes a small trace, as docs/trace-format.md describes it, to standard output in base64.
 
-WHAT is `story` (everything a report shows), `clean` (all is freed), `lost` (pools end with blocks in them), `fold` (one function calls from several places),
-`killed` (a program that was killed) or `damaged`. The golden cases report_* hold what this writes; written by the document, not by the library, so that
+WHAT is `story` (everything a report shows), `clean` (all is freed), `lost` (pools end with blocks in them), `fold` (one
+function calls from several places), `killed` (a program that was killed) or `damaged`. The golden cases report_* hold what this writes; written by the document, not by the library, so that
 the two are held against each other.
 """
 import base64
