@@ -64,8 +64,8 @@ static bool scale(struct check *check) {
     return true;
 }
 
-/* A driver's compiler may write to standard error itself (PoCL's does). What it says of code that is
-   meant to be wrong is no part of our output. */
+/* A driver's compiler may write to standard error itself (PoCL's does). What it says of code that
+   is meant to be wrong is no part of our output. */
 static vram_status create_quietly(vram_device *device, const vram_kernel_source *source,
                                   vram_kernel **kernel) {
     fflush(stderr);

@@ -19,7 +19,7 @@
       "backends that vram_device_select tries, in order, \"cuda:1,vulkan,host\"; empty: GPUs "     \
       "first")                                                                                     \
     X(SIM, "sim", TEXT, "", 0, 0, false, "",                                                       \
-      "simulated devices, \"devices=2,profile=h200\"; see vram/sim.h")                  \
+      "simulated devices, \"devices=2,profile=h200\"; see vram/sim.h")                             \
     X(CUDA_LIBRARY, "cuda_library", TEXT, "", 0, 0, false, "",                                     \
       "path of the CUDA driver library; empty: libcuda.so.1")                                      \
     X(VULKAN_LIBRARY, "vulkan_library", TEXT, "", 0, 0, false, "",                                 \

@@ -365,7 +365,8 @@ static void health_looks_warns_and_cleans_up(void **state) {
     rig_end_clean(&rig);
 }
 
-/* What others take may leave a pool less than it holds; nothing has more than all of its memory in use. */
+/* What others take may leave a pool less than it holds; nothing has more than all of its memory in
+   use. */
 static void health_beyond_a_limit(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1000M,granule=2M");

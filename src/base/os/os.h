@@ -117,6 +117,14 @@ vram_status vr_os_text_read(const char *path, char *text, size_t capacity, size_
    writing it, VRAM_ERR_LIMIT for a path that is too long. */
 vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes);
 
+/* ------------------------------------------------------------------- events */
+
+/* A descriptor that the program polls, fds[0], and one by which vr_os_event_send makes it readable,
+   fds[1]: an eventfd, or a pipe where there is none. Each is closed by itself, in any order. */
+vram_status vr_os_event_open(int fds[2]);
+void vr_os_event_send(int fd);
+void vr_os_event_close(int fd);
+
 /* ------------------------------------------------------------------ threads */
 
 /* Must not move between start and join: the new thread reads it. */
