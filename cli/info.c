@@ -11,12 +11,12 @@
 
 enum { NAME_COLUMN = 10, DETAIL_INDENT = 6, DETAIL_COLUMN = 18, BAR_COLUMNS_MOST = 20 };
 
-static const char *const option_type_names[] = {"bool",     "integer", "size",
-                                                "duration", "text",    "fraction"};
+static const char *const option_type_names[] = {"bool", "integer",  "size", "duration",
+                                                "text", "fraction", "list"};
 static const char *const option_source_names[] = {"default", "environment", "api"};
 
 static const char *option_type_name(vram_option_type type) {
-    return type <= VRAM_OPTION_FRACTION ? option_type_names[type] : "unknown";
+    return type <= VRAM_OPTION_LIST ? option_type_names[type] : "unknown";
 }
 
 static const char *option_source_name(vram_option_source source) {
@@ -169,6 +169,20 @@ static void print_options(const struct terminal *terminal) {
     }
 }
 
+/* What the environment has and nobody can use; the defaults are in force instead. */
+static void print_problems(const struct terminal *terminal) {
+    char text[512];
+    size_t count = vram_option_problem(0, text, sizeof text);
+    if (count > 0) {
+        print_heading(terminal, "Not usable");
+    }
+    for (size_t i = 0; i < count; i++) {
+        vram_option_problem(i, text, sizeof text);
+        printf("  ");
+        terminal_wrap(terminal, STYLE_WARN, 2, text);
+    }
+}
+
 /* Whether `name` stands in a list by commas; a NULL list has every name in it. */
 static bool is_wanted(const char *list, const char *name) {
     size_t bytes = strlen(name);
@@ -314,12 +328,30 @@ static bool write_survey(const struct survey *survey) {
 
 /* --------------------------------------------------------------------- verb */
 
+/* Takes the survey. If the environment has values that programs refuse (option strict), says so,
+   and goes on without them: this verb is how a user finds out. */
+static vram_status take_survey(const char *wanted, struct survey *survey, bool *refused) {
+    vram_status status = survey_take(wanted, survey);
+    *refused = status == VRAM_ERR_INVALID && vram_option_problem(0, NULL, 0) > 0 &&
+               vram_option_set("strict", "off") == VRAM_OK;
+    if (*refused) {
+        survey_free(survey);
+        status = survey_take(wanted, survey);
+    }
+    return status;
+}
+
 /* A machine without a device is an answer, not a failure: the reasons are printed. */
 static int show(const struct invocation *invocation, struct survey *survey) {
     const char *wanted = flag_value(invocation, "backend");
-    vram_status status = survey_take(wanted, survey);
+    bool refused;
+    vram_status status = take_survey(wanted, survey, &refused);
     if (status != VRAM_OK) {
         return say_failure("cannot list the devices", status);
+    }
+    if (refused) {
+        say_error(
+            "programs refuse to start with these values; correct them, or set VRAM_STRICT=off");
     }
     if (invocation->json) {
         if (!write_survey(survey)) {
@@ -329,9 +361,10 @@ static int show(const struct invocation *invocation, struct survey *survey) {
         print_survey(&invocation->terminal, survey, wanted);
         if (flag_given(invocation, "options")) {
             print_options(&invocation->terminal);
+            print_problems(&invocation->terminal);
         }
     }
-    return survey->device_count > 0 ? EXIT_YES : EXIT_NO;
+    return refused ? EXIT_MISUSE : survey->device_count > 0 ? EXIT_YES : EXIT_NO;
 }
 
 static int run(struct invocation *invocation) {

@@ -219,7 +219,8 @@ typedef enum vram_option_type {
     VRAM_OPTION_SIZE = 2,     /* bytes, as vram_size_parse reads them */
     VRAM_OPTION_DURATION = 3, /* nanoseconds; text takes ns, us, ms, s, min */
     VRAM_OPTION_TEXT = 4,     /* at most 255 bytes */
-    VRAM_OPTION_FRACTION = 5  /* a part of a whole, "0.85" or "85%"; counted in millionths */
+    VRAM_OPTION_FRACTION = 5, /* a part of a whole, "0.85" or "85%"; counted in millionths */
+    VRAM_OPTION_LIST = 6      /* words joined by commas; at most 255 bytes */
 } vram_option_type;
 
 /** One row of the options table. All strings have static storage. */
@@ -228,7 +229,8 @@ typedef struct vram_option_info {
     vram_option_type type;     /* how its text is read */
     bool is_limit;             /* the environment's value is a ceiling that the API cannot raise */
     const char *default_text;  /* the value if it is not set */
-    uint64_t minimum, maximum; /* accepted range of numbers, sizes and durations */
+    uint64_t minimum, maximum; /* accepted range of numbers, sizes and durations; 0 too, if it is
+                                  the default */
     const char *help;          /* one line */
 } vram_option_info;
 
@@ -263,8 +265,9 @@ VRAM_API vram_status vram_option_get(const char *name, char *text, size_t text_b
 
 /**
  * Problems in VRAM_CONF and the VRAM_* variables: unknown keys, invalid values. Returns their
- * number, and writes problem `index` into `text` if there is one. The command prints them; a
- * program may, too.
+ * number, and writes problem `index` into `text` if there is one. An invalid value, and an unknown
+ * key of VRAM_CONF, make vram_context_create return VRAM_ERR_INVALID unless the option `strict` is
+ * off; an unknown variable may be another program's.
  */
 VRAM_API size_t vram_option_problem(size_t index, char *text, size_t text_bytes);
 

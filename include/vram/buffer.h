@@ -193,7 +193,9 @@ VRAM_API vram_status vram_buffer_info_get(vram_buffer *buffer, vram_buffer_info 
 
 /**
  * Its address now, for copies, fills and launches. Valid until the buffer is destroyed, moves or
- * grows. For host memory (location PINNED or HOST) it is the host's address of the first byte.
+ * grows. For host memory (location PINNED or HOST) it is the host's address of the first byte. A
+ * FALLBACK buffer that lies in host memory because the device was exhausted is first promoted
+ * (vram_buffer_promote) if there is memory again; one that was demoted by a call stays.
  */
 VRAM_API vram_status vram_buffer_addr(vram_buffer *buffer, vram_addr *addr);
 
@@ -279,9 +281,8 @@ VRAM_API vram_status vram_buffer_promote(vram_buffer *buffer, vram_queue *queue)
 VRAM_API vram_status vram_buffer_demote(vram_buffer *buffer, vram_queue *queue);
 
 /**
- * Promotes the pool's FALLBACK buffers that lie in host memory, the last used first, until all are
- * on the device or the next does not fit, which is not a failure. *bytes, which may be NULL, is how
- * much moved.
+ * Promotes the pool's FALLBACK buffers that lie in host memory, the last used first, as many as
+ * fit. *bytes, which may be NULL, is how much moved.
  */
 VRAM_API vram_status vram_pool_promote(vram_pool *pool, vram_queue *queue, uint64_t *bytes);
 

@@ -65,19 +65,24 @@ typedef struct vram_limits {
 
     uint64_t hard_bytes; /* most that may be held in all */
 
-    /* Most that a pool keeps for later, that is held and in no block. It is checked when memory is
-       taken, and by maintenance; a free does not release anything by itself. */
+    /* Most idle memory that a pool keeps: held, and neither live nor in a thread's cache. A free or
+       an allocation that finds more than this and an eighth releases what is above it. That may
+       call the driver, and never waits for work: memory that unfinished work uses stays until a
+       later call. Not in deterministic pools. */
     uint64_t cached_bytes;
 
-    /* Most blocks of one size above 32 KiB that a thread caches, at most 16; above 64 KiB it is
-       one. */
+    /* Most blocks of one size that a thread caches, at most 16; above 64 KiB it is one. If neither
+       the program nor an option sets it, the 8 of the default preset apply above 32 KiB, and 32
+       below: smaller caches make bursts of small blocks 45 % slower. */
     uint32_t cached_blocks;
 
     vram_switch tracking; /* of every allocation, for leak reports; default in debug builds: on */
 
-    /* Whether other memory may replace the device's. On: buffers of the fallback kind may lie
-       there, and allocations of pools that allow it (vram_ladder_options.fallback) or whose error
-       handler asks for it. Off: none of these. On in every preset except training. */
+    /* Whether other memory may replace the device's when that is exhausted. On: vram_alloc and its
+       relatives then return page-locked host memory, which kernels reach, slowly; or what
+       vram_ladder_options.fallback allows. Off: nothing falls back. Default: only buffers of the
+       fallback kind, pools whose ladder allows it and error handlers that ask for it. On in every
+       preset except training. */
     vram_switch cpu_fallback;
 } vram_limits;
 

@@ -9,9 +9,9 @@
  * takes more.
  *
  * Blocks are freed in stream order: later work of the same queue may reuse the memory at once,
- * other queues when that queue has completed the work submitted so far. A free never waits for a
- * device or a driver, and never fails because memory ran out. Any thread may free what any other
- * allocated.
+ * other queues when that queue has completed the work submitted so far. A free never waits for
+ * work, and never fails because memory ran out. It calls the driver for memory only if idle memory
+ * exceeds vram_limits.cached_bytes. Any thread may free what any other allocated.
  *
  * The option `pool` (VRAM_POOL=off) turns pooling off for pools created from then on. Every
  * allocation then comes from the driver, in whole granules and aligned to at most one, and every
@@ -166,7 +166,8 @@ VRAM_API vram_status vram_free(vram_addr addr, vram_queue *queue);
 
 typedef enum vram_alloc_flag {
     VRAM_ALLOC_CACHED_ONLY = 1 << 0, /* from memory that the pool holds already, or not at all */
-    VRAM_ALLOC_NO_WAIT = 1 << 1 /* if memory is short, do not wait for other threads to free some */
+    VRAM_ALLOC_NO_WAIT = 1 << 1,     /* if memory is short, wait for no other thread to free some */
+    VRAM_ALLOC_NO_FALLBACK = 1 << 2  /* the pool's own memory, although a fallback is allowed */
 } vram_alloc_flag;
 
 typedef struct vram_alloc_options {

@@ -22,6 +22,7 @@
 #include "base/lock.h"
 #include "base/option_value.h"
 #include "base/os/os.h"
+#include "base/quota_list.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -65,6 +66,7 @@ static struct {
     struct value environment[VR_OPTION_COUNT];
     struct value api[VR_OPTION_COUNT];
     size_t problem_count; /* all, also those whose text is not kept */
+    size_t unusable;      /* number of the first problem that makes a value unusable; 0: none */
     char problems[PROBLEMS_KEPT][PROBLEM_BYTES];
 } table = {.lock = VR_MUTEX_INIT(VR_RANK_OPTION)};
 
@@ -132,6 +134,18 @@ static void problem_add(const char *format, ...) {
     }
 }
 
+/* The problem just added is about a value: a strict context refuses it. */
+static void problem_refuses(void) {
+    table.unusable = table.unusable ? table.unusable : table.problem_count;
+}
+
+/* Reads a value of the option; false: it cannot be used, and `why` is a clause that says why. */
+static bool value_read(enum vr_option option, const char *text, uint64_t *number,
+                       char why[WHY_BYTES]) {
+    return vr_option_value_read(&rows[option], choices_of[option], text, number, why, WHY_BYTES) &&
+           (option != VR_OPTION_QUOTAS || vr_quota_list_check(text, why, WHY_BYTES));
+}
+
 static void value_put(struct value *value, uint64_t number, const char *text) {
     value->set = true;
     value->number = number;
@@ -142,10 +156,11 @@ static void value_put(struct value *value, uint64_t number, const char *text) {
 static void option_assign(enum vr_option option, const char *origin, const char *text) {
     char why[WHY_BYTES];
     uint64_t number;
-    if (vr_option_value_read(&rows[option], choices_of[option], text, &number, why, sizeof why)) {
+    if (value_read(option, text, &number, why)) {
         value_put(&table.environment[option], number, text);
     } else {
         problem_add("%s: %s", origin, why);
+        problem_refuses();
     }
 }
 
@@ -164,6 +179,7 @@ static void unknown_key(const struct vr_conf_entry *entry, const struct vr_conf_
     }
     problem_add("VRAM_CONF: unknown option \"%.*s\"; %s", shown_length(entry->key_bytes),
                 entry->key, hint);
+    problem_refuses();
 }
 
 static void read_entry(const struct vr_conf_entry *entry, enum vr_option option) {
@@ -191,6 +207,7 @@ static void read_conf(const char *conf) {
         }
         if (entry.problem) {
             problem_add("VRAM_CONF: %s %s", rows[option].name, entry.problem);
+            problem_refuses();
             continue;
         }
         if (seen[option]) {
@@ -258,8 +275,7 @@ static void read_defaults(void) {
     for (unsigned i = 0; i < VR_OPTION_COUNT; i++) {
         char why[WHY_BYTES];
         uint64_t number = 0;
-        bool good = vr_option_value_read(&rows[i], choices_of[i], rows[i].default_text, &number,
-                                         why, sizeof why);
+        bool good = value_read((enum vr_option)i, rows[i].default_text, &number, why);
         assert(good && "a default in VR_OPTION_MAP is not accepted by its own row");
         (void)good;
         value_put(&table.fallback[i], number, rows[i].default_text);
@@ -333,11 +349,26 @@ bool vr_option_problems_claim(void) {
     return !vr_exchange(&problems_logged, true, VR_RELAXED);
 }
 
+vram_status vr_option_check(void) {
+    VR_OPERATION("vram_context_create");
+    char text[PROBLEM_BYTES] = "";
+    vram_option_source source;
+    open_table();
+    size_t first = option_current(VR_OPTION_STRICT, &source)->number ? table.unusable : 0;
+    if (first) { /* an unkept text belongs to a later problem than all kept ones */
+        vr_text_copy(text, sizeof text, table.problems[first <= PROBLEMS_KEPT ? first - 1 : 0]);
+    }
+    close_table();
+    return !first ? VRAM_OK
+                  : vr_fail(VRAM_ERR_INVALID,
+                            "%s (correct it, or set VRAM_STRICT=off to run without it)", text);
+}
+
 void vr_option_reset(void) {
     vr_mutex_lock(&table.lock);
     memset(table.environment, 0, sizeof table.environment);
     memset(table.api, 0, sizeof table.api);
-    table.problem_count = 0;
+    table.problem_count = table.unusable = 0;
     table.loaded = false;
     vr_mutex_unlock(&table.lock);
     vr_store(&problems_logged, false, VR_RELAXED);
@@ -385,8 +416,7 @@ vram_status vram_option_set(const char *name, const char *text) {
     if (option == VR_OPTION_COUNT) {
         return VRAM_ERR_INVALID;
     }
-    if (text &&
-        !vr_option_value_read(&rows[option], choices_of[option], text, &number, why, sizeof why)) {
+    if (text && !value_read(option, text, &number, why)) {
         return vr_fail(VRAM_ERR_INVALID, "%s: %s", name, why);
     }
     open_table();

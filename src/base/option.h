@@ -49,7 +49,7 @@
       "most bytes to take from any one device; 0: no limit")                                       \
     X(PRESET, "preset", TEXT, "", 0, 0, false, "default, inference, training, constrained",        \
       "limits that pools begin with: default, inference, training or constrained")                 \
-    X(MEMORY_FRACTION, "memory_fraction", FRACTION, "0", 0, 1000000, true, "",                     \
+    X(MEMORY_FRACTION, "memory_fraction", FRACTION, "0", 100000, 1000000, true, "",                \
       "most of a device's memory that pools fill it to, 0.1 to 1; 0: as the preset says")          \
     X(MIN_FREE, "min_free", SIZE, "0", 0, UINT64_MAX, false, "",                                   \
       "memory that pools leave free on a device, at least; 0: as the preset says")                 \
@@ -58,7 +58,7 @@
     X(CACHED_LIMIT, "cached_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
       "most bytes that a pool keeps free for later; 0: no limit")                                  \
     X(CACHED_BLOCKS, "cached_blocks", INTEGER, "0", 0, 16, true, "",                               \
-      "most blocks of one large size that a thread keeps; 0: as the preset says")                  \
+      "most blocks of one size that a thread caches; 0: as the preset says")                       \
     X(QUOTAS, "quotas", TEXT, "", 0, 0, true, "",                                                  \
       "most that tags may take, as \"tenant=4G:6G,tenant/model=2G\": soft:hard, or hard")          \
     X(MEMORY_SAMPLE, "memory_sample", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",    \
@@ -100,7 +100,8 @@
       "share of the time a pool may spend on moving memory, in millionths; then it grows instead") \
     X(POOL_MOVE_CREDIT, "move_credit", DURATION, "250ms", 0, UINT64_C(3600000000000), false, "",   \
       "time budget for moving memory that a pool starts with")                                     \
-    X(LADDER, "ladder", TEXT, "", 0, 0, false, "",                                                 \
+    X(LADDER, "ladder", LIST, "", 0, 0, false,                                                     \
+      "none, drain, finished, move, trim, others, callbacks, cleanup, retry, wait, fallback",      \
       "steps a pool takes when memory is short, by name and comma; none; empty: see vram/oom.h")   \
     X(OOM_WAIT, "oom_wait", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",              \
       "longest wait for other threads to free memory when it is short; 0ns: none")                 \
@@ -148,6 +149,8 @@
       "size of a trace's file that keeps the last events only, up to 256M; 0: it keeps all")       \
     X(TRACE_SAMPLE, "trace_sample", DURATION, "100ms", 1, UINT64_C(3600000000000), false, "",      \
       "shortest time between two samples of the pools in a trace")                                 \
+    X(STRICT, "strict", BOOL, "on", 0, 1, false, "",                                               \
+      "on: a context is refused while a variable or VRAM_CONF has a value that cannot be used")    \
     X(LOG, "log", TEXT, "", 0, 0, false, "off, error, warn, info, debug",                          \
       "messages on standard error: error, warn, info or debug; empty: none")
 
@@ -175,6 +178,10 @@ void vr_option_environment_text(enum vr_option option, char text[VR_OPTION_TEXT_
 size_t vr_option_problem(size_t index, char *text, size_t text_bytes);
 /* True for one caller since the options were read, which logs the problems. */
 bool vr_option_problems_claim(void);
+
+/* VRAM_ERR_INVALID if the environment has a value that cannot be used, and the option `strict` is
+   on. The error text says which. */
+vram_status vr_option_check(void);
 
 /* Rises with every call that may have changed a value. */
 extern vr_atomic_u64 vr_option_changes;

@@ -163,6 +163,34 @@ static bool read_text(const char *choices, const char *text, uint64_t *number, c
     return true;
 }
 
+/* Words of `choices`, joined by commas, each at most once; "none", the first, stands alone. */
+static bool read_list(const char *choices, const char *text, char *why, size_t why_bytes) {
+    uint64_t place, seen = 0;
+    if (strcmp(text, "none") == 0) {
+        return true;
+    }
+    while (*text) {
+        char word[VR_OPTION_TEXT_MAX];
+        size_t bytes = strcspn(text, ",");
+        memcpy(word, text, bytes);
+        word[bytes] = '\0';
+        if (!read_text(choices, bytes ? word : " ", &place, why, why_bytes)) {
+            return false;
+        }
+        if (place == 0) {
+            vr_text_format(why, why_bytes, "\"none\" stands beside other words");
+            return false;
+        }
+        if (seen & UINT64_C(1) << place) {
+            vr_text_format(why, why_bytes, "\"%.48s\" is listed twice", word);
+            return false;
+        }
+        seen |= UINT64_C(1) << place;
+        text += bytes + (text[bytes] == ',');
+    }
+    return true;
+}
+
 bool vr_option_value_read(const vram_option_info *row, const char *choices, const char *text,
                           uint64_t *number, char *why, size_t why_bytes) {
     size_t bytes = strlen(text);
@@ -191,12 +219,16 @@ bool vr_option_value_read(const vram_option_info *row, const char *choices, cons
         break;
     case VRAM_OPTION_TEXT:
         return read_text(choices, text, number, why, why_bytes);
+    case VRAM_OPTION_LIST:
+        *number = 0;
+        return read_list(choices, text, why, why_bytes);
     }
     if (read_result == UNREADABLE) {
         vr_text_format(why, why_bytes, "\"%.48s\" %s", text, value_complaint(row->type, text));
         return false;
     }
-    bool ranged = row->type != VRAM_OPTION_BOOL;
+    bool unset = value == 0 && strcmp(row->default_text, "0") == 0; /* 0 stands for no value */
+    bool ranged = row->type != VRAM_OPTION_BOOL && !unset;
     if (read_result == READ_TOO_LARGE ||
         (ranged && (value < row->minimum || value > row->maximum))) {
         explain_range(row, text, why, why_bytes);

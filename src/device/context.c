@@ -242,6 +242,9 @@ vram_status vram_context_create(const vram_context_options *options, vram_contex
     }
     vr_error_save(&error); /* an absent driver does not fail this call */
     vr_log_option_problems();
+    if ((status = vr_option_check()) != VRAM_OK) {
+        return status;
+    }
     vr_option_text(VR_OPTION_BACKENDS, list);
     vr_option_text(VR_OPTION_SIM, sim);
     const char *wanted = taken.backends ? taken.backends : list;

@@ -279,10 +279,6 @@ vram_status vr_buffer_addr(vram_buffer *handle, vram_addr *addr) {
     return status;
 }
 
-vram_status vram_buffer_addr(vram_buffer *handle, vram_addr *addr) {
-    return vr_buffer_addr(handle, addr);
-}
-
 vram_status vr_buffer_host(vram_buffer *handle, void **pointer) {
     VR_OPERATION("vram_buffer_host");
     void *entered;

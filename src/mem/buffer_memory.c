@@ -45,12 +45,13 @@ struct vram_alloc_options vr_buffer_alloc_options(const struct vr_buffer *buffer
 }
 
 /* From the pool, whose ladder may fall back to memory that is not on the device. A buffer with a
-   fallback does not first wait for memory that other threads free. */
+   fallback of its own does not use the ladder's, and does not first wait for memory that other
+   threads free. */
 vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                  struct vr_buffer_memory *memory) {
     bool hasty = buffer->kind == VRAM_BUFFER_FALLBACK;
     struct vram_alloc_options options = vr_buffer_alloc_options(buffer, bytes);
-    options.flags = hasty ? VRAM_ALLOC_NO_WAIT : 0;
+    options.flags = hasty ? VRAM_ALLOC_NO_WAIT | VRAM_ALLOC_NO_FALLBACK : 0;
     vram_addr addr;
     vram_status status = options.tag || options.flags || options.name
                              ? vr_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
@@ -186,6 +187,9 @@ static vram_status take_fallback(struct vr_buffer *buffer, uint64_t bytes, vram_
     }
     if (other == VRAM_OK) {
         vr_error_restore(&before);
+        vr_mutex_lock(&buffer->lock);
+        buffer->displaced = true;
+        vr_mutex_unlock(&buffer->lock);
     }
     return other;
 }

@@ -74,6 +74,8 @@ struct vr_buffer {
     struct vr_buffer_memory memory;
     struct vr_buffer_mapping mapping;
     uint64_t promotions, demotions; /* moves to the device, and away from it */
+    bool displaced;     /* it lies elsewhere because the device was exhausted, not by a call */
+    uint64_t return_ns; /* vr_clock_now from which it may try to return */
     uint64_t capacity_bytes, used_bytes;
     vram_queue *home;        /* NULL: none */
     uint64_t accessed_ns;    /* vr_clock_now of the last call that used it */

@@ -8,10 +8,14 @@
  */
 #include "mem/buffer_object.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/status.h"
+#include "core/limit/budget.h"
+#include "core/limit/limit.h"
+#include "core/pressure/trim.h"
 #include "device/device_calls.h"
 #include "mem/mem_calls.h"
 #include "track/event.h"
@@ -66,6 +70,7 @@ static void count_move(struct vr_buffer *buffer, bool to_device) {
     vr_counter_add(to_device ? &counters->promoted_bytes : &counters->demoted_bytes,
                    buffer->used_bytes);
     vr_mutex_lock(&buffer->lock);
+    buffer->displaced = false;
     buffer->promotions += to_device;
     buffer->demotions += !to_device;
     vr_mutex_unlock(&buffer->lock);
@@ -96,7 +101,11 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
     }
     vram_buffer_event event = event_of(buffer, to_device);
     bool there = (event.from == VRAM_MEMORY_DEVICE) == to_device;
-    if (!there) {
+    if (there) {
+        vr_mutex_lock(&buffer->lock);
+        buffer->displaced = false; /* by a growth that failed later */
+        vr_mutex_unlock(&buffer->lock);
+    } else {
         status = move_claimed(buffer, queue, to_device);
     }
     if (!there && status == VRAM_OK) {
@@ -144,6 +153,70 @@ vram_status vram_buffer_demote(vram_buffer *buffer, vram_queue *queue) {
     VR_CALL;
     uint64_t bytes;
     return move_one(buffer, queue, false, &bytes);
+}
+
+/* ------------------------------------------------------------- returning by itself */
+
+enum { RETURN_PAUSE_NS = 1000000000 }; /* after an attempt that failed */
+
+/* Whether the pool could probably supply so many bytes without a shortage: from what it holds
+   unused, and from what its limits and the device have left. */
+static bool has_memory(struct vr_pool *pool, uint64_t bytes) {
+    vr_budget_refresh(pool, false);
+    uint64_t usable = vr_load(&vr_ledger_of(pool->device)->usable_bytes, VR_RELAXED);
+    uint64_t charged = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
+    struct vr_budget budget = vr_budget_get(pool);
+    uint64_t left = budget.bytes > budget.held_bytes ? budget.bytes - budget.held_bytes : 0;
+    uint64_t free = usable > charged ? usable - charged : 0; /* the last sample, minus ours since */
+    left = usable != UINT64_MAX && free < left ? free : left;
+    vr_mutex_lock(&pool->lock);
+    uint64_t unused = vr_pool_idle_bytes(pool);
+    vr_mutex_unlock(&pool->lock);
+    return unused >= bytes || left >= bytes - unused;
+}
+
+/* Whether the buffer was displaced and may try to return now; the attempt is then noted. */
+static bool may_return(vram_buffer *handle) {
+    void *entered;
+    if (vr_enter(VR_KIND_BUFFER, handle, &entered) != VRAM_OK) {
+        return false;
+    }
+    struct vr_buffer *buffer = entered;
+    uint64_t now = vr_clock_now(), bytes = 0;
+    vr_mutex_lock(&buffer->lock);
+    if (buffer->displaced && now >= buffer->return_ns) {
+        bytes = buffer->capacity_bytes;
+        buffer->return_ns = now + RETURN_PAUSE_NS;
+    }
+    vr_mutex_unlock(&buffer->lock);
+    bool may = false;
+    struct vr_pool *pool =
+        bytes ? vr_handle_pin(VR_KIND_POOL, (const void *)(uintptr_t)buffer->pool_handle) : NULL;
+    if (pool) {
+        may = has_memory(pool, bytes);
+        vr_leave(pool);
+    }
+    if (bytes && !may) { /* that cost nothing: ask again at the next call */
+        vr_mutex_lock(&buffer->lock);
+        buffer->return_ns = 0;
+        vr_mutex_unlock(&buffer->lock);
+    }
+    vr_leave(buffer);
+    return may;
+}
+
+/* A displaced buffer returns to the device when its address is asked for: the program gets the new
+   one from this very call. */
+vram_status vram_buffer_addr(vram_buffer *handle, vram_addr *addr) {
+    VR_CALL;
+    struct vram_error error;
+    vr_error_save(&error);
+    if (addr && may_return(handle)) {
+        uint64_t bytes;
+        (void)move_one(handle, NULL, true, &bytes);
+    }
+    vr_error_restore(&error);
+    return vr_buffer_addr(handle, addr);
 }
 
 /* --------------------------------------------------- all buffers of a pool */
@@ -201,8 +274,8 @@ static vram_status move_list(const struct candidate *list, uint32_t count, bool 
             vr_error_restore(&error); /* in use, or destroyed meanwhile */
             status = VRAM_OK;
         } else if (to_device && vr_status_is_exhausted(status)) {
-            vr_error_restore(&error); /* no memory for this one: stop at those used longer ago */
-            return VRAM_OK;
+            vr_error_restore(&error); /* no memory for this one; a smaller one may fit */
+            status = VRAM_OK;
         }
         *moved += bytes;
     }

@@ -35,7 +35,7 @@ RUNS = [
     ("info", ["--backend", "sim"], {"VRAM_SIM": "devices=3,memory=80G,vmm=off,info=off"}, 0),
     ("info", ["--backend", "sim"], {"VRAM_SIM": "fault=device_open:1:6"}, 0),
     ("info", ["--backend", "cuda"], {"VRAM_CUDA_LIBRARY": "/nonexistent"}, 1),
-    ("info", ["--backend", "host"], {"VRAM_CONF": "nothing=1,device_limit=lots"}, 0),
+    ("info", ["--backend", "host"], {"VRAM_CONF": "nothing=1,device_limit=lots"}, 2),
     ("check", ["--backend", "host", "--filter", "memory"], {}, 0),
     ("check", ["--backend", "sim", "--filter", "range"], {"VRAM_SIM": "vmm=off"}, 0),
     ("check", ["--backend", "sim", "--filter", "device"], {"VRAM_SIM": "fault=alloc:1:2:forever"}, 1),

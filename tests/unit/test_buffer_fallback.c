@@ -100,6 +100,90 @@ static void acceptance_10_falls_back_and_is_promoted(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Displaced buffers return by themselves when the program asks where they are, as many as fit; one
+   that was demoted by a call stays. */
+static void displaced_buffers_return_by_themselves(void **state) {
+    (void)state;
+    SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
+    struct rig rig = rig_make("sim", "memory=64M,granule=64K");
+    vram_pool *pool = pool_whole(rig.device);
+    vram_buffer *large = fallback(pool, 60 * MIB, rig.queue), *four[4];
+    vram_addr addr, before;
+    for (int i = 0; i < 4; i++) {
+        four[i] = fallback(pool, 12 * MIB, rig.queue);
+        assert_false(on_device(four[i]));
+        write_all(four[i], (uint8_t)(i + 1), rig.queue);
+    }
+    assert_ok(vram_buffer_addr(four[0], &before)); /* no memory: it stays, and nothing is refused */
+    assert_false(on_device(four[0]));
+    assert_int_equal(stats_of(pool).refusals, stats_of(pool).fallbacks);
+    assert_ok(vram_buffer_demote(large, NULL));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(vram_buffer_addr(four[i], &addr));
+        assert_true(on_device(four[i]));
+        assert_int_equal(info_of(four[i]).addr, addr);
+        expect_all(four[i], (uint8_t)(i + 1), rig.queue);
+    }
+    assert_int_equal(stats_of(pool).promotions, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(vram_buffer_destroy(four[i]));
+    }
+    assert_ok(vram_buffer_addr(large, &addr)); /* there is memory, but a call sent it away */
+    assert_false(on_device(large));
+    rig_end_clean(&rig);
+}
+
+/* One that does not fit does not keep smaller ones from it. */
+static void promotion_goes_on_past_what_does_not_fit(void **state) {
+    (void)state;
+    SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
+    struct rig rig = rig_make("sim", "memory=64M,granule=64K");
+    vram_pool *pool = pool_whole(rig.device);
+    vram_buffer *first = fallback(pool, 40 * MIB, rig.queue), *small;
+    vram_buffer *second = fallback(pool, 20 * MIB, rig.queue), *larger;
+    small = fallback(pool, 16 * MIB, rig.queue);
+    larger = fallback(pool, 50 * MIB, rig.queue); /* used last, so it is tried first */
+    assert_true(on_device(first) && on_device(second) && !on_device(small) && !on_device(larger));
+    assert_ok(vram_buffer_destroy(second));
+    uint64_t bytes = 0;
+    assert_ok(vram_pool_promote(pool, rig.queue, &bytes));
+    assert_int_equal(bytes, 16 * MIB);
+    assert_true(on_device(small) && !on_device(larger));
+    rig_end_clean(&rig);
+}
+
+/* With cpu_fallback on, a plain allocation falls back too; by default, and off, it does not. */
+static void plain_allocations_fall_back_when_told(void **state) {
+    static const vram_switch switches[] = {VRAM_SWITCH_DEFAULT, VRAM_SWITCH_ON, VRAM_SWITCH_OFF};
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        struct rig rig = rig_make("sim", "memory=8M,granule=64K");
+        vram_pool *pool = pool_whole(rig.device);
+        vram_limits limits = {.size = sizeof limits,
+                              .fraction = 1,
+                              .min_free_bytes = 1,
+                              .cpu_fallback = switches[i % 3]};
+        vram_block_info info = {.size = sizeof info};
+        vram_addr addr = 0;
+        if (i < 3) {
+            assert_ok(vram_pool_limits_set(pool, &limits));
+        } else {
+            assert_ok(vram_device_limits_set(rig.device, &limits));
+        }
+        vram_status status = vram_alloc(pool, 10 * MIB, rig.queue, &addr);
+        if (switches[i % 3] == VRAM_SWITCH_ON) {
+            assert_ok(status);
+            assert_ok(vram_block_info_get(addr, &info));
+            assert_int_equal(info.kind, VRAM_MEMORY_PINNED);
+            assert_int_equal(stats_of(pool).fallbacks, 1);
+            assert_ok(vram_free(addr, rig.queue));
+        } else {
+            assert_true(vram_status_is_exhausted(status));
+        }
+        rig_end_clean(&rig);
+    }
+}
+
 /* Where the limits forbid it, and where host memory is out too, the device's own error is the
    answer. */
 static void a_fallback_may_be_forbidden_or_fail(void **state) {
@@ -456,6 +540,9 @@ static void a_device_is_lost_in_a_move(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(acceptance_10_falls_back_and_is_promoted),
+        HERE(displaced_buffers_return_by_themselves),
+        HERE(promotion_goes_on_past_what_does_not_fit),
+        HERE(plain_allocations_fall_back_when_told),
         HERE(a_fallback_may_be_forbidden_or_fail),
         HERE(bad_moves_are_refused),
         HERE(a_move_keeps_the_order_of_all_queues),

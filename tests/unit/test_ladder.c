@@ -24,7 +24,7 @@ static void wrong_orders_are_refused(void **state) {
     static const char *const wrong[] = {"drian",       "drain,", "drain,drain", "none,drain",
                                         "drain, move", ",drain", "DRAIN"};
     struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "main", 0), *none = NULL;
+    vram_pool *pool = pool_on(rig.device, "main", 0);
     vram_ladder_options options = {.size = sizeof options};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         options.steps = wrong[i];
@@ -34,9 +34,7 @@ static void wrong_orders_are_refused(void **state) {
             continue;
         }
         assert_int_equal(status, VRAM_ERR_INVALID);
-        assert_ok(vram_option_set("ladder", wrong[i]));
-        assert_int_equal(vram_pool_create(rig.device, NULL, &none), VRAM_ERR_INVALID);
-        assert_null(none);
+        assert_int_equal(vram_option_set("ladder", wrong[i]), VRAM_ERR_INVALID);
     }
     assert_ok(vram_option_set("ladder", NULL));
     options = (vram_ladder_options){.size = sizeof options, .fallback = 8};

@@ -4,6 +4,7 @@
  * that are lowered, and the environment's word.
  */
 #include "byte_units.h"
+#include "core/cache/cache.h"
 #include "unit/device_world.h"
 #include "unit/stats_of.h"
 #include "vram/limits.h"
@@ -259,7 +260,7 @@ static void acceptance_10_fraction_is_enforced(void **state) {
         vram_pool *pool = pool_with(rig.device, (vram_limits){.fraction = 0.5});
         uint64_t filled = fill(pool, 4 * MIB, rig.queue, &status);
         assert_int_equal(status, VRAM_ERR_LIMIT);
-        assert_non_null(strstr(vram_error_get()->text, "memory_fraction"));
+        assert_non_null(strstr(vram_error_get()->text, "fraction of the pool"));
         expect_filled(pool, filled, 512 * MIB);
         /* What else the program has there counts, and is not itself bound by it. */
         vram_pool *other = pool_with(rig.device, (vram_limits){.fraction = 0.75});
@@ -387,7 +388,7 @@ static void hard_limits_of_pools(void **state) {
         for (int round = 0; round < 3; round++) { /* small blocks and large ones share it */
             assert_ok(vram_alloc(pool, 30 * MIB, rig.queue, &addr));
             assert_int_equal(vram_alloc(pool, 3 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
-            assert_non_null(strstr(vram_error_get()->text, "pool_limit"));
+            assert_non_null(strstr(vram_error_get()->text, "hard_bytes of the pool"));
             assert_ok(vram_free(addr, rig.queue));
             uint64_t small = 0;
             vram_addr first = 0, list[1200];
@@ -452,7 +453,7 @@ static void hard_limits_of_devices(void **state) {
     assert_ok(vram_device_alloc(again, 16 * MIB, VRAM_MEMORY_DEVICE, &coarse));
     assert_int_equal(fill(pool, 2 * MIB, rig.queue, &status), 48 * MIB);
     assert_int_equal(status, VRAM_ERR_LIMIT);
-    assert_non_null(strstr(vram_error_get()->text, "device_limit"));
+    assert_non_null(strstr(vram_error_get()->text, "hard_bytes of the device"));
     assert_int_equal(fill(other, 2 * MIB, NULL, &status), 0);
     assert_int_equal(vram_device_alloc(again, MIB, VRAM_MEMORY_DEVICE, &coarse), VRAM_ERR_LIMIT);
     limits.hard_bytes = 0; /* not set any more */
@@ -529,47 +530,112 @@ static void lowering_a_devices_limit_trims_all_its_pools(void **state) {
 
 /* ------------------------------------------------------------------------ cached */
 
-static void cached_bytes_are_given_back_when_memory_is_taken(void **state) {
-    vram_addr addrs[8], addr;
+/* The limit holds after every free, whatever the sizes: the free itself releases. */
+static void cached_bytes_hold_after_frees(void **state) {
+    static const uint64_t sizes[] = {512, 32 * KIB, 40 * KIB, MIB, 16 * MIB};
+    static vram_addr addrs[4096];
+    const uint64_t cap = 20 * MIB, in_bins = 2 * MIB; /* a thread's own cache is not counted */
     (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
+    for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
+        for (unsigned s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            unsigned count = (unsigned)(GIB / 2 / sizes[s] < 4096 ? GIB / 2 / sizes[s] : 4096);
+            struct rig rig = rig_make("sim", "memory=1G");
+            const vram_limits limits = {.size = sizeof limits, .cached_bytes = cap};
+            const vram_pool_options options = {
+                .size = sizeof options, .flags = flags, .limits = &limits};
+            vram_pool *pool;
+            assert_ok(vram_pool_create(rig.device, &options, &pool));
+            for (unsigned i = 0; i < count; i++) {
+                assert_ok(vram_alloc(pool, sizes[s], rig.queue, &addrs[i]));
+            }
+            for (unsigned i = 0; i < count; i++) {
+                assert_ok(vram_free(addrs[i], rig.queue));
+                if (!flags && i % 64 == 63) { /* a segment goes when all of it is idle */
+                    vram_pool_stats stats = stats_of(pool);
+                    uint64_t idle = stats.reserved_bytes - stats.allocated_bytes;
+                    assert_in_range(idle, 0, cap + cap / 8 + in_bins + 2 * MIB);
+                }
+            }
+            uint64_t segment = flags ? 16 * MIB : 0; /* that a cached block keeps */
+            assert_in_range(sim_state(&rig).live_bytes, 0, cap + cap / 8 + in_bins + segment);
+            rig_end_clean(&rig);
+        }
+    }
+}
+
+/* Memory that unfinished work uses stays, and the free does not wait for it. */
+static void cached_bytes_do_not_wait(void **state) {
+    vram_addr addrs[8];
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,lag=10000");
     vram_pool *pool = pool_with(rig.device, (vram_limits){.cached_bytes = 20 * MIB});
     for (int i = 0; i < 8; i++) {
         assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &addrs[i]));
+        assert_ok(vram_queue_fill(rig.queue, addrs[i], 1, 1, 16 * MIB));
     }
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 7; i++) {
         assert_ok(vram_free(addrs[i], rig.queue));
     }
+    assert_int_equal(stats_of(pool).reserved_bytes, 128 * MIB);
+    assert_int_equal(sim_state(&rig).violations, 0);
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-    assert_int_equal(stats_of(pool).reserved_bytes, 128 * MIB); /* a free calls no driver */
-    assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &addr));
-    vram_pool_stats stats = stats_of(pool);
-    assert_true(stats.reserved_bytes - stats.allocated_bytes <= 20 * MIB + 16 * MIB);
-    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_free(addrs[7], rig.queue)); /* the next free releases it */
+    assert_in_range(stats_of(pool).reserved_bytes, 0, 20 * MIB + 20 * MIB / 8 + 16 * MIB);
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(set_limits(pool, (vram_limits){.cached_bytes = 1}));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     rig_end_clean(&rig);
 }
 
-/* How many blocks of a size above 32 KiB a thread keeps at hand. */
+/* Blocks in the bin of the calling thread for that size. */
+static uint32_t in_bin(uint64_t bytes) {
+    const struct vr_cache *cache = vr_thread_current->recent;
+    return bytes <= VR_SMALL_BYTES ? cache->small[bytes / VR_UNIT].count
+                                   : cache->exact[vr_exact_index(bytes)].count;
+}
+
+static uint32_t most_in_bin(vram_pool *pool, vram_queue *queue, uint64_t bytes) {
+    vram_addr addrs[40];
+    uint32_t most = 0;
+    for (int n = 0; n < 40; n++) {
+        assert_ok(vram_alloc(pool, bytes, queue, &addrs[n]));
+        most = in_bin(bytes) > most ? in_bin(bytes) : most;
+    }
+    for (int n = 0; n < 40; n++) {
+        assert_ok(vram_free(addrs[n], queue));
+        most = in_bin(bytes) > most ? in_bin(bytes) : most;
+    }
+    return most;
+}
+
+/* How many blocks of a size a thread keeps, at every size. */
 static void cached_blocks_bound_what_a_thread_keeps(void **state) {
-    static const uint32_t given[] = {1, 4, 8, 16, UINT32_MAX}, kept[] = {1, 4, 8, 16, 16};
+    static const uint64_t sizes[] = {512, 4 * KIB, 32 * KIB, 40 * KIB, 64 * KIB};
+    static const uint32_t given[] = {1, 2, 4, 8, 16, UINT32_MAX}, kept[] = {1, 2, 4, 8, 16, 16};
     (void)state;
-    for (size_t i = 0; i < 5; i++) {
-        vram_addr addrs[20];
+    for (size_t i = 0; i < 6; i++) {
         struct rig rig = rig_make("sim", "memory=1G");
-        vram_pool *pool = pool_with(rig.device, (vram_limits){.cached_blocks = given[i]});
-        for (int n = 0; n < 20; n++) {
-            assert_ok(vram_alloc(pool, 40 * KIB, rig.queue, &addrs[n]));
+        vram_pool *pool = pool_with(
+            rig.device, (vram_limits){.cached_blocks = given[i], .tracking = VRAM_SWITCH_OFF});
+        for (size_t s = 0; s < 5; s++) {
+            assert_int_equal(most_in_bin(pool, rig.queue, sizes[s]), kept[i]);
         }
-        for (int n = 0; n < 20; n++) {
-            assert_ok(vram_free(addrs[n], rig.queue));
-        }
-        assert_int_equal(stats_of(pool).cached_bytes, kept[i] * 40 * KIB);
-        assert_int_equal(stats_of(pool).cache_returns, kept[i]);
+        assert_in_range(most_in_bin(pool, rig.queue, 80 * KIB), 0, 1);
         rig_end_clean(&rig);
     }
+}
+
+/* Not set, small sizes have more; lowered later, caches give up what they have too much. */
+static void cached_blocks_can_be_lowered(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){.tracking = VRAM_SWITCH_OFF});
+    assert_int_equal(most_in_bin(pool, rig.queue, 4 * KIB), 32);
+    assert_int_equal(most_in_bin(pool, rig.queue, 40 * KIB), 8);
+    assert_ok(set_limits(pool, (vram_limits){.cached_blocks = 3}));
+    assert_int_equal(in_bin(4 * KIB), 0);
+    assert_int_equal(most_in_bin(pool, rig.queue, 4 * KIB), 3);
+    rig_end_clean(&rig);
 }
 
 /* ------------------------------------------------------------------------- races */
@@ -737,8 +803,10 @@ int main(void) {
         HERE(hard_limits_of_devices),
         HERE(lowering_trims_and_keeps_what_is_live),
         HERE(lowering_a_devices_limit_trims_all_its_pools),
-        HERE(cached_bytes_are_given_back_when_memory_is_taken),
+        HERE(cached_bytes_hold_after_frees),
+        HERE(cached_bytes_do_not_wait),
         HERE(cached_blocks_bound_what_a_thread_keeps),
+        HERE(cached_blocks_can_be_lowered),
         HERE(threads_together_stay_below),
         HERE(limits_of_0_are_not_set),
         HERE(bad_limits_are_refused_and_change_nothing),

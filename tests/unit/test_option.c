@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/option_value.h"
+#include "vram/device.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -88,6 +89,43 @@ static size_t problems(void) {
 static void set_variable(const char *name, const char *text) {
     assert_int_equal(setenv(name, text, 1), 0);
     vr_option_reset();
+}
+
+/* ------------------------------------------------------------------------ strict */
+
+/* What an operator wrote and nobody can use stops the program, in words; with strict=off, or if the
+   variable may be another program's, it is only a problem. */
+static void unusable_values_refuse_a_context(void **state) {
+    static const char *const rows_of[][3] = {
+        {"VRAM_DEVICE_LIMIT", "64Q", "VRAM_DEVICE_LIMIT: \"64Q\" is not a size"},
+        {"VRAM_QUOTAS", "tenant=xyz", "VRAM_QUOTAS: \"tenant=xyz\" has an unreadable size"},
+        {"VRAM_MEMORY_FRACTION", "0.01", "\"0.01\" is out of range; accepted: 0.1 to 1"},
+        {"VRAM_LADDER", "drain,jump", "\"jump\" is none of"},
+        {"VRAM_LADDER", "none,drain", "stands beside other words"},
+        {"VRAM_LADDER", "drain,drain", "listed twice"},
+        {"VRAM_CONF", "device_limi=4G", "did you mean device_limit?"},
+        {"VRAM_CONF", "wait_timeout", "wait_timeout has no value"},
+        {"VRAM_STRICT", "perhaps", "VRAM_STRICT: \"perhaps\" is neither on nor off"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows_of / sizeof rows_of[0]; i++) {
+        vram_context *context = NULL;
+        set_variable(rows_of[i][0], rows_of[i][1]);
+        assert_int_equal(vram_context_create(NULL, &context), VRAM_ERR_INVALID);
+        assert_null(context);
+        assert_non_null(strstr(vram_error_get()->text, rows_of[i][2]));
+        assert_string_equal(vram_error_get()->operation, "vram_context_create");
+        assert_int_equal(vram_option_set("strict", "off"), VRAM_OK);
+        assert_int_equal(vram_context_create(NULL, &context), VRAM_OK);
+        assert_int_equal(vram_context_destroy(context), VRAM_OK);
+        assert_true(problems() > 0);
+        unsetenv(rows_of[i][0]);
+    }
+    vram_context *context = NULL;
+    set_variable("VRAM_OF_ANOTHER_PROGRAM", "1");
+    assert_int_equal(problems(), 1);
+    assert_int_equal(vram_context_create(NULL, &context), VRAM_OK);
+    assert_int_equal(vram_context_destroy(context), VRAM_OK);
 }
 
 /* ------------------------------------------------------------------ the table */
@@ -563,6 +601,7 @@ static void threads_see_whole_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        OPTION_TEST(unusable_values_refuse_a_context),
         OPTION_TEST(rows_are_whole),
         OPTION_TEST(defaults_are_numbers_too),
         OPTION_TEST(sets_gets_and_restores),

@@ -420,7 +420,7 @@ static void limits_are_kept(void **state) {
         assert_ok(vram_free(blocks[i], NULL));
     }
     forget();
-    assert_true(stats_of(pool).reserved_bytes >= 64 * MIB);
+    assert_in_range(stats_of(pool).reserved_bytes, 0, 9 * MIB + 4 * MIB); /* frees released it */
     (void)take(pool, 3 * MIB, rig.queue);
     expect(1, 1);
     vram_pool_stats stats = stats_of(pool);

@@ -410,17 +410,15 @@ static void unreadable_quotas_are_refused(void **state) {
         "a//b=4G", "a=4G,,b=2G", "a=four", "a=4G:5G:6G", "/a=4G", "a=-1"};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        vram_pool *pool = NULL;
-        vram_limits limits = {.size = sizeof limits};
+        vram_context *context = NULL;
         setenv("VRAM_QUOTAS", texts[i], 1);
         vr_option_reset();
-        struct rig rig = rig_make("sim", "memory=1G");
-        if (vram_pool_create(rig.device, NULL, &pool) != VRAM_ERR_INVALID) {
+        if (vram_context_create(NULL, &context) != VRAM_ERR_INVALID) {
             fail_msg("\"%s\" was taken for a quota", texts[i]);
         }
-        assert_null(pool);
-        assert_int_equal(vram_device_limits_set(rig.device, &limits), VRAM_ERR_INVALID);
-        rig_end_clean(&rig);
+        assert_null(context);
+        assert_non_null(strstr(vram_error_get()->text, "VRAM_QUOTAS"));
+        assert_int_equal(vram_option_set("quotas", texts[i]), VRAM_ERR_INVALID);
     }
 }
 

@@ -122,6 +122,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     cache->pool = pool;
     cache->thread = thread;
     cache->tracked = pool->track != NULL;
+    cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED);
     thread_enter_wait(thread);
     struct vr_cache **old = table_replace(thread, table, mask, cache);
     vr_thread_leave(thread);

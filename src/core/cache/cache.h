@@ -33,7 +33,7 @@ struct vr_pool;
 enum {
     VR_UNIT = 512,             /* sizes are rounded up to this */
     VR_SMALL_UNITS = 64,       /* largest small size in units: 32 KiB */
-    VR_SMALL_DEPTH = 32,       /* blocks in a small bin */
+    VR_SMALL_DEPTH = 32,       /* blocks in a small bin, if limits allow it */
     VR_EXACT_BINS = 64,        /* exact bins, a power of two */
     VR_EXACT_DEPTH = 16,       /* blocks in one, for up to VR_LARGE_BYTES, if limits allow it */
     VR_LARGE_BYTES = 64 << 10, /* above this a bin holds one block */
@@ -77,6 +77,7 @@ struct vr_cache {
     struct vr_queue_id queue; /* and queue */
     struct vr_pool *pool;
     struct vr_thread_state *thread;
+    uint32_t depth;       /* blocks that a small bin may keep: vr_caps.small_blocks */
     uint32_t skip_large;  /* large blocks still not to be kept: the pool was short of memory */
     uint32_t skip_next;   /* skip_large after the next drain; 0: VR_SKIP_LEAST */
     uint64_t large_bytes; /* of large blocks in exact bins, charged to pool->large_left */
@@ -193,7 +194,7 @@ static inline bool vr_cache_put_quick(struct vr_cache *cache, struct vr_block *b
     assert(vr_cache_may_keep(block, bytes));
     if (bytes <= VR_SMALL_BYTES) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
-        if (__builtin_expect(bin->count < VR_SMALL_DEPTH, 1)) {
+        if (__builtin_expect(bin->count < cache->depth, 1)) {
             bin->blocks[bin->count++] = block;
             return true;
         }

@@ -288,6 +288,7 @@ void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
 static uint64_t drain_cache(struct vr_cache *cache) {
     struct vr_pool *pool = cache->pool;
     vr_pool_report_cache(cache);
+    cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED);
     struct vr_block *blocks[BATCH];
     uint32_t count;
     vr_mutex_lock(&pool->lock);

@@ -187,11 +187,14 @@ bool vr_step_cleanup(struct vr_ladder_run *run) {
 
 bool vr_step_fallback(struct vr_ladder_run *run) {
     struct vr_pool *pool = run->pool;
-    if ((run->request->flags & VR_REQUEST_AHEAD) || !vr_limit_falls_back(pool)) {
+    if (run->request->flags & (VR_REQUEST_AHEAD | VRAM_ALLOC_NO_FALLBACK) ||
+        !vr_limit_falls_back(pool)) {
         return false; /* blocks prepared ahead must be the pool's own memory */
     }
     vram_status status;
-    if (!vr_fallback_first_of(pool, run->request, run->ladder.fallback, run->block, &status)) {
+    uint32_t kinds =
+        run->ladder.fallback ? run->ladder.fallback : vr_load(&pool->caps.fallback, VR_RELAXED);
+    if (!vr_fallback_first_of(pool, run->request, kinds, run->block, &status)) {
         return false;
     }
     if (!vr_status_is_exhausted(status)) {

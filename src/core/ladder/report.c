@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "core/limit/budget.h"
+#include "core/limit/limit_source.h"
 #include "core/object/walk.h"
 #include "core/space/hole.h"
 #include "core/space/span.h"
@@ -64,17 +64,11 @@ static void read_processes(struct vram_oom_report *report, struct vr_device_obje
 }
 
 static void read_limit(struct vram_oom_report *report, const struct vr_pool *pool) {
-    static const char *const names[] = {
-        [VR_BOUND_NONE] = "",
-        [VR_BOUND_POOL] = "hard_bytes of the pool",
-        [VR_BOUND_DEVICE] = "device_limit",
-        [VR_BOUND_FRACTION] = "memory_fraction",
-        [VR_BOUND_FREE] = "min_free",
-    };
     struct vr_budget budget = vr_budget_get(pool);
     report->limit_bytes.known = budget.bound != VR_BOUND_NONE;
     report->limit_bytes.value = report->limit_bytes.known ? budget.bytes : 0;
-    vr_text_copy(report->limit_name, sizeof report->limit_name, names[budget.bound]);
+    vr_text_copy(report->limit_name, sizeof report->limit_name,
+                 vr_limit_source_of(pool, budget.bound).name);
 }
 
 /* ------------------------------------------------------------------- the pool */

@@ -12,7 +12,7 @@
 #include "base/size.h"
 #include "base/size_text.h"
 #include "base/text.h"
-#include "core/limit/budget.h"
+#include "core/limit/limit_source.h"
 
 static const struct {
     const char *name, *text;
@@ -217,30 +217,11 @@ static void advise_full(struct vram_oom_report *report, char *text, size_t bytes
 
 static void advise_limit(const struct vram_oom_report *report, const struct vr_pool *pool,
                          char *text, size_t bytes) {
-    switch (vr_budget_get(pool).bound) {
-    case VR_BOUND_POOL:
-        vr_text_format(text, bytes,
-                       "raise hard_bytes of the pool by vram_pool_limits_set, or the option "
-                       "pool_limit (VRAM_POOL_LIMIT)");
-        return;
-    case VR_BOUND_DEVICE:
-        vr_text_format(text, bytes,
-                       "raise the option device_limit (VRAM_DEVICE_LIMIT), or hard_bytes of the "
-                       "device by vram_device_limits_set");
-        return;
-    case VR_BOUND_FRACTION:
-        vr_text_format(text, bytes,
-                       "raise the option memory_fraction (VRAM_MEMORY_FRACTION): the device has %s "
-                       "free",
-                       report->free_bytes.known
-                           ? size_text(&(struct size_texts){.used = 0}, report->free_bytes.value)
-                           : "an unknown amount");
-        return;
-    case VR_BOUND_FREE:
-        vr_text_format(text, bytes, "lower the option min_free (VRAM_MIN_FREE)");
-        return;
-    case VR_BOUND_NONE:
+    enum vr_bound bound = vr_budget_get(pool).bound;
+    if (bound == VR_BOUND_NONE) {
         vr_text_format(text, bytes, "look at the driver's own error: %s", report->error);
+    } else {
+        vr_text_format(text, bytes, "%s", vr_limit_source_of(pool, bound).advice);
     }
 }
 

@@ -49,7 +49,4 @@ void vr_budget_apply(struct vr_pool *pool, struct vr_space *space);
 vram_status vr_budget_charge(struct vr_pool *pool, uint64_t bytes);
 void vr_budget_uncharge(struct vr_pool *pool, uint64_t bytes);
 
-/* Writes which limit refuses that request. */
-void vr_budget_explain(const struct vr_pool *pool, uint64_t bytes, char *text, size_t text_bytes);
-
 #endif

@@ -104,8 +104,7 @@ static struct vram_limits outside_start(vram_value total, enum vr_option hard) {
     return start;
 }
 
-/* 0 where the environment sets nothing. */
-static struct vram_limits outside_ceiling(vram_value total, enum vr_option hard) {
+void vr_limits_ceiling(vram_value total, enum vr_option hard, struct vram_limits *result) {
     struct vram_limits ceiling = {.size = sizeof ceiling};
     uint64_t number;
     if (vr_option_environment(VR_OPTION_PRESET, &number)) {
@@ -128,7 +127,7 @@ static struct vram_limits outside_ceiling(vram_value total, enum vr_option hard)
     if (vr_option_environment(VR_OPTION_CACHED_LIMIT, &number)) {
         ceiling.cached_bytes = number;
     }
-    return ceiling;
+    *result = ceiling;
 }
 
 static uint64_t apply_ceiling(uint64_t value, uint64_t ceiling) {
@@ -158,7 +157,8 @@ void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *
                        vram_value total, struct vram_limits *effective) {
     static const struct vram_limits nothing = {.size = sizeof nothing};
     enum vr_option hard = parent ? VR_OPTION_POOL_LIMIT : VR_OPTION_DEVICE_LIMIT;
-    struct vram_limits start = outside_start(total, hard), ceiling = outside_ceiling(total, hard);
+    struct vram_limits start = outside_start(total, hard), ceiling;
+    vr_limits_ceiling(total, hard, &ceiling);
     const struct vram_limits *above = parent ? parent : &nothing;
     struct vram_limits all = {.size = sizeof all};
     all.fraction = own->fraction > 0     ? own->fraction
@@ -213,6 +213,14 @@ static void allow_large(struct vr_pool *pool, const struct vram_limits *limits) 
     pool->large_most = most;
 }
 
+/* Whether cached_blocks is more than the default preset's, which small sizes do not follow: bins of
+   8 instead of 32 make bursts of small blocks 45 % slower. Under the ledger's lock. */
+static bool blocks_are_set(const struct vr_pool *pool, const struct vr_ledger *ledger) {
+    return pool->limits.cached_blocks || ledger->limits.cached_blocks ||
+           vr_option_number(VR_OPTION_CACHED_BLOCKS) ||
+           vr_option_number(VR_OPTION_PRESET) != VRAM_PRESET_DEFAULT;
+}
+
 void vr_limit_derive(struct vr_pool *pool) {
     struct vr_ledger *ledger = vr_ledger_of(pool->device);
     struct vr_caps *caps = &pool->caps;
@@ -230,7 +238,13 @@ void vr_limit_derive(struct vr_pool *pool) {
     vr_store(&caps->min_free_bytes, alone || !vr_pool_on_device(pool) ? 0 : free, VR_RELAXED);
     vr_store(&caps->cached_bytes, limits.cached_bytes, VR_RELAXED);
     vr_store(&caps->cached_blocks, limits.cached_blocks, VR_RELAXED);
+    vr_store(&caps->small_blocks,
+             blocks_are_set(pool, ledger) ? limits.cached_blocks : VR_SMALL_DEPTH, VR_RELAXED);
     vr_store(&caps->falls_back, limits.cpu_fallback != VRAM_SWITCH_OFF, VR_RELAXED);
+    bool asked = pool->limits.cpu_fallback == VRAM_SWITCH_ON ||
+                 (pool->limits.cpu_fallback == VRAM_SWITCH_DEFAULT &&
+                  ledger->limits.cpu_fallback == VRAM_SWITCH_ON);
+    vr_store(&caps->fallback, asked ? VRAM_FALLBACK_PINNED : 0, VR_RELAXED);
     allow_large(pool, &limits);
     vr_store(&caps->generation, vr_load(&ledger->generation, VR_RELAXED), VR_RELEASE);
     vr_mutex_unlock(&ledger->lock);

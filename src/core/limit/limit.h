@@ -20,6 +20,7 @@
 #ifndef VR_LIMIT_H
 #define VR_LIMIT_H
 
+#include "base/option.h"
 #include "core/limit/foreign_record.h"
 #include "core/limit/tag.h"
 #include "core/object/pool_object.h"
@@ -61,6 +62,9 @@ vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *fro
 void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *parent,
                        vram_value total, struct vram_limits *effective);
 
+/* The environment's limits; 0 where it sets nothing. `hard` is the option for hard_bytes. */
+void vr_limits_ceiling(vram_value total, enum vr_option hard, struct vram_limits *result);
+
 /* Derives the pool's caps again if limits have changed since. No lock held. */
 void vr_limit_derive(struct vr_pool *pool);
 
@@ -71,7 +75,8 @@ bool vr_limit_falls_back(struct vr_pool *pool);
 /* How much the device's own limits allow all pools together; UINT64_MAX: no limit applies. */
 uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger *ledger);
 
-/* Releases free memory that exceeds what the pool may cache. No lock held. */
+/* After an allocation or a free: releases idle memory if there is too much for cached_bytes. Waits
+   for no work. No lock held; limit_set.c. */
 void vr_limit_trim_cached(struct vr_pool *pool);
 
 #endif

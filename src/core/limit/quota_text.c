@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quota_text.c: reads the option `quotas`, and decides which of two quotas is in force.
+ * quota_text.c: applies the option `quotas`, and decides which of two quotas is in force.
  */
 #include "core/limit/limit.h"
 
 #include "base/error.h"
-#include "base/size_text.h"
+#include "base/quota_list.h"
 
 #include <string.h>
 
@@ -31,50 +31,16 @@ vram_status vr_quota_check(uint64_t soft, uint64_t hard) {
     return VRAM_OK;
 }
 
-static vram_status quota_unreadable(const char *text, size_t bytes, const char *why) {
-    return vr_fail(
-        VRAM_ERR_INVALID,
-        "option quotas: \"%.*s\" %s; write tenant=4G:6G,tenant/model=2G, where 4G is the soft "
-        "quota",
-        (int)(bytes < 48 ? bytes : 48), text, why);
-}
-
-/* "4G:6G" or "6G". */
-static bool read_sizes(char *text, uint64_t *soft, uint64_t *hard) {
-    char *second = strchr(text, ':');
-    *soft = 0;
-    if (second) {
-        *second++ = '\0';
-        if (vr_size_read(text, soft) != VRAM_OK) {
-            return false;
-        }
-    }
-    return vr_size_read(second ? second : text, hard) == VRAM_OK;
-}
-
-static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_t bytes) {
-    char text[VR_TAG_BYTES * 2];
-    uint64_t soft, hard;
+static vram_status read_quota(struct vr_ledger *ledger, const struct vr_quota_entry *entry) {
+    char name[VR_TAG_BYTES * 2];
     struct vr_tag *tag;
-    size_t name = 0;
-    while (name < bytes && entry[name] != '=') {
-        name++;
-    }
-    if (name == bytes || bytes >= sizeof text) {
-        return quota_unreadable(entry, bytes, "has no quota");
-    }
-    memcpy(text, entry, bytes);
-    text[name] = text[bytes] = '\0';
-    if (!read_sizes(text + name + 1, &soft, &hard)) {
-        return quota_unreadable(entry, bytes, "has an unreadable size");
-    }
-    vram_status status = vr_quota_check(soft, hard);
+    size_t bytes = entry->name_bytes < sizeof name ? entry->name_bytes : sizeof name - 1;
+    memcpy(name, entry->name, bytes); /* vr_tag_get refuses one that is too long */
+    name[bytes] = '\0';
+    vram_status status = vr_tag_get(ledger, name, &tag);
     if (status == VRAM_OK) {
-        status = vr_tag_get(ledger, text, &tag);
-    }
-    if (status == VRAM_OK) {
-        tag->env_soft = lesser_limit(tag->env_soft, soft);
-        tag->env_hard = lesser_limit(tag->env_hard, hard);
+        tag->env_soft = lesser_limit(tag->env_soft, entry->soft);
+        tag->env_hard = lesser_limit(tag->env_hard, entry->hard);
         vr_quota_enforce(tag);
     }
     return status;
@@ -82,10 +48,10 @@ static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_
 
 vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text) {
     vram_status status = VRAM_OK;
-    while (*text && status == VRAM_OK) {
-        size_t bytes = strcspn(text, ",");
-        status = read_quota(ledger, text, bytes);
-        text += bytes + (text[bytes] == ',');
+    struct vr_quota_entry entry;
+    const char *why; /* the options table refuses unreadable lists */
+    while (status == VRAM_OK && vr_quota_next(&text, &entry, &why)) {
+        status = read_quota(ledger, &entry);
     }
     /* `recent` has the addresses of a buffer that is gone. Entries are checked when used, but these
        are useless. */

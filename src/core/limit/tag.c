@@ -57,16 +57,8 @@ bool vr_tag_is_within(const struct vr_tag *tag, const char *name) {
 
 /* ------------------------------------------------------------------ creation */
 
-/* Parts of at least one byte, separated by '/', without control characters. */
 static vram_status check_name(const char *name) {
-    size_t bytes = strnlen(name, VR_TAG_BYTES), levels = 1;
-    bool good = bytes > 0 && bytes < VR_TAG_BYTES && name[0] != '/' && name[bytes - 1] != '/';
-    for (size_t i = 0; good && i < bytes; i++) {
-        unsigned char c = (unsigned char)name[i];
-        levels += c == '/';
-        good = c >= 0x20 && c != 0x7F && !(c == '/' && name[i + 1] == '/');
-    }
-    if (!good || levels > VR_TAG_LEVELS) {
+    if (!vr_tag_name_is_valid(name, strnlen(name, VR_TAG_BYTES))) {
         return vr_fail(VRAM_ERR_INVALID,
                        "\"%.48s\" is not a valid tag: use 1 to %d parts separated by '/', at most "
                        "%d bytes in all",

@@ -16,6 +16,7 @@
 #define VR_TAG_H
 
 #include "base/atomic.h"
+#include "base/quota_list.h"
 #include "vram/limits.h"
 
 struct vr_device_object;
@@ -24,8 +25,6 @@ struct vr_pool;
 struct vr_request;
 
 enum {
-    VR_TAG_BYTES = 256,   /* of a name, the final 0 included */
-    VR_TAG_LEVELS = 16,   /* parts of a name */
     VR_TAGS_MOST = 65536, /* records of a device */
     VR_TAG_BINS = 1024,   /* chains of them, by hash; a power of two */
     VR_TAG_RECENT = 64    /* records found by the address of the name; a power of two */

@@ -99,7 +99,9 @@ struct vr_caps {
     vr_atomic_u64 min_free_bytes; /* to stay free on the device; 0: none */
     vr_atomic_u64 cached_bytes;   /* held, and in no block */
     vr_atomic_u32 cached_blocks;  /* in an exact bin */
+    vr_atomic_u32 small_blocks;   /* in a small bin: the same if it is set, else VR_SMALL_DEPTH */
     vr_atomic_bool falls_back;    /* a fallback to other memory is allowed */
+    vr_atomic_u32 fallback; /* vram_fallback of plain allocations, unless the ladder has some */
 };
 
 /* Why threads do not cache blocks of a pool. */
@@ -178,6 +180,7 @@ struct vr_pool {
     struct vr_central_cache central;
     struct vr_ladder ladder;
     const struct vr_miss_ops *miss;  /* calls for the ladder's steps; fixed at creation */
+    uint64_t idle_tried_bytes;       /* idle bytes that the last release left: limit_set.c */
     uint64_t plans;                  /* number of times that held memory did not suffice */
     uint64_t leaving_plans;          /* plans whose blocks are still in the space; sleep.c step 2 */
     struct vr_block *deferred;       /* freed, waiting for other queues or pins; by `next` */

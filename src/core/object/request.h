@@ -30,7 +30,7 @@ struct vr_request {
     uint32_t record;         /* number of its prepared tracking record; 0: none; pool_tracking.h */
     uint32_t stack;          /* number of the call stack; 0: not known */
     uint32_t other;          /* vram_fallback: take the first of these, not the pool's own memory */
-    bool *missed;            /* set if the driver had to be called for its memory; NULL: not asked */
+    bool *missed;            /* set if the driver is called for its memory; NULL: not asked */
 };
 
 /* A block that can grow is placed among the large ones, whatever its size. */

@@ -21,7 +21,7 @@
 #include "core/cache/stamp.h"
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
-#include "core/limit/budget.h"
+#include "core/limit/limit_source.h"
 #include "core/pool/pool_calls.h"
 
 #include "base/error.h"
@@ -284,7 +284,7 @@ static vram_status explain_failure(const struct vr_pool *pool, const struct vr_r
     status = refine_status(pool, request, status);
     if (status == VRAM_ERR_LIMIT) {
         char why[VRAM_ERROR_TEXT_MAX];
-        vr_budget_explain(pool, request->bytes, why, sizeof why);
+        vr_limit_explain(pool, request->bytes, why, sizeof why);
         return vr_fail(status, "pool \"%s\": %s", pool->name, why);
     }
     if (status == VRAM_ERR_FRAGMENTED && pool->range) {

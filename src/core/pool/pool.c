@@ -292,8 +292,9 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     struct vr_block *blocks[VR_SMALL_DEPTH];
     struct vr_pool *pool = cache->pool;
     struct vr_queue_id queue = cache->queue;
-    uint32_t count = 0, keep = VR_SMALL_DEPTH / 2;
+    uint32_t count = 0, keep = cache->depth / 2;
     blocks[count++] = block;
+    cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED); /* limits may have changed */
     vr_count(&cache->counts.overflows, 1);
     if (bytes <= VR_SMALL_BYTES && is_plain(block, queue)) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
@@ -309,6 +310,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     vr_thread_leave(cache->thread);
     if (lives) {
         vr_pool_return(pool, queue, blocks, count);
+        vr_limit_trim_cached(pool);
         vr_handle_unpin(handle);
     }
 }
@@ -369,7 +371,7 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
     struct vr_block *block, *more[VR_SMALL_DEPTH / 2];
     bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
                  !vr_load(&pool->uncached, VR_RELAXED) && !request->other;
-    uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
+    uint32_t extra = small ? vr_load(&pool->caps.small_blocks, VR_RELAXED) / 2 : 0;
     bool missed = false;
     if (request->try_cache && hit_request(pool, request, addr)) {
         return VRAM_OK;
@@ -495,6 +497,7 @@ static bool return_block(struct vr_pool *pool, struct vr_queue_object *queue,
         vr_pool_return_new(pool, queue, block);
     }
     vr_pool_flush(pool);
+    vr_limit_trim_cached(pool);
     return false;
 }
 

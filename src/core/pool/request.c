@@ -22,7 +22,8 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
                        "alignment %llu is invalid: use a power of two from 256 to %llu",
                        (unsigned long long)taken.alignment, (unsigned long long)pool->granule);
     }
-    if (taken.flags & ~(uint32_t)(VRAM_ALLOC_CACHED_ONLY | VRAM_ALLOC_NO_WAIT)) {
+    if (taken.flags &
+        ~(uint32_t)(VRAM_ALLOC_CACHED_ONLY | VRAM_ALLOC_NO_WAIT | VRAM_ALLOC_NO_FALLBACK)) {
         return vr_fail(VRAM_ERR_INVALID, "unknown flags: 0x%x", taken.flags);
     }
     request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;

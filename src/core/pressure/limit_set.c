@@ -2,48 +2,80 @@
 /*
  * limit_set.c: sets limits. They apply at once: free memory above them is released.
  */
+#include "core/cache/drain.h"
+#include "core/cache/stamp.h"
 #include "core/limit/budget.h"
 #include "core/object/walk.h"
 #include "core/pressure/trim.h"
 
 #include "base/error.h"
+#include "device/quiesce.h"
 
-static bool keeps_too_much(struct vr_pool *pool, uint64_t most, uint64_t *keep_bytes) {
-    vr_mutex_lock(&pool->lock);
-    uint64_t reserved = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
-                        vr_space_reserved(pool->spaces[VR_PART_LARGE]);
-    uint64_t out = pool->out_bytes;
-    vr_mutex_unlock(&pool->lock);
-    *keep_bytes = out + most;
-    return reserved > out && reserved - out > most;
+/* Whether the driver would wait for work before it frees a segment. */
+static bool segments_wait(const struct vr_pool *pool) {
+    return !pool->range && !pool->provider.alloc && pool->device->base.pageable_waits;
 }
 
-/* Not in a deterministic pool, whose addresses would depend on the moment. */
-void vr_limit_trim_cached(struct vr_pool *pool) {
-    uint64_t most = vr_load(&pool->caps.cached_bytes, VR_RELAXED), keep;
+static void release_idle(struct vr_pool *pool, uint64_t most) {
+    bool waits = segments_wait(pool);
     struct vram_error error;
-    if (most == VRAM_LIMIT_NONE || (pool->flags & VRAM_POOL_DETERMINISTIC) ||
-        !keeps_too_much(pool, most, &keep)) {
+    vr_error_save(&error);
+    (void)vr_pool_drain(pool);
+    vr_pool_poll(pool, true);
+    if (!waits || vr_quiesce_begin(pool->device)) {
+        vr_mutex_lock(&pool->lock);
+        vr_pool_settle(pool);
+        uint64_t idle = vr_pool_idle_bytes(pool), excess = idle > most ? idle - most : 0;
+        vr_mutex_unlock(&pool->lock);
+        uint64_t held = vr_pool_reserved(pool);
+        (void)vr_pool_shrink_to(pool, held > excess ? held - excess : 0);
+        if (waits) {
+            vr_quiesce_end(pool->device);
+        }
+    }
+    vr_error_restore(&error); /* what the driver refuses stays, and is tried again */
+}
+
+/* A release is tried when the idle bytes exceed the limit by an eighth of it (`now`: at all), and
+   again with each further eighth: unfinished work may keep the memory, and a free must stay cheap
+   meanwhile. Not in a deterministic pool, whose addresses would depend on the moment. */
+static void trim_idle(struct vr_pool *pool, bool now) {
+    uint64_t most = vr_load(&pool->caps.cached_bytes, VR_RELAXED), step = now ? 0 : most / 8;
+    if (most == VRAM_LIMIT_NONE || (pool->flags & VRAM_POOL_DETERMINISTIC)) {
         return;
     }
-    vr_error_save(&error);
-    if (vr_pool_quiesce_begin(pool)) {
-        (void)vr_pool_shrink_to(pool, keep);
-        vr_pool_quiesce_end(pool);
+    vr_mutex_lock(&pool->lock);
+    uint64_t idle = vr_pool_idle_bytes(pool), *tried = &pool->idle_tried_bytes;
+    *tried = now || idle < *tried ? 0 : *tried;
+    uint64_t from = *tried > most ? *tried : most;
+    bool due = idle > from && idle - from > step;
+    vr_mutex_unlock(&pool->lock);
+    if (due) {
+        release_idle(pool, most);
+        vr_mutex_lock(&pool->lock);
+        pool->idle_tried_bytes = vr_pool_idle_bytes(pool);
+        vr_mutex_unlock(&pool->lock);
     }
-    vr_error_restore(&error);
+}
+
+void vr_limit_trim_cached(struct vr_pool *pool) {
+    trim_idle(pool, false);
 }
 
 /* Releases free memory that exceeds the new limits. */
 static void fit_pool(struct vr_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);
+    uint32_t blocks = vr_load(&pool->caps.small_blocks, VR_RELAXED);
     vr_budget_refresh(pool, true);
+    if (vr_load(&pool->caps.small_blocks, VR_RELAXED) < blocks) {
+        (void)vr_pool_drain(pool);
+    }
     struct vr_budget budget = vr_budget_get(pool);
     if (budget.held_bytes > budget.bytes) {
         (void)vr_pool_trim_to(pool, budget.bytes);
     }
-    vr_limit_trim_cached(pool);
+    trim_idle(pool, true);
     vr_error_restore(&error);
 }
 

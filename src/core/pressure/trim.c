@@ -9,12 +9,25 @@
 
 #include "device/quiesce.h"
 
+#include <assert.h>
+
 uint64_t vr_pool_reserved(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
     uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
                      vr_space_reserved(pool->spaces[VR_PART_LARGE]);
     vr_mutex_unlock(&pool->lock);
     return bytes;
+}
+
+/* out_bytes has blocks that hold nothing of the pool's: other memory, and what is asleep. */
+uint64_t vr_pool_idle_bytes(const struct vr_pool *pool) {
+    const struct vr_pool_counters *counters = &pool->counters;
+    assert(vr_pool_is_locked(pool));
+    uint64_t held = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                    vr_space_reserved(pool->spaces[VR_PART_LARGE]) + pool->central.held_bytes +
+                    vr_load(&counters->fallback_bytes, VR_RELAXED) +
+                    vr_load(&counters->other_bytes, VR_RELAXED);
+    return held > pool->out_bytes ? held - pool->out_bytes : 0;
 }
 
 /* Shrinks one part to what the other part leaves of `keep_bytes`. */

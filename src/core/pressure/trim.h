@@ -7,6 +7,10 @@
 
 #include "core/object/pool_object.h"
 
+/* What the pool holds beside live blocks and the bins of threads: holes, spares, the central cache.
+   Under the lock; trim.c. */
+uint64_t vr_pool_idle_bytes(const struct vr_pool *pool);
+
 /* Releases free memory until at most keep_bytes are held; trim.c. No lock held. */
 vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes);
 
