@@ -198,9 +198,9 @@ VRAM_API const char *vram_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_M
 typedef enum vram_report_format {
     VRAM_REPORT_TEXT = 0, /* lines for people; control characters in names become '?' */
     /* One JSON document, in bytes and nanoseconds. Its "schema" names it, "vram.leaks/1", and so
-       the file docs/schema/vram.leaks-1.schema.json. Fields may be added under the same number; from
-       version 1.0 on, one that is removed or changes its type or meaning raises it. Addresses are
-       strings, "0x7f60c0000000". */
+       the file docs/schema/vram.leaks-1.schema.json. Fields may be added under the same number;
+       from version 1.0 on, one that is removed or changes its type or meaning raises it. Addresses
+       are strings, "0x7f60c0000000". */
     VRAM_REPORT_JSON = 1
 } vram_report_format;
 
