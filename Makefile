@@ -62,13 +62,14 @@ format: ## lay out all sources with clang-format 14
 	@tools/setup.sh format
 	@tools/format
 
-docs: ## write anew what is made: API reference, file map, the picture of ratios, the list of skips
+docs: ## write anew what is made: API reference, file map, the picture of ratios, the list of skips, the table of models
 	@tools/api-reference
 	@tools/file-map
 	@cmake -S . -B build --log-level=NOTICE
 	@cmake --build build -j $(JOBS) --target vram_command fake_cuda fake_hip fake_metal fake_opencl
 	@tools/ratio-picture build/vram
 	@tools/skips build
+	@tools/estimate-table build/vram
 
 install: ## build and install: make install PREFIX=/usr/local
 	@tools/setup.sh run

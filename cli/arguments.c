@@ -118,12 +118,30 @@ static bool take_value(struct reader *reader, struct match match, const char *gi
     return accept(reader->invocation, match, given);
 }
 
+/* A flag by another spelling: `bytes` of `word`, behind the first dash. */
+static struct match find_also(struct invocation *invocation, const char *word, size_t bytes) {
+    const struct flag *flags = invocation->verb->flags;
+    for (size_t i = 0; i < FLAGS_MAX && flags[i].name != NULL; i++) {
+        for (const char *at = flags[i].also != NULL ? flags[i].also : ""; *at != 0;) {
+            size_t one = strcspn(at, " ");
+            if (one == bytes && memcmp(at, word, bytes) == 0) {
+                return (struct match){&flags[i], &invocation->values[i]};
+            }
+            at += one + (at[one] == ' ');
+        }
+    }
+    return (struct match){NULL, NULL};
+}
+
 /* --name, --name=value, or --name with its value in the next word. */
 static bool read_long(struct reader *reader, const char *word) {
     const char *name = word + 2;
     size_t bytes = strcspn(name, "=");
     const char *given = name[bytes] == '=' ? name + bytes + 1 : NULL;
     struct match match = find(reader->invocation, name, bytes, 0);
+    if (match.flag == NULL) {
+        match = find_also(reader->invocation, word + 1, bytes + 1);
+    }
     if (match.flag == NULL) {
         return unknown_long(reader->invocation, name, bytes);
     }
@@ -137,22 +155,12 @@ static bool read_long(struct reader *reader, const char *word) {
     return accept(reader->invocation, match, "");
 }
 
-/* A flag by its spelling of several letters behind one dash. */
-static struct match find_also(struct invocation *invocation, const char *word) {
-    const struct flag *flags = invocation->verb->flags;
-    for (size_t i = 0; i < FLAGS_MAX && flags[i].name != NULL; i++) {
-        if (flags[i].also != NULL && strcmp(flags[i].also, word) == 0) {
-            return (struct match){&flags[i], &invocation->values[i]};
-        }
-    }
-    return (struct match){NULL, NULL};
-}
-
 /* A cluster: switches in a row, the last one may take an argument (-jb host, -bhost). */
 static bool read_short(struct reader *reader, const char *word) {
-    struct match whole = find_also(reader->invocation, word + 1);
+    struct match whole = find_also(reader->invocation, word + 1, strlen(word + 1));
     if (whole.flag != NULL) {
-        return take_value(reader, whole, NULL);
+        return whole.flag->value != NULL ? take_value(reader, whole, NULL)
+                                         : accept(reader->invocation, whole, "");
     }
     for (const char *letter = word + 1; *letter != 0; letter++) {
         struct match match = find(reader->invocation, NULL, 0, *letter);

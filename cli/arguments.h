@@ -4,8 +4,9 @@
  *
  * One row per flag is all there is: parsing, --help and the completions come from it. Accepted
  * spellings are --name, --name=value, --name value, -n, -nvalue, -n value and clusters of short
- * switches, for a few flags -word value (`also`); `--` ends the flags. Everything else is an
- * operand. Long names are never abbreviated, so that a script goes on working when a flag is added.
+ * switches, for a few flags -word value and --word value (`also`); `--` ends the flags. Everything
+ * else is an operand. Long names are never abbreviated, so that a script goes on working when a
+ * flag is added.
  */
 #ifndef ARGUMENTS_H
 #define ARGUMENTS_H
@@ -27,8 +28,8 @@ struct flag {
     const char *choices; /* the only values accepted, by blanks; NULL: any */
     const char *hints;   /* values that completion offers although others are accepted */
     bool repeats;        /* each time counts: flag_values has them all; else the last one wins */
-    const char *also; /* several letters behind one dash, "ngl", as another program spells it; NULL:
-                            none. Its value is the next word. */
+    const char *also;    /* as another program spells it, behind one dash, by blanks: "ngl" is -ngl,
+                            "-n-gpu-layers" is --n-gpu-layers; NULL: only as here */
 };
 
 /* Every backend the library knows, for completion only: the library itself judges the names. */
@@ -51,7 +52,7 @@ struct flag {
 /* Accepted by every verb: --json, --color=WHEN, --help. */
 extern const struct flag common_flags[];
 
-enum { FLAGS_MAX = 24, OPERANDS_MAX = 64, REPEATED_MAX = 32 };
+enum { FLAGS_MAX = 32, OPERANDS_MAX = 64, REPEATED_MAX = 32 };
 
 /* A command line after parsing; what a verb's run is handed. */
 struct invocation {

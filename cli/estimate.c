@@ -6,6 +6,7 @@
 #include "estimate/estimate_job.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static bool read_param(vram_inference_shape *shape, const char *text, size_t byt
         return false;
     }
     say_error(
-        "--params: \"%.*s\" is no NAME=NUMBER; names are hidden, intermediate, layers, vocab, "
+        "--params: \"%.*s\" is not NAME=NUMBER; names are hidden, intermediate, layers, vocab, "
         "heads, kv_heads, tokens, bytes, and for experts experts, shared_experts, top_k, "
         "expert_intermediate, first_expert_layer",
         (int)(bytes < 60 ? bytes : 60), text);
@@ -97,27 +98,85 @@ static int read_params(struct estimate_job *job, const char *text) {
 
 /* ------------------------------------------------------------------- options */
 
+/* A number of tokens: 131072, 128k, 1M. As llama.cpp has it, 0 is the model's own; not given is the
+   library's default. */
 static bool read_context(const struct invocation *invocation, struct estimate_job *job) {
-    uint64_t context = UINT64_MAX;
-    if (!flag_number(invocation, "ctx-size", 0, UINT32_MAX, &context)) {
+    const char *text = flag_value(invocation, "ctx-size");
+    if (text == NULL) {
+        return true;
+    }
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    bool good = text[0] >= '0' && text[0] <= '9' && errno == 0 && number <= UINT32_MAX;
+    bool kilo = *end == 'k' || *end == 'K', mega = *end == 'm' || *end == 'M';
+    number *= kilo ? 1024 : mega ? 1024 * 1024 : 1;
+    good = good && end[kilo || mega] == 0 && number <= UINT32_MAX;
+    if (!good) {
+        say_error("--ctx-size=%s: not a number of tokens from 0 to %u, as 131072, 128k or 1M", text,
+                  UINT32_MAX);
         return false;
     }
-    /* As llama.cpp has it: 0 is the model's own; not given is the library's default. */
-    job->options.context = context == UINT64_MAX ? 0 : context == 0 ? VRAM_CONTEXT_MOST : context;
+    job->options.context = number == 0 ? VRAM_CONTEXT_MOST : number;
     return true;
 }
 
-/* A number, or "all". */
+/* A number, "all", or a negative number, which is all in llama.cpp, too. */
 static bool read_layers(const struct invocation *invocation, struct estimate_job *job) {
     const char *text = flag_value(invocation, "gpu-layers");
     uint64_t layers = 0;
-    if (text == NULL || strcmp(text, "all") == 0 || strcmp(text, "auto") == 0) {
+    if (text == NULL || strcmp(text, "all") == 0 || strcmp(text, "auto") == 0 ||
+        strcmp(text, "-1") == 0 || strcmp(text, "-2") == 0) {
         return true;
     }
-    if (!flag_number(invocation, "gpu-layers", 0, UINT32_MAX, &layers)) {
+    char *end = NULL;
+    errno = 0;
+    layers = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != 0 || errno != 0) {
+        say_error("--gpu-layers=%s: not a number of layers from 0 on, or all", text);
         return false;
     }
     job->options.layers = (vram_value){layers, true};
+    return true;
+}
+
+static bool read_experts(const struct invocation *invocation, struct estimate_job *job) {
+    if (flag_given(invocation, "cpu-moe")) {
+        job->options.host_expert_layers = UINT64_MAX;
+        return true;
+    }
+    return flag_number(invocation, "n-cpu-moe", 0, UINT32_MAX, &job->options.host_expert_layers);
+}
+
+/* "3,1": a share for each device, in their order; devices without one get none. */
+static bool read_split(const struct invocation *invocation, struct estimate_job *job) {
+    const char *text = flag_value(invocation, "tensor-split"), *at = text;
+    double sum = 0;
+    uint32_t count = 0;
+    if (text == NULL) {
+        return true;
+    }
+    for (;; at++) {
+        char *end = NULL;
+        double share = strtod(at, &end);
+        bool good = ((at[0] >= '0' && at[0] <= '9') || at[0] == '.') && share <= 1e9;
+        if (!good || (*end != 0 && *end != ',' && *end != '/')) {
+            say_error("--tensor-split=%s: not a list of numbers from 0 on, as 3,1", text);
+            return false;
+        }
+        if (count >= job->options.device_count) {
+            say_error("--tensor-split=%s: there are more shares than devices, which are %" PRIu32
+                      "; add one with --memory, or leave out a share",
+                      text, job->options.device_count);
+            return false;
+        }
+        job->devices[count++].share = share;
+        sum += share;
+        if (*(at = end) == 0) {
+            break;
+        }
+    }
+    job->split_given = sum > 0; /* llama.cpp takes only zeros for no split */
     return true;
 }
 
@@ -130,9 +189,12 @@ static bool read_options(const struct invocation *invocation, struct estimate_jo
     job->flash = flash == NULL || (strcmp(flash, "off") != 0 && strcmp(flash, "0") != 0);
     options->no_flash_attention = !job->flash;
     job->fit_wanted = flag_given(invocation, "fit");
+    job->guess_accepted = flag_given(invocation, "guess");
+    options->swa_full = flag_given(invocation, "swa-full");
     job->batch = 2048;
     options->devices = job->devices;
     return read_context(invocation, job) && read_layers(invocation, job) &&
+           read_experts(invocation, job) &&
            flag_number(invocation, "parallel", 1, UINT32_MAX, &options->sequences) &&
            flag_number(invocation, "batch-size", 1, UINT32_MAX, &job->batch) &&
            flag_number(invocation, "ubatch-size", 1, UINT32_MAX, &options->micro_batch) &&
@@ -159,7 +221,9 @@ static int lay_out(struct estimate_job *job) {
 
 static int read_model(const struct invocation *invocation, struct estimate_job *job) {
     vram_model_read_options options = {.size = sizeof options,
-                                       .weight_type = flag_value(invocation, "weights")};
+                                       .weight_type = flag_value(invocation, "weights"),
+                                       .projector = flag_value(invocation, "mmproj")};
+    job->weights_given = options.weight_type != NULL;
     job->model.size = sizeof job->model;
     vram_status status = vram_model_read(job->path, &options, &job->model);
     return status == VRAM_OK ? EXIT_YES : say_failure("cannot read the model", status);
@@ -174,6 +238,9 @@ static int answer(const struct invocation *invocation, struct estimate_job *job)
     if (code == EXIT_YES) {
         code = estimate_devices_find(invocation, job);
     }
+    if (code == EXIT_YES && !read_split(invocation, job)) {
+        code = EXIT_MISUSE;
+    }
     if (code == EXIT_YES && job->path != NULL) {
         code = lay_out(job);
     }
@@ -185,7 +252,11 @@ static int answer(const struct invocation *invocation, struct estimate_job *job)
     } else if (!estimate_write(job)) {
         return EXIT_MISUSE;
     }
-    return estimate_answer(job) ? EXIT_YES : EXIT_NO;
+    if (estimate_exit(job) == EXIT_MISUSE) {
+        char verdict[ESTIMATE_VERDICT_MAX];
+        say_error("%s", estimate_verdict(job, verdict));
+    }
+    return estimate_exit(job);
 }
 
 static int run(struct invocation *invocation) {
@@ -212,11 +283,13 @@ static const struct flag flags[] = {
     {.name = "ctx-size",
      .letter = 'c',
      .value = "N",
-     .help = "tokens of context, 4096 if not given; 0: as many as the model was trained for"},
+     .help = "tokens of context, also as 128k; 4096 if not given; 0: as many as the model was "
+             "trained for"},
     {.name = "gpu-layers",
      .value = "N",
-     .also = "ngl",
-     .help = "layers on devices, also -ngl; the output counts as one more; all if not given",
+     .also = "ngl -n-gpu-layers",
+     .help = "layers on devices, also -ngl: the output first, then from the last layer on; all if "
+             "not given",
      .hints = "all"},
     {.name = "cache-type-k",
      .value = "TYPE",
@@ -245,6 +318,21 @@ static const struct flag flags[] = {
      .also = "fa",
      .help = "flash attention, also -fa; on if not given",
      .choices = "on off auto 0 1"},
+    {.name = "swa-full", .help = "layers with a window cache the whole context"},
+    {.name = "tensor-split",
+     .value = "LIST",
+     .also = "ts",
+     .help = "share of the layers for each device, also -ts: 3,1; filled in order if not given"},
+    {.name = "n-cpu-moe",
+     .value = "N",
+     .also = "ncmoe",
+     .help = "experts of the first N layers stay on the host, also -ncmoe"},
+    {.name = "cpu-moe", .also = "cmoe", .help = "all experts stay on the host, also -cmoe"},
+    {.name = "mmproj",
+     .value = "FILE",
+     .also = "mm",
+     .help = "projector of the model, also -mm: its weights are added on the first device"},
+    {.name = "guess", .help = "answer although the model's family is unknown, as if it were Llama"},
     {.name = "fit",
      .letter = 'f',
      .help = "find the largest context and the most layers; exit with 0 if some fit"},
@@ -258,8 +346,10 @@ static const struct flag flags[] = {
      .help = "memory of each device for the runtime, 512M if not given"},
     {.name = "weights",
      .value = "TYPE",
-     .help = "for config.json: weights are stored as TYPE, whatever it says",
-     .hints = "f32 bf16 f16 q8_0 q6_K q5_K q4_K q3_K q2_K mxfp4"},
+     .help = "for config.json: weights are stored as TYPE, also Q4_K_M and the like, whatever it "
+             "says",
+     .hints = "F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q4_0 Q3_K_L Q3_K_M Q3_K_S Q2_K "
+              "IQ4_XS IQ4_NL IQ3_M IQ3_XXS IQ2_M IQ2_XXS MXFP4_MOE"},
     {.name = "outputs",
      .value = "N",
      .help = "tokens whose logits are computed at once, a micro-batch if not given"},
@@ -284,7 +374,7 @@ const struct verb verb_estimate = {
                 "vram estimate model.gguf -c 32768 -m 24G  # on a GPU that is not here\n"
                 "vram estimate folder/ -m 80G -m 80G -np 8 # two GPUs, eight sequences\n"
                 "vram estimate model.gguf -m 12G --fit     # how much context, how many layers\n"
-                "vram estimate config.json --weights q4_K -m 16G -ctk q8_0 -ctv q8_0\n",
+                "vram estimate config.json --weights Q4_K_M -m 16G -ctk q8_0 -ctv q8_0\n",
     .flags = flags,
     .run = run,
     .operands = OPERANDS_FILES,

@@ -62,9 +62,12 @@ _vram() {
     estimate,--ubatch-size) words="" ;;
     estimate,--parallel) words="" ;;
     estimate,--flash-attn) words="on off auto 0 1" ;;
+    estimate,--tensor-split) words="" ;;
+    estimate,--n-cpu-moe) words="" ;;
+    estimate,--mmproj) words="" ;;
     estimate,--memory | estimate,-m) words="" ;;
     estimate,--overhead) words="" ;;
-    estimate,--weights) words="f32 bf16 f16 q8_0 q6_K q5_K q4_K q3_K q2_K mxfp4" ;;
+    estimate,--weights) words="F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q5_K_S Q4_K_M Q4_K_S Q4_0 Q3_K_L Q3_K_M Q3_K_S Q2_K IQ4_XS IQ4_NL IQ3_M IQ3_XXS IQ2_M IQ2_XXS MXFP4_MOE" ;;
     estimate,--outputs) words="" ;;
     estimate,--activation-bytes) words="" ;;
     estimate,--params) words="" ;;
@@ -80,7 +83,7 @@ _vram() {
     report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
     bench,*) words="--pattern --size --messages --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy distance grow launch matmul readback ring track" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;
-    estimate,*) words="--ctx-size --gpu-layers --cache-type-k --cache-type-v --batch-size --ubatch-size --parallel --flash-attn --fit --memory --overhead --weights --outputs --activation-bytes --params --backend --device --json --color --help " files=yes ;;
+    estimate,*) words="--ctx-size --gpu-layers --cache-type-k --cache-type-v --batch-size --ubatch-size --parallel --flash-attn --swa-full --tensor-split --n-cpu-moe --cpu-moe --mmproj --guess --fit --memory --overhead --weights --outputs --activation-bytes --params --backend --device --json --color --help " files=yes ;;
     completion,*) words="--json --color --help bash zsh fish" ;;
     help,*) words="--json --color --help info check tour replay report bench stress estimate completion help" ;;
     esac

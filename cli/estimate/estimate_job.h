@@ -21,11 +21,14 @@ struct estimate_job {
     vram_estimate_device devices[ESTIMATE_DEVICES_MAX];
     char labels[ESTIMATE_DEVICES_MAX][ESTIMATE_LABEL_MAX]; /* "cuda:0", "memory:0" */
     char names[ESTIMATE_DEVICES_MAX][128];                 /* for people; "" where there is none */
-    bool free_guessed; /* a driver does not tell what is free: four fifths of its memory */
-    bool simulated;    /* a device is */
-    bool fit_wanted;   /* --fit */
-    bool flash;        /* for the text */
-    uint64_t batch;    /* -b, which changes no device's memory */
+    bool free_guessed;   /* a driver does not tell what is free: four fifths of its memory */
+    bool simulated;      /* a device is */
+    bool fit_wanted;     /* --fit */
+    bool flash;          /* for the text */
+    bool guess_accepted; /* --guess */
+    bool weights_given;  /* --weights */
+    bool split_given;    /* --tensor-split */
+    uint64_t batch;      /* -b, which changes no device's memory */
     vram_estimate estimate;
     vram_fit fit; /* solved when wanted, or when it does not fit */
     bool fit_known;
@@ -33,6 +36,12 @@ struct estimate_job {
 
 /* Whether the whole answer is yes. */
 bool estimate_answer(const struct estimate_job *job);
+
+/* Whether it rests on a guess: the model's family is unknown. */
+bool estimate_is_guess(const struct estimate_job *job);
+
+/* The exit code: a guess is an answer only with --guess. */
+int estimate_exit(const struct estimate_job *job);
 
 /* With --params: the device that has room, device_count: none. */
 uint32_t estimate_shape_place(const struct estimate_job *job);
@@ -42,13 +51,17 @@ uint32_t estimate_shape_place(const struct estimate_job *job);
 int estimate_devices_find(const struct invocation *invocation, struct estimate_job *job);
 
 /* "2.1 GiB free on cuda:0 ..."; the line that the text ends with, without colours. */
-#define ESTIMATE_VERDICT_MAX 320
+#define ESTIMATE_VERDICT_MAX 640
 const char *estimate_verdict(const struct estimate_job *job, char text[ESTIMATE_VERDICT_MAX]);
 
 /* Assumption `index`; false past the last. */
 #define ESTIMATE_ASSUMPTION_MAX 320
 bool estimate_assumption(const struct estimate_job *job, size_t index,
                          char text[ESTIMATE_ASSUMPTION_MAX]);
+
+/* Warning `index`; false past the last. */
+bool estimate_warning(const struct estimate_job *job, size_t index,
+                      char text[ESTIMATE_ASSUMPTION_MAX]);
 
 void estimate_print(const struct terminal *terminal, const struct estimate_job *job);
 bool estimate_write(const struct estimate_job *job);

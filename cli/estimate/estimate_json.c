@@ -17,17 +17,22 @@ static void write_model(struct json_out *json, const struct estimate_job *job) {
     json_text(json, "name", model->name);
     json_text(json, "architecture", model->architecture);
     json_text(json, "weight_type", model->weight_type);
+    json_text(json, "quantization", model->quantization);
     json_bool(json, "family_known", model->family_known);
+    json_bool(json, "kv_guessed", model->kv_guessed);
     json_bool(json, "tied", model->tied);
     json_unsigned(json, "files", model->files);
+    json_unsigned(json, "missing_files", model->missing_files);
     json_unsigned(json, "tensors", model->tensors);
     json_unsigned(json, "layers", model->layer_count);
     json_unsigned(json, "parameters", model->parameters);
     json_unsigned(json, "active_parameters", model->active_parameters);
+    json_unsigned(json, "tower_parameters", model->tower_parameters);
     json_unsigned(json, "weight_bytes", model->weight_bytes);
     json_unsigned(json, "input_bytes", model->input_bytes);
     json_unsigned(json, "output_bytes", model->output_bytes);
     json_unsigned(json, "other_bytes", model->other_bytes);
+    json_unsigned(json, "projector_bytes", model->projector_bytes);
     json_value(json, "context_most", (vram_value){model->context_most, model->context_most > 0});
     json_object_end(json);
 }
@@ -39,6 +44,7 @@ static void write_part(struct json_out *json, const char *key, const char *devic
     json_text(json, "name", name);
     json_unsigned(json, "first_layer", part->first_layer);
     json_unsigned(json, "layers", part->layers);
+    json_unsigned(json, "expert_layers", part->expert_layers);
     json_bool(json, "input", part->has_input);
     json_bool(json, "output", part->has_output);
     json_unsigned(json, "weight_bytes", part->weight_bytes);
@@ -61,7 +67,14 @@ static void write_layout(struct json_out *json, const struct estimate_job *job) 
     json_text(json, "k_type", job->options.k_type ? job->options.k_type : "f16");
     json_text(json, "v_type", job->options.v_type ? job->options.v_type : "f16");
     json_bool(json, "flash_attention", job->flash);
+    json_bool(json, "swa_full", job->options.swa_full);
     json_unsigned(json, "layers_on_devices", estimate->layers_on_devices);
+    json_unsigned(json, "expert_layers_on_host", estimate->host.expert_layers);
+    json_array_begin(json, "tensor_split");
+    for (uint32_t i = 0; i < job->options.device_count && job->split_given; i++) {
+        json_number(json, NULL, job->devices[i].share);
+    }
+    json_array_end(json);
     json_object_end(json);
     json_array_begin(json, "devices");
     for (uint32_t i = 0; i < job->options.device_count; i++) {
@@ -109,7 +122,12 @@ bool estimate_write(const struct estimate_job *job) {
     char text[ESTIMATE_ASSUMPTION_MAX], verdict[ESTIMATE_VERDICT_MAX];
     struct json_out json;
     output_json_begin(&json, "vram.estimate/1");
-    json_bool(&json, "fits", job->path ? job->estimate.fits : estimate_answer(job));
+    if (estimate_is_guess(job) && !job->guess_accepted) {
+        json_null(&json, "fits");
+    } else {
+        json_bool(&json, "fits", job->path ? job->estimate.fits : estimate_answer(job));
+    }
+    json_bool(&json, "guess", estimate_is_guess(job));
     json_text(&json, "verdict", estimate_verdict(job, verdict));
     if (job->path != NULL) {
         write_model(&json, job);
@@ -118,6 +136,11 @@ bool estimate_write(const struct estimate_job *job) {
     } else {
         write_shape(&json, job);
     }
+    json_array_begin(&json, "warnings");
+    for (size_t i = 0; estimate_warning(job, i, text); i++) {
+        json_text(&json, NULL, text);
+    }
+    json_array_end(&json);
     json_array_begin(&json, "assumptions");
     for (size_t i = 0; estimate_assumption(job, i, text); i++) {
         json_text(&json, NULL, text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * estimate_view.c: an estimate as a table for people, with its verdict and what it assumes.
+ * estimate_view.c: an estimate as a table for people, with its verdict, warnings and assumptions.
  */
 #include "estimate/estimate_job.h"
 
@@ -15,231 +15,35 @@ static const char *size_of(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]) {
     return vram_size_format(bytes, text);
 }
 
-bool estimate_answer(const struct estimate_job *job) {
-    if (job->path == NULL) {
-        return estimate_shape_place(job) < job->options.device_count;
-    }
-    if (job->estimate.fits) {
-        return true;
-    }
-    bool some = job->fit_known &&
-                (job->fit.context > 0 || (job->fit.layers.known && job->fit.layers.value > 0));
-    return job->fit_wanted && some;
-}
-
-uint32_t estimate_shape_place(const struct estimate_job *job) {
-    uint32_t at = 0;
-    while (at < job->options.device_count &&
-           job->devices[at].free_bytes < job->shape_memory.total_bytes) {
-        at++;
-    }
-    return at;
-}
-
-/* ------------------------------------------------------------------- verdict */
-
-/* What is short by the most, the host included; NULL: nothing is. */
-static const vram_estimate_part *worst(const struct estimate_job *job, const char **label) {
-    const vram_estimate_part *found = NULL;
-    for (uint32_t i = 0; i <= job->options.device_count; i++) {
-        bool host = i == job->options.device_count;
-        const vram_estimate_part *part = host ? &job->estimate.host : &job->estimate.devices[i];
-        if (!part->fits && (found == NULL || part->total_bytes - part->free_bytes >
-                                                 found->total_bytes - found->free_bytes)) {
-            found = part;
-            *label = host ? "host" : job->labels[i];
-        }
-    }
-    return found;
-}
-
-static void add_advice(const struct estimate_job *job, char *text, size_t room) {
-    const vram_fit *fit = &job->fit;
-    size_t used = strlen(text);
-    uint32_t all = job->model.layer_count + 1;
-    bool context = job->fit_known && fit->context > 0 && fit->context < job->estimate.context;
-    bool layers = job->fit_known && fit->layers.known && fit->layers.value > 0 &&
-                  fit->layers.value < all && job->options.device_count > 0;
-    if (context) {
-        used += (size_t)snprintf(text + used, room - used,
-                                 "; a context of %" PRIu64 " fits (-c %" PRIu64 ")", fit->context,
-                                 fit->context);
-    }
-    if (layers) {
-        used += (size_t)snprintf(text + used, room - used,
-                                 "; %" PRIu64 " of %" PRIu32 " layers fit (-ngl %" PRIu64 ")",
-                                 fit->layers.value, all, fit->layers.value);
-    }
-    if (!context && !layers) {
-        snprintf(text + used, room - used,
-                 "; it does not fit with a shorter context or fewer layers either");
-    }
-}
-
-static void shape_verdict(const struct estimate_job *job, char text[ESTIMATE_VERDICT_MAX]) {
-    char need[VRAM_SIZE_TEXT_MAX], have[VRAM_SIZE_TEXT_MAX];
-    uint32_t at = estimate_shape_place(job);
-    size_of(job->shape_memory.total_bytes, need);
-    if (at < job->options.device_count) {
-        snprintf(text, ESTIMATE_VERDICT_MAX, "fits: %s of %s free on %s", need,
-                 size_of(job->devices[at].free_bytes, have), job->labels[at]);
-    } else {
-        snprintf(text, ESTIMATE_VERDICT_MAX, "does not fit: no device has %s", need);
-    }
-}
-
-const char *estimate_verdict(const struct estimate_job *job, char text[ESTIMATE_VERDICT_MAX]) {
-    char need[VRAM_SIZE_TEXT_MAX], have[VRAM_SIZE_TEXT_MAX];
-    const char *label = "host";
-    const vram_estimate_part *short_of;
-    if (job->path == NULL) {
-        shape_verdict(job, text);
-        return text;
-    }
-    if ((short_of = worst(job, &label)) == NULL) {
-        uint64_t on_devices = job->estimate.total_bytes - job->estimate.host.total_bytes;
-        uint64_t room = 0;
-        for (uint32_t i = 0; i < job->options.device_count; i++) {
-            room += job->devices[i].free_bytes;
-        }
-        if (job->options.device_count == 0) {
-            snprintf(text, ESTIMATE_VERDICT_MAX, "fits: %s on the host",
-                     size_of(job->estimate.host.total_bytes, need));
-        } else {
-            snprintf(text, ESTIMATE_VERDICT_MAX, "fits: %s of %s free on %" PRIu32 " device%s",
-                     size_of(on_devices, need), size_of(room, have), job->options.device_count,
-                     job->options.device_count == 1 ? "" : "s");
-        }
-        return text;
-    }
-    snprintf(text, ESTIMATE_VERDICT_MAX, "does not fit: %s needs %s and has %s free", label,
-             size_of(short_of->total_bytes, need), size_of(short_of->free_bytes, have));
-    add_advice(job, text, ESTIMATE_VERDICT_MAX);
-    return text;
-}
-
-/* --------------------------------------------------------------- assumptions */
-
-static bool shape_assumption(size_t index, char text[ESTIMATE_ASSUMPTION_MAX]) {
-    static const char *const lines[] = {
-        "from dimensions alone: gated feed-forward blocks, a separate output layer, heads of "
-        "hidden / heads; activations of one token",
-        "the model lies on one device; nothing is added for the runtime",
-    };
-    if (index < sizeof lines / sizeof lines[0]) {
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX, "%s", lines[index]);
-    }
-    return index < sizeof lines / sizeof lines[0];
-}
-
-static void weights_assumption(const struct estimate_job *job, char *text) {
-    const vram_model *model = &job->model;
-    if (model->format != VRAM_MODEL_CONFIG) {
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX,
-                 "weights: the bytes of %" PRIu64 " tensors in %" PRIu32 " file%s", model->tensors,
-                 model->files, model->files == 1 ? "" : "s");
-    } else {
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX, "weights: counted from config.json%s, stored as %s",
-                 model->family_known ? "" : " (a guess: the architecture is not known well)",
-                 model->weight_type);
-    }
-}
-
-static void cache_assumption(const struct estimate_job *job, char *text) {
-    char token[VRAM_SIZE_TEXT_MAX];
-    bool windows = false, states = false, latent = false;
-    for (uint32_t i = 0; i < job->model.layer_count; i++) {
-        const vram_model_layer *layer = &job->model.layers[i];
-        windows = windows || layer->window > 0;
-        states = states || layer->state_elements > 0;
-        latent = latent || (layer->k_elements > 0 && layer->v_elements == 0);
-    }
-    snprintf(text, ESTIMATE_ASSUMPTION_MAX,
-             "KV cache: %s a token, the whole context taken at once%s%s%s",
-             size_of(job->estimate.token_bytes, token),
-             windows
-                 ? "; layers with a window store the window and one micro-batch of each sequence"
-                 : "",
-             latent ? "; latent attention stores the latent vector only" : "",
-             states ? "; states of recurrent layers in f32" : "");
-}
-
-static void input_assumption(const struct estimate_job *job, char *text) {
-    bool copy = job->model.tied;
-    for (uint32_t i = 0; i <= job->options.device_count; i++) {
-        bool host = i == job->options.device_count;
-        const vram_estimate_part *part = host ? &job->estimate.host : &job->estimate.devices[i];
-        copy = copy && !(part->has_input && part->has_output);
-    }
-    snprintf(text, ESTIMATE_ASSUMPTION_MAX, "token embeddings lie %s%s",
-             job->estimate.host.has_input ? "on the host" : "on the first device where they fit",
-             copy ? ", and a second time with the output" : "");
-}
-
-bool estimate_assumption(const struct estimate_job *job, size_t index,
-                         char text[ESTIMATE_ASSUMPTION_MAX]) {
-    char overhead[VRAM_SIZE_TEXT_MAX];
-    if (job->path == NULL) {
-        return shape_assumption(index, text);
-    }
-    switch (index) {
-    case 0:
-        weights_assumption(job, text);
-        return true;
-    case 1:
-        cache_assumption(job, text);
-        return true;
-    case 2:
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX,
-                 "compute: %" PRIu64 " tokens at once in numbers of %" PRIu64
-                 " bytes, attention scores %s, logits in f32 of %" PRIu64 " at once",
-                 job->estimate.micro_batch,
-                 job->options.activation_bytes ? job->options.activation_bytes : UINT64_C(4),
-                 job->flash ? "never complete in memory (flash attention)" : "complete in memory",
-                 job->options.outputs ? job->options.outputs : job->estimate.micro_batch);
-        return true;
-    case 3:
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX,
-                 "overhead: %s of each device for the runtime's context and kernels (--overhead)",
-                 size_of(job->options.device_count && job->devices[0].overhead_bytes.known
-                             ? job->devices[0].overhead_bytes.value
-                         : job->options.device_count ? VRAM_OVERHEAD_DEFAULT
-                                                     : 0,
-                         overhead));
-        return true;
-    case 4:
-        input_assumption(job, text);
-        return true;
-    case 5:
-        snprintf(text, ESTIMATE_ASSUMPTION_MAX, "free: %s",
-                 job->free_guessed ? "four fifths of the memory if the driver does not report it"
-                 : job->labels[0][0] == 'm' ? "all of each --memory"
-                 : job->simulated           ? "as the simulated devices report it"
-                                            : "as the drivers report it now");
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* ---------------------------------------------------------------------- text */
 
 static void print_label(const struct terminal *terminal, const char *label) {
     terminal_cell(terminal, STYLE_DIM, LABEL_COLUMN, "%s", label);
 }
 
-/* "8.03 billion parameters (3.61 at once)"; of small models millions, or the number itself. */
+/* "8.03 billion parameters (3.61 at once)"; of small models millions, or the number itself. A
+   vision tower is not part of the language model. */
 static void print_parameters(const struct terminal *terminal, const vram_model *model) {
     bool billions = model->parameters >= 1000000000;
     double unit = billions ? 1e9 : 1e6;
+    if (model->parameters == 0) {
+        terminal_print(terminal, STYLE_PLAIN, "parameters not counted");
+        return;
+    }
     if (model->parameters < 1000000) {
         terminal_print(terminal, STYLE_PLAIN, "%" PRIu64 " parameters", model->parameters);
         return;
     }
     terminal_print(terminal, STYLE_PLAIN, "%.2f %s parameters", (double)model->parameters / unit,
                    billions ? "billion" : "million");
-    if (model->active_parameters < model->parameters) {
-        printf(" (%.2f at once)", (double)model->active_parameters / unit);
+    bool towers = model->tower_parameters > 0,
+         experts = model->active_parameters < model->parameters;
+    if (towers) {
+        printf(" (%.2f of language%s", (double)(model->parameters - model->tower_parameters) / unit,
+               experts ? "," : ")");
+    }
+    if (experts) {
+        printf(" %s%.2f at once)", towers ? "" : "(", (double)model->active_parameters / unit);
     }
 }
 
@@ -254,7 +58,8 @@ static void print_model(const struct terminal *terminal, const struct estimate_j
                    model->architecture[0] ? model->architecture : "unknown architecture",
                    model->layer_count, model->layer_count == 1 ? "" : "s");
     print_parameters(terminal, model);
-    printf(", %s, mostly %s\n", size_of(model->weight_bytes, bytes), model->weight_type);
+    printf(", %s%s%s\n", size_of(model->weight_bytes, bytes),
+           model->weight_type[0] ? ", mostly " : "", model->weight_type);
     char run[256];
     snprintf(run, sizeof run,
              "context %" PRIu64 ", %" PRIu64 " sequence%s, micro-batch %" PRIu64
@@ -290,20 +95,31 @@ static void print_sizes(const struct terminal *terminal, const vram_estimate_par
     printf("\n");
 }
 
+/* "input, 0-15, output", "experts of 12", "nothing". */
+static void part_contents(const vram_estimate_part *part, char *text, size_t room) {
+    char layers[32] = "", experts[32] = "";
+    if (part->layers == 1) {
+        snprintf(layers, sizeof layers, ", %" PRIu32, part->first_layer);
+    } else if (part->layers > 1) {
+        snprintf(layers, sizeof layers, ", %" PRIu32 "-%" PRIu32, part->first_layer,
+                 part->first_layer + part->layers - 1);
+    }
+    if (part->expert_layers > 0) {
+        snprintf(experts, sizeof experts, ", experts of %" PRIu32, part->expert_layers);
+    }
+    char all[96];
+    snprintf(all, sizeof all, "%s%s%s%s", part->has_input ? ", input" : "", layers, experts,
+             part->has_output ? ", output" : "");
+    snprintf(text, room, "%s",
+             all[0] != 0               ? all + 2
+             : part->weight_bytes != 0 ? "projector"
+                                       : "nothing");
+}
+
 static void print_part(const struct terminal *terminal, const char *label,
                        const vram_estimate_part *part, bool free_known) {
-    char what[64];
-    if (part->layers > 0) {
-        snprintf(what, sizeof what, "%s%" PRIu32 "-%" PRIu32 "%s", part->has_input ? "input, " : "",
-                 part->first_layer, part->first_layer + part->layers - 1,
-                 part->has_output ? ", output" : "");
-    } else {
-        snprintf(what, sizeof what, "%s",
-                 part->has_input && part->has_output ? "input, output"
-                 : part->has_input                   ? "input"
-                 : part->has_output                  ? "output"
-                                                     : "nothing");
-    }
+    char what[96];
+    part_contents(part, what, sizeof what);
     terminal_cell(terminal, STYLE_ACCENT, DEVICE_COLUMN, "%s", label);
     bool whole = terminal->width >= TABLE_COLUMNS;
     terminal_cell(terminal, STYLE_PLAIN, whole ? LAYER_COLUMN : 0, "%s", what);
@@ -385,6 +201,7 @@ static void print_fit(const struct estimate_job *job) {
 void estimate_print(const struct terminal *terminal, const struct estimate_job *job) {
     char text[ESTIMATE_ASSUMPTION_MAX], verdict[ESTIMATE_VERDICT_MAX];
     bool fits = job->path == NULL ? estimate_answer(job) : job->estimate.fits;
+    bool open = estimate_is_guess(job) && !job->guess_accepted;
     if (job->path != NULL) {
         print_model(terminal, job);
         print_table(terminal, job);
@@ -393,7 +210,11 @@ void estimate_print(const struct terminal *terminal, const struct estimate_job *
         print_shape(terminal, job);
     }
     estimate_verdict(job, verdict);
-    terminal_print(terminal, fits ? STYLE_GOOD : STYLE_BAD, "%s", verdict);
+    for (size_t i = 0; estimate_warning(job, i, text); i++) {
+        terminal_print(terminal, STYLE_BAD, "warning: %s", text);
+        printf("\n");
+    }
+    terminal_print(terminal, fits && !open ? STYLE_GOOD : STYLE_BAD, "%s", verdict);
     printf("\n\n");
     terminal_print(terminal, STYLE_BOLD, "Assumptions");
     printf("\n");

@@ -114,41 +114,55 @@ typedef struct vram_model {
     char architecture[64]; /* "llama", "gemma3", from the file */
     char name[128];        /* from the file; "" if it has none */
     char weight_type[16];  /* the type of most bytes of the weights: "q4_K" */
+    char quantization[32]; /* as config.json says: "fp8", "nvfp4", "int4"; "none": it does not say;
+                              "" without a config.json */
     bool family_known;     /* false: config.json alone, counted as if it were Llama; a guess */
     bool tied;             /* input and output share one matrix */
     bool kv_known;         /* whether the layers' k_elements and v_elements are known */
+    bool kv_guessed;       /* they are those of a Llama with these dimensions: the family is
+                              unknown, and no tensor confirms them */
     uint32_t files, layer_count;
-    uint64_t tensors;      /* in all files; 0 without weights */
-    uint64_t context_most; /* tokens that it was trained for; 0: unknown */
+    uint32_t missing_files; /* that an index names and that are not there. The sum of the weights is
+                               then the index's total_size, spread over the layers as config.json
+                               suggests */
+    uint64_t tensors;       /* in all files; 0 without weights */
+    uint64_t context_most;  /* tokens that it was trained for; 0: unknown */
     uint64_t hidden, vocabulary, heads, kv_heads, head_elements;
     uint64_t intermediate; /* width of the widest feed-forward block on a token's path */
     uint64_t experts, experts_used;
     uint64_t parameters;        /* all; too few if a file packs several into one element */
     uint64_t active_parameters; /* that one token uses; equal to parameters if unknown */
+    uint64_t tower_parameters;  /* of `parameters`: in towers and projectors, by config.json */
     uint64_t weight_bytes;      /* all: input + output + other + layers */
     uint64_t input_bytes;       /* embeddings of tokens (and of positions) */
     uint64_t output_bytes;      /* last norm and output layer; the norm alone if tied */
     uint64_t other_bytes;       /* vision tower, projector, and all else outside the layers */
+    uint64_t projector_bytes;   /* the part of other_bytes that options.projector has */
     vram_model_layer layers[VRAM_MODEL_LAYERS_MAX]; /* the first layer_count of them */
 } vram_model;
 
 /** Options for reading a model. */
 typedef struct vram_model_read_options {
     size_t size;             /* sizeof(vram_model_read_options) */
-    const char *weight_type; /* for config.json alone: "q8_0", "f16"; NULL: as config.json says */
+    const char *weight_type; /* for config.json alone: a type of tensors ("bf16") or one of
+                                llama-quantize's mixes ("Q4_K_M"); NULL: as config.json says */
+    const char *projector;   /* path of a GGUF file that encodes images or sound for the model
+                                (llama.cpp's --mmproj), whose weights are added; NULL: none */
 } vram_model_read_options;
 
 /**
  * Reads the description of a model: a .gguf file (any part of a split one), a .safetensors file, an
- * index (model.safetensors.index.json), a config.json, or a folder with one of the last three.
+ * index (model.safetensors.index.json), a config.json, or a folder with one of the last three. The
+ * files of an index may be missing if it has a total_size and config.json lies beside it.
  * Reads headers only, not the tensors. The files are not trusted: a number in them is checked
  * against the size of the file before anything is allocated by it. The largest headers that the
  * formats allow need at most a few hundred MiB.
  *
  *   VRAM_ERR_IO           a file is missing or cannot be read.
- *   VRAM_ERR_INVALID      the file is not a model, or the folder contains none.
+ *   VRAM_ERR_INVALID      the file is not a model or has no weights, or the folder contains none.
  *   VRAM_ERR_CORRUPT      the file is truncated, or has wrong counts, offsets, types or nesting.
- *   VRAM_ERR_UNSUPPORTED  more than VRAM_MODEL_LAYERS_MAX layers, or an unknown type.
+ *   VRAM_ERR_UNSUPPORTED  more than VRAM_MODEL_LAYERS_MAX layers, an unknown type or quantization,
+ *                         or not a language model.
  *
  * The error text names the file and the problem.
  */
@@ -175,6 +189,8 @@ VRAM_API vram_status vram_model_token_bytes(const vram_model *model, const char 
 typedef struct vram_estimate_device {
     uint64_t free_bytes;       /* memory that may be used */
     vram_value overhead_bytes; /* of the runtime; unknown: VRAM_OVERHEAD_DEFAULT */
+    double share;              /* -ts: of the layers, relative to the other devices' shares; if all
+                                  are 0, devices are filled in order */
 } vram_estimate_device;
 
 /** Where the token embeddings lie. */
@@ -185,21 +201,24 @@ typedef enum vram_input_place {
 } vram_input_place;
 
 /**
- * How to run the model; the flags are llama.cpp's. `layers` are counted from the end of the model.
- * With the model's number of layers, only the output stays on the host; with one more, everything
- * is on devices.
+ * How to run the model; the flags are llama.cpp's, and so are their meanings. `layers` are counted
+ * from the end of the model, where the output is one more layer: with 1, only the output is on a
+ * device; with the model's number of layers, only its first layer stays on the host.
  */
 typedef struct vram_estimate_options {
-    size_t size;               /* sizeof(vram_estimate_options) */
-    uint64_t context;          /* -c: tokens of all sequences; 0: 4096, or context_most if less */
-    uint64_t sequences;        /* -np: they share the context evenly; 0: 1 */
-    uint64_t micro_batch;      /* -ub: tokens computed at once; 0: 512 */
-    vram_value layers;         /* -ngl: on devices; unknown: all, and the output */
-    const char *k_type;        /* -ctk: type of cached keys; NULL: "f16" */
-    const char *v_type;        /* -ctv: type of cached values; NULL: "f16" */
-    bool no_flash_attention;   /* -fa off: the whole score matrix is in memory */
-    uint64_t activation_bytes; /* of one activation; 0: 4, as in ggml */
-    uint64_t outputs;          /* tokens whose logits are computed at once; 0: micro_batch */
+    size_t size;                 /* sizeof(vram_estimate_options) */
+    uint64_t context;            /* -c: tokens of all sequences; 0: 4096, or context_most if less */
+    uint64_t sequences;          /* -np: they share the context evenly; 0: 1 */
+    uint64_t micro_batch;        /* -ub: tokens computed at once; 0: 512 */
+    vram_value layers;           /* -ngl: on devices; unknown: all, and the output */
+    const char *k_type;          /* -ctk: type of cached keys; NULL: "f16" */
+    const char *v_type;          /* -ctv: type of cached values; NULL: "f16" */
+    bool no_flash_attention;     /* -fa off: the whole score matrix is in memory */
+    bool swa_full;               /* --swa-full: layers with a window cache the whole context */
+    uint64_t host_expert_layers; /* -ncmoe: of so many first layers the experts stay on the host;
+                                    UINT64_MAX: of all (-cmoe) */
+    uint64_t activation_bytes;   /* of one activation; 0: 4, as in ggml */
+    uint64_t outputs;            /* tokens whose logits are computed at once; 0: micro_batch */
     vram_input_place input;
     const vram_estimate_device *devices; /* in the order in which they are used */
     uint32_t device_count;               /* 0: everything is on the host */
@@ -212,6 +231,7 @@ typedef struct vram_estimate_part {
     uint64_t total_bytes; /* the sum of the four */
     uint64_t free_bytes;  /* of the device or host; 0: unknown */
     uint32_t first_layer, layers;
+    uint32_t expert_layers;     /* of the host: layers on devices whose experts are here */
     bool has_input, has_output; /* token embeddings; last norm and output layer */
     bool fits;
 } vram_estimate_part;
@@ -227,8 +247,9 @@ typedef struct vram_estimate_part {
  *   output     outputs 4 vocabulary + u a h
  *   compute    the largest of those that the part has
  *
- * A layer with a window stores at most window + u tokens of each sequence. A tied output that is
- * not on the same device as the input is a second copy of the embeddings.
+ * As in llama.cpp, a sequence has the context divided by the number of sequences, rounded up to 256
+ * tokens; a layer with a window stores window + u tokens of it, rounded up likewise. A tied output
+ * that is not on the same device as the input is a second copy of the embeddings.
  */
 typedef struct vram_estimate {
     size_t size;                              /* in: sizeof(vram_estimate) of the caller */
@@ -244,9 +265,12 @@ typedef struct vram_estimate {
 
 /**
  * Distributes a model over devices, layer by layer, and says whether it fits. Devices are filled in
- * order, and the last one gets the rest. VRAM_ERR_INVALID names the option that is wrong: a type,
- * more sequences than tokens, too many devices; VRAM_ERR_UNSUPPORTED if kv_known is false;
- * VRAM_ERR_OVERFLOW.
+ * order, and the last one gets the rest; with shares, each gets its share of the layers, whether or
+ * not they fit. VRAM_ERR_INVALID names the option that is wrong: a type, a share, more sequences
+ * than tokens, too many devices; VRAM_ERR_UNSUPPORTED if kv_known is false; VRAM_ERR_OVERFLOW.
+ *
+ * `fits` follows from the model as it was read. If that is a guess (family_known is false or
+ * kv_guessed is true), so is this.
  */
 VRAM_API vram_status vram_estimate_get(const vram_model *model,
                                        const vram_estimate_options *options,

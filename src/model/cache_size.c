@@ -45,6 +45,11 @@ vram_status vram_model_token_bytes(const vram_model *model, const char *k_type, 
                        !bytes ? "the pointer that receives the bytes is NULL"
                               : "the model is NULL or invalid");
     }
+    if (!model->kv_known && model->architecture[0]) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "what a layer of \"%.40s\" caches is not known; its weights are %llu bytes",
+                       model->architecture, (unsigned long long)model->weight_bytes);
+    }
     if (!model->kv_known) {
         return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "the files do not say what the layers cache; put config.json beside them");
@@ -56,8 +61,8 @@ vram_status vram_model_token_bytes(const vram_model *model, const char *k_type, 
         } else {
             status =
                 vr_fail(VRAM_ERR_INVALID,
-                        "layer %u caches %u and %u numbers for a token: %s and %s have blocks "
-                        "of %u and %u",
+                        "layer %u caches %u and %u numbers for a token, which is not a multiple "
+                        "of the blocks of %s and %s, %u and %u; use f16",
                         i, model->layers[i].k_elements, model->layers[i].v_elements, types.k->name,
                         types.v->name, types.k->block_elements, types.v->block_elements);
         }

@@ -102,12 +102,12 @@ static struct vr_json_token read_text(struct vr_json_reader *reader, enum vr_jso
         uint32_t code;
         size_t bytes = read_character(at, end, &code);
         if (bytes == 0) {
-            return reader_refuse(reader, "invalid character in a string");
+            return reader_refuse(reader, "a string has an invalid character");
         }
         at += bytes;
     }
     if (at == end) {
-        return reader_refuse(reader, "unterminated string");
+        return reader_refuse(reader, "a string is not terminated");
     }
     reader->at = (size_t)(at - reader->text) + 1;
     return (struct vr_json_token){kind, start, (size_t)(at - start)};
@@ -121,10 +121,20 @@ static bool skip_digits(struct vr_json_reader *reader) {
     return reader->at > start;
 }
 
+static bool next_is(const struct vr_json_reader *reader, const char *word) {
+    size_t bytes = strlen(word);
+    return reader->bytes - reader->at >= bytes &&
+           memcmp(reader->text + reader->at, word, bytes) == 0;
+}
+
 static struct vr_json_token read_number(struct vr_json_reader *reader) {
     size_t start = reader->at;
     bool good;
     reader->at += peek_byte(reader) == '-';
+    if (next_is(reader, "Infinity")) {
+        reader->at += strlen("Infinity");
+        return (struct vr_json_token){VR_JSON_NOT_FINITE, reader->text + start, reader->at - start};
+    }
     if (peek_byte(reader) == '0') {
         reader->at++;
         good = !is_digit(peek_byte(reader));
@@ -141,31 +151,34 @@ static struct vr_json_token read_number(struct vr_json_reader *reader) {
         good = skip_digits(reader);
     }
     return good ? (struct vr_json_token){VR_JSON_NUMBER, reader->text + start, reader->at - start}
-                : reader_refuse(reader, "invalid number");
+                : reader_refuse(reader, "a number is not complete");
 }
 
 static struct vr_json_token read_word(struct vr_json_reader *reader) {
     static const struct {
         const char *word;
         enum vr_json_kind kind;
-    } words[] = {{"true", VR_JSON_TRUE}, {"false", VR_JSON_FALSE}, {"null", VR_JSON_NULL}};
+    } words[] = {{"true", VR_JSON_TRUE},
+                 {"false", VR_JSON_FALSE},
+                 {"null", VR_JSON_NULL},
+                 {"NaN", VR_JSON_NOT_FINITE},
+                 {"Infinity", VR_JSON_NOT_FINITE}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t bytes = strlen(words[i].word);
-        if (reader->bytes - reader->at >= bytes &&
-            memcmp(reader->text + reader->at, words[i].word, bytes) == 0) {
-            reader->at += bytes;
-            return (struct vr_json_token){words[i].kind, words[i].word, bytes};
+        if (next_is(reader, words[i].word)) {
+            reader->at += strlen(words[i].word);
+            return (struct vr_json_token){words[i].kind, words[i].word, strlen(words[i].word)};
         }
     }
-    return reader_refuse(reader,
-                         reader->at < reader->bytes ? "expected a value" : "unexpected end");
+    return reader_refuse(reader, reader->at < reader->bytes
+                                     ? "expected a value"
+                                     : "the text ends where a value is expected");
 }
 
 /* ------------------------------------------------------------------ machine */
 
 static struct vr_json_token open_level(struct vr_json_reader *reader, bool object) {
     if (reader->depth == VR_JSON_DEPTH_MAX) {
-        return reader_refuse(reader, "nested too deep");
+        return reader_refuse(reader, "objects and arrays are nested too deep");
     }
     uint64_t bit = UINT64_C(1) << reader->depth++;
     reader->object_bits = object ? reader->object_bits | bit : reader->object_bits & ~bit;
@@ -219,8 +232,9 @@ struct vr_json_token vr_json_next(struct vr_json_reader *reader) {
     skip_blanks(reader);
     char c = peek_byte(reader);
     if (reader->depth == 0 && reader->want == VR_JSON_WANT_NEXT) {
-        return reader->at == reader->bytes ? (struct vr_json_token){VR_JSON_END, "", 0}
-                                           : reader_refuse(reader, "unexpected text after the end");
+        return reader->at == reader->bytes
+                   ? (struct vr_json_token){VR_JSON_END, "", 0}
+                   : reader_refuse(reader, "expected nothing after the value");
     }
     if (reader->depth > 0 &&
         (reader->want == VR_JSON_WANT_FIRST || reader->want == VR_JSON_WANT_NEXT)) {
@@ -229,7 +243,8 @@ struct vr_json_token vr_json_next(struct vr_json_reader *reader) {
         }
         if (reader->want == VR_JSON_WANT_NEXT) {
             if (c != ',') {
-                return reader_refuse(reader, c ? "expected a comma" : "unexpected end");
+                return reader_refuse(reader, c ? "expected a comma"
+                                               : "the text ends inside an object or array");
             }
             reader->at++;
             skip_blanks(reader);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_reader.h: reads JSON one token at a time from memory, strictly by the grammar of RFC 8259.
+ * json_reader.h: reads JSON one token at a time from memory, strictly by the grammar of RFC 8259,
+ * and the words that Python's json module writes for numbers that are not finite: NaN, Infinity and
+ * -Infinity.
  *
  * Nothing is built or allocated: a token is a place in the text. Every value is visited once, so
  * time is linear. Text that is nested deeper than VR_JSON_DEPTH_MAX, not valid UTF-8, truncated, or
@@ -26,6 +28,7 @@ enum vr_json_kind {
     VR_JSON_KEY, /* of the next value */
     VR_JSON_TEXT,
     VR_JSON_NUMBER,
+    VR_JSON_NOT_FINITE, /* NaN, Infinity, -Infinity: a value, but not a number that can be read */
     VR_JSON_TRUE,
     VR_JSON_FALSE,
     VR_JSON_NULL

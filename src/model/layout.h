@@ -13,6 +13,8 @@ struct vr_layout {
     struct vram_estimate_options options; /* with defaults */
     struct vr_cache_types types;
     uint64_t token_bytes;
+    uint64_t cells; /* tokens for which a sequence has memory; follows from options.context */
+    bool split;     /* by the devices' shares */
     bool input_on_devices;
 };
 

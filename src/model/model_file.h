@@ -15,10 +15,15 @@ struct vr_gguf_split {
     uint64_t tensors; /* of all parts together; 0: unknown */
 };
 
-/* Reads one GGUF file: its tensors, and of the first part (`first`) its metadata into
-   sum->model. */
-vram_status vr_gguf_read(struct vr_source *source, struct vr_weight_sum *sum, bool first,
-                         struct vr_gguf_split *split);
+enum vr_gguf_role {
+    VR_GGUF_MODEL,    /* a model, or its first part: the metadata describe it */
+    VR_GGUF_PART,     /* another part: its tensors count */
+    VR_GGUF_PROJECTOR /* the encoder of images or sound (mmproj): its tensors count */
+};
+
+/* Reads one GGUF file: its tensors, and of a model its metadata into sum->model. */
+vram_status vr_gguf_read(struct vr_source *source, struct vr_weight_sum *sum,
+                         enum vr_gguf_role role, struct vr_gguf_split *split);
 
 /* Reads the header of one safetensors file. */
 vram_status vr_safetensors_read(struct vr_source *source, struct vr_weight_sum *sum);
@@ -27,7 +32,9 @@ enum { VR_SHARDS_MAX = 1024, VR_SHARD_NAME_MAX = 128 };
 
 /* The files that an index names, each once, in order. */
 struct vr_shards {
-    uint64_t tensors; /* entries of weight_map */
+    uint64_t tensors;      /* entries of weight_map */
+    vram_value total_size; /* bytes of all tensors */
+    vram_value parameters; /* total_parameters */
     uint32_t count;
     char names[VR_SHARDS_MAX][VR_SHARD_NAME_MAX];
     uint16_t slots[2 * VR_SHARDS_MAX]; /* by hash: index + 1; 0: free */

@@ -35,7 +35,7 @@ static uint64_t hash_offset(uint64_t place) {
 
 static vram_status fail_json(const struct vr_source *source, const struct vr_json_reader *reader) {
     return vr_source_bad(source, VRAM_ERR_CORRUPT, "invalid JSON at byte %zu: %s", reader->at,
-                         reader->problem ? reader->problem : "unexpected value");
+                         reader->problem ? reader->problem : "this value is not expected here");
 }
 
 /* ------------------------------------------------------------------- a tensor */
@@ -101,19 +101,19 @@ static vram_status check_entry(const struct vr_source *source, struct tensor_ent
                                uint64_t data_bytes) {
     struct vr_tensor *tensor = &entry->tensor;
     if (!tensor->type) {
-        return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "%.80s has an unknown dtype",
+        return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "tensor %.80s has an unknown dtype",
                              tensor->name);
     }
     if (entry->begin > entry->end || entry->end > data_bytes) {
         return vr_source_bad(source, VRAM_ERR_CORRUPT,
-                             "%.80s is at %llu to %llu of %llu bytes of data", tensor->name,
-                             (unsigned long long)entry->begin, (unsigned long long)entry->end,
-                             (unsigned long long)data_bytes);
+                             "tensor %.80s lies at %llu to %llu of %llu bytes of data",
+                             tensor->name, (unsigned long long)entry->begin,
+                             (unsigned long long)entry->end, (unsigned long long)data_bytes);
     }
     if (!vr_tensor_type_bytes(tensor->type, tensor->parameters, 1, &tensor->bytes) ||
         tensor->bytes != entry->end - entry->begin) {
         return vr_source_bad(source, VRAM_ERR_CORRUPT,
-                             "%.80s has %llu elements of %s in %llu bytes", tensor->name,
+                             "tensor %.80s has %llu elements of %s in %llu bytes", tensor->name,
                              (unsigned long long)tensor->parameters, tensor->type->name,
                              (unsigned long long)(entry->end - entry->begin));
     }
@@ -147,7 +147,9 @@ static vram_status take_tensors(struct vr_source *source, struct vr_json_reader 
         walk.from += hash_offset(entry.begin);
         walk.to += hash_offset(entry.end);
         if (!vr_weight_sum_add(sum, &entry.tensor)) {
-            return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "%.80s: too many layers", name);
+            return vr_source_bad(source, VRAM_ERR_UNSUPPORTED,
+                                 "tensor %.80s belongs to a layer beyond the %d that are supported",
+                                 name, VRAM_MODEL_LAYERS_MAX);
         }
     }
     if (key.kind != VR_JSON_OBJECT_END || vr_json_next(reader).kind != VR_JSON_END) {
@@ -171,7 +173,7 @@ vram_status vr_safetensors_read(struct vr_source *source, struct vr_weight_sum *
     }
     if (header > HEADER_MAX) {
         return vr_source_bad(source, VRAM_ERR_CORRUPT,
-                             "has a header of %llu bytes; at most %llu are allowed",
+                             "the header has %llu bytes; at most %llu are allowed",
                              (unsigned long long)header, (unsigned long long)HEADER_MAX);
     }
     if ((status = vr_source_text(source, header, &text)) != VRAM_OK) {
@@ -228,14 +230,36 @@ static vram_status take_map(struct vr_source *source, struct vr_json_reader *rea
         }
         if (!vr_json_copy(token, name, sizeof name) || !is_plain_name(name)) {
             return vr_source_bad(source, VRAM_ERR_CORRUPT,
-                                 "names a file that is not in its folder");
+                                 "the index names a file that is not in its folder");
         }
         if (!note_shard(shards, name)) {
-            return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "more than %d files", VR_SHARDS_MAX);
+            return vr_source_bad(source, VRAM_ERR_UNSUPPORTED, "the index names more than %d files",
+                                 VR_SHARDS_MAX);
         }
         shards->tensors++;
     }
     return key.kind == VR_JSON_OBJECT_END ? VRAM_OK : fail_json(source, reader);
+}
+
+/* Reads "metadata", if it is an object. */
+static bool take_metadata(struct vr_json_reader *reader, struct vr_shards *shards) {
+    struct vr_json_token key, token = vr_json_next(reader);
+    if (token.kind != VR_JSON_OBJECT) {
+        return vr_json_skip(reader, token);
+    }
+    while ((key = vr_json_next(reader)).kind == VR_JSON_KEY) {
+        vram_value *to = vr_json_is(key, "total_size")         ? &shards->total_size
+                         : vr_json_is(key, "total_parameters") ? &shards->parameters
+                                                               : NULL;
+        token = vr_json_next(reader);
+        if (to) {
+            to->known = vr_json_unsigned_read(token, &to->value) && to->value > 0;
+        }
+        if (!vr_json_skip(reader, token)) {
+            return false;
+        }
+    }
+    return key.kind == VR_JSON_OBJECT_END;
 }
 
 vram_status vr_shards_read(struct vr_source *source, const char *text, size_t bytes,
@@ -254,7 +278,8 @@ vram_status vr_shards_read(struct vr_source *source, const char *text, size_t by
                 return status;
             }
             *found = true;
-        } else if (!vr_json_skip(&reader, key)) {
+        } else if (!(vr_json_is(key, "metadata") ? take_metadata(&reader, shards)
+                                                 : vr_json_skip(&reader, key))) {
             return fail_json(source, &reader);
         }
     }

@@ -26,11 +26,11 @@ vram_status vr_source_open(struct vr_source *source, const char *path, bool *fol
             *folder = is_folder;
         }
         return vr_error_set(status, "os", vr_operation(), error.native_code, "%.120s: %s", path,
-                            is_folder                     ? "is a folder"
-                            : status == VRAM_ERR_INVALID  ? "is not a plain file"
+                            is_folder                     ? "this is a folder"
+                            : status == VRAM_ERR_INVALID  ? "this is not a plain file"
                             : error.native_code == ENOENT ? "there is no such file"
                             : error.native_code == EACCES ? "permission denied"
-                                                          : "cannot be opened");
+                                                          : "the file cannot be opened");
     }
     source->window = vr_mem_alloc(1, WINDOW_BYTES, vr_operation());
     if (!source->window) {
@@ -70,7 +70,7 @@ vram_status vr_source_bad(const struct vr_source *source, vram_status status, co
 
 static vram_status cut_off(const struct vr_source *source, uint64_t bytes) {
     return vr_source_bad(source, VRAM_ERR_CORRUPT,
-                         "is truncated: %llu bytes are needed at offset %llu of %llu",
+                         "the file is truncated: %llu bytes are needed at offset %llu of %llu",
                          (unsigned long long)bytes, (unsigned long long)source->at,
                          (unsigned long long)source->bytes);
 }
@@ -78,9 +78,10 @@ static vram_status cut_off(const struct vr_source *source, uint64_t bytes) {
 /* Reads from the file itself. If it has shrunk meanwhile, that is an I/O error. */
 static vram_status read_at(struct vr_source *source, uint64_t at, void *to, uint64_t bytes) {
     vram_status status = vr_os_file_read(source->fd, at, to, bytes);
-    return status == VRAM_OK ? status
-                             : vr_source_bad(source, status, "cannot be read at offset %llu",
-                                             (unsigned long long)at);
+    return status == VRAM_OK
+               ? status
+               : vr_source_bad(source, status, "the file cannot be read at offset %llu",
+                               (unsigned long long)at);
 }
 
 vram_status vr_source_take(struct vr_source *source, void *to, size_t bytes) {

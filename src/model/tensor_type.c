@@ -34,6 +34,7 @@ static const struct vr_tensor_type table[] = {
     {"f8_e5m2", "F8_E5M2", -1, 1, 1, false}, {"f8_e8m0", "F8_E8M0", -1, 1, 1, false},
     {"f6_e2m3", "F6_E2M3", -1, 4, 3, false}, {"f6_e3m2", "F6_E3M2", -1, 4, 3, false},
     {"f4", "F4", -1, 2, 1, false},           {"c64", "C64", -1, 1, 8, false},
+    {"q2_0", NULL, 42, 64, 18, false},
 };
 
 enum { TYPES = sizeof table / sizeof table[0] };

@@ -70,16 +70,20 @@ static bool ends_with(const char *name, const char *end) {
     return bytes >= end_bytes && strcmp(name + bytes - end_bytes, end) == 0;
 }
 
-/* Without a config, the matrices of keys and values tell what is cached. */
+/* Without a config, the matrices of keys and values tell what is cached; with one, they confirm
+   it. */
 static void note_cache(struct vr_weight_sum *sum, struct vram_model_layer *layer,
                        const struct vr_tensor *tensor) {
-    if (sum->layers_known || tensor->rows == 0 || tensor->rows > UINT32_MAX) {
+    bool k = ends_with(tensor->name, "k_proj.weight") || ends_with(tensor->name, ".wk.weight");
+    bool v = ends_with(tensor->name, "v_proj.weight") || ends_with(tensor->name, ".wv.weight");
+    uint32_t *elements = k ? &layer->k_elements : v ? &layer->v_elements : NULL;
+    if (!elements || tensor->rows == 0 || tensor->rows > UINT32_MAX) {
         return;
     }
-    if (ends_with(tensor->name, "k_proj.weight") || ends_with(tensor->name, ".wk.weight")) {
-        layer->k_elements = (uint32_t)tensor->rows;
-    } else if (ends_with(tensor->name, "v_proj.weight") || ends_with(tensor->name, ".wv.weight")) {
-        layer->v_elements = (uint32_t)tensor->rows;
+    if (!sum->layers_known) {
+        *elements = (uint32_t)tensor->rows;
+    } else if (*elements == tensor->rows) {
+        sum->caches_confirmed++;
     }
 }
 

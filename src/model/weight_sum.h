@@ -14,7 +14,8 @@ struct vr_weight_sum {
     struct vram_model *model; /* its weight_bytes, parameters, layers[] and tensors are counted */
     bool layers_known;        /* layer_count is set; else it grows with the layers that are named */
     bool overflow;
-    bool output_seen; /* there is a separate output layer */
+    bool output_seen;          /* there is a separate output layer */
+    uint32_t caches_confirmed; /* matrices of keys and values that are as wide as the layer says */
     uint64_t expert_parameters;
     uint64_t type_bytes[VR_WEIGHT_SUM_TYPES]; /* by row of the table of types */
 };

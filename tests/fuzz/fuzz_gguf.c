@@ -22,6 +22,14 @@ const char *const fuzz_words[] = {"GGUF",
                                   "\x08",
                                   "\xff\xff\xff\xff\xff\xff\xff\xff",
                                   "qwen3next",
+                                  "gemma4",
+                                  "nemotron_h",
+                                  "clip",
+                                  "gemma4.attention.sliding_window_pattern",
+                                  "gemma4.attention.shared_kv_layers",
+                                  "llama.nextn_predict_layers",
+                                  "llama.attention.recurrent_layers",
+                                  "llama.kda.head_dim",
                                   NULL};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
@@ -33,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     model.size = sizeof model;
     uint64_t calls = vr_mem_calls();
     vr_source_memory(&source, data, bytes);
-    vram_status status = vr_gguf_read(&source, &sum, true, &split);
+    vram_status status = vr_gguf_read(&source, &sum, VR_GGUF_MODEL, &split);
     FUZZ_EXPECT(vr_mem_calls() == calls);
     FUZZ_EXPECT(source.at <= bytes);
     if (status != VRAM_OK) {

@@ -14,6 +14,8 @@ const char *const fuzz_words[] = {"{\"a\":",
                                   "__metadata__",
                                   "model.layers.3.self_attn.k_proj.weight",
                                   "\"weight_map\":{",
+                                  "\"metadata\":{\"total_size\":",
+                                  "Infinity",
                                   "F4",
                                   "],",
                                   "}",
@@ -27,6 +29,7 @@ static void read_index(const uint8_t *data, size_t bytes) {
     bool found;
     shards.count = 0;
     shards.tensors = 0;
+    shards.total_size = shards.parameters = (vram_value){0, false};
     memset(shards.slots, 0, sizeof shards.slots);
     vr_source_memory(&source, data, bytes);
     vram_status status = vr_shards_read(&source, (const char *)data, bytes, &shards, &found);

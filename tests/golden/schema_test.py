@@ -84,6 +84,8 @@ RUNS = [
     ("estimate", [CONFIG % "gemma3_4b", "--memory", "24G", "-c", "8192"], {}, 0),
     ("estimate", [CONFIG % "llama3_70b", "--memory", "24G", "--memory", "24G", "--fit"], {}, 0),
     ("estimate", [CONFIG % "llama3_8b", "--memory", "1G"], {}, 1),
+    ("estimate", [CONFIG % "gpt_oss_20b", "--memory", "24G", "--memory", "24G", "-ts", "3,1",
+                  "-ncmoe", "5", "-c", "256k"], {}, 0),
     ("estimate", [CONFIG % "llama3_8b", "--backend", "sim"], {"VRAM_SIM": "devices=2,memory=80G"}, 0),
     ("estimate", ["--params", "hidden=64,intermediate=64,layers=2,vocab=10,heads=2,kv_heads=1",
                   "--memory", "1G"], {}, 0),

@@ -7,6 +7,7 @@
 #include "vram/model.h"
 #include "vram/vram.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +61,7 @@ static void toy(void) {
 
 static vram_estimate_options on(const vram_estimate_device *devices, uint32_t count) {
     return (vram_estimate_options){.size = sizeof(vram_estimate_options),
-                                   .context = 100,
+                                   .context = 1024,
                                    .micro_batch = 10,
                                    .devices = devices,
                                    .device_count = count};
@@ -86,9 +87,9 @@ static void get(const vram_estimate_options *options) {
 
 /* ---------------------------------------------------------------------- sums */
 
-/* u = 10 tokens at once, 4 bytes, 100 tokens back. */
+/* u = 10 tokens at once, 4 bytes, 1024 tokens back. */
 enum {
-    TOY_MASK = 10 * 100 * 2,
+    TOY_MASK = 10 * 1024 * 2,
     TOY_ATTENTION = TOY_MASK + 10 * 4 * (2 * 16 + 16 + 8),
     TOY_FEED = TOY_MASK + 10 * 4 * (2 * 16 + 2 * 32),
     TOY_OUTPUT = 10 * 4 * 100 + 10 * 4 * 16
@@ -103,7 +104,7 @@ static void one_device_has_it_all(void **state) {
     const vram_estimate_part *part = &estimate.devices[0];
     assert_true(estimate.fits && part->fits && part->has_input && part->has_output);
     assert_int_equal(part->weight_bytes, model.weight_bytes);
-    assert_int_equal(part->kv_bytes, 10 * 100 * 8 * 2);
+    assert_int_equal(part->kv_bytes, 10 * 1024 * 8 * 2);
     assert_int_equal(part->compute_bytes, TOY_FEED > TOY_OUTPUT ? TOY_FEED : TOY_OUTPUT);
     assert_int_equal(part->overhead_bytes, 512 * MIB); /* as nothing was told */
     assert_int_equal(estimate.host.total_bytes, 0);
@@ -119,36 +120,60 @@ static void attention_without_flash_has_its_scores(void **state) {
     options.no_flash_attention = true;
     get(&options);
     assert_int_equal(estimate.compute_bytes,
-                     10 * 100 * 4 + 10 * 4 * (2 * 16 + 16 + 8) + 10 * 100 * 4 * 4);
-    options.sequences = 4; /* each of them looks back at 25 tokens */
+                     10 * 1024 * 4 + 10 * 4 * (2 * 16 + 16 + 8) + 10 * 1024 * 4 * 4);
+    options.sequences = 4; /* each of them looks back at 256 tokens */
     get(&options);
     assert_int_equal(estimate.compute_bytes,
-                     10 * 25 * 4 + 10 * 4 * (2 * 16 + 16 + 8) + 10 * 25 * 4 * 4);
+                     10 * 256 * 4 + 10 * 4 * (2 * 16 + 16 + 8) + 10 * 256 * 4 * 4);
     options.no_flash_attention = false;
     get(&options);
-    assert_int_equal(estimate.compute_bytes, TOY_OUTPUT);
-    options.outputs = 1;
-    options.activation_bytes = 2;
+    assert_int_equal(estimate.compute_bytes, 10 * 256 * 2 + 10 * 4 * (2 * 16 + 2 * 32));
+    options.activation_bytes = 1;
     get(&options);
-    assert_int_equal(estimate.compute_bytes, 10 * 25 * 2 + 10 * 2 * (2 * 16 + 2 * 32));
+    assert_int_equal(estimate.compute_bytes, 10 * 256 * 2 + 10 * (2 * 16 + 2 * 32));
+    options.context = 256; /* of which each sequence still has 256 */
+    options.sequences = 1;
+    model.vocabulary = 1000;
+    get(&options);
+    assert_int_equal(estimate.compute_bytes, 10 * 4 * 1000 + 10 * 16);
+    options.outputs = 1;
+    get(&options);
+    assert_int_equal(estimate.compute_bytes, 10 * 256 * 2 + 10 * (2 * 16 + 2 * 32));
 }
 
+/* llama.cpp rounds up to 256 tokens: those of a sequence, and those that a window stores. */
 static void windows_and_states(void **state) {
     (void)state;
     const vram_estimate_device device = {.free_bytes = GIB, .overhead_bytes = NONE};
     vram_estimate_options options = on(&device, 1);
     toy();
-    model.layers[0].window = 20; /* keeps 20 + 10 tokens */
-    model.layers[1].window = 95; /* would keep more than there are */
+    model.layers[0].window = 20;  /* 20 + 10 tokens, rounded up */
+    model.layers[1].window = 500; /* 510 */
     model.layers[2] = (vram_model_layer){.weight_bytes = 1000, .state_elements = 33};
     get(&options);
-    assert_int_equal(estimate.kv_bytes, (30 + 100 + 7 * 100) * 8 * 2 + 33 * 4);
-    options.sequences = 2; /* 50 tokens each */
+    assert_int_equal(estimate.kv_bytes, (256 + 512 + 7 * 1024) * 8 * 2 + 33 * 4);
+    options.sequences = 2; /* 512 tokens each */
     get(&options);
-    assert_int_equal(estimate.kv_bytes, (2 * 30 + 100 + 7 * 100) * 8 * 2 + 2 * 33 * 4);
-    options.sequences = 10; /* 10 tokens each: no window is reached */
+    assert_int_equal(estimate.kv_bytes, 2 * ((256 + 512 + 7 * 512) * 8 * 2 + 33 * 4));
+    options.sequences = 3; /* 341 tokens each, rounded up to 512 */
     get(&options);
-    assert_int_equal(estimate.kv_bytes, 9 * 100 * 8 * 2 + 10 * 33 * 4);
+    assert_int_equal(estimate.kv_bytes, 3 * ((256 + 512 + 7 * 512) * 8 * 2 + 33 * 4));
+    options.sequences = 4; /* 256 tokens each: no window is reached */
+    get(&options);
+    assert_int_equal(estimate.kv_bytes, 4 * (9 * 256 * 8 * 2 + 33 * 4));
+    options.sequences = 1;
+    options.micro_batch = 13; /* 500 + 13 is more than 512 */
+    get(&options);
+    assert_int_equal(estimate.kv_bytes, (256 + 768 + 7 * 1024) * 8 * 2 + 33 * 4);
+    options.swa_full = true;
+    get(&options);
+    assert_int_equal(estimate.kv_bytes, 9 * 1024 * 8 * 2 + 33 * 4);
+    options.swa_full = false;
+    options.context = 1000; /* rounded up as well */
+    options.micro_batch = 10;
+    get(&options);
+    assert_int_equal(estimate.kv_bytes, (256 + 512 + 7 * 1024) * 8 * 2 + 33 * 4);
+    assert_int_equal(estimate.context, 1000);
 }
 
 static void caches_by_type(void **state) {
@@ -175,8 +200,8 @@ static void caches_by_type(void **state) {
 
 static void layers_are_split_in_order(void **state) {
     (void)state;
-    /* A layer takes 1000 and 1600 of cache; the input 5000; compute TOY_FEED. */
-    const uint64_t layer = 1000 + 1600;
+    /* A layer takes 1000 and its cache; the input 5000; compute TOY_FEED. */
+    const uint64_t layer = 1000 + 1024 * 8 * 2;
     const vram_estimate_device devices[] = {
         {.free_bytes = 5000 + TOY_FEED + 3 * layer, .overhead_bytes = NONE},
         {.free_bytes = 10, .overhead_bytes = NONE},
@@ -205,20 +230,31 @@ static void layers_are_split_in_order(void **state) {
     assert_int_equal(estimate.devices[2].layers, 7);
 }
 
+/* -ngl of llama.cpp: the output is the last layer of all. */
 static void some_layers_stay_on_the_host(void **state) {
     (void)state;
     const vram_estimate_device device = {.free_bytes = GIB, .overhead_bytes = NONE};
     vram_estimate_options options = on(&device, 1);
     toy();
-    options.layers =
-        (vram_value){4, true}; /* the last four, as llama.cpp does it; not the output */
+    options.layers = (vram_value){1, true};
     get(&options);
-    assert_int_equal(estimate.devices[0].first_layer, 6);
-    assert_int_equal(estimate.devices[0].layers, 4);
-    assert_int_equal(estimate.devices[0].weight_bytes, 4000 + 5000);
-    assert_int_equal(estimate.host.layers, 6);
-    assert_int_equal(estimate.host.weight_bytes, 6000 + 7000);
-    assert_true(estimate.host.has_output && estimate.host.fits);
+    assert_true(estimate.devices[0].has_output);
+    assert_int_equal(estimate.devices[0].layers, 0);
+    assert_int_equal(estimate.devices[0].weight_bytes, 7000 + 5000);
+    assert_int_equal(estimate.host.layers, 10);
+    assert_false(estimate.host.has_output);
+    options.layers.value = 4; /* the output and the last three */
+    get(&options);
+    assert_int_equal(estimate.devices[0].first_layer, 7);
+    assert_int_equal(estimate.devices[0].layers, 3);
+    assert_int_equal(estimate.devices[0].weight_bytes, 3000 + 7000 + 5000);
+    assert_int_equal(estimate.host.layers, 7);
+    assert_int_equal(estimate.host.weight_bytes, 7000);
+    assert_true(estimate.devices[0].has_output && estimate.host.fits);
+    options.layers.value = 10; /* all but the first */
+    get(&options);
+    assert_int_equal(estimate.devices[0].first_layer, 1);
+    assert_int_equal(estimate.host.weight_bytes, 1000);
     options.layers.value = 11;
     get(&options);
     assert_true(estimate.devices[0].has_output);
@@ -229,10 +265,97 @@ static void some_layers_stay_on_the_host(void **state) {
     assert_false(estimate.fits);
     assert_int_equal(estimate.devices[0].total_bytes, 0);
     assert_int_equal(estimate.host.layers, 10);
+    assert_true(estimate.host.has_output);
     options.device_count = 0;
     options.host_free_bytes.known = false;
     get(&options);
     assert_true(estimate.fits);
+    assert_int_equal(estimate.host.weight_bytes, model.weight_bytes);
+}
+
+/* -ts of llama.cpp: device i has the layers whose place among all, the output included, is below
+   the sum of the shares up to it. */
+static void layers_are_split_by_shares(void **state) {
+    (void)state;
+    static const struct {
+        double shares[3];
+        uint32_t layers[3], ngl;
+        uint32_t output;
+    } rows[] = {
+        {{3, 1, 0}, {9, 1, 0}, 11, 1}, /* 11 places: 0 to 8 are below 3/4 */
+        {{1, 1, 1}, {4, 4, 2}, 11, 2},
+        {{0, 1, 1}, {0, 6, 4}, 11, 2},
+        {{1, 0, 1}, {6, 0, 4}, 11, 2},
+        {{1, 1, 0}, {2, 1, 0}, 4, 1}, /* four places: three layers and the output */
+        {{5, 0, 0}, {10, 0, 0}, 11, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        vram_estimate_device devices[3];
+        for (uint32_t k = 0; k < 3; k++) {
+            devices[k] = (vram_estimate_device){
+                .free_bytes = 10, .overhead_bytes = NONE, .share = rows[i].shares[k]};
+        }
+        vram_estimate_options options = on(devices, 3);
+        toy();
+        model.format = VRAM_MODEL_GGUF; /* the input is on the host */
+        options.layers = (vram_value){rows[i].ngl, true};
+        get(&options);
+        for (uint32_t k = 0; k < 3; k++) {
+            assert_int_equal(estimate.devices[k].layers, rows[i].layers[k]);
+            assert_int_equal(estimate.devices[k].has_output, k == rows[i].output);
+        }
+        assert_false(estimate.fits); /* no other device takes what does not fit */
+    }
+}
+
+/* -ncmoe of llama.cpp. */
+static void experts_may_stay_on_the_host(void **state) {
+    (void)state;
+    const vram_estimate_device device = {.free_bytes = GIB, .overhead_bytes = NONE};
+    vram_estimate_options options = on(&device, 1);
+    toy();
+    for (uint32_t i = 2; i < 10; i++) {
+        model.layers[i].expert_bytes = 900; /* the first two layers are dense */
+    }
+    options.host_expert_layers = 4;
+    get(&options);
+    assert_int_equal(estimate.host.weight_bytes, 2 * 900);
+    assert_int_equal(estimate.host.expert_layers, 2);
+    assert_int_equal(estimate.host.layers, 0);
+    assert_int_equal(estimate.devices[0].weight_bytes, model.weight_bytes - 2 * 900);
+    assert_int_equal(estimate.devices[0].kv_bytes, 10 * 1024 * 8 * 2);
+    options.layers = (vram_value){7, true}; /* the first four layers are on the host as a whole */
+    get(&options);
+    assert_int_equal(estimate.host.weight_bytes, 4 * 1000);
+    assert_int_equal(estimate.host.expert_layers, 0);
+    options.host_expert_layers = UINT64_MAX;
+    get(&options);
+    assert_int_equal(estimate.host.weight_bytes, 4 * 1000 + 6 * 900);
+    assert_int_equal(estimate.host.expert_layers, 6);
+}
+
+/* llama.cpp has it on the first device even if no layer is on one. */
+static void projector_is_on_the_first_device(void **state) {
+    (void)state;
+    const vram_estimate_device devices[] = {{.free_bytes = GIB, .overhead_bytes = NONE},
+                                            {.free_bytes = GIB, .overhead_bytes = NONE}};
+    vram_estimate_options options = on(devices, 2);
+    toy();
+    model.format = VRAM_MODEL_GGUF;
+    model.other_bytes = 330;
+    model.projector_bytes = 300;
+    model.weight_bytes += 330;
+    options.layers = (vram_value){0, true};
+    get(&options);
+    assert_int_equal(estimate.devices[0].weight_bytes, 300);
+    assert_int_equal(estimate.devices[1].weight_bytes, 0);
+    assert_int_equal(estimate.host.weight_bytes, model.weight_bytes - 300);
+    options.layers.known = false;
+    get(&options);
+    assert_int_equal(estimate.devices[0].weight_bytes, 330 + 10 * 1000 + 7000);
+    assert_int_equal(estimate.host.weight_bytes, 5000);
+    options.device_count = 0;
+    get(&options);
     assert_int_equal(estimate.host.weight_bytes, model.weight_bytes);
 }
 
@@ -259,7 +382,7 @@ static void input_is_where_the_engine_has_it(void **state) {
     get(&options);
     assert_int_equal(estimate.host.weight_bytes, 5000);
     /* input on the first of two devices, a copy of it on the second */
-    const vram_estimate_device two[] = {{.free_bytes = 13000, .overhead_bytes = NONE},
+    const vram_estimate_device two[] = {{.free_bytes = 50000, .overhead_bytes = NONE},
                                         {.free_bytes = GIB, .overhead_bytes = NONE}};
     options = on(two, 2);
     get(&options);
@@ -356,8 +479,15 @@ static void options_that_make_no_sense(void **state) {
     options = on(NULL, 1);
     refused(&options, VRAM_ERR_INVALID, "devices is NULL");
     options = on(&device, 1);
-    options.sequences = 101;
-    refused(&options, VRAM_ERR_INVALID, "101 sequences share 100 tokens");
+    options.sequences = 1025;
+    refused(&options, VRAM_ERR_INVALID, "1025 sequences cannot share a context of 1024 tokens");
+    vram_estimate_device shared = {.free_bytes = GIB, .share = -1};
+    options = on(&shared, 1);
+    refused(&options, VRAM_ERR_INVALID, "the share of device 0");
+    shared.share = NAN;
+    refused(&options, VRAM_ERR_INVALID, "the share of device 0");
+    shared.share = INFINITY;
+    refused(&options, VRAM_ERR_INVALID, "the share of device 0");
     options = on(&device, 1);
     options.k_type = "q6_K";
     refused(&options, VRAM_ERR_INVALID, "q6_K");
@@ -381,6 +511,8 @@ static void options_that_make_no_sense(void **state) {
     model.kv_known = false;
     options = on(&device, 1);
     refused(&options, VRAM_ERR_UNSUPPORTED, "config.json");
+    snprintf(model.architecture, sizeof model.architecture, "abc");
+    refused(&options, VRAM_ERR_UNSUPPORTED, "what a layer of \"abc\" caches is not known");
     model.layer_count = VRAM_MODEL_LAYERS_MAX + 1;
     refused(&options, VRAM_ERR_INVALID, "the model is NULL or invalid");
     assert_int_equal(vram_estimate_get(NULL, &options, &estimate), VRAM_ERR_INVALID);
@@ -400,6 +532,9 @@ int main(void) {
         cmocka_unit_test_setup(caches_by_type, fresh),
         cmocka_unit_test_setup(layers_are_split_in_order, fresh),
         cmocka_unit_test_setup(some_layers_stay_on_the_host, fresh),
+        cmocka_unit_test_setup(layers_are_split_by_shares, fresh),
+        cmocka_unit_test_setup(experts_may_stay_on_the_host, fresh),
+        cmocka_unit_test_setup(projector_is_on_the_first_device, fresh),
         cmocka_unit_test_setup(input_is_where_the_engine_has_it, fresh),
         cmocka_unit_test_setup(largest_context_and_most_layers, fresh),
         cmocka_unit_test_setup(more_never_takes_less, fresh),

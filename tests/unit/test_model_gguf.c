@@ -46,7 +46,7 @@ static vram_status read_memory(const void *data, size_t bytes) {
     memset(&sum, 0, sizeof sum);
     sum.model = &model;
     vr_source_memory(&source, data, bytes);
-    vram_status status = vr_gguf_read(&source, &sum, true, &split);
+    vram_status status = vr_gguf_read(&source, &sum, VR_GGUF_MODEL, &split);
     if (status == VRAM_OK) {
         assert_true(vr_weight_sum_finish(&sum));
         assert_true(model.weight_bytes <= bytes);
@@ -126,7 +126,7 @@ static void every_type_of_tensor(void **state) {
                  {17, 256, 74},  {18, 256, 98},  {19, 256, 50},  {20, 32, 18},   {21, 256, 110},
                  {22, 256, 82},  {23, 256, 136}, {24, 1, 1},     {25, 1, 2},     {26, 1, 4},
                  {27, 1, 8},     {28, 1, 8},     {29, 256, 56},  {30, 1, 2},     {34, 256, 54},
-                 {35, 256, 66},  {39, 32, 17},   {40, 64, 36},   {41, 128, 18}};
+                 {35, 256, 66},  {39, 32, 17},   {40, 64, 36},   {41, 128, 18},  {42, 64, 18}};
     bool known[50] = {false};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const uint64_t columns = 3 * types[i].elements, bytes = UINT64_C(15) * types[i].bytes;
@@ -157,8 +157,8 @@ static void every_type_of_tensor(void **state) {
 
 static void layers_may_differ(void **state) {
     (void)state;
-    static const uint32_t heads[] = {2, 0, 4}, pattern[] = {1, 0, 0};
-    gguf_begin(&maker, 0, 13);
+    static const uint32_t heads[] = {2, 0, 4};
+    gguf_begin(&maker, 0, 12);
     gguf_string(&maker, "general.architecture", "jamba");
     gguf_u32(&maker, "jamba.block_count", 3);
     gguf_u32(&maker, "jamba.embedding_length", 256);
@@ -167,7 +167,6 @@ static void layers_may_differ(void **state) {
     gguf_u32(&maker, "jamba.attention.key_length", 32);
     gguf_u32(&maker, "jamba.attention.value_length", 16);
     gguf_u32(&maker, "jamba.attention.sliding_window", 100);
-    gguf_array(&maker, "jamba.attention.sliding_window_pattern", pattern, 3);
     gguf_u32(&maker, "jamba.ssm.conv_kernel", 4);
     gguf_u32(&maker, "jamba.ssm.inner_size", 512);
     gguf_u32(&maker, "jamba.ssm.state_size", 16);
@@ -175,7 +174,7 @@ static void layers_may_differ(void **state) {
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
     assert_int_equal(model.layers[0].k_elements, 2 * 32);
     assert_int_equal(model.layers[0].v_elements, 2 * 16);
-    assert_int_equal(model.layers[0].window, 100);
+    assert_int_equal(model.layers[0].window, 0); /* llama.cpp reads it for no Jamba */
     assert_int_equal(model.layers[1].k_elements, 0);
     assert_int_equal(model.layers[1].state_elements, 512 * 16 + 3 * (512 + 2 * 1 * 16));
     assert_int_equal(model.layers[2].k_elements, 4 * 32);
@@ -212,6 +211,208 @@ static void windows_latents_and_experts(void **state) {
     assert_int_equal(model.layers[0].v_elements, 0);
     assert_int_equal(model.experts, 8);
     assert_int_equal(model.intermediate, 200);
+}
+
+/* Windows as llama.cpp applies them: "w" has one, "." sees all. 12 layers, and 100 tokens where the
+   file says so. */
+static void windows_by_architecture(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        bool told; /* the file has sliding_window = 100 */
+        const char *layers;
+        uint32_t window;
+    } rows[] = {
+        {"llama", true, "............", 0}, /* Mistral */
+        {"phi3", true, "............", 0},
+        {"qwen2", true, "............", 0},
+        {"starcoder2", true, "............", 0},
+        {"exaone4", true, "............", 0}, /* only with 64 layers */
+        {"nobody-knows", true, "............", 0},
+        {"gemma2", true, "w.w.w.w.w.w.", 100},
+        {"gemma2", false, "w.w.w.w.w.w.", 4096},
+        {"gemma3", true, "wwwww.wwwww.", 100},
+        {"gemma3", false, "............", 0},
+        {"gpt-oss", true, "w.w.w.w.w.w.", 100},
+        {"cohere2", true, "www.www.www.", 100},
+        {"olmo2", true, "www.www.www.", 100},
+        {"olmo2", false, "............", 0},
+        {"smallthinker", true, ".www.www.www", 100},
+        {"llama4", false, "www.www.www.", 8192},
+        {"lfm2", true, "wwwwwwwwwwww", 100},
+        {"gemma4", true, "............", 0}, /* only by an array */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char key[96];
+        gguf_begin(&maker, 0, rows[i].told ? 5 : 4);
+        gguf_string(&maker, "general.architecture", rows[i].name);
+        snprintf(key, sizeof key, "%s.block_count", rows[i].name);
+        gguf_u32(&maker, key, 12);
+        snprintf(key, sizeof key, "%s.embedding_length", rows[i].name);
+        gguf_u32(&maker, key, 256);
+        snprintf(key, sizeof key, "%s.attention.head_count", rows[i].name);
+        gguf_u32(&maker, key, 4);
+        snprintf(key, sizeof key, "%s.attention.sliding_window", rows[i].name);
+        if (rows[i].told) {
+            gguf_u32(&maker, key, 100);
+        }
+        assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+        for (uint32_t layer = 0; layer < 12; layer++) {
+            bool slides = rows[i].layers[layer] == 'w';
+            if (model.layers[layer].window != (slides ? rows[i].window : 0)) {
+                fail_msg("%s, layer %u: %u", rows[i].name, layer, model.layers[layer].window);
+            }
+            assert_int_equal(model.layers[layer].k_elements, 256);
+        }
+    }
+}
+
+/* Gemma 4 names its layers with windows, which have heads of another width; its last layers use the
+   caches of earlier ones. */
+static void layers_of_gemma4(void **state) {
+    (void)state;
+    static const uint32_t heads[] = {8, 8, 2, 8}, pattern[] = {1, 1, 0, 1};
+    gguf_begin(&maker, 0, 11);
+    gguf_string(&maker, "general.architecture", "gemma4");
+    gguf_u32(&maker, "gemma4.block_count", 4);
+    gguf_u32(&maker, "gemma4.embedding_length", 256);
+    gguf_u32(&maker, "gemma4.attention.head_count", 16);
+    gguf_array(&maker, "gemma4.attention.head_count_kv", heads, 4);
+    gguf_u32(&maker, "gemma4.attention.key_length", 512);
+    gguf_u32(&maker, "gemma4.attention.value_length", 512);
+    gguf_u32(&maker, "gemma4.attention.key_length_swa", 256);
+    gguf_u32(&maker, "gemma4.attention.sliding_window", 1024);
+    gguf_array(&maker, "gemma4.attention.sliding_window_pattern", pattern, 4);
+    gguf_u32(&maker, "gemma4.attention.shared_kv_layers", 1);
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    assert_int_equal(model.layers[0].window, 1024);
+    assert_int_equal(model.layers[0].k_elements, 8 * 256);
+    assert_int_equal(model.layers[0].v_elements, 8 * 512);
+    assert_int_equal(model.layers[2].window, 0);
+    assert_int_equal(model.layers[2].k_elements, 2 * 512);
+    assert_int_equal(model.layers[3].k_elements, 0);
+}
+
+static void small_shape(const char *name, uint64_t more) {
+    char key[64];
+    gguf_begin(&maker, 0, 4 + more);
+    gguf_string(&maker, "general.architecture", name);
+    snprintf(key, sizeof key, "%s.block_count", name);
+    gguf_u32(&maker, key, 4);
+    snprintf(key, sizeof key, "%s.embedding_length", name);
+    gguf_u32(&maker, key, 256);
+    snprintf(key, sizeof key, "%s.attention.head_count", name);
+    gguf_u32(&maker, key, 4);
+}
+
+/* What layers have instead of a cache, or beside it. */
+static void states_by_architecture(void **state) {
+    (void)state;
+    static const uint32_t heads[] = {0, 0, 2, 0}, fed[] = {0, 512, 0, 0}, full[] = {1, 1, 0, 1};
+    small_shape("bert", 0);
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    assert_true(model.kv_known);
+    assert_int_equal(model.layers[0].k_elements + model.layers[0].v_elements, 0);
+    small_shape("nemotron_h", 5); /* Mamba, feed-forward, attention, Mamba */
+    gguf_array(&maker, "nemotron_h.attention.head_count_kv", heads, 4);
+    gguf_array(&maker, "nemotron_h.feed_forward_length", fed, 4);
+    gguf_u32(&maker, "nemotron_h.ssm.inner_size", 100);
+    gguf_u32(&maker, "nemotron_h.ssm.state_size", 10);
+    gguf_u32(&maker, "nemotron_h.ssm.conv_kernel", 4);
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    assert_int_equal(model.layers[0].state_elements, 100 * 10 + 3 * 100);
+    assert_int_equal(model.layers[1].state_elements, 0);
+    assert_int_equal(model.layers[2].k_elements, 2 * 64);
+    assert_int_equal(model.layers[3].state_elements, 100 * 10 + 3 * 100);
+    small_shape("qwen35", 3);
+    gguf_array(&maker, "qwen35.attention.recurrent_layers", full, 4);
+    gguf_u32(&maker, "qwen35.ssm.inner_size", 100);
+    gguf_u32(&maker, "qwen35.ssm.state_size", 10);
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    assert_int_equal(model.layers[0].state_elements, 1000);
+    assert_int_equal(model.layers[2].state_elements, 0);
+    assert_int_equal(model.layers[2].k_elements, 256);
+    small_shape("lfm2", 2);
+    gguf_array(&maker, "lfm2.attention.head_count_kv", heads, 4);
+    gguf_u32(&maker, "lfm2.shortconv.l_cache", 3);
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    assert_int_equal(model.layers[0].state_elements, 256 * 2);
+    small_shape("kimi-linear", 2);
+    gguf_array(&maker, "kimi-linear.attention.head_count_kv", heads, 4);
+    gguf_u32(&maker, "kimi-linear.kda.head_dim", 16);
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    assert_int_equal(model.layers[0].state_elements, 3 * 3 * 4 * 16 + 16 * 16 * 4);
+    small_shape("rwkv6", 2);
+    gguf_u32(&maker, "rwkv6.attention.head_count_kv", 0);
+    gguf_u32(&maker, "rwkv6.wkv.head_size", 64);
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    assert_int_equal(model.layers[0].state_elements, 256 * 64 + 2 * 256);
+    small_shape("glm4moe", 1); /* the last layer predicts further tokens, and is not run */
+    gguf_u32(&maker, "glm4moe.nextn_predict_layers", 1);
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    assert_int_equal(model.layers[2].k_elements, 256);
+    assert_int_equal(model.layers[3].k_elements, 0);
+    small_shape("glm-dsa", 4);
+    gguf_u32(&maker, "glm-dsa.attention.head_count_kv", 1);
+    gguf_u32(&maker, "glm-dsa.attention.kv_lora_rank", 512);
+    gguf_u32(&maker, "glm-dsa.rope.dimension_count", 64);
+    gguf_u32(&maker, "glm-dsa.attention.indexer.key_length", 128);
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    assert_int_equal(model.layers[0].k_elements, 512 + 64 + 128);
+}
+
+/* ------------------------------------------------------- no weights, projectors */
+
+static void a_vocabulary_is_not_a_model(void **state) {
+    (void)state;
+    small_pairs(0);
+    folder_write("a.gguf", maker.data, maker.bytes);
+    assert_int_equal(vram_model_read(folder_path("a.gguf"), NULL, &model), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "a.gguf contains no weights: it has 0 tensors"));
+}
+
+static void an_adapter_is_not_a_model(void **state) {
+    (void)state;
+    small_shape("llama", 1);
+    gguf_string(&maker, "general.type", "model");
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    small_shape("llama", 1);
+    gguf_string(&maker, "general.type", "adapter");
+    refused(VRAM_ERR_INVALID, "its general.type is \"adapter\"");
+    small_shape("llama", 1);
+    gguf_string(&maker, "general.type", "mmproj");
+    refused(VRAM_ERR_INVALID, "--mmproj");
+}
+
+static void projectors_are_added(void **state) {
+    (void)state;
+    char path[256];
+    vram_model_read_options options = {.size = sizeof options, .projector = path};
+    gguf_begin(&maker, 3, 2);
+    gguf_string(&maker, "general.architecture", "clip");
+    gguf_u32(&maker, "clip.vision.block_count", 27);
+    gguf_tensor(&maker, "v.blk.0.attn_q.weight", 256, 2, 1, 0); /* 1024 */
+    gguf_tensor(&maker, "a.blk.1.attn_q.weight", 256, 1, 0, 1024);
+    gguf_tensor(&maker, "mm.0.weight", 256, 1, 1, 2048); /* 512 */
+    gguf_data(&maker, 2048 + 512);
+    folder_write("b.gguf", maker.data, maker.bytes);
+    snprintf(path, sizeof path, "%s", folder_path("b.gguf"));
+    assert_int_equal(vram_model_read(path, NULL, &model), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "--mmproj"));
+    small_make();
+    folder_write("a.gguf", maker.data, maker.bytes);
+    assert_int_equal(vram_model_read(folder_path("a.gguf"), &options, &model), VRAM_OK);
+    assert_int_equal(model.projector_bytes, 2560);
+    assert_int_equal(model.other_bytes, 16 + 2560);
+    assert_int_equal(model.layers[0].weight_bytes, 1024);
+    assert_int_equal(model.weight_bytes, 432 + 1024 + 1024 + 32 + 16 + 2560);
+    assert_int_equal(model.tensors, 5 + 3);
+    assert_int_equal(model.files, 2);
+    snprintf(path, sizeof path, "%s", folder_path("a.gguf"));
+    assert_int_equal(vram_model_read(path, &options, &model), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "not a projector"));
+    snprintf(path, sizeof path, "/nonexistent/x");
+    assert_int_equal(vram_model_read(folder_path("a.gguf"), &options, &model), VRAM_ERR_IO);
 }
 
 /* ---------------------------------------------------------------- split files */
@@ -431,6 +632,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(every_type_of_tensor, begin, end),
         cmocka_unit_test_setup_teardown(layers_may_differ, begin, end),
         cmocka_unit_test_setup_teardown(windows_latents_and_experts, begin, end),
+        cmocka_unit_test_setup_teardown(windows_by_architecture, begin, end),
+        cmocka_unit_test_setup_teardown(layers_of_gemma4, begin, end),
+        cmocka_unit_test_setup_teardown(states_by_architecture, begin, end),
+        cmocka_unit_test_setup_teardown(a_vocabulary_is_not_a_model, begin, end),
+        cmocka_unit_test_setup_teardown(an_adapter_is_not_a_model, begin, end),
+        cmocka_unit_test_setup_teardown(projectors_are_added, begin, end),
         cmocka_unit_test_setup_teardown(split_files_are_one_model, begin, end),
         cmocka_unit_test_setup_teardown(counts_that_lie, begin, end),
         cmocka_unit_test_setup_teardown(types_and_nesting_that_lie, begin, end),

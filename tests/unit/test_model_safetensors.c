@@ -19,8 +19,14 @@ static struct maker maker;
 static vram_model model;
 static struct vr_weight_sum sum;
 
-static const char *const files[] = {"model.safetensors", "config.json", "a.safetensors",
-                                    "b.safetensors", "model.safetensors.index.json"};
+static const char *const files[] = {"model.safetensors",
+                                    "config.json",
+                                    "a.safetensors",
+                                    "b.safetensors",
+                                    "model.safetensors.index.json",
+                                    "m-00001-of-00002.safetensors",
+                                    "m-00002-of-00002.safetensors",
+                                    "m.safetensors.index.json"};
 
 static int begin(void **state) {
     (void)state;
@@ -156,9 +162,121 @@ static void shards_are_one_model(void **state) {
     assert_int_equal(model.layer_count, 2);
     assert_int_equal(vram_model_read(folder_path("model.safetensors.index.json"), NULL, &model),
                      VRAM_OK);
+}
+
+/* What is known without the files: the size of all tensors, exactly. */
+static void an_index_without_its_files(void **state) {
+    (void)state;
+    static const char no_total[] = "{\"weight_map\":{\"x\":\"a.safetensors\"}}";
+    static const char absurd[] = "{\"metadata\":{\"total_size\":18446744073709551615},"
+                                 "\"weight_map\":{\"x\":\"a.safetensors\"}}";
+    shards_write();
     unlink(folder_path("b.safetensors"));
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_OK);
+    assert_int_equal(model.format, VRAM_MODEL_SAFETENSORS);
+    assert_int_equal(model.missing_files, 1);
+    assert_int_equal(model.files, 2);
+    assert_int_equal(model.tensors, 3);
+    assert_int_equal(model.weight_bytes, 8320);
+    assert_int_equal(model.input_bytes + model.output_bytes + model.other_bytes +
+                         model.layers[0].weight_bytes + model.layers[1].weight_bytes,
+                     8320);
+    assert_true(model.layers[0].weight_bytes > 0 && model.input_bytes > 0);
+    assert_true(model.family_known && !model.kv_guessed);
+    assert_int_equal(model.layers[0].k_elements, 32);
+    unlink(folder_path("config.json")); /* without it nothing is known of the layers */
     assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_ERR_IO);
     assert_non_null(strstr(vram_error_get()->text, "b.safetensors: there is no such file"));
+    assert_non_null(strstr(vram_error_get()->text, "config.json"));
+    folder_write("config.json", config, sizeof config - 1);
+    unlink(folder_path("a.safetensors"));
+    folder_write("model.safetensors.index.json", no_total, sizeof no_total - 1);
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_ERR_IO);
+    assert_non_null(strstr(vram_error_get()->text, "no total_size"));
+    folder_write("model.safetensors.index.json", absurd, sizeof absurd - 1);
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_ERR_CORRUPT);
+    assert_non_null(strstr(vram_error_get()->text, "18446744073709551615"));
+}
+
+/* The weights beside a config.json that is named count, unless another type is asked for. */
+static void a_config_beside_its_weights(void **state) {
+    (void)state;
+    vram_model_read_options options = {.size = sizeof options, .weight_type = "f32"};
+    shards_write();
+    assert_int_equal(vram_model_read(folder_path("config.json"), NULL, &model), VRAM_OK);
+    assert_int_equal(model.format, VRAM_MODEL_SAFETENSORS);
+    assert_int_equal(model.weight_bytes, 3 * 1280);
+    assert_int_equal(vram_model_read(folder_path("config.json"), &options, &model), VRAM_OK);
+    assert_int_equal(model.format, VRAM_MODEL_CONFIG);
+    assert_string_equal(model.weight_type, "f32");
+}
+
+/* A family that nobody knows: its weights are exact, its cache is a guess until the matrices of
+   keys and values confirm it. */
+static void families_that_are_not_known(void **state) {
+    (void)state;
+    static const char unknown[] =
+        "{\"model_type\":\"nobody\",\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,"
+        "\"intermediate_size\":128,\"num_attention_heads\":4,\"num_key_value_heads\":2}";
+    static const char wider[] =
+        "{\"model_type\":\"nobody\",\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,"
+        "\"intermediate_size\":128,\"num_attention_heads\":4,\"num_key_value_heads\":4}";
+    static const char parameters[] =
+        "{\"metadata\":{\"total_size\":9000,\"total_parameters\":4500},"
+        "\"weight_map\":{\"x\":\"gone.safetensors\"}}";
+    folder_write("config.json", unknown, sizeof unknown - 1);
+    assert_int_equal(vram_model_read(folder_path("config.json"), NULL, &model), VRAM_OK);
+    assert_true(!model.family_known && model.kv_guessed && model.kv_known);
+    safetensors_make(&maker, header, DATA);
+    folder_write("model.safetensors", maker.data, maker.bytes);
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_OK);
+    assert_int_equal(model.weight_bytes, DATA);
+    assert_true(model.family_known && !model.kv_guessed); /* the file has 32 rows, too */
+    folder_write("config.json", wider, sizeof wider - 1);
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_OK);
+    assert_int_equal(model.weight_bytes, DATA);
+    assert_true(model.family_known && model.kv_guessed);
+    shards_write();
+    folder_write("config.json", unknown, sizeof unknown - 1);
+    unlink(folder_path("a.safetensors"));
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_OK);
+    assert_int_equal(model.weight_bytes, 8320);
+    assert_int_equal(model.parameters, 0); /* they would be a guess */
+    assert_true(model.family_known && model.kv_guessed);
+    folder_write("model.safetensors.index.json", parameters, sizeof parameters - 1);
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_OK);
+    assert_int_equal(model.parameters, 4500);
+    assert_int_equal(model.active_parameters, 4500);
+}
+
+/* A part of a model is not taken for all of it. */
+static void parts_are_found_by_their_names(void **state) {
+    (void)state;
+    static const char index[] =
+        "{\"metadata\":{\"total_size\":999},\"weight_map\":{\"lm_head.weight\":"
+        "\"m-00003-of-00003.safetensors\"}}";
+    safetensors_make(&maker, header, DATA);
+    folder_write("m-00001-of-00002.safetensors", maker.data, maker.bytes);
+    assert_int_equal(vram_model_read(folder_path("m-00001-of-00002.safetensors"), NULL, &model),
+                     VRAM_ERR_IO);
+    assert_non_null(strstr(vram_error_get()->text, "m-00002-of-00002.safetensors"));
+    safetensors_make(&maker,
+                     "{\"model.norm.weight\":{\"dtype\":\"F16\",\"shape\":[64],"
+                     "\"data_offsets\":[0,128]}}",
+                     128);
+    folder_write("m-00002-of-00002.safetensors", maker.data, maker.bytes);
+    for (int part = 1; part <= 2; part++) {
+        const char *name =
+            part == 1 ? "m-00001-of-00002.safetensors" : "m-00002-of-00002.safetensors";
+        assert_int_equal(vram_model_read(folder_path(name), NULL, &model), VRAM_OK);
+        assert_int_equal(model.weight_bytes, DATA + 128);
+        assert_int_equal(model.files, 2);
+    }
+    folder_write("m.safetensors.index.json", index, sizeof index - 1);
+    folder_write("config.json", config, sizeof config - 1);
+    assert_int_equal(vram_model_read(folder_path("m-00001-of-00002.safetensors"), NULL, &model),
+                     VRAM_OK);
+    assert_int_equal(model.weight_bytes, 999);
 }
 
 static void indexes_that_lie(void **state) {
@@ -216,7 +334,7 @@ static void headers_that_lie(void **state) {
     refused("[]", 0, VRAM_ERR_CORRUPT, "JSON");
     refused("{}", 1, VRAM_ERR_CORRUPT, "not cover");
     refused("{\"layers.512.a\":" TENSOR("F32", "[1]", "[0,4]") "}", 4, VRAM_ERR_UNSUPPORTED,
-            "too many layers");
+            "beyond the 512");
     safetensors_make(&maker, "{}", 0);
     maker.data[3] = 0xff; /* a length of 4 GB, and one that is longer than the file */
     assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_ERR_CORRUPT);
@@ -254,6 +372,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(weights_to_the_byte, begin, end),
         cmocka_unit_test_setup_teardown(shards_are_one_model, begin, end),
+        cmocka_unit_test_setup_teardown(an_index_without_its_files, begin, end),
+        cmocka_unit_test_setup_teardown(a_config_beside_its_weights, begin, end),
+        cmocka_unit_test_setup_teardown(families_that_are_not_known, begin, end),
+        cmocka_unit_test_setup_teardown(parts_are_found_by_their_names, begin, end),
         cmocka_unit_test_setup_teardown(indexes_that_lie, begin, end),
         cmocka_unit_test_setup_teardown(headers_that_lie, begin, end),
         cmocka_unit_test_setup_teardown(every_byte_may_be_wrong, begin, end),

@@ -64,6 +64,40 @@ static void clear_keeps_the_memory(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Clearing a pool gives the driver all that is free, whatever kept it: caches of threads, the
+   central cache, buffers that nothing uses, holes between live blocks. */
+static void a_cleared_pool_keeps_what_is_live(void **state) {
+    static const uint64_t sizes[] = {600, 32 * KIB, 40 * KIB, MIB, 16 * MIB};
+    vram_addr addrs[5][8], live;
+    uint64_t released = 0;
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_of(&rig, NULL);
+        for (int i = 0; i < 40; i++) {
+            assert_ok(vram_alloc(pool, sizes[i / 8], rig.queue, &addrs[i / 8][i % 8]));
+        }
+        assert_ok(vram_alloc(pool, 4 * MIB, rig.queue, &live));
+        for (int i = 0; i < 40; i++) {
+            assert_ok(vram_free(addrs[i / 8][i % 8], rig.queue));
+        }
+        vram_pool_stats before = stats_of(pool);
+        const uint32_t flags =
+            VRAM_TRIM_MEMORY | VRAM_TRIM_CACHES | VRAM_TRIM_RARE | VRAM_TRIM_BUFFERS;
+        assert_ok(vram_pool_trim(pool, all ? TRIM(.flags = flags) : NULL, &released));
+        vram_pool_stats after = stats_of(pool);
+        assert_int_equal(after.allocated_bytes, 4 * MIB);
+        assert_int_equal(after.cached_bytes, 0);
+        assert_in_range(after.reserved_bytes, 4 * MIB, 8 * MIB); /* whole handles */
+        assert_int_equal(released, before.reserved_bytes - after.reserved_bytes);
+        assert_int_equal(sim_state(&rig).live_bytes, after.reserved_bytes);
+        assert_ok(vram_free(live, rig.queue));
+        assert_ok(vram_pool_trim(pool, NULL, &released));
+        assert_int_equal(sim_state(&rig).live_bytes, 0);
+        rig_end_clean(&rig);
+    }
+}
+
 /* ------------------------------------------------------------------- cleanup */
 
 /* What is live stays, its accounting too, on this device and on all. */
@@ -580,6 +614,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(shrink_says_how_much),
         TEST(clear_keeps_the_memory),
+        TEST(a_cleared_pool_keeps_what_is_live),
         TEST(pools_keep_so_much_together),
         TEST(flags_go_together),
         TEST(acceptance_25_cleanup_keeps_live_accounting),

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_quantization.c: the bytes of one small model as each way to pack weights stores it, worked
+ * out by hand: a scale for each group, block or row, and modules that are left out.
+ */
+#include "base/os/os.h"
+#include "model/quantization.h"
+#include "unit/nothing_left.h"
+#include "vram/model.h"
+#include "vram/vram.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static vram_model model;
+
+/* Two layers of 256: queries, keys, values and output of 256 x 256, three matrices of 512 x 256. */
+#define HEAD                                                                                       \
+    "{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"hidden_size\":256,"                       \
+    "\"intermediate_size\":512,\"vocab_size\":1000,\"num_attention_heads\":4,"                     \
+    "\"tie_word_embeddings\":false,\"torch_dtype\":\"bfloat16\""
+enum {
+    ATTENTION = 4 * 256 * 256,
+    FEED = 3 * 512 * 256,
+    ROWS = 4 * 256 + 2 * 512 + 256, /* of all matrices of a layer */
+    BLOCKS = 4 * 4 + 3 * 8,         /* of 128 x 128 */
+    NORMS = 2 * 256 * 2,            /* bytes */
+    PLAIN = (ATTENTION + FEED) * 2
+};
+
+static void file_write(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Reads a folder with this config.json, and with that beside it unless it is NULL. */
+static vram_status folder_read(const char *config, const char *beside) {
+    char folder[] = "/tmp/vram-quant-XXXXXX", path[64], other[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    snprintf(other, sizeof other, "%s/hf_quant_config.json", folder);
+    file_write(path, config);
+    if (beside) {
+        file_write(other, beside);
+    }
+    model = (vram_model){.size = sizeof model};
+    vram_status status = vram_model_read(folder, NULL, &model);
+    unlink(path);
+    unlink(other);
+    rmdir(folder);
+    return status;
+}
+
+static void layer_is(const char *quantization, uint64_t first, uint64_t second) {
+    assert_string_equal(model.quantization, quantization);
+    assert_int_equal(model.layers[0].weight_bytes, first + NORMS);
+    assert_int_equal(model.layers[1].weight_bytes, second + NORMS);
+    assert_int_equal(model.input_bytes, 1000 * 256 * 2); /* never packed, nor is the output */
+    assert_int_equal(model.output_bytes, 1000 * 256 * 2 + 256 * 2);
+}
+
+static void each_way_has_its_bytes(void **state) {
+    (void)state;
+    enum { ALL = ATTENTION + FEED };
+    static const struct {
+        const char *text, *name;
+        uint64_t bytes;
+    } ways[] = {
+        {"{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}", "fp8", ALL + BLOCKS * 4},
+        {"{\"quant_method\":\"fbgemm_fp8\"}", "fp8", ALL + ROWS * 4},
+        {"{\"quant_algo\":\"FP8\",\"kv_cache_scheme\":\"FP8\"}", "fp8", ALL + ROWS * 4},
+        {"{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\",\"group_size\":16}", "nvfp4",
+         ALL / 2 + ALL / 16},
+        {"{\"quant_method\":\"mxfp4\"}", "mxfp4", ALL / 2 + ALL / 32},
+        /* scales of 16 bits and zeros of 4 */
+        {"{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":128,\"zero_point\":true}", "int4",
+         ALL / 2 + ALL / 128 * 20 / 8},
+        {"{\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":128,\"sym\":true}", "int8",
+         ALL + ALL / 128 * (16 + 8) / 8},
+        {"{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,\"bnb_4bit_quant_type\":"
+         "\"nf4\",\"bnb_4bit_use_double_quant\":true}",
+         "nf4", ALL / 2 + ALL / 64},
+        {"{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true}", "nf4",
+         ALL / 2 + ALL / 64 * 4},
+        {"{\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true,\"load_in_4bit\":false}", "int8",
+         ALL + ROWS * 4},
+        {"{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\","
+         "\"config_groups\":{\"group_0\":{\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":4,"
+         "\"type\":\"int\",\"group_size\":32,\"symmetric\":true}}}}",
+         "int4", ALL / 2 + ALL / 32 * 2},
+        {"{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\","
+         "\"config_groups\":{\"group_0\":{\"targets\":[\"Linear\"],\"input_activations\":{"
+         "\"num_bits\":4},\"weights\":{\"num_bits\":8,\"type\":\"float\",\"group_size\":null}}}}",
+         "fp8", ALL + ROWS * 4},
+        {"{\"quant_method\":\"hqq\",\"quant_config\":{\"weight_quant_params\":{\"nbits\":4,"
+         "\"group_size\":64}}}",
+         "int4", ALL / 2 + ALL / 64 * 2},
+        {"{\"quant_method\":\"torchao\",\"quant_type\":{\"default\":{\"_type\":"
+         "\"Int4WeightOnlyConfig\",\"_data\":{\"group_size\":128}}}}",
+         "int4", ALL / 2 + ALL / 128 * 2},
+        {"{\"quant_method\":\"w4afp8\"}", "int4", ALL / 2 + ALL / 128 * 2},
+        {"{\"quant_method\":\"quanto\",\"weights\":\"int8\"}", "int8", ALL + ROWS * 4},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, HEAD ",\"quantization_config\":%s}", ways[i].text);
+        assert_int_equal(folder_read(text, NULL), VRAM_OK);
+        layer_is(ways[i].name, ways[i].bytes, ways[i].bytes);
+    }
+}
+
+static void a_config_without_the_key_is_taken_as_it_stands(void **state) {
+    (void)state;
+    assert_int_equal(folder_read(HEAD "}", NULL), VRAM_OK);
+    layer_is("none", PLAIN, PLAIN);
+    assert_string_equal(model.weight_type, "bf16");
+}
+
+/* Attention of both layers, and everything in the second. */
+static void modules_are_left_out(void **state) {
+    (void)state;
+    static const char *const lists[] = {
+        "\"modules_to_not_convert\":[\"self_attn\",\"model.layers.1\",\"lm_head\"]",
+        "\"ignore\":[\"re:.*self_attn.*\",\"re:.*layers\\\\.1\\\\..*\"]",
+        "\"exclude_modules\":[\"model.layers.0.self_attn.q_proj\","
+        "\"model.layers.0.self_attn.k_proj\",\"model.layers.0.self_attn.v_proj\","
+        "\"model.layers.0.self_attn.o_proj\",\"model.layers.1.*\"]",
+        "\"llm_int8_skip_modules\":[\"*self_attn*\",\"layers.1\"]",
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, HEAD ",\"quantization_config\":{\"quant_algo\":\"FP8\",%s}}",
+                 lists[i]);
+        assert_int_equal(folder_read(text, NULL), VRAM_OK);
+        layer_is("fp8", ATTENTION * 2 + FEED + (2 * 512 + 256) * 4, PLAIN);
+    }
+}
+
+/* Groups with targets, and layers that are named one by one. */
+static void ways_are_mixed(void **state) {
+    (void)state;
+    const uint64_t mixed = ATTENTION + 4 * 256 * 4 + FEED / 2 + FEED / 16;
+    assert_int_equal(
+        folder_read(HEAD ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
+                         "\"config_groups\":{\"group_0\":{\"targets\":[\"re:.*self_attn.*\"],"
+                         "\"weights\":{\"num_bits\":8,\"type\":\"float\"}},\"group_1\":{"
+                         "\"targets\":[\"Linear\"],\"format\":\"nvfp4-pack-quantized\","
+                         "\"weights\":{\"num_bits\":4,\"type\":\"float\",\"group_size\":16}}}}}",
+                    NULL),
+        VRAM_OK);
+    layer_is("nvfp4", mixed, mixed);
+    /* what is left out counts more than a target, wherever it stands */
+    assert_int_equal(
+        folder_read(HEAD ",\"quantization_config\":{\"config_groups\":{\"group_0\":{\"targets\":["
+                         "\"re:.*layers.*\"],\"weights\":{\"num_bits\":8,\"type\":\"float\"}}},"
+                         "\"ignore\":[\"re:.*mlp.*\"]}}",
+                    NULL),
+        VRAM_OK);
+    layer_is("fp8", ATTENTION + 4 * 256 * 4 + FEED * 2, ATTENTION + 4 * 256 * 4 + FEED * 2);
+    assert_int_equal(
+        folder_read(HEAD "}", "{\"quantization\":{\"quant_algo\":\"MIXED_PRECISION\","
+                              "\"quantized_layers\":{\"model.layers.0.mlp\":{\"quant_algo\":"
+                              "\"FP8\"},\"model.layers.1.mlp.up_proj\":{\"quant_algo\":\"NVFP4\","
+                              "\"group_size\":16}}}}"),
+        VRAM_OK);
+    layer_is("fp8", ATTENTION * 2 + FEED + (2 * 512 + 256) * 4,
+             PLAIN - 512 * 256 * 2 + 512 * 256 / 2 + 512 * 256 / 16);
+}
+
+static void the_file_beside_it_is_read(void **state) {
+    (void)state;
+    enum { ALL = ATTENTION + FEED };
+    const char *beside = "{\"producer\":{\"name\":\"modelopt\"},\"quantization\":{\"quant_algo\":"
+                         "\"NVFP4\",\"group_size\":16,\"exclude_modules\":[\"lm_head\"]}}";
+    assert_int_equal(folder_read(HEAD "}", beside), VRAM_OK);
+    layer_is("nvfp4", ALL / 2 + ALL / 16, ALL / 2 + ALL / 16);
+    /* config.json itself counts more */
+    assert_int_equal(
+        folder_read(HEAD ",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", beside),
+        VRAM_OK);
+    assert_string_equal(model.quantization, "mxfp4");
+    assert_int_equal(folder_read(HEAD "}", "{\"quantization\":["), VRAM_ERR_CORRUPT);
+    assert_non_null(strstr(vram_error_get()->text, "hf_quant_config.json"));
+}
+
+#define EXPERTS                                                                                    \
+    "{\"model_type\":\"qwen3_moe\",\"num_hidden_layers\":1,\"hidden_size\":256,"                   \
+    "\"moe_intermediate_size\":512,\"vocab_size\":1000,\"num_attention_heads\":4,"                 \
+    "\"num_experts\":8,\"num_experts_per_tok\":2,\"torch_dtype\":\"bfloat16\""
+
+static void experts_have_a_type_of_their_own(void **state) {
+    (void)state;
+    enum { PACKED = 8 * FEED };
+    assert_int_equal(folder_read(EXPERTS ",\"expert_dtype\":\"fp4\",\"quantization_config\":{"
+                                         "\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}"
+                                         "}",
+                                 NULL),
+                     VRAM_OK);
+    assert_int_equal(model.layers[0].expert_bytes, PACKED / 2 + PACKED / 32);
+    const uint64_t rest = model.layers[0].weight_bytes - model.layers[0].expert_bytes;
+    const uint64_t router = 8 * 256 * 2, head_norms = 2 * 64 * 2;
+    assert_int_equal(rest, ATTENTION + 4 * 4 * 4 + router + head_norms + NORMS);
+    assert_string_equal(model.quantization, "mxfp4");
+}
+
+/* A method that is not known is refused by its name, unless the type is asked for. */
+static void ways_that_are_not_known(void **state) {
+    (void)state;
+    const char *text = HEAD ",\"quantization_config\":{\"quant_method\":\"aqlm\"}}";
+    assert_int_equal(folder_read(text, NULL), VRAM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vram_error_get()->text, "aqlm"));
+    char path[] = "/tmp/vram-quant-XXXXXX";
+    vram_model_read_options options = {.size = sizeof options, .weight_type = "q8_0"};
+    close(mkstemp(path));
+    file_write(path, text);
+    assert_int_equal(vram_model_read(path, &options, &model), VRAM_OK);
+    assert_string_equal(model.weight_type, "q8_0");
+    unlink(path);
+}
+
+/* As many modules as are read, and more; and names of any length. */
+static void lists_have_an_end(void **state) {
+    (void)state;
+    enum { MANY = VR_QUANT_RULES_MAX + 1, EACH = 16 };
+    char *text = malloc(1024 + (size_t)MANY * EACH);
+    assert_non_null(text);
+    for (int more = 0; more < 2; more++) {
+        size_t used = (size_t)sprintf(text, HEAD ",\"quantization_config\":{\"quant_algo\":\"FP8\","
+                                                 "\"ignore\":[\"x\"");
+        for (int i = 1; i < VR_QUANT_RULES_MAX + more; i++) {
+            used += (size_t)sprintf(text + used, ",\"layers.%d\"", i % 1000);
+        }
+        strcpy(text + used, "]}}");
+        assert_int_equal(folder_read(text, NULL), more ? VRAM_ERR_UNSUPPORTED : VRAM_OK);
+    }
+    assert_non_null(strstr(vram_error_get()->text, "more than 4096 modules"));
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(each_way_has_its_bytes, nothing_left),
+        cmocka_unit_test_teardown(a_config_without_the_key_is_taken_as_it_stands, nothing_left),
+        cmocka_unit_test_teardown(modules_are_left_out, nothing_left),
+        cmocka_unit_test_teardown(ways_are_mixed, nothing_left),
+        cmocka_unit_test_teardown(the_file_beside_it_is_read, nothing_left),
+        cmocka_unit_test_teardown(experts_have_a_type_of_their_own, nothing_left),
+        cmocka_unit_test_teardown(ways_that_are_not_known, nothing_left),
+        cmocka_unit_test_teardown(lists_have_an_end, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
