@@ -181,24 +181,6 @@ void vr_os_stderr(const char *text, size_t bytes) {
     }
 }
 
-vram_status vr_os_event_open(int fds[2]) {
-    int error = vr_os_fault();
-    error = error ? error : vr_os_event_pair(fds);
-    return error ? vr_os_error(error, "eventfd", 0) : VRAM_OK;
-}
-
-void vr_os_event_send(int fd) {
-    VR_UNCANCELLED;
-    const uint64_t one = 1;
-    while (write(fd, &one, sizeof one) < 0 && errno == EINTR) {
-    }
-}
-
-void vr_os_event_close(int fd) {
-    VR_UNCANCELLED;
-    close(fd);
-}
-
 vram_status vr_os_at_exit(void (*fn)(void)) {
     int error = vr_os_fault();
     if (!error && atexit(fn) != 0) {
