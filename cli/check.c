@@ -182,7 +182,14 @@ static bool write_end(struct report *report) {
     return output_json_end(&report->json);
 }
 
-/* The last line, always of the same form: people and scripts look at nothing else. */
+/* What the numbers mean. */
+static const char *verdict_of(const struct report *report) {
+    return report->failed > 0   ? "this device does not do what the library relies on."
+           : report->passed > 0 ? "everything that was checked is as it should be."
+                                : "nothing was checked.";
+}
+
+/* The last line, which always begins in the same form: people and scripts look at nothing else. */
 static void print_end(const struct report *report) {
     const struct terminal *terminal = &report->invocation->terminal;
     terminal_print(terminal, report->passed > 0 ? STYLE_GOOD : STYLE_PLAIN, "%" PRIu64 " passed",
@@ -193,7 +200,7 @@ static void print_end(const struct report *report) {
     printf(", ");
     terminal_print(terminal, report->skipped > 0 ? STYLE_WARN : STYLE_PLAIN, "%" PRIu64 " skipped",
                    report->skipped);
-    putchar('\n');
+    printf(": %s\n", verdict_of(report));
 }
 
 /* One device when one was meant: --device, or no choice at all. A backend means all of its own. */

@@ -207,6 +207,12 @@ void json_unsigned(struct json_out *json, const char *key, uint64_t value) {
     scalar(json, key, text);
 }
 
+void json_address(struct json_out *json, const char *key, uint64_t addr) {
+    char text[NUMBER_BYTES];
+    snprintf(text, sizeof text, "0x%" PRIx64, addr);
+    json_text(json, key, text);
+}
+
 void json_signed(struct json_out *json, const char *key, int64_t value) {
     char text[NUMBER_BYTES];
     snprintf(text, sizeof text, "%" PRId64, value);

@@ -48,6 +48,8 @@ void json_array_end(struct json_out *json);
 /* A string; NULL writes null. */
 void json_text(struct json_out *json, const char *key, const char *text);
 void json_unsigned(struct json_out *json, const char *key, uint64_t value);
+/* "0x7f60c0000000", a string: readers that know only doubles are exact up to 2^53. */
+void json_address(struct json_out *json, const char *key, uint64_t addr);
 void json_signed(struct json_out *json, const char *key, int64_t value);
 /* The shortest text that reads back the same; null if it is not finite. */
 void json_number(struct json_out *json, const char *key, double value);

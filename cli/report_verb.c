@@ -89,7 +89,10 @@ static int show(struct invocation *invocation, const struct report_job *job, uin
             return EXIT_MISUSE;
         }
     } else if (flag_given(invocation, "stacks")) {
-        report_print_stacks(&view, leaks);
+        if (!report_print_stacks(&view, leaks)) {
+            say_error("out of host memory");
+            return EXIT_MISUSE;
+        }
     } else if (leaks) {
         report_print_leaks(&view);
     } else {
@@ -124,7 +127,8 @@ static const struct flag flags[] = {
      .help = "show what was never freed, by tag and stack; exit with 1 if there is any"},
     {.name = "stacks",
      .letter = 's',
-     .help = "write collapsed stacks for flame graphs: bytes live at the peak, or with --leaks "
+     .help = "write collapsed stacks by function for flame graphs: bytes live at the peak, or with "
+             "--leaks "
              "never freed"},
     {.name = "top", .letter = 'n', .value = "N", .help = "rows of each table, 10 if not given"},
     FLAG_END,

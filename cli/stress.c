@@ -33,6 +33,9 @@ static bool read_soak(const struct invocation *invocation, struct soak_plan *pla
 static void print_soak(const struct terminal *terminal, const struct soak_result *result) {
     char held[VRAM_SIZE_TEXT_MAX], limit[VRAM_SIZE_TEXT_MAX];
     const vram_pool_stats *stats = &result->stats;
+    if (result->interrupted) {
+        printf("stopped after %.1f s\n", result->seconds);
+    }
     printf(
         "%llu allocations in %.1f s, %.1f %% of them hits; %llu refused because memory ran out\n",
         (unsigned long long)result->allocs, result->seconds, 100 * stats->hit_rate,

@@ -74,8 +74,12 @@ endforeach()
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
         PATTERN "*.json" PATTERN "*.svg")
-install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.c"
-        PATTERN "*.h" PATTERN expected EXCLUDE)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.c" PATTERN "*.h"
+        PATTERN "*.comp" PATTERN "*.cu" PATTERN "*.hip" PATTERN "*.md" PATTERN expected EXCLUDE)
+get_filename_component(pages "${CMAKE_INSTALL_DOCDIR}" ABSOLUTE BASE_DIR "/relative")
+string(REGEX REPLACE "^/relative/" "\${CMAKE_INSTALL_PREFIX}/" pages "${pages}")
+install(CODE "include(\"${PROJECT_SOURCE_DIR}/cmake/installed_pages.cmake\")
+vram_pages_unlink(\"\$ENV{DESTDIR}${pages}\")")
 
 if(VRAM_BUILD_COMMAND)
     list(GET vram_completion_dirs 0 bash)

@@ -45,7 +45,7 @@ complete -c vram -n '__fish_seen_subcommand_from replay' -l help -s h -d 'print 
 complete -c vram -n __fish_use_subcommand -a report -d 'Report on a trace: the peak and its owners, leaks, churn, and what to do'
 complete -c vram -n '__fish_seen_subcommand_from report' -F
 complete -c vram -n '__fish_seen_subcommand_from report' -l leaks -s l -d 'show what was never freed, by tag and stack; exit with 1 if there is any'
-complete -c vram -n '__fish_seen_subcommand_from report' -l stacks -s s -d 'write collapsed stacks for flame graphs: bytes live at the peak, or with --leaks never freed'
+complete -c vram -n '__fish_seen_subcommand_from report' -l stacks -s s -d 'write collapsed stacks by function for flame graphs: bytes live at the peak, or with --leaks never freed'
 complete -c vram -n '__fish_seen_subcommand_from report' -l top -s n -x -a '' -d 'rows of each table, 10 if not given'
 complete -c vram -n '__fish_seen_subcommand_from report' -l json -s j -d 'print one JSON document, sizes in bytes'
 complete -c vram -n '__fish_seen_subcommand_from report' -l color -x -a 'auto always never' -d 'use colors: auto (the default), always or never'

@@ -19,7 +19,7 @@ static void must(vram_status status) {
 
 int main(void) {
     vram_context_options options = {
-        .size = sizeof options, .backends = "sim", .sim = "memory=80G,profile=h200"};
+        .size = sizeof options, .backends = "sim", .sim = "profile=h200"};
     vram_sim_fault fault = {
         .size = sizeof fault, .call = VRAM_SIM_ALLOC, .nth = 2, .code = VRAM_SIM_OUT_OF_MEMORY};
     vram_sim_state state = {.size = sizeof state};

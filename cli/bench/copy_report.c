@@ -42,8 +42,17 @@ static const struct way *bound_of(const struct way ways[COPY_WAYS]) {
     return way_measured(pinned) && pinned->median_ns > all->median_ns ? pinned : all;
 }
 
-uint32_t copy_goals(const struct copying *copying, struct copy_goal goals[GOALS_MAX]) {
+/* Goals are of one product: on another device they say nothing, and there are none. */
+static bool has_goals(const struct target *target) {
+    return strncmp(target->info.name, "NVIDIA H200", 11) == 0;
+}
+
+static uint32_t copy_goals(const struct target *target, const struct copying *copying,
+                           struct copy_goal goals[GOALS_MAX]) {
     uint32_t count = 0;
+    if (!has_goals(target)) {
+        return 0;
+    }
     for (uint32_t i = 0; i < copying->size_count; i++) {
         const struct copy_size *size = &copying->sizes[i];
         bool last = i + 1 == copying->size_count;
@@ -107,9 +116,14 @@ static void print_size(const struct terminal *terminal, const struct copy_size *
     }
 }
 
-static void print_goals(const struct terminal *terminal, const struct copying *copying) {
+static void print_goals(const struct terminal *terminal, const struct target *target,
+                        const struct copying *copying) {
     struct copy_goal goals[GOALS_MAX];
-    uint32_t count = copy_goals(copying, goals);
+    uint32_t count = copy_goals(target, copying, goals);
+    if (!count) {
+        return;
+    }
+    printf("\n");
     terminal_print(terminal, STYLE_BOLD, "%-64s %9s %9s", "goals, of one NVIDIA H200", "reached",
                    "goal");
     printf("\n");
@@ -150,8 +164,7 @@ void copy_print(const struct terminal *terminal, const struct target *target,
         printf("\n");
         ways_print(terminal, copying->pairs[i].ways, PAIR_WAYS);
     }
-    printf("\n");
-    print_goals(terminal, copying);
+    print_goals(terminal, target, copying);
 }
 
 /* ---------------------------------------------------------------------- JSON */
@@ -171,9 +184,10 @@ static void write_size(struct json_out *json, const struct copy_size *size) {
     json_object_end(json);
 }
 
-static void write_goals(struct json_out *json, const struct copying *copying) {
+static void write_goals(struct json_out *json, const struct target *target,
+                        const struct copying *copying) {
     struct copy_goal goals[GOALS_MAX];
-    uint32_t count = copy_goals(copying, goals);
+    uint32_t count = copy_goals(target, copying, goals);
     json_array_begin(json, "goals");
     for (uint32_t i = 0; i < count; i++) {
         json_object_begin(json, NULL);
@@ -221,6 +235,6 @@ bool copy_write(const struct target *target, const struct copying *copying) {
         json_object_end(&json);
     }
     json_array_end(&json);
-    write_goals(&json, copying);
+    write_goals(&json, target, copying);
     return output_json_end(&json);
 }

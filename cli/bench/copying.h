@@ -70,9 +70,6 @@ struct copy_goal {
 
 enum { GOALS_MAX = 16 };
 
-/* The goals that this run can say something about; returns how many. */
-uint32_t copy_goals(const struct copying *copying, struct copy_goal goals[GOALS_MAX]);
-
 void copy_print(const struct terminal *terminal, const struct target *target,
                 const struct copying *copying);
 bool copy_write(const struct target *target, const struct copying *copying);

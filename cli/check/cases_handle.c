@@ -57,6 +57,7 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_error_handler_set(context, NULL, NULL));
     REFUSES(vram_context_trim(context, NULL, &bytes));
     REFUSES(vram_context_stats_get(context, &stats));
+    REFUSES(vram_context_stats_write(context, VRAM_REPORT_JSON, take_text, NULL));
     REFUSES(vram_context_peaks_begin(context));
     REFUSES(vram_context_peaks_end(context, &peaks));
     REFUSES(vram_context_peaks_reset(context));
@@ -137,6 +138,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_tag_info_at(device, 0, &tag));
     REFUSES(vram_tag_stats_get(device, "tag", &stats));
     REFUSES(vram_device_stats_get(device, &stats));
+    REFUSES(vram_device_stats_write(device, VRAM_REPORT_JSON, take_text, NULL));
     REFUSES(vram_transfer_stats_get(device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &transfers));
     REFUSES(vram_transfer_stats_write(device, VRAM_REPORT_JSON, take_text, NULL));
     REFUSES(vram_device_peaks_begin(device));
@@ -250,6 +252,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_sleep(pool, NULL));
     REFUSES(vram_pool_wake(pool, NULL));
     REFUSES(vram_pool_stats_get(pool, &stats));
+    REFUSES(vram_pool_stats_write(pool, VRAM_REPORT_JSON, take_text, NULL));
     REFUSES(vram_pool_limits_set(pool, &limits));
     REFUSES(vram_pool_limits_get(pool, &limits));
     REFUSES(vram_pool_peaks_begin(pool));

@@ -107,19 +107,31 @@ static void print_bar(const struct terminal *terminal, const struct pass *pass, 
     printf(" ");
 }
 
+/* A figure at the right of its column. One that is too wide moves what follows: columns never
+   touch. */
+static void print_figure(const struct terminal *terminal, enum style style, int columns,
+                         const char *text) {
+    terminal_print(terminal, style, " %*s", columns - 1, text);
+}
+
 static void print_figures(const struct terminal *terminal, const struct pass *pass) {
-    char size[VRAM_SIZE_TEXT_MAX], duration[DURATION_TEXT_MAX];
-    printf("%*s", SIZE_COLUMNS, vram_size_format(pass->counts.peak_reserved_bytes, size));
+    char size[VRAM_SIZE_TEXT_MAX], duration[DURATION_TEXT_MAX], text[32] = "-";
+    print_figure(terminal, STYLE_PLAIN, SIZE_COLUMNS,
+                 vram_size_format(pass->counts.peak_reserved_bytes, size));
     if (pass_ratio(pass) > 0) {
-        terminal_print(terminal, pass_ratio_style(pass), "%*.3f", NUMBER_COLUMNS, pass_ratio(pass));
-    } else {
-        terminal_print(terminal, STYLE_DIM, "%*s", NUMBER_COLUMNS, "-");
+        snprintf(text, sizeof text, "%.3f", pass_ratio(pass));
     }
+    print_figure(terminal, pass_ratio_style(pass), NUMBER_COLUMNS, text);
+    snprintf(text, sizeof text, "%" PRIu64, pass->counts.moved_handles);
+    print_figure(terminal, STYLE_PLAIN, NUMBER_COLUMNS, text);
+    snprintf(text, sizeof text, "%.2f %%", pass_move_share(pass) * 100);
+    print_figure(terminal, STYLE_PLAIN, NUMBER_COLUMNS, text);
+    snprintf(text, sizeof text, "%" PRIu64, pass_calls(pass));
+    print_figure(terminal, STYLE_PLAIN, NUMBER_COLUMNS, text);
     bool priceless = pass->spent_ns == 0 && pass_calls(pass) > 0; /* simulated, without prices */
-    printf("%*" PRIu64 "%*.2f %%%*" PRIu64 "%*s", NUMBER_COLUMNS, pass->counts.moved_handles,
-           NUMBER_COLUMNS - 2, pass_move_share(pass) * 100, NUMBER_COLUMNS, pass_calls(pass),
-           NUMBER_COLUMNS,
-           priceless ? "-" : duration_format((uint64_t)(pass_ns_per_op(pass) + 0.5), duration));
+    print_figure(terminal, STYLE_PLAIN, NUMBER_COLUMNS,
+                 priceless ? "-"
+                           : duration_format((uint64_t)(pass_ns_per_op(pass) + 0.5), duration));
 }
 
 void pass_print_problem(const struct terminal *terminal, const struct pass *pass) {
@@ -136,7 +148,8 @@ static void print_pass(const struct replay_report *report, const struct terminal
     char name[32];
     snprintf(name, sizeof name, report->repeats > 1 ? "  %s #%" PRIu32 : "  %s", pass->policy->name,
              pass->repeat);
-    terminal_cell(terminal, STYLE_ACCENT, POLICY_COLUMNS, "%s", name);
+    terminal_cell(terminal, STYLE_ACCENT, POLICY_COLUMNS - 1, "%s", name);
+    printf(" ");
     print_bar(terminal, pass, largest);
     print_figures(terminal, pass);
     printf("\n");

@@ -131,9 +131,9 @@ static struct history_slice *slice_of(struct history *history, uint64_t time_ns)
             both.scattered = one->scattered > two->scattered ? one->scattered : two->scattered;
             both.allocs = one->allocs + two->allocs;
             both.frees = one->frees + two->frees;
+            both.reserved = one->reserved > two->reserved ? one->reserved : two->reserved;
             if (!both.sampled && one->sampled) {
                 both.sampled = true;
-                both.reserved = one->reserved;
                 both.cached = one->cached;
                 both.free = one->free;
                 both.largest_free = one->largest_free;
@@ -150,8 +150,34 @@ static struct history_slice *slice_of(struct history *history, uint64_t time_ns)
     return &history->slices[at];
 }
 
+/* What the pool of an event holds after it. Between two samples a pool may have grown: it holds at
+   least what is live in it. */
+static void note_reserved(struct history *history, const struct recorded *event) {
+    uint32_t index;
+    struct history_pool *pool = find_pool(history, event, &index);
+    uint64_t before = pool->reserved;
+    uint64_t least =
+        pool->sampled && pool->last.reserved > pool->bytes ? pool->last.reserved : pool->bytes;
+    pool->reserved = pool->ended ? 0 : least;
+    pool->peak_reserved =
+        pool->reserved > pool->peak_reserved ? pool->reserved : pool->peak_reserved;
+    history->reserved = more(less(history->reserved, before), pool->reserved);
+}
+
 static void note_slice(struct history *history, const struct recorded *event) {
     struct history_slice *slice = slice_of(history, event->time_ns);
+    if (event->kind != RECORDED_MARK) {
+        note_reserved(history, event);
+    }
+    if (history->sampled) { /* live blocks from before the trace are in no pool */
+        slice->reserved_last =
+            history->reserved > history->live_bytes ? history->reserved : history->live_bytes;
+        slice->reserved =
+            slice->reserved_last > slice->reserved ? slice->reserved_last : slice->reserved;
+        history->peak_reserved = slice->reserved_last > history->peak_reserved
+                                     ? slice->reserved_last
+                                     : history->peak_reserved;
+    }
     slice->live = history->live_bytes;
     slice->peak = history->live_bytes > slice->peak ? history->live_bytes : slice->peak;
     slice->allocs += event->kind == RECORDED_ALLOC;
@@ -376,12 +402,10 @@ static void add_up_pools(struct history *history, struct history_slice *slice) {
             largest = pool->last.largest_free > largest ? pool->last.largest_free : largest;
         }
     }
-    slice->sampled = true;
-    slice->reserved = reserved;
+    slice->sampled = history->sampled = true;
     slice->cached = cached;
     slice->free = unused;
     slice->largest_free = largest;
-    history->peak_reserved = reserved > history->peak_reserved ? reserved : history->peak_reserved;
     /* A pool that is about to end has nothing but idle memory. */
     if (history->live_bytes > 0 && share(more(cached, unused), reserved) > history->worst_idle) {
         history->worst_idle = share(more(cached, unused), reserved);
@@ -396,8 +420,6 @@ static void add_sample(struct history *history, const struct recorded *event) {
     struct history_slice *slice = slice_of(history, event->time_ns);
     pool->last = *sample;
     pool->sampled = true;
-    pool->peak_reserved =
-        sample->reserved > pool->peak_reserved ? sample->reserved : pool->peak_reserved;
     double scattered =
         sample->largest_free < sample->free ? 1 - share(sample->largest_free, sample->free) : 0;
     double pressure = sample->limit > 0 ? share(sample->reserved, sample->limit) : 0;
@@ -536,9 +558,9 @@ void history_finish(struct history *history) {
             *slice = *before;
             slice->allocs = slice->frees = 0;
             slice->peak = slice->live;
+            slice->reserved = slice->reserved_last;
         } else if (!slice->sampled && before->sampled) {
             slice->sampled = true;
-            slice->reserved = before->reserved;
             slice->cached = before->cached;
             slice->free = before->free;
             slice->largest_free = before->largest_free;

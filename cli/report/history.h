@@ -52,6 +52,7 @@ struct history_pool {
     uint64_t bytes, peak_bytes; /* live, as asked for */
     bool begun, ended, sampled;
     struct recorded_sample last; /* of it, when it was looked at last */
+    uint64_t reserved;           /* what it holds: as in `last`, but never less than `bytes` */
     uint64_t peak_reserved;
 };
 
@@ -65,8 +66,9 @@ struct history_block {
 /* A part of the time. */
 struct history_slice {
     bool used;
-    uint64_t live, peak;                           /* bytes at its end, and most */
-    uint64_t reserved, cached, free, largest_free; /* of all pools, at the last look; 0: none */
+    uint64_t live, peak;                 /* bytes at its end, and most */
+    uint64_t reserved, reserved_last;    /* most that pools held, and at its end; 0: not known */
+    uint64_t cached, free, largest_free; /* of all pools, at the last look; 0: none */
     bool sampled;
     double scattered; /* worst of 1 - largest / free of any pool */
     uint64_t allocs, frees;
@@ -89,7 +91,9 @@ struct history {
     uint64_t live_bytes, live_blocks, first_bytes, first_blocks;
     uint64_t lost_bytes, lost_blocks; /* live when their pool ended, and never freed */
     uint64_t peak_bytes, peak_blocks, peak_ns, epoch;
-    uint64_t peak_reserved;        /* most that all pools together were seen to hold */
+    bool sampled;                  /* a pool has been looked at */
+    uint64_t reserved;             /* what all pools hold now; see history_pool.reserved */
+    uint64_t peak_reserved;        /* most of it since the first look; 0: there was none */
     uint64_t largest_bytes;        /* of one request */
     uint64_t small;                /* requests below 512 bytes */
     uint64_t brief;                /* blocks freed within HISTORY_BRIEF_NS */

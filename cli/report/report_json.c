@@ -231,7 +231,7 @@ static void write_leaks(const struct report_view *view, struct json_out *json) {
         const struct history_group *group = &history->groups[blocks[i]->group];
         json_object_begin(json, NULL);
         json_unsigned(json, "id", blocks[i]->id);
-        json_unsigned(json, "addr", blocks[i]->addr);
+        json_address(json, "addr", blocks[i]->addr);
         json_unsigned(json, "bytes", blocks[i]->bytes);
         json_unsigned(json, "held_bytes", blocks[i]->held);
         json_unsigned(json, "time_ns", blocks[i]->time_ns);

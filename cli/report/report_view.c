@@ -81,6 +81,22 @@ static uint32_t depth_of(const struct report_view *view, uint32_t stack) {
     return depth;
 }
 
+/* Without the offset in a function, and in its module: "f+0x1f (m+0x2a3f)" becomes "f (m)", so that
+   all calls from one function are one frame. An offset in a module whose functions are not known
+   stays: it is all there is. */
+static void fold_frame(char *text) {
+    char *function = strstr(text, "+0x"), *module = strstr(text, " (");
+    if (function == NULL || (module == NULL && strchr(text, '`') == NULL)) {
+        return;
+    }
+    char *inside = module != NULL ? strstr(module, "+0x") : NULL;
+    if (inside != NULL) {
+        memmove(inside, inside + strcspn(inside, ")"), strlen(inside + strcspn(inside, ")")) + 1);
+    }
+    char *end = module != NULL && module > function ? module : function + strlen(function);
+    memmove(function, end, strlen(end) + 1);
+}
+
 /* Semicolons and line breaks mean something in this format. */
 static void clean_frame(char *text) {
     for (; *text != 0; text++) {
@@ -96,6 +112,7 @@ const char *report_stack(const struct report_view *view, const struct history_gr
     for (uint32_t i = depth; i-- > 0 && used + 1 < bytes;) {
         char frame[RECORDING_TEXT_MAX + 1];
         snprintf(frame, sizeof frame, "%s", recording_frame(view->recording, group->stack, i));
+        fold_frame(frame);
         clean_frame(frame);
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ";" : "", frame);
     }
@@ -110,18 +127,62 @@ const char *report_stack(const struct report_view *view, const struct history_gr
 
 enum { STACK_TEXT_MAX = RECORDING_FRAMES_MAX * (RECORDING_TEXT_MAX + 1) };
 
-void report_print_stacks(const struct report_view *view, bool leaks) {
-    size_t count;
+/* A line of that format. */
+struct folded {
+    char *text; /* NULL: added to another one */
+    uint64_t weight;
+};
+
+static int by_text(const void *one, const void *other) {
+    const struct folded *a = one, *b = other;
+    return strcmp(a->text, b->text);
+}
+
+static int by_weight(const void *one, const void *other) {
+    const struct folded *a = one, *b = other;
+    return (a->weight < b->weight) - (a->weight > b->weight);
+}
+
+/* Lines with the same text become one, the heaviest first; returns how many are left. */
+static size_t merge_folded(struct folded *lines, size_t count) {
+    size_t kept = 0;
+    qsort(lines, count, sizeof *lines, by_text);
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && strcmp(lines[kept - 1].text, lines[i].text) == 0) {
+            lines[kept - 1].weight += lines[i].weight;
+            free(lines[i].text);
+        } else {
+            lines[kept++] = lines[i];
+        }
+    }
+    qsort(lines, kept, sizeof *lines, by_weight);
+    return kept;
+}
+
+bool report_print_stacks(const struct report_view *view, bool leaks) {
+    size_t count = 0, made = 0;
     enum report_order order = leaks ? ORDER_END : ORDER_PEAK;
     const struct history_group **groups = report_order(view->history, order, &count);
+    struct folded *lines = calloc(count + 1, sizeof *lines);
     char *text = malloc(STACK_TEXT_MAX);
-    for (size_t i = 0; groups != NULL && text != NULL && i < count; i++) {
-        report_stack(view, groups[i], text, STACK_TEXT_MAX);
+    bool good = (groups != NULL || count == 0) && lines != NULL && text != NULL;
+    for (; good && made < count; made += good) {
+        report_stack(view, groups[made], text, STACK_TEXT_MAX);
         text_sanitize(text);
-        printf("%s %" PRIu64 "\n", text, weight_of(groups[i], order));
+        lines[made] = (struct folded){strdup(text), weight_of(groups[made], order)};
+        good = lines[made].text != NULL;
     }
+    size_t kept = made > 0 ? merge_folded(lines, made) : 0;
+    for (size_t i = 0; i < kept; i++) {
+        if (good) {
+            printf("%s %" PRIu64 "\n", lines[i].text, lines[i].weight);
+        }
+        free(lines[i].text);
+    }
+    free(lines);
     free(text);
     free(groups);
+    return good;
 }
 
 /* --------------------------------------------------------------------- tables */

@@ -24,9 +24,10 @@ void report_print(const struct report_view *view);
 /* What was live at the end, or when its pool ended, by tag and stack. */
 void report_print_leaks(const struct report_view *view);
 
-/* One line for each tag and stack: frames by semicolons, the outermost first, and bytes live at the
-   peak or, for leaks, at the end or when their pool ended. */
-void report_print_stacks(const struct report_view *view, bool leaks);
+/* One line for each tag and stack: frames by semicolons, the outermost first, without offsets in
+   functions, and bytes live at the peak or, for leaks, at the end or when their pool ended. False:
+   out of host memory. */
+bool report_print_stacks(const struct report_view *view, bool leaks);
 
 /* The same figures as JSON, `leaks` block by block; false: stdout could not take it. */
 bool report_write(const struct report_view *view);

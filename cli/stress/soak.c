@@ -9,6 +9,7 @@
 #include "stress.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -187,18 +188,43 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* ----------------------------------------------------------------- a signal */
+
+static volatile sig_atomic_t interrupted;
+
+static void note_signal(int number) {
+    (void)number;
+    interrupted = 1;
+}
+
+/* Ctrl-C ends the soak early, and what was found is printed; a second one ends the process. Only
+   the caller's thread receives it: those that it starts inherit its mask. */
+static void watch_signal(sigset_t *mask) {
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESETHAND};
+    sigset_t blocked;
+    interrupted = 0;
+    sigemptyset(&action.sa_mask);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &blocked, mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
 /* ----------------------------------------------------------------------- run */
 
 static void run_workers(struct soak *soak, struct worker *workers, const struct soak_plan *plan,
                         const struct terminal *terminal) {
     double begin = now();
+    sigset_t mask;
+    watch_signal(&mask);
     for (uint32_t i = 0; i < plan->threads; i++) {
         workers[i].started = pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
         if (!workers[i].started) {
             blame(&workers[i], "pthread_create", VRAM_ERR_HOST_MEMORY);
         }
     }
-    for (double spent; (spent = now() - begin) < plan->seconds;) {
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    for (double spent; (spent = now() - begin) < plan->seconds && !interrupted;) {
         struct timespec pause = {0, 50000000};
         terminal_progress(terminal, (uint64_t)(spent * 10), (uint64_t)(plan->seconds * 10),
                           "tenths of a second");
@@ -211,7 +237,9 @@ static void run_workers(struct soak *soak, struct worker *workers, const struct 
         }
     }
     terminal_progress_end(terminal);
+    signal(SIGINT, SIG_DFL);
     soak->result->seconds = now() - begin;
+    soak->result->interrupted = interrupted;
 }
 
 static void add_up(struct soak_result *result, const struct worker *workers, uint32_t count) {

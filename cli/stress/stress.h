@@ -29,6 +29,7 @@ struct soak_result {
     uint64_t left_bytes;   /* still held after all was given back */
     char first[256];       /* what the first failure was; "" without one */
     double seconds;        /* that it took */
+    bool interrupted;      /* by SIGINT, before the time was over */
 };
 
 /* False after one line on stderr when it could not run at all. */

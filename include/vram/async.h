@@ -8,9 +8,10 @@
  *
  *  - It is plain data: it may be copied, stored and compared to zeros. All zero is ready.
  *  - No thread runs for it. Callbacks run on the thread that polls or waits and finds the work
- *    complete, or at the latest on the thread that ends its queue or device. The exception is work
- *    that a thread of the library completes (staged downloads, background products): its callbacks
- *    may run on that thread, and must not wait there.
+ *    complete, or at the latest on the thread that ends its queue or device. The exceptions are
+ *    work that a thread of the library completes (staged downloads, background products) and
+ *    handles that it watches (vram_async_fd_open): their callbacks may run on that thread, and must
+ *    not wait there.
  *  - A failure on the device is reported here. It is logged once, and returned each time the
  *    handle is asked, with the name of the operation that the program called.
  *  - A pending handle takes 152 bytes of host memory of the library beside its own 32, a product
@@ -59,6 +60,23 @@ VRAM_API vram_status vram_async_state_get(const vram_async *async, vram_async_st
  * special values), and the handle stays valid; otherwise as vram_async_poll.
  */
 VRAM_API vram_status vram_async_wait(const vram_async *async, uint64_t timeout);
+
+/**
+ * Waits until the first of `count` handles is ready or has failed, and sets *index to it: the first
+ * of the list, if there are several. The status is that of vram_async_poll for this handle, or
+ * VRAM_ERR_TIMEOUT, which leaves *index unchanged. Handles that are all zero are ready.
+ */
+VRAM_API vram_status vram_async_wait_any(const vram_async *asyncs, size_t count, uint64_t timeout,
+                                         size_t *index);
+
+/**
+ * Opens a file descriptor for event loops (poll, epoll, kqueue): it becomes readable when the first
+ * of `count` handles is ready or has failed, and stays so. Ask the handles then. The descriptor
+ * belongs to the program, which closes it with close(2) at any time; the handles are copied. A
+ * thread of the library waits for them, and runs their callbacks if it is the first to see their
+ * end. So use one descriptor for all handles that a turn of the loop waits for.
+ */
+VRAM_API vram_status vram_async_fd_open(const vram_async *asyncs, size_t count, int *fd);
 
 /**
  * The result, without waiting: the bytes that a copy moved, the messages that a flush moved, the

@@ -197,7 +197,11 @@ VRAM_API const char *vram_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_M
  */
 typedef enum vram_report_format {
     VRAM_REPORT_TEXT = 0, /* lines for people; control characters in names become '?' */
-    VRAM_REPORT_JSON = 1  /* one JSON document, in bytes and nanoseconds; its "schema" names it */
+    /* One JSON document, in bytes and nanoseconds. Its "schema" names it, "vram.leaks/1", and so
+       the file docs/schema/vram.leaks-1.schema.json. Fields may be added under the same number;
+       from version 1.0 on, one that is removed or changes its type or meaning raises it. Addresses
+       are strings, "0x7f60c0000000". */
+    VRAM_REPORT_JSON = 1
 } vram_report_format;
 
 /**
@@ -288,6 +292,11 @@ typedef void vram_log_fn(void *user, vram_log_level level, const char *text);
  * Sends messages up to `level` to `log`. NULL restores the default: no output, or standard error if
  * the environment has VRAM_LOG=error|warn|info|debug. Another thread may still be calling the
  * former callback after this returns.
+ *
+ * At debug level each allocation, free, resize, move, fallback, sleep and wake of a pool is one
+ * line, with size, name, tag and pool. Allocations, frees and resizes are logged for tracked pools
+ * (vram/stats.h), as all pools are that are created while the level is debug. At lower levels this
+ * costs nothing.
  */
 VRAM_API void vram_log_set(vram_log_fn *log, void *user, vram_log_level level);
 

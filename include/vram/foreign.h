@@ -9,7 +9,8 @@
  * there"), and it counts for its tag and against its quotas.
  *
  * Records belong to the device, whatever handle on it they were made through, and end with the
- * context.
+ * context. Queries for live blocks of a device or context show them, and reports of leaks
+ * (vram/stats.h), marked as foreign.
  */
 #ifndef VRAM_FOREIGN_H
 #define VRAM_FOREIGN_H

@@ -6,7 +6,8 @@
  * GPU, replay traces on hardware it does not have, and test what happens if a driver fails. Text in
  * vram_context_options.sim, the option `sim` or VRAM_SIM configures it, as "key=value,key=value":
  *
- *   devices=N     how many (1; 0 to 64)                   memory=SIZE   of each (8G; 64K to 1024T)
+ *   devices=N     how many (1; 0 to 64)                   memory=SIZE   of each (64K to 1024T; as
+ *                                                         the profile: 8G, h200 139.8G)
  *   granule=SIZE  VMM granule, a power of two (2M)        profile=NAME  times: none, h200 (none)
  *   vmm=on|off    virtual memory management (on)          info=on|off   reports free memory (on)
  *   seed=N        of lag and order (1)                    journal=N     calls recorded (1024)

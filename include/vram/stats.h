@@ -6,8 +6,9 @@
  * A tracked pool keeps a record of 40 bytes for each live block: who asked for it, and when. A pool
  * is tracked from its creation or not at all. What decides, in this order: VRAM_TRACKING in the
  * environment; VRAM_POOL_TRACKED or vram_limits.tracking of the pool or its device; the option
- * `tracking`; the preset; the build (debug: on, release: off). A pool that is not tracked pays
- * nothing, and its blocks do not appear here.
+ * `tracking`; the preset; the build (debug: on, release: off). Whatever these say, a new pool is
+ * tracked while a trace is written, the log is at debug level, or the option `leaks` or `leak_exit`
+ * asks for a report. A pool that is not tracked pays nothing, and its blocks do not appear here.
  *
  * With the option `track_stacks` the library takes call stacks, of every allocation (1) or of every
  * n-th of a thread. Code addresses get their names when a stack is printed: static functions by the
@@ -16,13 +17,14 @@
  * No allocation fails because memory for its record ran out: the record is lost and counted. Totals
  * and peaks are still exact.
  *
- * A tracked pool that ends with live blocks, by itself or with its device or context, has leaked
- * them. The log has a warning for each site. If the option `leaks` is `text` or `json`, a report
- * goes to standard error, or to the end of the file that the option `leak_file` names. With the
- * option `leak_exit` the same happens for all pools that exist when the process ends. Otherwise
- * nothing is ever written. That file, and the one of `leak_suppressions`, must be a plain file or a
- * character device such as a terminal or /dev/null. A pipe is refused with a message in the log,
- * because writing to it could block forever.
+ * A pool that ends with live blocks, by itself or with its device or context, has leaked them. The
+ * log has one warning for it, tracked or not, with the tags that have most. If the option `leaks`
+ * is `text` or `json`, a report goes to standard error, or to the end of the file that the option
+ * `leak_file` names. With the option `leak_exit` the same happens for all pools that exist when the
+ * process ends; records of foreign memory (vram/foreign.h) that a context still has at its end are
+ * reported in the same way. Otherwise nothing is ever written. That file, and the one of
+ * `leak_suppressions`, must be a plain file or a character device such as a terminal or /dev/null.
+ * A pipe is refused with a message in the log, because writing to it could block forever.
  */
 #ifndef VRAM_STATS_H
 #define VRAM_STATS_H
@@ -44,6 +46,18 @@ extern "C" {
  */
 VRAM_API vram_status vram_device_stats_get(vram_device *device, vram_pool_stats *stats);
 VRAM_API vram_status vram_context_stats_get(vram_context *context, vram_pool_stats *stats);
+
+/**
+ * Writes all counters of a pool, a device or a context, and the pressure of the first two. As text
+ * each is a line "name: value"; as JSON they have the schema vram.stats/1, with the names of
+ * vram_pool_stats.
+ */
+VRAM_API vram_status vram_pool_stats_write(vram_pool *pool, vram_report_format format,
+                                           vram_write_fn *write, void *user);
+VRAM_API vram_status vram_device_stats_write(vram_device *device, vram_report_format format,
+                                             vram_write_fn *write, void *user);
+VRAM_API vram_status vram_context_stats_write(vram_context *context, vram_report_format format,
+                                              vram_write_fn *write, void *user);
 
 /** The counters that a tag and all tags below it have; the others are 0. */
 VRAM_API vram_status vram_tag_stats_get(vram_device *device, const char *tag,
@@ -96,6 +110,9 @@ typedef struct vram_live_block {
     uint64_t age_ns;
     const char *tag;               /* NULL: none; valid until the context ends */
     char name[VRAM_LIVE_NAME_MAX]; /* a label, which others may have too; "": none */
+    bool
+        foreign; /* a record of memory of others (vram/foreign.h), with its number as `id`: no pool,
+                     queue, address or stack */
 } vram_live_block;
 
 typedef enum vram_live_order {
@@ -111,8 +128,9 @@ typedef enum vram_live_order {
 typedef struct vram_live_query {
     size_t size; /* sizeof(vram_live_query) */
     vram_pool *pool;
-    vram_device *device;   /* all pools of the device, through any handle on it */
-    vram_context *context; /* all pools of all devices */
+    vram_device *device;   /* all pools of the device, through any handle on it, and its records
+                              of foreign memory */
+    vram_context *context; /* the same of all devices */
     const char *tag;       /* of this tag and all below it; "": without one; NULL: all */
     uint64_t older_ns;     /* at least that old; VRAM_LIVE_OLD_NS; 0: all */
     uint32_t stack;        /* of that stack; 0: all */
@@ -124,7 +142,8 @@ typedef struct vram_live_query {
 typedef bool vram_live_fn(void *user, const vram_live_block *block);
 
 /**
- * Calls `visit` for each live block of tracked pools. Blocks that are allocated or freed meanwhile
+ * Calls `visit` for each live block of tracked pools, and for each record of foreign memory if the
+ * query names a device or a context. Blocks that are allocated or freed meanwhile
  * may be seen or not; each block that is seen was live, and is seen once.
  */
 VRAM_API vram_status vram_live_visit(const vram_live_query *query, vram_live_fn *visit, void *user);
@@ -147,6 +166,7 @@ typedef struct vram_live_stats {
     uint64_t allocs, frees, resizes;       /* so far */
     uint64_t lost_records;                 /* because memory ran out */
     uint64_t record_bytes, metadata_bytes; /* host memory: of records, and in all */
+    uint64_t foreign_blocks, foreign_bytes; /* records of foreign memory; not in those above */
 } vram_live_stats;
 
 /** The sums for the pools that the query names; its other fields are ignored. */
@@ -160,12 +180,13 @@ typedef enum vram_live_by {
 
 /** Blocks that share a tag, a stack or a queue. */
 typedef struct vram_live_group {
-    size_t size;                      /* sizeof(vram_live_group) of the library */
-    const char *tag;                  /* by tag; NULL: none; valid until the context ends */
-    uint32_t stack;                   /* by stack; 0: none was taken */
-    vram_queue *queue;                /* by queue; NULL: none */
-    uint64_t live_blocks, live_bytes; /* now, before rounding */
-    uint64_t peak_blocks, peak_bytes; /* live at the pool's peak */
+    size_t size;                            /* sizeof(vram_live_group) of the library */
+    const char *tag;                        /* by tag; NULL: none; valid until the context ends */
+    uint32_t stack;                         /* by stack; 0: none was taken */
+    vram_queue *queue;                      /* by queue; NULL: none */
+    uint64_t live_blocks, live_bytes;       /* now, before rounding */
+    uint64_t peak_blocks, peak_bytes;       /* live at the pool's peak */
+    uint64_t foreign_blocks, foreign_bytes; /* records of foreign memory; not in those above */
 } vram_live_group;
 
 typedef bool vram_live_group_fn(void *user, const vram_live_group *group);
@@ -190,11 +211,13 @@ typedef struct vram_leak_summary {
     uint64_t blocks, bytes; /* in the report, before rounding */
     uint64_t groups;        /* by tag and stack */
     uint64_t suppressed_blocks, suppressed_bytes;
-    uint64_t lost_records; /* blocks that may be missing */
+    uint64_t lost_records;                  /* blocks that may be missing */
+    uint64_t foreign_blocks, foreign_bytes; /* of `blocks` and `bytes`, those of foreign memory */
 } vram_leak_summary;
 
 /**
  * Writes every block of the query as a report of leaks, grouped by tag and stack, most bytes first.
+ * Records of foreign memory are groups of their own, marked as foreign.
  * As JSON it has the schema vram.leaks/1. The option `leak_suppressions` names a file of lines
  * "leak:PATTERN", as LeakSanitizer has them. A block whose tag, or a function or module of whose
  * stack, contains the pattern ('*' stands for anything, '^' and '$' for the ends) is counted and

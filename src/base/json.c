@@ -225,6 +225,16 @@ void vr_json_unsigned(struct vr_json *json, const char *key, uint64_t value) {
     scalar_put(json, key, text);
 }
 
+void vr_json_bool(struct vr_json *json, const char *key, bool value) {
+    scalar_put(json, key, value ? "true" : "false");
+}
+
+void vr_json_address(struct vr_json *json, const char *key, uint64_t addr) {
+    char text[NUMBER_BYTES];
+    snprintf(text, sizeof text, "0x%" PRIx64, addr);
+    vr_json_text(json, key, addr ? text : NULL);
+}
+
 /* Makes printf's output the same in every locale: whatever is between the digits is the decimal
    point. Removes what an exponent does not need: 1e+05 becomes 1e5. */
 static void number_normalise(char *text) {

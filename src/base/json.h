@@ -40,6 +40,10 @@ void vr_json_array_end(struct vr_json *json);
 /* A string; NULL writes null. */
 void vr_json_text(struct vr_json *json, const char *key, const char *text);
 void vr_json_unsigned(struct vr_json *json, const char *key, uint64_t value);
+void vr_json_bool(struct vr_json *json, const char *key, bool value);
+/* "0x7f60c0000000"; 0 writes null. A string, because addresses are larger than 2^53, up to which
+   readers that know only doubles are exact. */
+void vr_json_address(struct vr_json *json, const char *key, uint64_t addr);
 /* The shortest text that reads back as the same value; null if it is not finite. */
 void vr_json_number(struct vr_json *json, const char *key, double value);
 /* The number if it is known, else null. */

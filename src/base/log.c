@@ -2,8 +2,8 @@
 /*
  * log.c: filters messages by level and delivers them to the callback or to standard error.
  *
- *  (1) `threshold` is the highest level that is delivered. It is read without a lock, and so is the
- *      number of option changes: a message above it costs these two loads.
+ *  (1) vr_log_threshold is the highest level that is delivered. It is read without a lock, and so
+ *      are the numbers of option changes: a message above it costs these loads.
  *  (2) UNKNOWN lets every message into the slow path, where the option `log` is read. It is the
  *      value at the start, after the callback was removed, and after an option changed.
  *  (3) `change` counts changes. A thread that reads the option notes the count first and publishes
@@ -36,8 +36,8 @@ static struct {
     uint64_t change; /* see (3) */
 } sink = {.lock = VR_MUTEX_INIT(VR_RANK_LOG)};
 
-static vr_atomic_u32 threshold = UNKNOWN;
-static vr_atomic_u64 seen;        /* vr_option_changes that `threshold` takes into account */
+vr_atomic_u32 vr_log_threshold = UNKNOWN;
+vr_atomic_u64 vr_log_seen;
 static _Thread_local bool inside; /* this thread is in the callback */
 
 /* The levels by number; the option's choices have the same order. */
@@ -52,23 +52,23 @@ void vram_log_set(vram_log_fn *log, void *user, vram_log_level level) {
     sink.log = log;
     sink.user = user;
     sink.change++;
-    vr_store(&threshold, log ? (uint32_t)number : UNKNOWN, VR_RELAXED);
+    vr_store(&vr_log_threshold, log ? (uint32_t)number : UNKNOWN, VR_RELAXED);
     vr_mutex_unlock(&sink.lock);
 }
 
 /* The current threshold; UNKNOWN if the option may have changed. */
 static uint32_t current_threshold(void) {
-    uint64_t changes = vr_option_changes();
-    if (vr_load(&seen, VR_RELAXED) != changes) {
+    uint64_t changes = vr_load(&vr_option_changes, VR_ACQUIRE);
+    if (vr_load(&vr_log_seen, VR_RELAXED) != changes) {
         vr_mutex_lock(&sink.lock);
         if (!sink.log) {
             sink.change++;
-            vr_store(&threshold, UNKNOWN, VR_RELAXED);
+            vr_store(&vr_log_threshold, UNKNOWN, VR_RELAXED);
         }
-        vr_store(&seen, changes, VR_RELAXED);
+        vr_store(&vr_log_seen, changes, VR_RELAXED);
         vr_mutex_unlock(&sink.lock);
     }
-    return vr_load(&threshold, VR_RELAXED);
+    return vr_load(&vr_log_threshold, VR_RELAXED);
 }
 
 /* The threshold, read from the option if it is unknown. Keeps (3). */
@@ -81,9 +81,9 @@ static uint32_t known_threshold(void) {
         uint32_t asked = (uint32_t)vr_option_number(VR_OPTION_LOG);
         vr_mutex_lock(&sink.lock);
         if (sink.change == before) {
-            vr_store(&threshold, asked, VR_RELAXED);
+            vr_store(&vr_log_threshold, asked, VR_RELAXED);
         }
-        found = vr_load(&threshold, VR_RELAXED);
+        found = vr_load(&vr_log_threshold, VR_RELAXED);
         vr_mutex_unlock(&sink.lock);
     }
     return found;
@@ -99,7 +99,7 @@ static bool receiver_find(vram_log_level level, vram_log_fn **log, void **user) 
             return false;
         }
         vr_mutex_lock(&sink.lock);
-        found = vr_load(&threshold, VR_RELAXED);
+        found = vr_load(&vr_log_threshold, VR_RELAXED);
         *log = sink.log;
         *user = sink.user;
         vr_mutex_unlock(&sink.lock);
@@ -133,7 +133,7 @@ void vr_log(vram_log_level level, const char *format, ...) {
     vram_log_fn *log;
     void *user;
     assert(level > VRAM_LOG_OFF && level <= VRAM_LOG_DEBUG);
-    if ((uint32_t)level > current_threshold() || inside) {
+    if (!vr_log_maybe(level) || inside) {
         return;
     }
     assert(vr_locks_held() == 0 && "the callback is the user's code");

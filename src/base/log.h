@@ -3,9 +3,19 @@
 #ifndef VR_LOG_H
 #define VR_LOG_H
 
-#include "vram/base.h"
+#include "base/option.h"
 
-/* Costs two loads when the level is off. Must not be called with a lock held: the callback
+extern vr_atomic_u32 vr_log_threshold; /* log.c (1) */
+extern vr_atomic_u64 vr_log_seen;      /* vr_option_changes that it takes into account */
+
+/* False: no message of this level is delivered. True also while nobody has asked for the level
+   since it may have changed. */
+static inline bool vr_log_maybe(vram_log_level level) {
+    return (uint32_t)level <= vr_load(&vr_log_threshold, VR_RELAXED) ||
+           vr_load(&vr_log_seen, VR_RELAXED) != vr_load(&vr_option_changes, VR_ACQUIRE);
+}
+
+/* Costs three loads when the level is off. Must not be called with a lock held: the callback
    is the user's code. */
 void vr_log(vram_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

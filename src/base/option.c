@@ -71,7 +71,7 @@ static struct {
 } table = {.lock = VR_MUTEX_INIT(VR_RANK_OPTION)};
 
 static vr_atomic_bool problems_logged;
-static vr_atomic_u64 changes; /* calls that may have changed a value */
+vr_atomic_u64 vr_option_changes;
 
 /* ---------------------------------------------------------------------- names */
 
@@ -364,10 +364,6 @@ vram_status vr_option_check(void) {
                             "%s (correct it, or set VRAM_STRICT=off to run without it)", text);
 }
 
-uint64_t vr_option_changes(void) {
-    return vr_load(&changes, VR_ACQUIRE);
-}
-
 void vr_option_reset(void) {
     vr_mutex_lock(&table.lock);
     memset(table.environment, 0, sizeof table.environment);
@@ -376,7 +372,7 @@ void vr_option_reset(void) {
     table.loaded = false;
     vr_mutex_unlock(&table.lock);
     vr_store(&problems_logged, false, VR_RELAXED);
-    vr_fetch_add(&changes, 1, VR_RELEASE);
+    vr_fetch_add(&vr_option_changes, 1, VR_RELEASE);
 }
 
 /* -------------------------------------------------------------------- the API */
@@ -434,7 +430,7 @@ vram_status vram_option_set(const char *name, const char *text) {
                          name, text, table.environment[option].text);
     }
     close_table();
-    vr_fetch_add(&changes, 1, VR_RELEASE);
+    vr_fetch_add(&vr_option_changes, 1, VR_RELEASE);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #ifndef VR_OPTION_H
 #define VR_OPTION_H
 
+#include "base/atomic.h"
 #include "vram/base.h"
 
 /* X(ID, "name", TYPE, "default", minimum, maximum, is_limit, "choices", "help")
@@ -18,7 +19,7 @@
       "backends that vram_device_select tries, in order, \"cuda:1,vulkan,host\"; empty: GPUs "     \
       "first")                                                                                     \
     X(SIM, "sim", TEXT, "", 0, 0, false, "",                                                       \
-      "simulated devices, \"devices=2,memory=80G,profile=h200\"; see vram/sim.h")                  \
+      "simulated devices, \"devices=2,profile=h200\"; see vram/sim.h")                             \
     X(CUDA_LIBRARY, "cuda_library", TEXT, "", 0, 0, false, "",                                     \
       "path of the CUDA driver library; empty: libcuda.so.1")                                      \
     X(VULKAN_LIBRARY, "vulkan_library", TEXT, "", 0, 0, false, "",                                 \
@@ -87,7 +88,8 @@
     X(TRACK_STACKS, "track_stacks", INTEGER, "0", 0, 1000000, false, "",                           \
       "tracked pools take the call stack of every n-th allocation; 0: of none")                    \
     X(LEAKS, "leaks", TEXT, "", 0, 0, false, "off, text, json",                                    \
-      "report of blocks still live when a tracked pool ended: text or json; empty or off: none")   \
+      "report of blocks still live when a pool ends, with tracking: text or json; empty or off: "  \
+      "none")                                                                                      \
     X(LEAK_FILE, "leak_file", TEXT, "", 0, 0, false, "",                                           \
       "file that such reports are added to; empty: standard error")                                \
     X(LEAK_EXIT, "leak_exit", BOOL, "off", 0, 1, false, "",                                        \
@@ -184,7 +186,7 @@ bool vr_option_problems_claim(void);
 vram_status vr_option_check(void);
 
 /* Rises with every call that may have changed a value. */
-uint64_t vr_option_changes(void);
+extern vr_atomic_u64 vr_option_changes;
 
 /* For tests: discards everything set by the API and reads the environment again at the next use. */
 void vr_option_reset(void);

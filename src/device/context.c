@@ -71,11 +71,12 @@ static void note_absence(struct vr_backend_state *state, vram_status status) {
 static vram_status start_backend(struct vr_backend_state *state, const char *list,
                                  const struct vram_context_options *options) {
     const struct vr_backend_ops *ops = state->base.ops;
+    state->wanted = name_listed(list, ops->name);
     if (ops->unavailable) {
         snprintf(state->reason, sizeof state->reason, "%s", ops->unavailable);
         return VRAM_OK;
     }
-    if (!name_listed(list, ops->name)) {
+    if (!state->wanted) {
         snprintf(state->reason, sizeof state->reason,
                  "left out by the option backends (VRAM_BACKENDS) or the program");
         return VRAM_OK;

@@ -8,10 +8,27 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/text.h"
 #include "device/device_calls.h"
 #include "device/ops.h"
 
+#include <string.h>
+
 /* ------------------------------------------------------- describing, choosing */
+
+/* The context has no device: says why, for each backend that was to be started. */
+static vram_status fail_without_device(const struct vr_context *context) {
+    char why[VRAM_ERROR_TEXT_MAX] = "";
+    for (uint32_t i = 0; i < context->backend_count; i++) {
+        const struct vr_backend_state *state = &context->backends[i];
+        size_t used = strlen(why);
+        if (state->wanted) {
+            vr_text_format(why + used, sizeof why - used, "; %s: %s", state->base.ops->name,
+                           state->started ? "has no device" : state->reason);
+        }
+    }
+    return vr_fail(VRAM_ERR_NO_DEVICE, "no device was found%s", why);
+}
 
 uint32_t vram_device_count(vram_context *handle) {
     VR_CALL;
@@ -25,6 +42,9 @@ uint32_t vram_device_count(vram_context *handle) {
 }
 
 static vram_status check_index(const struct vr_context *context, uint32_t index) {
+    if (!context->slot_count) {
+        return fail_without_device(context);
+    }
     if (index >= context->slot_count) {
         return vr_fail(VRAM_ERR_NO_DEVICE, "device index %u is out of range; there are %u devices",
                        index, context->slot_count);
@@ -83,7 +103,7 @@ vram_status vram_device_best(vram_context *handle, uint32_t *index) {
     if (!index) {
         status = vr_fail(VRAM_ERR_INVALID, "the pointer that receives the index is NULL");
     } else if (best == context->slot_count) {
-        status = vr_fail(VRAM_ERR_NO_DEVICE, "no backend has a device; `vram info` tells why");
+        status = fail_without_device(context);
     } else {
         *index = best;
     }

@@ -71,6 +71,7 @@ struct vr_slot {
 
 struct vr_backend_state {
     struct vr_backend base;
+    bool wanted; /* not left out by the options */
     bool started;
     uint32_t device_count;
     char reason[sizeof((struct vram_backend_info *)0)->reason];

@@ -6,6 +6,7 @@
 #include "mem/buffer_object.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "core/cache/other_memory.h"
@@ -34,7 +35,8 @@ static void found_at(uint64_t pool, vram_addr addr, struct vr_buffer_memory *mem
 }
 
 struct vram_alloc_options vr_buffer_alloc_options(const struct vr_buffer *buffer, uint64_t bytes) {
-    bool named = buffer->pool->track && *buffer->name; /* where tracking shows it */
+    bool shown = buffer->pool->track || vr_log_maybe(VRAM_LOG_DEBUG);
+    bool named = shown && *buffer->name;
     return (struct vram_alloc_options){
         .size = sizeof(struct vram_alloc_options),
         .tag = buffer->tag,

@@ -18,6 +18,7 @@
 #include "core/pressure/trim.h"
 #include "device/device_calls.h"
 #include "mem/mem_calls.h"
+#include "track/event.h"
 
 #include <stdlib.h>
 
@@ -111,6 +112,11 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
         count_move(buffer, to_device);
         event.to = buffer->memory.kind;
         *bytes = buffer->capacity_bytes;
+    }
+    if (!there && status == VRAM_OK) {
+        vr_memory_log(buffer->name, buffer->tag, buffer->pool->name,
+                      "move: %llu bytes from %s to %s memory", (unsigned long long)event.bytes,
+                      vr_memory_name(event.from), vr_memory_name(event.to));
     }
     vr_buffer_unclaim(buffer);
     if (!there && status == VRAM_OK && buffer->moved) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event.c: the one receiver of events, and the calls to it in progress.
+ * event.c: the one receiver of events, the calls to it in progress, and the lines of the log.
  */
 #include "track/event.h"
 
@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/os/os.h"
+#include "base/status.h"
+#include "base/text.h"
 
 vr_atomic_bool vr_events_wanted_flag;
 
@@ -20,11 +22,68 @@ static struct {
     vr_atomic_u32 inside; /* calls in progress */
 } receiver;
 
-void vr_event_tell(struct vr_event *event) {
-    struct vram_error error;
-    if (!vr_events_wanted()) {
+/* -------------------------------------------------------------------- the log */
+
+const char *vr_memory_name(uint32_t kind) {
+    static const char *const names[] = {"device", "pinned", "managed", "host"};
+    return names[kind & 3];
+}
+
+static const char *quote_of(const char *text) {
+    return text && *text ? "\"" : "";
+}
+
+static const char *text_or_none(const char *text) {
+    return text && *text ? text : "none";
+}
+
+void vr_memory_log(const char *name, const char *tag, const char *pool, const char *format, ...) {
+    char what[160];
+    if (!vr_log_enabled(VRAM_LOG_DEBUG)) {
         return;
     }
+    va_list arguments;
+    va_start(arguments, format);
+    vr_text_format_list(what, sizeof what, format, arguments);
+    va_end(arguments);
+    vr_log(VRAM_LOG_DEBUG, "%s, name %s%s%s, tag %s%s%s, pool \"%s\"", what, quote_of(name),
+           text_or_none(name), quote_of(name), quote_of(tag), text_or_none(tag), quote_of(tag),
+           pool);
+}
+
+static void log_block(const struct vr_event *event, const char *what) {
+    vr_memory_log(event->name ? event->name : event->label, event->tag, event->pool_name,
+                  "%s: %llu bytes at 0x%llx", what, (unsigned long long)event->bytes,
+                  (unsigned long long)event->addr);
+}
+
+static void log_event(const struct vr_event *event) {
+    unsigned long long bytes = event->bytes;
+    switch (event->kind) {
+    case VR_EVENT_ALLOC:
+        log_block(event, "alloc");
+        break;
+    case VR_EVENT_FREE:
+        log_block(event, "free");
+        break;
+    case VR_EVENT_RESIZE:
+        vr_memory_log(event->label, event->tag, event->pool_name,
+                      "resize: %llu to %llu bytes at 0x%llx", (unsigned long long)event->before,
+                      bytes, (unsigned long long)event->addr);
+        break;
+    case VR_EVENT_REFUSED:
+        vr_memory_log(event->name, event->tag, event->pool_name, "refused: %llu bytes: %s", bytes,
+                      vr_status_text(event->status));
+        break;
+    default: /* pools and transfers */
+        break;
+    }
+}
+
+/* --------------------------------------------------------------- the receiver */
+
+static void send_event(struct vr_event *event) {
+    struct vram_error error;
     vr_fetch_add(&receiver.inside, 1, VR_SEQ_CST);
     if (vr_load(&vr_events_wanted_flag, VR_SEQ_CST) &&
         receiver.process == vr_os_process_generation()) {
@@ -34,6 +93,15 @@ void vr_event_tell(struct vr_event *event) {
         vr_error_restore(&error);
     }
     vr_fetch_sub(&receiver.inside, 1, VR_SEQ_CST);
+}
+
+void vr_event_tell(struct vr_event *event) {
+    if (vr_load(&vr_events_wanted_flag, VR_RELAXED)) {
+        send_event(event);
+    }
+    if (vr_log_maybe(VRAM_LOG_DEBUG)) {
+        log_event(event);
+    }
 }
 
 /* Keeps (3): a call that enters from now on finds the flag clear. In a child, calls of the parent's
@@ -53,7 +121,8 @@ static void receiver_clear(void) {
 
 bool vr_events_taken(void) {
     vr_mutex_lock(&change_lock);
-    bool taken = vr_events_wanted() && receiver.process == vr_os_process_generation();
+    bool taken = vr_load(&vr_events_wanted_flag, VR_RELAXED) &&
+                 receiver.process == vr_os_process_generation();
     vr_mutex_unlock(&change_lock);
     return taken;
 }
@@ -62,7 +131,7 @@ vram_status vr_events_to(vr_event_fn *take, void *user) {
     bool own = receiver.process == vr_os_process_generation();
     vram_status status = VRAM_OK;
     vr_mutex_lock(&change_lock);
-    if (take && vr_events_wanted() && own) {
+    if (take && vr_load(&vr_events_wanted_flag, VR_RELAXED) && own) {
         status = VRAM_ERR_BUSY;
     } else {
         receiver_clear();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * event.h: events of pools and transfers, one at a time, for a receiver that records them (a
- * trace).
+ * trace) and, except those of transfers, for the log at debug level.
  *
  *  (1) The receiver is called on the thread that allocates or frees, with no lock of the library
  *      held and outside its caches: it may wait and write files. It must not call pools.
@@ -9,14 +9,16 @@
  *      free before the address can be allocated again.
  *  (3) When vr_events_to returns after removing the receiver, no call to it is in progress.
  *  (4) Only tracked pools send events, and a pool is tracked from its beginning or not at all
- *      (core/tracking/pool_tracking.h). While there is a receiver, all new pools are tracked. A
- *      transfer is sent by the thread that sees its end, whether or not pools are tracked.
- *  (5) After a fork the child sends no events: the receiver's file belongs to the parent.
+ *      (core/tracking/pool_tracking.h). While there is a receiver, or the log is at debug level,
+ *      all new pools are tracked. A transfer is sent by the thread that sees its end, whether or
+ *      not pools are tracked.
+ *  (5) After a fork the child sends no events to the receiver, whose file belongs to the parent.
  */
 #ifndef VR_EVENT_H
 #define VR_EVENT_H
 
 #include "base/atomic.h"
+#include "base/log.h"
 #include "vram/base.h"
 
 enum vr_event_kind {
@@ -39,17 +41,19 @@ struct vr_event {
     uint64_t id;      /* of the block, unique in the process; 0: none, its record was lost */
     uint64_t pool;    /* handles, never reused */
     uint64_t device;
-    uint64_t queue;     /* of the call; 0: none */
-    uint64_t addr;      /* as the program sees it */
-    uint64_t bytes;     /* as requested */
-    uint64_t held;      /* after rounding */
-    uint64_t before;    /* RESIZE: the requested bytes before; else 0 */
-    uint64_t elements;  /* 0: unknown */
-    uint64_t thread;    /* vr_os_thread_number of the caller */
-    const char *tag;    /* NULL: none; valid during the call, as `name` */
-    const char *name;   /* NULL: none; not set for FREE and RESIZE */
-    uint32_t stack;     /* number of its stack in stack.h; 0: none taken */
-    vram_status status; /* REFUSED: why */
+    uint64_t queue;        /* of the call; 0: none */
+    uint64_t addr;         /* as the program sees it */
+    uint64_t bytes;        /* as requested */
+    uint64_t held;         /* after rounding */
+    uint64_t before;       /* RESIZE: the requested bytes before; else 0 */
+    uint64_t elements;     /* 0: unknown */
+    uint64_t thread;       /* vr_os_thread_number of the caller */
+    const char *tag;       /* NULL: none; valid during the call, as `name` */
+    const char *name;      /* NULL: none; not set for FREE and RESIZE */
+    const char *pool_name; /* valid during the call; NULL for TRANSFER */
+    char label[64];        /* FREE and RESIZE: the block's name; "": none */
+    uint32_t stack;        /* number of its stack in stack.h; 0: none taken */
+    vram_status status;    /* REFUSED: why */
 };
 
 typedef void vr_event_fn(void *user, const struct vr_event *event);
@@ -63,12 +67,21 @@ bool vr_events_taken(void);
 
 extern vr_atomic_bool vr_events_wanted_flag;
 
-/* Whether there is a receiver: one relaxed load. */
+/* Whether there is a receiver, or may be a log at debug level: two relaxed loads. */
 static inline bool vr_events_wanted(void) {
-    return vr_load(&vr_events_wanted_flag, VR_RELAXED);
+    return vr_load(&vr_events_wanted_flag, VR_RELAXED) || vr_log_maybe(VRAM_LOG_DEBUG);
 }
 
-/* Sends the event to the receiver, if there is one, with the time; keeps (1) and (3). */
+/* Sends the event to the receiver, if there is one, with the time, and to the log; keeps (1) and
+   (3). */
 void vr_event_tell(struct vr_event *event);
+
+/* "device", "pinned", "managed" or "host", for a vram_memory_kind. */
+const char *vr_memory_name(uint32_t kind);
+
+/* Logs one line at debug level: what the format says, then name, tag (NULL or "": none) and pool.
+   No lock held. */
+void vr_memory_log(const char *name, const char *tag, const char *pool, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -13,12 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks of one tag and stack: refs[first] to refs[first + count - 1]. */
+/* Blocks of one tag and stack, or foreign records of one tag: refs[first] to
+   refs[first + count - 1]. */
 struct group {
     const char *tag;
     uint32_t stack;
     uint64_t first, count, bytes;
-    bool suppressed;
+    bool suppressed, foreign;
 };
 
 struct report {
@@ -60,11 +61,11 @@ static bool is_suppressed(const struct report *report, const struct group *group
     return found;
 }
 
-/* A hash of a tag and a stack; never 0. */
+/* A hash of a tag, a stack and whether the memory is foreign; never 0. */
 static uint64_t key_of(const struct vr_track_view *view) {
     uint64_t mixed = (uint64_t)(uintptr_t)view->site.tag * UINT64_C(0x9E3779B97F4A7C15);
     mixed = (mixed ^ mixed >> 29 ^ view->site.stack) * UINT64_C(0xBF58476D1CE4E5B9);
-    return (mixed ^ mixed >> 32) | 1;
+    return ((mixed ^ mixed >> 32) & ~(uint64_t)2) | (view->foreign ? 3 : 1);
 }
 
 /* Sorts the blocks by key and returns the number of groups. Blocks that were freed meanwhile have
@@ -91,6 +92,10 @@ static void count_group(struct report *report, struct group *group) {
     *(group->suppressed ? &sum->suppressed_blocks : &sum->blocks) += group->count;
     *(group->suppressed ? &sum->suppressed_bytes : &sum->bytes) += group->bytes;
     sum->groups += !group->suppressed;
+    if (group->foreign && !group->suppressed) {
+        sum->foreign_blocks += group->count;
+        sum->foreign_bytes += group->bytes;
+    }
 }
 
 static bool make_groups(struct report *report) {
@@ -106,8 +111,10 @@ static bool make_groups(struct report *report) {
         }
         if (report->refs[i].key != key) {
             key = report->refs[i].key;
-            report->groups[report->group_count++] =
-                (struct group){.tag = view.site.tag, .stack = view.site.stack, .first = i};
+            report->groups[report->group_count++] = (struct group){.tag = view.site.tag,
+                                                                   .stack = view.site.stack,
+                                                                   .first = i,
+                                                                   .foreign = view.foreign};
         }
         struct group *group = &report->groups[report->group_count - 1];
         group->count = i - group->first + 1;
@@ -132,6 +139,13 @@ static void block_text(struct report *report, const struct vr_live_ref *ref) {
         return;
     }
     uint64_t age = report->now_ns > view.time_ns ? report->now_ns - view.time_ns : 0;
+    if (view.foreign) {
+        vr_writer_line(report->writer, "    foreign record %llu: %llu bytes%s%s%s, %llu ms old",
+                       (unsigned long long)view.id, (unsigned long long)view.requested,
+                       view.name[0] ? " \"" : "", view.name, view.name[0] ? "\"" : "",
+                       (unsigned long long)(age / 1000000));
+        return;
+    }
     vr_writer_line(report->writer,
                    "    #%llu at 0x%llx: %llu bytes (%llu held)%s%s%s, %llu ms old, thread %llu",
                    (unsigned long long)view.id, (unsigned long long)view.addr,
@@ -142,10 +156,11 @@ static void block_text(struct report *report, const struct vr_live_ref *ref) {
 
 static void group_text(struct report *report, const struct group *group) {
     uint64_t frames[VR_STACK_DEPTH];
-    vr_writer_line(report->writer, "  %llu bytes in %llu block%s, tag %s%s%s",
+    vr_writer_line(report->writer, "  %llu bytes in %llu %s%s, tag %s%s%s",
                    (unsigned long long)group->bytes, (unsigned long long)group->count,
-                   plural_of(group->count), group->tag ? "\"" : "",
-                   group->tag ? group->tag : "none", group->tag ? "\"" : "");
+                   group->foreign ? "foreign record" : "block", plural_of(group->count),
+                   group->tag ? "\"" : "", group->tag ? group->tag : "none",
+                   group->tag ? "\"" : "");
     uint32_t depth = vr_stack_frames(group->stack, frames);
     for (uint32_t i = 0; i < depth; i++) {
         char text[VR_FRAME_TEXT];
@@ -184,23 +199,21 @@ static vram_status write_text(struct report *report) {
 
 /* --------------------------------------------------------------------- JSON */
 
-static const char *const kind_names[] = {"device", "pinned", "managed", "host"};
-
 static void block_json(struct report *report, struct vr_json *json, const struct vr_live_ref *ref) {
     struct vr_track_view view;
     if (!vr_live_look(report->tracks, ref, &view)) {
         return;
     }
-    const struct vr_track_config *about = vr_track_about(report->tracks->all[ref->track]);
+    const struct vr_track_config *about = vr_live_about(report->tracks, ref);
     vr_json_object_begin(json, NULL);
     vr_json_unsigned(json, "id", view.id);
-    vr_json_text(json, "pool", about->name);
-    vr_json_unsigned(json, "address", view.addr);
+    vr_json_text(json, "pool", about ? about->name : NULL);
+    vr_json_address(json, "address", view.addr);
     vr_json_unsigned(json, "requested_bytes", view.requested);
     vr_json_unsigned(json, "held_bytes", view.held);
     vr_json_unsigned(json, "elements", view.elements);
     vr_json_text(json, "name", view.name[0] ? view.name : NULL);
-    vr_json_text(json, "kind", kind_names[view.memory & 3]);
+    vr_json_text(json, "kind", vr_memory_name(view.memory));
     vr_json_unsigned(json, "thread", view.thread);
     vr_json_unsigned(json, "age_ns",
                      report->now_ns > view.time_ns ? report->now_ns - view.time_ns : 0);
@@ -213,6 +226,7 @@ static void group_json(struct report *report, struct vr_json *json, const struct
     vr_json_text(json, "tag", group->tag);
     vr_json_unsigned(json, "bytes", group->bytes);
     vr_json_unsigned(json, "blocks", group->count);
+    vr_json_bool(json, "foreign", group->foreign);
     vr_json_array_begin(json, "stack");
     uint32_t depth = vr_stack_frames(group->stack, frames);
     for (uint32_t i = 0; i < depth; i++) {
@@ -240,6 +254,8 @@ static vram_status write_json(struct report *report) {
     vr_json_unsigned(&json, "blocks", sum->blocks);
     vr_json_unsigned(&json, "suppressed_bytes", sum->suppressed_bytes);
     vr_json_unsigned(&json, "suppressed_blocks", sum->suppressed_blocks);
+    vr_json_unsigned(&json, "foreign_bytes", sum->foreign_bytes);
+    vr_json_unsigned(&json, "foreign_blocks", sum->foreign_blocks);
     vr_json_unsigned(&json, "lost_records", sum->lost_records);
     vr_json_array_begin(&json, "groups");
     for (uint64_t i = 0; i < report->group_count; i++) {
@@ -257,7 +273,7 @@ static vram_status write_json(struct report *report) {
 vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
                             const struct vr_suppressions *but, const char *title,
                             vram_report_format format, struct vr_writer *writer,
-                            struct vram_leak_summary *summary) {
+                            struct vram_leak_summary *summary, struct vr_leak_tags *tags) {
     VR_OPERATION("vram_leaks_write");
     struct report report = {.tracks = tracks,
                             .but = but,
@@ -278,6 +294,12 @@ vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live
     }
     if (status == VRAM_OK) {
         *summary = report.summary;
+    }
+    for (uint64_t i = 0; i < report.group_count && tags; i++) {
+        const struct group *group = &report.groups[i];
+        if (!group->suppressed) {
+            vr_leak_tags_add(tags, group->tag, group->count, group->bytes);
+        }
     }
     vr_mem_free(report.refs);
     vr_mem_free(report.groups);

@@ -9,15 +9,17 @@
 #define VR_LEAK_H
 
 #include "base/writer.h"
+#include "track/leak_tags.h"
 #include "track/suppress.h"
 #include "track/tracks.h"
 #include "vram/stats.h"
 
-/* The report. `title`: its subject, one line. `writer` NULL: only the summary. VRAM_ERR_IO: the
-   writer refused; VRAM_ERR_HOST_MEMORY. */
+/* The report. `title`: its subject, one line. `writer` NULL: only the summary. `tags` receives the
+   leaks by tag, unless NULL; the caller frees it. VRAM_ERR_IO: the writer refused;
+   VRAM_ERR_HOST_MEMORY. */
 vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
                             const struct vr_suppressions *but, const char *title,
                             vram_report_format format, struct vr_writer *writer,
-                            struct vram_leak_summary *summary);
+                            struct vram_leak_summary *summary, struct vr_leak_tags *tags);
 
 #endif

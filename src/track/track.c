@@ -5,6 +5,7 @@
 #include "track/track_table.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #include <assert.h>
 
@@ -130,7 +131,10 @@ static void record_summarize(const struct vr_track *track, uint32_t number,
         struct vr_label **label = vr_track_label_of(track, number);
         brief->id = record->id;
         brief->stack = track->sites.all[record->site].key.stack;
-        brief->elements = label && *label ? (*label)->elements : 0;
+        if (label && *label) {
+            brief->elements = (*label)->elements;
+            (void)vr_text_copy(brief->name, sizeof brief->name, (*label)->name);
+        }
     }
 }
 

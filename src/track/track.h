@@ -68,6 +68,8 @@ struct vr_track_view {
     struct vr_site_key site;
     uint64_t elements;        /* 0: unknown */
     char name[VR_TRACK_NAME]; /* "": none */
+    bool foreign;             /* a record of memory of others: no pool, no address (tracks.h) */
+    uint64_t device;          /* of such a record: the handle that it was made through */
 };
 
 /* Sums, all at the same time. */
@@ -115,6 +117,7 @@ uint32_t vr_track_quick(struct vr_track *track, const struct vr_site_key *key, u
 struct vr_track_brief {
     uint64_t id, elements;
     uint32_t stack;
+    char name[VR_TRACK_NAME]; /* "": none */
 };
 /* The block of that size was freed; fills *brief from its record, unless NULL. */
 void vr_track_remove(struct vr_track *track, uint32_t number, uint64_t requested, uint64_t held,

@@ -33,6 +33,7 @@ void vr_tracks_let_go(struct vr_tracks *tracks) {
         vr_track_free(tracks->all[i]);
     }
     vr_mem_free(tracks->all);
+    vr_mem_free(tracks->foreign);
     *tracks = (struct vr_tracks){0};
 }
 
@@ -85,6 +86,10 @@ bool vr_live_gather(const struct vr_tracks *tracks, const struct vr_live_filter 
             }
         } while (at && good);
     }
+    for (uint32_t i = 0; i < tracks->foreign_count && good; i++) {
+        good = !vr_live_is(filter, &tracks->foreign[i]) ||
+               ref_add(&to, VR_TRACK_FOREIGN, &tracks->foreign[i]);
+    }
     if (!good) {
         vr_mem_free(to.refs);
         to = (struct ref_list){0};
@@ -96,5 +101,14 @@ bool vr_live_gather(const struct vr_tracks *tracks, const struct vr_live_filter 
 
 bool vr_live_look(const struct vr_tracks *tracks, const struct vr_live_ref *ref,
                   struct vr_track_view *view) {
+    if (ref->track == VR_TRACK_FOREIGN) {
+        *view = tracks->foreign[ref->number];
+        return true;
+    }
     return vr_track_look(tracks->all[ref->track], ref->number, view) && view->id == ref->id;
+}
+
+const struct vr_track_config *vr_live_about(const struct vr_tracks *tracks,
+                                            const struct vr_live_ref *ref) {
+    return ref->track == VR_TRACK_FOREIGN ? NULL : vr_track_about(tracks->all[ref->track]);
 }

@@ -37,12 +37,16 @@ static void leave_record(struct vr_async *record) {
     }
 }
 
-vram_status vram_async_poll(const vram_async *async) {
-    VR_CALL;
+vram_status vr_async_poll(const vram_async *async) {
     struct vr_async *record;
     vram_status status = poll_or_wait(async, NULL, &record);
     leave_record(record);
     return status;
+}
+
+vram_status vram_async_poll(const vram_async *async) {
+    VR_CALL;
+    return vr_async_poll(async);
 }
 
 vram_status vram_async_wait(const vram_async *async, uint64_t timeout) {

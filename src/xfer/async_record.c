@@ -220,9 +220,13 @@ static void wait_for_producer(struct vr_async *record, uint64_t deadline) {
     vr_mutex_unlock(&flight->lock);
 }
 
+uint64_t vr_async_deadline(const struct vr_async *record, uint64_t timeout) {
+    return vr_wait_deadline(record->flight->context, timeout);
+}
+
 static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
     VR_OPERATION("vram_async_wait");
-    uint64_t deadline = vr_wait_deadline(record->flight->context, timeout);
+    uint64_t deadline = vr_async_deadline(record, timeout);
     vram_status status;
     while ((status = vr_async_check(record)) == VRAM_ERR_NOT_READY) {
         if (vr_exiting()) {

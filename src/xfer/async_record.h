@@ -55,6 +55,9 @@ void vr_async_poll_interval(const vram_async *async, uint64_t ns);
    settled already. Takes the count over. */
 void vr_async_count(const vram_async *async, struct vr_transfer_count *count);
 
+/* What vram_async_poll does; async.c. */
+vram_status vr_async_poll(const vram_async *async);
+
 /* The pinned record of a handle, for async.c. VRAM_OK with *record NULL: it has none any more, and
    its point, if it has one, answers. */
 vram_status vr_async_enter(const vram_async *async, struct vr_async **record);
@@ -63,6 +66,8 @@ void vr_async_leave(struct vr_async *record);
 vram_status vr_async_check(struct vr_async *record);
 /* The same after waiting for at most `timeout`; VRAM_TIMEOUT_DEFAULT is the context's. */
 vram_status vr_async_wait(struct vr_async *record, uint64_t timeout);
+/* When a wait for the record that begins now and has this timeout ends. */
+uint64_t vr_async_deadline(const struct vr_async *record, uint64_t timeout);
 /* The error of a settled record, or VRAM_OK in its status. */
 void vr_async_error(struct vr_async *record, struct vram_error *error);
 uint64_t vr_async_result(struct vr_async *record);

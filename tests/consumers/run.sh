@@ -49,6 +49,15 @@ for file in bin/vram include/vram/vram.h include/vram/vram.hpp include/vram/hpp/
 done
 [ "$("$prefix/bin/vram" --version)" = "vram $version" ] || fail "the installed command's version"
 
+# The pages lead nowhere else, and each example is built as a reader would build it.
+pages=$(dirname "$(find "$prefix/share/doc" -name README.md -not -path '*/examples/*')")
+quietly python3 "$source/tests/docs/links.py" --installed "$pages"
+for example in "$pages"/examples/*.c; do
+    quietly "$cc" -std=c11 -Wall -Wextra -Werror -fsyntax-only -I "$prefix/include" "$example"
+done
+quietly "$cc" -std=c11 -I "$prefix/include" "$pages"/examples/forces/*.c -o "$work/forces" -L "$libdir" -lvram -lm
+echo "ok: installed pages and examples"
+
 CC=$cc quietly cmake -S "$here/find_package" -B "$work/package" -DCMAKE_PREFIX_PATH="$prefix"
 quietly cmake --build "$work/package"
 for program in shared static cplusplus compute compute_static model model_static; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""links.py SOURCE BUILD: what documents point at is there: files, headings, paths and calls.
+"""links.py SOURCE BUILD | --installed FOLDER: what documents point at is there: files, headings, paths and calls.
 
 A path in `backticks` that starts with a folder of the tree must exist; a vram_ name in backticks
 must be declared by a public header. In the tables of old names in docs/migration.md the first column
-names what is gone.
+names what is gone. Of installed documents only the links are looked at.
 """
 import glob
 import os
@@ -51,6 +51,14 @@ def check_words(source, page, text, declared):
             yield f"{page}: {match.group(1)}: no public header declares it"
 
 
+def installed(folder):
+    pages = [os.path.relpath(page, folder) for page in glob.glob(os.path.join(folder, "**", "*.md"), recursive=True)]
+    found = [line for page in sorted(pages) for line in check_links(
+        folder, page, re.sub(r"^```.*?^```", "", read(os.path.join(folder, page)), flags=re.S | re.M))]
+    print("\n".join(found + [f"{len(pages)} installed pages, {len(found)} findings"]))
+    return 1 if found or len(pages) < 20 else 0
+
+
 def main(source):
     headers = glob.glob(os.path.join(source, "include", "vram", "*.h"))
     declared = set(re.findall(r"\bvram_\w+", " ".join(read(header) for header in headers)))
@@ -70,4 +78,4 @@ def main(source):
     return 1 if found or not pages else 0
 
 
-sys.exit(main(sys.argv[1]))
+sys.exit(installed(sys.argv[2]) if sys.argv[1] == "--installed" else main(sys.argv[1]))

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """make_trace.py WHAT: writes a small trace, as docs/trace-format.md describes it, to standard output in base64.
 
-WHAT is `story` (everything a report shows), `clean` (all is freed), `lost` (pools end with blocks in them),
-`killed` (a program that was killed) or `damaged`. The golden cases report_* hold what this writes; written by the document, not by the library, so that
+WHAT is `story` (everything a report shows), `clean` (all is freed), `lost` (pools end with blocks in them), `fold` (one
+function calls from several places), `killed` (a program that was killed) or `damaged`. The golden cases report_* hold what this writes; written by the document, not by the library, so that
 the two are held against each other.
 """
 import base64
@@ -146,9 +146,20 @@ def lost(w):
         w.event(POOL_END, pool * 5 + 4, w.pool(pool))
 
 
+def fold(w):
+    """One function that calls from several places, in a module, and in one without names."""
+    w.event(POOL_BEGIN, 0, w.pool(0))
+    for i, offset in enumerate((0x1c, 0x2f, 0x1c)):
+        frames = (f"load_layer+0x{offset:x} (libmodel.so+0x{0x1000 + offset:x})", "main+0x80 (program+0x4080)")
+        w.alloc(1 + i, 1 + i, MIB, "weights", frames)
+    w.alloc(5, 10, 10 * MIB, "", ("libplain.so+0x10", "main+0x99 (program+0x4099)"))
+    w.alloc(6, 11, 11 * MIB, "", ("libplain.so+0x20", "main+0x99 (program+0x4099)"))
+    w.event(POOL_END, 9, w.pool(0))
+
+
 def main(what):
     writer = Writer()
-    {"story": story, "damaged": story, "lost": lost}.get(what, clean)(writer)
+    {"story": story, "damaged": story, "lost": lost, "fold": fold}.get(what, clean)(writer)
     if what == "killed":
         writer.alloc(5, 2, 3 * MIB, "left")
         writer.records += b"\0\1\2"  # on its way when the end came: its first byte comes last
@@ -157,6 +168,6 @@ def main(what):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in (["story"], ["clean"], ["killed"], ["damaged"], ["lost"]):
+    if sys.argv[1:] not in (["story"], ["clean"], ["killed"], ["damaged"], ["lost"], ["fold"]):
         sys.exit(__doc__)
     print(main(sys.argv[1]))

@@ -14,7 +14,7 @@ import tempfile
 
 import schema_test
 
-EXPECTED = {"vram.leaks/1", "vram.named/1", "vram.transfers/1"}
+EXPECTED = {"vram.leaks/1", "vram.named/1", "vram.stats/1", "vram.transfers/1"}
 
 
 def check(path):

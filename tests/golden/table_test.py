@@ -68,6 +68,23 @@ def check_man(helps, page):
         yield from check_flags(verb["name"], own, section)
 
 
+def check_synopsis(helps, page):
+    """The synopsis has every verb and mode, and a verb's section says what each of its modes does."""
+    sections = man_sections(page)
+    lines = {}
+    for part in re.split(r"^\.Nm$", sections["SYNOPSIS"], flags=re.M)[1:]:
+        words = " ".join(re.findall(r"^\.Cm (.*)$", part, flags=re.M)).replace("|", " ").split()
+        lines[words[0] if words else "--version"] = words[1:]
+    for verb in helps["verbs"]:
+        name, usage = verb["name"], verb["usage"].split()[0]
+        modes = usage.split("|") if re.fullmatch(r"[a-z]+(\|[a-z]+)+", usage) else []
+        if lines.get(name) != modes:
+            yield f"man page, SYNOPSIS: vram {name} has {lines.get(name)} instead of {modes}"
+        for mode in modes:
+            if not re.search(rf"^\.Cm (vram {name} )?{mode}\b", sections.get(f"vram {name}", ""), re.M):
+                yield f"man page, vram {name}: what {mode} does is missing"
+
+
 def check_options(info, page):
     written = set(re.findall(r"^\.It Ev VRAM_(\w+)$", man_sections(page)["ENVIRONMENT"], re.M))
     real = {option["name"].upper() for option in info["options"]} | {"CONF"}
@@ -116,10 +133,14 @@ def check_examples(helps):
 def main(binary):
     helps, info = ask(binary, "help"), ask(binary, "info")
     page = read("man", "vram.1")
-    wrong = [*check_man(helps, page), *check_options(info, page),
+    wrong = [*check_man(helps, page), *check_synopsis(helps, page), *check_options(info, page),
              *check_backends(info, read("completions", "vram.bash")), *check_examples(helps),
              *check_sim(sim_keys(binary), page, read("include", "vram", "sim.h"))]
     # The checks themselves must be able to fail.
+    helps["verbs"].append({"name": "unheard", "usage": "of|what", "flags": [], "examples": ""})
+    if len(list(check_synopsis(helps, page))) != 3:
+        wrong.append("a mode may be missing")
+    helps["verbs"].pop()
     helps["verbs"][0]["flags"].insert(0, {"name": "unheard-of", "letter": None, "value": None})
     info["options"].append({"name": "unheard_of"})
     info["backends"].append({"name": "unheard_of"})

@@ -5,6 +5,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -98,9 +99,27 @@ def progress_fits_the_line(binary):
     assert lines and max(map(len, lines)) < 40, "a progress line wraps"
 
 
+def a_soak_that_is_stopped_says_what_it_found(binary):
+    main_end, child_end = pty.openpty()
+    env = {"TERM": "xterm", "LC_ALL": "C", "VRAM_BACKENDS": "sim"}
+    child = subprocess.Popen([binary, "stress", "soak", "--seconds", "600", "--limit", "64M"], env=env,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=child_end)
+    os.close(child_end)
+    shown = b""
+    while b"second" not in shown:  # it runs; a child that has ended closes the terminal
+        shown += os.read(main_end, 65536)
+    child.send_signal(signal.SIGINT)
+    drain(main_end, child)
+    os.close(main_end)
+    printed, code = child.stdout.read(), child.wait(timeout=120)
+    assert code == 0 and printed.startswith(b"stopped after"), f"{code}: {printed!r}"
+    assert printed.endswith(b"passed\n"), f"no summary: {printed!r}"
+
+
 def main(binary):
     tests = [colors_by_default, no_colors_when_unwanted, json_is_never_colored, lines_fit,
-             progress_on_a_terminal, no_progress_elsewhere, progress_fits_the_line]
+             progress_on_a_terminal, no_progress_elsewhere, progress_fits_the_line,
+             a_soak_that_is_stopped_says_what_it_found]
     failed = 0
     for test in tests:
         try:

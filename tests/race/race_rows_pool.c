@@ -106,6 +106,10 @@ ROW(vram_pool_wake, POOL, ROW_USES_QUEUE | ROW_BUSY | ROW_INVALID) {
     return status ? status : vram_pool_wake(w->pool, NULL);
 }
 
+ROW(vram_pool_stats_write, POOL, 0) {
+    return vram_pool_stats_write(w->pool, VRAM_REPORT_JSON, race_ignore_text, NULL);
+}
+
 ROW(vram_pool_stats_get, POOL, 0) {
     LOOK(vram_pool_stats, vram_pool_stats_get(w->pool, &info));
 }
@@ -165,6 +169,14 @@ ROW(vram_device_stats_get, DEVICE, ROW_WALKS) {
 
 ROW(vram_context_stats_get, CONTEXT, ROW_WALKS) {
     LOOK(vram_pool_stats, vram_context_stats_get(w->context, &info));
+}
+
+ROW(vram_device_stats_write, DEVICE, ROW_WALKS) {
+    return vram_device_stats_write(w->device, VRAM_REPORT_JSON, race_ignore_text, NULL);
+}
+
+ROW(vram_context_stats_write, CONTEXT, ROW_WALKS) {
+    return vram_context_stats_write(w->context, VRAM_REPORT_JSON, race_ignore_text, NULL);
 }
 
 ROW(vram_tag_stats_get, DEVICE, ROW_WALKS | ROW_INVALID) {

@@ -4,6 +4,9 @@
 #include "race/race_table.h"
 #include "trims.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 /* -------------------------------------------------------------------- transfers */
 
 ROW(vram_transfer_upload, QUEUE, ROW_UPLOAD | ROW_USES_BLOCK | ROW_INVALID) {
@@ -116,6 +119,21 @@ ROW(vram_async_is_ready, ASYNC, 0) {
 ROW(vram_async_state_get, ASYNC, 0) {
     vram_async_state state;
     return vram_async_state_get(&w->async, &state);
+}
+
+ROW(vram_async_wait_any, ASYNC, 0) {
+    size_t index;
+    return vram_async_wait_any(&w->async, 1, VRAM_TIMEOUT_DEFAULT, &index);
+}
+
+ROW(vram_async_fd_open, ASYNC, 0) {
+    struct pollfd wanted = {.fd = -1, .events = POLLIN};
+    vram_status status = vram_async_fd_open(&w->async, 1, &wanted.fd);
+    if (status == VRAM_OK) {
+        status = poll(&wanted, 1, 60000) == 1 ? VRAM_OK : VRAM_ERR_TIMEOUT;
+        close(wanted.fd);
+    }
+    return status;
 }
 
 ROW(vram_async_wait, ASYNC, 0) {

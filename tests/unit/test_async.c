@@ -9,7 +9,9 @@
 #include "unit/gate_world.h"
 #include "xfer/async_record.h"
 
+#include <poll.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 
@@ -210,6 +212,106 @@ static void a_lost_device_is_told_after_its_queue(void **state) {
     vram_async_end(&async);
     assert_ok(vram_async_poll(&async));
     vram_context_destroy(rig.context);
+}
+
+/* ------------------------------------------------------------ several at once */
+
+enum { SEVERAL = 3 };
+
+/* The first that is ready or has failed, in the order of the list. */
+static void the_first_of_several(void **state) {
+    vram_async asyncs[SEVERAL], zero[2] = {{{0}}, {{0}}};
+    struct vr_async *records[SEVERAL];
+    size_t index = 77;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    for (int i = 0; i < SEVERAL; i++) {
+        records[i] = begin(rig.device, 0, &asyncs[i]);
+    }
+    assert_int_equal(vram_async_wait_any(asyncs, SEVERAL, 2000000, &index), VRAM_ERR_TIMEOUT);
+    assert_int_equal(index, 77);
+    vr_async_finish(records[2], VRAM_OK);
+    assert_ok(vram_async_wait_any(asyncs, SEVERAL, VRAM_TIMEOUT_DEFAULT, &index));
+    assert_int_equal(index, 2);
+    vr_async_finish(records[1], VRAM_ERR_BUSY);
+    assert_int_equal(vram_async_wait_any(asyncs, SEVERAL, 0, &index), VRAM_ERR_BUSY);
+    assert_int_equal(index, 1);
+    vr_async_finish(records[0], VRAM_OK);
+    assert_ok(vram_async_wait_any(asyncs, SEVERAL, 0, &index));
+    assert_int_equal(index, 0);
+    index = 77;
+    assert_ok(vram_async_wait_any(zero, 2, 0, &index));
+    assert_int_equal(index, 0);
+    assert_int_equal(vram_async_wait_any(NULL, 1, 0, &index), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_wait_any(asyncs, 0, 0, &index), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_wait_any(asyncs, 1, 0, NULL), VRAM_ERR_INVALID);
+    vram_error_clear();
+    for (int i = 0; i < SEVERAL; i++) {
+        vram_async_end(&asyncs[i]);
+    }
+    rig_end_clean(&rig);
+}
+
+static bool is_readable(int fd, int patience_ms) {
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+    return poll(&wanted, 1, patience_ms) == 1 && wanted.revents == POLLIN;
+}
+
+/* An event loop sleeps in poll(2) until the first is over; the descriptor is the program's. */
+static void a_descriptor_tells_of_the_first(void **state) {
+    vram_async asyncs[SEVERAL];
+    struct vr_async *records[SEVERAL];
+    size_t index;
+    int fd = -1, early = -1;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    for (int i = 0; i < SEVERAL; i++) {
+        records[i] = begin(rig.device, 0, &asyncs[i]);
+    }
+    assert_ok(vram_async_fd_open(asyncs, SEVERAL, &fd));
+    assert_ok(vram_async_fd_open(asyncs, SEVERAL, &early));
+    assert_false(is_readable(fd, 5));
+    assert_int_equal(close(early), 0); /* nobody needs it any more */
+    vr_async_finish(records[1], VRAM_OK);
+    assert_true(is_readable(fd, 60000));
+    assert_true(is_readable(fd, 0)); /* and stays so */
+    assert_ok(vram_async_wait_any(asyncs, SEVERAL, 0, &index));
+    assert_int_equal(index, 1);
+    assert_int_equal(close(fd), 0);
+    assert_ok(vram_async_fd_open(&asyncs[1], 1, &fd)); /* over already */
+    assert_true(is_readable(fd, 60000));
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(vram_async_fd_open(NULL, 1, &fd), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_fd_open(asyncs, 0, &fd), VRAM_ERR_INVALID);
+    assert_int_equal(vram_async_fd_open(asyncs, 1, NULL), VRAM_ERR_INVALID);
+    vram_error_clear();
+    vr_async_finish(records[0], VRAM_OK);
+    vr_async_finish(records[2], VRAM_OK);
+    rig_end_clean(&rig);
+    for (int i = 0; i < 60000 && vr_mem_live_bytes() > bytes_before; i++) {
+        vr_os_sleep(1000000); /* until the thread of the closed one has ended */
+    }
+}
+
+/* Work of a queue, and a context that ends: the loop is woken, too. */
+static void a_descriptor_ends_with_the_context(void **state) {
+    int fd = -1;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    vram_async async = async_here(rig.queue, "transfer");
+    assert_ok(vram_async_fd_open(&async, 1, &fd));
+    assert_false(is_readable(fd, 5));
+    hook.poll_answer = VRAM_OK;
+    assert_true(is_readable(fd, 60000));
+    assert_int_equal(close(fd), 0);
+    struct vr_async *record = begin(rig.device, 0, &async);
+    assert_ok(vram_async_fd_open(&async, 1, &fd));
+    vr_async_finish(record, VRAM_OK);
+    vram_context_destroy(rig.context);
+    assert_true(is_readable(fd, 60000));
+    assert_int_equal(close(fd), 0);
 }
 
 /* A driver that cannot answer tells nothing of the work: the memory may still be written to. */
@@ -633,6 +735,9 @@ int main(void) {
         HERE(acceptance_2_pending_then_ready),
         HERE(acceptance_2_overlap_is_measured),
         HERE(acceptance_2_failure_has_text),
+        HERE(the_first_of_several),
+        HERE(a_descriptor_tells_of_the_first),
+        HERE(a_descriptor_ends_with_the_context),
         HERE(a_lost_device_is_told_after_its_queue),
         HERE(a_refused_question_is_no_failure),
         HERE(callbacks_come_once_and_in_order),

@@ -84,6 +84,87 @@ static void recorded_and_taken_back(void **state) {
     rig_end_clean(&rig); /* b goes with the context */
 }
 
+struct listing {
+    vram_live_block blocks[8];
+    unsigned count;
+};
+
+static bool list_block(void *user, const vram_live_block *block) {
+    struct listing *listing = user;
+    listing->blocks[listing->count++] = *block;
+    return true;
+}
+
+static struct listing listing_of(vram_live_query query) {
+    struct listing listing = {.count = 0};
+    query.size = sizeof query;
+    assert_ok(vram_live_visit(&query, list_block, &listing));
+    return listing;
+}
+
+static bool find_group(void *user, const vram_live_group *group) {
+    vram_live_group *found = user;
+    if (group->tag && !strcmp(group->tag, "lib/workspace")) {
+        *found = *group;
+    }
+    return true;
+}
+
+/* Queries for live blocks of a device or a context show the records among the blocks, marked. */
+static void is_live_in_queries(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=4G,devices=2");
+    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
+    vram_pool_options options = {.size = sizeof options, .limits = &limits, .name = "mine"};
+    vram_alloc_options tagged = {.size = sizeof tagged, .tag = "lib/workspace"};
+    vram_foreign_options named = {
+        .size = sizeof named, .tag = "lib/workspace", .name = "gemm workspace"};
+    vram_pool *pool;
+    vram_addr addr;
+    uint64_t id, there;
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    assert_ok(vram_alloc_with(pool, MIB, rig.queue, &tagged, &addr));
+    assert_ok(vram_foreign_track(rig.device, 5 * MIB, &named, &id));
+    assert_ok(vram_foreign_track(rig.other, 3 * MIB, NULL, &there));
+
+    struct listing mine = listing_of((vram_live_query){.device = rig.device});
+    assert_int_equal(mine.count, 2);
+    assert_false(mine.blocks[0].foreign);
+    assert_true(mine.blocks[1].foreign);
+    assert_int_equal(mine.blocks[1].id, id);
+    assert_int_equal(mine.blocks[1].requested_bytes, 5 * MIB);
+    assert_string_equal(mine.blocks[1].name, "gemm workspace");
+    assert_string_equal(mine.blocks[1].tag, "lib/workspace");
+    assert_null(mine.blocks[1].pool);
+    assert_ptr_equal(mine.blocks[1].device, rig.device);
+    struct listing all =
+        listing_of((vram_live_query){.context = rig.context, .order = VRAM_LIVE_LARGEST});
+    assert_int_equal(all.count, 3);
+    assert_int_equal(all.blocks[0].id, id);
+    assert_int_equal(all.blocks[1].id, there);
+    assert_ptr_equal(all.blocks[1].device, rig.other);
+    assert_int_equal(all.blocks[2].addr, addr);
+    assert_int_equal(listing_of((vram_live_query){.device = rig.device, .tag = "lib"}).count, 2);
+    assert_int_equal(listing_of((vram_live_query){.device = rig.device, .tag = ""}).count, 0);
+    assert_int_equal(listing_of((vram_live_query){.device = rig.device, .most = 1}).count, 1);
+    assert_int_equal(listing_of((vram_live_query){.pool = pool}).count, 1);
+
+    vram_live_query query = {.size = sizeof query, .context = rig.context};
+    vram_live_stats stats = {.size = sizeof stats};
+    vram_live_group group = {.size = 0};
+    assert_ok(vram_live_stats_get(&query, &stats));
+    assert_int_equal(stats.live_bytes, MIB);
+    assert_int_equal(stats.foreign_blocks, 2);
+    assert_int_equal(stats.foreign_bytes, 8 * MIB);
+    assert_ok(vram_live_groups(&query, VRAM_LIVE_BY_TAG, find_group, &group));
+    assert_int_equal(group.live_bytes, MIB);
+    assert_int_equal(group.foreign_blocks, 1);
+    assert_int_equal(group.foreign_bytes, 5 * MIB);
+    assert_ok(vram_foreign_untrack(rig.device, id));
+    assert_int_equal(listing_of((vram_live_query){.device = rig.device}).count, 1);
+    rig_end_clean(&rig);
+}
+
 /* What counts is what else the program holds: a pool may hold that much less. */
 static void counts_in_budgets(void **state) {
     vram_limits limits = {
@@ -283,6 +364,7 @@ static void bad_input(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(recorded_and_taken_back, start, nothing_left),
+        cmocka_unit_test_setup_teardown(is_live_in_queries, start, nothing_left),
         cmocka_unit_test_setup_teardown(counts_in_budgets, start, nothing_left),
         cmocka_unit_test_setup_teardown(counts_in_the_fraction, start, nothing_left),
         cmocka_unit_test_setup_teardown(counts_for_its_tag, start, nothing_left),

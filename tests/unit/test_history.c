@@ -296,6 +296,29 @@ static void sample(struct history *history, uint64_t time_ns, struct recorded_sa
     assert_true(history_add(history, &event));
 }
 
+/* Between two looks at a pool it may grow: it never holds less than what is live in it. */
+static void held_is_never_below_live(void **state) {
+    (void)state;
+    struct history history;
+    begin(&history);
+    sample(&history, 1000, (struct recorded_sample){.reserved = 0});
+    add(&history, RECORDED_ALLOC, 2000, 1, 160 * MIB);
+    add(&history, RECORDED_ALLOC, 3000, 2, 40 * MIB);
+    add(&history, RECORDED_FREE, 40000, 2, 40 * MIB);
+    sample(&history, 80000, (struct recorded_sample){.reserved = 162 * MIB, .live = 160 * MIB});
+    add(&history, RECORDED_FREE, 120000, 1, 160 * MIB);
+    history_finish(&history);
+    assert_int_equal(history.peak_bytes, 200 * MIB);
+    assert_int_equal(history.peak_reserved, 200 * MIB);
+    assert_int_equal(history.pools[0].peak_reserved, 200 * MIB);
+    for (size_t i = 0; i < history.slice_count; i++) {
+        assert_true(history.slices[i].reserved >= history.slices[i].peak);
+        assert_true(history.slices[i].reserved_last >= history.slices[i].live);
+    }
+    assert_int_equal(history.slices[history.slice_count - 1].reserved_last, 162 * MIB);
+    history_free(&history);
+}
+
 static void nothing_to_be_said(void **state) {
     struct history history;
     struct advice list[ADVICE_MAX];
@@ -411,6 +434,7 @@ int main(void) {
         cmocka_unit_test(many_lost_blocks),
         cmocka_unit_test(a_pool_takes_unknown_blocks_with_it),
         cmocka_unit_test(transfers_are_added_up),
+        cmocka_unit_test(held_is_never_below_live),
         cmocka_unit_test(nothing_to_be_said),
         cmocka_unit_test(leaks_and_old_blocks),
         cmocka_unit_test(pressure_idle_and_fragmentation),

@@ -9,6 +9,7 @@
 #include "unit/json_check.h"
 #include "unit/report_text.h"
 #include "unit/track_world.h"
+#include "vram/foreign.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -313,6 +314,109 @@ static void ends_are_reported(void **state) {
     }
 }
 
+static char warning[512];
+
+static void keep_warning(void *user, vram_log_level level, const char *text) {
+    (void)user;
+    if (level == VRAM_LOG_WARN) {
+        warnings++;
+        snprintf(warning, sizeof warning, "%s", text);
+    }
+}
+
+static vram_pool *plain_pool(vram_device *device, const char *name) {
+    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_OFF};
+    vram_pool_options options = {.size = sizeof options, .limits = &limits, .name = name};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(device, &options, &pool));
+    return pool;
+}
+
+/* A pool without records warns too, once: how much, and the tags that have most of it. */
+static void ends_of_untracked_pools_are_logged(void **state) {
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = plain_pool(rig.device, "mine"), *empty = plain_pool(rig.device, "empty");
+        assert_ok(vram_free(take(empty, 50, NULL, NULL, rig.queue), rig.queue));
+        assert_ok(vram_free(take(pool, 70000, "gone", NULL, rig.queue), rig.queue));
+        take(pool, 1000, "t/small", NULL, rig.queue);
+        take(pool, 40000, "t/large", NULL, rig.queue);
+        take(pool, 40000, "t/large", NULL, rig.queue);
+        take(pool, 3 << 20, NULL, NULL, rig.queue);
+        take(pool, 500, "t/least", NULL, rig.queue);
+        warnings = 0;
+        vram_log_set(keep_warning, NULL, VRAM_LOG_WARN);
+        if (way == 0) {
+            assert_ok(vram_pool_destroy(pool));
+        }
+        vram_context_destroy(rig.context);
+        vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+        assert_int_equal(warnings, 1);
+        assert_string_equal(warning,
+                            "pool \"mine\": 3227228 bytes in 5 blocks were never freed: 3145728 "
+                            "without a tag, 80000 tagged \"t/large\", 1000 tagged \"t/small\", 500 "
+                            "with other tags");
+    }
+}
+
+/* Who asks for a report need not ask for records. */
+static void reports_imply_tracking(void **state) {
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        assert_ok(vram_option_set("leaks", way ? "text" : "off"));
+        assert_ok(vram_option_set("leak_file", path));
+        struct rig rig = rig_make("sim", "memory=1G");
+        take(plain_pool(rig.device, "mine"), 1234, "tenant/x", "lost", rig.queue);
+        vram_context_destroy(rig.context);
+        assert_int_equal(access(path, F_OK) == 0, way);
+    }
+    char *text = contents();
+    assert_int_equal(times(text, "1234 bytes in 1 block was never freed"), 1);
+    assert_int_equal(times(text, "\"lost\""), 1);
+    free(text);
+}
+
+/* Records of foreign memory are leaks that a context has at its end, and in reports before. */
+static void foreign_memory_is_reported(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_foreign_options named = {.size = sizeof named, .tag = "lib", .name = "workspace"};
+    vram_live_query query = {.size = sizeof query, .device = rig.device};
+    vram_leak_summary summary = {.size = sizeof summary};
+    struct sheet sheet = {0};
+    uint64_t id, other;
+    take(pool_make(rig.device, "mine"), 1000, "lib", NULL, rig.queue);
+    assert_ok(vram_foreign_track(rig.device, 1234, &named, &id));
+    assert_ok(vram_foreign_track(rig.device, 50, NULL, &other));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
+    assert_int_equal(summary.blocks, 3);
+    assert_int_equal(summary.bytes, 2284);
+    assert_int_equal(summary.groups, 3);
+    assert_int_equal(summary.foreign_blocks, 2);
+    assert_int_equal(summary.foreign_bytes, 1284);
+    assert_int_equal(times(sheet.text, "  1234 bytes in 1 foreign record, tag \"lib\"\n"), 1);
+    assert_int_equal(times(sheet.text, ": 1234 bytes \"workspace\", "), 1);
+    assert_int_equal(times(sheet.text, "  1000 bytes in 1 block, tag \"lib\"\n"), 1);
+    sheet.bytes = 0;
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_JSON, put, &sheet, &summary));
+    assert_int_equal(times(sheet.text, "\"foreign\": true"), 2);
+    assert_int_equal(times(sheet.text, "\"foreign\": false"), 1);
+    assert_int_equal(times(sheet.text, "\"address\": \"0x"), 1);
+    assert_int_equal(times(sheet.text, "\"address\": null"), 2);
+    report_text_give("foreign", sheet.text);
+    free(sheet.text);
+    assert_ok(vram_foreign_untrack(rig.device, other));
+    vram_device_close(rig.device); /* the pool, but not the record */
+    warnings = 0;
+    vram_log_set(keep_warning, NULL, VRAM_LOG_WARN);
+    assert_ok(vram_context_destroy(rig.context));
+    vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+    assert_int_equal(warnings, 1);
+    assert_string_equal(warning, "foreign memory: 1234 bytes in 1 block was never freed: 1234 "
+                                 "tagged \"lib\"");
+}
+
 /* Without a log, and without the option, there is not a word. */
 static void nothing_is_written_unasked(void **state) {
     (void)state;
@@ -453,6 +557,9 @@ int main(void) {
         HERE(suppressed_leaks_are_counted_apart),
         HERE(functions_suppress_too),
         HERE(ends_are_reported),
+        HERE(ends_of_untracked_pools_are_logged),
+        HERE(reports_imply_tracking),
+        HERE(foreign_memory_is_reported),
         HERE(nothing_is_written_unasked),
         HERE(a_report_that_cannot_be_written_fails_nothing),
         HERE(pipes_make_nobody_wait),

@@ -6,6 +6,7 @@
 #include "trims.h"
 #include "unit/child.h"
 #include "unit/pressure_world.h"
+#include "vram/foreign.h"
 #include "vram/growth.h"
 
 #include <math.h>
@@ -398,6 +399,32 @@ static void health_looks_warns_and_cleans_up(void **state) {
     rig_end_clean(&rig);
 }
 
+/* What others take may leave a pool less than it holds; nothing has more than all of its memory in
+   use. */
+static void health_beyond_a_limit(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1000M,granule=2M");
+    vram_limits limits = {.size = sizeof limits, .fraction = 0.9, .min_free_bytes = 1};
+    vram_foreign_options counts = {.size = sizeof counts, .flags = VRAM_FOREIGN_COUNTS};
+    uint64_t id;
+    vram_pool *pool = pool_of(&rig, NULL);
+    vram_addr addr;
+    assert_ok(vram_pool_limits_set(pool, &limits));
+    assert_ok(vram_alloc(pool, 160 * MIB, rig.queue, &addr));
+    assert_ok(vram_foreign_track(rig.device, 800 * MIB, &counts, &id));
+    vram_log_set(on_health_log, NULL, VRAM_LOG_OFF);
+    vram_health_info seen = health_of(&rig, true), cleaned = health_of(&rig, false);
+    assert_int_equal(seen.verdict, VRAM_HEALTH_EMERGENCY);
+    assert_string_equal(seen.text, "sim device 0: a limit of 104857600 bytes is exceeded by 60.0%; "
+                                   "most of it is live: free blocks, or raise the limit");
+    assert_non_null(strstr(cleaned.text, "was exceeded by 60.0%; a cleanup gave 0 bytes back, now "
+                                         "160.0% of the limit"));
+    assert_null(strstr(cleaned.text, "of its memory"));
+    assert_ok(vram_foreign_untrack(rig.device, id));
+    assert_ok(vram_free(addr, rig.queue));
+    rig_end_clean(&rig);
+}
+
 static void health_of_what_is_unknown_or_lost(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=64M,info=off");
@@ -597,6 +624,7 @@ int main(void) {
         TEST(unneeded_memory_goes_back),
         TEST(scattered_memory_is_a_number),
         TEST(health_looks_warns_and_cleans_up),
+        TEST(health_beyond_a_limit),
         TEST(health_of_what_is_unknown_or_lost),
         TEST(a_monitor_looks_from_time_to_time),
         TEST(a_monitor_may_be_ended_by_its_own_callback),

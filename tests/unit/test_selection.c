@@ -51,6 +51,25 @@ static void test_the_first_with_room_is_chosen(void **state) {
     vram_context_destroy(context);
 }
 
+/* Without any device the error says what is missing, not only that nothing was found. */
+static void test_no_device_says_why(void **state) {
+    (void)state;
+    vram_context_options options = {.size = sizeof options, .backends = "cuda"};
+    vram_context *context;
+    vram_device *device;
+    uint32_t index;
+    assert_int_equal(vram_option_set("cuda_library", "/nonexistent/libcuda.so.1"), VRAM_OK);
+    assert_int_equal(vram_context_create(&options, &context), VRAM_OK);
+    assert_int_equal(vram_device_best(context, &index), VRAM_ERR_NO_DEVICE);
+    assert_non_null(strstr(vram_error_get()->text, "; cuda: /nonexistent/libcuda.so.1: "));
+    assert_null(strstr(vram_error_get()->text, "host"));
+    vram_error_clear();
+    assert_int_equal(vram_device_open(context, 0, &device), VRAM_ERR_NO_DEVICE);
+    assert_non_null(strstr(vram_error_get()->text, "; cuda: /nonexistent/libcuda.so.1: "));
+    vram_error_clear();
+    vram_context_destroy(context);
+}
+
 static void test_the_refusal_says_what_each_had(void **state) {
     (void)state;
     uint32_t index = 99;
@@ -175,6 +194,7 @@ static void test_the_same_hardware_is_recognised(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_the_first_with_room_is_chosen, nothing_left),
+        cmocka_unit_test_teardown(test_no_device_says_why, nothing_left),
         cmocka_unit_test_teardown(test_the_refusal_says_what_each_had, nothing_left),
         cmocka_unit_test_teardown(test_an_order_is_kept_to, nothing_left),
         cmocka_unit_test_teardown(test_a_device_that_does_not_tell_is_trusted_with_most,

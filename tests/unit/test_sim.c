@@ -18,6 +18,28 @@ static void check_groups(const struct vr_device *device) {
     assert_int_equal(caps & ~device->info.caps_known, 0);
 }
 
+/* A simulated H200 has the memory of an H200; a device of another size is not called one. */
+static void products_have_one_size(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *name;
+        uint64_t bytes;
+    } rows[] = {
+        {"profile=h200", "Simulated H200", UINT64_C(150109880320)},
+        {"memory=150109880320,profile=h200", "Simulated H200", UINT64_C(150109880320)},
+        {"profile=h200,memory=8G", "Simulated GPU", 8 * VR_GIB},
+        {"profile=none", "Simulated GPU", 8 * VR_GIB},
+        {"", "Simulated GPU", 8 * VR_GIB},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct world world;
+        open_world(&world, rows[i].text);
+        assert_string_equal(world.device.info.name, rows[i].name);
+        assert_int_equal(world.device.info.memory_bytes.value, rows[i].bytes);
+        close_world(&world, 0);
+    }
+}
+
 static void describes_itself(void **state) {
     (void)state;
     struct world world;
@@ -25,7 +47,7 @@ static void describes_itself(void **state) {
     const struct vram_device_info *info = &world.device.info;
     assert_int_equal(world.backend.ops->count(&world.backend), 3);
     assert_int_equal(info->kind, VRAM_DEVICE_SIMULATED);
-    assert_string_equal(info->name, "Simulated H200");
+    assert_string_equal(info->name, "Simulated GPU");
     assert_int_equal(info->memory_bytes.value, 80 * VR_GIB);
     assert_int_equal(info->alloc_granule.value, PAGE);
     assert_int_equal(info->vmm_granule.value, GRANULE);
@@ -518,6 +540,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_of_others),
         cmocka_unit_test(describes_itself),
+        cmocka_unit_test(products_have_one_size),
         cmocka_unit_test(starts_by_text_or_option),
         cmocka_unit_test(counts_what_is_held),
         cmocka_unit_test(addresses),

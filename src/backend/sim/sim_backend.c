@@ -145,7 +145,10 @@ static vram_status sim_describe(struct vr_backend *backend, uint32_t index,
     const struct vr_sim_config *config = &((struct vr_sim *)backend->impl)->config;
     (void)index; /* all devices of a simulation are alike */
     info->kind = VRAM_DEVICE_SIMULATED;
-    vr_text_copy(info->name, sizeof info->name, config->profile->device_name);
+    /* A device has the name of a product if it has its memory, too. */
+    bool whole = config->memory_bytes == config->profile->memory_bytes;
+    vr_text_copy(info->name, sizeof info->name,
+                 whole ? config->profile->device_name : "Simulated GPU");
     vr_text_copy(info->architecture, sizeof info->architecture, "sim");
     info->uuid_known = info->pci_known = false;
     memset(info->uuid, 0, sizeof info->uuid);

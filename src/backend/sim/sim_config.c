@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_config.c: reads "devices=2,memory=80G,profile=h200". Nothing is ignored: for an unknown key,
+ * sim_config.c: reads "devices=2,profile=h200". Nothing is ignored: for an unknown key,
  * a repeated key and a value out of range the error says what is accepted.
  */
 #include "backend/sim/sim_config.h"
@@ -304,7 +304,6 @@ static vram_status read_entry(const struct vr_conf_entry *entry, uint32_t *given
 
 vram_status vr_sim_config_read(const char *text, struct vr_sim_config *config) {
     struct vr_sim_config read = {.devices = 1,
-                                 .memory_bytes = 8 * VR_GIB,
                                  .granule = 2 * VR_MIB,
                                  .profile = vr_sim_profile_find("none", 4),
                                  .vmm = true,
@@ -321,6 +320,7 @@ vram_status vr_sim_config_read(const char *text, struct vr_sim_config *config) {
             return status;
         }
     }
+    read.memory_bytes = read.memory_bytes ? read.memory_bytes : read.profile->memory_bytes;
     if (read.others_bytes > read.memory_bytes) {
         return bad_text(
             "simulation: others is more than the memory; accepted is a size from 0 to it");

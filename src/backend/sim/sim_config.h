@@ -32,7 +32,8 @@ struct vr_sim_cost {
 
 struct vr_sim_profile {
     const char *name;
-    const char *device_name;                       /* as in vram_device_info */
+    const char *device_name;                       /* with memory_bytes; see sim_backend.c */
+    uint64_t memory_bytes;                         /* unless the text says otherwise */
     struct vr_sim_cost calls[VRAM_SIM_CALL_COUNT]; /* host time of a call */
     uint32_t link_rate;                            /* host to device, bytes per us; 0: no time */
     uint32_t memory_rate;                          /* within the device, bytes per us; 0: no time */

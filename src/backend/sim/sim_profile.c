@@ -46,9 +46,10 @@ bool vr_sim_call_can_lie(vram_sim_call call) {
 /* ---------------------------------------------------------------------- costs */
 
 static const struct vr_sim_profile profiles[] = {
-    {.name = "none", .device_name = "Simulated GPU"},
+    {.name = "none", .device_name = "Simulated GPU", .memory_bytes = 8 * VR_GIB},
     {.name = "h200",
      .device_name = "Simulated H200",
+     .memory_bytes = UINT64_C(150109880320), /* 139.8 GiB, as cuDeviceTotalMem says */
      .calls =
          {
              [VRAM_SIM_MEMORY_INFO] = {4200, 0, 0},

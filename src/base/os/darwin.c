@@ -186,3 +186,16 @@ uint32_t vr_os_processors(void) {
     long count = sysconf(_SC_NPROCESSORS_ONLN);
     return count > 0 ? (uint32_t)count : 1;
 }
+
+/* A write to a pipe that nobody reads any more raises no signal. */
+int vr_os_event_pair(int fds[2]) {
+    if (pipe(fds) != 0) {
+        return errno;
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)fcntl(fds[i], F_SETFD, FD_CLOEXEC);
+        (void)fcntl(fds[i], F_SETFL, O_NONBLOCK);
+    }
+    (void)fcntl(fds[1], F_SETNOSIGPIPE, 1);
+    return 0;
+}

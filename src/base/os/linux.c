@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -199,4 +200,18 @@ void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high) {
     }
     *low = (uintptr_t)start;
     *high = (uintptr_t)start + bytes;
+}
+
+int vr_os_event_pair(int fds[2]) {
+    fds[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fds[0] < 0) {
+        return errno;
+    }
+    fds[1] = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+    if (fds[1] >= 0) {
+        return 0;
+    }
+    int error = errno;
+    close(fds[0]);
+    return error;
 }

@@ -117,6 +117,14 @@ vram_status vr_os_text_read(const char *path, char *text, size_t capacity, size_
    writing it, VRAM_ERR_LIMIT for a path that is too long. */
 vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes);
 
+/* ------------------------------------------------------------------- events */
+
+/* A descriptor that the program polls, fds[0], and one by which vr_os_event_send makes it readable,
+   fds[1]: an eventfd, or a pipe where there is none. Each is closed by itself, in any order. */
+vram_status vr_os_event_open(int fds[2]);
+void vr_os_event_send(int fd);
+void vr_os_event_close(int fd);
+
 /* ------------------------------------------------------------------ threads */
 
 /* Must not move between start and join: the new thread reads it. */
@@ -256,8 +264,8 @@ void vr_os_code_at(uint64_t pc, struct vr_code *symbol);
 
 /* Makes the n-th fallible system call from now fail with `error` (an errno), once or for ever; 0
    ends the plan. Each call of these counts: pages_alloc, _reserve, _lock, _access, file_create,
-   _resize, _read, _write, _map, disk_open, _grow, _map, _put, _read_open, thread_start and at_exit.
-   Calls that release do not: pages_free, _unlock, _unmap, file_punch, _close. */
+   _resize, _read, _write, _map, disk_open, _grow, _map, _put, _read_open, event_open, thread_start
+   and at_exit. Calls that release do not: pages_free, _unlock, _unmap, file_punch, _close. */
 void vr_os_fail_at(uint64_t nth, bool for_ever, int error);
 uint64_t vr_os_calls(void);  /* since the plan was set */
 uint64_t vr_os_failed(void); /* failed by the plan */

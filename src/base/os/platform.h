@@ -32,6 +32,9 @@ void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high);
    distinguishes modules that were loaded at the same address at different times. */
 bool vr_os_function_at(uint64_t pc, uint64_t module, struct vr_function *function);
 
+/* Two descriptors for one event, as vr_os_event_open. Returns an errno. */
+int vr_os_event_pair(int fds[2]);
+
 /* Names the calling thread. */
 void vr_os_thread_name(const char *name);
 

@@ -22,6 +22,7 @@
 #include "base/size.h"
 #include "base/status.h"
 #include "device/ops.h"
+#include "track/event.h"
 
 #include <assert.h>
 
@@ -304,6 +305,7 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
     VR_UNCANCELLED; /* once for all steps */
     vram_status status;
     assert(vr_locks_held() == 0 && (space == pool->spaces[0] || space == pool->spaces[1]));
+    uint64_t moved = plan->moved_bytes, pieces = plan->moved_handles;
     uint32_t done = run_steps(pool, plan, &status);
     *grown = created_bytes(plan, done);
     vr_fetch_add(&pool->pressure.changes, 1, VR_RELAXED);
@@ -312,6 +314,10 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
         *block = vr_space_commit(space, plan);
         vr_pool_note_peak(pool);
         vr_mutex_unlock(&pool->lock);
+        if (moved) {
+            vr_memory_log(NULL, NULL, pool->name, "move: %llu bytes of free memory in %llu pieces",
+                          (unsigned long long)moved, (unsigned long long)pieces);
+        }
         return VRAM_OK;
     }
     struct vram_error error;

@@ -21,8 +21,10 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "base/status.h"
+#include "core/limit/tag.h"
 #include "core/space/span.h"
 #include "device/ops.h"
+#include "track/event.h"
 
 #include <assert.h>
 
@@ -208,6 +210,11 @@ static void count_fallback(struct vr_pool *pool, const struct vr_request *reques
                    !(request->flags & (VR_REQUEST_CHOSEN | VR_REQUEST_MOVED)));
     vr_counter_add(chosen ? &pool->counters.other_bytes : &pool->counters.fallback_bytes,
                    vr_load(&block->bytes, VR_RELAXED));
+    if (!chosen) {
+        vr_memory_log(request->name, vr_tag_name(request->tag), pool->name,
+                      "fallback: %llu bytes of %s memory", (unsigned long long)request->size,
+                      vr_memory_name(kind_of(block->span.record)->kind));
+    }
 }
 
 bool vr_fallback_first_of(struct vr_pool *pool, const struct vr_request *request, uint32_t allowed,

@@ -8,17 +8,11 @@
 #include "base/memory.h"
 #include "base/option.h"
 
-static void foreigns_free(struct vr_foreigns *foreigns) {
-    for (size_t i = 0; i < foreigns->count; i++) {
-        vr_mem_free(foreigns->records[i]);
-    }
-    vr_mem_free(foreigns->records);
-}
-
 static void ledger_free(void *memory) {
     struct vr_ledger *ledger = memory;
+    vr_foreigns_tell(&ledger->foreigns);
     vr_tags_free(&ledger->tags);
-    foreigns_free(&ledger->foreigns);
+    vr_foreigns_free(&ledger->foreigns);
     vr_mutex_destroy(&ledger->lock);
     vr_mem_free(ledger);
 }

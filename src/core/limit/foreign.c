@@ -158,6 +158,7 @@ vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
         status = vr_error_get()->status;
     } else {
         record->slot = ((struct vr_device_object *)device)->slot;
+        record->device = ((struct vr_object *)device)->handle;
         record->bytes = bytes;
         record->counts = taken.flags & VRAM_FOREIGN_COUNTS;
         record->since_ns = vr_clock_now();

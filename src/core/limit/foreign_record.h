@@ -13,13 +13,15 @@
 
 struct vr_slot;
 struct vr_tag;
+struct vr_tracks;
 
 struct vr_foreign {
     uint64_t id;
     uint64_t bytes;
     uint64_t since_ns;
     struct vr_tag *tag;   /* NULL: none */
-    struct vr_slot *slot; /* through which it was charged */
+    struct vr_slot *slot; /* through which it was charged, */
+    uint64_t device;      /* and the handle */
     bool counts;
     char name[VRAM_FOREIGN_NAME_MAX];
 };
@@ -29,5 +31,13 @@ struct vr_foreigns {
     size_t count, capacity;
     uint64_t bytes, counted_bytes, peak_bytes; /* as vram_foreign_totals has them */
 };
+
+/* Appends copies of the records to the list's foreign ones. False: memory ran out, with the error
+   set. Under the ledger's lock, if others can use it. */
+bool vr_foreigns_copy(const struct vr_foreigns *foreigns, struct vr_tracks *tracks);
+
+/* Reports the records that a context still has at its end like leaks. No lock held. */
+void vr_foreigns_tell(const struct vr_foreigns *foreigns);
+void vr_foreigns_free(struct vr_foreigns *foreigns);
 
 #endif

@@ -198,7 +198,7 @@ struct vr_pool {
 
     struct vr_track *track;      /* its live blocks; NULL: not tracked; fixed; pool_tracking.h */
     uint32_t stack_every;        /* option track_stacks, at creation */
-    vr_atomic_bool end_reported; /* its end was reported to the tracking */
+    vr_atomic_bool end_reported; /* its end and its leaks were reported */
 };
 
 /* Whether its memory is device memory: not a provider's, not page-locked and not managed. Only then

@@ -78,8 +78,29 @@ static const char *health_advice(const struct vram_health_info *health) {
                : "most of it is live: free blocks, or raise the limit";
 }
 
+/* Whether the pressure comes from a limit, which what is held may exceed. */
+static bool is_limited(const struct vram_pressure *p) {
+    return p->own_known && p->own >= p->value;
+}
+
+/* How full it is. `verb`: "is" or "was". */
+static void use_text(const struct vram_pressure *p, const char *verb, char *text, size_t bytes) {
+    if (!is_limited(p)) {
+        vr_text_format(text, bytes, "%.1f%% of its memory %s in use", 100 * p->value, verb);
+    } else if (p->own > 1) {
+        vr_text_format(text, bytes, "a limit of %llu bytes %s exceeded by %.1f%%",
+                       (unsigned long long)p->limit_bytes.value, verb, 100 * (p->own - 1));
+    } else {
+        vr_text_format(text, bytes, "%.1f%% of a limit of %llu bytes %s in use", 100 * p->own,
+                       (unsigned long long)p->limit_bytes.value, verb);
+    }
+}
+
 static void put_in_words(const struct vr_device_object *device, struct vram_health_info *health) {
-    char what[64];
+    char what[64], use[96], after[32];
+    use_text(&health->pressure, health->cleaned ? "was" : "is", use, sizeof use);
+    vr_text_format(after, sizeof after, "%.1f%% of %s", 100 * health->after.value,
+                   is_limited(&health->after) ? "the limit" : "its memory");
     vr_text_format(what, sizeof what, "%s device %u", device->base.info.backend,
                    device->base.info.backend_index);
     switch (health->verdict) {
@@ -92,25 +113,21 @@ static void put_in_words(const struct vr_device_object *device, struct vram_heal
                        "%s: lost; close it and go on with another device", what);
         break;
     case VRAM_HEALTH_GOOD:
-        vr_text_format(health->text, sizeof health->text, "%s: %.1f%% of its memory is in use",
-                       what, 100 * health->pressure.value);
+        vr_text_format(health->text, sizeof health->text, "%s: %s", what, use);
         break;
     case VRAM_HEALTH_WARN:
-        vr_text_format(health->text, sizeof health->text, "%s: %.1f%% of its memory is in use; %s",
-                       what, 100 * health->pressure.value, health_advice(health));
+        vr_text_format(health->text, sizeof health->text, "%s: %s; %s", what, use,
+                       health_advice(health));
         break;
     case VRAM_HEALTH_EMERGENCY:
         if (health->cleaned) {
             vr_text_format(health->text, sizeof health->text,
-                           "%s: %.1f%% of its memory was in use; a cleanup gave %llu bytes back, "
-                           "now %.1f%%; %s",
-                           what, 100 * health->pressure.value,
-                           (unsigned long long)health->released_bytes, 100 * health->after.value,
+                           "%s: %s; a cleanup gave %llu bytes back, now %s; %s", what, use,
+                           (unsigned long long)health->released_bytes, after,
                            health_advice(health));
         } else {
-            vr_text_format(health->text, sizeof health->text,
-                           "%s: %.1f%% of its memory is in use; %s", what,
-                           100 * health->pressure.value, health_advice(health));
+            vr_text_format(health->text, sizeof health->text, "%s: %s; %s", what, use,
+                           health_advice(health));
         }
         break;
     }

@@ -250,6 +250,7 @@ static vram_status fall_asleep(struct vr_sleep_change *change) {
     }
     if (status == VRAM_OK) {
         vr_counter_add(&pool->counters.sleeps, 1);
+        vr_sleep_change_log(change);
     }
     vr_sleep_change_end(change, before || (status == VRAM_OK && !change->tag));
     return status;

@@ -89,6 +89,8 @@ vram_status vr_sleep_change_gather(struct vr_sleep_change *change);
 /* Ends the change, successful or not; `whole`: the pool allocates nothing from now on. This and all
    calls below: without the lock. */
 void vr_sleep_change_end(struct vr_sleep_change *change, bool whole);
+/* Logs a change that has succeeded, before it ends. */
+void vr_sleep_change_log(const struct vr_sleep_change *change);
 /* One driver call for a piece. */
 vram_status vr_sleep_change_step(struct vr_pool *pool, const struct vr_sleep_state *sleep_state,
                                  enum vr_step_kind kind);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "track/event.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -88,6 +89,15 @@ void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
     }
     vr_mem_free(change->sleep_states);
     vr_error_restore(&error);
+}
+
+void vr_sleep_change_log(const struct vr_sleep_change *change) {
+    unsigned long long bytes = 0;
+    for (uint32_t i = 0; i < change->count; i++) {
+        bytes += change->sleep_states[i]->piece->bytes;
+    }
+    vr_memory_log(NULL, change->tag, change->pool->name, "%s: %llu bytes",
+                  change->waking ? "wake" : "sleep", bytes);
 }
 
 vram_status vr_sleep_change_step(struct vr_pool *pool, const struct vr_sleep_state *sleep_state,

@@ -229,6 +229,7 @@ vram_status vram_pool_wake(vram_pool *handle, const char *tag) {
         status = wake_with_handler(&change);
         if (status == VRAM_OK) {
             vr_counter_add(&pool->counters.wakes, 1);
+            vr_sleep_change_log(&change);
         }
         vr_sleep_change_end(&change, pool->sleep.whole);
     }

@@ -10,6 +10,10 @@
 /* All counters of a pool; takes the pool's lock, and visits every thread. */
 void vr_stats_of_pool(struct vr_pool *pool, struct vram_pool_stats *stats);
 
+/* The same summed for a device and for a context (vram/stats.h), into zeroed counters. */
+void vr_stats_of_device(struct vr_device_object *device, struct vram_pool_stats *stats);
+void vr_stats_of_context(struct vr_context *context, struct vram_pool_stats *stats);
+
 /* Publishes what caches have counted, of one pool, or of one device's or one context's pools. */
 struct vr_stats_scope {
     const struct vr_pool *pool;       /* NULL: of all */

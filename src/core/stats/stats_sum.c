@@ -66,26 +66,29 @@ static uint64_t scopes_at(struct vr_context *context, void *const *place) {
     return scopes;
 }
 
+void vr_stats_of_device(struct vr_device_object *device, struct vram_pool_stats *stats) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    add_pools(device->context, device->slot, stats);
+    stats->peak_scopes = scopes_at(device->context, &device->slot->peaks);
+    stats->reserved_bytes = vr_load(&device->slot->charged_bytes, VR_RELAXED);
+    stats->peak_reserved_bytes = vr_load(&device->slot->charged_peak, VR_RELAXED);
+    stats->peak_requested_bytes = vr_load(&device->slot->requested.peak, VR_RELAXED);
+    if (ledger) {
+        uint64_t most = vr_limit_device_bytes(device, ledger);
+        stats->budget_bytes = (vram_value){most != UINT64_MAX ? most : 0, most != UINT64_MAX};
+    }
+    vr_stats_derive(stats);
+}
+
 vram_status vram_device_stats_get(vram_device *handle, vram_pool_stats *stats) {
     VR_CALL;
     struct vram_pool_stats full = {.size = sizeof full};
-    void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &entered);
+    void *device;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, &device);
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_device_object *device = entered;
-    struct vr_ledger *ledger = vr_ledger_of(device);
-    add_pools(device->context, device->slot, &full);
-    full.peak_scopes = scopes_at(device->context, &device->slot->peaks);
-    full.reserved_bytes = vr_load(&device->slot->charged_bytes, VR_RELAXED);
-    full.peak_reserved_bytes = vr_load(&device->slot->charged_peak, VR_RELAXED);
-    full.peak_requested_bytes = vr_load(&device->slot->requested.peak, VR_RELAXED);
-    if (ledger) {
-        uint64_t most = vr_limit_device_bytes(device, ledger);
-        full.budget_bytes = (vram_value){most != UINT64_MAX ? most : 0, most != UINT64_MAX};
-    }
-    vr_stats_derive(&full);
+    vr_stats_of_device(device, &full);
     status = vr_info_give(stats, &full, sizeof full, sizeof full);
     vr_leave(device);
     return status;
@@ -93,21 +96,24 @@ vram_status vram_device_stats_get(vram_device *handle, vram_pool_stats *stats) {
 
 /* ------------------------------------------------------------------- contexts */
 
+void vr_stats_of_context(struct vr_context *context, struct vram_pool_stats *stats) {
+    add_pools(context, NULL, stats);
+    stats->reserved_bytes = vr_load(&context->charged.now, VR_RELAXED);
+    stats->peak_reserved_bytes = vr_load(&context->charged.peak, VR_RELAXED);
+    stats->peak_requested_bytes = vr_load(&context->requested.peak, VR_RELAXED);
+    stats->peak_scopes = scopes_at(context, &context->peaks);
+    vr_stats_derive(stats);
+}
+
 vram_status vram_context_stats_get(vram_context *handle, vram_pool_stats *stats) {
     VR_CALL;
     struct vram_pool_stats full = {.size = sizeof full};
-    void *entered;
-    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, &entered);
+    void *context;
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, &context);
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_context *context = entered;
-    add_pools(context, NULL, &full);
-    full.reserved_bytes = vr_load(&context->charged.now, VR_RELAXED);
-    full.peak_reserved_bytes = vr_load(&context->charged.peak, VR_RELAXED);
-    full.peak_requested_bytes = vr_load(&context->requested.peak, VR_RELAXED);
-    full.peak_scopes = scopes_at(context, &context->peaks);
-    vr_stats_derive(&full);
+    vr_stats_of_context(context, &full);
     status = vr_info_give(stats, &full, sizeof full, sizeof full);
     vr_leave(context);
     return status;

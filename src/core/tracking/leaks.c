@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * leaks.c: reports of leaks when pools and processes end. See leaks.h.
- *
- * Reports go only where the options say. A failure to write one is logged and changes no call's
- * status.
  */
 #include "core/tracking/leaks.h"
 
@@ -13,107 +10,51 @@
 #include "base/option.h"
 #include "base/os/os.h"
 #include "base/text.h"
-#include "track/leak.h"
+#include "track/leak_output.h"
 
-#include <string.h>
-
-/* A report under construction: it is written in one piece, so that reports of several threads do
-   not mix. */
-struct leak_text {
-    char *text;
-    size_t bytes, capacity;
-};
-
-static bool text_append(void *user, const char *text, size_t bytes) {
-    VR_OPERATION("vram_leaks_write");
-    struct leak_text *report = user;
-    if (report->capacity - report->bytes < bytes) {
-        size_t capacity = 2 * (report->capacity + bytes) + 1024;
-        char *grown = vr_mem_resize(report->text, capacity, 1, vr_operation());
-        if (!grown) {
-            return false;
+/* The live blocks of a pool, by tag. */
+static void sum_live(struct vr_pool *pool, const struct vr_suppressions *but,
+                     struct vr_leak_tags *tags) {
+    VR_OPERATION("vram_pool_destroy");
+    uint64_t at = 0;
+    vr_mutex_lock(&pool->lock);
+    for (struct vr_block *block; (block = vr_block_table_next(&pool->table, &at));) {
+        const char *tag = vr_tag_name(vr_load(&block->tag, VR_RELAXED));
+        if (vr_block_is_live(block) && !vr_suppressed(but, tag)) {
+            vr_leak_tags_add(tags, tag, 1, vr_load(&block->requested, VR_RELAXED));
         }
-        report->text = grown;
-        report->capacity = capacity;
     }
-    memcpy(report->text + report->bytes, text, bytes);
-    report->bytes += bytes;
-    return true;
+    vr_mutex_unlock(&pool->lock);
 }
 
-static void write_report(const struct leak_text *report) {
-    char path[VR_OPTION_TEXT_MAX];
-    vr_option_text(VR_OPTION_LEAK_FILE, path);
-    if (!*path) {
-        vr_os_stderr(report->text, report->bytes);
-    } else if (vr_os_text_append(path, report->text, report->bytes) != VRAM_OK) {
-        vr_log(VRAM_LOG_ERROR, "cannot write the report of leaks to \"%s\": %s", path,
-               vr_error_get()->text);
-    }
-}
-
-/* Reads the suppressions from the file that the option names. A file that cannot be read suppresses
-   nothing. */
-static struct vr_suppressions read_suppressions(void) {
-    VR_OPERATION("vram_leaks_write");
-    struct vr_suppressions but;
-    char path[VR_OPTION_TEXT_MAX];
-    vr_option_text(VR_OPTION_LEAK_SUPPRESSIONS, path);
-    if (vr_suppressions_read(path, &but) != VRAM_OK) {
-        vr_log(VRAM_LOG_ERROR, "the suppressions of leaks in \"%s\" cannot be read: %s", path,
-               vr_error_get()->text);
-    } else if (but.bad_lines) {
-        vr_log(VRAM_LOG_WARN, "%llu lines of \"%s\" are not suppressions, which begin with leak:",
-               (unsigned long long)but.bad_lines, path);
-    }
-    return but;
-}
-
-/* Logs one warning for a pool; details are in the report. */
-static void warn_leaks(const char *title, const struct vram_leak_summary *summary) {
-    vr_log(VRAM_LOG_WARN, "%s: %llu bytes in %llu blocks were never freed, from %llu sites", title,
-           (unsigned long long)summary->bytes, (unsigned long long)summary->blocks,
-           (unsigned long long)summary->groups);
-    if (summary->lost_records) {
-        vr_log(VRAM_LOG_WARN, "%s: %llu records were lost because memory ran out", title,
-               (unsigned long long)summary->lost_records);
-    }
-}
-
-static void report_leaks(const struct vr_tracks *tracks, const char *title) {
-    static const struct vr_live_filter all = {.before_ns = UINT64_MAX};
-    uint64_t asked = vr_option_number(VR_OPTION_LEAKS); /* 1: text, 2: JSON */
-    struct vr_suppressions but = read_suppressions();
-    struct vram_leak_summary summary = {0};
+/* A pool that is not tracked knows sizes and tags of its blocks. */
+static void warn_untracked(struct vr_pool *pool, const char *title) {
+    struct vr_leak_tags tags = {0};
     struct vram_error error;
-    struct leak_text report = {0};
-    struct vr_writer writer = {.write = text_append, .user = &report};
     vr_error_save(&error);
-    vram_status status =
-        vr_leaks_report(tracks, &all, &but, title, asked == 2 ? VRAM_REPORT_JSON : VRAM_REPORT_TEXT,
-                        asked ? &writer : NULL, &summary);
-    if (status != VRAM_OK) {
-        vr_log(VRAM_LOG_ERROR, "%s: not enough memory for a report of leaks", title);
-    } else if (summary.blocks) {
-        warn_leaks(title, &summary);
-        if (asked) {
-            write_report(&report);
-        }
+    struct vr_suppressions but = vr_leaks_suppressed();
+    sum_live(pool, &but, &tags);
+    if (tags.blocks) {
+        vr_leaks_warn(title, &tags, 0);
     }
-    vr_mem_free(report.text);
+    vr_leak_tags_free(&tags);
     vr_suppressions_free(&but);
     vr_error_restore(&error);
 }
 
 void vr_leaks_of_pool(struct vr_pool *pool) {
-    struct vr_track_totals totals;
+    struct vr_track_totals totals = {0};
     char title[VR_POOL_NAME_MAX + 32];
     struct vr_tracks one = {.all = &pool->track, .count = 1};
-    vr_track_totals_get(pool->track, &totals);
-    bool heard = vr_option_number(VR_OPTION_LEAKS) || vr_log_enabled(VRAM_LOG_WARN);
-    if (totals.count && heard) {
-        (void)vr_text_format(title, sizeof title, "pool \"%s\"", pool->name);
-        report_leaks(&one, title);
+    bool warns = vr_log_enabled(VRAM_LOG_WARN);
+    (void)vr_text_format(title, sizeof title, "pool \"%s\"", pool->name);
+    if (!pool->track && warns) {
+        warn_untracked(pool, title);
+    } else if (pool->track && (warns || vr_option_number(VR_OPTION_LEAKS))) {
+        vr_track_totals_get(pool->track, &totals);
+        if (totals.count) {
+            vr_leaks_tell(&one, title);
+        }
     }
 }
 
@@ -133,7 +74,7 @@ static void report_exit(void) {
         live += totals.count;
     }
     if (live) {
-        report_leaks(&tracks, "at exit");
+        vr_leaks_tell(&tracks, "at exit");
     }
     vr_tracks_let_go(&tracks);
 }

@@ -7,8 +7,8 @@
 
 #include "core/tracking/pool_tracking.h"
 
-/* Reports the live blocks of a tracked pool that has ended. Logs a warning, and writes what the
-   option `leaks` asks for. No lock held; never fails. */
+/* Reports the live blocks of a pool that has ended. Logs a warning and, for a tracked pool, writes
+   what the option `leaks` asks for. No lock held; never fails. */
 void vr_leaks_of_pool(struct vr_pool *pool);
 
 /* Has leaks reported at the exit of the process if the option leak_exit asks for it. */

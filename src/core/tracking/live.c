@@ -53,6 +53,33 @@ static vram_status enter_named(struct live_search *search, struct vr_tracks_filt
     return status;
 }
 
+/* Copies the records of foreign memory of one device. False: memory ran out. */
+static bool add_foreign(struct live_search *search, const struct vr_account *account) {
+    struct vr_ledger *ledger = vr_load(&account->ledger, VR_ACQUIRE);
+    if (!ledger) {
+        return true;
+    }
+    vr_mutex_lock(&ledger->lock);
+    bool good = vr_foreigns_copy(&ledger->foreigns, &search->tracks);
+    vr_mutex_unlock(&ledger->lock);
+    return good;
+}
+
+/* The same for what the query names: none of a pool, and each account of a context once. */
+static bool add_all_foreign(struct live_search *search) {
+    bool good = true;
+    if (search->query.device) {
+        good = add_foreign(search, ((struct vr_device_object *)search->entered)->slot->account);
+    } else if (search->query.context) {
+        const struct vr_context *context = search->entered;
+        for (uint32_t i = 0; i < context->slot_count && good; i++) {
+            const struct vr_slot *slot = &context->slots[i];
+            good = slot->account != &slot->own || add_foreign(search, slot->account);
+        }
+    }
+    return good;
+}
+
 static vram_status search_begin(struct live_search *search, const vram_live_query *query) {
     struct vr_tracks_filter filter = {0};
     if (!query) {
@@ -77,7 +104,8 @@ static vram_status search_begin(struct live_search *search, const vram_live_quer
                      : older <= search->now_ns ? search->now_ns - older
                                                : 0,
     };
-    if (!vr_tracks_find(&filter, &search->tracks)) {
+    if (!vr_tracks_find(&filter, &search->tracks) || !add_all_foreign(search)) {
+        vr_tracks_let_go(&search->tracks);
         vr_leave(search->entered);
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -91,13 +119,14 @@ static void search_end(struct live_search *search) {
 
 /* ------------------------------------------------------------------- blocks */
 
+/* `about`: its pool; NULL: foreign memory. */
 static void describe_block(const struct vr_track_view *view, const struct vr_track_config *about,
                            uint64_t now, struct vram_live_block *block) {
     *block = (struct vram_live_block){
         .size = sizeof *block,
         .id = view->id,
-        .pool = (vram_pool *)(uintptr_t)about->pool,
-        .device = (vram_device *)(uintptr_t)about->device,
+        .pool = about ? (vram_pool *)(uintptr_t)about->pool : NULL,
+        .device = (vram_device *)(uintptr_t)(about ? about->device : view->device),
         .queue = (vram_queue *)(uintptr_t)view->site.queue,
         .addr = view->addr,
         .requested_bytes = view->requested,
@@ -109,6 +138,7 @@ static void describe_block(const struct vr_track_view *view, const struct vr_tra
         .created_ns = view->time_ns,
         .age_ns = now > view->time_ns ? now - view->time_ns : 0,
         .tag = view->site.tag,
+        .foreign = view->foreign,
     };
     (void)vr_text_copy(block->name, sizeof block->name, view->name);
 }
@@ -134,6 +164,15 @@ static void visit_any(struct live_search *search, vram_live_fn *visit, void *use
                 }
             }
         } while (at);
+    }
+    for (uint32_t i = 0; i < search->tracks.foreign_count; i++) {
+        const struct vr_track_view *view = &search->tracks.foreign[i];
+        if (vr_live_is(&search->filter, view)) {
+            describe_block(view, NULL, search->now_ns, &block);
+            if (!visit(user, &block) || (most && ++shown == most)) {
+                return;
+            }
+        }
     }
 }
 
@@ -163,8 +202,7 @@ static vram_status visit_ordered(struct live_search *search, vram_live_fn *visit
     for (uint64_t i = 0; i < count; i++) {
         struct vram_live_block block;
         if (vr_live_look(&search->tracks, &refs[i], &view)) {
-            describe_block(&view, vr_track_about(search->tracks.all[refs[i].track]), search->now_ns,
-                           &block);
+            describe_block(&view, vr_live_about(&search->tracks, &refs[i]), search->now_ns, &block);
             if (!visit(user, &block) || ++shown == search->query.most) {
                 break;
             }
@@ -239,6 +277,10 @@ vram_status vram_live_stats_get(const vram_live_query *query, vram_live_stats *s
         full.record_bytes += one.record_bytes;
         full.metadata_bytes += one.metadata_bytes;
         full.peak_ns = (vram_value){.known = search.tracks.count == 1, .value = one.peak_ns};
+    }
+    for (uint32_t i = 0; i < search.tracks.foreign_count; i++) {
+        full.foreign_blocks++;
+        full.foreign_bytes += search.tracks.foreign[i].requested;
     }
     search_end(&search);
     return vr_info_give(stats, &full, sizeof full, sizeof full);
@@ -315,6 +357,23 @@ static vram_status add_sites(struct groups *groups, const struct live_search *se
     return VRAM_OK;
 }
 
+static vram_status add_records(struct groups *groups, const struct live_search *search) {
+    struct vr_live_filter tag = {.tag = search->filter.tag, .before_ns = UINT64_MAX};
+    for (uint32_t i = 0; i < search->tracks.foreign_count; i++) {
+        const struct vr_track_view *view = &search->tracks.foreign[i];
+        if (!vr_live_is(&tag, view)) {
+            continue;
+        }
+        struct vram_live_group *group = group_of(groups, &view->site);
+        if (!group) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        group->foreign_blocks++;
+        group->foreign_bytes += view->requested;
+    }
+    return VRAM_OK;
+}
+
 static int by_peak(const void *one, const void *other) {
     const struct vram_live_group *a = one, *b = other;
     return a->peak_bytes != b->peak_bytes
@@ -337,6 +396,9 @@ vram_status vram_live_groups(const vram_live_query *query, vram_live_by by,
         return status;
     }
     status = add_sites(&groups, &search);
+    if (status == VRAM_OK) {
+        status = add_records(&groups, &search);
+    }
     if (status == VRAM_OK && groups.count) {
         qsort(groups.all, groups.count, sizeof *groups.all, by_peak);
         for (uint64_t i = 0; i < groups.count && visit(user, &groups.all[i]); i++) {
@@ -393,7 +455,7 @@ vram_status vram_leaks_write(const vram_live_query *query, vram_report_format fo
     status = vr_suppressions_read(path, &but);
     if (status == VRAM_OK) {
         status = vr_leaks_report(&search.tracks, &search.filter, &but, "live blocks", format,
-                                 &writer, &full);
+                                 &writer, &full, NULL);
         vr_suppressions_free(&but);
     }
     search_end(&search);

@@ -23,6 +23,7 @@ static struct vr_event event_of(struct vr_pool *pool, enum vr_event_kind kind) {
         .pool = pool->object.handle,
         .device = pool->device->object.handle,
         .thread = vr_os_thread_number(),
+        .pool_name = pool->name,
     };
 }
 
@@ -36,7 +37,9 @@ static bool is_wanted(struct vr_pool *pool) {
     own.tracking = pool->flags & VRAM_POOL_TRACKED ? VRAM_SWITCH_ON : own.tracking;
     vr_limits_resolve(&above, NULL, total, &device);
     vr_limits_resolve(&own, &device, total, &limits);
-    return limits.tracking == VRAM_SWITCH_ON || vr_events_wanted();
+    return limits.tracking == VRAM_SWITCH_ON || vr_option_number(VR_OPTION_LEAKS) ||
+           vr_option_number(VR_OPTION_LEAK_EXIT) || vr_events_taken() ||
+           vr_log_enabled(VRAM_LOG_DEBUG);
 }
 
 /* If there is no memory for the track, the pool works without: keeps (3). */
@@ -72,10 +75,10 @@ void vr_tracking_begin(struct vr_pool *pool) {
 }
 
 void vr_tracking_end(struct vr_pool *pool) {
-    if (!pool->track || vr_exchange(&pool->end_reported, true, VR_ACQ_REL)) {
+    if (vr_exchange(&pool->end_reported, true, VR_ACQ_REL)) {
         return;
     }
-    if (vr_events_wanted()) {
+    if (pool->track && vr_events_wanted()) {
         struct vr_track_totals totals;
         struct vr_event event = event_of(pool, VR_EVENT_POOL_END);
         vr_track_totals_get(pool->track, &totals);
@@ -86,7 +89,9 @@ void vr_tracking_end(struct vr_pool *pool) {
         vr_event_tell(&event);
     }
     vr_leaks_of_pool(pool);
-    vr_track_end(pool->track);
+    if (pool->track) {
+        vr_track_end(pool->track);
+    }
 }
 
 /* --------------------------------------------------------------- the blocks */
@@ -146,7 +151,9 @@ static inline void event_fill(struct vr_event *event, enum vr_event_kind kind, s
         .name = NULL,
         .stack = brief->stack,
         .status = VRAM_OK,
+        .pool_name = pool->name,
     };
+    (void)vr_text_copy(event->label, sizeof event->label, brief->name);
 }
 
 void vr_tracking_notify(struct vr_pool *pool, const struct vr_request *request,

@@ -20,10 +20,11 @@
 #include "track/event.h"
 #include "track/track.h"
 
-/* Decides whether a new pool is tracked: by the limit `tracking`, or because there is a
-   listener. */
+/* Decides whether a new pool is tracked: by the limit `tracking`, or because of a listener, the
+   level of the log, or a report of leaks that was asked for. */
 void vr_tracking_begin(struct vr_pool *pool);
-/* Ends the tracking, once: blocks still live are leaks. No lock held. */
+/* Ends the tracking, once, and reports blocks that are still live as leaks, also those of a pool
+   that is not tracked. No lock held. */
 void vr_tracking_end(struct vr_pool *pool);
 
 /* Whether a hit can be recorded inside the cache: no stack is needed. */

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_memory_log.c: at debug level the log has one line for each allocation, free, resize, move,
+ * fallback and change of sleep, with name, tag, size and pool; at lower levels it has none.
+ */
+#include "unit/ladder_world.h"
+#include "vram/vram.h"
+
+#include <stdlib.h>
+
+enum { LINES = 64 };
+
+static struct {
+    char text[LINES][256];
+    unsigned count;
+} sheet;
+
+static void on_line(void *user, vram_log_level level, const char *text) {
+    (void)user;
+    if (level == VRAM_LOG_DEBUG && sheet.count < LINES) {
+        snprintf(sheet.text[sheet.count++], sizeof sheet.text[0], "%s", text);
+    }
+}
+
+static void log_at(vram_log_level level) {
+    sheet.count = 0;
+    vram_log_set(on_line, NULL, level);
+}
+
+/* The lines so far are these, each without the address that it may have behind " at ". */
+static void lines_are(const char *const *wanted, unsigned count) {
+    for (unsigned i = 0; i < sheet.count && i < count; i++) {
+        char seen[256];
+        const char *at = strstr(sheet.text[i], " at 0x");
+        size_t before = at ? (size_t)(at - sheet.text[i]) : strlen(sheet.text[i]);
+        snprintf(seen, sizeof seen, "%.*s%s", (int)before, sheet.text[i],
+                 at ? at + strcspn(at, ",") : "");
+        assert_string_equal(seen, wanted[i]);
+    }
+    assert_int_equal(sheet.count, count);
+    sheet.count = 0;
+}
+
+#define LINES_ARE(...)                                                                             \
+    lines_are((const char *const[]){__VA_ARGS__},                                                  \
+              sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+
+static vram_addr take_named(vram_pool *pool, uint64_t bytes, vram_queue *queue) {
+    vram_alloc_options options = {.size = sizeof options, .tag = "model/a", .name = "weights"};
+    vram_addr addr = 0;
+    assert_ok(vram_alloc_with(pool, bytes, queue, &options, &addr));
+    return addr;
+}
+
+/* Blocks new and cached, with and without a name, and refusals. */
+static void blocks_are_logged(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    log_at(VRAM_LOG_DEBUG);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    vram_addr addr = take_named(pool, 5000, rig.queue);
+    assert_ok(vram_resize(addr, 3000, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
+    LINES_ARE("alloc: 5000 bytes, name \"weights\", tag \"model/a\", pool \"main\"",
+              "resize: 5000 to 3000 bytes, name \"weights\", tag \"model/a\", pool \"main\"",
+              "free: 3000 bytes, name \"weights\", tag \"model/a\", pool \"main\"");
+    for (int i = 0; i < 2; i++) {
+        addr = take(pool, 777, rig.queue);
+        assert_ok(vram_free(addr, rig.queue));
+        LINES_ARE("alloc: 777 bytes, name none, tag none, pool \"main\"",
+                  "free: 777 bytes, name none, tag none, pool \"main\"");
+    }
+    refused(pool, 65 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    LINES_ARE("refused: 68157440 bytes: out of device memory, name none, tag none, "
+              "pool \"main\"");
+    vram_error_clear();
+    assert_ok(vram_pool_destroy(pool));
+    assert_int_equal(sheet.count, 0);
+    rig_end_clean(&rig);
+}
+
+static void sleep_is_logged(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    vram_addr addr = take_named(pool, 3 * MIB, rig.queue);
+    vram_sleep_options options = {.size = sizeof options, .tag = "model"};
+    log_at(VRAM_LOG_DEBUG); /* in any pool, made before or after */
+    assert_ok(vram_pool_sleep(pool, &options));
+    assert_ok(vram_pool_wake(pool, NULL));
+    LINES_ARE("sleep: 4194304 bytes, name none, tag \"model\", pool \"main\"",
+              "wake: 4194304 bytes, name none, tag none, pool \"main\"");
+    log_at(VRAM_LOG_INFO);
+    assert_ok(vram_free(addr, rig.queue));
+    rig_end_clean(&rig);
+}
+
+/* Of buffers between kinds of memory, and of free memory to other addresses. */
+static void moves_and_fallbacks_are_logged(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_OFF};
+    vram_pool_options options = {.size = sizeof options, .name = "main", .limits = &limits};
+    vram_pool *pool;
+    vram_addr addrs[32];
+    whole_device(rig.device);
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    for (int i = 0; i < 32; i++) {
+        addrs[i] = take(pool, GRANULE, rig.queue);
+    }
+    vram_buffer_options wanted = {
+        .size = sizeof wanted, .kind = VRAM_BUFFER_FALLBACK, .tag = "cache", .name = "keys"};
+    vram_buffer *buffer;
+    log_at(VRAM_LOG_DEBUG);
+    assert_ok(vram_buffer_create(pool, MIB, rig.queue, &wanted, &buffer));
+    LINES_ARE(
+        "fallback: 1048576 bytes of pinned memory, name \"keys\", tag \"cache\", pool \"main\"");
+    assert_ok(vram_free(addrs[5], rig.queue));
+    assert_ok(vram_buffer_promote(buffer, rig.queue));
+    LINES_ARE("move: 1048576 bytes from pinned to device memory, name \"keys\", tag \"cache\", "
+              "pool \"main\"");
+    assert_ok(vram_free(addrs[9], rig.queue));
+    assert_ok(vram_free(addrs[17], rig.queue));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    (void)take(pool, 2 * GRANULE, rig.queue);
+    LINES_ARE("move: 4194304 bytes of free memory in 2 pieces, name none, tag none, "
+              "pool \"main\"");
+    log_at(VRAM_LOG_INFO);
+    assert_ok(vram_buffer_destroy(buffer));
+    rig_end_clean(&rig);
+}
+
+/* A tracked pool follows the level at any time; one that is not costs nothing and logs nothing. */
+static void lower_levels_have_no_lines(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    log_at(VRAM_LOG_INFO);
+    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_OFF};
+    vram_pool_options options = {.size = sizeof options, .name = "plain", .limits = &limits};
+    vram_pool *plain, *tracked;
+    vram_live_block block = {.size = sizeof block};
+    assert_ok(vram_pool_create(rig.device, &options, &plain));
+    tracked = pool_on(rig.device, "tracked", VRAM_POOL_TRACKED);
+    vram_addr one = take(plain, 777, rig.queue), two = take(tracked, 777, rig.queue);
+    assert_int_equal(vram_live_get(one, &block), VRAM_ERR_UNSUPPORTED);
+    vram_error_clear();
+    assert_int_equal(sheet.count, 0);
+    log_at(VRAM_LOG_DEBUG);
+    assert_ok(vram_free(one, rig.queue));
+    assert_ok(vram_free(two, rig.queue));
+    LINES_ARE("free: 777 bytes, name none, tag none, pool \"tracked\"");
+    log_at(VRAM_LOG_INFO);
+    assert_ok(vram_free(take(tracked, 777, rig.queue), rig.queue));
+    assert_int_equal(sheet.count, 0);
+    rig_end_clean(&rig);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(blocks_are_logged),
+        HERE(sleep_is_logged),
+        HERE(moves_and_fallbacks_are_logged),
+        HERE(lower_levels_have_no_lines),
+    };
+    return cmocka_run_group_tests_name("memory_log", tests, NULL, NULL);
+}
