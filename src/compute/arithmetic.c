@@ -12,19 +12,20 @@
 #include <string.h>
 
 #define ALL_TYPES                                                                                  \
-    (1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16)
+    (1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16 |           \
+     1u << VRAM_PRECISION_INT8)
 
 /* The library's own kernels. They close nothing: all they hold is `kernel`. */
-static const struct vr_provider c_host = {"host", vr_kernel_open_c, vr_kernel_submit_c,
-                                          NULL,   UINT64_MAX,       ALL_TYPES};
-static const struct vr_provider c_sim = {"sim", vr_kernel_open_c, vr_kernel_submit_c,
-                                         NULL,  UINT64_MAX,       ALL_TYPES};
-static const struct vr_provider ptx = {"cuda", vr_kernel_open,      vr_kernel_submit,
-                                       NULL,   VR_KERNEL_LINES_MAX, ALL_TYPES};
-static const struct vr_provider opencl = {"opencl", vr_kernel_open,      vr_kernel_submit,
-                                          NULL,     VR_KERNEL_LINES_MAX, ALL_TYPES};
-static const struct vr_provider spirv = {"vulkan", vr_kernel_open,      vr_kernel_submit,
-                                         NULL,     VR_KERNEL_LINES_MAX, ALL_TYPES};
+static const struct vr_provider c_host = {
+    "host", vr_kernel_open_c, vr_kernel_submit_c, NULL, UINT64_MAX, ALL_TYPES, false};
+static const struct vr_provider c_sim = {
+    "sim", vr_kernel_open_c, vr_kernel_submit_c, NULL, UINT64_MAX, ALL_TYPES, false};
+static const struct vr_provider ptx = {
+    "cuda", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, ALL_TYPES, false};
+static const struct vr_provider opencl = {
+    "opencl", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, ALL_TYPES, false};
+static const struct vr_provider spirv = {
+    "vulkan", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, ALL_TYPES, false};
 
 static const struct vr_provider *const providers[] = {&vr_cublas_provider,
                                                       &vr_hipblas_provider,

@@ -30,7 +30,9 @@ struct vr_device_gemm {
     struct vr_matrix a, b, c;
     uint64_t lda, ldb, ldc;
     bool trans_a, trans_b;
-    vram_precision precision; /* of A and B: FP32, FP16 or BF16 */
+    /* Of A and B: FP32, FP16, BF16, or INT8: then A is not transposed, B is, and k and the distances
+       of rows are multiples of 16. */
+    vram_precision precision;
 };
 
 enum { VR_QUEUES_MAX = 8 };
@@ -58,6 +60,7 @@ struct vr_provider {
     void (*close)(struct vr_arithmetic *arithmetic); /* NULL: a kernel of the library's own */
     uint64_t lines_max;  /* most rows, columns and steps of one product */
     uint32_t precisions; /* supported: bit i for precision i */
+    bool integers;       /* products of INT8 are integers of 32 bits, not of single precision */
 };
 
 /* Finds the provider for the device; the fields above `name` are set. VRAM_OK with provider NULL:
