@@ -44,6 +44,12 @@ static bool try_next(const struct vr_provider *provider, vram_status status) {
            (library && status == VRAM_ERR_BACKEND);
 }
 
+static void close_kernels(struct vr_arithmetic *arithmetic) {
+    vram_kernel_destroy(arithmetic->kernel);
+    vram_kernel_destroy(arithmetic->kernel_int8);
+    arithmetic->kernel = arithmetic->kernel_int8 = NULL;
+}
+
 vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic) {
     VR_UNCANCELLED;
     struct vram_error error;
@@ -58,8 +64,7 @@ vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic) {
             vr_error_restore(&error);
             return VRAM_OK;
         }
-        vram_kernel_destroy(arithmetic->kernel);
-        arithmetic->kernel = NULL;
+        close_kernels(arithmetic);
         if (!try_next(providers[i], status)) {
             return status;
         }
@@ -74,7 +79,6 @@ void vr_arithmetic_close(struct vr_arithmetic *arithmetic) {
     if (arithmetic->provider && arithmetic->provider->close) {
         arithmetic->provider->close(arithmetic);
     }
-    vram_kernel_destroy(arithmetic->kernel);
-    arithmetic->kernel = NULL;
+    close_kernels(arithmetic);
     arithmetic->provider = NULL;
 }

@@ -48,7 +48,8 @@ struct vr_arithmetic {
     uint32_t cpu_threads;           /* for the kernel in C */
     char name[VRAM_ERROR_TEXT_MAX]; /* "libcublas.so.12", or why there is no provider */
     vram_kernel *kernel;            /* own kernel, also for types the provider lacks; NULL: none */
-    void *library;                  /* private to the provider */
+    vram_kernel *kernel_int8; /* own kernel for INT8 where there is a better one; NULL: none */
+    void *library;            /* private to the provider */
 };
 
 struct vr_provider {

@@ -258,7 +258,8 @@ bool vr_centre_find(const struct vram_distance *distance, vram_precision precisi
 
 /* ------------------------------------------------------------------ near ties */
 
-#define WHOLE 0x1.0p24 /* integers up to this are exact in single precision */
+#define WHOLE 0x1.0p24  /* integers up to this are exact in single precision */
+#define LOST  0x1.0p-14 /* a doubt that is a greater part of a result is too much */
 
 /* How far a key of a device may be off. It is a sum of LANES sums in single precision: of squares;
    of products; or, for COSINE, of the squares of numbers x with an error by the difference of two
@@ -307,7 +308,7 @@ bool vr_nearest_settle(const struct vr_search *search, uint64_t query, struct vr
     double length = how->metric >= VRAM_METRIC_INNER_PRODUCT ? length_exact(how, from) : 0;
     bool any = false;
     vr_nearest_sort(nearest);
-    double last = nearest->values[nearest->count - 1];
+    double rest = vr_key_rest(how, from), last = nearest->values[nearest->count - 1];
     double limit = last - key_doubt(search, length, last);
     for (uint64_t i = 0, end; i < nearest->count; i = end) {
         for (end = i + 1; end < nearest->count; end++) {
@@ -317,9 +318,16 @@ bool vr_nearest_settle(const struct vr_search *search, uint64_t query, struct vr
                 break;
             }
         }
-        for (uint64_t j = i; end - i > 1 && j < end; j++, any = true) {
-            nearest->values[j] =
-                vr_key_exact(how, from, distance->corpus + nearest->places[j] * how->dim);
+        for (uint64_t j = i; j < end; j++) {
+            /* A product may be much smaller than what its error goes by. */
+            double value = nearest->values[j], size = value > rest ? value - rest : rest - value;
+            bool lost = how->metric == VRAM_METRIC_INNER_PRODUCT && j < distance->k &&
+                        size * LOST < key_doubt(search, length, value);
+            if (lost || end - i > 1) {
+                nearest->values[j] =
+                    vr_key_exact(how, from, distance->corpus + nearest->places[j] * how->dim);
+                any = true;
+            }
         }
     }
     if (any) {

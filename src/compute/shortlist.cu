@@ -19,7 +19,7 @@ typedef unsigned long long word;
 enum { SINGLE = 1, HALF = 2, INT8 = 4 };
 enum { INNER = 2, COSINE = 3 };
 enum { CENTRED = 1, QUERIES = 2, EMPTY = 2, INTEGERS = 4 }; /* flags */
-enum { NOT_FINITE, RANGE, SATURATED, QUERIES_SATURATED };   /* words of found */
+enum { NOT_FINITE, RANGE, SATURATED, QUERIES_SATURATED, LONGEST, SHORTEST }; /* words of found */
 
 /* ------------------------------------------------------------------ vectors */
 
@@ -143,6 +143,15 @@ extern "C" __global__ void vram_vectors(float *from, void *to, float *terms, uns
             terms[row] = length > 0 ? 1.0f / sqrtf(length) : 0;
         } else {
             terms[row] = length - all * length;
+        }
+        unsigned bits = __float_as_uint(length);
+        if ((flags & QUERIES) == 0) { /* few are longer, or shorter, than all before */
+            if (bits > found[LONGEST]) {
+                atomicMax(&found[LONGEST], bits);
+            }
+            if (~bits > found[SHORTEST]) {
+                atomicMax(&found[SHORTEST], ~bits);
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ enum fake_matmul_number {
     MATMUL_B_FIRST,
     MATMUL_C_FIRST,
     MATMUL_FLAGS,     /* 1: A is transposed, 2: B is */
-    MATMUL_PRECISION, /* 1 single, 2 half, 3 bfloat16 */
+    MATMUL_PRECISION, /* 1 single, 2 half, 3 bfloat16, 4 of 8 bits */
     MATMUL_NUMBERS
 };
 
@@ -34,6 +34,9 @@ static inline float fake_matmul_element(const void *matrix, uint64_t precision, 
     if (precision == 1) {
         memcpy(&single, (const char *)matrix + at * sizeof single, sizeof single);
         return single;
+    }
+    if (precision == 4) {
+        return (float)((const int8_t *)matrix)[at];
     }
     memcpy(&bits, (const char *)matrix + at * sizeof bits, sizeof bits);
     return precision == 2 ? vr_half_float(bits) : vr_bfloat_float(bits);

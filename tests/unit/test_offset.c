@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { QUERIES = 6, VECTORS = 2500, DIM = 24, K = 10 };
+enum { QUERIES = 5, VECTORS = 1300, DIM = 24, K = 10 };
 
 #define SIM "memory=1G,real=on"
 
@@ -83,6 +83,11 @@ static double number_in(const vram_distance *d, float value) {
     if (d->precision == VRAM_PRECISION_FP16) {
         return (double)vr_half_float(vr_float_half(value));
     }
+    if (d->precision == VRAM_PRECISION_INT8) {
+        float scaled = value * d->scale;
+        int whole = (int)(scaled < 0 ? scaled - 0.5f : scaled + 0.5f);
+        return (double)(whole > 127 ? 127 : whole < -128 ? -128 : whole);
+    }
     return (double)value;
 }
 
@@ -108,6 +113,8 @@ static double reference(const vram_distance *d, uint64_t query, uint64_t vector)
 }
 
 static double value_of(const vram_distance *d, double lower) {
+    double scale = d->precision == VRAM_PRECISION_INT8 ? (double)d->scale * (double)d->scale : 1;
+    lower /= d->metric == VRAM_METRIC_COSINE ? 1 : scale;
     return d->metric == VRAM_METRIC_L2              ? root(lower)
            : d->metric == VRAM_METRIC_INNER_PRODUCT ? -lower
                                                     : lower;
@@ -139,28 +146,34 @@ static void expect_reference(const vram_distance *d, const char *what) {
     }
 }
 
-/* Every metric on the CPU and on the device, in one tile and in many. */
-static void expect_everywhere(vram_distance d, const char *what) {
-    struct rig rig = rig_of();
-    vram_pool *pool = pool_of(&rig, 0);
+/* A device with two schedulers: one that has memory for one tile, and one for many. */
+struct place {
+    struct rig rig;
+    vram_scheduler *schedulers[2];
+};
+
+static struct place place_of(void) {
+    struct place place = {.rig = rig_of()};
+    vram_pool *pool = pool_of(&place.rig, 0);
     for (int few = 0; few < 2; few++) {
         vram_scheduler_options options = {.size = sizeof options,
                                           .device_bytes = few ? UINT64_C(700) << 10 : 0};
-        vram_scheduler *scheduler;
-        assert_ok(vram_scheduler_create(pool, &options, &scheduler));
-        for (int metric = VRAM_METRIC_L2_SQUARED; metric <= VRAM_METRIC_COSINE; metric++) {
-            for (int place = few ? VRAM_PLACE_DEVICE : VRAM_PLACE_CPU; place <= VRAM_PLACE_DEVICE;
-                 place++) {
-                d.metric = (vram_metric)metric;
-                d.place = (vram_place)place;
-                memset(data.best_at, 0xff, sizeof data.best_at);
-                assert_ok(vram_distance_run(scheduler, &d));
-                expect_reference(&d, what);
-            }
-        }
-        assert_ok(vram_scheduler_destroy(scheduler));
+        assert_ok(vram_scheduler_create(pool, &options, &place.schedulers[few]));
     }
-    rig_end(&rig);
+    return place;
+}
+
+/* Every metric on the CPU and on the device, in one tile and in many. */
+static void expect_everywhere(const struct place *at, vram_distance d, const char *what) {
+    for (int way = 0; way < 3; way++) {
+        d.place = way == 0 ? VRAM_PLACE_CPU : VRAM_PLACE_DEVICE;
+        for (int metric = VRAM_METRIC_L2_SQUARED; metric <= VRAM_METRIC_COSINE; metric++) {
+            d.metric = (vram_metric)metric;
+            memset(data.best_at, 0xff, sizeof data.best_at);
+            assert_ok(vram_distance_run(at->schedulers[way == 2], &d));
+            expect_reference(&d, what);
+        }
+    }
 }
 
 /* --------------------------------------------------------------------- single */
@@ -168,19 +181,23 @@ static void expect_everywhere(vram_distance d, const char *what) {
 static void nearest_at_every_offset(void **state) {
     static const double offsets[] = {0, 1, 10, 100, 1e3, 1e4, 1e5, 1e6, -1e6};
     (void)state;
+    struct place place = place_of();
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         char what[32];
         snprintf(what, sizeof what, "offset %g", offsets[i]);
-        expect_everywhere(search_around(&offsets[i], 1), what);
+        expect_everywhere(&place, search_around(&offsets[i], 1), what);
     }
+    rig_end(&place.rig);
 }
 
 /* No one centre serves them: the answer must not depend on it. */
 static void nearest_among_far_clusters(void **state) {
     static const double offsets[] = {0, 1e3, -1e4, 1e5, 1e6};
     (void)state;
-    expect_everywhere(search_around(offsets, 5), "clusters");
-    expect_everywhere(search_around(offsets, 2), "two clusters");
+    struct place place = place_of();
+    expect_everywhere(&place, search_around(offsets, 5), "clusters");
+    expect_everywhere(&place, search_around(offsets, 2), "two clusters");
+    rig_end(&place.rig);
 }
 
 /* The program of the report: 0.786 for a true 0.00012, and the wrong second neighbour. */
@@ -224,16 +241,74 @@ static void halves_at_every_offset(void **state) {
     static const double offsets[] = {0, 1, 10, 100, 1e3, 1e4};
     static const double clusters[] = {0, 1e3, -1e4};
     (void)state;
+    struct place place = place_of();
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         vram_distance d = search_around(&offsets[i], 1);
         char what[32];
         d.precision = VRAM_PRECISION_FP16;
         snprintf(what, sizeof what, "halves at %g", offsets[i]);
-        expect_everywhere(d, what);
+        expect_everywhere(&place, d, what);
     }
     vram_distance d = search_around(clusters, 3);
     d.precision = VRAM_PRECISION_FP16;
-    expect_everywhere(d, "clusters of halves");
+    expect_everywhere(&place, d, "clusters of halves");
+    rig_end(&place.rig);
+}
+
+/* ------------------------------------------------------------------- of 8 bits */
+
+/* A scale that fits the numbers; what is exact for whole numbers is exact here. */
+static void integers_with_a_scale(void **state) {
+    static const double offsets[] = {0, 1, 10, 100};
+    (void)state;
+    struct place place = place_of();
+    for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
+        vram_distance d = search_around(&offsets[i], 1);
+        char what[32];
+        d.precision = VRAM_PRECISION_INT8;
+        d.scale = (float)(127 / (offsets[i] + 6));
+        snprintf(what, sizeof what, "integers at %g", offsets[i]);
+        expect_everywhere(&place, d, what);
+    }
+    rig_end(&place.rig);
+}
+
+/* Numbers beyond 8 bits are refused with their place, or clamped and counted; on every path. */
+static void what_saturates(void **state) {
+    static const double offset = 0;
+    (void)state;
+    struct place place = place_of();
+    vram_distance d = search_around(&offset, 1);
+    uint64_t all[3], beyond = 0;
+    d.precision = VRAM_PRECISION_INT8;
+    d.scale = 60;
+    for (uint64_t i = 0; i < QUERIES * DIM + VECTORS * DIM; i++) {
+        float value = i < QUERIES * DIM ? data.query[i] : data.corpus[i - QUERIES * DIM];
+        value = value * 60 + (value < 0 ? -0.5f : 0.5f);
+        beyond += value >= 128 || value <= -129;
+    }
+    assert_true(beyond > 100);
+    for (int way = 0; way < 3; way++) {
+        char said[VRAM_ERROR_TEXT_MAX];
+        vram_scheduler *scheduler = place.schedulers[way == 2];
+        d.place = way == 0 ? VRAM_PLACE_CPU : VRAM_PLACE_DEVICE;
+        d.saturated = NULL;
+        assert_int_equal(vram_distance_run(scheduler, &d), VRAM_ERR_INVALID);
+        assert_non_null(strstr(vram_error_get()->text, "beyond int8 with a scale of 60"));
+        assert_true(way == 0 || strcmp(said, vram_error_get()->text) == 0);
+        strcpy(said, vram_error_get()->text);
+        d.saturated = &all[way];
+        assert_ok(vram_distance_run(scheduler, &d));
+        expect_reference(&d, "saturated");
+        assert_int_equal(all[way], beyond);
+    }
+    vram_scheduler *both[] = {place.schedulers[0], place.schedulers[1]};
+    assert_ok(vram_distance_split(both, 2, &d)); /* queries are counted once */
+    assert_int_equal(all[2], beyond);
+    d.scale = -1;
+    assert_int_equal(vram_distance_run(both[0], &d), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "the scale is -1"));
+    rig_end(&place.rig);
 }
 
 static int begin(void **state) {
@@ -245,10 +320,8 @@ static int begin(void **state) {
 int main(int argc, char **argv) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
     const struct CMUnitTest tests[] = {
-        TEST(nearest_at_every_offset),
-        TEST(nearest_among_far_clusters),
-        TEST(the_whole_matrix),
-        TEST(halves_at_every_offset),
+        TEST(nearest_at_every_offset), TEST(nearest_among_far_clusters), TEST(the_whole_matrix),
+        TEST(halves_at_every_offset),  TEST(integers_with_a_scale),      TEST(what_saturates),
     };
     backend = argc > 1 ? argv[1] : backend;
     return cmocka_run_group_tests(tests, NULL, NULL);
