@@ -80,33 +80,58 @@ static double term_of(const struct vr_conversion *how, double length, double alo
     }
 }
 
-static void store_number(const struct vr_rows *to, uint64_t at, float value) {
-    if (to->stored == VRAM_PRECISION_FP16) {
+static inline void store_number(const struct vr_rows *to, vram_precision stored, uint64_t at,
+                                float value) {
+    if (stored == VRAM_PRECISION_FP16) {
         ((uint16_t *)to->numbers)[at] = vr_float_half(value);
-    } else if (to->stored == VRAM_PRECISION_INT8) {
+    } else if (stored == VRAM_PRECISION_INT8) {
         ((int8_t *)to->numbers)[at] = (int8_t)value;
     } else {
         ((float *)to->numbers)[at] = value;
     }
 }
 
-double vr_vector_take(const struct vr_conversion *how, bool query, const float *from,
-                      const struct vr_rows *to, uint64_t row, struct vr_found *found) {
+/* Inlined for each kind of conversion: the compiler drops what one does not need. */
+#define INLINED static inline __attribute__((always_inline))
+
+INLINED double take_by(const struct vr_conversion *how, vram_precision precision,
+                       vram_precision stored, bool centred, bool query, const float *from,
+                       const struct vr_rows *to, uint64_t row, struct vr_found *found) {
+    struct vr_conversion kind = {.precision = precision, .scale = how->scale};
+    struct vr_found here = {0};
     double length = 0, along = 0;
     for (uint64_t i = 0; i < how->dim; i++) {
-        float value = vr_number_take(how, from[i], found);
-        if (how->centre) {
+        float value = vr_number_take(&kind, from[i], &here);
+        if (centred) {
             value -= how->centre[i];
             along += (double)value * (double)how->centre[i];
         }
         length += (double)value * (double)value; /* before it is rounded again, if it is */
-        store_number(to, row * to->stride + i, value);
+        store_number(to, stored, row * to->stride + i, value);
     }
     for (uint64_t i = how->dim; i < to->stride; i++) {
-        store_number(to, row * to->stride + i, 0);
+        store_number(to, stored, row * to->stride + i, 0);
     }
+    found->not_finite |= here.not_finite;
+    found->saturated += here.saturated;
     found->length = length;
     return term_of(how, length, query ? 0 : along);
+}
+
+double vr_vector_take(const struct vr_conversion *how, bool query, const float *from,
+                      const struct vr_rows *to, uint64_t row, struct vr_found *found) {
+    const vram_precision single = VRAM_PRECISION_FP32, half = VRAM_PRECISION_FP16;
+    const vram_precision byte = VRAM_PRECISION_INT8;
+    if (how->precision == byte) {
+        return to->stored == byte ? take_by(how, byte, byte, false, query, from, to, row, found)
+                                  : take_by(how, byte, half, false, query, from, to, row, found);
+    }
+    if (how->precision == half) {
+        return how->centre ? take_by(how, half, half, true, query, from, to, row, found)
+                           : take_by(how, half, half, false, query, from, to, row, found);
+    }
+    return how->centre ? take_by(how, single, single, true, query, from, to, row, found)
+                       : take_by(how, single, single, false, query, from, to, row, found);
 }
 
 bool vr_vector_measure(const struct vr_conversion *how, const float *from, double *term) {
@@ -152,29 +177,47 @@ static double cosine_exact(const struct vr_conversion *how, const float *query,
     return sum / 2;
 }
 
-static double product_exact(const struct vr_conversion *how, const float *query,
-                            const float *vector) {
-    double sum = 0;
-    for (uint64_t i = 0; i < how->dim; i++) {
-        double centre = how->centre ? (double)how->centre[i] : 0;
-        sum += number_exact(how, query[i]) * (number_exact(how, vector[i]) - centre);
+INLINED double part_exact(const struct vr_conversion *kind, bool products, bool centred,
+                          const float *centre, float query, float vector) {
+    struct vr_found found = {0};
+    double q = (double)vr_number_take(kind, query, &found);
+    double c = (double)vr_number_take(kind, vector, &found);
+    return products ? -q * (centred ? c - (double)*centre : c) : (q - c) * (q - c);
+}
+
+/* Four sums: their additions do not wait for each other. */
+INLINED double sum_exact(const struct vr_conversion *how, vram_precision precision, bool products,
+                         bool centred, const float *query, const float *vector) {
+    const struct vr_conversion kind = {.precision = precision, .scale = how->scale};
+    const float *centre = centred ? how->centre : query;
+    double a = 0, b = 0, c = 0, d = 0;
+    uint64_t i = 0;
+    for (; i + 4 <= how->dim; i += 4) {
+        a += part_exact(&kind, products, centred, centre + i, query[i], vector[i]);
+        b += part_exact(&kind, products, centred, centre + i + 1, query[i + 1], vector[i + 1]);
+        c += part_exact(&kind, products, centred, centre + i + 2, query[i + 2], vector[i + 2]);
+        d += part_exact(&kind, products, centred, centre + i + 3, query[i + 3], vector[i + 3]);
     }
-    return sum;
+    for (; i < how->dim; i++) {
+        a += part_exact(&kind, products, centred, centre + i, query[i], vector[i]);
+    }
+    return (a + b) + (c + d);
+}
+
+INLINED double key_by(const struct vr_conversion *how, vram_precision precision, const float *query,
+                      const float *vector) {
+    bool products = how->metric == VRAM_METRIC_INNER_PRODUCT;
+    return !products     ? sum_exact(how, precision, false, false, query, vector)
+           : how->centre ? sum_exact(how, precision, true, true, query, vector)
+                         : sum_exact(how, precision, true, false, query, vector);
 }
 
 double vr_key_exact(const struct vr_conversion *how, const float *query, const float *vector) {
-    double sum = 0;
-    if (how->metric == VRAM_METRIC_COSINE) {
-        return cosine_exact(how, query, vector);
-    }
-    if (how->metric == VRAM_METRIC_INNER_PRODUCT) {
-        return -product_exact(how, query, vector);
-    }
-    for (uint64_t i = 0; i < how->dim; i++) {
-        double gap = number_exact(how, query[i]) - number_exact(how, vector[i]);
-        sum += gap * gap;
-    }
-    return sum;
+    return how->metric == VRAM_METRIC_COSINE       ? cosine_exact(how, query, vector)
+           : how->precision == VRAM_PRECISION_INT8 ? key_by(how, VRAM_PRECISION_INT8, query, vector)
+           : how->precision == VRAM_PRECISION_FP16
+               ? key_by(how, VRAM_PRECISION_FP16, query, vector)
+               : key_by(how, VRAM_PRECISION_FP32, query, vector);
 }
 
 double vr_key_rest(const struct vr_conversion *how, const float *query) {
@@ -197,6 +240,47 @@ float vr_key_distance(const struct vr_conversion *how, double key) {
         return (float)(square_root(key) * scale);
     default:
         return (float)(key * scale * scale);
+    }
+}
+
+void vr_key_bounds(const struct vr_conversion *how, double term, const double *terms,
+                   const float *products, uint64_t count, double *to) {
+    double most = 1 - vr_key_error(how);
+    switch (how->metric) {
+    case VRAM_METRIC_COSINE:
+        for (uint64_t i = 0; i < count; i++) {
+            to[i] = most - (double)products[i] * (term * terms[i]);
+        }
+        break;
+    case VRAM_METRIC_INNER_PRODUCT:
+        for (uint64_t i = 0; i < count; i++) {
+            to[i] = term + terms[i] - (double)products[i];
+        }
+        break;
+    default:
+        for (uint64_t i = 0; i < count; i++) {
+            to[i] = term + terms[i] - 2 * (double)products[i];
+        }
+    }
+}
+
+void vr_row_rank(const struct vr_conversion *how, const float *query, const float *vectors,
+                 uint64_t first, double term, const double *terms, const float *products,
+                 uint64_t count, struct vr_nearest *nearest, float *row) {
+    double bounds[VR_BOUNDS];
+    for (uint64_t begin = 0; begin < count; begin += VR_BOUNDS) {
+        uint64_t here = count - begin < VR_BOUNDS ? count - begin : VR_BOUNDS;
+        vr_key_bounds(how, term, terms + begin, products + begin, here, bounds);
+        for (uint64_t i = 0; i < here; i++) {
+            if (vr_nearest_wants(nearest, bounds[i])) {
+                uint64_t at = begin + i;
+                double key = vr_key_exact(how, query, vectors + at * how->dim);
+                vr_nearest_add(nearest, key, first + at);
+                if (row) {
+                    row[at] = vr_key_distance(how, key);
+                }
+            }
+        }
     }
 }
 

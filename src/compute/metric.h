@@ -40,7 +40,10 @@ static inline float vr_number_take(const struct vr_conversion *how, float value,
                                    struct vr_found *found) {
     float taken = value;
     if (how->precision == VRAM_PRECISION_FP16) {
-        taken = vr_half_float(vr_float_half(value));
+        uint32_t bits = vr_float_bits(value), size = bits & UINT32_C(0x7FFFFFFF);
+        bool normal = size >= UINT32_C(0x38800000) && size < UINT32_C(0x477FF000);
+        taken = normal ? vr_bits_float((bits + 0xFFF + (bits >> 13 & 1)) & UINT32_C(0xFFFFE000))
+                       : vr_half_float(vr_float_half(value));
     } else if (how->precision == VRAM_PRECISION_INT8 && vr_is_finite(value)) {
         float scaled = value * how->scale;
         scaled = scaled < 0 ? scaled - 0.5f : scaled + 0.5f;
@@ -72,13 +75,17 @@ double vr_key_exact(const struct vr_conversion *how, const float *query, const f
 /* e of the table above. */
 double vr_key_error(const struct vr_conversion *how);
 
-/* A bound by terms and a product. */
-static inline double vr_key_bound(vram_metric metric, double error, double a, double b,
-                                  double product) {
-    return metric == VRAM_METRIC_COSINE          ? 1 - error - product * a * b
-           : metric == VRAM_METRIC_INNER_PRODUCT ? a + b - product
-                                                 : a + b - 2 * product;
-}
+/* The bounds of `count` vectors by terms and products. */
+void vr_key_bounds(const struct vr_conversion *how, double term, const double *terms,
+                   const float *products, uint64_t count, double *to);
+
+enum { VR_BOUNDS = 256 }; /* that are computed at a time */
+
+/* Adds to the nearest of a query what bounds do not exclude. `row`: distances that become exact
+   with it; NULL: none. */
+void vr_row_rank(const struct vr_conversion *how, const float *query, const float *vectors,
+                 uint64_t first, double term, const double *terms, const float *products,
+                 uint64_t count, struct vr_nearest *nearest, float *row);
 
 /* What the keys of a query lack: q * centre for INNER_PRODUCT, else 0. */
 double vr_key_rest(const struct vr_conversion *how, const float *query);

@@ -96,23 +96,16 @@ static void give_row(const struct tiles *tiles, uint64_t query, uint64_t first,
     const struct vram_distance *distance = search->distance;
     const struct vr_conversion *how = &search->how;
     const double *terms = tiles->corpus.terms;
-    double term = tiles->queries.terms[query], error = vr_key_error(how);
+    double term = tiles->queries.terms[query];
+    uint64_t count = tiles->corpus.count;
     float *row =
         distance->distances ? distance->distances + query * distance->vectors + first : NULL;
-    struct vr_nearest *nearest = search->nearest ? &search->nearest[query] : NULL;
     if (row) {
-        vr_row_measure(search, query, first, term, terms, products, tiles->corpus.count, row);
+        vr_row_measure(search, query, first, term, terms, products, count, row);
     }
-    for (uint64_t j = 0; nearest && j < tiles->corpus.count; j++) {
-        if (vr_nearest_wants(
-                nearest, vr_key_bound(how->metric, error, term, terms[j], (double)products[j]))) {
-            double key = vr_key_exact(how, distance->query + query * how->dim,
-                                      distance->corpus + (first + j) * how->dim);
-            vr_nearest_add(nearest, key, first + j);
-            if (row) {
-                row[j] = vr_key_distance(how, key);
-            }
-        }
+    if (search->nearest) {
+        vr_row_rank(how, distance->query + query * how->dim, distance->corpus + first * how->dim,
+                    first, term, terms, products, count, &search->nearest[query], row);
     }
 }
 
@@ -183,7 +176,10 @@ vram_status vr_search_by_tiles(struct vr_scheduler *scheduler, struct vr_search 
                                         : VRAM_PRECISION_FP16};
     search->query_saturated = search->saturated = 0;
     for (uint64_t q = 0; search->nearest && q < search->distance->queries; q++) {
-        search->nearest[q].count = 0;
+        struct vr_nearest *nearest = &search->nearest[q];
+        nearest->count = 0;
+        nearest->capacity =
+            nearest->capacity < search->distance->k ? nearest->capacity : search->distance->k;
     }
     vram_status status = prepare_tiles(&tiles);
     if (status == VRAM_OK) {

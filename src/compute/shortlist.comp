@@ -123,21 +123,13 @@ void sort(uint filled) {
 
 /* Makes the first k of [0, filled) the best, in order, with keys and no bounds. */
 void settle(uint filled) {
-    uint thread = gl_LocalInvocationID.x, end = 16, here = filled;
-    uvec2 next = uvec2(0);
+    uint thread = gl_LocalInvocationID.x, end = 32, here = filled;
+    uvec2 next = uvec2(NONE, NONE);
     while (end < k + 8) {
         end *= 2;
     }
-    for (end /= 2;;) {
-        sort(here);
-        if (next.y != 0 && !above(room[k - 1], next)) {
-            return;
-        }
-        barrier();
-        end *= 2;
-        here = min(end, filled);
-        next = end < filled ? room[end] : uvec2(NONE, NONE);
-        for (uint i = thread / 32; i < (here + 7) / 8 * 8; i += GROUP / 32) {
+    for (bool many = filled > end;; many = false) {
+        for (uint i = thread / 32; i < (many ? 0 : (here + 7) / 8 * 8); i += GROUP / 32) {
             uvec2 word = i < here ? room[i] : uvec2(0);
             bool bound = (word.x & 1) != 0 && word.y != NONE;
             float key = key_of(bound ? (word.x >> 1) - place : 0, bound);
@@ -145,6 +137,14 @@ void settle(uint filled) {
                 room[i] = uvec2(word.x & ~1u, rank_of(key));
             }
         }
+        barrier();
+        sort(here);
+        if (!many && !above(room[k - 1], next)) {
+            return;
+        }
+        end *= many ? 1 : 2;
+        here = min(end, filled);
+        next = end < filled ? room[end] : uvec2(NONE, NONE);
         barrier();
     }
 }

@@ -165,12 +165,10 @@ static __device__ unsigned rank_of(float key) {
 }
 
 /* The rank of the bound of a key. */
-static __device__ unsigned bound_of(float product, float query, float vector, unsigned metric, unsigned flags,
-                                    float error) {
-    float value = flags & INTEGERS ? (float)__float_as_int(product) : product;
-    float key = metric == COSINE  ? 1.0f - error - value * query * vector
-                : metric == INNER ? query + vector - value
-                                  : fmaxf(query + vector - 2.0f * value, 0.0f);
+static __device__ unsigned bound_of(float product, float query, float vector, unsigned metric, float error) {
+    float key = metric == COSINE  ? 1.0f - error - product * query * vector
+                : metric == INNER ? query + vector - product
+                                  : fmaxf(query + vector - 2.0f * product, 0.0f);
     return rank_of(key);
 }
 
@@ -222,7 +220,8 @@ static __device__ float key_of(const struct pairing *of, word column, unsigned l
     return 0.5f * sum_of_team(sum) / queries;
 }
 
-/* Puts [0, filled) in order; all threads of the group call it. */
+/* Puts [0, filled) in order; all threads of the group call it. A few words are left to one warp, which need not meet
+   the others at every step. */
 static __device__ void sort(word *room, unsigned filled) {
     unsigned size = 2;
     while (size < filled) {
@@ -232,6 +231,7 @@ static __device__ void sort(word *room, unsigned filled) {
         room[i] = ~0ull;
     }
     __syncthreads();
+    bool few = size <= 64;
     for (unsigned width = 2; width <= size; width *= 2) {
         for (unsigned step = width / 2; step > 0; step /= 2) {
             for (unsigned i = threadIdx.x; i < size / 2; i += GROUP) {
@@ -242,40 +242,46 @@ static __device__ void sort(word *room, unsigned filled) {
                     room[high] = a;
                 }
             }
-            __syncthreads();
+            if (few) {
+                __syncwarp();
+            } else {
+                __syncthreads();
+            }
         }
     }
+    __syncthreads();
 }
 
 /*
- * Makes the first k of [0, filled) the best, in order, with keys and no bounds. All are put in order by what they
- * have; the keys of the first few are computed. When the k-th of these is no worse than the bound of the next, it is
- * done: no other can be better.
+ * Makes the first k of [0, filled) the best, in order, with keys and no bounds. Many are put in order by what they
+ * have first; then the keys of the first few are computed, and these put in order. When the k-th is no worse than the
+ * bound of the next behind them, no other can be better; else twice as many are looked at.
  */
 static __device__ void settle(word *room, unsigned filled, unsigned k, unsigned place, const struct pairing *of) {
-    unsigned end = 16, here = filled, lane = threadIdx.x % 32; /* of [0, end) all keys are known, but at first */
-    word next = 0;
+    unsigned end = 32, here = filled, lane = threadIdx.x % 32;
+    word next = ~0ull;
     while (end < k + 8) {
         end *= 2;
     }
-    for (end /= 2;;) {
-        sort(room, here);
-        if (next != 0 && room[k - 1] <= next) {
-            return;
-        }
-        __syncthreads();
-        end *= 2;
-        here = end < filled ? end : filled;
-        next = end < filled ? room[end] : ~0ull;
-        for (unsigned i = threadIdx.x / 32; i < here; i += GROUP / 32) {
+    for (bool many = filled > end;; many = false) {
+        for (unsigned i = threadIdx.x / 32; i < here && !many; i += GROUP / 32) {
             word bound = room[i];
             if ((bound & 1) != 0 && bound != ~0ull) { /* the same for all 32 */
                 float key = key_of(of, ((unsigned)bound >> 1) - place, lane);
+                __syncwarp();
                 if (lane == 0) {
                     room[i] = (word)rank_of(key) << 32 | ((unsigned)bound & ~1u);
                 }
             }
         }
+        __syncthreads();
+        sort(room, here);
+        if (!many && room[k - 1] <= next) {
+            return;
+        }
+        end *= many ? 1 : 2;
+        here = end < filled ? end : filled;
+        next = end < filled ? room[end] : ~0ull;
         __syncthreads();
     }
 }
@@ -285,7 +291,7 @@ static __device__ void settle(word *room, unsigned filled, unsigned k, unsigned 
  * numbers than any in its list of k. What by its bound is no better than the worst of the list is passed over, and
  * that is nearly all; the rest is gathered behind the list and settled. `stride` is a multiple of 4.
  */
-extern "C" __global__ void __launch_bounds__(GROUP)
+extern "C" __global__ void __launch_bounds__(GROUP, 5) /* 48 registers: with fewer the loop spills some */
     vram_shortlist(const float *products, const float *queries, const float *corpus, word *best, const float *query,
                    const float *vectors, const float *centre, unsigned columns, unsigned stride, unsigned k,
                    unsigned place, unsigned dim, unsigned metric, unsigned precision, unsigned flags, float scale) {
@@ -307,10 +313,14 @@ extern "C" __global__ void __launch_bounds__(GROUP)
     unsigned filled = k, last = (columns - 1) / 4, at = thread;
     float4 next = row[at < last ? at : last], with = terms[at < last ? at : last];
     for (unsigned begin = 0; begin < columns; begin += CHUNK) {
-        unsigned ranks[4] = {bound_of(next.x, term, with.x, metric, flags, error),
-                             bound_of(next.y, term, with.y, metric, flags, error),
-                             bound_of(next.z, term, with.z, metric, flags, error),
-                             bound_of(next.w, term, with.w, metric, flags, error)};
+        if (flags & INTEGERS) { /* a branch: conversions are slow, and seldom wanted */
+            next = make_float4((float)__float_as_int(next.x), (float)__float_as_int(next.y),
+                               (float)__float_as_int(next.z), (float)__float_as_int(next.w));
+        }
+        unsigned ranks[4] = {bound_of(next.x, term, with.x, metric, error),
+                             bound_of(next.y, term, with.y, metric, error),
+                             bound_of(next.z, term, with.z, metric, error),
+                             bound_of(next.w, term, with.w, metric, error)};
         unsigned here = 4 * at, wanted = 0;
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {

@@ -77,7 +77,6 @@ static void shortlist_c(const vram_kernel_call *call) {
                                       .centre = pointer_of(launch.centre)};
     const double *queries = pointer_of(launch.queries), *corpus = pointer_of(launch.corpus);
     const float *query = pointer_of(launch.query), *vector = pointer_of(launch.vector);
-    double error = vr_key_error(&how);
     for (uint64_t i = 0; i < launch.rows; i++) {
         const float *row = (const float *)pointer_of(launch.products) + i * launch.stride;
         uint64_t *list = (uint64_t *)pointer_of(launch.best) + i * launch.k;
@@ -88,15 +87,8 @@ static void shortlist_c(const vram_kernel_call *call) {
             vr_nearest_add(&nearest, (double)vr_shortlist_value((uint32_t)(list[j] >> 32)),
                            vr_shortlist_place(list[j]));
         }
-        for (uint64_t j = 0; j < launch.columns; j++) {
-            double bound =
-                vr_key_bound(launch.metric, error, queries[i], corpus[j], (double)row[j]);
-            if (vr_nearest_wants(&nearest, bound)) {
-                vr_nearest_add(&nearest,
-                               vr_key_exact(&how, query + i * how.dim, vector + j * how.dim),
-                               launch.place + j);
-            }
-        }
+        vr_row_rank(&how, query + i * how.dim, vector, launch.place, queries[i], corpus, row,
+                    launch.columns, &nearest, NULL);
         vr_nearest_sort(&nearest);
         for (uint32_t j = 0; j < launch.k; j++) {
             list[j] = j < nearest.count ? vr_shortlist_word((float)values[j], (uint32_t)places[j])
