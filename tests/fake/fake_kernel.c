@@ -173,7 +173,7 @@ static bool matmul(struct fake_device *device, const struct fake_launch *launch)
     uint64_t dense[MATMUL_NUMBERS];
     const uint64_t *numbers = launch->values + 3;
     uint64_t m = numbers[MATMUL_M], n = numbers[MATMUL_N], k = numbers[MATMUL_K];
-    uint64_t each = numbers[MATMUL_PRECISION] == 1 ? 4 : numbers[MATMUL_PRECISION] == 4 ? 1 : 2;
+    uint64_t each = numbers[MATMUL_PRECISION] == 1 ? 4 : numbers[MATMUL_PRECISION] >= 4 ? 1 : 2;
     bool turned_a = numbers[MATMUL_FLAGS] & 1, turned_b = numbers[MATMUL_FLAGS] & 2;
     uint64_t row_a = turned_a ? m : k, row_b = turned_b ? k : n; /* elements of a line */
     uint64_t at_a = launch->values[0] + numbers[MATMUL_A_FIRST] * each;

@@ -72,8 +72,9 @@ static vram_distance search_around(const double *offsets, uint64_t count) {
 /* ------------------------------------------------------------------ reference */
 
 static double root(double value) {
-    double guess = value > 1 ? value : 1;
-    for (int i = 0; value > 0 && i < 100; i++) {
+    double guess = value > 1 ? value : 1, before = 0;
+    for (int i = 0; value > 0 && i < 100 && guess != before; i++) {
+        before = guess;
         guess = (guess + value / guess) / 2;
     }
     return value > 0 ? guess : 0;
@@ -99,12 +100,24 @@ static double length_of(const vram_distance *d, const float *vector) {
     return root(sum);
 }
 
+static double query_lengths[QUERIES], vector_lengths[VECTORS]; /* for `reference` */
+
+static void measure_all(const vram_distance *d) {
+    for (uint64_t i = 0; i < QUERIES; i++) {
+        query_lengths[i] = length_of(d, d->query + i * DIM);
+    }
+    for (uint64_t i = 0; i < VECTORS; i++) {
+        vector_lengths[i] = length_of(d, d->corpus + i * DIM);
+    }
+}
+
 /* Lower is nearer, and L2 is squared. 1 - cosine is half of the squared distance of the two unit
    vectors: the quotient of products has no correct digit left at an offset of 10^6. */
 static double reference(const vram_distance *d, uint64_t query, uint64_t vector) {
     const float *q = d->query + query * DIM, *c = d->corpus + vector * DIM;
     bool cosine = d->metric == VRAM_METRIC_COSINE;
-    double sum = 0, of_q = cosine ? length_of(d, q) : 1, of_c = cosine ? length_of(d, c) : 1;
+    double sum = 0, of_q = cosine ? query_lengths[query] : 1;
+    double of_c = cosine ? vector_lengths[vector] : 1;
     for (uint64_t i = 0; i < DIM; i++) {
         double x = number_in(d, q[i]) / of_q, y = number_in(d, c[i]) / of_c;
         sum += d->metric == VRAM_METRIC_INNER_PRODUCT ? -x * y : (x - y) * (x - y);
@@ -123,6 +136,7 @@ static double value_of(const vram_distance *d, double lower) {
 static void expect_reference(const vram_distance *d, const char *what) {
     static double all[VECTORS];
     static bool taken[VECTORS];
+    measure_all(d);
     for (uint64_t q = 0; q < QUERIES; q++) {
         memset(taken, 0, sizeof taken);
         for (uint64_t j = 0; j < VECTORS; j++) {
