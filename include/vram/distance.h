@@ -77,8 +77,8 @@ typedef struct vram_distance {
     float *best;                /* queries * k distances, the nearest first */
     uint64_t *best_at;          /* queries * k indices of vectors; of equal ones the lower first */
     float scale;                /* of INT8; 0: 127, for numbers within -1 and 1 */
-    uint64_t *saturated;        /* INT8: written, how many numbers were beyond -128 to 127, and were
-                                   clamped; NULL: such a number is VRAM_ERR_INVALID, with its place */
+    uint64_t *saturated;        /* INT8: set to the number of values beyond -128 to 127, which are
+                                   clamped; NULL: such a value is VRAM_ERR_INVALID, and named */
 } vram_distance;
 
 /**

@@ -11,9 +11,8 @@
 
 #include <string.h>
 
-#define ALL_TYPES                                                                                  \
-    (1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16 |           \
-     1u << VRAM_PRECISION_INT8)
+#define FLOATS    (1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16)
+#define ALL_TYPES (FLOATS | 1u << VRAM_PRECISION_INT8)
 
 /* The library's own kernels. They close nothing: all they hold is `kernel`. */
 static const struct vr_provider c_host = {
@@ -23,9 +22,9 @@ static const struct vr_provider c_sim = {
 static const struct vr_provider ptx = {
     "cuda", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, ALL_TYPES, false};
 static const struct vr_provider opencl = {
-    "opencl", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, ALL_TYPES, false};
+    "opencl", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, FLOATS, false};
 static const struct vr_provider spirv = {
-    "vulkan", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, ALL_TYPES, false};
+    "vulkan", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, FLOATS, false};
 
 static const struct vr_provider *const providers[] = {&vr_cublas_provider,
                                                       &vr_hipblas_provider,

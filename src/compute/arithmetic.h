@@ -30,7 +30,7 @@ struct vr_device_gemm {
     struct vr_matrix a, b, c;
     uint64_t lda, ldb, ldc;
     bool trans_a, trans_b;
-    /* Of A and B: FP32, FP16, BF16, or INT8: then A is not transposed, B is, and k and the distances
+    /* Of A and B: FP32, FP16, BF16, or INT8: then A is not transposed, B is, and k and the strides
        of rows are multiples of 16. */
     vram_precision precision;
 };
@@ -48,8 +48,8 @@ struct vr_arithmetic {
     uint32_t cpu_threads;           /* for the kernel in C */
     char name[VRAM_ERROR_TEXT_MAX]; /* "libcublas.so.12", or why there is no provider */
     vram_kernel *kernel;            /* own kernel, also for types the provider lacks; NULL: none */
-    vram_kernel *kernel_int8; /* own kernel for INT8 where there is a better one; NULL: none */
-    void *library;            /* private to the provider */
+    vram_kernel *kernel_int8;       /* own kernel for INT8; NULL: none */
+    void *library;                  /* private to the provider */
 };
 
 struct vr_provider {

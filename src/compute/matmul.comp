@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * matmul.comp: C = A * B for Vulkan. A group of 16 x 16 invocations computes 64 x 64 results, 4 x 4 each, from
- * tiles of 16 steps in shared memory. Memory comes by address, as words: two elements of 16 bits share one,
- * or four of 8.
+ * tiles of 16 steps in shared memory. Memory comes by address, as words: two elements of 16 bits share one.
  */
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -31,13 +30,10 @@ const uint TILE = 64, STEPS = 16;
 shared float tile_a[STEPS][TILE + 1];
 shared float tile_b[STEPS][TILE + 1];
 
-/* Precisions as in vram/buffer.h: 1 single, 2 half, 3 bfloat16, 4 of 8 bits. */
+/* Precisions as in vram/buffer.h: 1 single, 2 half, 3 bfloat16. */
 float element(Words matrix, uint at) {
     if (precision_of == 1) {
         return uintBitsToFloat(matrix.at[at]);
-    }
-    if (precision_of == 4) {
-        return float(bitfieldExtract(int(matrix.at[at >> 2]), int(at & 3) * 8, 8));
     }
     uint word = matrix.at[at >> 1];
     uint bits = (at & 1) == 0 ? word & 0xFFFF : word >> 16;

@@ -6,13 +6,10 @@
 #define TILE  64
 #define STEPS 16
 
-/* Precisions as in vram/buffer.h: 1 single, 2 half, 3 bfloat16, 4 of 8 bits. */
+/* Precisions as in vram/buffer.h: 1 single, 2 half, 3 bfloat16. */
 static __device__ float element(const void *matrix, unsigned precision, unsigned long long at) {
     if (precision == 1) {
         return ((const float *)matrix)[at];
-    }
-    if (precision == 4) {
-        return (float)((const signed char *)matrix)[at];
     }
     unsigned bits = ((const unsigned short *)matrix)[at];
     if (precision == 3) {

@@ -105,7 +105,12 @@ vram_status vr_kernel_submit(struct vr_arithmetic *arithmetic, uint32_t slot, vr
                              const struct vr_device_gemm *gemm) {
     static const size_t bytes[ARGUMENTS] = {8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4};
     uint64_t each = vram_precision_bytes(gemm->precision);
+    bool integers = gemm->precision == VRAM_PRECISION_INT8;
+    vram_kernel *kernel = integers ? arithmetic->kernel_int8 : arithmetic->kernel;
     uint32_t first[3];
+    if (!kernel) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "the GPU has no dp4a, which products of int8 need");
+    }
     vram_addr addrs[3] = {matrix_address(arithmetic, &gemm->a, each, &first[0]),
                           matrix_address(arithmetic, &gemm->b, each, &first[1]),
                           matrix_address(arithmetic, &gemm->c, sizeof(float), &first[2])};
@@ -135,9 +140,7 @@ vram_status vr_kernel_submit(struct vr_arithmetic *arithmetic, uint32_t slot, vr
                                  .arguments = arguments,
                                  .argument_bytes = bytes,
                                  .address_mask = 7};
-    bool integers = gemm->precision == VRAM_PRECISION_INT8 && arithmetic->kernel_int8;
-    return vram_queue_launch(queue, integers ? arithmetic->kernel_int8 : arithmetic->kernel,
-                             &launch);
+    return vram_queue_launch(queue, kernel, &launch);
 }
 
 static vram_status matmul_load(struct vr_arithmetic *arithmetic, enum vram_kernel_format format,
@@ -150,8 +153,7 @@ static vram_status matmul_load(struct vr_arithmetic *arithmetic, enum vram_kerne
     return vram_kernel_create(arithmetic->device, &source, &arithmetic->kernel);
 }
 
-/* A GPU that is too old for it computes integers in single precision, as other devices do: exact up
-   to 2^24, and a search allows for the rest. */
+/* A GPU that is too old for it computes such integers as halves. */
 static vram_status load_int8(struct vr_arithmetic *arithmetic) {
     struct vram_error error;
     const struct vram_kernel_source source = {.size = sizeof source,

@@ -6,15 +6,14 @@
 #ifndef VR_MATMUL_OPENCL_H
 #define VR_MATMUL_OPENCL_H
 
-/* Precisions as in vram/buffer.h: 1 single, 2 half, 3 bfloat16, 4 of 8 bits. flags: 1 A is
-   transposed, 2 B is. */
+/* Precisions as in vram/buffer.h: 1 single, 2 half, 3 bfloat16. flags: 1 A is transposed, 2 B
+   is. */
 static const char matmul_opencl[] =
     "#define TILE 64\n"
     "#define STEPS 16\n"
     "float element(__global const void *matrix, uint precision, ulong at) {\n"
     "    if (precision == 1) return ((__global const float *)matrix)[at];\n"
     "    if (precision == 2) return vload_half(at, (__global const half *)matrix);\n"
-    "    if (precision == 4) return (float)((__global const char *)matrix)[at];\n"
     "    return as_float((uint)((__global const ushort *)matrix)[at] << 16);\n"
     "}\n"
     "__kernel __attribute__((reqd_work_group_size(16, 16, 1)))\n"

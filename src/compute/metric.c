@@ -99,16 +99,23 @@ INLINED double take_by(const struct vr_conversion *how, vram_precision precision
                        const struct vr_rows *to, uint64_t row, struct vr_found *found) {
     struct vr_conversion kind = {.precision = precision, .scale = how->scale};
     struct vr_found here = {0};
-    double length = 0, along = 0;
-    for (uint64_t i = 0; i < how->dim; i++) {
-        float value = vr_number_take(&kind, from[i], &here);
-        if (centred) {
-            value -= how->centre[i];
-            along += (double)value * (double)how->centre[i];
+    double lengths[4] = {0}, alongs[4] = {0}; /* sums that do not wait for each other */
+    for (uint64_t i = 0; i < how->dim; i += 4) {
+        _Pragma("GCC unroll 4") for (uint64_t j = 0; j < 4; j++) {
+            if (i + j >= how->dim) {
+                break;
+            }
+            float value = vr_number_take(&kind, from[i + j], &here);
+            if (centred) {
+                value -= how->centre[i + j];
+                alongs[j] += (double)value * (double)how->centre[i + j];
+            }
+            lengths[j] += (double)value * (double)value; /* before it is rounded again, if it is */
+            store_number(to, stored, row * to->stride + i + j, value);
         }
-        length += (double)value * (double)value; /* before it is rounded again, if it is */
-        store_number(to, stored, row * to->stride + i, value);
     }
+    double length = (lengths[0] + lengths[1]) + (lengths[2] + lengths[3]);
+    double along = (alongs[0] + alongs[1]) + (alongs[2] + alongs[3]);
     for (uint64_t i = how->dim; i < to->stride; i++) {
         store_number(to, stored, row * to->stride + i, 0);
     }

@@ -46,7 +46,7 @@ static inline float vr_number_take(const struct vr_conversion *how, float value,
                        : vr_half_float(vr_float_half(value));
     } else if (how->precision == VRAM_PRECISION_INT8 && vr_is_finite(value)) {
         float scaled = value * how->scale;
-        scaled = scaled < 0 ? scaled - 0.5f : scaled + 0.5f;
+        scaled += __builtin_copysignf(0.5f, scaled);
         bool above = scaled >= 128, below = scaled <= -129;
         taken = (float)(int)(above ? 127 : below ? -128 : scaled);
         found->saturated += above || below;

@@ -9,8 +9,8 @@
  *                        shortlist.comp
  *
  * A list has k places for each query, the best first. A place is a word of 64 bits: the upper half
- * is the rank of a key (metric.h), where lower is better; then comes the number of the vector in its
- * part of the corpus; the lowest bit is set while the key is only a bound, never in a list.
+ * is the rank of a key (metric.h), where lower is better; then comes the number of the vector in
+ * its part of the corpus; the lowest bit is set while the key is only a bound, never in a list.
  */
 #ifndef VR_SHORTLIST_H
 #define VR_SHORTLIST_H

@@ -127,8 +127,7 @@ static void every_metric_and_precision(void **state) {
                 d.metric = (vram_metric)metric;
                 /* A list of each queue's and four words: nothing else comes back. */
                 uint64_t lists = r ? lists_on(&rig) : 1;
-                assert_int_equal(expect_same(scheduler, &d),
-                                 lists * (5 * (7 + SLACK) * 8 + FOUND));
+                assert_int_equal(expect_same(scheduler, &d), lists * (5 * (7 + SLACK) * 8 + FOUND));
             }
             search_end(&d);
         }
