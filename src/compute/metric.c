@@ -219,7 +219,33 @@ INLINED double key_by(const struct vr_conversion *how, vram_precision precision,
                          : sum_exact(how, precision, true, false, query, vector);
 }
 
+/* Numbers of single precision, taken to be finite: if one is not, neither is the sum. */
+INLINED double sum_plain(uint64_t dim, bool products, const float *query, const float *vector) {
+    double sums[4] = {0};
+    uint64_t i = 0;
+    for (; i + 4 <= dim; i += 4) {
+        _Pragma("GCC unroll 4") for (uint64_t j = 0; j < 4; j++) {
+            double q = (double)query[i + j], c = (double)vector[i + j];
+            sums[j] += products ? -q * c : (q - c) * (q - c);
+        }
+    }
+    for (; i < dim; i++) {
+        double q = (double)query[i], c = (double)vector[i];
+        sums[0] += products ? -q * c : (q - c) * (q - c);
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 double vr_key_exact(const struct vr_conversion *how, const float *query, const float *vector) {
+    bool products = how->metric == VRAM_METRIC_INNER_PRODUCT;
+    if (how->precision == VRAM_PRECISION_FP32 && how->metric != VRAM_METRIC_COSINE &&
+        !(products && how->centre)) {
+        double sum = products ? sum_plain(how->dim, true, query, vector)
+                              : sum_plain(how->dim, false, query, vector);
+        if (sum - sum == 0) {
+            return sum;
+        }
+    }
     return how->metric == VRAM_METRIC_COSINE       ? cosine_exact(how, query, vector)
            : how->precision == VRAM_PRECISION_INT8 ? key_by(how, VRAM_PRECISION_INT8, query, vector)
            : how->precision == VRAM_PRECISION_FP16
