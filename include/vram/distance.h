@@ -17,13 +17,17 @@
  *   COSINE         1 - q * c / (|q| |c|); 1 if one of   nearest: smallest
  *                  the two is all zeros
  *
- * Both forms of L2 are computed as |q|^2 + |c|^2 - 2 q * c, so distances that are much smaller than
- * the vectors have few correct digits.
+ * Products only bound the distances: what they leave in doubt is computed from the differences of
+ * the numbers. So the nearest are those of double precision, in its order, also if the vectors are
+ * far from the origin or from each other, and their distances are right to single precision. Of the
+ * matrix, L2 and COSINE are right to 16 * dim units in the last place, usually far better. A common
+ * offset costs no time. The more vectors are closer to a query than products can tell (clusters far
+ * apart, or COSINE of vectors that all have nearly one direction), the longer a search takes.
  *
  * Up to VRAM_NEAREST_DEVICE nearest, if the matrix is not asked for, are found on the device by
  * kernels for CUDA, OpenCL and Vulkan: the vectors are uploaded once, unchanged, and only the
- * nearest are downloaded. Distances then have single precision throughout. Otherwise the products
- * are downloaded in tiles, and the host computes distances from them.
+ * nearest are downloaded. Otherwise the products are downloaded in tiles, and the host computes
+ * distances from them.
  */
 #ifndef VRAM_DISTANCE_H
 #define VRAM_DISTANCE_H
@@ -52,8 +56,9 @@ typedef enum vram_nonfinite {
 
 /**
  * A computation. Vectors are rows of `dim` numbers of single precision in host memory. They are
- * converted to `precision` first: FP32 (also for 0), FP16, or INT8, which is x * 127, rounded, from
- * -128 to 127, for vectors within -1 and 1; results are scaled back.
+ * converted to `precision` first: FP32 (also for 0), FP16, or INT8, which is x * scale, rounded,
+ * from -128 to 127; distances are exact for what that gives, and scaled back. FP16 and INT8 cannot
+ * hold a difference beside a large offset: subtract it from the vectors first.
  */
 typedef struct vram_distance {
     size_t size; /* sizeof(vram_distance) */
@@ -71,6 +76,9 @@ typedef struct vram_distance {
     uint64_t k;                 /* how many of the nearest; 0: none */
     float *best;                /* queries * k distances, the nearest first */
     uint64_t *best_at;          /* queries * k indices of vectors; of equal ones the lower first */
+    float scale;                /* of INT8; 0: 127, for numbers within -1 and 1 */
+    uint64_t *saturated;        /* INT8: set to the number of values beyond -128 to 127, which are
+                                   clamped; NULL: such a value is VRAM_ERR_INVALID, and named */
 } vram_distance;
 
 /**

@@ -11,20 +11,20 @@
 
 #include <string.h>
 
-#define ALL_TYPES                                                                                  \
-    (1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16)
+#define FLOATS    (1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16)
+#define ALL_TYPES (FLOATS | 1u << VRAM_PRECISION_INT8)
 
 /* The library's own kernels. They close nothing: all they hold is `kernel`. */
-static const struct vr_provider c_host = {"host", vr_kernel_open_c, vr_kernel_submit_c,
-                                          NULL,   UINT64_MAX,       ALL_TYPES};
-static const struct vr_provider c_sim = {"sim", vr_kernel_open_c, vr_kernel_submit_c,
-                                         NULL,  UINT64_MAX,       ALL_TYPES};
-static const struct vr_provider ptx = {"cuda", vr_kernel_open,      vr_kernel_submit,
-                                       NULL,   VR_KERNEL_LINES_MAX, ALL_TYPES};
-static const struct vr_provider opencl = {"opencl", vr_kernel_open,      vr_kernel_submit,
-                                          NULL,     VR_KERNEL_LINES_MAX, ALL_TYPES};
-static const struct vr_provider spirv = {"vulkan", vr_kernel_open,      vr_kernel_submit,
-                                         NULL,     VR_KERNEL_LINES_MAX, ALL_TYPES};
+static const struct vr_provider c_host = {
+    "host", vr_kernel_open_c, vr_kernel_submit_c, NULL, UINT64_MAX, ALL_TYPES, false};
+static const struct vr_provider c_sim = {
+    "sim", vr_kernel_open_c, vr_kernel_submit_c, NULL, UINT64_MAX, ALL_TYPES, false};
+static const struct vr_provider ptx = {
+    "cuda", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, ALL_TYPES, false};
+static const struct vr_provider opencl = {
+    "opencl", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, FLOATS, false};
+static const struct vr_provider spirv = {
+    "vulkan", vr_kernel_open, vr_kernel_submit, NULL, VR_KERNEL_LINES_MAX, FLOATS, false};
 
 static const struct vr_provider *const providers[] = {&vr_cublas_provider,
                                                       &vr_hipblas_provider,
@@ -43,6 +43,12 @@ static bool try_next(const struct vr_provider *provider, vram_status status) {
            (library && status == VRAM_ERR_BACKEND);
 }
 
+static void close_kernels(struct vr_arithmetic *arithmetic) {
+    vram_kernel_destroy(arithmetic->kernel);
+    vram_kernel_destroy(arithmetic->kernel_int8);
+    arithmetic->kernel = arithmetic->kernel_int8 = NULL;
+}
+
 vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic) {
     VR_UNCANCELLED;
     struct vram_error error;
@@ -57,8 +63,7 @@ vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic) {
             vr_error_restore(&error);
             return VRAM_OK;
         }
-        vram_kernel_destroy(arithmetic->kernel);
-        arithmetic->kernel = NULL;
+        close_kernels(arithmetic);
         if (!try_next(providers[i], status)) {
             return status;
         }
@@ -73,7 +78,6 @@ void vr_arithmetic_close(struct vr_arithmetic *arithmetic) {
     if (arithmetic->provider && arithmetic->provider->close) {
         arithmetic->provider->close(arithmetic);
     }
-    vram_kernel_destroy(arithmetic->kernel);
-    arithmetic->kernel = NULL;
+    close_kernels(arithmetic);
     arithmetic->provider = NULL;
 }

@@ -30,7 +30,9 @@ struct vr_device_gemm {
     struct vr_matrix a, b, c;
     uint64_t lda, ldb, ldc;
     bool trans_a, trans_b;
-    vram_precision precision; /* of A and B: FP32, FP16 or BF16 */
+    /* Of A and B: FP32, FP16, BF16, or INT8: then A is not transposed, B is, and k and the strides
+       of rows are multiples of 16. */
+    vram_precision precision;
 };
 
 enum { VR_QUEUES_MAX = 8 };
@@ -46,6 +48,7 @@ struct vr_arithmetic {
     uint32_t cpu_threads;           /* for the kernel in C */
     char name[VRAM_ERROR_TEXT_MAX]; /* "libcublas.so.12", or why there is no provider */
     vram_kernel *kernel;            /* own kernel, also for types the provider lacks; NULL: none */
+    vram_kernel *kernel_int8;       /* own kernel for INT8; NULL: none */
     void *library;                  /* private to the provider */
 };
 
@@ -58,6 +61,7 @@ struct vr_provider {
     void (*close)(struct vr_arithmetic *arithmetic); /* NULL: a kernel of the library's own */
     uint64_t lines_max;  /* most rows, columns and steps of one product */
     uint32_t precisions; /* supported: bit i for precision i */
+    bool integers;       /* products of INT8 are integers of 32 bits, not of single precision */
 };
 
 /* Finds the provider for the device; the fields above `name` are set. VRAM_OK with provider NULL:

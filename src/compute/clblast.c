@@ -128,4 +128,5 @@ const struct vr_provider vr_clblast_provider = {
     clblast_submit,
     close_library,
     INT_MAX,
-    1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16};
+    1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16,
+    false};

@@ -34,8 +34,11 @@ enum {
     OP_T = 1,
     TYPE_F32 = 0,
     TYPE_F16 = 2,
+    TYPE_I8 = 3,
+    TYPE_I32 = 10,
     TYPE_BF16 = 14,
     COMPUTE_32F = 68,
+    COMPUTE_32I = 72,
     ALGORITHM_DEFAULT = -1
 };
 
@@ -153,6 +156,7 @@ static vram_status set_stream(struct cublas *cublas, struct cublas_slot *slot, v
 static vram_status cublas_call(const struct cublas *cublas, const struct cublas_slot *slot,
                                const struct vr_device_gemm *gemm) {
     static const float one = 1, zero = 0;
+    static const int32_t whole_one = 1, whole_zero = 0;
     uint64_t each = vram_precision_bytes(gemm->precision);
     const void *a = (const void *)(uintptr_t)vr_matrix_addr(&gemm->a, each);
     const void *b = (const void *)(uintptr_t)vr_matrix_addr(&gemm->b, each);
@@ -164,6 +168,13 @@ static vram_status cublas_call(const struct cublas *cublas, const struct cublas_
                                                (int)gemm->ldb, a, (int)gemm->lda, &zero, c,
                                                (int)gemm->ldc),
                              "cublasSgemm");
+    }
+    if (gemm->precision == VRAM_PRECISION_INT8) { /* on tensor cores, where there are some */
+        return cublas_status(cublas->api.gemm_ex(slot->handle, op_b, op_a, n, m, k, &whole_one, b,
+                                                 TYPE_I8, (int)gemm->ldb, a, TYPE_I8,
+                                                 (int)gemm->lda, &whole_zero, c, TYPE_I32,
+                                                 (int)gemm->ldc, COMPUTE_32I, ALGORITHM_DEFAULT),
+                             "cublasGemmEx");
     }
     int type = gemm->precision == VRAM_PRECISION_FP16 ? TYPE_F16 : TYPE_BF16;
     return cublas_status(cublas->api.gemm_ex(slot->handle, op_b, op_a, n, m, k, &one, b, type,
@@ -324,4 +335,6 @@ const struct vr_provider vr_cublas_provider = {
     cublas_submit,
     close_library,
     INT_MAX,
-    1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16};
+    1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16 |
+        1u << VRAM_PRECISION_INT8,
+    true};

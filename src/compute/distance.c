@@ -3,7 +3,7 @@
  * distance.c: checks of a request; several devices, each with a part of the corpus; and the merge
  * of their nearest into one list.
  */
-#include "compute/search.h"
+#include "compute/metric.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -13,7 +13,12 @@
 
 #include <string.h>
 
-enum { PARTS_MAX = 16 };
+enum {
+    PARTS_MAX = 16,
+    SLACK = 6 /* more than k are kept where rounding may exchange neighbours in the order */
+};
+
+#define SCALE 127.0f /* of INT8, if there is none: for numbers from -1 to 1 */
 
 /* --------------------------------------------------------------------- checking */
 
@@ -73,6 +78,10 @@ static vram_status distance_check(const struct vram_distance *distance) {
                        "metric %d, rule %d for non-finite numbers, or place %d is invalid",
                        (int)distance->metric, (int)distance->nonfinite, (int)distance->place);
     }
+    if (!(distance->scale >= 0) || !vr_is_finite(distance->scale)) {
+        return vr_fail(VRAM_ERR_INVALID, "the scale is %g: it must be a number above 0",
+                       (double)distance->scale);
+    }
     vram_status status = check_sizes(distance);
     if (status != VRAM_OK) {
         return status;
@@ -98,7 +107,7 @@ struct distance_part {
     struct vr_scheduler *scheduler; /* pinned */
     struct vr_search search;
     struct vr_nearest *nearest; /* of all queries; NULL: not requested */
-    float *values;              /* their memory, unless they are the caller's results */
+    double *values;             /* their memory */
     uint64_t *places;
     vram_status status;
     struct vram_error error;
@@ -112,35 +121,31 @@ static void part_run(void *argument) {
     }
 }
 
-/* A heap for each query: in the caller's results if there is one part, else in memory of its
-   own. */
-static vram_status part_nearest(struct distance_part *part, const struct vram_distance *distance,
-                                bool alone) {
-    uint64_t capacity = distance->k < part->search.count ? distance->k : part->search.count;
-    float *values = distance->best;
-    uint64_t *places = distance->best_at, bytes;
+/* How many of the nearest are kept for a query. */
+static uint64_t kept_of(const struct vram_distance *distance, uint64_t vectors) {
+    uint64_t kept = distance->k <= VRAM_NEAREST_DEVICE ? distance->k + SLACK : distance->k;
+    return kept < vectors ? kept : vectors;
+}
+
+/* A heap for each query. */
+static vram_status part_nearest(struct distance_part *part, const struct vram_distance *distance) {
+    uint64_t capacity = kept_of(distance, part->search.count), all;
     if (!distance->k) {
         return VRAM_OK;
     }
-    if (!vr_mul(distance->queries, distance->k, &bytes)) {
+    if (!vr_mul(distance->queries, capacity, &all)) {
         return vr_fail(VRAM_ERR_OVERFLOW, "so many results do not fit into 64 bits");
     }
     part->nearest = vr_mem_alloc((size_t)distance->queries, sizeof *part->nearest, vr_operation());
-    if (part->nearest && !alone) {
-        values = part->values =
-            vr_mem_alloc((size_t)(distance->queries * capacity), sizeof(float), vr_operation());
-        places = part->places =
-            vr_mem_alloc((size_t)(distance->queries * capacity), sizeof(uint64_t), vr_operation());
-    }
-    if (!part->nearest || !values || !places) {
+    part->values = vr_mem_alloc((size_t)all, sizeof *part->values, vr_operation());
+    part->places = vr_mem_alloc((size_t)all, sizeof *part->places, vr_operation());
+    if (!part->nearest || !part->values || !part->places) {
         return VRAM_ERR_HOST_MEMORY;
     }
     for (uint64_t q = 0; q < distance->queries; q++) {
-        part->nearest[q] =
-            (struct vr_nearest){.values = values + q * capacity,
-                                .places = places + q * capacity,
-                                .capacity = capacity,
-                                .largest = distance->metric == VRAM_METRIC_INNER_PRODUCT};
+        part->nearest[q] = (struct vr_nearest){.values = part->values + q * capacity,
+                                               .places = part->places + q * capacity,
+                                               .capacity = capacity};
     }
     part->search.nearest = part->nearest;
     return VRAM_OK;
@@ -154,16 +159,17 @@ static void part_end(struct distance_part *part) {
 
 /* Equal parts; the last gets the remainder. */
 static vram_status split_corpus(struct distance_part *parts, size_t count,
-                                const struct vram_distance *distance) {
+                                const struct vram_distance *distance,
+                                const struct vr_conversion *how) {
     uint64_t each = distance->vectors / count;
     vram_status status = VRAM_OK;
     for (size_t i = 0; status == VRAM_OK && i < count; i++) {
-        parts[i].search = (struct vr_search){
-            .distance = distance,
-            .precision = distance->precision ? distance->precision : VRAM_PRECISION_FP32,
-            .first = i * each,
-            .count = i + 1 < count ? each : distance->vectors - i * each};
-        status = part_nearest(&parts[i], distance, count == 1);
+        parts[i].search =
+            (struct vr_search){.distance = distance,
+                               .how = *how,
+                               .first = i * each,
+                               .count = i + 1 < count ? each : distance->vectors - i * each};
+        status = part_nearest(&parts[i], distance);
     }
     return status;
 }
@@ -192,39 +198,140 @@ static vram_status run_all(struct distance_part *parts, size_t count) {
     return status;
 }
 
-/* Merges the lists of the parts into one, the best first. */
-static void merge_parts(const struct distance_part *parts, size_t count,
-                        const struct vram_distance *distance) {
-    for (uint64_t q = 0; distance->k && q < distance->queries; q++) {
-        struct vr_nearest whole = parts[0].nearest[q];
-        if (count > 1) {
-            whole = (struct vr_nearest){.values = distance->best + q * distance->k,
-                                        .places = distance->best_at + q * distance->k,
-                                        .capacity = distance->k,
-                                        .largest = whole.largest};
-            for (size_t i = 0; i < count; i++) {
-                const struct vr_nearest *part = &parts[i].nearest[q];
-                for (uint64_t j = 0; j < part->count; j++) {
-                    vr_nearest_add(&whole, part->values[j], part->places[j]);
-                }
-            }
+/* The results of a query, from a sorted list. */
+static void give_nearest(const struct vr_search *search, uint64_t query,
+                         const struct vr_nearest *nearest) {
+    const struct vram_distance *distance = search->distance;
+    double rest = vr_key_rest(&search->how, distance->query + query * distance->dim);
+    for (uint64_t i = 0; i < distance->k; i++) {
+        distance->best[query * distance->k + i] =
+            vr_key_distance(&search->how, nearest->values[i] - rest);
+        distance->best_at[query * distance->k + i] = nearest->places[i];
+    }
+}
+
+/* Adds the lists of the parts to one. */
+static void merge_lists(const struct distance_part *parts, size_t count, uint64_t query,
+                        struct vr_nearest *whole) {
+    for (size_t i = 0; i < count; i++) {
+        const struct vr_nearest *part = &parts[i].nearest[query];
+        for (uint64_t j = 0; j < part->count; j++) {
+            vr_nearest_add(whole, part->values[j], part->places[j]);
         }
-        vr_nearest_sort(&whole);
+    }
+}
+
+/* Searches for some queries again, with keys computed by the host. */
+static vram_status search_again(struct vr_scheduler *scheduler, const struct vr_search *whole,
+                                const uint64_t *which, uint64_t count) {
+    uint64_t dim = whole->distance->dim, k = whole->distance->k;
+    struct vram_distance distance = *whole->distance;
+    struct vr_search search = *whole;
+    float *query = vr_mem_alloc((size_t)(count * dim), sizeof *query, vr_operation());
+    struct distance_part part = {.search = *whole};
+    distance.queries = count;
+    distance.query = query;
+    vram_status status = query ? part_nearest(&part, &distance) : VRAM_ERR_HOST_MEMORY;
+    for (uint64_t i = 0; status == VRAM_OK && i < count; i++) {
+        memcpy(query + i * dim, whole->distance->query + which[i] * dim, dim * sizeof *query);
+    }
+    if (status == VRAM_OK) {
+        search.distance = &distance;
+        search.nearest = part.nearest;
+        status = vr_search_by_tiles(scheduler, &search);
+    }
+    for (uint64_t i = 0; status == VRAM_OK && i < count; i++) {
+        distance.best = whole->distance->best + (which[i] - i) * k; /* which[i] >= i */
+        distance.best_at = whole->distance->best_at + (which[i] - i) * k;
+        vr_nearest_sort(&part.nearest[i]);
+        give_nearest(&search, i, &part.nearest[i]);
+    }
+    part_end(&part);
+    vr_mem_free(query);
+    return status;
+}
+
+/* The nearest of all parts, the best first. */
+static vram_status merge_parts(const struct distance_part *parts, size_t count,
+                               const struct vr_search *search) {
+    const struct vram_distance *distance = search->distance;
+    uint64_t kept = kept_of(distance, distance->vectors), doubtful = 0;
+    double *values = vr_mem_alloc((size_t)kept, sizeof *values, vr_operation());
+    uint64_t *places = vr_mem_alloc((size_t)kept, sizeof *places, vr_operation());
+    uint64_t *which = vr_mem_alloc((size_t)distance->queries, sizeof *which, vr_operation());
+    vram_status status = values && places && which ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    for (uint64_t q = 0; status == VRAM_OK && q < distance->queries; q++) {
+        struct vr_nearest whole = {values, places, kept, 0};
+        if (count > 1) {
+            merge_lists(parts, count, q, &whole);
+        } else {
+            whole = parts[0].nearest[q];
+        }
+        if (!search->rough) {
+            vr_nearest_sort(&whole);
+        } else if (!vr_nearest_settle(search, q, &whole)) {
+            which[doubtful++] = q;
+            continue;
+        }
+        give_nearest(search, q, &whole);
+    }
+    if (status == VRAM_OK && doubtful) {
+        status = search_again(parts[0].scheduler, search, which, doubtful);
+    }
+    vr_mem_free(values);
+    vr_mem_free(places);
+    vr_mem_free(which);
+    return status;
+}
+
+/* What the parts have found of the whole corpus. */
+static void add_found(const struct distance_part *parts, size_t count, struct vr_search *whole) {
+    whole->query_saturated = parts[0].search.query_saturated;
+    for (size_t i = 0; i < count; i++) {
+        const struct vr_search *part = &parts[i].search;
+        whole->saturated += part->saturated;
+        if (part->rough) {
+            const struct vr_lengths *of = &part->lengths, *all = &whole->lengths;
+            bool first = !whole->rough;
+            whole->lengths = (struct vr_lengths){
+                first || of->longest > all->longest ? of->longest : all->longest,
+                first || of->shortest < all->shortest ? of->shortest : all->shortest};
+            whole->rough = true;
+        }
     }
 }
 
 static vram_status run_parts(struct distance_part *parts, size_t count,
                              const struct vram_distance *distance) {
-    vram_status status = split_corpus(parts, count, distance);
+    struct vr_search whole = {
+        .distance = distance,
+        .how = {.dim = distance->dim,
+                .precision = distance->precision ? distance->precision : VRAM_PRECISION_FP32,
+                .metric = distance->metric,
+                .scale = distance->scale > 0 ? distance->scale : SCALE},
+        .count = distance->vectors};
+    float *centre = vr_mem_alloc((size_t)distance->dim, sizeof *centre, vr_operation());
+    vram_status status = centre ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    if (status == VRAM_OK && vr_centre_find(distance, whole.how.precision, centre)) {
+        whole.how.centre = centre;
+    }
+    if (status == VRAM_OK) {
+        status = split_corpus(parts, count, distance, &whole.how);
+    }
     if (status == VRAM_OK) {
         status = run_all(parts, count);
     }
-    if (status == VRAM_OK) {
-        merge_parts(parts, count, distance);
+    add_found(parts, count, &whole);
+    if (status == VRAM_OK && distance->k) {
+        status = merge_parts(parts, count, &whole);
+    }
+    if (status == VRAM_OK && distance->saturated) {
+        *distance->saturated = whole.query_saturated + whole.saturated;
     }
     for (size_t i = 0; i < count; i++) {
         part_end(&parts[i]);
     }
+    vr_mem_free(centre);
     return status;
 }
 

@@ -202,4 +202,4 @@ static vram_status open_hipblas(struct vr_arithmetic *arithmetic) {
 }
 
 const struct vr_provider vr_hipblas_provider = {
-    "hip", open_hipblas, hipblas_submit, close_library, INT_MAX, 1u << VRAM_PRECISION_FP32};
+    "hip", open_hipblas, hipblas_submit, close_library, INT_MAX, 1u << VRAM_PRECISION_FP32, false};

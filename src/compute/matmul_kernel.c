@@ -9,12 +9,14 @@
  */
 #include "compute/arithmetic.h"
 
+#include "base/error.h"
 #include "base/text.h"
 
 #include <string.h>
 
 /* The code is longer than the string literals that every compiler must support. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
+#include "compute/generated/matmul_int8_ptx.h"
 #include "compute/generated/matmul_ptx.h"
 #include "compute/generated/matmul_spirv.h"
 #include "compute/matmul_opencl.h"
@@ -103,7 +105,12 @@ vram_status vr_kernel_submit(struct vr_arithmetic *arithmetic, uint32_t slot, vr
                              const struct vr_device_gemm *gemm) {
     static const size_t bytes[ARGUMENTS] = {8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4};
     uint64_t each = vram_precision_bytes(gemm->precision);
+    bool integers = gemm->precision == VRAM_PRECISION_INT8;
+    vram_kernel *kernel = integers ? arithmetic->kernel_int8 : arithmetic->kernel;
     uint32_t first[3];
+    if (!kernel) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "the GPU has no dp4a, which products of int8 need");
+    }
     vram_addr addrs[3] = {matrix_address(arithmetic, &gemm->a, each, &first[0]),
                           matrix_address(arithmetic, &gemm->b, each, &first[1]),
                           matrix_address(arithmetic, &gemm->c, sizeof(float), &first[2])};
@@ -133,7 +140,7 @@ vram_status vr_kernel_submit(struct vr_arithmetic *arithmetic, uint32_t slot, vr
                                  .arguments = arguments,
                                  .argument_bytes = bytes,
                                  .address_mask = 7};
-    return vram_queue_launch(queue, arithmetic->kernel, &launch);
+    return vram_queue_launch(queue, kernel, &launch);
 }
 
 static vram_status matmul_load(struct vr_arithmetic *arithmetic, enum vram_kernel_format format,
@@ -144,6 +151,24 @@ static vram_status matmul_load(struct vr_arithmetic *arithmetic, enum vram_kerne
                                               .code_bytes = bytes,
                                               .entry = "vram_matmul"};
     return vram_kernel_create(arithmetic->device, &source, &arithmetic->kernel);
+}
+
+/* A GPU that is too old for it computes such integers as halves. */
+static vram_status load_int8(struct vr_arithmetic *arithmetic) {
+    struct vram_error error;
+    const struct vram_kernel_source source = {.size = sizeof source,
+                                              .format = VRAM_KERNEL_PTX,
+                                              .code = matmul_int8_ptx,
+                                              .code_bytes = sizeof matmul_int8_ptx - 1,
+                                              .entry = "vram_matmul_int8"};
+    vr_error_save(&error);
+    vram_status status = vram_kernel_create(arithmetic->device, &source, &arithmetic->kernel_int8);
+    if (status == VRAM_ERR_UNSUPPORTED || status == VRAM_ERR_BACKEND ||
+        status == VRAM_ERR_INVALID) {
+        vr_error_restore(&error);
+        status = VRAM_OK;
+    }
+    return status;
 }
 
 vram_status vr_kernel_open_c(struct vr_arithmetic *arithmetic) {
@@ -158,7 +183,9 @@ vram_status vr_kernel_open(struct vr_arithmetic *arithmetic) {
     const char *backend = arithmetic->info.backend;
     if (strcmp(backend, "cuda") == 0) {
         (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, "vram ptx");
-        return matmul_load(arithmetic, VRAM_KERNEL_PTX, matmul_ptx, sizeof matmul_ptx - 1);
+        vram_status status =
+            matmul_load(arithmetic, VRAM_KERNEL_PTX, matmul_ptx, sizeof matmul_ptx - 1);
+        return status == VRAM_OK ? load_int8(arithmetic) : status;
     }
     if (strcmp(backend, "opencl") == 0) {
         (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, "vram opencl c");

@@ -2,16 +2,12 @@
 /* nearest.c: see nearest.h. */
 #include "compute/nearest.h"
 
-static bool is_worse(const struct vr_nearest *nearest, float value, uint64_t place, float other,
-                     uint64_t other_place) {
-    if (value != other) {
-        return nearest->largest ? value < other : value > other;
-    }
-    return place > other_place;
+static bool is_worse(double value, uint64_t place, double other, uint64_t other_place) {
+    return value != other ? value > other : place > other_place;
 }
 
 static void heap_swap(struct vr_nearest *nearest, uint64_t i, uint64_t j) {
-    float value = nearest->values[i];
+    double value = nearest->values[i];
     uint64_t place = nearest->places[i];
     nearest->values[i] = nearest->values[j];
     nearest->places[i] = nearest->places[j];
@@ -20,8 +16,7 @@ static void heap_swap(struct vr_nearest *nearest, uint64_t i, uint64_t j) {
 }
 
 static bool worse_at(const struct vr_nearest *nearest, uint64_t i, uint64_t j) {
-    return is_worse(nearest, nearest->values[i], nearest->places[i], nearest->values[j],
-                    nearest->places[j]);
+    return is_worse(nearest->values[i], nearest->places[i], nearest->values[j], nearest->places[j]);
 }
 
 /* Moves the entry at the top of the heap [0, count) down to its place. */
@@ -49,12 +44,12 @@ static void heap_rise(struct vr_nearest *nearest, uint64_t at) {
     }
 }
 
-void vr_nearest_add(struct vr_nearest *nearest, float value, uint64_t place) {
+void vr_nearest_add(struct vr_nearest *nearest, double value, uint64_t place) {
     if (nearest->count < nearest->capacity) {
         nearest->values[nearest->count] = value;
         nearest->places[nearest->count] = place;
         heap_rise(nearest, nearest->count++);
-    } else if (is_worse(nearest, nearest->values[0], nearest->places[0], value, place)) {
+    } else if (is_worse(nearest->values[0], nearest->places[0], value, place)) {
         nearest->values[0] = value;
         nearest->places[0] = place;
         heap_sink(nearest, nearest->count);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nearest.h: the k best of a stream of candidates, in the memory of the caller's results.
+ * nearest.h: the best of a stream of candidates: those with the lowest values, and of equal ones
+ * those with the lowest numbers.
  *
  * While candidates are added, both arrays are a heap whose top is the worst that is kept: one
- * comparison refuses most candidates. Of equal ones the lower number is better.
+ * comparison refuses most candidates.
  */
 #ifndef VR_NEAREST_H
 #define VR_NEAREST_H
@@ -12,20 +13,20 @@
 #include <stdint.h>
 
 struct vr_nearest {
-    float *values;
+    double *values; /* lower is better; the units of metric.h */
     uint64_t *places;
     uint64_t capacity, count;
-    bool largest; /* larger is better */
 };
 
-void vr_nearest_add(struct vr_nearest *nearest, float value, uint64_t place);
+void vr_nearest_add(struct vr_nearest *nearest, double value, uint64_t place);
 /* Sorts, the best first. */
 void vr_nearest_sort(struct vr_nearest *nearest);
 
-/* Whether a value may be kept: a quick test before vr_nearest_add. */
-static inline bool vr_nearest_wants(const struct vr_nearest *nearest, float value) {
-    return nearest->count < nearest->capacity ||
-           (nearest->largest ? value >= nearest->values[0] : value <= nearest->values[0]);
+/* Whether a candidate may be kept whose value is at least `value`: a quick test before
+   vr_nearest_add. A bound that is not finite says nothing. */
+static inline bool vr_nearest_wants(const struct vr_nearest *nearest, double value) {
+    return nearest->count < nearest->capacity || !(value > nearest->values[0]) ||
+           value - value != 0;
 }
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * search.c: distances in tiles.
  *
- *   for each tile of the corpus      converted once, with its squared lengths
+ *   for each tile of the corpus      converted once, with its terms (metric.h)
  *     for each tile of the queries   one product of the scheduler: queries by corpus transposed
- *       for each result              the distance; to the matrix, the nearest, or both
+ *       for each result              the distance, to the matrix; if its bound is among the
+ *                                    nearest, the exact distance
  *
  * The products of one tile of the corpus are a batch: the tile is sent to the device once, and
  * transfers and products overlap. Numbers of 8 bits are sent as numbers of 16 bits, which hold them
@@ -30,12 +31,12 @@ struct search_vectors {
     const void *converted; /* `from` itself, or `buffer` */
     void *buffer;          /* NULL: not needed yet */
     uint64_t buffer_count; /* capacity of `buffer` in vectors */
-    double *lengths;       /* squared, of the converted numbers */
+    double *terms;         /* metric.h */
 };
 
 struct tiles {
     struct vr_scheduler *scheduler;
-    const struct vr_search *search;
+    struct vr_search *search;
     vram_precision stored; /* FP32 or FP16 */
     uint64_t corpus_tile, query_tile;
     struct search_vectors queries, corpus;
@@ -55,86 +56,56 @@ static vram_status reserve_buffer(const struct tiles *tiles, struct search_vecto
     return vectors->buffer ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
 }
 
-/* Whether all numbers of a vector can be used unconverted, and its squared length. */
-static bool measure_vector(const float *from, uint64_t dim, double *length) {
-    double sum = 0;
-    bool all = true;
-    for (uint64_t i = 0; i < dim; i++) {
-        sum += (double)from[i] * (double)from[i];
-        all &= vr_is_finite(from[i]);
-    }
-    *length = sum;
-    return all;
-}
-
 /* Uses vectors of single precision in place, if all their numbers are valid. */
 static bool use_in_place(const struct tiles *tiles, struct search_vectors *vectors) {
-    uint64_t dim = tiles->search->distance->dim;
-    bool all = tiles->search->precision == VRAM_PRECISION_FP32;
+    const struct vr_conversion *how = &tiles->search->how;
+    bool all = how->precision == VRAM_PRECISION_FP32 && !how->centre;
     for (uint64_t i = 0; all && i < vectors->count; i++) {
-        all = measure_vector(vectors->from + i * dim, dim, &vectors->lengths[i]);
+        all = vr_vector_measure(how, vectors->from + i * how->dim, &vectors->terms[i]);
     }
     vectors->converted = vectors->from;
     return all;
 }
 
-static void store_number(const struct tiles *tiles, struct search_vectors *vectors, uint64_t at,
-                         float value) {
-    if (tiles->stored == VRAM_PRECISION_FP16) {
-        ((uint16_t *)vectors->buffer)[at] = vr_float_half(value);
-    } else {
-        ((float *)vectors->buffer)[at] = value;
-    }
-}
-
 static vram_status convert_vectors(const struct tiles *tiles, struct search_vectors *vectors,
-                                   const char *whose, uint64_t first) {
-    const struct vr_search *search = tiles->search;
-    uint64_t dim = search->distance->dim;
+                                   bool query) {
+    struct vr_search *search = tiles->search;
+    struct vr_found found = {0};
     if (use_in_place(tiles, vectors)) {
         return VRAM_OK;
     }
     vram_status status = reserve_buffer(tiles, vectors);
     for (uint64_t i = 0; status == VRAM_OK && i < vectors->count; i++) {
-        double length = 0;
-        for (uint64_t j = 0; j < dim; j++) {
-            float given = vectors->from[i * dim + j];
-            float value = vr_is_finite(given) ? vr_search_round(search->precision, given) : given;
-            if (!vr_is_finite(value)) {
-                if (search->distance->nonfinite == VRAM_NONFINITE_REJECT) {
-                    return vr_search_reject(search, whose, first + i, j, given);
-                }
-                value = 0;
-            }
-            length += (double)value * (double)value;
-            store_number(tiles, vectors, i * dim + j, value);
-        }
-        vectors->lengths[i] = length;
+        const struct vr_rows rows = {vectors->buffer, tiles->stored, search->how.dim};
+        vectors->terms[i] = vr_vector_take(&search->how, query, vectors->from + i * search->how.dim,
+                                           &rows, i, &found);
     }
     vectors->converted = vectors->buffer;
-    return status;
+    *(query ? &search->query_saturated : &search->saturated) += found.saturated;
+    bool refused = (found.not_finite && search->distance->nonfinite == VRAM_NONFINITE_REJECT) ||
+                   (found.saturated && !search->distance->saturated);
+    return status == VRAM_OK && refused ? vr_search_inspect(search) : status;
 }
 
 /* -------------------------------------------------------------------- distances */
 
-static void give_row(const struct tiles *tiles, uint64_t query, uint64_t first, float *row) {
+/* Of a row of products: to the matrix, and to the nearest those that their bounds leave. */
+static void give_row(const struct tiles *tiles, uint64_t query, uint64_t first,
+                     const float *products) {
     const struct vr_search *search = tiles->search;
+    const struct vram_distance *distance = search->distance;
+    const struct vr_conversion *how = &search->how;
+    const double *terms = tiles->corpus.terms;
+    double term = tiles->queries.terms[query];
     uint64_t count = tiles->corpus.count;
-    vr_search_measure(search->distance->metric, search->precision, tiles->queries.lengths[query],
-                      tiles->corpus.lengths, row, count);
-    if (search->distance->distances) {
-        float *to = search->distance->distances + query * search->distance->vectors + first;
-        for (uint64_t j = 0; j < count; j++) {
-            to[j] = row[j];
-        }
+    float *row =
+        distance->distances ? distance->distances + query * distance->vectors + first : NULL;
+    if (row) {
+        vr_row_measure(search, query, first, term, terms, products, count, row);
     }
     if (search->nearest) {
-        struct vr_nearest *nearest = &search->nearest[query];
-        for (uint64_t j = 0; j < count; j++) {
-            if (vr_nearest_wants(nearest, row[j])) {
-                vr_nearest_add(nearest, row[j], first + j);
-            }
-        }
+        vr_row_rank(how, distance->query + query * how->dim, distance->corpus + first * how->dim,
+                    first, term, terms, products, count, &search->nearest[query], row);
     }
 }
 
@@ -190,31 +161,37 @@ static vram_status prepare_tiles(struct tiles *tiles) {
     tiles->query_tile = distance->queries < QUERY_TILE ? distance->queries : QUERY_TILE;
     uint64_t rows = distance->queries < BATCH * tiles->query_tile ? distance->queries
                                                                   : BATCH * tiles->query_tile;
-    tiles->queries.lengths =
-        vr_mem_alloc((size_t)distance->queries, sizeof(double), vr_operation());
-    tiles->corpus.lengths =
-        vr_mem_alloc((size_t)tiles->corpus_tile, sizeof(double), vr_operation());
+    tiles->queries.terms = vr_mem_alloc((size_t)distance->queries, sizeof(double), vr_operation());
+    tiles->corpus.terms = vr_mem_alloc((size_t)tiles->corpus_tile, sizeof(double), vr_operation());
     tiles->results = vr_scratch_alloc(rows * tiles->corpus_tile, sizeof(float));
-    return tiles->queries.lengths && tiles->corpus.lengths && tiles->results ? VRAM_OK
-                                                                             : VRAM_ERR_HOST_MEMORY;
+    return tiles->queries.terms && tiles->corpus.terms && tiles->results ? VRAM_OK
+                                                                         : VRAM_ERR_HOST_MEMORY;
 }
 
-static vram_status by_tiles(struct vr_scheduler *scheduler, const struct vr_search *search) {
+vram_status vr_search_by_tiles(struct vr_scheduler *scheduler, struct vr_search *search) {
     struct tiles tiles = {.scheduler = scheduler,
                           .search = search,
-                          .stored = search->precision == VRAM_PRECISION_FP32 ? VRAM_PRECISION_FP32
-                                                                             : VRAM_PRECISION_FP16};
+                          .stored = search->how.precision == VRAM_PRECISION_FP32
+                                        ? VRAM_PRECISION_FP32
+                                        : VRAM_PRECISION_FP16};
+    search->query_saturated = search->saturated = 0;
+    for (uint64_t q = 0; search->nearest && q < search->distance->queries; q++) {
+        struct vr_nearest *nearest = &search->nearest[q];
+        nearest->count = 0;
+        nearest->capacity =
+            nearest->capacity < search->distance->k ? nearest->capacity : search->distance->k;
+    }
     vram_status status = prepare_tiles(&tiles);
     if (status == VRAM_OK) {
         tiles.queries.from = search->distance->query;
         tiles.queries.count = search->distance->queries;
-        status = convert_vectors(&tiles, &tiles.queries, "query", 0);
+        status = convert_vectors(&tiles, &tiles.queries, true);
     }
     uint64_t end = search->first + search->count;
     for (uint64_t at = search->first; status == VRAM_OK && at < end; at += tiles.corpus_tile) {
         tiles.corpus.from = search->distance->corpus + at * search->distance->dim;
         tiles.corpus.count = end - at < tiles.corpus_tile ? end - at : tiles.corpus_tile;
-        status = convert_vectors(&tiles, &tiles.corpus, "vector", at);
+        status = convert_vectors(&tiles, &tiles.corpus, false);
         if (status == VRAM_OK) {
             status = search_tile(&tiles, at);
         }
@@ -222,19 +199,14 @@ static vram_status by_tiles(struct vr_scheduler *scheduler, const struct vr_sear
     vr_scratch_free(scheduler, tiles.queries.buffer, NULL, status); /* late products may use it */
     vr_scratch_free(scheduler, tiles.corpus.buffer, NULL, status);
     vr_scratch_free(scheduler, tiles.results, NULL, status);
-    vr_mem_free(tiles.queries.lengths);
-    vr_mem_free(tiles.corpus.lengths);
+    vr_mem_free(tiles.queries.terms);
+    vr_mem_free(tiles.corpus.terms);
     return status;
 }
 
-vram_status vr_search_run(struct vr_scheduler *scheduler, const struct vr_search *search) {
+vram_status vr_search_run(struct vr_scheduler *scheduler, struct vr_search *search) {
     bool done = false;
     vram_status status = vr_shortlist_run(scheduler, search, &done);
-    if (status != VRAM_OK || done) {
-        return status;
-    }
-    for (uint64_t q = 0; search->nearest && q < search->distance->queries; q++) {
-        search->nearest[q].count = 0;
-    }
-    return by_tiles(scheduler, search);
+    search->rough = done;
+    return status != VRAM_OK || done ? status : vr_search_by_tiles(scheduler, search);
 }

@@ -17,8 +17,9 @@
  *  (3) The device computes in single precision with numbers whose squares and sums are far from its
  *      limits. A kernel reports if they are not; then the search is done by tiles, as if this one
  *      had not run.
- *  (4) Numbers that are not finite count as 0 here. A kernel reports them: if they are to be
- *      refused, the host finds the first such number, by the rules and with the text of metric.c.
+ *  (4) Numbers that are not finite count as 0 here, those beyond 8 bits as the nearest that is
+ *      not. A kernel reports them: if they are to be refused, the host finds the first such number,
+ *      by the rules and with the text of metric.c.
  *  (5) When device memory runs out: cleanup, tiles of half the size, as long as possible, then the
  *      search by tiles.
  */
@@ -38,7 +39,7 @@ enum {
     CORPUS_MAX = 32768,  /* vectors of a tile */
     BLOCKS_MAX = 16,     /* blocks of queries of a pass */
     LINES = 64,          /* larger tiles are multiples of this */
-    HALVES = 8           /* a row of halves is a multiple of this: libraries prefer 16 bytes */
+    ROW_BYTES = 16       /* a converted row is a multiple of this, which libraries prefer */
 };
 
 #define PRODUCT_BYTES (UINT64_C(256) << 20) /* the most bytes of a slot's products */
@@ -47,9 +48,9 @@ enum {
 /* Vectors on the device. */
 struct device_vectors {
     uint64_t first, count;
-    vram_addr raw;     /* as sent; used by products in single precision */
-    vram_addr values;  /* halves; 0: use raw */
-    vram_addr lengths; /* one for each vector */
+    vram_addr raw;    /* as sent; used by exact distances */
+    vram_addr values; /* used by products; 0: use raw */
+    vram_addr terms;  /* one for each vector */
 };
 
 /* Queries of a pass, and what each slot has found for them. */
@@ -60,22 +61,25 @@ struct query_block {
 };
 
 struct shortlist {
-    const struct vr_search *search;
+    struct vr_search *search;
     const struct vr_shortlist_kernels *kernels;
     struct vr_pipeline pipeline;
     uint64_t query_rows, corpus_rows; /* of a block and of a tile */
     uint64_t pass_bytes;              /* the most bytes of the queries of a pass */
-    uint64_t stride;                  /* elements of a vector in products */
+    uint64_t stride;                  /* numbers of a vector as products use it */
+    uint64_t steps;                   /* of them that products sum over */
     vram_precision stored;
     uint32_t k;
     struct query_block blocks[BLOCKS_MAX];
     uint32_t block_count;
-    vram_addr found[VR_QUEUES_MAX];
+    vram_addr found[VR_QUEUES_MAX], centre[VR_QUEUES_MAX];
     vram_point ready; /* behind the upload of the queries; (2) */
     uint32_t seen;    /* bit i: slot i has waited for it */
     uint64_t tiles;
-    bool out_of_range; /* (3) */
-    bool not_finite;   /* (4) */
+    bool out_of_range;          /* (3) */
+    bool not_finite;            /* (4) */
+    bool seen_corpus;           /* a pass has ended: the corpus has been counted */
+    uint32_t longest, shortest; /* bits, as kernels report them */
 };
 
 /* ------------------------------------------------------------------------ sizes */
@@ -128,53 +132,58 @@ static vram_queue *queue_of(const struct shortlist *list, uint32_t slot) {
     return list->pipeline.scheduler->queues[slot];
 }
 
-/* Sends vectors to the device by a slot, and submits their conversion and measurement. */
-static vram_status send_vectors(struct shortlist *list, uint32_t slot, const float *from,
+/* Sends vectors to the device by a slot, and submits their conversion. */
+static vram_status send_vectors(struct shortlist *list, uint32_t slot, bool queries,
                                 struct device_vectors *vectors) {
     struct vr_pipeline *pipeline = &list->pipeline;
-    uint64_t dim = list->search->distance->dim, bytes = vectors->count * dim * sizeof(float);
+    const struct vr_conversion *how = &list->search->how;
+    const struct vram_distance *distance = list->search->distance;
+    const float *from = (queries ? distance->query : distance->corpus) + vectors->first * how->dim;
+    uint64_t bytes = vectors->count * how->dim * sizeof(float);
     vram_status status = vr_pipeline_alloc(pipeline, slot, bytes, &vectors->raw);
-    if (status == VRAM_OK && list->stored != VRAM_PRECISION_FP32) {
-        status = vr_pipeline_alloc(pipeline, slot, vectors->count * list->stride * sizeof(uint16_t),
-                                   &vectors->values);
+    if (status == VRAM_OK && (list->stored != VRAM_PRECISION_FP32 || how->centre)) {
+        status = vr_pipeline_alloc(
+            pipeline, slot, vectors->count * list->stride * vram_precision_bytes(list->stored),
+            &vectors->values);
     }
     if (status == VRAM_OK) {
-        status = vr_pipeline_alloc(pipeline, slot, vectors->count * VR_SHORTLIST_LENGTH,
-                                   &vectors->lengths);
+        status =
+            vr_pipeline_alloc(pipeline, slot, vectors->count * VR_SHORTLIST_TERM, &vectors->terms);
     }
     if (status == VRAM_OK) {
-        status = vr_pipeline_send(pipeline, slot, vectors->raw, from + vectors->first * dim, bytes);
+        status = vr_pipeline_send(pipeline, slot, vectors->raw, from, bytes);
     }
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_vectors_launch launch = {.from = vectors->raw,
                                        .to = vectors->values ? vectors->values : vectors->raw,
-                                       .lengths = vectors->lengths,
+                                       .terms = vectors->terms,
                                        .found = list->found[slot],
+                                       .centre = list->centre[slot],
                                        .rows = (uint32_t)vectors->count,
-                                       .dim = (uint32_t)dim,
+                                       .dim = (uint32_t)how->dim,
                                        .stride = (uint32_t)list->stride,
-                                       .precision = list->search->precision,
-                                       .metric = list->search->distance->metric};
-    status = vr_vectors_launch(list->kernels, queue_of(list, slot), &launch);
-    if (status == VRAM_OK && vectors->values) { /* only the halves are needed from here on */
-        vr_pipeline_free(pipeline, slot, vectors->raw);
-        vectors->raw = 0;
-    }
-    return status;
+                                       .stored = list->stored,
+                                       .precision = how->precision,
+                                       .metric = how->metric,
+                                       .scale = how->scale,
+                                       .queries = queries};
+    return vr_vectors_launch(list->kernels, queue_of(list, slot), &launch);
 }
 
 static void drop_vectors(struct shortlist *list, uint32_t slot, struct device_vectors *vectors) {
     vr_pipeline_free(&list->pipeline, slot, vectors->raw);
     vr_pipeline_free(&list->pipeline, slot, vectors->values);
-    vr_pipeline_free(&list->pipeline, slot, vectors->lengths);
-    vectors->raw = vectors->values = vectors->lengths = 0;
+    vr_pipeline_free(&list->pipeline, slot, vectors->terms);
+    vectors->raw = vectors->values = vectors->terms = 0;
 }
 
-/* Allocates the words for what the kernels of a slot report, at its first use. */
+/* Allocates the words for what the kernels of a slot report, and sends it the centre, at its first
+   use. */
 static vram_status open_slot(struct shortlist *list, uint32_t slot) {
     const uint64_t bytes = VR_SHORTLIST_FOUND_WORDS * sizeof(uint32_t);
+    const struct vr_conversion *how = &list->search->how;
     if (list->found[slot]) {
         return VRAM_OK;
     }
@@ -183,6 +192,14 @@ static vram_status open_slot(struct shortlist *list, uint32_t slot) {
         list->pipeline.used |= 1u << slot;
         status =
             vram_queue_fill(queue_of(list, slot), list->found[slot], 0, sizeof(uint32_t), bytes);
+    }
+    if (status == VRAM_OK && how->centre) {
+        status =
+            vr_pipeline_alloc(&list->pipeline, slot, how->dim * sizeof(float), &list->centre[slot]);
+        if (status == VRAM_OK) {
+            status = vr_pipeline_send(&list->pipeline, slot, list->centre[slot], how->centre,
+                                      how->dim * sizeof(float));
+        }
     }
     return status;
 }
@@ -197,7 +214,7 @@ static vram_status send_queries(struct shortlist *list, uint64_t first) {
         struct device_vectors *queries = &list->blocks[list->block_count++].queries;
         queries->first = first;
         queries->count = least_of(distance->queries - first, list->query_rows);
-        status = send_vectors(list, 0, distance->query, queries);
+        status = send_vectors(list, 0, true, queries);
         first += queries->count;
         bytes += queries->count * each;
     }
@@ -223,7 +240,7 @@ static vram_status rank_tile(struct shortlist *list, uint32_t slot, struct query
     uint64_t stride = (list->corpus_rows + 3) / 4 * 4;
     struct vr_device_gemm gemm = {.m = queries->count,
                                   .n = tile->count,
-                                  .k = list->search->distance->dim,
+                                  .k = list->steps,
                                   .a = matrix_of(queries),
                                   .b = matrix_of(tile),
                                   .c = {products, 0},
@@ -232,17 +249,25 @@ static vram_status rank_tile(struct shortlist *list, uint32_t slot, struct query
                                   .ldc = stride,
                                   .trans_b = true,
                                   .precision = list->stored};
+    const struct vr_conversion *how = &list->search->how;
     struct vr_shortlist_launch launch = {.products = products,
-                                         .queries = queries->lengths,
-                                         .corpus = tile->lengths,
+                                         .queries = queries->terms,
+                                         .corpus = tile->terms,
+                                         .query = queries->raw,
+                                         .vector = tile->raw,
+                                         .centre = list->centre[slot],
                                          .rows = (uint32_t)queries->count,
                                          .columns = (uint32_t)tile->count,
                                          .stride = (uint32_t)stride,
                                          .k = list->k,
                                          .place = (uint32_t)(tile->first - list->search->first),
+                                         .dim = (uint32_t)how->dim,
+                                         .metric = how->metric,
+                                         .precision = how->precision,
+                                         .scale = how->scale,
                                          .empty = !(block->begun >> slot & 1),
-                                         .precision = list->search->precision,
-                                         .metric = list->search->distance->metric};
+                                         .integers = list->stored == VRAM_PRECISION_INT8 &&
+                                                     arithmetic->provider->integers};
     vram_status status = VRAM_OK;
     if (!block->best[slot]) {
         status = vr_pipeline_alloc(&list->pipeline, slot,
@@ -268,7 +293,7 @@ static vram_status rank_tile(struct shortlist *list, uint32_t slot, struct query
    known to be idle. */
 static vram_status note_use(struct shortlist *list, uint32_t slot, struct device_vectors *queries,
                             vram_status status) {
-    const vram_addr used[] = {queries->raw, queries->values, queries->lengths};
+    const vram_addr used[] = {queries->raw, queries->values, queries->terms};
     struct vram_error error;
     vram_status told = VRAM_OK;
     vr_error_save(&error);
@@ -283,7 +308,7 @@ static vram_status note_use(struct shortlist *list, uint32_t slot, struct device
         for (int i = 0; i < 3; i++) {
             vr_scratch_keep_block(list->pipeline.scheduler, used[i], NULL);
         }
-        queries->raw = queries->values = queries->lengths = 0;
+        queries->raw = queries->values = queries->terms = 0;
     }
     if (status != VRAM_OK || waited == VRAM_OK) {
         vr_error_restore(&error);
@@ -297,7 +322,7 @@ static vram_status add_tile(struct shortlist *list, uint32_t slot, struct device
     vram_addr products = 0;
     vram_status status = open_slot(list, slot);
     if (status == VRAM_OK) {
-        status = send_vectors(list, slot, list->search->distance->corpus, tile);
+        status = send_vectors(list, slot, false, tile);
     }
     if (status == VRAM_OK) {
         status = vr_pipeline_alloc(&list->pipeline, slot, rows * stride * sizeof(float), &products);
@@ -346,15 +371,20 @@ static vram_status fetch_found(struct shortlist *list, uint32_t slot, uint32_t *
     vram_status status = fetch_words(list, slot, found, list->found[slot],
                                      VR_SHORTLIST_FOUND_WORDS * sizeof *found, waited);
     if (status == VRAM_OK) {
-        list->not_finite |= found[0] != 0;
-        list->out_of_range |= found[1] != 0;
+        list->not_finite |= found[VR_FOUND_NOT_FINITE] != 0;
+        list->out_of_range |= found[VR_FOUND_RANGE] != 0;
+        list->search->query_saturated += found[VR_FOUND_QUERIES];
+        list->search->saturated += list->seen_corpus ? 0 : found[VR_FOUND_CORPUS];
+        list->longest =
+            list->longest > found[VR_FOUND_LONGEST] ? list->longest : found[VR_FOUND_LONGEST];
+        list->shortest =
+            list->shortest > found[VR_FOUND_SHORTEST] ? list->shortest : found[VR_FOUND_SHORTEST];
     }
     return status;
 }
 
 static void unpack_lists(const struct shortlist *list, const struct device_vectors *queries,
                          const uint64_t *places) {
-    bool largest = list->search->distance->metric == VRAM_METRIC_INNER_PRODUCT;
     for (uint64_t q = 0; q < queries->count; q++) {
         struct vr_nearest *nearest = &list->search->nearest[queries->first + q];
         for (uint32_t i = 0; i < list->k; i++) {
@@ -362,8 +392,8 @@ static void unpack_lists(const struct shortlist *list, const struct device_vecto
             if (place == VR_SHORTLIST_NONE) {
                 break;
             }
-            vr_nearest_add(nearest, vr_shortlist_value((uint32_t)(place >> 32), largest),
-                           list->search->first + (uint32_t)place);
+            vr_nearest_add(nearest, (double)vr_shortlist_value((uint32_t)(place >> 32)),
+                           list->search->first + vr_shortlist_place(place));
         }
     }
 }
@@ -402,12 +432,14 @@ static void release_pass(struct shortlist *list) {
             vr_pipeline_free(&list->pipeline, slot, list->blocks[i].best[slot]);
         }
         vr_pipeline_free(&list->pipeline, slot, list->found[slot]);
+        vr_pipeline_free(&list->pipeline, slot, list->centre[slot]);
     }
     for (uint32_t i = 0; i < list->block_count; i++) {
         drop_vectors(list, 0, &list->blocks[i].queries);
     }
     memset(list->blocks, 0, sizeof list->blocks);
     memset(list->found, 0, sizeof list->found);
+    memset(list->centre, 0, sizeof list->centre);
     list->block_count = 0;
 }
 
@@ -435,8 +467,10 @@ static vram_status run_pass(struct shortlist *list, struct vr_scheduler *schedul
 
 static vram_status run_passes(struct shortlist *list, struct vr_scheduler *scheduler,
                               struct vr_arithmetic *arithmetic) {
-    const struct vr_search *search = list->search;
+    struct vr_search *search = list->search;
     vram_status status = VRAM_OK;
+    search->query_saturated = search->saturated = 0;
+    list->seen_corpus = false;
     for (uint64_t q = 0; q < search->distance->queries; q++) {
         search->nearest[q].count = 0;
     }
@@ -445,13 +479,24 @@ static vram_status run_passes(struct shortlist *list, struct vr_scheduler *sched
     for (uint64_t first = 0;
          status == VRAM_OK && !list->out_of_range && first < search->distance->queries;) {
         status = run_pass(list, scheduler, arithmetic, &first);
-        if (status == VRAM_OK && list->not_finite &&
-            search->distance->nonfinite == VRAM_NONFINITE_REJECT) {
+        bool saturated = search->query_saturated + search->saturated > 0;
+        list->seen_corpus = true;
+        if (status == VRAM_OK &&
+            ((list->not_finite && search->distance->nonfinite == VRAM_NONFINITE_REJECT) ||
+             (saturated && !search->distance->saturated))) {
             status = vr_search_inspect(search); /* keeps (4) */
             list->out_of_range = true;          /* the program may change vectors meanwhile */
         }
     }
     return status;
+}
+
+/* How vectors are laid out for products of this precision. */
+static void plan_rows(struct shortlist *list, vram_precision stored) {
+    uint64_t dim = list->search->how.dim, line = ROW_BYTES / vram_precision_bytes(stored);
+    list->stored = stored;
+    list->stride = stored == VRAM_PRECISION_FP32 ? dim : (dim + line - 1) / line * line;
+    list->steps = stored == VRAM_PRECISION_INT8 ? list->stride : dim;
 }
 
 /* Keeps (5); *done: the nearest are found. */
@@ -460,6 +505,10 @@ static vram_status run_search(struct shortlist *list, struct vr_scheduler *sched
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = run_passes(list, scheduler, arithmetic);
+    if (status == VRAM_ERR_UNSUPPORTED && list->stored == VRAM_PRECISION_INT8) {
+        plan_rows(list, VRAM_PRECISION_FP16); /* the GPU is too old for a library's integers */
+        status = run_passes(list, scheduler, arithmetic);
+    }
     if (vram_status_is_exhausted(status)) {
         uint64_t bytes;
         (void)vram_device_trim(scheduler->device, NULL, &bytes);
@@ -474,6 +523,8 @@ static vram_status run_search(struct shortlist *list, struct vr_scheduler *sched
         return VRAM_OK;
     }
     *done = status == VRAM_OK && !list->out_of_range;
+    list->search->lengths.longest = (double)vr_bits_float(list->longest);
+    list->search->lengths.shortest = (double)vr_bits_float(~list->shortest);
     if (status == VRAM_OK) {
         vr_error_restore(&error);
     }
@@ -500,21 +551,19 @@ static vram_status decide_place(struct vr_scheduler *scheduler, const struct sho
     return status == VRAM_ERR_UNSUPPORTED ? VRAM_OK : status; /* search.c reports it too */
 }
 
-vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_search *search,
-                             bool *done) {
+vram_status vr_shortlist_run(struct vr_scheduler *scheduler, struct vr_search *search, bool *done) {
     const struct vram_distance *distance = search->distance;
     struct vr_shortlist_kernels *kernels;
     struct vr_arithmetic *arithmetic;
     struct shortlist list = {.search = search};
     vram_reason reason;
     bool there;
-    if (!search->nearest || distance->distances || search->nearest[0].capacity > VR_SHORTLIST_MAX ||
-        search->count > UINT32_MAX || distance->dim > INT32_MAX) {
+    if (!search->nearest || distance->distances || distance->k > VRAM_NEAREST_DEVICE ||
+        search->count > INT32_MAX || distance->dim > INT32_MAX / 2) {
         return VRAM_OK;
     }
-    bool single = search->precision == VRAM_PRECISION_FP32;
-    list.stored = single ? VRAM_PRECISION_FP32 : VRAM_PRECISION_FP16;
-    list.stride = single ? distance->dim : (distance->dim + HALVES - 1) / HALVES * HALVES;
+    list.stored =
+        search->how.precision == VRAM_PRECISION_FP32 ? VRAM_PRECISION_FP32 : VRAM_PRECISION_FP16;
     list.k = (uint32_t)search->nearest[0].capacity;
     plan_sizes(&list, scheduler);
     vram_status status = decide_place(scheduler, &list, &there, &reason);
@@ -529,6 +578,11 @@ vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_sea
         return vram_status_is_exhausted(status) ? VRAM_OK : status;
     }
     list.kernels = kernels;
+    if (search->how.precision == VRAM_PRECISION_INT8 &&
+        (arithmetic->provider->precisions >> VRAM_PRECISION_INT8 & 1)) {
+        list.stored = VRAM_PRECISION_INT8;
+    }
+    plan_rows(&list, list.stored);
     status = vr_scheduler_stale(scheduler, run_search(&list, scheduler, arithmetic, done));
     if (*done) {
         vr_counter_add(&scheduler->counters.device_products, list.tiles);

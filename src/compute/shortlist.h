@@ -9,8 +9,8 @@
  *                        shortlist.comp
  *
  * A list has k places for each query, the best first. A place is a word of 64 bits: the upper half
- * is the rank of a distance, where lower is better; the lower half is the number of the vector in
- * its part of the corpus.
+ * is the rank of a key (metric.h), where lower is better; then comes the number of the vector in
+ * its part of the corpus; the lowest bit is set while the key is only a bound, never in a list.
  */
 #ifndef VR_SHORTLIST_H
 #define VR_SHORTLIST_H
@@ -19,9 +19,19 @@
 #include "compute/search.h"
 
 enum {
-    VR_SHORTLIST_MAX = VRAM_NEAREST_DEVICE, /* places of a list; larger k is found on the host */
-    VR_SHORTLIST_LENGTH = 8,                /* bytes reserved for the length of a vector */
-    VR_SHORTLIST_FOUND_WORDS = 2            /* of 32 bits, for what kernels report */
+    VR_SHORTLIST_MAX = VRAM_NEAREST_DEVICE + 8, /* places of a list; the host finds larger k */
+    VR_SHORTLIST_TERM = 8,                      /* bytes reserved for the term of a vector */
+    VR_SHORTLIST_FOUND_WORDS = 6                /* of 32 bits, for what kernels report */
+};
+
+/* Words that kernels report in. */
+enum {
+    VR_FOUND_NOT_FINITE, /* 1: a number is not finite */
+    VR_FOUND_RANGE,      /* 1: a vector is too long or too short for single precision */
+    VR_FOUND_CORPUS,     /* saturated numbers of the corpus */
+    VR_FOUND_QUERIES,    /* and of the queries */
+    VR_FOUND_LONGEST,    /* the bits of the largest squared length of the corpus */
+    VR_FOUND_SHORTEST    /* those of the least, all inverted */
 };
 
 #define VR_SHORTLIST_NONE UINT64_MAX /* an empty place */
@@ -30,8 +40,7 @@ enum {
  * Searches on the device if it can and the rule says so; *done tells. VRAM_OK without *done:
  * nothing has changed, and the search is done by tiles.
  */
-vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_search *search,
-                             bool *done);
+vram_status vr_shortlist_run(struct vr_scheduler *scheduler, struct vr_search *search, bool *done);
 
 /* ---------------------------------------------------------------------- kernels */
 
@@ -47,13 +56,17 @@ void vr_shortlist_close(struct vr_shortlist_kernels *kernels);
 
 /* Converts vectors as they were sent to what products use. */
 struct vr_vectors_launch {
-    vram_addr from;    /* rows of `dim` numbers of single precision */
-    vram_addr to;      /* rows of `stride` halves; `from` for single precision */
-    vram_addr lengths; /* written: one for each row */
-    vram_addr found;   /* words that become 1: [0] not finite, [1] too long or too short */
+    vram_addr from;   /* rows of `dim` numbers of single precision */
+    vram_addr to;     /* rows of `stride` numbers; `from` for single precision without a centre */
+    vram_addr terms;  /* written: one for each row */
+    vram_addr found;  /* words of the enum above */
+    vram_addr centre; /* `dim` numbers; 0: none */
     uint32_t rows, dim, stride;
+    vram_precision stored;    /* of `to` */
     vram_precision precision; /* of the search */
     vram_metric metric;
+    float scale;
+    bool queries; /* they are queries, not the corpus */
 };
 
 vram_status vr_vectors_launch(const struct vr_shortlist_kernels *kernels, vram_queue *queue,
@@ -61,14 +74,19 @@ vram_status vr_vectors_launch(const struct vr_shortlist_kernels *kernels, vram_q
 
 /* Adds the best of the products to lists. */
 struct vr_shortlist_launch {
-    vram_addr products;        /* `queries` rows of `stride`, of which `columns` count */
-    vram_addr queries, corpus; /* lengths */
+    vram_addr products;        /* `rows` rows of `stride`, of which `columns` count */
+    vram_addr queries, corpus; /* terms */
     vram_addr best;            /* lists */
+    vram_addr query, vector;   /* the vectors themselves, as they were sent */
+    vram_addr centre;          /* 0: none */
     uint32_t rows, columns, stride, k;
     uint32_t place; /* of the first column; above all places in the lists */
-    bool empty;     /* the lists are empty, whatever they hold */
-    vram_precision precision;
+    uint32_t dim;
     vram_metric metric;
+    vram_precision precision;
+    float scale;
+    bool empty;    /* the lists are empty, whatever they hold */
+    bool integers; /* products are integers of 32 bits */
 };
 
 vram_status vr_shortlist_launch(const struct vr_shortlist_kernels *kernels, vram_queue *queue,
@@ -76,15 +94,21 @@ vram_status vr_shortlist_launch(const struct vr_shortlist_kernels *kernels, vram
 
 /* ------------------------------------------------------------------------ ranks */
 
-static inline uint32_t vr_shortlist_rank(float value, bool largest) {
+static inline uint32_t vr_shortlist_rank(float value) {
     uint32_t bits = value == 0 ? 0 : vr_float_bits(value);
-    bits = bits & UINT32_C(0x80000000) ? ~bits : bits | UINT32_C(0x80000000);
-    return largest ? ~bits : bits;
+    return bits & UINT32_C(0x80000000) ? ~bits : bits | UINT32_C(0x80000000);
 }
 
-static inline float vr_shortlist_value(uint32_t rank, bool largest) {
-    uint32_t bits = largest ? ~rank : rank;
-    return vr_bits_float(bits & UINT32_C(0x80000000) ? bits & UINT32_C(0x7FFFFFFF) : ~bits);
+static inline float vr_shortlist_value(uint32_t rank) {
+    return vr_bits_float(rank & UINT32_C(0x80000000) ? rank & UINT32_C(0x7FFFFFFF) : ~rank);
+}
+
+static inline uint64_t vr_shortlist_word(float value, uint32_t place) {
+    return (uint64_t)vr_shortlist_rank(value) << 32 | (uint64_t)place << 1;
+}
+
+static inline uint32_t vr_shortlist_place(uint64_t word) {
+    return (uint32_t)word >> 1;
 }
 
 #endif

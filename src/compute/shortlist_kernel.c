@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * shortlist_kernel.c: the kernels of shortlist.h: C on host and simulation, PTX, OpenCL C and
- * SPIR-V. All but C take the same arguments in the same order: four addresses, then numbers of 32
- * bits. Every address is the first of its block, which every device can pass to a kernel.
+ * SPIR-V. All but C take the same arguments in the same order: addresses, then numbers of 32 bits.
+ * Every address is the first of its block, which every device can pass to a kernel.
  */
 #include "compute/shortlist.h"
 
@@ -21,12 +21,15 @@
 
 enum {
     GROUP = 256,
-    GROUP_VECTORS = 8, /* measured by a group */
-    ADDRESSES = 4,
-    NUMBERS_MAX = 6,
-    INVERSE = 1, /* flag of vram_vectors: 1 / length */
-    EMPTY = 1,   /* flags of vram_shortlist */
-    OF_INT8 = 2
+    GROUP_VECTORS = 8, /* converted by a group */
+    VECTORS_ADDRESSES = 5,
+    SHORTLIST_ADDRESSES = 7,
+    ADDRESSES_MAX = 7,
+    NUMBERS_MAX = 9,
+    CENTRED = 1, /* flags of both: there is a centre */
+    QUERIES = 2, /* of vram_vectors */
+    EMPTY = 2,   /* of vram_shortlist */
+    INTEGERS = 4
 };
 
 /* ------------------------------------------------------------------------ in C */
@@ -35,60 +38,61 @@ static void *pointer_of(vram_addr addr) {
     return (void *)(uintptr_t)addr;
 }
 
-/* In double precision and in the order of search.c, so that both ways give the same bits. */
+static uint32_t greater_of(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
 static void vectors_c(const vram_kernel_call *call) {
     struct vr_vectors_launch launch;
-    memcpy(&launch, call->arguments[ADDRESSES], sizeof launch);
-    float *from = pointer_of(launch.from);
-    double *lengths = pointer_of(launch.lengths);
+    memcpy(&launch, call->arguments[VECTORS_ADDRESSES], sizeof launch);
+    const struct vr_conversion how = {.dim = launch.dim,
+                                      .precision = launch.precision,
+                                      .metric = launch.metric,
+                                      .scale = launch.scale,
+                                      .centre = pointer_of(launch.centre)};
+    const struct vr_rows rows = {pointer_of(launch.to), launch.stored, launch.stride};
+    const float *from = pointer_of(launch.from);
+    double *terms = pointer_of(launch.terms);
     uint32_t *found = pointer_of(launch.found);
-    bool halves = launch.precision != VRAM_PRECISION_FP32;
+    struct vr_found all = {0};
     for (uint64_t i = 0; i < launch.rows; i++) {
-        double length = 0;
-        for (uint64_t j = 0; j < launch.dim; j++) {
-            float *number = &from[i * launch.dim + j], value = *number;
-            value = vr_is_finite(value) ? vr_search_round(launch.precision, value) : value;
-            if (!vr_is_finite(value)) {
-                found[0] = 1;
-                value = 0;
-            }
-            length += (double)value * (double)value;
-            if (halves) {
-                ((uint16_t *)pointer_of(launch.to))[i * launch.stride + j] = vr_float_half(value);
-            } else {
-                *number = value;
-            }
+        terms[i] = vr_vector_take(&how, launch.queries, from + i * how.dim, &rows, i, &all);
+        uint32_t bits = vr_float_bits((float)all.length);
+        if (!launch.queries) {
+            found[VR_FOUND_LONGEST] = greater_of(found[VR_FOUND_LONGEST], bits);
+            found[VR_FOUND_SHORTEST] = greater_of(found[VR_FOUND_SHORTEST], ~bits);
         }
-        lengths[i] = length;
     }
+    found[VR_FOUND_NOT_FINITE] |= all.not_finite;
+    found[launch.queries ? VR_FOUND_QUERIES : VR_FOUND_CORPUS] += (uint32_t)all.saturated;
 }
 
 static void shortlist_c(const vram_kernel_call *call) {
     struct vr_shortlist_launch launch;
-    memcpy(&launch, call->arguments[ADDRESSES], sizeof launch);
+    memcpy(&launch, call->arguments[SHORTLIST_ADDRESSES], sizeof launch);
+    const struct vr_conversion how = {.dim = launch.dim,
+                                      .precision = launch.precision,
+                                      .metric = launch.metric,
+                                      .scale = launch.scale,
+                                      .centre = pointer_of(launch.centre)};
     const double *queries = pointer_of(launch.queries), *corpus = pointer_of(launch.corpus);
-    bool largest = launch.metric == VRAM_METRIC_INNER_PRODUCT;
+    const float *query = pointer_of(launch.query), *vector = pointer_of(launch.vector);
     for (uint64_t i = 0; i < launch.rows; i++) {
-        float *row = (float *)pointer_of(launch.products) + i * launch.stride;
+        const float *row = (const float *)pointer_of(launch.products) + i * launch.stride;
         uint64_t *list = (uint64_t *)pointer_of(launch.best) + i * launch.k;
-        float values[VR_SHORTLIST_MAX];
+        double values[VR_SHORTLIST_MAX];
         uint64_t places[VR_SHORTLIST_MAX];
-        struct vr_nearest nearest = {values, places, launch.k, 0, largest};
+        struct vr_nearest nearest = {values, places, launch.k, 0};
         for (uint32_t j = 0; !launch.empty && j < launch.k && list[j] != VR_SHORTLIST_NONE; j++) {
-            vr_nearest_add(&nearest, vr_shortlist_value((uint32_t)(list[j] >> 32), largest),
-                           (uint32_t)list[j]);
+            vr_nearest_add(&nearest, (double)vr_shortlist_value((uint32_t)(list[j] >> 32)),
+                           vr_shortlist_place(list[j]));
         }
-        vr_search_measure(launch.metric, launch.precision, queries[i], corpus, row, launch.columns);
-        for (uint64_t j = 0; j < launch.columns; j++) {
-            if (vr_nearest_wants(&nearest, row[j])) {
-                vr_nearest_add(&nearest, row[j], launch.place + j);
-            }
-        }
+        vr_row_rank(&how, query + i * how.dim, vector, launch.place, queries[i], corpus, row,
+                    launch.columns, &nearest, NULL);
         vr_nearest_sort(&nearest);
         for (uint32_t j = 0; j < launch.k; j++) {
-            list[j] = j < nearest.count
-                          ? (uint64_t)vr_shortlist_rank(values[j], largest) << 32 | places[j]
-                          : VR_SHORTLIST_NONE;
+            list[j] = j < nearest.count ? vr_shortlist_word((float)values[j], (uint32_t)places[j])
+                                        : VR_SHORTLIST_NONE;
         }
     }
 }
@@ -196,58 +200,78 @@ vram_status vr_shortlist_open(struct vr_scheduler *scheduler, struct vr_shortlis
 
 /* -------------------------------------------------------------------- launches */
 
-/* For a kernel in C the launch itself is the argument behind the addresses. */
+/* What a kernel gets. */
+struct arguments {
+    vram_addr addrs[ADDRESSES_MAX];
+    uint32_t addr_count;
+    uint32_t numbers[NUMBERS_MAX];
+    uint32_t number_count;
+    const void *whole; /* a kernel in C: the launch itself, in place of the numbers */
+    size_t whole_bytes;
+};
+
 static vram_status submit_kernel(vram_queue *queue, vram_kernel *kernel, uint32_t groups,
-                                 const vram_addr addrs[ADDRESSES], const uint32_t *numbers,
-                                 uint32_t number_count, const void *whole, size_t whole_bytes) {
-    const void *arguments[ADDRESSES + NUMBERS_MAX];
-    size_t bytes[ADDRESSES + NUMBERS_MAX];
-    uint32_t count = ADDRESSES;
-    for (uint32_t i = 0; i < ADDRESSES; i++) {
-        arguments[i] = &addrs[i];
-        bytes[i] = sizeof addrs[i];
+                                 const struct arguments *from) {
+    const void *arguments[ADDRESSES_MAX + NUMBERS_MAX];
+    size_t bytes[ADDRESSES_MAX + NUMBERS_MAX];
+    uint32_t count = from->addr_count;
+    for (uint32_t i = 0; i < count; i++) {
+        arguments[i] = &from->addrs[i];
+        bytes[i] = sizeof from->addrs[i];
     }
-    for (uint32_t i = 0; i < number_count && !whole; i++, count++) {
-        arguments[count] = &numbers[i];
-        bytes[count] = sizeof numbers[i];
+    for (uint32_t i = 0; i < from->number_count && !from->whole; i++, count++) {
+        arguments[count] = &from->numbers[i];
+        bytes[count] = sizeof from->numbers[i];
     }
-    if (whole) {
-        arguments[count] = whole;
-        bytes[count++] = whole_bytes;
+    if (from->whole) {
+        arguments[count] = from->whole;
+        bytes[count++] = from->whole_bytes;
     }
     struct vram_launch launch = {.size = sizeof launch,
-                                 .groups = {whole ? 1 : groups, 1, 1},
-                                 .group_size = {whole ? 1 : GROUP, 1, 1},
+                                 .groups = {from->whole ? 1 : groups, 1, 1},
+                                 .group_size = {from->whole ? 1 : GROUP, 1, 1},
                                  .argument_count = count,
                                  .arguments = arguments,
                                  .argument_bytes = bytes,
-                                 .address_mask = (1u << ADDRESSES) - 1};
+                                 .address_mask = (1u << from->addr_count) - 1};
     return vram_queue_launch(queue, kernel, &launch);
+}
+
+/* An address that is not used has to be one all the same. */
+static vram_addr any_address(vram_addr addr, vram_addr other) {
+    return addr ? addr : other;
 }
 
 vram_status vr_vectors_launch(const struct vr_shortlist_kernels *kernels, vram_queue *queue,
                               const struct vr_vectors_launch *launch) {
-    const vram_addr addrs[ADDRESSES] = {launch->from, launch->to, launch->lengths, launch->found};
-    const uint32_t numbers[] = {launch->rows, launch->dim, launch->stride,
-                                (uint32_t)launch->precision,
-                                launch->metric == VRAM_METRIC_COSINE ? INVERSE : 0};
-    return submit_kernel(queue, kernels->vectors, (launch->rows - 1) / GROUP_VECTORS + 1, addrs,
-                         numbers, sizeof numbers / sizeof numbers[0], kernels->in_c ? launch : NULL,
-                         sizeof *launch);
+    const struct arguments arguments = {
+        .addrs = {launch->from, launch->to, launch->terms, launch->found,
+                  any_address(launch->centre, launch->from)},
+        .addr_count = VECTORS_ADDRESSES,
+        .numbers = {launch->rows, launch->dim, launch->stride, (uint32_t)launch->stored,
+                    (uint32_t)launch->precision, (uint32_t)launch->metric,
+                    (launch->centre ? CENTRED : 0u) | (launch->queries ? QUERIES : 0u),
+                    vr_float_bits(launch->scale)},
+        .number_count = 8,
+        .whole = kernels->in_c ? launch : NULL,
+        .whole_bytes = sizeof *launch};
+    return submit_kernel(queue, kernels->vectors, (launch->rows - 1) / GROUP_VECTORS + 1,
+                         &arguments);
 }
 
 vram_status vr_shortlist_launch(const struct vr_shortlist_kernels *kernels, vram_queue *queue,
                                 const struct vr_shortlist_launch *launch) {
-    const vram_addr addrs[ADDRESSES] = {launch->products, launch->queries, launch->corpus,
-                                        launch->best};
-    const uint32_t numbers[] = {launch->columns,
-                                launch->stride,
-                                launch->k,
-                                launch->place,
-                                (uint32_t)launch->metric,
-                                (launch->empty ? EMPTY : 0u) |
-                                    (launch->precision == VRAM_PRECISION_INT8 ? OF_INT8 : 0u)};
-    return submit_kernel(queue, kernels->shortlist, launch->rows, addrs, numbers,
-                         sizeof numbers / sizeof numbers[0], kernels->in_c ? launch : NULL,
-                         sizeof *launch);
+    const struct arguments arguments = {
+        .addrs = {launch->products, launch->queries, launch->corpus, launch->best, launch->query,
+                  launch->vector, any_address(launch->centre, launch->query)},
+        .addr_count = SHORTLIST_ADDRESSES,
+        .numbers = {launch->columns, launch->stride, launch->k, launch->place, launch->dim,
+                    (uint32_t)launch->metric, (uint32_t)launch->precision,
+                    (launch->centre ? CENTRED : 0u) | (launch->empty ? EMPTY : 0u) |
+                        (launch->integers ? INTEGERS : 0u),
+                    vr_float_bits(launch->scale)},
+        .number_count = 9,
+        .whole = kernels->in_c ? launch : NULL,
+        .whole_bytes = sizeof *launch};
+    return submit_kernel(queue, kernels->shortlist, launch->rows, &arguments);
 }

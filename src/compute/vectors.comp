@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vectors.comp: vectors turned into what products take, and measured, for Vulkan: vram_vectors of shortlist.cu.
+ * vectors.comp: vectors turned into what products take, and their terms, for Vulkan: vram_vectors of shortlist.cu.
  * 32 invocations take a vector.
  */
 #version 460
@@ -14,103 +14,102 @@ layout(local_size_x = 256, local_size_y = 1, local_size_z = 1) in;
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats {
     float at[];
 };
-layout(buffer_reference, std430, buffer_reference_align = 4) writeonly buffer Words {
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words {
     uint at[];
 };
 
-/* The arguments of vram_queue_launch, in their order. flags: 1 lengths are 1 / length, else squared. */
+/* The arguments of vram_queue_launch, in their order. */
 layout(push_constant, std430) uniform Arguments {
     Floats from;
     Words to;
-    Floats lengths;
+    Floats terms;
     Words found;
-    uint rows, dim, stride, precision_of, flags;
+    Floats centre;
+    uint rows, dim, stride, stored, precision_of, metric, flags;
+    float scale;
 };
 
-const uint HALF = 2, INT8 = 4; /* of vram/buffer.h */
-shared float sums[256];
-shared float mosts[256];
+const uint INNER = 2, COSINE = 3; /* of vram/distance.h */
+const uint CENTRED = 1, QUERIES = 2; /* flags */
+shared vec4 sums[256];
 
-bool finite(float value) {
-    return (floatBitsToUint(value) & 0x7F800000u) != 0x7F800000u;
-}
+#include "numbers.glsl"
 
-/* To the nearest half, ties to even. What packHalf2x16 does with ties is its own affair. */
-uint half_of(float value) {
-    uint word = floatBitsToUint(value), magnitude = word & 0x7FFFFFFFu, number;
-    if (magnitude >= 0x47800000u) { /* 65536 and more, what is not finite too */
-        number = magnitude > 0x7F800000u ? 0x7E00u : 0x7C00u;
-    } else if (magnitude >= 0x38800000u) { /* normal as a half; rounding may carry into the exponent */
-        number = (magnitude - 0x38000000u + 0x0FFFu + (magnitude >> 13 & 1u)) >> 13;
-    } else if (magnitude >= 0x33000000u) { /* denormal: shifted, and rounded by what falls off */
-        uint drop = 126u - (magnitude >> 23), whole = (magnitude & 0x007FFFFFu) | 0x00800000u;
-        uint rest = whole & ((1u << drop) - 1u), middle = 1u << (drop - 1u);
-        number = whole >> drop;
-        number += rest > middle || (rest == middle && (number & 1u) != 0) ? 1u : 0u;
-    } else {
-        number = 0;
+/* Four numbers of a row. */
+void store(uint row, uint column, vec4 values, bool changed) {
+    uint at = row * stride + column;
+    if (stored == HALF) {
+        to.at[at / 2] = half_of(values.x) | half_of(values.y) << 16;
+        to.at[at / 2 + 1] = half_of(values.z) | half_of(values.w) << 16;
+    } else if (stored == INT8) {
+        uvec4 bytes = uvec4(ivec4(values)) & 0xFFu;
+        to.at[at / 4] = bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+    } else if (changed) {
+        for (uint i = 0; i < 4 && column + i < dim; i++) {
+            to.at[at + i] = floatBitsToUint(values[i]);
+        }
     }
-    return (word >> 16 & 0x8000u) | number;
-}
-
-/* A number as it is computed with; what is not finite then is told, and is 0. */
-float taken(float value, inout bool odd) {
-    if (finite(value) && precision_of == HALF) {
-        uint bits = half_of(value);
-        value = (bits & 0x7C00u) == 0x7C00u ? uintBitsToFloat(0x7F800000u) : half_float(bits);
-    } else if (finite(value) && precision_of == INT8) {
-        value = clamp(value * 127.0, -128.0, 127.0);
-        value = trunc(value < 0 ? value - 0.5 : value + 0.5);
-    }
-    bool good = finite(value);
-    odd = odd || !good;
-    return good ? value : 0;
 }
 
 void main() {
-    uint thread = gl_LocalInvocationID.x, lane = thread % 32;
+    uint thread = gl_LocalInvocationID.x, lane = thread % 32, beyond = 0;
     uint row = gl_WorkGroupID.x * 8 + thread / 32;
-    bool odd = false;
-    float sum = 0, most = 0;
-    for (uint at = 2 * lane; row < rows && at < stride; at += 64) {
-        uint first = row * dim + at;
+    bool odd = false, any = false, centred = (flags & CENTRED) != 0;
+    vec4 sum = vec4(0); /* squares, squares less the centre, along the centre, and the size of that */
+    for (uint at = 4 * lane; row < rows && at < stride; at += 128) {
+        vec4 values = vec4(0);
         bool bad = false;
-        float a = 0, b = 0;
-        if (at < dim) {
-            a = taken(from.at[first], bad);
-        }
-        if (at + 1 < dim) {
-            b = taken(from.at[first + 1], bad);
-        }
-        sum += a * a + b * b;
-        most = max(most, max(abs(a), abs(b)));
-        odd = odd || bad;
-        if (precision_of == HALF || precision_of == INT8) {
-            to.at[(row * stride + at) / 2] = half_of(a) | half_of(b) << 16;
-        } else if (bad) {
-            from.at[first] = a;
-            if (at + 1 < dim) {
-                from.at[first + 1] = b;
+        for (uint i = 0; i < 4 && at + i < dim; i++) {
+            float value = taken(from.at[row * dim + at + i], bad, beyond);
+            sum.x += value * value;
+            any = any || value != 0;
+            if (centred) {
+                float middle = centre.at[at + i];
+                value -= middle;
+                sum.y += value * value;
+                sum.z += value * middle;
+                sum.w += abs(value * middle);
             }
+            values[i] = value;
         }
+        odd = odd || bad;
+        store(row, at, values, centred || bad);
     }
     sums[thread] = sum;
-    mosts[thread] = most;
     for (uint step = 16; step > 0; step /= 2) {
         barrier();
         if (lane < step) {
             sums[thread] += sums[thread + step];
-            mosts[thread] = max(mosts[thread], mosts[thread + step]);
         }
     }
+    barrier();
+    sum = sums[thread - lane];
     if (odd) {
         found.at[0] = 1;
     }
+    if (any && sum.x < 1e-30) {
+        found.at[1] = 1;
+    }
+    if (beyond > 0) {
+        atomicAdd(found.at[(flags & QUERIES) != 0 ? 3 : 2], beyond);
+    }
     if (lane == 0 && row < rows) {
-        sum = sums[thread];
-        if (!(sum < 1e36) || (mosts[thread] > 0 && sum < 1e-30)) {
+        float length = centred ? sum.y : sum.x, error = float(dim + 8) * 2.384185791015625e-07;
+        float both = error + (precision_of == HALF && centred ? 0.00390625 : 0.0);
+        if (!(sum.x < 1e36)) {
             found.at[1] = 1;
         }
-        lengths.at[row] = (flags & 1) == 0 ? sum : sum > 0 ? 1.0 / sqrt(sum) : 0.0;
+        if (metric == INNER) {
+            bool along = centred && (flags & QUERIES) == 0;
+            terms.at[row] = -0.5 * both * length - (along ? sum.z + error * sum.w : 0.0);
+        } else if (metric == COSINE) {
+            terms.at[row] = length > 0 ? 1.0 / sqrt(length) : 0.0;
+        } else {
+            terms.at[row] = length - both * length;
+        }
+        if ((flags & QUERIES) == 0) {
+            atomicMax(found.at[4], floatBitsToUint(length));
+            atomicMax(found.at[5], ~floatBitsToUint(length));
+        }
     }
 }

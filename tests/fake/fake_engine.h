@@ -21,7 +21,7 @@ enum fake_op_kind {
 
 struct fake_kernel;
 
-enum { FAKE_VALUES = 14 }; /* that a kernel takes at most */
+enum { FAKE_VALUES = 16 }; /* that a kernel takes at most */
 
 struct fake_launch {
     const struct fake_kernel *kernel;

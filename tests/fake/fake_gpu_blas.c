@@ -303,8 +303,17 @@ int cublasSetWorkspace_v2(void *from, void *workspace, size_t bytes) {
 int cublasGemmEx(void *handle, int op_a, int op_b, int m, int n, int k, const void *alpha,
                  const void *a, int type_a, int lda, const void *b, int type_b, int ldb,
                  const void *beta, void *c, int type_c, int ldc, int compute, int algorithm) {
-    enum { F32 = 0, F16 = 2, BF16 = 14, COMPUTE_32F = 68 };
+    enum { F32 = 0, F16 = 2, I8 = 3, I32 = 10, BF16 = 14, COMPUTE_32F = 68, COMPUTE_32I = 72 };
     struct product product = {op_a, op_b, m, n, k, a, b, c, lda, ldb, ldc, type_a == F16 ? 2 : 3};
+    if (type_a == I8) {
+        if (type_b != I8 || type_c != I32 || compute != COMPUTE_32I || lda % 4 != 0 ||
+            ldb % 4 != 0 || (uintptr_t)a % 4 != 0 || (uintptr_t)b % 4 != 0) {
+            blas_violation("integers off their alignment, or types that do not go together");
+        }
+        product.precision = 5;
+        return multiply(handle, BLAS_GEMM_EX, &product, (float)*(const int32_t *)alpha,
+                        (float)*(const int32_t *)beta);
+    }
     if (type_a != type_b || (type_a != F16 && type_a != BF16) || type_c != F32 ||
         compute != COMPUTE_32F || algorithm != -1) {
         blas_violation("types that do not go together");

@@ -173,7 +173,7 @@ static bool matmul(struct fake_device *device, const struct fake_launch *launch)
     uint64_t dense[MATMUL_NUMBERS];
     const uint64_t *numbers = launch->values + 3;
     uint64_t m = numbers[MATMUL_M], n = numbers[MATMUL_N], k = numbers[MATMUL_K];
-    uint64_t each = numbers[MATMUL_PRECISION] == 1 ? 4 : 2;
+    uint64_t each = numbers[MATMUL_PRECISION] == 1 ? 4 : numbers[MATMUL_PRECISION] >= 4 ? 1 : 2;
     bool turned_a = numbers[MATMUL_FLAGS] & 1, turned_b = numbers[MATMUL_FLAGS] & 2;
     uint64_t row_a = turned_a ? m : k, row_b = turned_b ? k : n; /* elements of a line */
     uint64_t at_a = launch->values[0] + numbers[MATMUL_A_FIRST] * each;
@@ -201,16 +201,17 @@ static bool matmul(struct fake_device *device, const struct fake_launch *launch)
     return good;
 }
 
-/* Four pieces of device memory, taken out, given to a kernel, and those that it writes put back. */
+/* Pieces of device memory, taken out, given to a kernel, and those that it writes put back. */
 struct pieces {
-    void *at[4];
-    uint64_t bytes[4];
+    int count;
+    void *at[SHORTLIST_ADDRESSES];
+    uint64_t bytes[SHORTLIST_ADDRESSES];
 };
 
 static bool pieces_take(struct fake_device *device, const struct fake_launch *launch,
                         struct pieces *pieces) {
     bool good = true;
-    for (int i = 0; i < 4 && good; i++) {
+    for (int i = 0; i < pieces->count && good; i++) {
         pieces->at[i] = malloc(pieces->bytes[i]);
         good = pieces->at[i] &&
                fake_access(device, launch->values[i], pieces->at[i], pieces->bytes[i], false);
@@ -220,7 +221,7 @@ static bool pieces_take(struct fake_device *device, const struct fake_launch *la
 
 static bool pieces_give(struct fake_device *device, const struct fake_launch *launch,
                         struct pieces *pieces, bool good, unsigned written) {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < pieces->count; i++) {
         if (good && written >> i & 1) {
             good = fake_access(device, launch->values[i], pieces->at[i], pieces->bytes[i], true);
         }
@@ -229,31 +230,35 @@ static bool pieces_give(struct fake_device *device, const struct fake_launch *la
     return good;
 }
 
-/* (from, to, lengths, found, numbers...), as src/compute/shortlist.cu has it. */
+/* (from, to, terms, found, centre, numbers...), as src/compute/shortlist.cu has it. */
 static bool vectors(struct fake_device *device, const struct fake_launch *launch) {
-    const uint64_t *numbers = launch->values + 4;
-    uint64_t rows = numbers[VECTORS_ROWS], each = numbers[VECTORS_PRECISION] == 1 ? 4 : 2;
-    struct pieces pieces = {.bytes = {rows * numbers[VECTORS_DIM] * 4,
-                                      rows * numbers[VECTORS_STRIDE] * each, rows * 4, 8}};
+    const uint64_t *numbers = launch->values + VECTORS_ADDRESSES;
+    uint64_t rows = numbers[VECTORS_ROWS], dim = numbers[VECTORS_DIM];
+    uint64_t stored = numbers[VECTORS_STORED], each = stored == 1 ? 4 : stored == 4 ? 1 : 2;
+    struct pieces pieces = {.count = VECTORS_ADDRESSES,
+                            .bytes = {rows * dim * 4, rows * numbers[VECTORS_STRIDE] * each,
+                                      rows * 4, FAKE_FOUND * 4, dim * 4}};
     bool good = launch->items[0] == 256 && pieces_take(device, launch, &pieces);
     if (good) {
-        fake_vectors_run(pieces.at[0], pieces.at[1], pieces.at[2], pieces.at[3], numbers,
-                         launch->groups[0]);
+        fake_vectors_run(pieces.at[0], pieces.at[1], pieces.at[2], pieces.at[3], pieces.at[4],
+                         numbers, launch->groups[0]);
     }
-    return pieces_give(device, launch, &pieces, good, each == 4 ? 13 : 14);
+    return pieces_give(device, launch, &pieces, good, 14);
 }
 
-/* (products, queries, corpus, best, numbers...), as src/compute/shortlist.cu has it. */
+/* (products, queries, corpus, best, query, vectors, centre, numbers...), the same. */
 static bool shortlist(struct fake_device *device, const struct fake_launch *launch) {
-    const uint64_t *numbers = launch->values + 4;
-    uint64_t rows = launch->groups[0];
-    struct pieces pieces = {.bytes = {rows * numbers[SHORTLIST_STRIDE] * 4, rows * 4,
-                                      numbers[SHORTLIST_COLUMNS] * 4,
-                                      rows * numbers[SHORTLIST_K] * 8}};
+    const uint64_t *numbers = launch->values + SHORTLIST_ADDRESSES;
+    uint64_t rows = launch->groups[0], dim = numbers[SHORTLIST_DIM];
+    uint64_t columns = numbers[SHORTLIST_COLUMNS];
+    struct pieces pieces = {.count = SHORTLIST_ADDRESSES,
+                            .bytes = {rows * numbers[SHORTLIST_STRIDE] * 4, rows * 4, columns * 4,
+                                      rows * numbers[SHORTLIST_K] * 8, rows * dim * 4,
+                                      columns * dim * 4, dim * 4}};
     bool good = launch->items[0] == 256 && numbers[SHORTLIST_STRIDE] % 4 == 0 &&
                 pieces_take(device, launch, &pieces);
     if (good) {
-        fake_shortlist_run(pieces.at[0], pieces.at[1], pieces.at[2], pieces.at[3], numbers, rows);
+        fake_shortlist_run(pieces.at, numbers, rows);
     }
     return pieces_give(device, launch, &pieces, good, 8);
 }
@@ -271,8 +276,9 @@ static const struct fake_kernel {
     {"vram_ring_echo", {8, 8, 8}, gate, ring_may_end},
     {"forces", {8, 8, 8, 8, 8, 8, 8, 4, 4, 4}, forces, NULL},
     {"vram_matmul", {8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, matmul, NULL},
-    {"vram_vectors", {8, 8, 8, 8, 4, 4, 4, 4, 4}, vectors, NULL},
-    {"vram_shortlist", {8, 8, 8, 8, 4, 4, 4, 4, 4, 4}, shortlist, NULL},
+    {"vram_matmul_int8", {8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, matmul, NULL},
+    {"vram_vectors", {8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4}, vectors, NULL},
+    {"vram_shortlist", {8, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4}, shortlist, NULL},
 };
 
 static const struct fake_kernel *kernel_named(const char *name) {

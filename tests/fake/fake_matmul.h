@@ -22,7 +22,7 @@ enum fake_matmul_number {
     MATMUL_B_FIRST,
     MATMUL_C_FIRST,
     MATMUL_FLAGS,     /* 1: A is transposed, 2: B is */
-    MATMUL_PRECISION, /* 1 single, 2 half, 3 bfloat16 */
+    MATMUL_PRECISION, /* 1 single, 2 half, 3 bfloat16, 4 of 8 bits; 5 with integers as results */
     MATMUL_NUMBERS
 };
 
@@ -34,6 +34,9 @@ static inline float fake_matmul_element(const void *matrix, uint64_t precision, 
     if (precision == 1) {
         memcpy(&single, (const char *)matrix + at * sizeof single, sizeof single);
         return single;
+    }
+    if (precision >= 4) {
+        return (float)((const int8_t *)matrix)[at];
     }
     memcpy(&bits, (const char *)matrix + at * sizeof bits, sizeof bits);
     return precision == 2 ? vr_half_float(bits) : vr_bfloat_float(bits);
@@ -62,7 +65,9 @@ static inline void fake_matmul_run(const void *a, const void *b, float *c,
                 sum +=
                     fake_matmul_element(a, precision, at) * fake_matmul_element(b, precision, with);
             }
-            c[numbers[MATMUL_C_FIRST] + i * numbers[MATMUL_LDC] + j] = sum;
+            int32_t whole = (int32_t)sum;
+            memcpy(&c[numbers[MATMUL_C_FIRST] + i * numbers[MATMUL_LDC] + j],
+                   precision == 5 ? (const void *)&whole : (const void *)&sum, sizeof sum);
         }
     }
 }

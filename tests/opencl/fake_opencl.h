@@ -99,7 +99,7 @@ struct vr_cl_memory {
     bool host;  /* CL_MEM_ALLOC_HOST_PTR */
 };
 
-enum { FAKE_ARGUMENTS = 14 };
+enum { FAKE_ARGUMENTS = 16 };
 
 struct fake_argument {
     size_t bytes;

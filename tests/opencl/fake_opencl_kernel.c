@@ -105,31 +105,33 @@ static void matmul(const struct fake_argument *arguments, const size_t items[3],
     }
 }
 
-/* (from, to, lengths, found, numbers...), as src/compute/shortlist_opencl.h has it. */
+/* (from, to, terms, found, centre, numbers...), as src/compute/shortlist_opencl.h has it. */
 static void vectors(const struct fake_argument *arguments, const size_t items[3],
                     const size_t group[3]) {
     uint64_t numbers[VECTORS_NUMBERS];
     for (int i = 0; i < VECTORS_NUMBERS; i++) {
-        numbers[i] = number_of(&arguments[4 + i]);
+        numbers[i] = number_of(&arguments[VECTORS_ADDRESSES + i]);
     }
     if (group[0] == 256) {
         fake_vectors_run(pointer_of(&arguments[0]), pointer_of(&arguments[1]),
-                         pointer_of(&arguments[2]), pointer_of(&arguments[3]), numbers,
-                         items[0] / 256);
+                         pointer_of(&arguments[2]), pointer_of(&arguments[3]),
+                         pointer_of(&arguments[4]), numbers, items[0] / 256);
     }
 }
 
-/* (products, queries, corpus, best, numbers...), the same. */
+/* (products, queries, corpus, best, query, vectors, centre, numbers...), the same. */
 static void shortlist(const struct fake_argument *arguments, const size_t items[3],
                       const size_t group[3]) {
     uint64_t numbers[SHORTLIST_NUMBERS];
+    void *at[SHORTLIST_ADDRESSES];
+    for (int i = 0; i < SHORTLIST_ADDRESSES; i++) {
+        at[i] = pointer_of(&arguments[i]);
+    }
     for (int i = 0; i < SHORTLIST_NUMBERS; i++) {
-        numbers[i] = number_of(&arguments[4 + i]);
+        numbers[i] = number_of(&arguments[SHORTLIST_ADDRESSES + i]);
     }
     if (group[0] == 256) {
-        fake_shortlist_run(pointer_of(&arguments[0]), pointer_of(&arguments[1]),
-                           pointer_of(&arguments[2]), pointer_of(&arguments[3]), numbers,
-                           items[0] / 256);
+        fake_shortlist_run(at, numbers, items[0] / 256);
     }
 }
 
@@ -171,8 +173,8 @@ static const struct fake_kernel kernels[] = {
     {"scratch", scratch, "glv"},
     {"vram_check_scale", scale, "ggvv"},
     {"vram_matmul", matmul, "gggvvvvvvvvvvv"},
-    {"vram_vectors", vectors, "ggggvvvvv"},
-    {"vram_shortlist", shortlist, "ggggvvvvvv"},
+    {"vram_vectors", vectors, "gggggvvvvvvvv"},
+    {"vram_shortlist", shortlist, "gggggggvvvvvvvvv"},
     {"vram_ring_echo", echo, "gvv"},
 };
 

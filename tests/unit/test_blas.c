@@ -8,6 +8,7 @@
 #include "fake/fake_blas.h"
 #include "fake/fake_cuda.h"
 #include "unit/compute_world.h"
+#include "vram/distance.h"
 #include "vram/limits.h"
 
 #include <pthread.h>
@@ -362,6 +363,46 @@ static void only_beside_its_driver(void **state) {
     end_clean(&rig);
 }
 
+/* Integers of 8 bits are multiplied as such, in 32 bits; where the GPU is too old for that, as
+   halves. */
+static void integers_of_8_bits(void **state) {
+    enum { QUERIES = 3, VECTORS = 900, DIM = 21, K = 4 };
+    static float query[QUERIES * DIM], corpus[VECTORS * DIM], best[2][QUERIES * K];
+    static uint64_t at[2][QUERIES * K];
+    (void)state;
+    for (int i = 0; i < QUERIES * DIM; i++) {
+        query[i] = made_up(51, (uint64_t)i);
+    }
+    for (int i = 0; i < VECTORS * DIM; i++) {
+        corpus[i] = made_up(52, (uint64_t)i);
+    }
+    for (int refused = 0; refused < 2; refused++) {
+        struct rig rig = begin_with(&kinds[0], kinds[0].library);
+        vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_AUTO);
+        vram_distance d = {.size = sizeof d,
+                           .queries = QUERIES,
+                           .vectors = VECTORS,
+                           .dim = DIM,
+                           .query = query,
+                           .corpus = corpus,
+                           .precision = VRAM_PRECISION_INT8,
+                           .k = K};
+        for (int i = 0; i < 2; i++) {
+            d.place = i ? VRAM_PLACE_DEVICE : VRAM_PLACE_CPU;
+            d.best = best[i];
+            d.best_at = at[i];
+            if (i && refused) {
+                blas->refuse("gemm_ex", 1, 15, false);
+            }
+            assert_ok(vram_distance_run(scheduler, &d));
+        }
+        assert_int_equal(blas->struck(), refused);
+        assert_memory_equal(at[0], at[1], sizeof at[0]);
+        assert_memory_equal(best[0], best[1], sizeof best[0]);
+        end_clean(&rig);
+    }
+}
+
 /* ------------------------------------------------------------------------ codes */
 
 static const char *const calls[] = {"create", "destroy", "set_stream", "set_workspace",
@@ -519,7 +560,7 @@ int main(void) {
         TEST(batches_and_tiles),      TEST(streams_in_turn),        TEST(threads_share_handles),
         TEST(a_pool_without_room),    TEST(every_symbol_is_missed), TEST(an_old_library),
         TEST(only_beside_its_driver), TEST(any_call_any_code),      TEST(no_memory_to_begin_with),
-        TEST(any_host_memory),
+        TEST(any_host_memory),        TEST(integers_of_8_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

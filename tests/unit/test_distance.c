@@ -169,9 +169,18 @@ static void acceptance_27_squared(void **state) {
     d.precision = VRAM_PRECISION_FP16;
     assert_ok(vram_distance_on(rig.context, 0, &d));
     assert_true(distances[0] == 13.0f && distances[1] == 0.0f);
-    d.precision = VRAM_PRECISION_INT8; /* what is beyond 1 is 1: (1, 1, 1) and (1, 0, 0) */
+    d.precision = VRAM_PRECISION_INT8;
+    assert_int_equal(vram_distance_on(rig.context, 0, &d), VRAM_ERR_INVALID);
+    expect_told("number 1 of query 0 is 2, beyond int8 with a scale of 127");
+    d.scale = 127.0f / 3;
+    assert_ok(vram_distance_on(rig.context, 0, &d));
+    assert_true(distances[1] == 0 && best == 0 && at == 1);
+    assert_true(distances[0] > 12.9f && distances[0] < 13.1f);
+    uint64_t saturated = 0;
+    d.scale = 0, d.saturated = &saturated; /* what is beyond 1 is 1: (1, 1, 1) and (1, 0, 0) */
     assert_ok(vram_distance_on(rig.context, 0, &d));
     expect_close(distances[0], 2);
+    assert_int_equal(saturated, 4);
     assert_int_equal(vram_distance_on(rig.context, 9, &d), VRAM_ERR_NO_DEVICE);
     assert_int_equal(vram_distance_on(rig.context, 0, NULL), VRAM_ERR_INVALID);
     vram_context_destroy(rig.context);

@@ -28,6 +28,9 @@ static void rig_end(struct rig *rig) {
 
 #define SIM "memory=1G,real=on"
 
+/* A list has more places than were asked for, and what kernels report is this many bytes. */
+enum { SLACK = 6, FOUND = 24 };
+
 static float whole(uint64_t seed, uint64_t at) {
     return (float)(int)(made_up(seed, at) * 9);
 }
@@ -122,9 +125,9 @@ static void every_metric_and_precision(void **state) {
             vram_distance d = search_of(5, 1300, 13, 7, precisions[i]);
             for (int metric = VRAM_METRIC_L2_SQUARED; metric <= VRAM_METRIC_COSINE; metric++) {
                 d.metric = (vram_metric)metric;
-                /* A list of each queue's and two words: nothing else comes back. */
+                /* A list of each queue's and four words: nothing else comes back. */
                 uint64_t lists = r ? lists_on(&rig) : 1;
-                assert_int_equal(expect_same(scheduler, &d), lists * (5 * 7 * 8 + 8));
+                assert_int_equal(expect_same(scheduler, &d), lists * (5 * (7 + SLACK) * 8 + FOUND));
             }
             search_end(&d);
         }
@@ -182,7 +185,7 @@ static void many_queries(void **state) {
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_in(pool, UINT64_C(200) << 10, 3);
     vram_distance d = search_of(1500, 90, 9, 3, VRAM_PRECISION_FP16);
-    uint64_t lists = 1500 * 3 * 8;
+    uint64_t lists = 1500 * (3 + SLACK) * 8;
     uint64_t back = expect_same(scheduler, &d);
     assert_true(back >= lists && back < 4 * lists);
     search_end(&d);
@@ -232,7 +235,7 @@ static void what_is_not_finite(void **state) {
             assert_string_equal(said[0], said[1]);
             d.nonfinite = VRAM_NONFINITE_ZERO;
             vram_error_clear();
-            assert_int_equal(expect_same(scheduler, &d), 2 * 4 * 8 + 8);
+            assert_int_equal(expect_same(scheduler, &d), 2 * (4 + SLACK) * 8 + FOUND);
         }
         search_end(&d);
     }
@@ -449,13 +452,15 @@ static void ranks(void **state) {
     static const float values[] = {-INFINITY, -2, -1e-40f, 0, 1e-40f, 1, 1.5f, INFINITY};
     (void)state;
     for (int i = 0; i < 8; i++) {
-        for (int largest = 0; largest < 2; largest++) {
-            uint32_t rank = vr_shortlist_rank(values[i], largest);
-            assert_true(vr_shortlist_value(rank, largest) == values[i]);
-            assert_true(i == 0 || (vr_shortlist_rank(values[i - 1], largest) < rank) == !largest);
-        }
+        uint32_t rank = vr_shortlist_rank(values[i]);
+        assert_true(vr_shortlist_value(rank) == values[i]);
+        assert_true(i == 0 || vr_shortlist_rank(values[i - 1]) < rank);
     }
-    assert_int_equal(vr_shortlist_rank(-0.0f, false), vr_shortlist_rank(0.0f, false));
+    assert_int_equal(vr_shortlist_rank(-0.0f), vr_shortlist_rank(0.0f));
+    uint64_t word = vr_shortlist_word(1.5f, INT32_MAX - 1);
+    assert_int_equal(vr_shortlist_place(word), INT32_MAX - 1);
+    assert_true(word < vr_shortlist_word(1.5f, INT32_MAX));
+    assert_true(vr_shortlist_word(1.5f, INT32_MAX) < vr_shortlist_word(1.50001f, 0));
 }
 
 static int begin(void **state) {
