@@ -146,7 +146,7 @@ static void alignments_and_flags(void **state) {
                 assert_int_equal(addr, CANARY);
             }
             options = (vram_alloc_options){.size = sizeof options, .flags = (uint32_t)value};
-            if ((uint32_t)value > 3) {
+            if ((uint32_t)value > 7) {
                 EXPECT(vram_alloc_with(world.pool, 1, world.queue, &options, &addr),
                        VRAM_ERR_INVALID);
             }
