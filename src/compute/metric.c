@@ -384,14 +384,13 @@ bool vr_centre_find(const struct vram_distance *distance, vram_precision precisi
 static double key_doubt(const struct vr_search *search, double length, double key) {
     const struct vr_conversion *how = &search->how;
     double error = (double)(how->dim / LANES + 8) * 0x1.0p-22;
-    double longest = square_root(search->lengths.longest);
-    double shortest = square_root(search->lengths.shortest);
     if (how->metric == VRAM_METRIC_INNER_PRODUCT) {
-        double size = length * longest;
+        double size = length * square_root(search->lengths.longest);
         return how->precision == VRAM_PRECISION_INT8 && size < WHOLE ? 0 : size * error + TINY;
     }
     if (how->metric == VRAM_METRIC_COSINE) {
-        double more = longest - length, less = length - shortest, x = square_root(2 * key);
+        double more = square_root(search->lengths.longest) - length, x = square_root(2 * key);
+        double less = length - square_root(search->lengths.shortest);
         double apart = (more > less ? more : less) / length;
         double off = length > 0 ? error * (x + apart + error) : 0;
         return off * (x + off);

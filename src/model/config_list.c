@@ -134,6 +134,15 @@ static bool list_read(struct vr_json_reader *reader, struct vr_config *config,
     }
 }
 
+/* The text of a file does not end with a 0. */
+static bool all_digits(const char *text, size_t bytes) {
+    size_t digits = 0;
+    while (digits < bytes && text[digits] >= '0' && text[digits] <= '9') {
+        digits++;
+    }
+    return bytes > 0 && digits == bytes;
+}
+
 /* A list in a text: "4,5,6". */
 static void list_parse(struct vr_config *config, enum list_kind kind, struct vr_json_token token) {
     const char *at = token.at, *end = token.at + token.bytes;
@@ -141,7 +150,7 @@ static void list_parse(struct vr_config *config, enum list_kind kind, struct vr_
         const char *comma = memchr(at, ',', (size_t)(end - at));
         size_t bytes = (size_t)((comma ? comma : end) - at);
         struct vr_json_token number = {VR_JSON_NUMBER, at, bytes};
-        if (bytes > 0 && strspn(at, "0123456789") >= bytes) {
+        if (all_digits(at, bytes)) {
             list_entry(config, kind, 0, number);
         }
         at += bytes + 1;
