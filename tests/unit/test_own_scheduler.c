@@ -3,6 +3,7 @@
  * test_own_scheduler.c: a scheduler that makes its context, device, pool and queues itself: one
  * call to products, one call to nothing left, whatever fails on the way.
  */
+#include "base/atomic.h"
 #include "unit/compute_world.h"
 
 #include <pthread.h>
@@ -116,9 +117,12 @@ static void what_was_started_is_computed(void **state) {
     }
 }
 
+static vr_atomic_bool called; /* after the product was computed */
+
 static void ends_it(void *user, vram_status status) {
     assert_ok(status);
     assert_ok(vram_scheduler_destroy(user));
+    vr_store(&called, true, VR_RELEASE);
 }
 
 /* A callback ends it, on the thread that computed: that thread ends the context. */
@@ -130,7 +134,7 @@ static void a_callback_ends_it(void **state) {
     vram_matmul product = product_of(200, 200, 200, 0);
     assert_ok(vram_matmul_start(scheduler, &product, &async));
     assert_ok(vram_async_then(&async, ends_it, scheduler));
-    while (vr_handle_live(0) > handles_before) {
+    while (!vr_load(&called, VR_ACQUIRE) || vr_handle_live(0) > handles_before) {
         vr_os_sleep(1000000);
     }
     while (vr_mem_live_bytes() > bytes_before) { /* the last thread is on its way out */

@@ -382,7 +382,7 @@ static bool fail_one(int32_t code, bool for_ever, uint64_t nth) {
 static void every_call_may_fail(void **state) {
     (void)state;
     static const int32_t codes[] = {0, VRAM_SIM_OUT_OF_MEMORY, 9999};
-    assert_ok(vram_option_set("wait_timeout", "200ms"));
+    assert_ok(vram_option_set("wait_timeout", "1s"));
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         for (int for_ever = 0; for_ever < 2; for_ever++) {
             uint64_t nth = 1;
