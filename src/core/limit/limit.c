@@ -213,8 +213,8 @@ static void allow_large(struct vr_pool *pool, const struct vram_limits *limits) 
     pool->large_most = most;
 }
 
-/* Whether cached_blocks is more than the default preset's, which small sizes do not follow: bins of
-   8 instead of 32 make bursts of small blocks 45 % slower. Under the ledger's lock. */
+/* Whether anybody has set cached_blocks. Small sizes do not follow the default preset's 8: bins
+   of 8 instead of 32 make bursts of small blocks 45 % slower. Under the ledger's lock. */
 static bool blocks_are_set(const struct vr_pool *pool, const struct vr_ledger *ledger) {
     return pool->limits.cached_blocks || ledger->limits.cached_blocks ||
            vr_option_number(VR_OPTION_CACHED_BLOCKS) ||
