@@ -15,7 +15,7 @@
 
 enum {
     PARTS_MAX = 16,
-    SLACK = 6 /* more than k are kept where rounding may exchange neighbours in the order */
+    SLACK = 3 /* more than k are kept where rounding may exchange neighbours in the order */
 };
 
 #define SCALE 127.0f /* of INT8, if there is none: for numbers from -1 to 1 */
@@ -267,9 +267,10 @@ static vram_status merge_parts(const struct distance_part *parts, size_t count,
         } else {
             whole = parts[0].nearest[q];
         }
-        if (!search->rough) {
+        if (count > 1 || !search->rough) {
             vr_nearest_sort(&whole);
-        } else if (!vr_nearest_settle(search, q, &whole)) {
+        }
+        if (search->rough && !vr_nearest_settle(search, q, &whole)) {
             which[doubtful++] = q;
             continue;
         }

@@ -423,7 +423,6 @@ bool vr_nearest_settle(const struct vr_search *search, uint64_t query, struct vr
     const float *from = distance->query + query * how->dim;
     double length = how->metric >= VRAM_METRIC_INNER_PRODUCT ? length_exact(how, from) : 0;
     bool any = false;
-    vr_nearest_sort(nearest);
     double rest = vr_key_rest(how, from), last = nearest->values[nearest->count - 1];
     double limit = last - key_doubt(search, length, last);
     for (uint64_t i = 0, end; i < nearest->count; i = end) {

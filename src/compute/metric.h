@@ -100,9 +100,9 @@ void vr_row_measure(const struct vr_search *search, uint64_t query, uint64_t fir
 /* A centre for a search, if products gain by it: `to` gets `dim` numbers. */
 bool vr_centre_find(const struct vram_distance *distance, vram_precision precision, float *to);
 
-/* Sorts the nearest of a query, whose keys have the rounding of a device: those that may be in the
-   wrong order because of it are computed anew. False: vectors that are not in the list may belong
-   among the first k. */
+/* Mends the sorted list of a query, whose keys have the rounding of a device: those that may be in
+   the wrong order because of it are computed anew. False: vectors that are not in the list may
+   belong among the first k. */
 bool vr_nearest_settle(const struct vr_search *search, uint64_t query, struct vr_nearest *nearest);
 
 /* Checks all numbers: VRAM_ERR_INVALID with the place of the first that is not accepted, else

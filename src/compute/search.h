@@ -36,7 +36,7 @@ struct vr_search {
     uint64_t first, count;
     struct vr_nearest *nearest; /* one for each query; NULL: not requested */
     /* Written by a search: */
-    bool rough; /* the keys of the nearest have the rounding of a device; `lengths` are set */
+    bool rough; /* the nearest are sorted by keys with a device's rounding; `lengths` are set */
     struct vr_lengths lengths;
     uint64_t query_saturated, saturated; /* numbers beyond 8 bits, of queries and corpus */
 };

@@ -35,11 +35,11 @@
 #include <string.h>
 
 enum {
-    QUERIES_MAX = 16384, /* of a block */
-    CORPUS_MAX = 32768,  /* vectors of a tile */
-    BLOCKS_MAX = 16,     /* blocks of queries of a pass */
-    LINES = 64,          /* larger tiles are multiples of this */
-    ROW_BYTES = 16       /* a converted row is a multiple of this, which libraries prefer */
+    QUERIES_MAX = 2048, /* of a block; fewer queries and larger tiles: fewer lists are merged */
+    CORPUS_MAX = 32768, /* vectors of a tile */
+    BLOCKS_MAX = 128,   /* blocks of queries of a pass */
+    LINES = 64,         /* larger tiles are multiples of this */
+    ROW_BYTES = 16      /* a converted row is a multiple of this, which libraries prefer */
 };
 
 #define PRODUCT_BYTES (UINT64_C(256) << 20) /* the most bytes of a slot's products */
@@ -383,44 +383,57 @@ static vram_status fetch_found(struct shortlist *list, uint32_t slot, uint32_t *
     return status;
 }
 
-static void unpack_lists(const struct shortlist *list, const struct device_vectors *queries,
-                         const uint64_t *places) {
-    for (uint64_t q = 0; q < queries->count; q++) {
-        struct vr_nearest *nearest = &list->search->nearest[queries->first + q];
-        for (uint32_t i = 0; i < list->k; i++) {
-            uint64_t place = places[q * list->k + i];
-            if (place == VR_SHORTLIST_NONE) {
+/* Merges the lists of all slots, which are sorted, each query's in `lists` from its slot's part of
+   `stride` words on. */
+static void merge_slots(const struct shortlist *list, const struct query_block *block,
+                        const uint64_t *lists, uint64_t stride) {
+    for (uint64_t q = 0; q < block->queries.count; q++) {
+        struct vr_nearest *nearest = &list->search->nearest[block->queries.first + q];
+        const uint64_t *heads[VR_QUEUES_MAX];
+        uint32_t count = 0;
+        for (uint32_t slot = 0; slot < list->pipeline.queue_count; slot++) {
+            if (block->begun >> slot & 1) {
+                heads[count++] = lists + slot * stride + q * list->k;
+            }
+        }
+        for (; nearest->count < list->k; nearest->count++) {
+            const uint64_t **best = heads;
+            for (uint32_t i = 1; i < count; i++) {
+                best = *heads[i] < **best ? &heads[i] : best;
+            }
+            uint64_t word = *(*best)++;
+            if (word == VR_SHORTLIST_NONE) {
                 break;
             }
-            vr_nearest_add(nearest, (double)vr_shortlist_value((uint32_t)(place >> 32)),
-                           list->search->first + vr_shortlist_place(place));
+            nearest->values[nearest->count] = (double)vr_shortlist_value((uint32_t)(word >> 32));
+            nearest->places[nearest->count] = list->search->first + vr_shortlist_place(word);
         }
     }
 }
 
-/* Merges the lists of all slots. */
 static vram_status fetch_lists(struct shortlist *list) {
     uint32_t queues = list->pipeline.queue_count, slot = 0;
-    uint64_t count = list->blocks[0].queries.count * list->k; /* no block is larger */
-    uint64_t *places = vr_scratch_alloc(count, sizeof *places);
-    vram_status status = places ? VRAM_OK : VRAM_ERR_HOST_MEMORY, waited = VRAM_OK;
+    uint64_t stride = list->blocks[0].queries.count * list->k; /* no block is larger */
+    uint64_t *lists = vr_scratch_alloc(queues * stride + VR_SHORTLIST_FOUND_WORDS, sizeof *lists);
+    vram_status status = lists ? VRAM_OK : VRAM_ERR_HOST_MEMORY, waited = VRAM_OK;
     for (uint32_t i = 0; status == VRAM_OK && i < queues; i++) {
         slot = i;
-        status = list->found[i] ? fetch_found(list, i, (uint32_t *)places, &waited) : VRAM_OK;
+        status = list->found[i] ? fetch_found(list, i, (uint32_t *)lists, &waited) : VRAM_OK;
     }
-    for (uint32_t i = 0; status == VRAM_OK && !list->out_of_range && i < list->block_count * queues;
-         i++) {
-        const struct query_block *block = &list->blocks[i / queues];
-        slot = i % queues;
-        if (block->begun >> slot & 1) {
-            status = fetch_words(list, slot, places, block->best[slot],
-                                 block->queries.count * list->k * sizeof *places, &waited);
-            if (status == VRAM_OK) {
-                unpack_lists(list, &block->queries, places);
+    for (uint32_t i = 0; status == VRAM_OK && !list->out_of_range && i < list->block_count; i++) {
+        const struct query_block *block = &list->blocks[i];
+        uint64_t bytes = block->queries.count * list->k * sizeof *lists;
+        for (uint32_t j = 0; status == VRAM_OK && j < queues; j++) {
+            if (block->begun >> j & 1) {
+                slot = j;
+                status = fetch_words(list, j, lists + j * stride, block->best[j], bytes, &waited);
             }
         }
+        if (status == VRAM_OK) {
+            merge_slots(list, block, lists, stride);
+        }
     }
-    vr_scratch_free(list->pipeline.scheduler, places, queue_of(list, slot), waited);
+    vr_scratch_free(list->pipeline.scheduler, lists, queue_of(list, slot), waited);
     return status;
 }
 
