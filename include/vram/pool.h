@@ -344,7 +344,7 @@ VRAM_API vram_status vram_context_trim(vram_context *context, const vram_trim_op
 typedef enum vram_sleep_contents {
     VRAM_SLEEP_DROP = 0,  /* the contents are lost */
     VRAM_SLEEP_HOST = 1,  /* kept in ordinary host memory */
-    VRAM_SLEEP_PINNED = 2 /* kept in page-locked host memory: faster to copy, slower to allocate */
+    VRAM_SLEEP_PINNED = 2 /* the same, page-locked until it wakes: the system cannot swap it */
 } vram_sleep_contents;
 
 typedef struct vram_sleep_options {
@@ -371,6 +371,9 @@ typedef struct vram_sleep_options {
  * nothing: after a failure the pool is awake with its contents. The exception is memory that the
  * driver first unmapped and then refused to map again: it stays asleep with its contents, and
  * vram_pool_wake tries again.
+ *
+ * Several threads copy the contents (option staging_threads). VRAM_ERR_HOST_MEMORY if they take
+ * more than the system has available. Their host memory is given back when they wake.
  */
 VRAM_API vram_status vram_pool_sleep(vram_pool *pool, const vram_sleep_options *options);
 

@@ -137,7 +137,7 @@
       "how many of these a device may have; 0: none, the driver copies pageable memory itself")    \
     X(STAGING_THREADS, "staging_threads", INTEGER, "0", 0, 64, false, "",                          \
       "threads that copy for one device, the caller's among them; 0: half the processors, up to "  \
-      "8")                                                                                         \
+      "8, and for sleeping pools all, up to 12")                                                   \
     X(STAGING_IDLE, "staging_idle", DURATION, "10s", 0, UINT64_C(3600000000000), false, "",        \
       "time after which slots that no copy has used are freed; 0ns: never")                        \
     X(PINNED_LIMIT, "pinned_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \

@@ -383,12 +383,10 @@ static vram_status fetch_found(struct shortlist *list, uint32_t slot, uint32_t *
     return status;
 }
 
-/* Merges the lists of all slots, which are sorted, each query's in `lists` from its slot's part of
-   `stride` words on. */
+/* Merges the lists of all slots; each slot's begin at a multiple of `stride` words in `lists`. */
 static void merge_slots(const struct shortlist *list, const struct query_block *block,
                         const uint64_t *lists, uint64_t stride) {
     for (uint64_t q = 0; q < block->queries.count; q++) {
-        struct vr_nearest *nearest = &list->search->nearest[block->queries.first + q];
         const uint64_t *heads[VR_QUEUES_MAX];
         uint32_t count = 0;
         for (uint32_t slot = 0; slot < list->pipeline.queue_count; slot++) {
@@ -396,18 +394,8 @@ static void merge_slots(const struct shortlist *list, const struct query_block *
                 heads[count++] = lists + slot * stride + q * list->k;
             }
         }
-        for (; nearest->count < list->k; nearest->count++) {
-            const uint64_t **best = heads;
-            for (uint32_t i = 1; i < count; i++) {
-                best = *heads[i] < **best ? &heads[i] : best;
-            }
-            uint64_t word = *(*best)++;
-            if (word == VR_SHORTLIST_NONE) {
-                break;
-            }
-            nearest->values[nearest->count] = (double)vr_shortlist_value((uint32_t)(word >> 32));
-            nearest->places[nearest->count] = list->search->first + vr_shortlist_place(word);
-        }
+        vr_shortlist_merge(heads, count, list->search->first,
+                           &list->search->nearest[block->queries.first + q]);
     }
 }
 

@@ -111,4 +111,22 @@ static inline uint32_t vr_shortlist_place(uint64_t word) {
     return (uint32_t)word >> 1;
 }
 
+/* Fills an empty list with the best of `count` sorted lists of as many places, sorted. The numbers
+   of vectors begin at `first`. */
+static inline void vr_shortlist_merge(const uint64_t **heads, uint32_t count, uint64_t first,
+                                      struct vr_nearest *nearest) {
+    for (; nearest->count < nearest->capacity; nearest->count++) {
+        const uint64_t **best = heads;
+        for (uint32_t i = 1; i < count; i++) {
+            best = *heads[i] < **best ? &heads[i] : best;
+        }
+        uint64_t word = *(*best)++;
+        if (word == VR_SHORTLIST_NONE) {
+            return;
+        }
+        nearest->values[nearest->count] = (double)vr_shortlist_value((uint32_t)(word >> 32));
+        nearest->places[nearest->count] = first + vr_shortlist_place(word);
+    }
+}
+
 #endif

@@ -120,6 +120,10 @@ void vr_os_pages_wipe(void *pages, uint64_t bytes) {
     (void)pages, (void)bytes; /* fork is the only way to create a child, and its handlers run */
 }
 
+void vr_os_pages_enlarge(void *pages, uint64_t bytes) {
+    (void)pages, (void)bytes; /* the system chooses */
+}
+
 void vr_os_pages_keep(void *pages, uint64_t bytes) {
     (void)minherit(pages, (size_t)bytes, VM_INHERIT_NONE);
 }

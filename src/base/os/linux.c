@@ -101,6 +101,10 @@ void vr_os_pages_wipe(void *pages, uint64_t bytes) {
     (void)madvise(pages, (size_t)bytes, MADV_WIPEONFORK);
 }
 
+void vr_os_pages_enlarge(void *pages, uint64_t bytes) {
+    (void)madvise(pages, (size_t)bytes, MADV_HUGEPAGE);
+}
+
 void vr_os_pages_keep(void *pages, uint64_t bytes) {
     (void)madvise(pages, (size_t)bytes, MADV_DONTFORK);
 }

@@ -27,6 +27,8 @@ vram_status vr_os_pages_alloc(uint64_t bytes, void **pages);
 void vr_os_pages_wipe(void *pages, uint64_t bytes);
 /* Addresses without memory or access, aligned to `align` (a power of two >= page). */
 vram_status vr_os_pages_reserve(uint64_t bytes, uint64_t align, void **pages);
+/* Asks for large pages from now on, if the system has them; best aligned to 2 MiB. */
+void vr_os_pages_enlarge(void *pages, uint64_t bytes);
 /* Unmaps the whole of what alloc or reserve returned. */
 vram_status vr_os_pages_free(void *pages, uint64_t bytes);
 /* Locks pages in memory. VRAM_ERR_LIMIT when the system's limit is reached. */

@@ -147,18 +147,32 @@ static vram_status release_all(const struct vr_sleep_change *change) {
     return VRAM_OK;
 }
 
-/* Steps 5 and 6. */
-static vram_status put_to_sleep(const struct vr_sleep_change *change) {
+/* Step 5. */
+static vram_status keep_contents(const struct vr_sleep_change *change) {
+    struct vr_sleep_copies *copies = NULL;
     bool safe = true;
-    vram_status status =
-        change->contents == VRAM_SLEEP_DROP ? VRAM_OK : vr_sleep_change_copy(change, true, &safe);
+    vram_status status = vr_sleep_store_open(change);
+    if (status == VRAM_OK && (status = vr_sleep_copies_begin(change, true, &copies)) == VRAM_OK) {
+        vr_sleep_copies_allow(copies, change->count);
+        status = vr_sleep_copies_end(copies, VRAM_OK, &safe);
+    }
+    if (status == VRAM_OK && change->contents == VRAM_SLEEP_PINNED) {
+        status = vr_sleep_store_lock(change);
+    }
     if (!safe) {
         vr_log(VRAM_LOG_ERROR, "a copy out of pool \"%s\" never finished; its host memory is kept",
                change->pool->name);
         for (uint32_t i = 0; i < change->count; i++) {
             change->sleep_states[i]->host = NULL;
+            change->sleep_states[i]->store = NULL;
         }
     }
+    return status;
+}
+
+/* Steps 5 and 6. */
+static vram_status put_to_sleep(const struct vr_sleep_change *change) {
+    vram_status status = change->contents == VRAM_SLEEP_DROP ? VRAM_OK : keep_contents(change);
     if (status == VRAM_OK) {
         status = unmap_all(change);
         if (status == VRAM_OK) {

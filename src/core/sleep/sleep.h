@@ -28,12 +28,12 @@ struct vr_sleep_state {
     struct vr_space *space;      /* of the piece */
     struct vr_piece *piece;
     uint64_t from, to; /* from the first block over it to the end of the last; equal: none */
-    void *host;        /* contents of [from, to); NULL: dropped */
-    bool pinned;       /* `host` is page-locked */
-    bool mapped;       /* still, or again */
-    bool changing;     /* part of the change in progress */
-    bool created;      /* by the change in progress */
-    bool fresh;        /* mapped by the change in progress */
+    char *host;        /* contents of [from, to); NULL: dropped */
+    struct vr_sleep_store *store; /* that `host` lies in; NULL: none */
+    bool mapped;                  /* still, or again */
+    bool changing;                /* part of the change in progress */
+    bool created;                 /* by the change in progress */
+    bool fresh;                   /* mapped by the change in progress */
 };
 
 /* Of a pool; under its lock. */
@@ -100,11 +100,33 @@ vram_status vr_sleep_change_release(const struct vr_sleep_change *change,
 /* Makes one run of mapped pieces, [from, to), accessible. */
 vram_status vr_sleep_change_access(const struct vr_sleep_change *change, uint32_t from,
                                    uint32_t to);
-/* Copies contents out to the host, or back in. *safe: no copy is still running, whatever the
-   status. */
-vram_status vr_sleep_change_copy(const struct vr_sleep_change *change, bool out, bool *safe);
-/* Frees the host memory of a sleep state. */
+
+/* -------------------------------------------------- host memory; sleep_store.c */
+
+/* Finds a place for all contents of a change. VRAM_ERR_HOST_MEMORY; nothing has changed then but
+   what vr_sleep_state_free_host undoes. */
+vram_status vr_sleep_store_open(const struct vr_sleep_change *change);
+/* Page-locks these places. */
+vram_status vr_sleep_store_lock(const struct vr_sleep_change *change);
+/* Gives a place back, in two steps, the first for all states that end together: what the second one
+   gives to the system depends on what is kept after them. */
+void vr_sleep_state_wake_host(struct vr_pool *pool, struct vr_sleep_state *sleep_state);
 void vr_sleep_state_free_host(struct vr_pool *pool, struct vr_sleep_state *sleep_state);
+
+/* -------------------------------------------------------- copies; sleep_copy.c */
+
+/* Copies of all contents of a change, by several threads. */
+struct vr_sleep_copies;
+
+/* Starts copies, out to the host or back in; NULL in *copies: there is nothing to copy. */
+vram_status vr_sleep_copies_begin(const struct vr_sleep_change *change, bool out,
+                                  struct vr_sleep_copies **copies);
+/* The memory of the first `count` states may be used from now on. NULL is allowed. */
+void vr_sleep_copies_allow(struct vr_sleep_copies *copies, uint32_t count);
+/* Helps until all is copied, or, if `status` is a failure, stops; then ends the threads, and frees
+   `copies`. Returns `status`, or the failure of a copy. *safe: no copy is still running, whatever
+   the status. NULL is allowed. */
+vram_status vr_sleep_copies_end(struct vr_sleep_copies *copies, vram_status status, bool *safe);
 
 /* At the destruction of a pool: frees all sleep states and their host memory. Pieces that are
    asleep but not released are released with all others; sleep_change.c. */

@@ -65,6 +65,18 @@ static struct vr_sleep_state *end_awake_states(struct vr_pool *pool) {
     return ended;
 }
 
+static void free_states(struct vr_pool *pool, struct vr_sleep_state *first) {
+    struct vr_sleep_state *next;
+    for (struct vr_sleep_state *at = first; at; at = at->next) {
+        vr_sleep_state_wake_host(pool, at);
+    }
+    for (struct vr_sleep_state *at = first; at; at = next) {
+        next = at->next;
+        vr_sleep_state_free_host(pool, at);
+        vr_mem_free(at);
+    }
+}
+
 void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
     struct vr_pool *pool = change->pool;
     struct vram_error error;
@@ -81,12 +93,7 @@ void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
     vr_sleep_note(pool);
     vr_pool_note_peak(pool);
     vr_mutex_unlock(&pool->lock);
-    while (ended) {
-        struct vr_sleep_state *sleep_state = ended;
-        ended = sleep_state->next;
-        vr_sleep_state_free_host(pool, sleep_state);
-        vr_mem_free(sleep_state);
-    }
+    free_states(pool, ended);
     vr_mem_free(change->sleep_states);
     vr_error_restore(&error);
 }
@@ -132,10 +139,6 @@ vram_status vr_sleep_change_release(const struct vr_sleep_change *change,
 }
 
 void vr_pool_forget_sleep(struct vr_pool *pool) {
-    while (pool->sleep.sleep_states) {
-        struct vr_sleep_state *sleep_state = pool->sleep.sleep_states;
-        pool->sleep.sleep_states = sleep_state->next;
-        vr_sleep_state_free_host(pool, sleep_state);
-        vr_mem_free(sleep_state);
-    }
+    free_states(pool, pool->sleep.sleep_states);
+    pool->sleep.sleep_states = NULL;
 }

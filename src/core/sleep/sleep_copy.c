@@ -1,127 +1,362 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep_copy.c: copies contents to the host and back, on a separate queue.
+ * sleep_copy.c: copies contents to the host and back.
+ *
+ *     contents of state 0 | state 1 | state 2 | ...     one sequence of bytes, cut into chunks
+ *     [ chunk ][ chunk ][ chunk ][ chunk ] ...
+ *        ^next                                           taken one by one
+ *
+ *  (1) Each thread has a queue and two slots of page-locked memory. A chunk goes from the device to
+ *      a slot, and from there to its place on the host, while the next one goes to the other slot;
+ *      on the way back the reverse. So the bus is busy while threads clear and write pages, which
+ *      takes one of them five times as long as the bus.
+ *  (2) A thread that gets no slots, and the only thread of a small change, copies chunks without
+ *      them: the driver accepts pageable memory.
+ *  (3) A chunk is copied once its states are allowed. A thread that fails stops the others.
+ *  (4) Slots and places that a copy may still use when its queue has not ended are not freed.
  */
 #include "core/object/pool_object.h"
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/option.h"
+#include "base/os/os.h"
+#include "base/size.h"
 #include "device/device_calls.h"
 #include "device/ops.h"
 
 #include <assert.h>
+#include <string.h>
 
-static vram_device *device_handle(const struct vr_pool *pool) {
-    return (vram_device *)(uintptr_t)pool->device->object.handle;
-}
+enum { THREADS_MAX = 12, SLOTS = 2 };
 
-void vr_sleep_state_free_host(struct vr_pool *pool, struct vr_sleep_state *sleep_state) {
-    if (sleep_state->host) {
-        vr_fetch_sub(&pool->counters.asleep_host_bytes, sleep_state->to - sleep_state->from,
-                     VR_RELAXED);
-        if (sleep_state->pinned) {
-            /* A device that is closing frees such memory itself. */
-            (void)vr_device_free(device_handle(pool), (uintptr_t)sleep_state->host);
-        } else {
-            vr_mem_free(sleep_state->host);
-        }
-        sleep_state->host = NULL;
+#define SLOT_BYTES  (UINT64_C(2) << 20)   /* of one, at most: a large page */
+#define SHARE_BYTES (UINT64_C(256) << 20) /* of a thread, at least: its slots are 1.6 % of that */
+#define POLL_NS     UINT64_C(20000)       /* between two looks whether a chunk is allowed */
+
+/* A chunk on its way. */
+struct copy_slot {
+    char *memory;          /* NULL: (2) */
+    uint64_t first, bytes; /* of the sequence; no bytes: empty */
+    uint64_t value;        /* of the queue, when the bus is done with it */
+};
+
+struct copy_thread {
+    struct vr_thread thread;
+    struct vr_sleep_copies *copies;
+    struct vr_queue_object *queue;
+    struct copy_slot slots[SLOTS];
+    bool safe; /* its queue has ended */
+};
+
+struct vr_sleep_copies {
+    const struct vr_sleep_change *change;
+    bool out;
+    const char *operation;
+    uint64_t *starts; /* of each state in the sequence, and the end of the last */
+    uint64_t chunk;   /* bytes */
+    vr_atomic_u64 next;
+    vr_atomic_u64 allowed; /* bytes of the sequence */
+    vr_atomic_bool stop;
+    struct vr_mutex lock; /* of status and error */
+    vram_status status;   /* the first failure */
+    struct vram_error error;
+    uint32_t thread_count;
+    struct copy_thread threads[THREADS_MAX];
+};
+
+/* ------------------------------------------------------------------- failures */
+
+/* Records the calling thread's failure, if it is the first. Keeps (3). */
+static void copies_fail(struct vr_sleep_copies *copies, vram_status status) {
+    vr_mutex_lock(&copies->lock);
+    if (copies->status == VRAM_OK) {
+        copies->status = status;
+        vr_error_save(&copies->error);
     }
+    vr_mutex_unlock(&copies->lock);
+    vr_store(&copies->stop, true, VR_RELEASE);
 }
 
-/* ------------------------------------------------------------------ contents */
+/* --------------------------------------------------------------------- chunks */
 
-static vram_status take_host(const struct vr_sleep_change *change,
-                             struct vr_sleep_state *sleep_state) {
-    struct vr_pool *pool = change->pool;
-    uint64_t bytes = sleep_state->to - sleep_state->from;
-    assert(sleep_state->from < sleep_state->to && sleep_state->mapped);
-    vram_addr addr = 0;
+/* Takes the next chunk, once it is allowed; false: none is left, or a copy has failed. */
+static bool chunk_take(struct vr_sleep_copies *copies, struct copy_slot *slot) {
+    uint64_t all = copies->starts[copies->change->count];
+    slot->first = vr_fetch_add(&copies->next, copies->chunk, VR_RELAXED);
+    slot->bytes = slot->first < all ? vr_smaller(copies->chunk, all - slot->first) : 0;
+    while (slot->bytes && !vr_load(&copies->stop, VR_ACQUIRE) &&
+           vr_load(&copies->allowed, VR_ACQUIRE) < slot->first + slot->bytes) {
+        vr_os_sleep(POLL_NS);
+    }
+    if (vr_load(&copies->stop, VR_ACQUIRE)) {
+        slot->bytes = 0;
+    }
+    return slot->bytes > 0;
+}
+
+/* The state in whose contents a byte of the sequence lies. */
+static uint32_t state_at(const struct vr_sleep_copies *copies, uint64_t at) {
+    uint32_t low = 0, high = copies->change->count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        *(copies->starts[middle] <= at ? &low : &high) = middle;
+    }
+    return low;
+}
+
+/* A part of a chunk that lies in one state. */
+struct chunk_part {
+    vram_addr device;
+    char *host, *slot; /* slot: NULL without one */
+    uint64_t bytes;
+};
+
+/* Calls `visit` for each part of a chunk, until one fails. */
+static vram_status chunk_walk(const struct copy_thread *thread, const struct copy_slot *slot,
+                              vram_status (*visit)(const struct copy_thread *thread,
+                                                   const struct chunk_part *part)) {
+    const struct vr_sleep_copies *copies = thread->copies;
     vram_status status = VRAM_OK;
-    sleep_state->pinned = change->contents == VRAM_SLEEP_PINNED;
-    if (sleep_state->pinned) {
-        status = vr_device_alloc(device_handle(pool), bytes, VRAM_MEMORY_PINNED, &addr);
-        sleep_state->host = (void *)(uintptr_t)addr;
-    } else {
-        sleep_state->host = vr_mem_alloc(1, (size_t)bytes, vr_operation());
-        status = sleep_state->host ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
-    }
-    if (sleep_state->host) {
-        vr_counter_add(&pool->counters.asleep_host_bytes, bytes);
+    uint32_t i = state_at(copies, slot->first);
+    for (uint64_t at = slot->first, end = at + slot->bytes; at < end && status == VRAM_OK; i++) {
+        const struct vr_sleep_state *sleep_state = copies->change->sleep_states[i];
+        uint64_t offset = at - copies->starts[i];
+        uint64_t bytes = vr_smaller(copies->starts[i + 1], end) - at;
+        if (bytes) {
+            const struct chunk_part part = {sleep_state->from + offset, sleep_state->host + offset,
+                                            slot->memory ? slot->memory + (at - slot->first) : NULL,
+                                            bytes};
+            status = visit(thread, &part);
+        }
+        at += bytes;
     }
     return status;
 }
 
-/* Whether there is anything to copy out of a piece, or back into it. */
+static vram_status part_download(const struct copy_thread *thread, const struct chunk_part *part) {
+    return vr_queue_download(&thread->queue->base, part->slot ? part->slot : part->host,
+                             part->device, part->bytes);
+}
+
+static vram_status part_upload(const struct copy_thread *thread, const struct chunk_part *part) {
+    return vr_queue_upload(&thread->queue->base, part->device, part->slot ? part->slot : part->host,
+                           part->bytes);
+}
+
+static vram_status part_empty(const struct copy_thread *thread, const struct chunk_part *part) {
+    (void)thread;
+    memcpy(part->host, part->slot, part->bytes);
+    return VRAM_OK;
+}
+
+static vram_status part_fill(const struct copy_thread *thread, const struct chunk_part *part) {
+    (void)thread;
+    memcpy(part->slot, part->host, part->bytes);
+    return VRAM_OK;
+}
+
+/* Waits until the bus is done with a slot, and empties it. The context's wait limit applies to each
+   chunk. */
+static vram_status slot_finish(struct copy_thread *thread, struct copy_slot *slot) {
+    if (!slot->bytes) {
+        return VRAM_OK;
+    }
+    const struct vr_sleep_copies *copies = thread->copies;
+    uint64_t wait_ns = copies->change->pool->device->context->wait_ns;
+    vram_status status = vr_queue_wait_value(thread->queue, slot->value, wait_ns);
+    if (status == VRAM_OK && copies->out && slot->memory) {
+        status = chunk_walk(thread, slot, part_empty);
+    }
+    slot->bytes = 0;
+    return status;
+}
+
+static vram_status slot_start(struct copy_thread *thread, struct copy_slot *slot) {
+    bool out = thread->copies->out;
+    vram_status status = VRAM_OK;
+    if (!out && slot->memory) {
+        status = chunk_walk(thread, slot, part_fill);
+    }
+    if (status == VRAM_OK) {
+        status = chunk_walk(thread, slot, out ? part_download : part_upload);
+    }
+    return status == VRAM_OK ? vr_queue_mark(thread->queue, &slot->value) : status;
+}
+
+static vram_status copy_chunks(struct copy_thread *thread) {
+    vram_status status = VRAM_OK;
+    bool more = true;
+    uint32_t at = 0;
+    for (; status == VRAM_OK && more; at = (at + 1) % SLOTS) {
+        struct copy_slot *slot = &thread->slots[at];
+        status = slot_finish(thread, slot);
+        if (status == VRAM_OK && (more = chunk_take(thread->copies, slot))) {
+            status = slot_start(thread, slot);
+        }
+    }
+    for (uint32_t i = 0; status == VRAM_OK && i < SLOTS; i++) {
+        status = slot_finish(thread, &thread->slots[(at + i) % SLOTS]);
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------------- threads */
+
+/* Two slots in one page-locked range; NULL: (2). */
+static char *slots_make(struct vr_sleep_copies *copies, uint64_t bytes) {
+    struct vr_device *device = &copies->change->pool->device->base;
+    void *pages;
+    if (copies->thread_count == 1 || vr_os_pages_reserve(bytes, SLOT_BYTES, &pages) != VRAM_OK) {
+        return NULL;
+    }
+    if (vr_os_pages_access(pages, bytes) == VRAM_OK) {
+        vr_os_pages_enlarge(pages, bytes);
+        memset(pages, 0, bytes); /* registering takes longer if it meets pages that do not exist */
+        if (vr_pinned_register(device, (uintptr_t)pages, bytes) == VRAM_OK) {
+            return pages;
+        }
+    }
+    (void)vr_os_pages_free(pages, bytes);
+    return NULL;
+}
+
+/* Keeps (4). A driver that refuses to unlock them, twice, may still know them. */
+static void slots_end(const struct copy_thread *thread, char *pages, uint64_t bytes) {
+    struct vr_device *device = &thread->copies->change->pool->device->base;
+    if (pages && thread->safe &&
+        (vr_pinned_unregister(device, (uintptr_t)pages, bytes) == VRAM_OK ||
+         vr_pinned_unregister(device, (uintptr_t)pages, bytes) == VRAM_OK)) {
+        (void)vr_os_pages_free(pages, bytes);
+    }
+}
+
+/* With the thread's queue, which is ended here. */
+static void copy_with_slots(struct copy_thread *thread, vram_queue *handle) {
+    struct vr_sleep_copies *copies = thread->copies;
+    uint64_t bytes = SLOTS * SLOT_BYTES;
+    struct vram_error error;
+    vr_error_save(&error);
+    char *pages = slots_make(copies, bytes);
+    vr_error_restore(&error);
+    for (uint32_t i = 0; i < SLOTS && pages; i++) {
+        thread->slots[i].memory = pages + i * SLOT_BYTES;
+    }
+    vram_status status;
+    if (vr_submit_begin(thread->queue)) {
+        status = copy_chunks(thread);
+        vr_submit_end(thread->queue);
+    } else {
+        status = vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed");
+    }
+    if (status != VRAM_OK) {
+        copies_fail(copies, status);
+    }
+    vr_queue_end(handle); /* waits */
+    thread->safe = vr_load(&thread->queue->finished, VR_ACQUIRE);
+    slots_end(thread, pages, bytes);
+}
+
+/* A thread that gets no queue leaves its share to the others; the caller's own thread must. */
+static void thread_run(void *argument) {
+    struct copy_thread *thread = argument;
+    struct vr_sleep_copies *copies = thread->copies;
+    VR_OPERATION(copies->operation);
+    vram_queue *handle;
+    void *entered;
+    vram_status status = vr_queue_make(
+        (vram_device *)(uintptr_t)copies->change->pool->device->object.handle, NULL, &handle);
+    if (status == VRAM_OK && (status = vr_enter(VR_KIND_QUEUE, handle, &entered)) != VRAM_OK) {
+        vr_queue_end(handle);
+    }
+    if (status == VRAM_OK) {
+        thread->queue = entered;
+        copy_with_slots(thread, handle);
+        vr_leave(entered);
+    } else if (thread == &copies->threads[0]) {
+        copies_fail(copies, status);
+    }
+}
+
+/* ---------------------------------------------------------------- a whole copy */
+
+/* Whether there is anything to copy out of a state, or back into it. */
 static bool has_copy(const struct vr_sleep_state *sleep_state, bool out) {
     return out ? sleep_state->from != sleep_state->to : sleep_state->host != NULL;
 }
 
-/* Submits the copy of one piece, out to the host or back in. */
-static vram_status copy_submit(const struct vr_sleep_change *change, struct vr_queue_object *queue,
-                               struct vr_sleep_state *sleep_state, bool out) {
-    uint64_t bytes = sleep_state->to - sleep_state->from;
-    vram_status status = out && !sleep_state->host ? take_host(change, sleep_state) : VRAM_OK;
-    if (status != VRAM_OK) {
-        return status;
+static uint32_t threads_wanted(uint64_t bytes) {
+    uint64_t wanted = vr_option_number(VR_OPTION_STAGING_THREADS);
+    if (!wanted) {
+        wanted = vr_smaller(vr_os_processors(), bytes / SHARE_BYTES);
     }
-    return out ? vr_queue_download(&queue->base, sleep_state->host, sleep_state->from, bytes)
-               : vr_queue_upload(&queue->base, sleep_state->from, sleep_state->host, bytes);
+    return (uint32_t)vr_larger(vr_smaller(wanted, THREADS_MAX), 1);
 }
 
-/* Submits each copy before it waits for the previous one. The context's wait limit applies to each
-   copy. */
-static vram_status copy_with(const struct vr_sleep_change *change, struct vr_queue_object *queue,
-                             bool out) {
-    uint64_t wait_ns = change->pool->device->context->wait_ns, value = 0;
-    vram_status status = VRAM_OK;
-    for (uint32_t i = 0; i < change->count && status == VRAM_OK; i++) {
-        struct vr_sleep_state *sleep_state = change->sleep_states[i];
-        uint64_t before = value;
-        if (!has_copy(sleep_state, out)) {
-            continue;
-        }
-        status = copy_submit(change, queue, sleep_state, out);
-        if (status == VRAM_OK && (status = vr_queue_mark(queue, &value)) == VRAM_OK && before) {
-            status = vr_queue_wait_value(queue, before, wait_ns);
-        }
+vram_status vr_sleep_copies_begin(const struct vr_sleep_change *change, bool out,
+                                  struct vr_sleep_copies **to) {
+    struct vr_sleep_copies *copies = vr_mem_alloc(1, sizeof *copies, vr_operation());
+    uint64_t *starts = vr_mem_alloc(change->count + 1, sizeof *starts, vr_operation());
+    uint64_t bytes = 0;
+    *to = NULL;
+    for (uint32_t i = 0; starts && i < change->count; i++) {
+        const struct vr_sleep_state *sleep_state = change->sleep_states[i];
+        starts[i] = bytes;
+        bytes += has_copy(sleep_state, out) ? sleep_state->to - sleep_state->from : 0;
     }
-    return status == VRAM_OK && value ? vr_queue_wait_value(queue, value, wait_ns) : status;
+    if (!copies || !starts || !bytes) {
+        vr_mem_free(starts);
+        vr_mem_free(copies);
+        return copies && starts ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    }
+    starts[change->count] = bytes;
+    *copies = (struct vr_sleep_copies){.change = change,
+                                       .out = out,
+                                       .operation = vr_operation(),
+                                       .starts = starts,
+                                       .thread_count = threads_wanted(bytes)};
+    copies->chunk = vr_smaller(SLOT_BYTES, bytes / (4 * copies->thread_count) / 4096 * 4096 + 4096);
+    vr_mutex_init(&copies->lock, VR_RANK_COPY);
+    for (uint32_t i = 0; i < copies->thread_count; i++) {
+        copies->threads[i] = (struct copy_thread){.copies = copies, .safe = true};
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    for (uint32_t i = 1; i < copies->thread_count; i++) { /* it is no failure if none starts */
+        (void)vr_os_thread_start(&copies->threads[i].thread, "vram-sleep", thread_run,
+                                 &copies->threads[i]);
+    }
+    vr_error_restore(&error);
+    *to = copies;
+    return VRAM_OK;
 }
 
-static bool has_copies(const struct vr_sleep_change *change, bool out) {
-    for (uint32_t i = 0; i < change->count; i++) {
-        if (has_copy(change->sleep_states[i], out)) {
-            return true;
-        }
+void vr_sleep_copies_allow(struct vr_sleep_copies *copies, uint32_t count) {
+    if (copies) {
+        vr_store(&copies->allowed, copies->starts[count], VR_RELEASE);
     }
-    return false;
 }
 
-vram_status vr_sleep_change_copy(const struct vr_sleep_change *change, bool out, bool *safe) {
-    vram_queue *handle;
-    void *entered;
+vram_status vr_sleep_copies_end(struct vr_sleep_copies *copies, vram_status status, bool *safe) {
     *safe = true;
-    vram_status status = has_copies(change, out)
-                             ? vr_queue_make(device_handle(change->pool), NULL, &handle)
-                             : VRAM_ERR_NOT_READY;
-    if (status != VRAM_OK) {
-        return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
-    }
-    status = vr_enter(VR_KIND_QUEUE, handle, &entered);
-    if (status != VRAM_OK) {
-        vr_queue_end(handle);
+    if (!copies) {
         return status;
     }
-    struct vr_queue_object *queue = entered;
-    if (vr_submit_begin(queue)) {
-        status = copy_with(change, queue, out);
-        vr_submit_end(queue);
+    if (status != VRAM_OK) {
+        copies_fail(copies, status);
     } else {
-        status = vr_fail(VRAM_ERR_SHUTDOWN, "the device is being closed");
+        thread_run(&copies->threads[0]);
     }
-    vr_queue_end(handle); /* waits */
-    *safe = vr_load(&queue->finished, VR_ACQUIRE);
-    vr_leave(queue);
+    for (uint32_t i = 0; i < copies->thread_count; i++) {
+        vr_os_thread_join(&copies->threads[i].thread); /* the first was never started */
+        *safe = *safe && copies->threads[i].safe;
+    }
+    status = copies->status;
+    if (status != VRAM_OK) {
+        vr_error_restore(&copies->error);
+    }
+    vr_mutex_destroy(&copies->lock);
+    vr_mem_free(copies->starts);
+    vr_mem_free(copies);
     return status;
 }

@@ -2,6 +2,8 @@
 /*
  * sleep_wake.c: wakes pools. All handles are created, mapped, made accessible, and filled with
  * their contents; on a failure all of that is undone. The contents on the host are freed last.
+ *
+ * That is done part by part, so that one part is filled while the next is created.
  */
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
@@ -13,6 +15,8 @@
 #include "base/status.h"
 
 #include <assert.h>
+
+#define PART_BYTES (UINT64_C(256) << 20) /* a few milliseconds of the bus and of the driver */
 
 /* Marks the sleep states that wake, and sets `changing`. Under the lock. */
 static vram_status wake_begin(struct vr_sleep_change *change) {
@@ -100,9 +104,10 @@ static vram_status create_one(const struct vr_sleep_change *change, uint32_t at)
     return status;
 }
 
-static vram_status create_all(const struct vr_sleep_change *change) {
+static vram_status create_part(const struct vr_sleep_change *change, uint32_t first,
+                               uint32_t last) {
     vram_status status = VRAM_OK;
-    for (uint32_t i = 0; i < change->count && status == VRAM_OK; i++) {
+    for (uint32_t i = first; i < last && status == VRAM_OK; i++) {
         struct vr_sleep_state *sleep_state = change->sleep_states[i];
         if (!sleep_state->piece->released) {
             continue;
@@ -120,12 +125,11 @@ static vram_status create_all(const struct vr_sleep_change *change) {
 }
 
 /* Maps the pieces that are not mapped, and makes them accessible run by run. */
-static vram_status map_all(const struct vr_sleep_change *change) {
+static vram_status map_part(const struct vr_sleep_change *change, uint32_t first, uint32_t last) {
     vram_status status = VRAM_OK;
-    for (uint32_t from = 0, to = 0; from < change->count && status == VRAM_OK; from = to) {
+    for (uint32_t from = first, to = first; from < last && status == VRAM_OK; from = to) {
         uint64_t end = change->sleep_states[from]->piece->addr;
-        while (to < change->count && change->sleep_states[to]->piece->addr == end &&
-               status == VRAM_OK) {
+        while (to < last && change->sleep_states[to]->piece->addr == end && status == VRAM_OK) {
             struct vr_sleep_state *sleep_state = change->sleep_states[to++];
             end += sleep_state->piece->bytes;
             status = sleep_state->mapped
@@ -155,15 +159,27 @@ static void unmap_fresh(const struct vr_sleep_change *change) {
     }
 }
 
+/* The states of a part, from `first` on. */
+static uint32_t part_end(const struct vr_sleep_change *change, uint32_t first) {
+    uint64_t bytes = 0;
+    while (first < change->count && bytes < PART_BYTES) {
+        bytes += change->sleep_states[first++]->piece->bytes;
+    }
+    return first;
+}
+
 static vram_status wake_up(const struct vr_sleep_change *change) {
-    bool safe = true;
-    vram_status status = create_all(change);
-    if (status == VRAM_OK) {
-        status = map_all(change);
+    struct vr_sleep_copies *copies;
+    bool safe;
+    vram_status status = vr_sleep_copies_begin(change, false, &copies);
+    for (uint32_t first = 0, last; status == VRAM_OK && first < change->count; first = last) {
+        last = part_end(change, first);
+        status = create_part(change, first, last);
+        if (status == VRAM_OK && (status = map_part(change, first, last)) == VRAM_OK) {
+            vr_sleep_copies_allow(copies, last);
+        }
     }
-    if (status == VRAM_OK) {
-        status = vr_sleep_change_copy(change, false, &safe);
-    }
+    status = vr_sleep_copies_end(copies, status, &safe);
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
