@@ -60,10 +60,11 @@ static bool driver_good(struct way *way, const struct copying *copying, bool goo
     return good;
 }
 
-/* What the driver said was copied is there; outside of all times. */
+/* What was said to be copied is there; outside of all times. */
 static bool settled(struct way *way, struct copying *copying) {
     struct copy_driver *driver = &copying->driver;
-    return driver->settle == NULL || driver_good(way, copying, driver->settle(driver));
+    return status_good(way, vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT)) &&
+           (driver->settle == NULL || driver_good(way, copying, driver->settle(driver)));
 }
 
 /* -------------------------------------------------------------------- rounds */
@@ -71,7 +72,7 @@ static bool settled(struct way *way, struct copying *copying) {
 /* A thread's part of a copy by the host. */
 static bool copy_part(void *user, uint32_t index) {
     const struct copying *copying = user;
-    uint64_t part = (copying->bytes / copying->threads + 63) / 64 * 64, from = part * index;
+    uint64_t part = (copying->bytes / copying->threads + 64) / 64 * 64, from = part * index;
     if (from < copying->bytes) {
         uint64_t left = copying->bytes - from;
         memcpy(copying->copy_to + from, copying->copy_from + from, left < part ? left : part);
@@ -96,10 +97,14 @@ static bool host_copy(struct copying *copying, struct way *way, int direction, b
     return true;
 }
 
-/* libvram's own copy of any kind of host memory, and its end. */
+/* libvram's own copy of any kind of host memory, and its end. If the driver's call returns when
+   ordinary memory was read, so does this: later work on the queue finds the copy complete. */
 static vram_status vram_to_device(const struct copying *copying, vram_addr to, const void *from,
                                   uint64_t bytes) {
     vram_async async;
+    if (from == copying->page && copying->driver.settle != NULL) {
+        return vram_transfer_upload(copying->queue, to, from, bytes, NULL, NULL);
+    }
     vram_status status = vram_transfer_upload(copying->queue, to, from, bytes, NULL, &async);
     return status == VRAM_OK ? vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT) : status;
 }
@@ -213,7 +218,9 @@ static void name_ways(const struct copying *copying, struct copy_size *size) {
     static const char *const names[COPY_WAYS] = {"vram",          "vram_pinned", "driver",
                                                  "driver_pinned", "memcpy_all",  "memcpy_one"};
     for (int direction = 0; direction < DIRECTIONS; direction++) {
-        const char *abouts[COPY_WAYS] = {"libvram, ordinary memory",
+        const char *abouts[COPY_WAYS] = {direction == TO_DEVICE && copying->driver.settle
+                                             ? "libvram, ordinary memory, until it is read"
+                                             : "libvram, ordinary memory",
                                          "libvram, page-locked memory",
                                          copying->driver.pageable_about[direction],
                                          copying->driver.pinned_about[direction],
@@ -243,7 +250,8 @@ static void measure_size(struct copying *copying, struct copy_size *size, double
         for (int turn = 0; turn < DIRECTIONS * COPY_WAYS; turn++) {
             int i =
                 (turn + round) % (DIRECTIONS * COPY_WAYS); /* nobody is always behind the same */
-            if (alive[i] && round_of(copying, &ways[i], i / COPY_WAYS, i % COPY_WAYS, &ns)) {
+            if (alive[i] && round_of(copying, &ways[i], i / COPY_WAYS, i % COPY_WAYS, &ns) &&
+                settled(&ways[i], copying)) {
                 ways[i].samples[ways[i].count++] = (double)ns;
             } else if (alive[i]) {
                 alive[i] = false;
@@ -417,9 +425,9 @@ static void measure_pairs(struct copying *copying, struct copy_pair *pair, doubl
 
 /* ---------------------------------------------------------------------- verb */
 
-/* 4 KiB, times 16, to the largest, which may lie between two of these. */
+/* A byte, 4 KiB, times 16, to the largest, which may lie between two of these. */
 static void choose_sizes(struct copying *copying, uint64_t largest) {
-    static const uint64_t sizes[] = {4096, 64 * 1024, MIB, 16 * MIB, 256 * MIB, 1024 * MIB};
+    static const uint64_t sizes[] = {1, 4096, 64 * 1024, MIB, 16 * MIB, 256 * MIB, 1024 * MIB};
     for (size_t i = 0; i < COPY_SIZES_MAX; i++) {
         uint64_t size = sizes[i] < largest ? sizes[i] : largest;
         copying->sizes[copying->size_count++].bytes = size;

@@ -28,7 +28,7 @@ enum { BATCHED, SUBMITTED, ONE_BY_ONE, BATCH_WAYS };
 /* Page-locked memory that comes and goes. */
 enum { PAIR_POOL, PAIR_DRIVER, PAIR_WAYS };
 
-enum { COPY_SIZES_MAX = 6, PAIR_SIZES = 2, BATCH_COUNT = 10000, BATCH_BYTES = 4096 };
+enum { COPY_SIZES_MAX = 7, PAIR_SIZES = 2, BATCH_COUNT = 10000, BATCH_BYTES = 4096 };
 
 struct copy_size {
     uint64_t bytes;

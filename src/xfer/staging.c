@@ -9,8 +9,11 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "base/status.h"
 #include "device/device_calls.h"
 #include "device/quiesce.h"
+
+#include <string.h>
 
 static void counter_add(vr_atomic_u64 *counter, uint64_t value) {
     vr_fetch_add(counter, value, VR_RELAXED);
@@ -188,6 +191,39 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
         slot_own(staging, *slot, transfer);
     }
     return status;
+}
+
+bool vr_slot_fetch(struct vr_staging *staging, vram_queue *queue, uint64_t transfer, void *to,
+                   vram_addr from, uint64_t bytes, vram_status *status) {
+    bool refused = false;
+    struct vram_error error;
+    struct vr_staging_slot *slot = vr_slot_take(staging, transfer, true, &refused);
+    if (!slot) {
+        return false;
+    }
+    vr_error_save(&error);
+    *status = vr_submit_download(queue, (void *)(uintptr_t)slot->memory, from, bytes);
+    if (*status != VRAM_OK) {
+        vr_slot_free(staging, slot);
+        if (vr_status_is_exhausted(*status)) {
+            vr_error_restore(&error);
+            return false;
+        }
+        return true;
+    }
+    counter_add(&staging->counts.chunks, 1);
+    slot->point = (vram_point){queue, 0};
+    *status = vr_submit_mark(queue, &slot->point);
+    *status = *status == VRAM_OK ? vr_point_wait(slot->point, staging->device->context->wait_ns)
+                                 : vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    if (*status == VRAM_OK) {
+        vr_error_restore(&error);
+        memcpy(to, (const void *)(uintptr_t)slot->memory, bytes);
+        vr_slot_free(staging, slot);
+    } else {
+        (void)vr_slot_busy(staging, slot, queue); /* the device may still write it */
+    }
+    return true;
 }
 
 /* Frees the memory of a HELD slot, unless its driver would wait for work now. */

@@ -308,11 +308,8 @@ static void submit_download(struct transfer *transfer, struct vr_staging_slot *s
     } else {
         vr_slot_free(transfer->staging, slot);
     }
-    if (status == VRAM_OK) {
-        vr_error_restore(&error);
-    } else {
-        transfer_fail(transfer, status);
-    }
+    transfer_fail(transfer, status);
+    vr_error_restore(&error);
     extend_deadline(transfer);
 }
 
@@ -426,6 +423,15 @@ static vram_status transfer_conclude(struct transfer *transfer) {
     return transfer->status;
 }
 
+/* False: there is no slot, or the driver is short of memory. */
+static bool download_alone(struct transfer *transfer) {
+    vram_status status = VRAM_OK;
+    bool done = vr_slot_fetch(transfer->staging, transfer->queue, transfer->number, transfer->host,
+                              transfer->device, transfer->bytes, &status);
+    transfer_fail(transfer, done ? status : VRAM_OK);
+    return done;
+}
+
 static vram_status transfer_run(struct vr_queue_object *queue, struct transfer *transfer) {
     struct vram_error error;
     vr_error_save(&error);
@@ -433,10 +439,10 @@ static vram_status transfer_run(struct vr_queue_object *queue, struct transfer *
     if (status != VRAM_OK) {
         return status;
     }
-    if (transfer->fetches) {
-        download_chunks(transfer);
-    } else {
+    if (!transfer->fetches) {
         upload_chunks(transfer);
+    } else if (transfer->bytes > ALONE || !download_alone(transfer)) {
+        download_chunks(transfer);
     }
     status = transfer_conclude(transfer);
     vr_error_restore(status == VRAM_OK ? &error : &transfer->error);

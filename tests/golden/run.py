@@ -51,7 +51,7 @@ def environment(folder, binary):
     """Nothing of the caller's settings may reach the command but what sanitizers need."""
     env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     env.update(PATH=os.path.dirname(os.path.abspath(binary)) + os.pathsep + os.defpath,
-               LC_ALL="C", TERM="xterm", HOME="/nonexistent", OCL_ICD_VENDORS="/nonexistent")
+               LC_ALL="C", TERM="xterm", HOME="/dev/null", OCL_ICD_VENDORS="/nonexistent")
     path = os.path.join(folder, "env")
     for line in read(path).splitlines() if os.path.exists(path) else []:
         name, _, value = line.partition("=")
