@@ -4,40 +4,14 @@
  */
 #include "scanner.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { GROUP_THREADS = 256, GROUPS_MAX = 2048, TRIAL_BYTES = 65536 };
 
-/* The driver's functions that are needed: X(result of ours, symbol, parameters). */
-#define SCANNER_CALLS(X)                                                                           \
-    X(device_get, "cuDeviceGet", (int *device, int ordinal))                                       \
-    X(retain, "cuDevicePrimaryCtxRetain", (void **context, int device))                            \
-    X(release, "cuDevicePrimaryCtxRelease_v2", (int device))                                       \
-    X(push, "cuCtxPushCurrent_v2", (void *context))                                                \
-    X(pop, "cuCtxPopCurrent_v2", (void **context))                                                 \
-    X(module_load, "cuModuleLoadData", (void **module, const void *image))                         \
-    X(module_unload, "cuModuleUnload", (void *module))                                             \
-    X(function_get, "cuModuleGetFunction", (void **function, void *module, const char *name))      \
-    X(launch, "cuLaunchKernel",                                                                    \
-      (void *function, unsigned groups_x, unsigned groups_y, unsigned groups_z, unsigned size_x,   \
-       unsigned size_y, unsigned size_z, unsigned shared_bytes, void *stream, void **arguments,    \
-       void **extra))
-
-struct scanner_calls {
-#define SCANNER_FIELD(name, symbol, parameters) int(*name) parameters;
-    SCANNER_CALLS(SCANNER_FIELD)
-#undef SCANNER_FIELD
-};
-
 struct scanner {
     struct place *place;
-    void *library;
-    struct scanner_calls calls;
-    int device;
-    void *context; /* NULL: not retained */
-    void *module, *function;
+    vram_kernel *kernel;
     vram_addr counter; /* 8 bytes on the device */
 };
 
@@ -68,8 +42,8 @@ static const char kernel[] =
     ".version 6.0\n"
     ".target sm_60\n"
     ".address_size 64\n"
-    ".visible .entry scan(.param .u64 p_addr, .param .u64 p_bytes, .param .u64 p_body,\n"
-    "                     .param .u64 p_wrong, .param .u32 p_pattern)\n"
+    ".visible .entry vram_scan(.param .u64 p_addr, .param .u64 p_bytes, .param .u64 p_body,\n"
+    "                          .param .u64 p_wrong, .param .u32 p_pattern)\n"
     "{\n"
     ".reg .pred %done, %inside;\n"
     ".reg .b32 %x, %y, %z, %w, %t, %u, %pattern;\n"
@@ -135,31 +109,25 @@ static const char kernel[] =
 
 /* -------------------------------------------------------------------- looking */
 
-static vram_status launch(const struct scanner *scanner, void *stream, vram_addr addr,
-                          uint64_t bytes, uint64_t body, uint32_t pattern) {
-    vram_addr counter = scanner->counter;
-    void *arguments[] = {&addr, &bytes, &body, &counter, &pattern};
-    uint64_t groups = bytes / 16 / GROUP_THREADS + 1;
-    void *popped = NULL;
-    if (scanner->calls.push(scanner->context) != 0) {
-        return VRAM_ERR_DEVICE_LOST;
-    }
-    int code = scanner->calls.launch(scanner->function,
-                                     groups < GROUPS_MAX ? (unsigned)groups : GROUPS_MAX, 1, 1,
-                                     GROUP_THREADS, 1, 1, 0, stream, arguments, NULL);
-    scanner->calls.pop(&popped);
-    return code == 0 ? VRAM_OK : VRAM_ERR_DEVICE_LOST;
-}
-
 vram_status scanner_look(struct scanner *scanner, uint32_t queue, vram_addr addr, uint64_t bytes,
                          uint64_t body, uint32_t pattern) {
-    void *stream = NULL;
-    vram_status status = vram_queue_native(scanner->place->queues[queue], &stream);
-    if (status != VRAM_OK || bytes == 0) {
-        return status;
+    enum { ADDRESSES = 1 << 0 | 1 << 3 };
+    uint64_t groups = bytes / 16 / GROUP_THREADS + 1;
+    const void *arguments[] = {&addr, &bytes, &body, &scanner->counter, &pattern};
+    const size_t argument_bytes[] = {8, 8, 8, 8, 4};
+    const vram_launch launch = {
+        .size = sizeof launch,
+        .groups = {groups < GROUPS_MAX ? (uint32_t)groups : GROUPS_MAX, 1, 1},
+        .group_size = {GROUP_THREADS, 1, 1},
+        .argument_count = 5,
+        .arguments = arguments,
+        .argument_bytes = argument_bytes,
+        .address_mask = ADDRESSES};
+    if (bytes == 0) {
+        return VRAM_OK;
     }
     scanner->place->busy_queues |= UINT64_C(1) << queue;
-    return launch(scanner, stream, addr, bytes, body, pattern);
+    return vram_queue_launch(scanner->place->queues[queue], scanner->kernel, &launch);
 }
 
 vram_status scanner_read(struct scanner *scanner, uint64_t *wrong_bytes) {
@@ -179,44 +147,6 @@ vram_status scanner_read(struct scanner *scanner, uint64_t *wrong_bytes) {
 }
 
 /* -------------------------------------------------------------------- opening */
-
-/* The library that the backend was told to use, a stand-in of a test for one, is used here too. */
-static bool load(struct scanner *scanner) {
-    char path[256] = "";
-    void *found;
-    vram_option_get("cuda_library", path, sizeof path, NULL);
-    scanner->library = dlopen(path[0] != 0 ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (scanner->library == NULL) {
-        return false;
-    }
-#define SCANNER_LOAD(name, symbol, parameters)                                                     \
-    found = dlsym(scanner->library, symbol);                                                       \
-    if (found == NULL) {                                                                           \
-        return false;                                                                              \
-    }                                                                                              \
-    memcpy(&scanner->calls.name, &found, sizeof found); /* C has no cast from data to code */
-    SCANNER_CALLS(SCANNER_LOAD)
-#undef SCANNER_LOAD
-    return true;
-}
-
-static bool load_kernel(struct scanner *scanner) {
-    const struct scanner_calls *calls = &scanner->calls;
-    void *popped = NULL;
-    if (calls->device_get(&scanner->device, (int)scanner->place->info.backend_index) != 0 ||
-        calls->retain(&scanner->context, scanner->device) != 0) {
-        scanner->context = NULL;
-        return false;
-    }
-    if (calls->push(scanner->context) != 0) {
-        return false;
-    }
-    bool loaded = calls->module_load(&scanner->module, kernel) == 0;
-    scanner->module = loaded ? scanner->module : NULL;
-    loaded = loaded && calls->function_get(&scanner->function, scanner->module, "scan") == 0;
-    calls->pop(&popped);
-    return loaded;
-}
 
 /*
  * Three bytes are spoilt where the kernel must find them and one where it must not look: inside the
@@ -242,39 +172,37 @@ static vram_status trial(struct scanner *scanner, vram_addr memory, uint64_t *fo
     if (status == VRAM_OK) {
         status = scanner_read(scanner, found);
     }
-    if (status == VRAM_OK) {
-        status = vram_queue_fill(queue, scanner->counter, 0, 4, sizeof(uint64_t));
-    }
-    return status == VRAM_OK ? vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) : status;
+    return status == VRAM_OK ? vram_queue_fill(queue, scanner->counter, 0, 4, sizeof(uint64_t))
+                             : status;
 }
 
 static bool prove(struct scanner *scanner) {
     vram_device *device = scanner->place->device;
     vram_addr memory = 0;
     uint64_t found = 0;
-    if (vram_device_alloc(device, 4096, VRAM_MEMORY_DEVICE, &scanner->counter) != VRAM_OK) {
-        scanner->counter = 0;
-        return false;
-    }
-    if (vram_device_alloc(device, TRIAL_BYTES, VRAM_MEMORY_DEVICE, &memory) != VRAM_OK) {
+    if (vram_device_alloc(device, 4096, VRAM_MEMORY_DEVICE, &scanner->counter) != VRAM_OK ||
+        vram_device_alloc(device, TRIAL_BYTES, VRAM_MEMORY_DEVICE, &memory) != VRAM_OK) {
         return false;
     }
     vram_status status = trial(scanner, memory, &found);
+    vram_status after = vram_queue_wait(scanner->place->queues[0], VRAM_TIMEOUT_DEFAULT);
     vram_device_free(device, memory);
-    return status == VRAM_OK && found == 3;
+    return status == VRAM_OK && after == VRAM_OK && found == 3;
 }
 
 struct scanner *scanner_open(struct place *place) {
-    struct scanner *scanner;
-    if (strcmp(place->info.backend, "cuda") != 0 || place->queue_count == 0) {
-        return NULL;
-    }
-    scanner = calloc(1, sizeof *scanner);
+    const vram_kernel_source source = {.size = sizeof source,
+                                       .format = VRAM_KERNEL_PTX,
+                                       .code = kernel,
+                                       .code_bytes = sizeof kernel - 1,
+                                       .entry = "vram_scan"};
+    struct scanner *scanner = calloc(1, sizeof *scanner);
     if (scanner == NULL) {
         return NULL;
     }
     scanner->place = place;
-    if (!load(scanner) || !load_kernel(scanner) || !prove(scanner)) {
+    if (vram_kernel_create(place->device, &source, &scanner->kernel) != VRAM_OK ||
+        !prove(scanner)) {
         scanner_close(scanner);
         return NULL;
     }
@@ -282,22 +210,12 @@ struct scanner *scanner_open(struct place *place) {
 }
 
 void scanner_close(struct scanner *scanner) {
-    void *popped = NULL;
     if (scanner == NULL) {
         return;
     }
     if (scanner->counter != 0) {
         vram_device_free(scanner->place->device, scanner->counter);
     }
-    if (scanner->module != NULL && scanner->calls.push(scanner->context) == 0) {
-        scanner->calls.module_unload(scanner->module);
-        scanner->calls.pop(&popped);
-    }
-    if (scanner->context != NULL) {
-        scanner->calls.release(scanner->device);
-    }
-    if (scanner->library != NULL) {
-        dlclose(scanner->library);
-    }
+    vram_kernel_destroy(scanner->kernel);
     free(scanner);
 }

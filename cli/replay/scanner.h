@@ -4,8 +4,7 @@
  *
  * Reading everything back takes minutes for traces that allocate terabytes; a GPU compares at the
  * speed of its memory, so that even a paced replay keeps to its times while every byte is checked.
- * Only NVIDIA's driver is served, and it is asked directly: the library's backend for it launches
- * no kernels yet.
+ * The code is PTX, so only CUDA devices are served.
  */
 #ifndef REPLAY_SCANNER_H
 #define REPLAY_SCANNER_H

@@ -263,6 +263,20 @@ static bool shortlist(struct fake_device *device, const struct fake_launch *laun
     return pieces_give(device, launch, &pieces, good, 8);
 }
 
+/* Adds up how many bytes are not the pattern's; (addr, bytes, body, wrong, pattern), as
+   cli/replay/scanner.c has it. */
+static bool scan(struct fake_device *device, const struct fake_launch *launch) {
+    uint64_t bytes = launch->values[1], body = launch->values[2], wrong = 0;
+    uint8_t *block = malloc(bytes);
+    bool good = block && fake_access(device, launch->values[0], block, bytes, false) &&
+                fake_access(device, launch->values[3], &wrong, sizeof wrong, false);
+    for (uint64_t i = 0; i < bytes && good; i++) {
+        wrong += block[i] != (uint8_t)(launch->values[4] >> (i < body ? i % 4 * 8 : 0));
+    }
+    free(block);
+    return good && fake_access(device, launch->values[3], &wrong, sizeof wrong, true);
+}
+
 static const struct fake_kernel {
     const char *name;
     unsigned char bytes[FAKE_VALUES]; /* of each argument; 0 behind the last */
@@ -273,6 +287,7 @@ static const struct fake_kernel {
     {"vram_check_gate", {8, 8}, gate, gate_is_open},
     {"saxpy", {8, 8, 4, 4}, saxpy, NULL},
     {"vram_scatter", {8, 8}, scatter, NULL},
+    {"vram_scan", {8, 8, 8, 8, 4}, scan, NULL},
     {"vram_ring_echo", {8, 8, 8}, gate, ring_may_end},
     {"forces", {8, 8, 8, 8, 8, 8, 8, 4, 4, 4}, forces, NULL},
     {"vram_matmul", {8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, matmul, NULL},
