@@ -19,7 +19,7 @@ enum {
     SAMPLE_TOGETHER_NS = 300000, /* the same with several threads, whose starts differ */
     WARM_NS = 20000000,          /* an entry runs at least so long before it counts, */
     WARM_PAIRS = 40000,          /* and then so many pairs, */
-    WARM_MOST_NS = 1000000000,   /* or, where these take too long, for about this time */
+    WARM_MOST_PART = 3,          /* or, where these take too long, for this part of the time */
     TURN_NS = 50000,             /* what waking the threads for a sample costs, roughly */
     PAIRS_MOST = 1 << 24,        /* in a sample */
     SAMPLES_MIN = 5,
@@ -224,8 +224,9 @@ static uint64_t quickest_turn(struct stage *stage, struct entry *entry, uint64_t
    long they take: on a busy machine a warm-up by the clock alone ends too early. False when it
    failed. */
 static bool run_long(struct stage *stage, struct entry *entry) {
+    uint64_t most_ns = (uint64_t)(stage->contest->plan.seconds * 1e9 / WARM_MOST_PART);
     uint64_t done = 0, total = 0;
-    for (uint64_t pairs = entry->pairs; done < WARM_PAIRS && total < WARM_MOST_NS; pairs *= 2) {
+    for (uint64_t pairs = entry->pairs; done < WARM_PAIRS && total < most_ns; pairs *= 2) {
         uint64_t ns = take_turn(stage, entry, pairs);
         if (ns == 0) {
             return false;
@@ -413,16 +414,6 @@ end:
     }
     free(stage.scripts);
     return good;
-}
-
-const struct entry *contest_find(const struct contest *contest, const char *name) {
-    for (uint32_t i = 0; i < contest->entry_count; i++) {
-        const struct entry *entry = &contest->entries[i];
-        if (entry->measured && strcmp(entry->name, name) == 0) {
-            return entry;
-        }
-    }
-    return NULL;
 }
 
 const struct entry *contest_best_peer(const struct contest *contest) {

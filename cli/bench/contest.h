@@ -142,9 +142,6 @@ bool contest_run(struct contest *contest, contest_progress_fn *progress, void *u
 /* The comparable peer with the lowest median; NULL when there is none, or ours was not measured. */
 const struct entry *contest_best_peer(const struct contest *contest);
 
-/* An entry of that name that was measured; NULL. */
-const struct entry *contest_find(const struct contest *contest, const char *name);
-
 /* Sizes as programs ask for them, all equally likely; SIZE_ROWS of them. */
 enum { SIZE_ROWS = 96 };
 extern const uint32_t size_table[SIZE_ROWS];

@@ -215,6 +215,11 @@ static bool measure(struct growth *growth, struct terminal *terminal, double sec
     return true;
 }
 
+/* A simulated driver may take none. */
+static bool took_time(const struct way *way) {
+    return way_measured(way) && way->median_ns >= 1;
+}
+
 static void print(const struct terminal *terminal, const struct target *target,
                   const struct growth *growth) {
     char from[VRAM_SIZE_TEXT_MAX], to[VRAM_SIZE_TEXT_MAX], label[DEVICE_LABEL_MAX];
@@ -224,15 +229,15 @@ static void print(const struct terminal *terminal, const struct target *target,
     terminal_print(terminal, STYLE_PLAIN, "%s", target->info.name);
     printf("%s\n\n", growth->simulated ? ", in simulated time" : "");
     ways_print(terminal, ways, WAYS);
-    bool timed =
-        way_measured(&ways[HELD]) && ways[HELD].median_ns >= 1; /* a simulated one is not */
-    if (timed && way_measured(&ways[DRIVER]) && way_measured(&ways[COPY])) {
-        printf(
-            "\nGrowing over held memory is %.0f times as fast as the driver's allocate, copy and "
-            "free, and %.0f times as fast as a pool's.\n",
-            ways_ratio(&ways[DRIVER], &ways[HELD]), ways_ratio(&ways[COPY], &ways[HELD]));
+    bool held = took_time(&ways[HELD]) && way_measured(&ways[DRIVER]) && way_measured(&ways[COPY]);
+    bool cached = took_time(&ways[CACHED]) && way_measured(&ways[DRIVER]);
+    printf("%s", held || cached ? "\n" : "");
+    if (held) {
+        printf("Growing over held memory is %.0f times as fast as the driver's allocate, copy and "
+               "free, and %.0f times as fast as a pool's.\n",
+               ways_ratio(&ways[DRIVER], &ways[HELD]), ways_ratio(&ways[COPY], &ways[HELD]));
     }
-    if (way_measured(&ways[CACHED]) && way_measured(&ways[DRIVER])) {
+    if (cached) {
         printf("With large handles that lie free elsewhere it is %.0f times as fast as the "
                "driver's.\n",
                ways_ratio(&ways[DRIVER], &ways[CACHED]));

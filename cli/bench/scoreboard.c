@@ -7,6 +7,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+enum { NAME_COLUMNS = 17 };
 
 static const char *const titles[] = {"pairs", "bursts of 1000", "mixed sizes", "handover"};
 static const char *const names[] = {"pair", "burst", "mixed", "handover"};
@@ -34,9 +37,13 @@ static void print_heading(const struct terminal *terminal, const struct contest 
 static void print_entry(const struct terminal *terminal, const struct contest *contest,
                         const struct entry *entry) {
     const struct entry *ours = &contest->entries[0];
-    terminal_cell(terminal, entry == ours ? STYLE_BOLD : STYLE_PLAIN, 17, "%s", entry->name);
+    terminal_cell(terminal, entry == ours ? STYLE_BOLD : STYLE_PLAIN, NAME_COLUMNS, "%s",
+                  entry->name);
     if (!entry->measured) {
-        terminal_wrap(terminal, STYLE_DIM, 17, entry->reason);
+        if (strlen(entry->name) >= NAME_COLUMNS) {
+            printf("\n%*s", NAME_COLUMNS, "");
+        }
+        terminal_wrap(terminal, STYLE_DIM, NAME_COLUMNS, entry->reason);
         return;
     }
     printf("%12.1f %12.1f %12.1f %14.0f", entry->figures.median, entry->figures.p10,

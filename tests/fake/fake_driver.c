@@ -177,7 +177,7 @@ vr_cu_result fake_cuDeviceGetName(char *name, int bytes, vr_cu_device device) {
     if (!device_known(device)) {
         return fake_leave(VR_CU_INVALID_DEVICE);
     }
-    snprintf(name, (size_t)bytes, "Fake GPU %d", device);
+    snprintf(name, (size_t)bytes, "%s %d", fake.name, device);
     return fake_leave(VR_CU_SUCCESS);
 }
 

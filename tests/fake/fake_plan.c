@@ -61,6 +61,7 @@ static uint64_t environment(const char *name, uint64_t otherwise) {
 static void settings_from_environment(void) {
     fake.device_count = (int)environment("DEVICES", 1);
     fake.device_count = fake.device_count > FAKE_DEVICES_MAX ? FAKE_DEVICES_MAX : fake.device_count;
+    fake.name = environment_text("NAME") ? environment_text("NAME") : "Fake GPU";
     fake.capacity = environment("MEMORY", UINT64_C(4) << 30);
     fake.version = (int)environment("VERSION", fake_speaks_hip() ? 60443484 : 13000);
     fake.delay_us = (unsigned)environment("DELAY", 0);

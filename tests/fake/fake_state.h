@@ -62,6 +62,7 @@ struct fake_state {
     bool exiting;
     int process; /* the one that called cuInit */
     int device_count;
+    const char *name; /* of every device, without its number */
     int version;
     uint64_t capacity;
     unsigned delay_us;
