@@ -79,16 +79,37 @@ static void log_probe_receive(void *user, vram_log_level level, const char *text
     vram_device_count(seen->check->context);
 }
 
-/* How much is logged is nobody's promise; what is logged, and until when, is. */
+/* At debug level each allocation and each free of a pool is a message. */
+static bool pool_is_logged(struct check *check, struct check_device *device, vram_queue *queue,
+                           struct log_probe *seen) {
+    vram_pool *pool;
+    vram_addr addr;
+    CHECK_OK(check, vram_pool_create(device->device, NULL, &pool));
+    unsigned before = atomic_load(&seen->messages);
+    CHECK_OK(check, vram_alloc(pool, 3000, queue, &addr));
+    unsigned between = atomic_load(&seen->messages);
+    CHECK_OK(check, vram_free(addr, queue));
+    unsigned after = atomic_load(&seen->messages);
+    /* A block whose record found no memory is not logged. */
+    CHECK_THAT(check, (between > before && after > between) || check->target->faulty);
+    CHECK_OK(check, vram_pool_destroy(pool));
+    return true;
+}
+
+/* How much else is logged is nobody's promise; what is logged, and until when, is. */
 static bool callback(struct check *check) {
     struct check_device *device;
     struct log_probe seen = {.check = check, .limit = VRAM_LOG_DEBUG};
     vram_context *context;
+    vram_queue *queue;
 
     CHECK_OPEN(check, &device);
+    CHECK_QUEUE(check, device, &queue);
+    device->unledgered = true; /* what a pool takes is its own affair */
     seen.device = device->device;
     vram_log_set(log_probe_receive, &seen, VRAM_LOG_DEBUG);
     provoke(check, device);
+    bool logged = !check_pools() || pool_is_logged(check, device, queue, &seen);
     vram_status status = vram_context_create(check->target->options, &context);
     bool made = check_ok(check, status, CHECK_AT("vram_context_create"));
     if (made) {
@@ -98,7 +119,7 @@ static bool callback(struct check *check) {
     unsigned before = atomic_load(&seen.messages);
     provoke(check, device);
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    CHECK_TRY(made);
+    CHECK_TRY(logged && made);
     CHECK_EQUAL(check, atomic_load(&seen.bad), 0);
     CHECK_EQUAL(check, atomic_load(&seen.messages), before);
     return true;

@@ -80,14 +80,6 @@ const struct check_case *check_case_at(size_t index) {
     return NULL;
 }
 
-size_t check_case_count(void) {
-    size_t count = 0;
-    while (check_case_at(count) != NULL) {
-        count++;
-    }
-    return count;
-}
-
 /* ------------------------------------------------------ contexts and devices */
 
 /* Contexts are remembered until they end, by the case or by the runner. */

@@ -47,7 +47,6 @@ struct check_result {
 };
 
 /* All cases, in the order of the API; NULL past the end. */
-size_t check_case_count(void);
 const struct check_case *check_case_at(size_t index);
 
 /* Runs one case. Everything it made is gone when this returns, the handed context excepted. */

@@ -79,9 +79,30 @@ def isolated_json(program):
     assert [case["result"] for case in document["cases"]] == ["failed", "passed"], document
     assert document["cases"][0]["reason"] == "SIGABRT ended its process", document
     assert (document["passed"], document["failed"]) == (1, 1), document
-    plain = run_verb(program, "", "check", "--filter", "memory.", "--json")
-    alone = run_verb(program, "", "check", "--filter", "memory.", "--json", "--isolate")
-    assert plain.returncode == 0 and plain.stdout == alone.stdout, (plain, alone)
+    for cases in ("memory.", "base."):
+        plain = run_verb(program, "", "check", "--filter", cases, "--json")
+        alone = run_verb(program, "", "check", "--filter", cases, "--json", "--isolate")
+        assert plain.returncode == 0 and plain.stdout == alone.stdout, (plain, alone)
+
+
+# What SPOIL asks for, a case that must notice, and what it says.
+NOTICED = (
+    ("contents", "fill.edges", "byte 4095 of 4096 is 0x20, expected 0x21 (33 bytes)"),
+    ("contents", "pool.blocks", "a block of 4194304 bytes holds 0xb10c0009 and 0xb00c0009, not 0xb10c0009"),
+    ("leak", "memory.sums", "held_bytes is 4096, but the calls made so far add up to 0"),
+    ("accept", "handle.null", "vram_queue_wait(queue, 0): succeeded, expected VRAM_ERR_INVALID"),
+    ("accept", "handle.made_up", "succeeded, expected VRAM_ERR_INVALID or VRAM_ERR_STALE (handle 0x1)"),
+    ("accept", "lifetime.forked", "3 is not 0"),
+)
+
+
+def noticed(program):
+    """The suite fails on a library or a driver that does not do what it must."""
+    for spoil, case, reason in NOTICED:
+        result = run_verb(program, spoil, "check", "--filter", case)
+        assert result.returncode == 1 and result.stderr == "", (spoil, result)
+        failed = result.stdout.splitlines()[1]
+        assert failed.startswith(f"failed   {case}: ") and reason in failed, (spoil, failed)
 
 
 def nothing(program):
@@ -91,7 +112,7 @@ def nothing(program):
 
 def main(program):
     failed = 0
-    tests = (contents, leak, named, isolated, isolated_json, nothing)
+    tests = (contents, leak, named, isolated, isolated_json, noticed, nothing)
     for test in tests:
         try:
             test(program)
