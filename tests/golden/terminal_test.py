@@ -78,11 +78,13 @@ def lines_fit(binary):
 
 
 def progress_on_a_terminal(binary):
-    shown, printed, code = run(binary, ["check", "--filter", "copy"], stdout_too=False)
-    assert code == 0, code
-    assert b"\r" in shown and b"[" in shown and b"/" in shown, f"no progress on stderr: {shown!r}"
-    assert shown.endswith(b"\r\033[K"), "the progress line is left behind"
-    assert b"\r" not in printed and b"passed" in printed, "progress reached stdout"
+    for arguments, last in ((["check", "--filter", "copy"], b"passed"),
+                            (["replay", "--generate", "steady,steps=10", "--policy", "naive"], b"naive")):
+        shown, printed, code = run(binary, arguments, stdout_too=False)
+        assert code == 0, code
+        assert b"\r" in shown and b"[" in shown and b"/" in shown, f"no progress on stderr: {shown!r}"
+        assert shown.endswith(b"\r\033[K"), "the progress line is left behind"
+        assert b"\r" not in printed and last in printed, "progress reached stdout"
 
 
 def no_progress_elsewhere(binary):
