@@ -129,9 +129,9 @@ void vr_os_pages_keep(void *pages, uint64_t bytes) {
 }
 
 /* The loader knows static functions too, unless the file was stripped. */
-bool vr_os_function_at(uint64_t pc, uint64_t module, struct vr_function *function) {
-    (void)pc, (void)module, (void)function;
-    return false;
+void vr_os_source_at(uint64_t pc, uint64_t module, struct vr_code_source *source) {
+    (void)pc, (void)module;
+    *source = (struct vr_code_source){.line = 0};
 }
 
 void vr_os_thread_name(const char *name) {
