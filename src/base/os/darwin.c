@@ -38,6 +38,12 @@ void vr_os_memory(vram_value *total, vram_value *available) {
     (void)mach_port_deallocate(mach_task_self(), host);
 }
 
+vram_value vr_os_memory_installed(void) {
+    vram_value total, available;
+    vr_os_memory(&total, &available);
+    return total;
+}
+
 /* --------------------------------------------------------------- os.h: files */
 
 /* An unlinked file in the user's own temporary folder; -1 with errno. */

@@ -19,6 +19,8 @@ size_t vr_os_page_bytes(void);
 /* Physical memory of the machine and what is available now, both within the limit of the process's
    control group, if there is one. Values that cannot be read are unknown. */
 void vr_os_memory(vram_value *total, vram_value *available);
+/* Physical memory of the machine, whatever the process may use of it. */
+vram_value vr_os_memory_installed(void);
 
 /* Fresh zeroed readable and writable pages; `bytes` a multiple of the page. */
 vram_status vr_os_pages_alloc(uint64_t bytes, void **pages);

@@ -66,7 +66,7 @@ bool vr_os_within_file_limit(uint64_t end);
 bool vr_os_source_in(const char *path, uint64_t inode, uint64_t place,
                      struct vr_code_source *source);
 
-/* meminfo.c: vr_os_memory with `root` as a prefix of every path, for tests. */
+/* meminfo.c: vr_os_memory with `root` as a prefix of every path. */
 void vr_os_memory_under(const char *root, vram_value *total, vram_value *available);
 
 #endif

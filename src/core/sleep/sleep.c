@@ -286,6 +286,13 @@ static vram_status check_options(const struct vr_pool *pool,
         return vr_fail(VRAM_ERR_INVALID, "contents is %d, not a value of vram_sleep_contents",
                        (int)options->contents);
     }
+    /* To succeed and free nothing would mislead a program that sleeps to make room for others. */
+    if (options->contents != VRAM_SLEEP_DROP &&
+        pool->device->base.info.caps & VRAM_CAP_INTEGRATED) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "the device shares its memory with the host, so contents kept there would "
+                       "free nothing; use VRAM_SLEEP_DROP");
+    }
     if (options->contents == VRAM_SLEEP_PINNED && !pool->device->base.pinned) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "the device has no page-locked memory");
     }
