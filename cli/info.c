@@ -82,6 +82,9 @@ static void print_memory(const struct terminal *terminal, const struct device_su
     }
     terminal_print(terminal, STYLE_PLAIN, device->free_bytes.known ? "  %s free" : "  free %s",
                    value_text(device->free_bytes, free_text));
+    if ((device->info.caps & device->info.caps_known & VRAM_CAP_INTEGRATED) != 0) {
+        terminal_print(terminal, STYLE_PLAIN, ", shared with the host");
+    }
     printf("\n");
     if (device->problem[0] != 0) {
         print_label(terminal, "problem");

@@ -73,6 +73,7 @@ need_test() {
     need zsh "tries the completion for zsh" has zsh
     need fish "tries the completion for fish" has fish
     wish ninja-build "builds in less time than make" has ninja
+    wish valgrind "counts the instructions of an allocation" has valgrind
     wish "libvulkan1 mesa-vulkan-drivers" "runs the Vulkan backend on the CPU" \
         has_file '/usr/share/vulkan/icd.d/lvp_icd*.json'
     wish vulkan-validationlayers "watches the Vulkan backend" \

@@ -106,6 +106,9 @@ void check_note(struct check *check, const char *format, ...) __attribute__((for
 /* Skips the case unless the device has a capability. */
 bool check_needs(struct check *check, uint32_t cap);
 #define CHECK_NEEDS(check, cap) CHECK_TRY(check_needs(check, cap))
+/* Skips the case where host and device share one memory, so that nothing can move to the host. */
+bool check_needs_own_memory(struct check *check);
+#define CHECK_NEEDS_OWN_MEMORY(check) CHECK_TRY(check_needs_own_memory(check))
 /* Whether the target device has it. */
 bool check_has(const struct check *check, uint32_t cap);
 /* Whether pools pool: the option `pool` is on. */

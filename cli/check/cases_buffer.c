@@ -212,6 +212,7 @@ static bool fallback(struct check *check) {
     vram_buffer_info info;
     vram_pool_stats stats;
 
+    CHECK_NEEDS_OWN_MEMORY(check);
     CHECK_OPEN(check, &device);
     CHECK_QUEUE(check, device, &queue);
     CHECK_STOCK(check, device, NULL, &stock);
@@ -270,6 +271,7 @@ static bool working_set(struct check *check) {
     uint64_t seeds[SET], moved = 0;
     vram_pool_stats stats;
 
+    CHECK_NEEDS_OWN_MEMORY(check);
     CHECK_OPEN(check, &device);
     CHECK_QUEUE(check, device, &queue);
     CHECK_STOCK(check, device, NULL, &stock);

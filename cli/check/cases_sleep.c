@@ -71,7 +71,8 @@ static bool contents(struct check *check) {
                                       .contents = round % 2 ? VRAM_SLEEP_PINNED : VRAM_SLEEP_HOST};
         check_note(check, "round %d", round);
         CHECK_TRY(begin(check, round == 0 ? 0 : VRAM_POOL_DETERMINISTIC, &device, &queue, &stock));
-        if (options.contents == VRAM_SLEEP_PINNED && !check_has(check, VRAM_CAP_PINNED)) {
+        if ((options.contents == VRAM_SLEEP_PINNED && !check_has(check, VRAM_CAP_PINNED)) ||
+            check_has(check, VRAM_CAP_INTEGRATED)) {
             CHECK_STOCK_REFUSES(check, &stock, vram_pool_sleep(stock.pool, &options),
                                 VRAM_ERR_UNSUPPORTED);
             check_close(device);
@@ -132,6 +133,7 @@ static bool by_tag(struct check *check) {
     vram_alloc_options wish = {.size = sizeof wish, .tag = "weights"};
     vram_addr weights, addr;
 
+    CHECK_NEEDS_OWN_MEMORY(check);
     CHECK_TRY(begin(check, 0, &device, &queue, &stock));
     uint64_t large = 3 * check_pool_granule(device, false); /* a whole one, wherever it begins */
     CHECK_TAKE_WITH(check, &stock, large, queue, &wish, &weights);
@@ -161,6 +163,7 @@ static bool mistakes(struct check *check) {
     vram_queue *queue;
     vram_sleep_options options = {.size = sizeof options, .contents = (vram_sleep_contents)77};
 
+    CHECK_NEEDS_OWN_MEMORY(check);
     CHECK_TRY(begin(check, 0, &device, &queue, &stock));
     CHECK_STOCK_REFUSES(check, &stock, vram_pool_sleep(stock.pool, &options), VRAM_ERR_INVALID);
     CHECK_STOCK_REFUSES(check, &stock, vram_pool_wake(stock.pool, NULL), VRAM_ERR_INVALID);
@@ -188,6 +191,7 @@ static bool work(struct check *check) {
     uint8_t *data, *found;
     void *memory;
 
+    CHECK_NEEDS_OWN_MEMORY(check);
     CHECK_TRY(begin(check, 0, &device, &queue, &stock));
     CHECK_QUEUE(check, device, &stranger);
     CHECK_TRY(check_host_seeded(check, BYTES, 5, &data));

@@ -168,6 +168,11 @@ bool check_needs(struct check *check, uint32_t cap) {
     return check_has(check, cap) || check_skip(check, "the device lacks %s", cap_name(cap));
 }
 
+bool check_needs_own_memory(struct check *check) {
+    return !check_has(check, VRAM_CAP_INTEGRATED) ||
+           check_skip(check, "the device shares its memory with the host");
+}
+
 static bool option_is_on(const char *name) {
     static const char *const off[] = {"off", "0", "no", "false"};
     char text[8] = "";

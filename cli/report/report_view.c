@@ -81,20 +81,28 @@ static uint32_t depth_of(const struct report_view *view, uint32_t stack) {
     return depth;
 }
 
-/* Without the offset in a function, and in its module: "f+0x1f (m+0x2a3f)" becomes "f (m)", so that
+static void cut_text(char *from, const char *to) {
+    memmove(from, to, strlen(to) + 1);
+}
+
+/* Without the offset in a function, and in its module: "f+0x1f (main.c:42, m+0x2a3f)" becomes
+   "f (main.c:42, m)" for the innermost frame, which allocated, and "f (m)" for its callers, so that
    all calls from one function are one frame. An offset in a module whose functions are not known
    stays: it is all there is. */
-static void fold_frame(char *text) {
+static void fold_frame(char *text, bool innermost) {
     char *function = strstr(text, "+0x"), *module = strstr(text, " (");
-    if (function == NULL || (module == NULL && strchr(text, '`') == NULL)) {
+    char *inside = module != NULL ? strstr(module, "+0x") : strchr(text, '`');
+    if (function == NULL || inside == NULL) {
         return;
     }
-    char *inside = module != NULL ? strstr(module, "+0x") : NULL;
-    if (inside != NULL) {
-        memmove(inside, inside + strcspn(inside, ")"), strlen(inside + strcspn(inside, ")")) + 1);
+    char *line = module != NULL && !innermost ? strstr(module, ", ") : NULL;
+    if (module != NULL) {
+        cut_text(inside, inside + strcspn(inside, ")"));
     }
-    char *end = module != NULL && module > function ? module : function + strlen(function);
-    memmove(function, end, strlen(end) + 1);
+    if (line != NULL) {
+        cut_text(module + 2, line + 2);
+    }
+    cut_text(function, module != NULL && module > function ? module : function + strlen(function));
 }
 
 /* Semicolons and line breaks mean something in this format. */
@@ -112,7 +120,7 @@ const char *report_stack(const struct report_view *view, const struct history_gr
     for (uint32_t i = depth; i-- > 0 && used + 1 < bytes;) {
         char frame[RECORDING_TEXT_MAX + 1];
         snprintf(frame, sizeof frame, "%s", recording_frame(view->recording, group->stack, i));
-        fold_frame(frame);
+        fold_frame(frame, i == 0);
         clean_frame(frame);
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ";" : "", frame);
     }

@@ -320,7 +320,7 @@ static bool climb_with_help(struct script *script) {
     return true;
 }
 
-/* Every other kind of memory that the device has. */
+/* Every other kind of memory that the device has; none if it is the host's anyway. */
 static bool fall_back(struct script *script) {
     static const struct {
         uint32_t kind, cap;
@@ -332,7 +332,8 @@ static bool fall_back(struct script *script) {
     vram_addr addr;
     char text[48];
     for (int i = 0; i < 3; i++) {
-        if (kinds[i].cap & ~script->target->info.caps) {
+        if (kinds[i].cap & ~script->target->info.caps ||
+            script->target->info.caps & VRAM_CAP_INTEGRATED) {
             script->result->skipped++;
             continue;
         }

@@ -278,7 +278,10 @@ VRAM_API vram_status vram_buffer_unmap(vram_buffer *buffer);
  */
 VRAM_API vram_status vram_buffer_promote(vram_buffer *buffer, vram_queue *queue);
 
-/** The same to host memory: page-locked, or ordinary if that is exhausted. */
+/**
+ * The same to host memory: page-locked, or ordinary if that is exhausted. VRAM_ERR_UNSUPPORTED with
+ * VRAM_CAP_INTEGRATED, where it would free nothing.
+ */
 VRAM_API vram_status vram_buffer_demote(vram_buffer *buffer, vram_queue *queue);
 
 /**
@@ -291,7 +294,7 @@ VRAM_API vram_status vram_pool_promote(vram_pool *pool, vram_queue *queue, uint6
  * Demotes FALLBACK buffers, the least recently used first, until `wanted` bytes have left the
  * device or none is left. Busy and mapped ones stay. *bytes, which may be NULL, is how much moved.
  * `queue` may use the freed memory at once, other queues when it has completed the work submitted
- * so far.
+ * so far. VRAM_ERR_UNSUPPORTED as vram_buffer_demote.
  */
 VRAM_API vram_status vram_pool_demote(vram_pool *pool, uint64_t wanted, vram_queue *queue,
                                       uint64_t *bytes);

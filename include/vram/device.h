@@ -95,7 +95,9 @@ VRAM_API vram_status vram_backend_info_get(vram_context *context, uint32_t index
     X(ADOPT, 8, "adopt", "takes queues that the program made itself")                              \
     X(SIMULATED, 9, "simulated", "no hardware behind it; times are those of a model")              \
     X(ALIAS, 10, "alias", "maps one handle of physical memory at several addresses")               \
-    X(HANDLES, 11, "handles", "memory lies behind the driver's own objects; vram_native gives them")
+    X(HANDLES, 11, "handles",                                                                      \
+      "memory lies behind the driver's own objects; vram_native gives them")                       \
+    X(INTEGRATED, 12, "integrated", "a GPU that shares its memory with the host")
 
 typedef enum vram_cap {
 #define VRAM_CAP_ENUM(NAME, bit, name, text) VRAM_CAP_##NAME = 1 << (bit),
@@ -201,7 +203,8 @@ VRAM_API vram_status vram_device_peer_enable(vram_device *device, vram_device *p
 typedef struct vram_memory_info {
     size_t size;            /* in: sizeof(vram_memory_info) of the caller */
     vram_value total_bytes; /* the device's memory */
-    vram_value free_bytes;  /* as the driver reports it: maybe scattered, maybe not all available */
+    vram_value free_bytes;  /* as the driver reports it: maybe scattered, maybe not all available;
+                               with VRAM_CAP_INTEGRATED, as the system does for a new program */
     uint64_t held_bytes;    /* taken from the driver through this handle now, all kinds */
     uint64_t held_peak_bytes;
     uint64_t held_count;   /* allocations and physical handles in held_bytes */

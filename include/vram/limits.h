@@ -60,7 +60,7 @@ typedef struct vram_limits {
 
     /* Bytes to leave free on the device. If it is set, it applies as it is, even if it is more than
        the device has: then nothing can be allocated. If not, it is at most 1/16 of the device's
-       memory. */
+       memory; and exactly that with VRAM_CAP_INTEGRATED, where the host needs memory too. */
     uint64_t min_free_bytes;
 
     uint64_t hard_bytes; /* most that may be held in all */
@@ -82,7 +82,8 @@ typedef struct vram_limits {
        relatives then return page-locked host memory, which kernels reach, slowly; or what
        vram_ladder_options.fallback allows. Off: nothing falls back. Default: only buffers of the
        fallback kind, pools whose ladder allows it and error handlers that ask for it. On in every
-       preset except training. */
+       preset except training. Always off with VRAM_CAP_INTEGRATED: host memory is the memory that
+       is exhausted. */
     vram_switch cpu_fallback;
 } vram_limits;
 

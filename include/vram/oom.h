@@ -16,7 +16,8 @@
  *   cleanup    everything cached on the device goes back to the driver
  *   retry      exactly one more attempt, whether or not anything was released
  *   wait       for other threads to free, up to the option `oom_wait`
- *   fallback   managed, pinned or host memory, if the pool allows it: vram_ladder_options.fallback
+ *   fallback   managed, pinned or host memory, if the pool allows it: vram_ladder_options.fallback;
+ *              never with VRAM_CAP_INTEGRATED, where that is the memory that is short
  *
  * Only exhaustion runs it (vram_status_is_exhausted). Every other error is returned unchanged, and
  * nothing is retried. These requests take fewer steps:
@@ -255,6 +256,8 @@ typedef struct vram_oom_report {
        its addresses are the driver's. */
     uint64_t address_bytes;
     uint64_t longest_bytes; /* of them, the longest run that is free and has no memory */
+
+    bool integrated; /* VRAM_CAP_INTEGRATED: there is no other memory to fall back to */
 } vram_oom_report;
 
 /**

@@ -367,10 +367,11 @@ typedef struct vram_sleep_options {
  * `wait_timeout`: VRAM_ERR_TIMEOUT, or _CAPTURE while a queue is captured. VRAM_ERR_BUSY if a block
  * is pinned, if another thread changes the pool's sleep, or if all memory under the tag's blocks is
  * under others too. VRAM_ERR_INVALID if it is asleep already, or no live block has that tag.
- * VRAM_ERR_UNSUPPORTED if the pool runs on segments, or if there is no page-locked memory. All or
- * nothing: after a failure the pool is awake with its contents. The exception is memory that the
- * driver first unmapped and then refused to map again: it stays asleep with its contents, and
- * vram_pool_wake tries again.
+ * VRAM_ERR_UNSUPPORTED if the pool runs on segments, if there is no page-locked memory, and with
+ * VRAM_CAP_INTEGRATED unless contents are dropped: host memory is the same memory there, and to
+ * keep them in it would free nothing. All or nothing: after a failure the pool is awake with its
+ * contents. The exception is memory that the driver first unmapped and then refused to map again:
+ * it stays asleep with its contents, and vram_pool_wake tries again.
  *
  * Several threads copy the contents (option staging_threads). VRAM_ERR_HOST_MEMORY if they take
  * more than the system has available. Their host memory is given back when they wake.

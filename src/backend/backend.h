@@ -117,7 +117,8 @@ struct vr_backend_ops {
 
 /* Closes the device; its queues, kernels and memory are already released. [lost] */
 typedef void vr_device_close_fn(struct vr_device *device);
-/* Free and total bytes now. Called, and so needed, only with VRAM_CAP_MEMORY_INFO. */
+/* Free and total bytes now. Called, and so needed, only with VRAM_CAP_MEMORY_INFO. With
+   VRAM_CAP_INTEGRATED, memory that the host would have to swap out is not free. */
 typedef vram_status vr_memory_info_fn(struct vr_device *device, vram_value *free,
                                       vram_value *total);
 /* Allocates `bytes` of device memory, a multiple of info.alloc_granule, aligned to that granule. */

@@ -65,6 +65,8 @@
       "shortest time between two queries of a device's free memory")                               \
     X(HOST_MEMORY, "host_memory", SIZE, "0", 0, UINT64_MAX, true, "",                              \
       "memory of the host device; 0: what the machine has")                                        \
+    X(SYSTEM_ROOT, "system_root", TEXT, "", 0, 0, false, "",                                       \
+      "folder in which proc/meminfo and sys/fs/cgroup are read; empty: /")                         \
     X(POOL, "pool", BOOL, "on", 0, 1, false, "",                                                   \
       "off: each allocation of a pool is a driver allocation, which its free returns")             \
     X(RANGE_BYTES, "range_bytes", SIZE, "0", 0, UINT64_MAX, false, "",                             \

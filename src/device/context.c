@@ -343,13 +343,9 @@ static vram_status context_end(void *object) {
     return end_devices(context);
 }
 
-vram_status vr_context_destroy(vram_context *handle) {
-    VR_OPERATION("vram_context_destroy");
-    return vr_object_destroy(VR_KIND_CONTEXT, handle, context_end, NULL);
-}
-
 vram_status vram_context_destroy(vram_context *handle) {
-    return vr_context_destroy(handle);
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_CONTEXT, handle, context_end, NULL);
 }
 
 uint32_t vram_backend_count(vram_context *handle) {

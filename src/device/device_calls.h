@@ -13,7 +13,6 @@
 
 /* ------------------------------------------- contexts and devices; context.c, device.c */
 
-vram_status vr_context_destroy(vram_context *handle);
 /* vram_device_open and _close; vr_device_open and _close are the backend's (ops.h). */
 vram_status vr_device_make(vram_context *handle, uint32_t index, vram_device **out);
 vram_status vr_device_end(vram_device *handle);
@@ -32,7 +31,6 @@ vram_status vr_native_get(vram_addr addr, vram_native_info *info);
 /* vram_queue_create and _destroy; vr_queue_create and _destroy are the backend's (ops.h). */
 vram_status vr_queue_make(vram_device *handle, const vram_queue_options *options, vram_queue **out);
 vram_status vr_queue_end(vram_queue *handle);
-vram_status vr_adoption_end(vram_queue *handle); /* vram_queue_end */
 
 /* ------------------------------------------------------------------- points; point.c */
 

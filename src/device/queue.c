@@ -326,13 +326,9 @@ static vram_status end_adoption(vram_queue *handle, bool region) {
     return status;
 }
 
-vram_status vr_adoption_end(vram_queue *handle) {
-    VR_OPERATION("vram_queue_end");
-    return end_adoption(handle, false);
-}
-
 vram_status vram_queue_end(vram_queue *handle) {
-    return vr_adoption_end(handle);
+    VR_CALL;
+    return end_adoption(handle, false);
 }
 
 vram_status vram_capture_end(vram_queue *handle) {

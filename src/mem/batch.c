@@ -99,13 +99,9 @@ static void pool_ended(struct vr_pool_child *child) {
     vr_object_parent_ended(&VR_CONTAINER(child, struct vr_batch, child)->object, batch_end);
 }
 
-vram_status vr_batch_destroy(vram_batch *handle) {
-    VR_OPERATION("vram_batch_destroy");
-    return vr_object_destroy(VR_KIND_BATCH, handle, batch_end, "the batch is being destroyed");
-}
-
 vram_status vram_batch_destroy(vram_batch *handle) {
-    return vr_batch_destroy(handle);
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_BATCH, handle, batch_end, "the batch is being destroyed");
 }
 
 /* ------------------------------------------------------------------ creating */

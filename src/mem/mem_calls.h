@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mem_calls.h: public calls on buffers, scopes, batches and named buffers as the library's own code
- * makes them; see device/device_calls.h. They take handles, enter and leave by themselves, and fail
- * with the same statuses and texts as the public calls, which are thin entries to these.
+ * mem_calls.h: public calls on buffers as the library's own code makes them; see
+ * device/device_calls.h. They take handles, enter and leave by themselves, and fail with the same
+ * statuses and texts as the public calls, which are thin entries to these.
  */
 #ifndef VR_MEM_CALLS_H
 #define VR_MEM_CALLS_H
 
-#include "vram/batch.h"
 #include "vram/buffer.h"
 #include "vram/growth.h"
-#include "vram/named.h"
-#include "vram/scope.h"
 
 /* ------------------------------------------------------ element types; precision.c */
 
@@ -37,11 +34,5 @@ vram_status vr_buffer_growth_get(vram_buffer *handle, vram_growth_info *info);
 /* vram_growth_next. vr_growth_next (growth_state.h) takes a policy that was read already. */
 vram_status vr_growth_next_given(const vram_growth *given, uint64_t capacity, uint64_t needed,
                                  uint64_t *bytes);
-
-/* --------------------------------------------- others; scope.c, batch.c, named_info.c */
-
-vram_status vr_scope_end(vram_scope *handle);
-vram_status vr_batch_destroy(vram_batch *handle);
-vram_status vr_named_destroy(vram_named *handle);
 
 #endif

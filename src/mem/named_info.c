@@ -62,13 +62,9 @@ static void pool_ended(struct vr_pool_child *child) {
     vr_object_parent_ended(&VR_CONTAINER(child, struct vr_named, child)->object, named_end);
 }
 
-vram_status vr_named_destroy(vram_named *handle) {
-    VR_OPERATION("vram_named_destroy");
-    return vr_object_destroy(VR_KIND_NAMED, handle, named_end, "the manager is being destroyed");
-}
-
 vram_status vram_named_destroy(vram_named *handle) {
-    return vr_named_destroy(handle);
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_NAMED, handle, named_end, "the manager is being destroyed");
 }
 
 /* ------------------------------------------------------------------ creating */

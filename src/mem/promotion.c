@@ -95,6 +95,10 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
         return vr_fail(VRAM_ERR_INVALID, "only buffers of the kind fallback move, not %s",
                        vr_buffer_kind_name(buffer->kind));
     }
+    if (!to_device && buffer->pool->device->base.info.caps & VRAM_CAP_INTEGRATED) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "the device shares its memory with the host: moving there frees nothing");
+    }
     vram_status status = vr_buffer_queue(buffer, given, &queue);
     if (status != VRAM_OK || (status = vr_buffer_claim(buffer)) != VRAM_OK) {
         return status;

@@ -156,8 +156,8 @@ static vram_status scope_end(struct vr_scope *scope) {
     return scope_release_items(scope);
 }
 
-vram_status vr_scope_end(vram_scope *handle) {
-    VR_OPERATION("vram_scope_end");
+vram_status vram_scope_end(vram_scope *handle) {
+    VR_CALL;
     void *entered;
     vram_status status = vr_end_enter(VR_KIND_SCOPE, handle, &entered);
     struct vr_scope *scope = entered;
@@ -169,10 +169,6 @@ vram_status vr_scope_end(vram_scope *handle) {
         return vr_fail(VRAM_ERR_STALE, "the scope is being ended already");
     }
     return scope_end(scope);
-}
-
-vram_status vram_scope_end(vram_scope *handle) {
-    return vr_scope_end(handle);
 }
 
 /* The pool has freed its blocks; buffers and scopes of other pools remain. The caller holds a

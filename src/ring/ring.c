@@ -378,8 +378,8 @@ vram_status vram_ring_create(vram_pool *pool_handle, const vram_ring_options *op
     return status;
 }
 
-vram_status vr_ring_destroy(vram_ring *handle) {
-    VR_OPERATION("vram_ring_destroy");
+vram_status vram_ring_destroy(vram_ring *handle) {
+    VR_CALL;
     void *entered;
     vram_status status = vr_end_enter(VR_KIND_RING, handle, &entered);
     struct vr_ring *ring = entered;
@@ -398,10 +398,6 @@ vram_status vr_ring_destroy(vram_ring *handle) {
     }
     vr_leave(ring);
     return status;
-}
-
-vram_status vram_ring_destroy(vram_ring *handle) {
-    return vr_ring_destroy(handle);
 }
 
 /* --------------------------------------------------------------- description */

@@ -149,9 +149,6 @@ static inline bool vr_ring_copies(const struct vr_ring *ring) {
     return ring->shared == NULL;
 }
 
-/* What vram_ring_destroy does; ring.c. */
-vram_status vr_ring_destroy(vram_ring *handle);
-
 /* Marks the ring as damaged, for good, and records that. */
 vram_status vr_ring_damaged(struct vr_ring *ring, const char *what);
 

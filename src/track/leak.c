@@ -56,7 +56,8 @@ static bool is_suppressed(const struct report *report, const struct group *group
         struct vr_code symbol;
         vr_os_code_at(frames[i], &symbol);
         found = vr_suppressed(report->but, symbol.function) ||
-                vr_suppressed(report->but, symbol.module);
+                vr_suppressed(report->but, symbol.module) ||
+                vr_suppressed(report->but, symbol.source.line ? symbol.source.file : NULL);
     }
     return found;
 }

@@ -127,13 +127,18 @@ void vr_frame_text(uint64_t frame, char text[VR_FRAME_TEXT]) {
     struct vr_code symbol;
     vr_os_code_at(frame, &symbol);
     const char *module = symbol.module && *symbol.module ? symbol.module : "?";
+    char line[VR_CODE_FILE + 16] = "";
+    if (symbol.source.line) {
+        (void)vr_text_format(line, sizeof line, "%s:%u", symbol.source.file, symbol.source.line);
+    }
     if (symbol.function) {
-        (void)vr_text_format(text, VR_FRAME_TEXT, "%.120s+0x%llx (%.80s+0x%llx)", symbol.function,
-                             (unsigned long long)symbol.function_offset, module,
-                             (unsigned long long)symbol.module_offset);
+        (void)vr_text_format(text, VR_FRAME_TEXT, "%.104s+0x%llx (%s%s%.48s+0x%llx)",
+                             symbol.function, (unsigned long long)symbol.function_offset, line,
+                             *line ? ", " : "", module, (unsigned long long)symbol.module_offset);
     } else if (symbol.module) {
-        (void)vr_text_format(text, VR_FRAME_TEXT, "%.80s+0x%llx", module,
-                             (unsigned long long)symbol.module_offset);
+        (void)vr_text_format(text, VR_FRAME_TEXT, "%.80s+0x%llx%s%s%s", module,
+                             (unsigned long long)symbol.module_offset, *line ? " (" : "", line,
+                             *line ? ")" : "");
     } else {
         (void)vr_text_format(text, VR_FRAME_TEXT, "0x%llx", (unsigned long long)frame);
     }

@@ -11,7 +11,6 @@
 #include "base/os/os.h"
 #include "base/status.h"
 #include "device/device_calls.h"
-#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -205,8 +204,8 @@ vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, struct vr_
                             (unsigned long long)number);
 }
 
-vram_status vr_feed_release(vram_feed *handle, uint64_t number) {
-    VR_OPERATION("vram_feed_release");
+vram_status vram_feed_release(vram_feed *handle, uint64_t number) {
+    VR_CALL;
     struct vr_feed *feed = NULL;
     struct vr_feed_slot *slot = NULL;
     vram_status status = vr_feed_enter(handle, &feed);
@@ -221,10 +220,6 @@ vram_status vr_feed_release(vram_feed *handle, uint64_t number) {
     }
     vr_leave(feed);
     return status;
-}
-
-vram_status vram_feed_release(vram_feed *handle, uint64_t number) {
-    return vr_feed_release(handle, number);
 }
 
 vram_status vram_feed_stats_get(vram_feed *handle, vram_feed_stats *stats) {
@@ -312,13 +307,9 @@ static bool feed_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t byt
     return false;
 }
 
-vram_status vr_feed_destroy(vram_feed *handle) {
-    VR_OPERATION("vram_feed_destroy");
-    return vr_object_destroy(VR_KIND_FEED, handle, feed_end, NULL);
-}
-
 vram_status vram_feed_destroy(vram_feed *handle) {
-    return vr_feed_destroy(handle);
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_FEED, handle, feed_end, NULL);
 }
 
 /* -------------------------------------------------------------------- creating */

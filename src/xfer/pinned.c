@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "xfer/staging.h"
-#include "xfer/xfer_calls.h"
 
 /* Enters the device and its staging, both with a reference. */
 static vram_status enter_staging(vram_device *handle, struct vr_device_object **device,
@@ -49,13 +48,9 @@ vram_status vram_pinned_begin(vram_device *device, void *memory, uint64_t bytes)
     return call_registration(device, memory, bytes, vr_registration_use);
 }
 
-vram_status vr_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
-    VR_OPERATION("vram_pinned_end");
-    return call_registration(device, memory, bytes, vr_registration_unuse);
-}
-
 vram_status vram_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
-    return vr_pinned_end(device, memory, bytes);
+    VR_CALL;
+    return call_registration(device, memory, bytes, vr_registration_unuse);
 }
 
 vram_status vram_pinned_forget(vram_device *device, void *memory, uint64_t bytes) {

@@ -352,8 +352,8 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
     return status;
 }
 
-vram_status vr_readback_release(vram_readback *handle, uint64_t number) {
-    VR_OPERATION("vram_readback_release");
+vram_status vram_readback_release(vram_readback *handle, uint64_t number) {
+    VR_CALL;
     struct vr_readback *readback = NULL;
     struct vr_frame *frame = NULL;
     vram_status status = vr_readback_enter(handle, &readback);
@@ -376,10 +376,6 @@ vram_status vr_readback_release(vram_readback *handle, uint64_t number) {
     return frame ? VRAM_OK
                  : vr_fail(VRAM_ERR_INVALID, "frame %llu is not borrowed",
                            (unsigned long long)number);
-}
-
-vram_status vram_readback_release(vram_readback *handle, uint64_t number) {
-    return vr_readback_release(handle, number);
 }
 
 vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *stats) {
@@ -469,13 +465,9 @@ static bool readback_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t
     return false;
 }
 
-vram_status vr_readback_destroy(vram_readback *handle) {
-    VR_OPERATION("vram_readback_destroy");
-    return vr_object_destroy(VR_KIND_READBACK, handle, readback_end, NULL);
-}
-
 vram_status vram_readback_destroy(vram_readback *handle) {
-    return vr_readback_destroy(handle);
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_READBACK, handle, readback_end, NULL);
 }
 
 /* ------------------------------------------------------------------- creating */

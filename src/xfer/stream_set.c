@@ -23,7 +23,6 @@
 #include "base/os/os.h"
 #include "base/status.h"
 #include "device/device_calls.h"
-#include "xfer/xfer_calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -131,13 +130,9 @@ static bool set_covers(struct vr_watcher *watcher, vram_addr addr, uint64_t byte
     return false;
 }
 
-vram_status vr_stream_set_destroy(vram_stream_set *handle) {
-    VR_OPERATION("vram_stream_set_destroy");
-    return vr_object_destroy(VR_KIND_STREAM_SET, handle, set_end, NULL);
-}
-
 vram_status vram_stream_set_destroy(vram_stream_set *handle) {
-    return vr_stream_set_destroy(handle);
+    VR_CALL;
+    return vr_object_destroy(VR_KIND_STREAM_SET, handle, set_end, NULL);
 }
 
 /* ----------------------------------------------------------------- creating */

@@ -1,28 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * xfer_calls.h: public calls on transfers, stream sets, readbacks and feeds as the library's own
- * code makes them; see device/device_calls.h. They take handles, enter and leave by themselves, and
- * fail with the same statuses and texts as the public calls, which are thin entries to these.
+ * xfer_calls.h: public calls on transfers as the library's own code makes them; see
+ * device/device_calls.h. They take handles, enter and leave by themselves, and fail with the same
+ * statuses and texts as the public calls, which are thin entries to these.
  */
 #ifndef VR_XFER_CALLS_H
 #define VR_XFER_CALLS_H
 
 #include "vram/async.h"
-#include "vram/feed.h"
-#include "vram/pinned.h"
-#include "vram/readback.h"
-#include "vram/stream.h"
 #include "vram/transfer.h"
 
 vram_status vr_async_of_point(vram_point point, const char *operation, vram_async *async);
 vram_status vr_async_close(vram_async *async); /* vram_async_end; async.c */
-
-vram_status vr_stream_set_destroy(vram_stream_set *handle);
-vram_status vr_readback_destroy(vram_readback *handle);
-vram_status vr_readback_release(vram_readback *handle, uint64_t number);
-vram_status vr_feed_destroy(vram_feed *handle);
-vram_status vr_feed_release(vram_feed *handle, uint64_t number);
-vram_status vr_pinned_end(vram_device *device, void *memory, uint64_t bytes);
 
 /* "unknown" if the value is not in the enum; metrics.c. */
 const char *vr_transfer_direction_name(vram_transfer_direction direction);

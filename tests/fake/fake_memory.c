@@ -103,11 +103,13 @@ static bool device_take(struct fake_device *device, uint64_t bytes, uint64_t *of
     *offset = device->next;
     device->next += bytes;
     device->used += bytes;
+    fake_machine_note(device);
     return true;
 }
 
 static void device_give(struct fake_device *device, uint64_t bytes, uint64_t offset) {
     device->used -= bytes;
+    fake_machine_note(device);
     if (fallocate(device->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
                   (off_t)bytes) != 0) {
         fake_violation("the file behind device memory cannot be punched");
@@ -175,7 +177,7 @@ bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64
 
 vr_cu_result fake_cuMemGetInfo(size_t *free_bytes, size_t *total) {
     FAKE_ENTER(cuMemGetInfo, FAKE_NEEDS_CONTEXT);
-    *free_bytes = fake.capacity - fake_current_device()->used;
+    *free_bytes = fake_machine_free(fake_current_device(), true);
     *total = fake.capacity;
     return fake_leave(VR_CU_SUCCESS);
 }

@@ -4,7 +4,8 @@
  *
  *   FAKE_NVML_PROCESSES=PID:BYTES,...  what its one device runs; "self" for the calling process,
  *                                      and "?" for bytes that are not available
- *   FAKE_NVML_FAIL=NAME                the call that answers "unknown error"
+ *   FAKE_NVML_FAIL=NAME[:CODE]         the call that answers that code, or "unknown error"; 3:
+ *                                      "not supported", where host and device share one memory
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,14 +30,19 @@ FAKE_API int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *cou
 
 static int started;
 
+/* The code that a call must answer. */
 static int failing(const char *name) {
     const char *text = getenv("FAKE_NVML_FAIL");
-    return text && strcmp(text, name) == 0;
+    size_t length = strlen(name);
+    if (!text || strncmp(text, name, length) != 0 || (text[length] && text[length] != ':')) {
+        return SUCCESS;
+    }
+    return text[length] ? atoi(text + length + 1) : UNKNOWN;
 }
 
 int nvmlInit_v2(void) {
     if (failing("init")) {
-        return UNKNOWN;
+        return failing("init");
     }
     started++;
     return SUCCESS;
@@ -49,7 +55,7 @@ int nvmlShutdown(void) {
 /* The first device of the fake CUDA driver. */
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
     if (!started || failing("device")) {
-        return started ? UNKNOWN : UNINITIALIZED;
+        return started ? failing("device") : UNINITIALIZED;
     }
     if (strcmp(uuid, "GPU-01020304-0506-0708-090a-0b0c0d0e0f10") != 0) {
         return NOT_FOUND;
@@ -63,7 +69,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
     const char *text = getenv("FAKE_NVML_PROCESSES");
     unsigned room = *count, found = 0;
     if (device != &started || failing("processes")) {
-        return UNKNOWN;
+        return device == &started ? failing("processes") : UNKNOWN;
     }
     while (text && *text) {
         struct process process = {.used_bytes = ~0ull};

@@ -34,6 +34,7 @@ static struct attribute_row {
     int normal, value;
     const char *name; /* in the environment, behind FAKE_CUDA_ or FAKE_HIP_ */
 } attributes[] = {
+    {VR_CU_ATTRIBUTE_INTEGRATED, 16, 0, 0, "INTEGRATED"},
     {VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING, 85, 1, 1, "UNIFIED"},
     {VR_CU_ATTRIBUTE_MAJOR, 23, 9, 9, "MAJOR"},
     {VR_CU_ATTRIBUTE_MINOR, 61, 0, 0, "MINOR"},
@@ -46,14 +47,14 @@ static struct attribute_row {
 
 enum { ATTRIBUTE_COUNT = sizeof attributes / sizeof attributes[0] };
 
-static const char *environment_text(const char *name) {
+const char *fake_environment(const char *name) {
     char full[64];
     snprintf(full, sizeof full, "FAKE_%s_%s", fake_speaks_hip() ? "HIP" : "CUDA", name);
     return getenv(full);
 }
 
 static uint64_t environment(const char *name, uint64_t otherwise) {
-    const char *text = environment_text(name);
+    const char *text = fake_environment(name);
     return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
@@ -61,11 +62,13 @@ static uint64_t environment(const char *name, uint64_t otherwise) {
 static void settings_from_environment(void) {
     fake.device_count = (int)environment("DEVICES", 1);
     fake.device_count = fake.device_count > FAKE_DEVICES_MAX ? FAKE_DEVICES_MAX : fake.device_count;
-    fake.name = environment_text("NAME") ? environment_text("NAME") : "Fake GPU";
+    fake.name = fake_environment("NAME") ? fake_environment("NAME") : "Fake GPU";
     fake.capacity = environment("MEMORY", UINT64_C(4) << 30);
     fake.version = (int)environment("VERSION", fake_speaks_hip() ? 60443484 : 13000);
     fake.delay_us = (unsigned)environment("DELAY", 0);
     fake.no_functions = !environment("FUNCTIONS", 1);
+    fake.cache_bytes = environment("CACHE", 0);
+    fake.host_bytes = environment("HOST", 0);
     for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
         attributes[i].value = (int)environment(attributes[i].name, (uint64_t)attributes[i].normal);
     }
@@ -89,7 +92,7 @@ void fake_wake_up(void) {
     awake = true;
     fake.process = (int)getpid();
     settings_from_environment();
-    strike_set_text(&plan, environment_text("FAIL"));
+    strike_set_text(&plan, fake_environment("FAIL"));
     for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
         struct fake_device *device = &fake.devices[i];
         device->ordinal = i;
@@ -101,7 +104,7 @@ void fake_wake_up(void) {
 }
 
 void fake_journal(enum fake_call call) {
-    const char *path = environment_text("JOURNAL");
+    const char *path = fake_environment("JOURNAL");
     char line[96];
     bool forked = fake.process != (int)getpid();
     if (!path || (!fake.exiting && !forked)) {

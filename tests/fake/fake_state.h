@@ -65,6 +65,8 @@ struct fake_state {
     const char *name; /* of every device, without its number */
     int version;
     uint64_t capacity;
+    uint64_t cache_bytes, host_bytes; /* of an integrated GPU's memory, in the page cache and in
+                                         programs of the host */
     unsigned delay_us;
     bool held;
     bool no_functions; /* cuLaunchHostFunc is not supported */
@@ -127,6 +129,14 @@ vr_cu_result fake_strike(enum fake_call call);
 void fake_journal(enum fake_call call);
 /* What an attribute is set to; negative when asking is to fail. */
 int fake_attribute(int number);
+
+/* A setting in the environment, FAKE_CUDA_<name> or FAKE_HIP_<name>; NULL: not set. */
+const char *fake_environment(const char *name);
+
+/* What is left of the memory that an integrated GPU shares, with or without the page cache. */
+uint64_t fake_machine_free(const struct fake_device *device, bool without_cache);
+/* After the device has taken or given memory: /proc/meminfo says so, where a test asked for it. */
+void fake_machine_note(const struct fake_device *device);
 
 bool fake_speaks_hip(void);
 /* Opens the file behind a device's memory; false when the system has none. */

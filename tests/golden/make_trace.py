@@ -3,7 +3,7 @@
 """make_trace.py WHAT: writes a small trace, as docs/trace-format.md describes it, to standard output in base64.
 
 WHAT is `story` (everything a report shows), `clean` (all is freed), `lost` (pools end with blocks in them), `fold` (one
-function calls from several places), `killed` (a program that was killed) or `damaged`. The golden cases report_* hold what this writes; written by the document, not by the library, so that
+function calls from several places), `lines` (frames with lines), `killed` (a program that was killed) or `damaged`. The golden cases report_* hold what this writes; written by the document, not by the library, so that
 the two are held against each other.
 """
 import base64
@@ -157,9 +157,20 @@ def fold(w):
     w.event(POOL_END, 9, w.pool(0))
 
 
+def lines(w):
+    """Functions with lines; one without a name, whose line is known."""
+    w.event(POOL_BEGIN, 0, w.pool(0))
+    for i, (line, offset, caller) in enumerate(((40, 0x1c, 7), (40, 0x2f, 9), (42, 0x44, 9))):
+        frames = (f"load_layer+0x{offset:x} (model.c:{line}, libmodel.so+0x{0x1000 + offset:x})",
+                  f"main+0x{0x80 + i:x} (main.c:{caller}, program+0x{0x4080 + i:x})")
+        w.alloc(1 + i, 1 + i, (1 + i) * MIB, "weights", frames)
+    w.alloc(5, 10, 10 * MIB, "", ("libplain.so+0x10 (plain.c:3)", "main+0x99 (main.c:11, program+0x4099)"))
+    w.event(POOL_END, 9, w.pool(0))
+
+
 def main(what):
     writer = Writer()
-    {"story": story, "damaged": story, "lost": lost, "fold": fold}.get(what, clean)(writer)
+    {"story": story, "damaged": story, "lost": lost, "fold": fold, "lines": lines}.get(what, clean)(writer)
     if what == "killed":
         writer.alloc(5, 2, 3 * MIB, "left")
         writer.records += b"\0\1\2"  # on its way when the end came: its first byte comes last
@@ -168,6 +179,6 @@ def main(what):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in (["story"], ["clean"], ["killed"], ["damaged"], ["lost"], ["fold"]):
+    if sys.argv[1:] not in (["story"], ["clean"], ["killed"], ["damaged"], ["lost"], ["fold"], ["lines"]):
         sys.exit(__doc__)
     print(main(sys.argv[1]))

@@ -44,7 +44,7 @@ static void what_is_not_told_is_unknown(void **state) {
     assert_false(others(*state, "self:5,12:?").known);
     assert_true(others(*state, "self:?,12:7").known); /* our own size does not matter */
     assert_false(others(*state, "self:1,2:0x7fffffffffffffff,3:0x7fffffffffffffff").known);
-    static const char *const calls[] = {"init", "device", "processes"};
+    static const char *const calls[] = {"init", "device", "processes", "processes:3"};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         assert_int_equal(setenv("FAKE_NVML_FAIL", calls[i], 1), 0);
         assert_false(others(*state, "self:5,12:1000").known);

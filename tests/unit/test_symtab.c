@@ -117,67 +117,67 @@ static struct module module_make(void) {
     return module;
 }
 
-static bool look(const void *bytes, size_t count, uint64_t place, struct vr_function *function) {
+static bool look(const void *bytes, size_t count, uint64_t place, struct vr_code_source *source) {
     int fd = memfd_create("module", 0);
     char path[64];
     assert_true(fd >= 0);
     assert_int_equal(pwrite(fd, bytes, count, 0), count);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    memset(function, 'x', sizeof *function);
-    bool found = vr_os_function_in(path, 0, place, function);
+    memset(source, 'x', sizeof *source);
+    bool found = vr_os_source_in(path, 0, place, source);
     assert_int_equal(close(fd), 0);
     return found;
 }
 
 static void a_file_names_its_functions(void **state) {
     struct module module = module_make();
-    struct vr_function function;
+    struct vr_code_source source;
     (void)state;
-    assert_true(look(&module, sizeof module, PLACE, &function));
-    assert_string_equal(function.name, "there");
-    assert_int_equal(function.offset, 0x10);
-    assert_true(look(&module, sizeof module, PLACE + 8, &function));
-    assert_string_equal(function.name, "behind");
-    assert_false(look(&module, sizeof module, PLACE + 16, &function)); /* no function */
-    assert_false(look(&module, sizeof module, 20, &function));         /* in no segment */
-    assert_false(vr_os_function_in("/", 0, PLACE, &function));         /* a folder */
-    assert_false(vr_os_function_in("/nowhere/at/all", 0, PLACE, &function));
-    assert_false(look("not a module", 12, PLACE, &function));
-    assert_false(look("", 0, PLACE, &function));
+    assert_true(look(&module, sizeof module, PLACE, &source));
+    assert_string_equal(source.function, "there");
+    assert_int_equal(source.function_offset, 0x10);
+    assert_true(look(&module, sizeof module, PLACE + 8, &source));
+    assert_string_equal(source.function, "behind");
+    assert_false(look(&module, sizeof module, PLACE + 16, &source)); /* no function */
+    assert_false(look(&module, sizeof module, 20, &source));         /* in no segment */
+    assert_false(vr_os_source_in("/", 0, PLACE, &source));           /* a folder */
+    assert_false(vr_os_source_in("/nowhere/at/all", 0, PLACE, &source));
+    assert_false(look("not a module", 12, PLACE, &source));
+    assert_false(look("", 0, PLACE, &source));
     /* A name without an end ends with its table. */
     memset(module.names + 6, 'y', sizeof module.names - 6);
-    assert_true(look(&module, sizeof module, PLACE, &function));
-    assert_int_equal(strlen(function.name), sizeof module.names - 6);
+    assert_true(look(&module, sizeof module, PLACE, &source));
+    assert_int_equal(strlen(source.function), sizeof module.names - 6);
     module.symbols[2].st_name = sizeof module.names;
-    assert_false(look(&module, sizeof module, PLACE, &function));
+    assert_false(look(&module, sizeof module, PLACE, &source));
 }
 
 /* Another file by that name is another file. */
 static void a_file_is_known_by_its_inode(void **state) {
     struct module module = module_make();
-    struct vr_function function;
+    struct vr_code_source source;
     struct stat is;
     char path[] = "/tmp/vram-symtab-XXXXXX";
     (void)state;
     int fd = mkstemp(path);
     assert_int_equal(pwrite(fd, &module, sizeof module, 0), sizeof module);
     assert_int_equal(fstat(fd, &is), 0);
-    assert_true(vr_os_function_in(path, is.st_ino, PLACE, &function));
-    assert_false(vr_os_function_in(path, is.st_ino + 1, PLACE, &function));
+    assert_true(vr_os_source_in(path, is.st_ino, PLACE, &source));
+    assert_false(vr_os_source_in(path, is.st_ino + 1, PLACE, &source));
     assert_int_equal(close(fd), 0);
     assert_int_equal(unlink(path), 0);
 }
 
 /* What has the file's name by now may be no file: nobody waits for one who writes to a pipe. */
 static void a_pipe_is_not_waited_for(void **state) {
-    struct vr_function function;
+    struct vr_code_source source;
     char path[] = "/tmp/vram-symtab-XXXXXX", pipe[sizeof path + 5];
     (void)state;
     assert_non_null(mkdtemp(path));
     snprintf(pipe, sizeof pipe, "%s/pipe", path);
     assert_int_equal(mkfifo(pipe, 0600), 0);
     alarm(5);
-    assert_false(vr_os_function_in(pipe, 0, PLACE, &function));
+    assert_false(vr_os_source_in(pipe, 0, PLACE, &source));
     alarm(0);
     assert_int_equal(unlink(pipe), 0);
     assert_int_equal(rmdir(path), 0);
@@ -187,19 +187,19 @@ static void a_pipe_is_not_waited_for(void **state) {
 static void hostile_files_do_no_harm(void **state) {
     static const unsigned char values[] = {0, 1, 0x7F, 0x80, 0xFF};
     const struct module good = module_make();
-    struct vr_function function;
+    struct vr_code_source source;
     (void)state;
     for (size_t bytes = 0; bytes < sizeof good; bytes += 7) {
-        if (look(&good, bytes, PLACE, &function)) {
-            assert_string_equal(function.name, "there");
+        if (look(&good, bytes, PLACE, &source)) {
+            assert_string_equal(source.function, "there");
         }
     }
     for (size_t at = 0; at < offsetof(struct module, code); at++) {
         for (size_t i = 0; i < sizeof values; i++) {
             struct module bad = good;
             ((unsigned char *)&bad)[at] = values[i];
-            if (look(&bad, sizeof bad, PLACE, &function)) {
-                assert_non_null(memchr(function.name, '\0', sizeof function.name));
+            if (look(&bad, sizeof bad, PLACE, &source)) {
+                assert_non_null(memchr(source.function, '\0', sizeof source.function));
             }
         }
     }

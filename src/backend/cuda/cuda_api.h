@@ -87,6 +87,7 @@ enum vr_cu_code {
 };
 
 enum vr_cu_attribute {
+    VR_CU_ATTRIBUTE_INTEGRATED = 18,
     VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
     VR_CU_ATTRIBUTE_MAJOR = 75,
     VR_CU_ATTRIBUTE_MINOR = 76,

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 #include "base/size.h"
 
 #include <ctype.h>
@@ -135,6 +136,21 @@ static void describe_identity(const struct vr_cuda_api *api, vr_cu_device device
         }
         info->pci_known = true;
     }
+}
+
+/* The firmware of some machines (AMD's APUs) sets memory aside for the GPU, which the host does not
+   count. A device with more memory than the host has is such a one: it shares nothing. */
+static void describe_integrated(const struct vr_cuda_api *api, vr_cu_device device,
+                                struct vram_device_info *info) {
+    int integrated = 0;
+    if (!query_device(api, VR_CUDA_QUERY_INTEGRATED, device, &integrated)) {
+        info->caps_known &= ~(uint32_t)VRAM_CAP_INTEGRATED;
+        return;
+    }
+    vram_value host = integrated ? vr_os_memory_installed() : (vram_value){0, false};
+    bool apart = api->dialect->sets_memory_aside && host.known && info->memory_bytes.known &&
+                 info->memory_bytes.value > host.value;
+    info->caps |= integrated && !apart ? VRAM_CAP_INTEGRATED : 0;
 }
 
 /* The group is present as a whole or not at all. */
@@ -265,6 +281,7 @@ vram_status vr_cuda_describe(struct vr_backend *backend, uint32_t index,
     }
     describe_architecture(api, device, info);
     describe_identity(api, device, info);
+    describe_integrated(api, device, info);
     describe_vmm(api, device, info);
     describe_managed(api, device, info);
     describe_peers(cuda, device, info);

@@ -43,6 +43,7 @@ struct vr_cuda_error_row {
 /* Attributes that both drivers have, under different numbers. */
 enum vr_cuda_query {
     VR_CUDA_QUERY_UNIFIED,
+    VR_CUDA_QUERY_INTEGRATED,
     VR_CUDA_QUERY_MAJOR,
     VR_CUDA_QUERY_MINOR,
     VR_CUDA_QUERY_MEMORY_OPS, /* 64-bit memory operations of streams */
@@ -70,6 +71,7 @@ struct vr_cuda_dialect {
     int queries[VR_CUDA_QUERY_COUNT]; /* the driver's numbers, or VR_CUDA_NO_QUERY */
     const char *architecture;         /* format of major and minor; NULL: they do not tell it */
     uint64_t granule;                 /* granule of device memory; the driver aligns to it */
+    bool sets_memory_aside;           /* an integrated GPU may have memory that is not the host's */
     unsigned word_flags;              /* flags for the memory of words */
     enum vram_kernel_format kernel_format; /* the format that it runs */
     const char *kernel_format_name;

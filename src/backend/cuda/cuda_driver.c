@@ -254,6 +254,7 @@ const struct vr_cuda_dialect vr_cuda_dialect = {
     .rows = rows,
     .row_count = sizeof rows / sizeof rows[0],
     .queries = {[VR_CUDA_QUERY_UNIFIED] = VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING,
+                [VR_CUDA_QUERY_INTEGRATED] = VR_CU_ATTRIBUTE_INTEGRATED,
                 [VR_CUDA_QUERY_MAJOR] = VR_CU_ATTRIBUTE_MAJOR,
                 [VR_CUDA_QUERY_MINOR] = VR_CU_ATTRIBUTE_MINOR,
                 [VR_CUDA_QUERY_MEMORY_OPS] = VR_CU_ATTRIBUTE_MEMORY_OPS,

@@ -13,6 +13,16 @@
 
 /* ------------------------------------------------------------ device memory */
 
+/* Memory that an integrated GPU shares with the host. There the driver counts the page cache as
+   used, which the system drops when a program needs the memory; and what the driver could still
+   allocate by swapping others out is not free. So the system's own figure replaces it. */
+static uint64_t shared_free(uint64_t free_bytes, uint64_t total_bytes) {
+    vram_value host, available;
+    vr_os_memory(&host, &available);
+    uint64_t usable = available.known ? available.value : free_bytes;
+    return usable < total_bytes ? usable : total_bytes;
+}
+
 /* Takes microseconds, includes other processes, and does not tell whether the free memory is
    contiguous: callers sample it. */
 vram_status vr_cuda_memory_info(struct vr_device *device, vram_value *free, vram_value *total) {
@@ -26,7 +36,8 @@ vram_status vr_cuda_memory_info(struct vr_device *device, vram_value *free, vram
     status = VR_CUDA(cuda, cuMemGetInfo, &free_bytes, &total_bytes);
     vr_cuda_leave(&scope);
     if (status == VRAM_OK) {
-        *free = (vram_value){free_bytes, true};
+        bool shared = device->info.caps & VRAM_CAP_INTEGRATED;
+        *free = (vram_value){shared ? shared_free(free_bytes, total_bytes) : free_bytes, true};
         *total = (vram_value){total_bytes, true};
     }
     return status;

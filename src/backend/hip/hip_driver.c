@@ -26,6 +26,7 @@ enum vr_hip_code {
 /* Numbers of hipDeviceAttribute_t. */
 enum {
     HIP_ATTRIBUTE_CONCURRENT_MANAGED = 9,
+    HIP_ATTRIBUTE_INTEGRATED = 16,
     HIP_ATTRIBUTE_MAJOR = 23,
     HIP_ATTRIBUTE_MANAGED = 24,
     HIP_ATTRIBUTE_MINOR = 61,
@@ -246,6 +247,7 @@ const struct vr_cuda_dialect vr_hip_dialect = {
     .rows = rows,
     .row_count = sizeof rows / sizeof rows[0],
     .queries = {[VR_CUDA_QUERY_UNIFIED] = VR_CUDA_NO_QUERY, /* AMD's devices always have it */
+                [VR_CUDA_QUERY_INTEGRATED] = HIP_ATTRIBUTE_INTEGRATED,
                 [VR_CUDA_QUERY_MAJOR] = HIP_ATTRIBUTE_MAJOR,
                 [VR_CUDA_QUERY_MINOR] = HIP_ATTRIBUTE_MINOR,
                 [VR_CUDA_QUERY_MEMORY_OPS] = HIP_ATTRIBUTE_STREAM_WAIT_VALUE,
@@ -255,6 +257,7 @@ const struct vr_cuda_dialect vr_hip_dialect = {
                 [VR_CUDA_QUERY_CONCURRENT_MANAGED] = HIP_ATTRIBUTE_CONCURRENT_MANAGED},
     .architecture = NULL, /* gfx90a and gfx900 have the same numbers */
     .granule = GRANULE,
+    .sets_memory_aside = true,
     .word_flags = VR_CU_HOST_PORTABLE | VR_CU_HOST_DEVICEMAP | HIP_HOST_COHERENT,
     .wait_call = VR_CU_CALL_hipStreamWaitValue64,
     .version = hip_version,

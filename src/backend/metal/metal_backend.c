@@ -180,7 +180,7 @@ static vram_status metal_describe(struct vr_backend *backend, uint32_t index,
     } else {
         vr_text_format(info->name, sizeof info->name, "%s", text ? text : "Metal device");
         info->kind = VRAM_DEVICE_GPU;
-        info->caps_known = ALL_CAPS;
+        info->caps_known = ALL_CAPS & ~VRAM_CAP_INTEGRATED; /* it is not asked */
         info->caps = VRAM_CAP_PINNED | VRAM_CAP_KERNELS | VRAM_CAP_HANDLES | VRAM_CAP_ADOPT;
         info->alloc_granule = (vram_value){VR_METAL_GRANULE, true};
         describe_memory(api, device, info);

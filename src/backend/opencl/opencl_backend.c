@@ -427,7 +427,7 @@ static vram_status opencl_describe(struct vr_backend *backend, uint32_t index,
     memcpy(info->name, name, sizeof name);
     vr_text_clean(info->name);
     info->kind = physical->cpu ? VRAM_DEVICE_CPU : VRAM_DEVICE_GPU;
-    info->caps_known = ALL_CAPS;
+    info->caps_known = ALL_CAPS & ~(physical->cpu ? 0 : VRAM_CAP_INTEGRATED); /* not asked */
     info->caps = opencl_caps(physical);
     info->alloc_granule = (vram_value){physical->cpu ? 4 * VR_KIB : GRANULE_GPU, true};
     if (device_query(api, physical->id, VR_CL_DEVICE_GLOBAL_MEM_SIZE, &bytes, sizeof bytes) &&

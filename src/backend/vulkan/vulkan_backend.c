@@ -314,7 +314,8 @@ static vram_status vulkan_describe(struct vr_backend *backend, uint32_t index,
     info->caps_known = ALL_CAPS;
     info->caps = VRAM_CAP_PINNED | VRAM_CAP_ADOPT | VRAM_CAP_HANDLES |
                  (physical->addresses ? VRAM_CAP_KERNELS : 0u) |
-                 (physical->budget ? VRAM_CAP_MEMORY_INFO : 0u);
+                 (physical->budget ? VRAM_CAP_MEMORY_INFO : 0u) |
+                 (physical->properties.kind == VR_VK_KIND_INTEGRATED ? VRAM_CAP_INTEGRATED : 0u);
     info->memory_bytes = (vram_value){local_heap_bytes(&physical->memory), true};
     info->alloc_granule = (vram_value){VR_VULKAN_GRANULE, true};
     info->alloc_max = (vram_value){physical->alloc_max, true};

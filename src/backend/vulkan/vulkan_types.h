@@ -114,7 +114,8 @@ enum vr_vk_type {
 #define VR_VK_EXT_PCI    "VK_EXT_pci_bus_info"
 
 enum {
-    VR_VK_KIND_CPU = 4, /* VkPhysicalDeviceType */
+    VR_VK_KIND_INTEGRATED = 1, /* VkPhysicalDeviceType */
+    VR_VK_KIND_CPU = 4,
 
     VR_VK_QUEUE_COMPUTE = 2, /* VkQueueFlagBits; graphics and compute queues transfer, too */
     VR_VK_QUEUE_GRAPHICS = 1,

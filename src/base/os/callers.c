@@ -163,8 +163,9 @@ void vr_os_code_at(uint64_t pc, struct vr_code *symbol) {
     symbol->function = info.dli_sname;
     symbol->function_offset = info.dli_saddr ? pc - (uintptr_t)info.dli_saddr : 0;
     symbol->ours = dladdr(&here, &own) && own.dli_fbase == info.dli_fbase;
-    if (!symbol->function && vr_os_function_at(pc - 1, module_of(&info), &symbol->found)) {
-        symbol->function = symbol->found.name;
-        symbol->function_offset = symbol->found.offset + 1;
+    vr_os_source_at(pc - 1, module_of(&info), &symbol->source);
+    if (!symbol->function && symbol->source.function[0]) {
+        symbol->function = symbol->source.function;
+        symbol->function_offset = symbol->source.function_offset + 1;
     }
 }

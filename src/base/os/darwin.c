@@ -38,6 +38,12 @@ void vr_os_memory(vram_value *total, vram_value *available) {
     (void)mach_port_deallocate(mach_task_self(), host);
 }
 
+vram_value vr_os_memory_installed(void) {
+    vram_value total, available;
+    vr_os_memory(&total, &available);
+    return total;
+}
+
 /* --------------------------------------------------------------- os.h: files */
 
 /* An unlinked file in the user's own temporary folder; -1 with errno. */
@@ -129,9 +135,9 @@ void vr_os_pages_keep(void *pages, uint64_t bytes) {
 }
 
 /* The loader knows static functions too, unless the file was stripped. */
-bool vr_os_function_at(uint64_t pc, uint64_t module, struct vr_function *function) {
-    (void)pc, (void)module, (void)function;
-    return false;
+void vr_os_source_at(uint64_t pc, uint64_t module, struct vr_code_source *source) {
+    (void)pc, (void)module;
+    *source = (struct vr_code_source){.line = 0};
 }
 
 void vr_os_thread_name(const char *name) {

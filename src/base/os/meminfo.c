@@ -4,6 +4,7 @@
  * group (version 2) of the process and each group above it may allow less. Any of these files may
  * be missing or malformed: an unreadable limit is ignored, and an unreadable total is unknown.
  */
+#include "base/option.h"
 #include "base/os/platform.h"
 #include "base/size.h"
 
@@ -129,19 +130,32 @@ static void bound_by_groups(const char *root, vram_value *total, vram_value *ava
     }
 }
 
-void vr_os_memory_under(const char *root, vram_value *total, vram_value *available) {
+static void machine_memory(const char *root, vram_value *total, vram_value *available) {
     char path[PATH_BYTES];
     char text[FILE_BYTES];
     *total = *available = (vram_value){0, false};
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
-    if (!read_text(path, text)) {
-        return;
+    if (read_text(path, text)) {
+        *total = number_after(text, "MemTotal:", VR_KIB);
+        *available = number_after(text, "MemAvailable:", VR_KIB);
     }
-    *total = number_after(text, "MemTotal:", VR_KIB);
-    *available = number_after(text, "MemAvailable:", VR_KIB);
+}
+
+void vr_os_memory_under(const char *root, vram_value *total, vram_value *available) {
+    machine_memory(root, total, available);
     bound_by_groups(root, total, available);
 }
 
 void vr_os_memory(vram_value *total, vram_value *available) {
-    vr_os_memory_under("", total, available);
+    char root[VR_OPTION_TEXT_MAX];
+    vr_option_text(VR_OPTION_SYSTEM_ROOT, root);
+    vr_os_memory_under(root, total, available);
+}
+
+vram_value vr_os_memory_installed(void) {
+    char root[VR_OPTION_TEXT_MAX];
+    vram_value total, available;
+    vr_option_text(VR_OPTION_SYSTEM_ROOT, root);
+    machine_memory(root, &total, &available);
+    return total;
 }

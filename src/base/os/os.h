@@ -19,6 +19,8 @@ size_t vr_os_page_bytes(void);
 /* Physical memory of the machine and what is available now, both within the limit of the process's
    control group, if there is one. Values that cannot be read are unknown. */
 void vr_os_memory(vram_value *total, vram_value *available);
+/* Physical memory of the machine, whatever the process may use of it. */
+vram_value vr_os_memory_installed(void);
 
 /* Fresh zeroed readable and writable pages; `bytes` a multiple of the page. */
 vram_status vr_os_pages_alloc(uint64_t bytes, void **pages);
@@ -243,21 +245,25 @@ void vr_os_library_close(void *library);
    or with a lock held. */
 uint32_t vr_os_callers(uint64_t *frames, uint32_t capacity);
 
-/* A function, by the symbol table of its file. */
-struct vr_function {
-    char name[120];  /* truncated if longer */
-    uint64_t offset; /* from the function's start */
+/* What the file of a module says about a code address; names are empty if unknown and truncated if
+   they do not fit. */
+enum { VR_CODE_FILE = 48 };
+struct vr_code_source {
+    char function[120];       /* by the symbol table */
+    uint64_t function_offset; /* from the function's start */
+    char file[VR_CODE_FILE];  /* by the debug information: file name without its folder */
+    uint32_t line;
 };
 
 /* What lies at a code address, as far as it is known. The names are borrowed until the module is
-   unloaded. A name in `found` lives as long as the struct, which must not be copied then. */
+   unloaded. Names in `source` live as long as the struct, which must not be copied then. */
 struct vr_code {
     const char *module;       /* file name; NULL: unknown */
     uint64_t module_offset;   /* from its load address */
     const char *function;     /* NULL: unknown */
     uint64_t function_offset; /* from the function's start */
     bool ours;                /* in the module that holds this library */
-    struct vr_function found; /* found in the file, not by the loader */
+    struct vr_code_source source;
 };
 /* May read the file that holds the code: for reports, with no lock held. */
 void vr_os_code_at(uint64_t pc, struct vr_code *symbol);

@@ -28,9 +28,9 @@ int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes);
 /* The calling thread's stack; both 0 if unknown. */
 void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high);
 
-/* The function that contains `pc`, from the file mapped there; false: unknown. `module`
-   distinguishes modules that were loaded at the same address at different times. */
-bool vr_os_function_at(uint64_t pc, uint64_t module, struct vr_function *function);
+/* What the file mapped at `pc` says about it. `module` distinguishes modules that were loaded at
+   the same address at different times. */
+void vr_os_source_at(uint64_t pc, uint64_t module, struct vr_code_source *source);
 
 /* Two descriptors for one event, as vr_os_event_open. Returns an errno. */
 int vr_os_event_pair(int fds[2]);
@@ -61,11 +61,12 @@ vram_status vr_os_error_as(vram_status status, int error, const char *call, uint
 /* Whether a file may have that size: growth past the process's limit raises SIGXFSZ. */
 bool vr_os_within_file_limit(uint64_t end);
 
-/* symtab.c, on Linux: the function at file offset `place`; inode 0 accepts any. For tests. */
-bool vr_os_function_in(const char *path, uint64_t inode, uint64_t place,
-                       struct vr_function *function);
+/* code_source.c, on Linux: the code at file offset `place`; inode 0 accepts any. False: nothing is
+   known. For tests. */
+bool vr_os_source_in(const char *path, uint64_t inode, uint64_t place,
+                     struct vr_code_source *source);
 
-/* meminfo.c: vr_os_memory with `root` as a prefix of every path, for tests. */
+/* meminfo.c: vr_os_memory with `root` as a prefix of every path. */
 void vr_os_memory_under(const char *root, vram_value *total, vram_value *available);
 
 #endif

@@ -31,6 +31,7 @@ static void read_device(struct vram_oom_report *report, struct vr_device_object 
         vr_memory_info(&device->base, &free, &total) != VRAM_OK) {
         free = total = (vram_value){0};
     }
+    report->integrated = info->caps & VRAM_CAP_INTEGRATED;
     report->free_bytes = free;
     report->total_bytes = total.known ? total : info->memory_bytes;
     report->process_bytes = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);

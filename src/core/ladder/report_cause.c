@@ -204,14 +204,16 @@ static bool has_step(const struct vram_oom_report *report, vram_ladder_step step
 static void advise_full(struct vram_oom_report *report, char *text, size_t bytes) {
     const char *tag = first_tag(report);
     if (*tag) {
-        vr_text_format(text, bytes,
-                       "free some of what \"%.48s\" holds, or allow other memory by "
-                       "vram_ladder_options.fallback",
-                       tag);
+        vr_text_format(text, bytes, "free some of what \"%.48s\" holds%s", tag,
+                       report->integrated ? ""
+                                          : ", or allow other memory by "
+                                            "vram_ladder_options.fallback");
     } else {
         vr_text_format(text, bytes,
                        "free memory or ask for less; tags (vram_alloc_options.tag) would show what "
-                       "holds it; vram_ladder_options.fallback allows other memory");
+                       "holds it%s",
+                       report->integrated ? ""
+                                          : "; vram_ladder_options.fallback allows other memory");
     }
 }
 
@@ -282,9 +284,11 @@ static void advise_cause(struct vram_oom_report *report, const struct vr_pool *p
         advise_limit(report, pool, text, bytes);
         return;
     case VRAM_OOM_OTHERS:
-        vr_text_format(text, bytes,
-                       "end those programs, choose another device (vram_device_select), or allow "
-                       "other memory by vram_ladder_options.fallback");
+        vr_text_format(text, bytes, "%s",
+                       report->integrated
+                           ? "end programs of the host, which uses the same memory"
+                           : "end those programs, choose another device (vram_device_select), or "
+                             "allow other memory by vram_ladder_options.fallback");
         return;
     case VRAM_OOM_TOO_LARGE:
         vr_text_format(text, bytes, "ask for less, or split it over several devices");

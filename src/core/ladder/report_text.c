@@ -122,7 +122,9 @@ static void add_steps(struct vr_writer *writer, const struct vram_oom_report *re
         const struct vram_oom_step *step = &report->steps[i];
         vr_writer_print(writer, "%s%s", i ? ", " : "", vr_ladder_step_name(step->step));
         if (!step->taken) {
-            vr_writer_print(writer, " -");
+            vr_writer_print(writer, step->step == VRAM_LADDER_FALLBACK && report->integrated
+                                        ? " - (host memory is the device's)"
+                                        : " -");
         } else if (step->bytes) {
             add_size(writer, " ", step->bytes, "");
         } else if (step->step != VRAM_LADDER_RETRY) {
@@ -160,6 +162,7 @@ static void write_request(const struct vram_oom_report *report, struct vr_json *
 static void write_device(const struct vram_oom_report *report, struct vr_json *json) {
     vr_json_object_begin(json, "device");
     vr_json_text(json, "name", report->device_name);
+    vr_json_bool(json, "integrated", report->integrated);
     vr_json_value(json, "total_bytes", report->total_bytes);
     vr_json_value(json, "free_bytes", report->free_bytes);
     vr_json_unsigned(json, "process_bytes", report->process_bytes);

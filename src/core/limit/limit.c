@@ -81,13 +81,15 @@ static double fraction_of(uint64_t millionths) {
     return millionths && fraction < FRACTION_LEAST ? FRACTION_LEAST : fraction;
 }
 
-/* The preset's min_free_bytes, reduced on a small device. */
-static uint64_t free_of(const struct vram_limits *preset, vram_value total) {
-    uint64_t most = total.known ? total.value / FREE_PART : preset->min_free_bytes;
-    return preset->min_free_bytes < most ? preset->min_free_bytes : most;
+/* The preset's min_free_bytes, reduced on a small device. If the host shares the memory, it gets
+   that part of it whatever the preset says: presets are made for what drivers and screens need. */
+static uint64_t free_of(const struct vram_limits *preset, struct vr_capacity capacity) {
+    uint64_t most =
+        capacity.total.known ? capacity.total.value / FREE_PART : preset->min_free_bytes;
+    return preset->min_free_bytes < most && !capacity.shared ? preset->min_free_bytes : most;
 }
 
-static struct vram_limits outside_start(vram_value total, enum vr_option hard) {
+static struct vram_limits outside_start(struct vr_capacity capacity, enum vr_option hard) {
     const struct vram_limits *preset = &presets[vr_option_number(VR_OPTION_PRESET)];
     struct vram_limits start = *preset;
     uint64_t fraction = vr_option_number(VR_OPTION_MEMORY_FRACTION);
@@ -95,7 +97,7 @@ static struct vram_limits outside_start(vram_value total, enum vr_option hard) {
     uint64_t blocks = vr_option_number(VR_OPTION_CACHED_BLOCKS);
     uint64_t bytes = vr_option_number(hard), cached = vr_option_number(VR_OPTION_CACHED_LIMIT);
     start.fraction = fraction ? fraction_of(fraction) : start.fraction;
-    start.min_free_bytes = free ? free : free_of(preset, total);
+    start.min_free_bytes = free ? free : free_of(preset, capacity);
     start.hard_bytes = bytes ? bytes : VRAM_LIMIT_NONE;
     start.cached_bytes = cached ? cached : VRAM_LIMIT_NONE;
     start.cached_blocks = blocks ? (uint32_t)blocks : start.cached_blocks;
@@ -104,12 +106,13 @@ static struct vram_limits outside_start(vram_value total, enum vr_option hard) {
     return start;
 }
 
-void vr_limits_ceiling(vram_value total, enum vr_option hard, struct vram_limits *result) {
+void vr_limits_ceiling(struct vr_capacity capacity, enum vr_option hard,
+                       struct vram_limits *result) {
     struct vram_limits ceiling = {.size = sizeof ceiling};
     uint64_t number;
     if (vr_option_environment(VR_OPTION_PRESET, &number)) {
         ceiling.fraction = presets[number].fraction;
-        ceiling.min_free_bytes = free_of(&presets[number], total);
+        ceiling.min_free_bytes = free_of(&presets[number], capacity);
         ceiling.cached_blocks = presets[number].cached_blocks;
     }
     if (vr_option_environment(VR_OPTION_MEMORY_FRACTION, &number) && number) {
@@ -154,11 +157,11 @@ static void tighten_limits(struct vram_limits *limits, const struct vram_limits 
 }
 
 void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *parent,
-                       vram_value total, struct vram_limits *effective) {
+                       struct vr_capacity capacity, struct vram_limits *effective) {
     static const struct vram_limits nothing = {.size = sizeof nothing};
     enum vr_option hard = parent ? VR_OPTION_POOL_LIMIT : VR_OPTION_DEVICE_LIMIT;
-    struct vram_limits start = outside_start(total, hard), ceiling;
-    vr_limits_ceiling(total, hard, &ceiling);
+    struct vram_limits start = outside_start(capacity, hard), ceiling;
+    vr_limits_ceiling(capacity, hard, &ceiling);
     const struct vram_limits *above = parent ? parent : &nothing;
     struct vram_limits all = {.size = sizeof all};
     all.fraction = own->fraction > 0     ? own->fraction
@@ -177,6 +180,9 @@ void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *
     tighten_limits(&all, &ceiling);
     all.hard_bytes = apply_ceiling(all.hard_bytes, ceiling.hard_bytes);
     all.cached_blocks = (uint32_t)apply_ceiling(all.cached_blocks, VR_EXACT_DEPTH);
+    if (capacity.shared) {
+        all.cpu_fallback = VRAM_SWITCH_OFF; /* host memory is the same memory */
+    }
     uint64_t outside;
     if (vr_option_environment(VR_OPTION_TRACKING, &outside) && outside) {
         all.tracking = (vram_switch)outside; /* the environment takes precedence */
@@ -197,8 +203,18 @@ static uint64_t part_of(vram_value total, double fraction) {
     return total.known && fraction < 1 ? (uint64_t)((double)total.value * fraction) : UINT64_MAX;
 }
 
-static vram_value memory_of(const struct vr_pool *pool) {
-    return vr_pool_on_device(pool) ? pool->device->base.info.memory_bytes : (vram_value){0};
+struct vr_capacity vr_capacity_of(const struct vr_device_object *device) {
+    const struct vram_device_info *info = &device->base.info;
+    return (struct vr_capacity){info->memory_bytes, (info->caps & VRAM_CAP_INTEGRATED) != 0};
+}
+
+/* Of a pool on other memory the device's size is no measure. */
+static struct vr_capacity pool_capacity(const struct vr_pool *pool) {
+    struct vr_capacity capacity = vr_capacity_of(pool->device);
+    if (!vr_pool_on_device(pool)) {
+        capacity.total = (vram_value){0};
+    }
+    return capacity;
 }
 
 /* Thread caches keep large blocks up to 1/200 of what the pool may hold, and no more than it may
@@ -229,12 +245,12 @@ void vr_limit_derive(struct vr_pool *pool) {
         return;
     }
     vr_mutex_lock(&ledger->lock);
-    vram_value total = memory_of(pool);
+    struct vr_capacity capacity = pool_capacity(pool);
     bool alone = pool->flags & VRAM_POOL_DETERMINISTIC; /* it ignores what other programs hold */
-    vr_limits_resolve(&pool->limits, &ledger->limits, total, &limits);
+    vr_limits_resolve(&pool->limits, &ledger->limits, capacity, &limits);
     uint64_t free = limits.min_free_bytes == VRAM_LIMIT_NONE ? 0 : limits.min_free_bytes;
     vr_store(&caps->own_bytes, limits.hard_bytes, VR_RELAXED);
-    vr_store(&caps->fraction_bytes, part_of(total, limits.fraction), VR_RELAXED);
+    vr_store(&caps->fraction_bytes, part_of(capacity.total, limits.fraction), VR_RELAXED);
     vr_store(&caps->min_free_bytes, alone || !vr_pool_on_device(pool) ? 0 : free, VR_RELAXED);
     vr_store(&caps->cached_bytes, limits.cached_bytes, VR_RELAXED);
     vr_store(&caps->cached_blocks, limits.cached_blocks, VR_RELAXED);
@@ -266,7 +282,7 @@ vram_status vram_pool_limits_get(vram_pool *handle, vram_limits *limits) {
     struct vr_pool *pool = entered;
     struct vr_ledger *ledger = vr_ledger_of(pool->device);
     vr_mutex_lock(&ledger->lock);
-    vr_limits_resolve(&pool->limits, &ledger->limits, memory_of(pool), &effective);
+    vr_limits_resolve(&pool->limits, &ledger->limits, pool_capacity(pool), &effective);
     vr_mutex_unlock(&ledger->lock);
     status = vr_info_give(limits, &effective, sizeof effective, sizeof effective);
     vr_leave(pool);
@@ -275,12 +291,12 @@ vram_status vram_pool_limits_get(vram_pool *handle, vram_limits *limits) {
 
 uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger *ledger) {
     struct vram_limits limits;
-    vram_value total = device->base.info.memory_bytes;
+    struct vr_capacity capacity = vr_capacity_of(device);
     uint64_t usable = vr_load(&ledger->usable_bytes, VR_RELAXED), hard = vr_charge_limit(device);
     vr_mutex_lock(&ledger->lock);
-    vr_limits_resolve(&ledger->limits, NULL, total, &limits);
+    vr_limits_resolve(&ledger->limits, NULL, capacity, &limits);
     vr_mutex_unlock(&ledger->lock);
-    uint64_t most = part_of(total, limits.fraction);
+    uint64_t most = part_of(capacity.total, limits.fraction);
     uint64_t free = limits.min_free_bytes == VRAM_LIMIT_NONE ? 0 : limits.min_free_bytes;
     if (usable != UINT64_MAX) {
         usable = usable > free ? usable - free : 0;
@@ -304,7 +320,7 @@ vram_status vram_device_limits_get(vram_device *handle, vram_limits *limits) {
         own = ledger->limits;
         vr_mutex_unlock(&ledger->lock);
     }
-    vr_limits_resolve(&own, NULL, device->base.info.memory_bytes, &effective);
+    vr_limits_resolve(&own, NULL, vr_capacity_of(device), &effective);
     uint64_t hard = vr_charge_limit(device);
     effective.hard_bytes = hard ? hard : VRAM_LIMIT_NONE;
     status = vr_info_give(limits, &effective, sizeof effective, sizeof effective);

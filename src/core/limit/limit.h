@@ -57,13 +57,22 @@ static inline struct vr_ledger *vr_ledger_of(const struct vr_device_object *devi
 /* Checks limits of any version and writes them in the stored form: fractions from 0.1 to 1. */
 vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *from);
 
+/* The memory that limits refer to. */
+struct vr_capacity {
+    vram_value total; /* bytes of the device */
+    bool shared;      /* with the host: VRAM_CAP_INTEGRATED */
+};
+
+struct vr_capacity vr_capacity_of(const struct vr_device_object *device);
+
 /* The limits in force: `own` if set, else `parent` (NULL: none), else options and preset; never
-   looser than `parent` or the environment. `total`: the device's memory. */
+   looser than `parent` or the environment. */
 void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *parent,
-                       vram_value total, struct vram_limits *effective);
+                       struct vr_capacity capacity, struct vram_limits *effective);
 
 /* The environment's limits; 0 where it sets nothing. `hard` is the option for hard_bytes. */
-void vr_limits_ceiling(vram_value total, enum vr_option hard, struct vram_limits *result);
+void vr_limits_ceiling(struct vr_capacity capacity, enum vr_option hard,
+                       struct vram_limits *result);
 
 /* Derives the pool's caps again if limits have changed since. No lock held. */
 void vr_limit_derive(struct vr_pool *pool);

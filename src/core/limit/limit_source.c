@@ -80,12 +80,12 @@ static enum setter setter_of_share(const struct vr_pool *pool, const struct vr_l
                                    enum vr_bound bound) {
     const struct vram_limits *device = &ledger->limits;
     struct vram_limits all, ceiling;
-    vram_value total = pool->device->base.info.memory_bytes;
+    struct vr_capacity capacity = vr_capacity_of(pool->device);
     uint64_t number;
     bool fraction = bound == VR_BOUND_FRACTION;
     enum vr_option option = fraction ? VR_OPTION_MEMORY_FRACTION : VR_OPTION_MIN_FREE;
-    vr_limits_resolve(&pool->limits, device, total, &all);
-    vr_limits_ceiling(total, VR_OPTION_POOL_LIMIT, &ceiling);
+    vr_limits_resolve(&pool->limits, device, capacity, &all);
+    vr_limits_ceiling(capacity, VR_OPTION_POOL_LIMIT, &ceiling);
     if (fraction ? all.fraction == ceiling.fraction
                  : all.min_free_bytes == ceiling.min_free_bytes) {
         return vr_option_environment(option, &number) && number ? BY_ENVIRONMENT : BY_PRESET;

@@ -157,7 +157,7 @@ static vram_status keep_contents(const struct vr_sleep_change *change) {
         status = vr_sleep_copies_end(copies, VRAM_OK, &safe);
     }
     if (status == VRAM_OK && change->contents == VRAM_SLEEP_PINNED) {
-        status = vr_sleep_store_lock(change);
+        status = vr_sleep_stores_lock(change);
     }
     if (!safe) {
         vr_log(VRAM_LOG_ERROR, "a copy out of pool \"%s\" never finished; its host memory is kept",
@@ -285,6 +285,13 @@ static vram_status check_options(const struct vr_pool *pool,
     if ((unsigned)options->contents > VRAM_SLEEP_PINNED) {
         return vr_fail(VRAM_ERR_INVALID, "contents is %d, not a value of vram_sleep_contents",
                        (int)options->contents);
+    }
+    /* To succeed and free nothing would mislead a program that sleeps to make room for others. */
+    if (options->contents != VRAM_SLEEP_DROP &&
+        pool->device->base.info.caps & VRAM_CAP_INTEGRATED) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "the device shares its memory with the host, so contents kept there would "
+                       "free nothing; use VRAM_SLEEP_DROP");
     }
     if (options->contents == VRAM_SLEEP_PINNED && !pool->device->base.pinned) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "the device has no page-locked memory");

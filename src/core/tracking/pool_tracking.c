@@ -30,13 +30,13 @@ static struct vr_event event_of(struct vr_pool *pool, enum vr_event_kind kind) {
 static bool is_wanted(struct vr_pool *pool) {
     struct vram_limits device, limits;
     struct vr_ledger *ledger = vr_ledger_of(pool->device);
-    vram_value total = pool->device->base.info.memory_bytes;
+    struct vr_capacity capacity = vr_capacity_of(pool->device);
     vr_mutex_lock(&ledger->lock);
     struct vram_limits above = ledger->limits, own = pool->limits;
     vr_mutex_unlock(&ledger->lock);
     own.tracking = pool->flags & VRAM_POOL_TRACKED ? VRAM_SWITCH_ON : own.tracking;
-    vr_limits_resolve(&above, NULL, total, &device);
-    vr_limits_resolve(&own, &device, total, &limits);
+    vr_limits_resolve(&above, NULL, capacity, &device);
+    vr_limits_resolve(&own, &device, capacity, &limits);
     return limits.tracking == VRAM_SWITCH_ON || vr_option_number(VR_OPTION_LEAKS) ||
            vr_option_number(VR_OPTION_LEAK_EXIT) || vr_events_taken() ||
            vr_log_enabled(VRAM_LOG_DEBUG);

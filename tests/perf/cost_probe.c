@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cost_probe.c: what gate.py counts, in functions that callgrind finds by their names.
+ *
+ *   cost_probe               runs the probes on a simulated device, for gate.py under callgrind
+ *   cost_probe --cold        prints what a cold start takes, from opening a simulated device to the
+ *                            first block and its free: operations of the backend
+ *   cost_probe --cold CUDA   the same on the tests' CUDA driver, which lies there: its calls
+ *
+ * Each probe repeats its operation COUNT times, in rounds of which the last counts: by then
+ * everything is in place. The pool's counters tell whether it did what its name says.
+ */
+#include "fake/fake_cuda.h"
+
+#include <vram/vram.h>
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = 16, BYTES = 4096, WARM_ROUNDS = 4 };
+
+#define MIB (UINT64_C(1) << 20)
+
+/* Not inlined, cloned or left out: callgrind must see the call. */
+#define PROBE __attribute__((noinline, noclone))
+
+static vram_context *context;
+static vram_device *device;
+static vram_queue *queue;
+static vram_pool *plain, *tracked;
+
+static void fail(const char *what) {
+    fprintf(stderr, "cost_probe: %s: %s\n", what, vram_error_get()->text);
+    exit(1);
+}
+
+static void check(vram_status status, const char *what) {
+    if (status != VRAM_OK) {
+        fail(what);
+    }
+}
+
+/* ------------------------------------------------------------------- probes */
+
+void probe_calibration(void *unused);
+void probe_hit(void *addrs);
+void probe_free(void *addrs);
+void probe_miss(void *addrs);
+void probe_tagged_pair(void *unused);
+void probe_tracked_pair(void *unused);
+void probe_end(void *unused);
+
+/* The loop that all counts are relative to: loads, stores, multiplications and branches. */
+PROBE void probe_calibration(void *unused) {
+    static volatile uint64_t table[64];
+    uint64_t seed = 88172645463325252u;
+    (void)unused;
+    for (int i = 0; i < COUNT; i++) {
+        for (int j = 0; j < 16; j++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            if (table[seed >> 58] & 1) {
+                table[seed >> 58] += seed >> 32;
+            } else {
+                table[seed >> 58] ^= seed;
+            }
+        }
+    }
+}
+
+PROBE void probe_hit(void *addrs) {
+    for (int i = 0; i < COUNT; i++) {
+        check(vram_alloc(plain, BYTES, queue, (vram_addr *)addrs + i), "hit");
+    }
+}
+
+PROBE void probe_free(void *addrs) {
+    for (int i = 0; i < COUNT; i++) {
+        check(vram_free(((vram_addr *)addrs)[i], queue), "free");
+    }
+}
+
+/* A size of its own each time, so that no cache has it: a part of a hole. */
+PROBE void probe_miss(void *addrs) {
+    static uint64_t bytes = MIB;
+    for (int i = 0; i < COUNT; i++) {
+        bytes += 4608;
+        check(vram_alloc(plain, bytes, queue, (vram_addr *)addrs + i), "miss");
+    }
+}
+
+PROBE void probe_tagged_pair(void *unused) {
+    const vram_alloc_options options = {.size = sizeof options, .tag = "model/layer"};
+    (void)unused;
+    for (int i = 0; i < COUNT; i++) {
+        vram_addr addr;
+        check(vram_alloc_with(plain, BYTES, queue, &options, &addr), "tagged allocation");
+        check(vram_free(addr, queue), "tagged free");
+    }
+}
+
+PROBE void probe_tracked_pair(void *unused) {
+    (void)unused;
+    for (int i = 0; i < COUNT; i++) {
+        vram_addr addr;
+        check(vram_alloc(tracked, BYTES, queue, &addr), "tracked allocation");
+        check(vram_free(addr, queue), "tracked free");
+    }
+}
+
+/* Where the count of a probe ends. */
+PROBE void probe_end(void *unused) {
+    (void)unused;
+}
+
+/* --------------------------------------------------------------------- runs */
+
+static void open_device(const char *backend) {
+    vram_context_options options = {
+        .size = sizeof options, .backends = backend, .sim = "memory=8G"};
+    check(vram_context_create(&options, &context), "context");
+    check(vram_device_open(context, 0, &device), "device");
+    check(vram_queue_create(device, NULL, &queue), "queue");
+    check(vram_pool_create(device, NULL, &plain), "pool");
+}
+
+static vram_pool_stats stats_of(vram_pool *pool) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    check(vram_pool_stats_get(pool, &stats), "statistics");
+    return stats;
+}
+
+/* Through a pointer that the compiler cannot see through. */
+static void call(void (*volatile probe)(void *), void *argument) {
+    void (*volatile end)(void *) = probe_end;
+    probe(argument);
+    end(NULL);
+}
+
+static void expect(const char *what, uint64_t found, uint64_t wanted) {
+    if (found != wanted) {
+        fprintf(stderr, "cost_probe: %s: %" PRIu64 " instead of %" PRIu64 "\n", what, found,
+                wanted);
+        exit(1);
+    }
+}
+
+static void run_hits(void) {
+    vram_addr addrs[COUNT];
+    for (int round = 0; round < WARM_ROUNDS; round++) {
+        vram_pool_stats before = stats_of(plain);
+        call(probe_hit, addrs);
+        call(probe_free, addrs);
+        vram_pool_stats after = stats_of(plain);
+        if (round == WARM_ROUNDS - 1) {
+            expect("hits from the cache", after.cache_hits - before.cache_hits, COUNT);
+            expect("frees to the cache", after.cache_returns - before.cache_returns, COUNT);
+        }
+    }
+}
+
+static void run_misses(void) {
+    vram_addr addrs[COUNT], whole;
+    check(vram_alloc(plain, 128 * MIB, queue, &whole), "hole");
+    check(vram_free(whole, queue), "hole");
+    for (int round = 0; round < 2; round++) {
+        vram_pool_stats before = stats_of(plain);
+        call(probe_miss, addrs);
+        vram_pool_stats after = stats_of(plain);
+        if (round == 1) {
+            expect("misses of the cache", after.cache_hits, before.cache_hits);
+            expect("misses without the driver", after.misses, before.misses);
+        }
+    }
+}
+
+static void run_pairs(void) {
+    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_TRACKED};
+    check(vram_pool_create(device, &options, &tracked), "tracked pool");
+    for (int round = 0; round < WARM_ROUNDS; round++) {
+        call(probe_tagged_pair, NULL);
+        call(probe_tracked_pair, NULL);
+    }
+}
+
+/* How often the tests' driver was called. */
+static uint64_t calls_of(const char *driver) {
+    const struct fake_cuda_control *(*get)(void) = NULL;
+    void *library = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
+    void *found = library ? dlsym(library, "fake_cuda_control") : NULL;
+    if (!found) {
+        fail("the tests' driver");
+    }
+    memcpy(&get, &found, sizeof get);
+    return get()->calls(NULL);
+}
+
+static void print_cold_start(const char *driver) {
+    vram_memory_info memory = {.size = sizeof memory};
+    vram_addr addr;
+    if (driver) {
+        check(vram_option_set("cuda_library", driver), "option");
+    }
+    open_device(driver ? "cuda" : "sim");
+    check(vram_alloc(plain, 64 * MIB, queue, &addr), "first block");
+    check(vram_free(addr, queue), "first free");
+    check(vram_memory_info_get(device, &memory), "memory");
+    printf("%" PRIu64 "\n", driver ? calls_of(driver) : memory.driver_calls);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--cold") == 0) {
+        print_cold_start(argc > 2 ? argv[2] : NULL);
+    } else {
+        open_device("sim");
+        call(probe_calibration, NULL);
+        run_hits();
+        run_misses();
+        run_pairs();
+    }
+    check(vram_context_destroy(context), "end");
+    return 0;
+}

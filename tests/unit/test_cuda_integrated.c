@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_cuda_integrated.c: a machine of 128 GiB that host and GPU share, as fake_machine.c plays it.
+ * Programs of the host hold 60 GiB and the page cache 60, which the driver counts as used. Pools
+ * get all but what the host needs, never make it swap, and do not take host memory for more.
+ */
+#include "byte_units.h"
+#include "unit/cuda_world.h"
+#include "unit/report_text.h"
+#include "vram/buffer.h"
+#include "vram/limits.h"
+#include "vram/oom.h"
+#include "vram/pool.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef WORLD_HIP
+#define FAKE(name) "FAKE_HIP_" name
+#else
+#define FAKE(name) "FAKE_CUDA_" name
+#endif
+
+#define TOTAL     (128 * GIB)
+#define HOST      (60 * GIB)
+#define CACHE     (60 * GIB)
+#define AVAILABLE (TOTAL - HOST)
+#define LEFT      (TOTAL / 16) /* that pools leave to the host */
+
+static char root[64];
+static vram_context *context;
+static vram_device *device;
+static vram_pool *pool;
+
+/* ------------------------------------------------------------------ machine */
+
+static void put(const char *path, const char *text) {
+    char full[128];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    FILE *file = fopen(full, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void put_memory(uint64_t total, uint64_t available) {
+    char text[128];
+    snprintf(text, sizeof text, "MemTotal: %llu kB\nMemAvailable: %llu kB\n",
+             (unsigned long long)total / 1024, (unsigned long long)available / 1024);
+    put("proc/meminfo", text);
+}
+
+static void folder(const char *path) {
+    char full[128];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    assert_int_equal(mkdir(full, 0700), 0);
+}
+
+static void set_bytes(const char *name, uint64_t bytes) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
+    assert_int_equal(setenv(name, text, 1), 0);
+}
+
+static int machine_make(void **state) {
+    char path[128];
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/vram-integrated-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    folder("proc");
+    folder("proc/self");
+    folder("sys");
+    folder("sys/fs");
+    folder("sys/fs/cgroup");
+    put_memory(TOTAL, AVAILABLE);
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    assert_int_equal(setenv(FAKE("MEMINFO"), path, 1), 0);
+    assert_int_equal(setenv(FAKE("INTEGRATED"), "1", 1), 0);
+    set_bytes(FAKE("MEMORY"), TOTAL);
+    set_bytes(FAKE("CACHE"), CACHE);
+    set_bytes(FAKE("HOST"), HOST);
+    fake = fake ? fake : fake_open(WORLD_PATH);
+    fake->reset();
+    assert_int_equal(vram_option_set(WORLD_OPTION, WORLD_PATH), VRAM_OK);
+    assert_int_equal(vram_option_set("system_root", root), VRAM_OK);
+    assert_int_equal(vram_option_set("memory_sample", "0"), VRAM_OK);
+    return 0;
+}
+
+/* Programs of the host take all but so much. */
+static void host_leaves(uint64_t bytes) {
+    set_bytes(FAKE("HOST"), TOTAL - bytes);
+    fake->reset();
+    put_memory(TOTAL, bytes);
+}
+
+static void device_open(void) {
+    vram_context_options options = {.size = sizeof options, .backends = WORLD_NAME};
+    assert_int_equal(vram_context_create(&options, &context), VRAM_OK);
+    assert_int_equal(vram_device_open(context, 0, &device), VRAM_OK);
+    assert_int_equal(vram_pool_create(device, NULL, &pool), VRAM_OK);
+}
+
+static int machine_end(void **state) {
+    char command[128];
+    (void)state;
+    assert_int_equal(vram_context_destroy(context), VRAM_OK);
+    context = NULL;
+    assert_clean(); /* the machine never swapped */
+    assert_int_equal(vram_option_set("memory_sample", NULL), VRAM_OK);
+    assert_int_equal(vram_option_set("system_root", NULL), VRAM_OK);
+    assert_int_equal(vram_option_set(WORLD_OPTION, NULL), VRAM_OK);
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+    return vr_mem_live_blocks() == 0 ? 0 : -1;
+}
+
+static uint64_t free_bytes(void) {
+    vram_memory_info memory = {.size = sizeof memory};
+    assert_int_equal(vram_memory_info_get(device, &memory), VRAM_OK);
+    assert_true(memory.free_bytes.known && memory.total_bytes.value == TOTAL);
+    return memory.free_bytes.value;
+}
+
+static bool is_integrated(void) {
+    vram_device_info info = {.size = sizeof info};
+    assert_int_equal(vram_device_describe(device, &info), VRAM_OK);
+    return info.caps & info.caps_known & VRAM_CAP_INTEGRATED;
+}
+
+/* Takes memory until there is no more; how much there was. */
+static uint64_t fill(vram_status *refused) {
+    const uint64_t step = 4 * GIB;
+    vram_addr addr;
+    uint64_t bytes = 0;
+    while ((*refused = vram_alloc(pool, step, NULL, &addr)) == VRAM_OK) {
+        bytes += step;
+    }
+    return bytes;
+}
+
+/* --------------------------------------------------------------- how much is free */
+
+static void page_cache_is_free(void **state) {
+    (void)state;
+    device_open();
+    assert_true(is_integrated());
+    assert_int_equal(free_bytes(), AVAILABLE);
+}
+
+static void a_group_limits_it(void **state) {
+    (void)state;
+    put("proc/self/cgroup", "0::/\n");
+    put("sys/fs/cgroup/memory.max", "8589934592\n");
+    device_open();
+    assert_int_equal(free_bytes(), 8 * GIB);
+}
+
+/* More than there is, as with several GPUs on one host; and a system that does not tell. */
+static void other_figures(void **state) {
+    (void)state;
+    device_open();
+    put_memory(4 * TOTAL, 3 * TOTAL);
+    assert_int_equal(free_bytes(), TOTAL);
+    put("proc/meminfo", "");
+    assert_int_equal(free_bytes(), AVAILABLE - CACHE);
+}
+
+static void a_driver_that_does_not_know(void **state) {
+    (void)state;
+    vram_device_info info = {.size = sizeof info};
+    fake->attribute(VR_CU_ATTRIBUTE_INTEGRATED, -1);
+    device_open();
+    assert_int_equal(vram_device_describe(device, &info), VRAM_OK);
+    assert_false((info.caps | info.caps_known) & VRAM_CAP_INTEGRATED);
+    assert_int_equal(free_bytes(), AVAILABLE - CACHE);
+}
+
+/* The firmware of AMD's machines may give most of the memory to the GPU: MemTotal is the rest. */
+static void memory_that_is_set_aside(void **state) {
+    (void)state;
+    put_memory(TOTAL / 4, TOTAL / 8);
+    device_open();
+#ifdef WORLD_HIP
+    assert_false(is_integrated());
+    assert_int_equal(free_bytes(), AVAILABLE - CACHE);
+#else
+    assert_true(is_integrated());
+    assert_int_equal(free_bytes(), TOTAL / 8);
+#endif
+}
+
+/* ------------------------------------------------------------------- limits */
+
+static void the_page_cache_is_not_in_the_way(void **state) {
+    (void)state;
+    vram_limits limits = {.size = sizeof limits};
+    vram_pool_stats stats = {.size = sizeof stats};
+    vram_addr addr;
+    device_open();
+    assert_int_equal(vram_pool_limits_get(pool, &limits), VRAM_OK);
+    assert_int_equal(limits.min_free_bytes, LEFT);
+    assert_int_equal(limits.cpu_fallback, VRAM_SWITCH_OFF);
+    for (int i = 0; i < 4; i++) { /* the driver says that 8 GiB are free */
+        assert_int_equal(vram_alloc(pool, 4 * GIB, NULL, &addr), VRAM_OK);
+    }
+    assert_int_equal(vram_pool_stats_get(pool, &stats), VRAM_OK);
+    assert_true(stats.budget_bytes.known);
+    assert_int_equal(stats.budget_bytes.value, AVAILABLE - LEFT);
+    assert_int_equal(free_bytes(), AVAILABLE - stats.reserved_bytes);
+}
+
+/* Pools take all but what the host needs, and the machine does not swap. */
+static void what_the_host_uses_counts(void **state) {
+    (void)state;
+    vram_status refused;
+    host_leaves(LEFT + 8 * GIB);
+    device_open();
+    assert_int_equal(fill(&refused), 8 * GIB);
+    assert_int_equal(refused, VRAM_ERR_LIMIT);
+    assert_int_equal(free_bytes(), LEFT);
+}
+
+/* ----------------------------------------------------------------- fallbacks */
+
+static vram_error_answer fall_back(void *user, const vram_error_event *event) {
+    (void)event;
+    ++*(int *)user;
+    return VRAM_ERROR_FALL_BACK;
+}
+
+static void host_memory_is_no_fallback(void **state) {
+    (void)state;
+    const vram_limits limits = {.size = sizeof limits, .cpu_fallback = VRAM_SWITCH_ON};
+    const vram_ladder_options ladder = {.size = sizeof ladder,
+                                        .fallback = VRAM_FALLBACK_MANAGED | VRAM_FALLBACK_PINNED |
+                                                    VRAM_FALLBACK_HOST};
+    const vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_FALLBACK};
+    vram_oom_report report = {.size = sizeof report};
+    static struct report_text text;
+    vram_pool_stats stats = {.size = sizeof stats};
+    vram_status refused;
+    vram_buffer *buffer;
+    int asked = 0;
+    host_leaves(LEFT + 4 * GIB);
+    device_open();
+    assert_int_equal(vram_pool_limits_set(pool, &limits), VRAM_OK);
+    assert_int_equal(vram_pool_ladder_set(pool, &ladder), VRAM_OK);
+    assert_int_equal(vram_error_handler_set(context, fall_back, &asked), VRAM_OK);
+    fill(&refused);
+    assert_int_equal(refused, VRAM_ERR_LIMIT);
+    assert_int_equal(asked, 1);
+    assert_int_equal(vram_buffer_create(pool, GIB, NULL, &options, &buffer), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_pool_stats_get(pool, &stats), VRAM_OK);
+    assert_int_equal(stats.fallbacks, 0);
+    assert_int_equal(vram_oom_report_get(pool, &report), VRAM_OK);
+    assert_true(report.integrated);
+    assert_false(report.processes_bytes.known);
+    assert_int_equal(vram_oom_report_write(&report, VRAM_REPORT_TEXT, report_text_take, &text),
+                     VRAM_OK);
+    assert_non_null(strstr(text.text, "fallback - (host memory is the device's)"));
+    assert_null(strstr(report.advice, "vram_ladder_options.fallback"));
+}
+
+static void a_demotion_would_free_nothing(void **state) {
+    (void)state;
+    const vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_FALLBACK};
+    vram_buffer *buffer;
+    uint64_t bytes = 7;
+    device_open();
+    assert_int_equal(vram_buffer_create(pool, GIB, NULL, &options, &buffer), VRAM_OK);
+    assert_int_equal(vram_buffer_demote(buffer, NULL), VRAM_ERR_UNSUPPORTED);
+    assert_int_equal(vram_pool_demote(pool, GIB, NULL, &bytes), VRAM_ERR_UNSUPPORTED);
+    assert_int_equal(bytes, 7);
+}
+
+/* --------------------------------------------------------------------- sleep */
+
+static void sleep_keeps_nothing_in_host_memory(void **state) {
+    (void)state;
+    vram_sleep_options options = {.size = sizeof options};
+    char out[64], in[64];
+    vram_queue *queue;
+    vram_addr addr;
+    device_open();
+    assert_int_equal(vram_queue_create(device, NULL, &queue), VRAM_OK);
+    assert_int_equal(vram_alloc(pool, GIB, queue, &addr), VRAM_OK);
+    memset(out, 'a', sizeof out);
+    assert_int_equal(vram_queue_upload(queue, addr, out, sizeof out), VRAM_OK);
+    for (int contents = VRAM_SLEEP_HOST; contents <= VRAM_SLEEP_PINNED; contents++) {
+        options.contents = (vram_sleep_contents)contents;
+        assert_int_equal(vram_pool_sleep(pool, &options), VRAM_ERR_UNSUPPORTED);
+        assert_non_null(strstr(vram_error_get()->text, "shares its memory with the host"));
+    }
+    assert_int_equal(vram_queue_download(queue, in, addr, sizeof in), VRAM_OK);
+    assert_int_equal(vram_queue_wait(queue, FOR_EVER), VRAM_OK);
+    assert_memory_equal(in, out, sizeof in); /* it is awake, with its contents */
+    options.contents = VRAM_SLEEP_DROP;
+    assert_int_equal(vram_pool_sleep(pool, &options), VRAM_OK);
+    assert_int_equal(free_bytes(), AVAILABLE); /* that frees memory */
+    assert_int_equal(vram_pool_wake(pool, NULL), VRAM_OK);
+}
+
+#define MACHINE_TEST(test) cmocka_unit_test_setup_teardown(test, machine_make, machine_end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        MACHINE_TEST(page_cache_is_free),
+        MACHINE_TEST(a_group_limits_it),
+        MACHINE_TEST(other_figures),
+        MACHINE_TEST(a_driver_that_does_not_know),
+        MACHINE_TEST(memory_that_is_set_aside),
+        MACHINE_TEST(the_page_cache_is_not_in_the_way),
+        MACHINE_TEST(what_the_host_uses_counts),
+        MACHINE_TEST(host_memory_is_no_fallback),
+        MACHINE_TEST(a_demotion_would_free_nothing),
+        MACHINE_TEST(sleep_keeps_nothing_in_host_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
