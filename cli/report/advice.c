@@ -202,7 +202,7 @@ static bool on_loss(const struct history *history, struct advice *advice) {
     advice->weight = history->lost_events > 0 ? ADVICE_WARN : ADVICE_NOTE;
     if (history->lost_events > 0) {
         snprintf(advice->found, sizeof advice->found,
-                 "%" PRIu64 " events were lost when the disk was full", history->lost_events);
+                 "%" PRIu64 " events were lost: the disk was full or slow", history->lost_events);
         advice->mend = "write the trace to another disk, or as a ring that keeps the last events: "
                        "VRAM_TRACE_RING=64M";
     } else {

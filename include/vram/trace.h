@@ -13,11 +13,14 @@
  * run.vrt` replays it on any device. docs/trace-format.md describes the file. It has call stacks if
  * the option `track_stacks` is on (vram/stats.h).
  *
- * A trace costs nothing until it begins. Then traced pools do not use their fast path: each
- * allocation and each free takes up to a microsecond, and about 12 bytes of the file; all threads
- * write under one lock. The file is complete at any moment: a program that is killed loses no
- * event. A trace never makes an allocation fail: when the disk is full, or another process
- * truncates the file, the trace stops and counts the events it could not write. If the trace that
+ * A trace costs nothing until it begins. Then each allocation and each free of a traced pool takes
+ * some tens of nanoseconds more, and about 10 bytes of the file; every thread writes to a part of
+ * the file of its own. The file is complete at any moment: a program that is killed loses no event
+ * of a call that has returned. A trace never makes an allocation fail: when the disk is full, or
+ * another process truncates the file, the trace stops, and when the disk is slow, it leaves events
+ * out; either way it counts the events it could not write. While a trace is written, the library
+ * handles SIGBUS for the file and passes other bus errors on; a program that installs a handler of
+ * its own meanwhile should pass on what it does not know. If the trace that
  * VRAM_TRACE asks for cannot be started, the log has a warning (VRAM_LOG=warn); if another program
  * is writing to that file, the process id is added to its name.
  */
@@ -46,10 +49,11 @@ typedef struct vram_trace_options {
 
 /**
  * Begins a trace of all pools of the context that are created from now on, and of existing ones
- * that are tracked (option tracking). It ends with the context at the latest. A process has one
- * trace at a time: VRAM_ERR_BUSY if there is one already, that of VRAM_TRACE included, or if
- * another program writes to that file. VRAM_ERR_INVALID without a path, or if it is not a plain
- * file. VRAM_ERR_IO if it cannot be written, or if there is no room for all of a ring.
+ * that are tracked (option tracking). A trace alone does not have a pool tracked. It ends with the
+ * context at the latest. A process has one trace at a time: VRAM_ERR_BUSY if there is one already,
+ * that of VRAM_TRACE included, or if another program writes to that file. VRAM_ERR_INVALID without
+ * a path, or if it is not a plain file. VRAM_ERR_IO if it cannot be written, or if there is no room
+ * for all of a ring.
  */
 VRAM_API vram_status vram_trace_begin(vram_context *context, const vram_trace_options *options,
                                       vram_trace **trace);
@@ -67,7 +71,7 @@ VRAM_API vram_status vram_trace_mark(vram_trace *trace, const char *text);
 typedef struct vram_trace_info {
     size_t size;          /* in: sizeof(vram_trace_info) of the caller */
     uint64_t events;      /* that were written */
-    uint64_t lost_events; /* that were not: the disk was full, or the file was cut off */
+    uint64_t lost_events; /* that were not: the disk was full or slow, or the file was cut off */
     uint64_t file_bytes;  /* that the file takes */
     vram_status stopped;  /* why no more is written; VRAM_OK: it still is */
     char path[256];       /* of the file */

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 typedef _Atomic(bool) vr_atomic_bool;
+typedef _Atomic(uint8_t) vr_atomic_u8;
 typedef _Atomic(uint32_t) vr_atomic_u32;
 typedef _Atomic(uint64_t) vr_atomic_u64;
 typedef _Atomic(void *) vr_atomic_ptr;

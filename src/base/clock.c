@@ -10,6 +10,7 @@
 static struct vr_clock_source sources[2]; /* the current replacement and the previous one */
 static vr_atomic_ptr replaced;            /* struct vr_clock_source *; NULL: the system's */
 static vr_atomic_u64 latest;              /* latest time returned; ns */
+vr_atomic_bool vr_clock_counts;
 
 void vr_clock_set(const struct vr_clock_source *source) {
     struct vr_clock_source *slot = NULL;
@@ -19,6 +20,7 @@ void vr_clock_set(const struct vr_clock_source *source) {
     }
     vr_store(&latest, 0, VR_RELAXED);
     vr_store(&replaced, slot, VR_RELEASE);
+    vr_store(&vr_clock_counts, false, VR_RELAXED);
 }
 
 static uint64_t read_source(void) {
@@ -40,6 +42,19 @@ uint64_t vr_clock_now(void) {
 uint64_t vr_clock_coarse(void) {
     const struct vr_clock_source *source = vr_load(&replaced, VR_ACQUIRE);
     return source && source->now ? source->now(source->user) : vr_os_now_coarse();
+}
+
+uint64_t vr_clock_ticks_slow(void) {
+    return read_source();
+}
+
+void vr_clock_ticks_start(void) {
+    vr_store(&vr_clock_counts, !vr_load(&replaced, VR_ACQUIRE) && vr_os_counter_start(),
+             VR_RELAXED);
+}
+
+uint64_t vr_clock_tick_rate(void) {
+    return vr_load(&vr_clock_counts, VR_RELAXED) ? vr_os_counter_rate() : UINT64_C(1000000000);
 }
 
 void vr_clock_sleep(uint64_t ns) {

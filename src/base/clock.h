@@ -3,8 +3,8 @@
 #ifndef VR_CLOCK_H
 #define VR_CLOCK_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/atomic.h"
+#include "base/os/ticks.h"
 
 /* Nanoseconds since an arbitrary start. Never decreases, even if the source does. */
 uint64_t vr_clock_now(void);
@@ -12,6 +12,27 @@ uint64_t vr_clock_now(void);
 /* The same from a clock that is very cheap to read and advances in steps of a few milliseconds. It
    may lag behind vr_clock_now, but is never ahead of it. */
 uint64_t vr_clock_coarse(void);
+
+/*
+ * Ticks since an arbitrary start, from a clock of a few nanoseconds that all threads share: the
+ * processor's counter, or this clock in ns where there is none to rely on or where it is replaced.
+ * Two calls of different threads are ordered as the threads have synchronised if the later one is
+ * vr_clock_ticks_ordered; without that, a processor may read the counter before earlier loads. A
+ * thread's own reads may be out of order by as much.
+ */
+extern vr_atomic_bool vr_clock_counts; /* the counter is used */
+uint64_t vr_clock_ticks_slow(void);
+static inline uint64_t vr_clock_ticks(void) {
+    return __builtin_expect(vr_load(&vr_clock_counts, VR_RELAXED), 1) ? vr_os_counter()
+                                                                      : vr_clock_ticks_slow();
+}
+static inline uint64_t vr_clock_ticks_ordered(void) {
+    return vr_load(&vr_clock_counts, VR_RELAXED) ? vr_os_counter_ordered() : vr_clock_ticks_slow();
+}
+/* Called before the first ticks are read. */
+void vr_clock_ticks_start(void);
+/* Ticks per second, at best known at this time. */
+uint64_t vr_clock_tick_rate(void);
 
 /* Sleeps about `ns`. If the clock is replaced, calls its sleep function instead. */
 void vr_clock_sleep(uint64_t ns);

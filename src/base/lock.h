@@ -41,7 +41,8 @@ enum vr_rank {
     VR_RANK_RADIX = 50,   /* changes of the address map */
     VR_RANK_HANDLE = 60,  /* changes of the handle table */
     VR_RANK_OPTION = 70,  /* the options table */
-    VR_RANK_TRACE = 75,   /* a trace's writer: its tables and its file */
+    VR_RANK_TRACE = 75,   /* a trace's writer: its tables */
+    VR_RANK_PLACES = 76,  /* a trace's file: where its chunks are */
     VR_RANK_LOG = 80,     /* the log callback's registration */
     VR_RANK_REPORT = 85,  /* the latest out-of-memory reports */
     VR_RANK_DISK = 88,    /* which files are open and locked */

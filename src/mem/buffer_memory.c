@@ -35,7 +35,7 @@ static void found_at(uint64_t pool, vram_addr addr, struct vr_buffer_memory *mem
 }
 
 struct vram_alloc_options vr_buffer_alloc_options(const struct vr_buffer *buffer, uint64_t bytes) {
-    bool shown = buffer->pool->track || vr_log_maybe(VRAM_LOG_DEBUG);
+    bool shown = vr_pool_is_watched(buffer->pool) || vr_log_maybe(VRAM_LOG_DEBUG);
     bool named = shown && *buffer->name;
     return (struct vram_alloc_options){
         .size = sizeof(struct vram_alloc_options),

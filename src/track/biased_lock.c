@@ -58,6 +58,19 @@ bool vr_biased_lock_take_slow(struct vr_biased_lock *lock, uint64_t self) {
     return true;
 }
 
+/* An owner without the bias takes part like any other thread. */
+bool vr_biased_lock_try_slow(struct vr_biased_lock *lock, uint64_t self) {
+    uint64_t found = 0;
+    if (vr_load(&lock->biased, VR_RELAXED) || !vr_cas(&lock->holder, &found, self, VR_ACQUIRE)) {
+        return false;
+    }
+    if (vr_load(&lock->biased, VR_RELAXED)) {
+        vr_store(&lock->holder, 0, VR_RELEASE);
+        return false;
+    }
+    return true;
+}
+
 /* The owner is inside in both ways briefly, so that a signal handler does not enter: keeps (3) and
    (4). */
 static void bias_begin(struct vr_biased_lock *lock, uint64_t self) {

@@ -50,15 +50,8 @@ void vr_biased_locks_start(void);
 bool vr_biased_lock_take_slow(struct vr_biased_lock *lock, uint64_t self);
 void vr_biased_lock_give_slow(struct vr_biased_lock *lock, uint64_t self);
 
-/* False: a signal handler has interrupted the thread that has the lock; see (4). */
-static inline bool vr_biased_lock_take(struct vr_biased_lock *lock) {
-    uint64_t self = vr_os_thread_number();
-    if (__builtin_expect(vr_load(&lock->owner, VR_RELAXED) != self, 0)) {
-        return vr_biased_lock_take_slow(lock, self);
-    }
-    if (__builtin_expect(vr_load(&lock->inside, VR_RELAXED) != 0, 0)) {
-        return false;
-    }
+/* The owner's way in by a plain store; false: the bias was revoked. Keeps (2). */
+static inline bool vr_biased_lock_enter(struct vr_biased_lock *lock) {
     if (__builtin_expect(vr_load(&vr_biased_lock_enabled, VR_RELAXED), 1)) {
         vr_store(&lock->inside, 1, VR_RELAXED);
         atomic_signal_fence(memory_order_seq_cst);
@@ -69,7 +62,31 @@ static inline bool vr_biased_lock_take(struct vr_biased_lock *lock) {
         return true;
     }
     vr_store(&lock->inside, 0, VR_RELEASE);
-    return vr_biased_lock_take_slow(lock, self);
+    return false;
+}
+
+/* False: a signal handler has interrupted the thread that has the lock; see (4). */
+static inline bool vr_biased_lock_take(struct vr_biased_lock *lock) {
+    uint64_t self = vr_os_thread_number();
+    if (__builtin_expect(vr_load(&lock->owner, VR_RELAXED) != self, 0)) {
+        return vr_biased_lock_take_slow(lock, self);
+    }
+    if (__builtin_expect(vr_load(&lock->inside, VR_RELAXED) != 0, 0)) {
+        return false;
+    }
+    return vr_biased_lock_enter(lock) || vr_biased_lock_take_slow(lock, self);
+}
+
+bool vr_biased_lock_try_slow(struct vr_biased_lock *lock, uint64_t self);
+
+/* The same without waiting: false also if another thread has the lock, or the bias. */
+static inline bool vr_biased_lock_try(struct vr_biased_lock *lock) {
+    uint64_t self = vr_os_thread_number();
+    if (__builtin_expect(
+            vr_load(&lock->owner, VR_RELAXED) == self && vr_load(&lock->biased, VR_RELAXED), 1)) {
+        return !vr_load(&lock->inside, VR_RELAXED) && vr_biased_lock_enter(lock);
+    }
+    return vr_biased_lock_try_slow(lock, self);
 }
 
 static inline void vr_biased_lock_give(struct vr_biased_lock *lock) {

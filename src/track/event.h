@@ -8,10 +8,10 @@
  *  (2) Events of one address are sent in order: an allocation before the program has the address, a
  *      free before the address can be allocated again.
  *  (3) When vr_events_to returns after removing the receiver, no call to it is in progress.
- *  (4) Only tracked pools send events, and a pool is tracked from its beginning or not at all
- *      (core/tracking/pool_tracking.h). While there is a receiver, or the log is at debug level,
- *      all new pools are tracked. A transfer is sent by the thread that sees its end, whether or
- *      not pools are tracked.
+ *  (4) A pool sends events from its beginning or not at all (core/tracking/pool_tracking.h): it
+ *      does if it is tracked, or was created while there was a receiver. Hits of such a pool may be
+ *      written to a trace without an event (track/trace_shard.h). A transfer is sent by the thread
+ *      that sees its end, whether or not pools are tracked.
  *  (5) After a fork the child sends no events to the receiver, whose file belongs to the parent.
  */
 #ifndef VR_EVENT_H

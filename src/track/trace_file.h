@@ -2,62 +2,100 @@
 /*
  * trace_file.h: the file of a trace: a header and chunks of records.
  *
- *  (1) A chunk is composed in private memory. Every event is copied to the file's pages, which the
- *      kernel owns, before the next: a killed process loses only the event that it was writing. The
- *      kernel does the copying (vr_os_disk_put), so that a file truncated by another process does
- *      not raise SIGBUS.
- *  (2) A record is valid as soon as its first byte is not 0. The kernel finishes a copy within one
- *      page even if the process is killed, so a record within a page is written at once, and the
- *      first page of a longer one is written last. Writing eight bytes seals a chunk or ends the
- *      trace. So a reader finds the old or the new state, whenever the writer died.
+ *  (1) A chunk belongs to one shard (trace_shard.h) until it is sealed, and is written through a
+ *      mapping of the file: what has been stored there survives the end of the process. A file that
+ *      another process truncates does not raise SIGBUS (vr_os_disk_map).
+ *  (2) A record is valid as soon as its first byte is not 0, which is stored last. Storing eight
+ *      bytes seals a chunk or ends the trace. So a reader finds the old or the new state, whenever
+ *      the writer died.
  *  (3) Disk blocks are allocated before they are written. If the disk is full, the file was
  *      truncated, or any other call fails, the file is stopped for good: later events are lost and
  *      counted.
- *  (4) Its functions are called by one thread at a time, under the writer's lock. Only
+ *  (4) Chunks begin in the order of their sequence, each later than the one before.
+ *  (5) A ring overwrites the chunk whose last record is the oldest; chunks that shards are writing
+ *      stay. So a ring has everything from the latest record that was overwritten on.
+ *  (6) Any thread may call these functions; a chunk is used by the thread that has its shard. Only
  *      vr_trace_file_open changes the thread's error record.
+ *  (7) A thread that needs a chunk while another one waits for the disk waits some milliseconds;
+ *      then its events are lost and counted, until the disk has answered.
  */
 #ifndef VR_TRACE_FILE_H
 #define VR_TRACE_FILE_H
 
+#include "base/lock.h"
 #include "vram/base.h"
+
+/* A chunk that is being written. */
+struct vr_trace_chunk {
+    uint8_t *bytes;     /* mapped; NULL: there is none */
+    uint32_t used;      /* bytes */
+    uint32_t slot;      /* its place in the file */
+    uint32_t shard;     /* the number of its shard */
+    uint64_t sequence;  /* its number */
+    uint64_t last;      /* ticks of its last record, at first of its begin */
+    int64_t blocks;     /* its allocations minus its frees */
+    int64_t live_bytes; /* and their bytes */
+};
+
+/* A place of a ring. */
+struct vr_trace_slot {
+    bool open, used;            /* a shard is writing it; there is a chunk */
+    uint64_t last;              /* as in vr_trace_chunk */
+    int64_t blocks, live_bytes; /* as in vr_trace_chunk */
+};
 
 struct vr_trace_file {
     int fd; /* -1: not open */
     uint32_t header_bytes;
-    uint32_t slots;        /* of a ring; 0: the file grows */
-    int memory_fd;         /* a memory file of one chunk, */
-    uint8_t *memory;       /* and its pages */
-    uint8_t *chunk;        /* the one being written: `memory`; NULL: none yet, or it is sealed */
-    uint8_t *target;       /* its pages of the file, accessed only by vr_os_disk_put; see (1) */
-    uint32_t used;         /* bytes used in it, */
-    uint32_t written;      /* and bytes of it that are in the file */
-    uint64_t sequence;     /* chunks begun */
-    uint64_t events, lost; /* written and not */
-    uint64_t live_blocks, live_bytes; /* of all pools, for the heads of chunks */
-    uint64_t time_ns;                 /* of the last record */
-    vram_status stopped;              /* why nothing more is written; VRAM_OK: it is not stopped */
+    uint32_t slots;              /* of a ring; 0: the file grows */
+    uint64_t start;              /* vr_clock_ticks when the trace began */
+    uint8_t *header;             /* mapped, of a ring the whole file, */
+    uint64_t mapped_bytes;       /* that much */
+    vr_atomic_u32 stopped;       /* a vram_status, negated: why nothing more is written; 0: it is */
+    vr_atomic_u64 chunks;        /* begun */
+    vr_atomic_u64 lost;          /* events, as the header shows them */
+    vr_atomic_u64 growing_since; /* vr_clock_ticks when a thread called the disk; 0: none has */
+    struct vr_mutex lock;        /* guards the rest */
+    uint64_t sequence;           /* chunks that have a number */
+    uint64_t allocated;          /* chunks that the disk has room for */
+    uint64_t next_begin;         /* ticks; the earliest begin of the next chunk */
+    struct vr_trace_slot *ring;  /* by slot; NULL: the file grows */
+    struct vr_trace_slot gone;   /* sums of what was overwritten */
+    uint64_t gone_chunks;        /* how many */
+    uint32_t end_slot, end_used; /* the last place of a file that grows, and bytes used there */
 };
 
 /* Creates the file. ring_bytes 0: it grows; otherwise it keeps about the last ring_bytes. After a
    failure there is nothing to close. */
 vram_status vr_trace_file_open(struct vr_trace_file *file, const char *path, uint64_t ring_bytes);
 
-/* Space for `bytes` bytes, at most VR_TRACE_RESERVE_MAX, in a chunk. *fresh: it is a new chunk,
-   without definitions. NULL: the file is stopped. */
-#define VR_TRACE_RESERVE_MAX (VR_TRACE_CHUNK_BYTES - VR_TRACE_CHUNK_HEAD)
-uint8_t *vr_trace_file_reserve(struct vr_trace_file *file, uint32_t bytes, bool *fresh);
+/* Ticks since the trace began, read after all earlier loads. */
+uint64_t vr_trace_file_now(const struct vr_trace_file *file);
 
-/* Commits a record of `bytes` bytes at the start of the reserved space. Everything except its first
-   byte, `kind`, is written already. */
-void vr_trace_file_commit(struct vr_trace_file *file, uint8_t kind, uint32_t bytes);
+/* Ends a shard's chunk, if it has one, and begins its next. VRAM_ERR_BUSY: not now, by (7), and
+   nothing has changed. VRAM_ERR_IO: the file is stopped. */
+vram_status vr_trace_chunk_next(struct vr_trace_file *file, uint32_t shard,
+                                struct vr_trace_chunk *chunk);
+/* Seals it; accepts one that was never begun. */
+void vr_trace_chunk_end(struct vr_trace_file *file, struct vr_trace_chunk *chunk);
+/* Forgets it in a forked child. */
+void vr_trace_chunk_forget(const struct vr_trace_file *file, struct vr_trace_chunk *chunk);
 
-/* Writes what was committed. Keeps (1) and (2). False: none of it is valid, and the file is
-   stopped. */
-bool vr_trace_file_flush(struct vr_trace_file *file);
+/* Events that could not be written, as the file shows them until it ends. */
+void vr_trace_file_lose(struct vr_trace_file *file, uint64_t events);
 
-/* Seals, writes the end into the header, truncates unused space, and closes. Accepts a file that
-   was never opened. */
-void vr_trace_file_close(struct vr_trace_file *file);
+static inline vram_status vr_trace_file_stopped(const struct vr_trace_file *file) {
+    return (vram_status) - (int)vr_load(&file->stopped, VR_RELAXED);
+}
+
+struct vr_trace_end {
+    uint64_t events, lost; /* written, and not */
+    uint64_t last;         /* ticks of the last event */
+};
+
+/* Writes the end into the header, truncates unused space, and closes. All chunks are sealed.
+   Accepts a file that was never opened. */
+void vr_trace_file_close(struct vr_trace_file *file, const struct vr_trace_end *end);
 
 /* Closes without writing: the file belongs to the parent process. */
 void vr_trace_file_abandon(struct vr_trace_file *file);

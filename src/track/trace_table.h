@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_table.h: what the events of a trace refer to by number: texts, frames, stacks, threads,
- * queues and pools.
+ * trace_table.h: what the events of a trace refer to by number: texts, frames, stacks, queues
+ * and pools.
  *
  * An entry is found by its key and contains the body of the record that defines it. Each chunk of a
- * trace defines everything it refers to, so that it can be read without earlier chunks; the entry
- * stores the last chunk that defined it.
+ * trace defines everything it refers to, so that it can be read without earlier chunks.
  *
  * Bounded: if the table is full or memory ran out, a key gets no entry, and its number is 0.
  */
@@ -20,7 +19,6 @@ enum { VR_TRACE_ENTRIES_MAX = 1 << 16, VR_TRACE_BODIES_MAX = 8 << 20 };
 
 struct vr_trace_entry {
     uint64_t hash;
-    uint64_t chunk;            /* the last that defined it: its sequence + 1; 0: none */
     uint32_t key, key_bytes;   /* in the table's bytes */
     uint32_t body, body_bytes; /* in the table's bytes */
     uint8_t kind;              /* vr_trace_record */

@@ -2,9 +2,9 @@
 /*
  * trace_writer.h: writes events of pools as records of a trace file.
  *
- *  (1) Any thread may write at any time. The writer's lock puts the records in one order, which for
- *      every block is the order of its events. The lock is held while one event is encoded, and
- *      sometimes for the system calls of a new chunk.
+ *  (1) Any thread may write at any time, to a shard of its own (trace_shard.h). The writer's lock
+ *      is held while an event's texts get numbers and definitions. What a chunk has everything for
+ *      is written by the quick functions of the shards, without that lock.
  *  (2) Nothing here fails for the caller: an event that cannot be written is counted as lost.
  *  (3) Texts of frames are formatted without the lock: that calls the program's loader, which may
  *      be inside an allocation of another thread.
@@ -47,11 +47,18 @@ vram_status vr_trace_writer_open(const char *path, uint64_t ring_bytes,
 /* Ends it and closes the file. No call may be in progress. NULL is allowed. */
 void vr_trace_writer_close(struct vr_trace_writer *writer);
 
+/* Writes what happens at this time; an event's own time is not used. */
 void vr_trace_write_event(struct vr_trace_writer *writer, const struct vr_event *event);
-void vr_trace_write_sample(struct vr_trace_writer *writer, const struct vr_trace_sample *sample,
-                           uint64_t time_ns);
-/* A text of the program at this time. */
-void vr_trace_write_mark(struct vr_trace_writer *writer, const char *text, uint64_t time_ns);
+void vr_trace_write_sample(struct vr_trace_writer *writer, const struct vr_trace_sample *sample);
+/* A text of the program. */
+void vr_trace_write_mark(struct vr_trace_writer *writer, const char *text);
+
+/* Has the quick functions of trace_shard.h write to this trace; false: to none. Then calls may be
+   in progress until every thread has left its caches. */
+void vr_trace_writer_quick(struct vr_trace_writer *writer, bool on);
+
+/* Whether `period_ns` have passed since it was last true; for one thread at a time. */
+bool vr_trace_writer_due(struct vr_trace_writer *writer, uint64_t period_ns);
 
 void vr_trace_writer_sums(struct vr_trace_writer *writer, struct vr_trace_sums *sums);
 

@@ -2,8 +2,8 @@
 /*
  * fuzz_recording.c: whatever is called a trace of libvram's is refused with an offset inside of it,
  * or read to its end in time that never falls. Most mutations end at a CRC, so each input is read a
- * second time with the CRCs of its header and of its first chunk made right, which leads into the
- * records.
+ * second time with the checksums of its header and of its first chunk made right, which leads into
+ * the records.
  */
 #include "fuzz.h"
 
@@ -17,6 +17,9 @@ const char *const fuzz_words[] = {"\x89VRT\r\n\x1a\n",
                                   "\x02\x02\x03"
                                   "f()",
                                   "\x03\x03\x01\x02",
+                                  "\x08\x07",
+                                  "\x10\x01\x00\x00\x80\x01\x01\x00\x00\x00\x00",
+                                  "\x11\x01\x00\x00\x80\x01\x01",
                                   "\x17\x05\x01",
                                   "\x41\x02zz",
                                   "\x40\x08\x01\x02\x03\x04\x05\x06\x07\x08",
@@ -67,15 +70,17 @@ static void put(uint8_t *to, uint64_t value, unsigned bytes) {
     }
 }
 
-/* Makes the seals of a file right whose header is 512 bytes long. */
+/* Makes the seals of a file right whose header is 512 bytes long, in the version that it says. */
 static void mend(uint8_t *data, size_t bytes) {
-    if (bytes < 512 + 48) {
+    bool second = bytes > 8 && data[8] == 2;
+    size_t head = second ? 64 : 48;
+    if (bytes < 512 + head) {
         return;
     }
-    uint64_t records = bytes - 512 - 48;
-    records = records < 4096 - 48 ? records : 4096 - 48;
+    uint64_t records = bytes - 512 - head;
+    records = records < 4096 - head ? records : 4096 - head;
     memcpy(data, RECORDING_MAGIC, 8);
-    put(data + 8, 1, 4);
+    put(data + 8, second ? 2 : 1, 4);
     put(data + 12, 512, 4);
     put(data + 16, 4096, 4);
     put(data + 20, 0, 4);
@@ -83,8 +88,15 @@ static void mend(uint8_t *data, size_t bytes) {
     put(data + 64, 0, 8);
     put(data + 512 + 16, 0, 8);
     memcpy(data + 512, "VRTC", 4);
-    uint64_t crc = chunk_crc(data + 512 + 16, 32 + (size_t)records);
-    put(data + 512 + 8, crc << 32 | UINT64_C(0x80A50000) | records, 8);
+    uint8_t *chunk = data + 512;
+    size_t summed = head - 16 + (size_t)records;
+    uint64_t sum =
+        second ? chunk_xxh64(chunk + 16, summed, data[512 + 4]) : chunk_crc(chunk + 16, summed);
+    put(chunk + 4, data[512 + 4], 4);
+    put(chunk + 8, sum << 32 | UINT64_C(0x80A50000) | records, 8);
+    for (size_t at = 512 + 4096; second && at + head <= bytes; at += 4096) {
+        put(data + at + 8, 0, 8); /* more shards, each unfinished */
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

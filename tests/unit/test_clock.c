@@ -154,6 +154,24 @@ static void a_recent_time_is_recent(void **state) {
     assert_true(coarse <= vr_os_now() && coarse + UINT64_C(100000000) > first);
 }
 
+/* Ticks pass as time does, at the rate that is said, whether they are the processor's or not. */
+static void ticks_pass_at_their_rate(void **state) {
+    const struct vr_clock_source none = {.now = NULL};
+    (void)state;
+    for (int replaced = 0; replaced < 2; replaced++) {
+        vr_clock_set(replaced ? &none : NULL);
+        vr_clock_ticks_start();
+        uint64_t before = vr_os_now(), first = vr_clock_ticks_ordered();
+        vr_os_sleep(UINT64_C(20000000));
+        uint64_t last = vr_clock_ticks_ordered(), after = vr_os_now();
+        double seconds = (double)(last - first) / (double)vr_clock_tick_rate();
+        assert_true(seconds > 0.019 && seconds < (double)(after - before) / 1e9 * 1.05);
+        assert_true(vr_clock_ticks() + vr_clock_tick_rate() / 1000 >= last);
+    }
+    vr_clock_set(NULL);
+    assert_int_equal(vr_clock_tick_rate(), 1000000000); /* not started: the clock's own */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_systems_time_passes),
@@ -163,6 +181,7 @@ int main(void) {
         cmocka_unit_test_teardown(deadlines_pass_and_saturate, restore),
         cmocka_unit_test(threads_agree),
         cmocka_unit_test(a_recent_time_is_recent),
+        cmocka_unit_test_teardown(ticks_pass_at_their_rate, restore),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,8 +157,8 @@ static void the_end_of_a_pool_ends_its_blocks(void **state) {
     struct vr_event end = event_of(VR_EVENT_POOL_END, 0, bytes);
     end.elements = 100;
     vr_trace_write_event(writer, &end);
-    for (uint64_t i = 0; i < 60000; i++) {
-        vr_trace_write_mark(writer, "round", vr_clock_now() + i * 1000000);
+    for (uint64_t i = 0; i < 120000; i++) {
+        vr_trace_write_mark(writer, "round");
     }
     vr_trace_writer_close(writer);
     struct found found = read_path(trace_path);
@@ -236,7 +236,7 @@ static void any_refusal_stops_it(void **state) {
             if (status != VRAM_OK) {
                 vr_os_fail_at(0, false, 0);
                 assert_int_equal(status, nth <= 3 ? VRAM_ERR_IO : VRAM_ERR_HOST_MEMORY);
-                assert_true(nth <= 6);
+                assert_true(nth <= 4);
                 old_is_gone(nth > 1);
                 continue;
             }
@@ -250,7 +250,7 @@ static void any_refusal_stops_it(void **state) {
             assert_int_equal(found.allocs, sums.events);
             assert_int_equal(sums.events + sums.lost, 300);
         }
-        assert_true(nth > 300); /* every event is a call, and chunks are some more */
+        assert_true(nth > 10); /* a chunk takes two */
     }
 }
 
@@ -418,7 +418,7 @@ static void two_traces_do_not_share_a_file(void **state) {
     assert_null(second);
     write_many(first, 10);
     vr_trace_writer_close(first);
-    assert_int_equal(read_path(trace_path).events, 20);
+    assert_int_equal(read_path(trace_path).allocs, 20);
     second = open_writer(0);
     vr_trace_writer_close(second);
     assert_int_equal(read_path(trace_path).events, 0);
@@ -439,7 +439,7 @@ static void a_forked_child_writes_nothing(void **state) {
     write_many(writer, 10);
     vr_trace_writer_close(writer);
     struct found found = read_path(trace_path);
-    assert_int_equal(found.events, 20);
+    assert_int_equal(found.allocs, 20);
     assert_int_equal(found.end, RECORDING_ENDED);
 }
 

@@ -38,54 +38,52 @@ static void write_small(uint64_t ring_bytes) {
     clock_ns = 1000;
     vr_clock_set(&source);
     assert_ok(vr_trace_writer_open(trace_path, ring_bytes, &stacks, &writer));
-    struct vr_event begin = {.kind = VR_EVENT_POOL_BEGIN,
-                             .pool = 0x106,
-                             .device = 0x102,
-                             .name = "main",
-                             .time_ns = 1000};
+    struct vr_event begin = {
+        .kind = VR_EVENT_POOL_BEGIN, .pool = 0x106, .device = 0x102, .name = "main"};
     vr_trace_write_event(writer, &begin);
     struct vr_event alloc = event_of(VR_EVENT_ALLOC, 1, 1000);
-    alloc.time_ns = 2000;
+    clock_ns = 2000;
     alloc.name = "layer 0";
     alloc.stack = 7;
     vr_trace_write_event(writer, &alloc);
-    alloc.id = 2;
     alloc.addr += 8192;
     alloc.tag = NULL;
     vr_trace_write_event(writer, &alloc);
     struct vr_event resize = event_of(VR_EVENT_RESIZE, 1, 5000);
     resize.before = 1000;
-    resize.time_ns = 2500;
+    clock_ns = 2500;
     vr_trace_write_event(writer, &resize);
     struct vr_event refused = event_of(VR_EVENT_REFUSED, 0, UINT64_C(1) << 40);
     refused.status = VRAM_ERR_DEVICE_MEMORY;
-    refused.time_ns = 2600;
+    clock_ns = 2600;
     vr_trace_write_event(writer, &refused);
-    vr_trace_write_sample(writer,
-                          &(struct vr_trace_sample){.pool = 0x106,
-                                                    .live_bytes = 6000,
-                                                    .held_bytes = 6144,
-                                                    .reserved_bytes = 2 << 20,
-                                                    .hits = 3,
-                                                    .misses = 4},
-                          3000);
-    vr_trace_write_mark(writer, "step 1", 3100);
+    clock_ns = 3000;
+    vr_trace_write_sample(writer, &(struct vr_trace_sample){.pool = 0x106,
+                                                            .live_bytes = 6000,
+                                                            .held_bytes = 6144,
+                                                            .reserved_bytes = 2 << 20,
+                                                            .hits = 3,
+                                                            .misses = 4});
+    clock_ns = 3100;
+    vr_trace_write_mark(writer, "step 1");
     const struct vr_event transfer = {.kind = VR_EVENT_TRANSFER,
                                       .memory = VRAM_TRANSFER_TO_HOST,
                                       .stack = VRAM_ROUTE_READBACK,
-                                      .time_ns = 3300,
                                       .device = 0x102,
                                       .bytes = 70000,
                                       .held = 12345,
                                       .thread = 9,
                                       .status = VRAM_ERR_TIMEOUT};
+    clock_ns = 3300;
     vr_trace_write_event(writer, &transfer);
-    struct vr_event freed = event_of(VR_EVENT_FREE, 2, 1000);
-    freed.time_ns = 2900; /* another thread was faster: it is written as 3100 */
+    struct vr_event freed = event_of(VR_EVENT_FREE, 3, 1000);
+    clock_ns = 2900; /* a clock that falls: it is written as 3100 */
     vr_trace_write_event(writer, &freed);
     struct vr_event end = begin;
     end.kind = VR_EVENT_POOL_END;
-    end.time_ns = 4000;
+    end.elements = 1;
+    end.bytes = 5000;
+    clock_ns = 4000;
     vr_trace_write_event(writer, &end);
     vr_trace_writer_close(writer);
     vr_clock_set(NULL);
@@ -112,7 +110,7 @@ static void each_is_as_written(const struct recording *recording, const struct r
         assert_int_equal(event->addr, 0x7f0000001000);
         assert_int_equal(event->bytes, 1000);
         assert_int_equal(event->held, 1024);
-        assert_int_equal(event->thread, 1);
+        assert_int_equal(event->thread, vr_os_thread_number());
         assert_int_equal(event->queue, 0x103);
         assert_string_equal(event->tag, "model/weights");
         assert_string_equal(event->name, "layer 0");
@@ -159,6 +157,8 @@ static void each_is_as_written(const struct recording *recording, const struct r
         break;
     default:
         assert_string_equal(event->pool_name, "main");
+        assert_int_equal(event->blocks, 1);
+        assert_int_equal(event->bytes, 5000);
     }
 }
 

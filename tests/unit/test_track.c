@@ -320,7 +320,7 @@ static void listeners_hear_everything_in_order(void **state) {
     struct rig rig = rig_make("sim", "memory=64M");
     assert_ok(vr_events_to(hear, &heard));
     assert_int_equal(vr_events_to(hear, &heard), VRAM_ERR_BUSY);
-    vram_pool *pool = pool_make(&rig, VRAM_SWITCH_OFF);
+    vram_pool *pool = pool_make(&rig, VRAM_SWITCH_ON);
     vram_addr a = take(pool, 1000, "tag", rig.queue);
     assert_ok(vram_free(a, rig.queue));
     vram_addr b = take(pool, 900, NULL, rig.queue); /* the same block, a hit */

@@ -345,11 +345,13 @@ static void traces_have_them(void **state) {
     remove(path);
     uint32_t header;
     memcpy(&header, file + 12, sizeof header);
-    assert_true(got > header + 48 + 9);
+    assert_true(got > header + 64 + 9);
     uint64_t events;
     memcpy(&events, file + 72, sizeof events);
     assert_int_equal(events, 0);
-    const unsigned char *at = file + header + 48; /* the first record of the first chunk */
+    const unsigned char *at = file + header + 64; /* the first record of the first chunk */
+    assert_int_equal(*at++, 0x08);                /* who writes */
+    assert_int_equal(leb_at(&at), vr_os_thread_number());
     assert_int_equal(*at++, 0x40);
     const unsigned char *end = at + 1 + *at;
     at++;

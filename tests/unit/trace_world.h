@@ -42,6 +42,8 @@ static int trace_world_end(void **state) {
     return vr_mem_live_blocks() == 0 ? 0 : -1;
 }
 
+#define FIRST_ADDRESS UINT64_C(0x7f0000000000)
+
 static inline struct vr_event event_of(enum vr_event_kind kind, uint64_t id, uint64_t bytes) {
     return (struct vr_event){.kind = kind,
                              .id = id,
@@ -50,9 +52,7 @@ static inline struct vr_event event_of(enum vr_event_kind kind, uint64_t id, uin
                              .pool = 0x106,
                              .device = 0x102,
                              .queue = 0x103,
-                             .addr = 0x7f0000000000 + id * 4096,
-                             .thread = 1,
-                             .time_ns = vr_clock_now(),
+                             .addr = FIRST_ADDRESS + id * 4096,
                              .tag = "model/weights"};
 }
 
@@ -132,7 +132,7 @@ static inline struct found read_memory(const uint8_t *data, size_t bytes,
             found.transfers += event.kind == RECORDED_TRANSFER;
             found.allocs += event.kind == RECORDED_ALLOC;
             found.frees += event.kind == RECORDED_FREE;
-            found.last_id = event.id;
+            found.last_id = event.addr > FIRST_ADDRESS ? (event.addr - FIRST_ADDRESS) / 4096 : 0;
             found.hash = mix_event(found.hash, &recording, &event);
             if (each != NULL) {
                 each(&recording, &event);

@@ -3,8 +3,7 @@
  * disk.c: files that have a name and outlive the process.
  *
  * (1) Any process may truncate a file at any time, and an access to mapped memory past its new end
- *     raises SIGBUS. So our code never accesses such memory: the kernel copies into it and reports
- *     an error where it is gone.
+ *     raises SIGBUS. So mapped memory is guarded against that (bus_error.c).
  * (2) A file that is written in steps is locked before it is truncated, and a process that finds it
  *     locked leaves it alone. The lock belongs to the open file description, which a forked child
  *     shares and would keep after the parent has ended. So the child closes it in a fork handler;
@@ -150,30 +149,30 @@ vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages
     if (got == MAP_FAILED) {
         return vr_os_error(errno, "mmap", bytes);
     }
+    if (!vr_os_bus_guard(got, bytes)) {
+        (void)munmap(got, (size_t)bytes);
+        return vr_os_error(ENOMEM, "sigaction", bytes);
+    }
     vr_os_pages_keep(got, bytes);
-#ifdef MADV_POPULATE_WRITE
-    (void)madvise(got, (size_t)bytes, MADV_POPULATE_WRITE); /* cheaper at once than page by page */
-#endif
     *pages = got;
     return VRAM_OK;
 }
 
-/* Keeps (1): where there is no page, pread fails with EFAULT. It is cheaper than pwrite to the
-   file, and cannot raise SIGXFSZ. */
-bool vr_os_disk_put(int from, uint64_t offset, void *to, size_t bytes) {
-    VR_UNCANCELLED;
-    char *at = to;
-    int error = vr_os_fault();
-    while (!error && bytes > 0) {
-        ssize_t put = pread(from, at, bytes, (off_t)offset);
-        error = put > 0 || (put < 0 && errno == EINTR) ? 0 : EIO;
-        if (put > 0) {
-            at += put;
-            offset += (uint64_t)put;
-            bytes -= (size_t)put;
-        }
-    }
-    return !error;
+void vr_os_disk_populate(void *pages, uint64_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+    (void)madvise(pages, (size_t)bytes, MADV_POPULATE_WRITE);
+#else
+    (void)pages, (void)bytes;
+#endif
+}
+
+void vr_os_disk_unmap(void *pages, uint64_t bytes) {
+    vr_os_bus_release(pages);
+    (void)munmap(pages, (size_t)bytes);
+}
+
+void vr_os_disk_forget(const void *pages) {
+    vr_os_bus_release(pages);
 }
 
 bool vr_os_disk_reaches(int fd, uint64_t bytes) {

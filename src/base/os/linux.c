@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* linux.c: what only Linux with glibc has. meminfo.c, beside it, reads /proc and control groups. */
 #include "base/os/platform.h"
+#include "base/os/ticks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -132,26 +133,17 @@ int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns) {
     return pthread_cond_timedwait(cond, mutex, &until);
 }
 
-/* The processor's counter, and a count of ticks that lasts half a millisecond at most. */
+/* Ticks of the counter that last half a millisecond at most; 0: there is none, and a time is never
+   reused. */
+static uint64_t half_ticks(void) {
 #if defined(__x86_64__)
-static uint64_t read_counter(uint64_t *half) {
-    *half = UINT64_C(1) << 19; /* at 1 GHz or more */
-    return __builtin_ia32_rdtsc();
-}
+    return UINT64_C(1) << 19; /* at 1 GHz or more */
 #elif defined(__aarch64__)
-static uint64_t read_counter(uint64_t *half) {
-    uint64_t counter, frequency;
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(counter));
-    __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(frequency));
-    *half = frequency / 2048;
-    return counter;
-}
+    return vr_os_counter_rate() / 2048;
 #else
-static uint64_t read_counter(uint64_t *half) {
-    *half = 0; /* no counter: never reuse a time */
     return 0;
-}
 #endif
+}
 
 /* If the counter was set back (another processor or machine), the difference is large, and the
    clock is read. */
@@ -159,8 +151,8 @@ uint64_t vr_os_now_recent(void) {
     static _Thread_local struct {
         uint64_t counter, now;
     } last __attribute__((tls_model("initial-exec")));
-    uint64_t half, counter = read_counter(&half);
-    if (__builtin_expect(counter - last.counter >= half, 0)) {
+    uint64_t counter = vr_os_counter();
+    if (__builtin_expect(counter - last.counter >= half_ticks(), 0)) {
         last.now = vr_os_now();
         last.counter = counter;
     }

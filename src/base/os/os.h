@@ -93,13 +93,14 @@ void vr_os_disk_abandon(int fd);
 /* Allocates disk blocks for [offset, offset + bytes); new bytes are zero. VRAM_ERR_IO also if the
    file was truncated below `offset`. */
 vram_status vr_os_disk_grow(int fd, uint64_t offset, uint64_t bytes);
-/* Maps a part of a file for reading and writing; not inherited by a forked child. Memory of a file
-   that has a name is for vr_os_disk_put only, since the file may be truncated at any time. Free it
-   with vr_os_pages_free. */
+/* Maps a part of a file for reading and writing; not inherited by a forked child. If another
+   process truncates the file, what is written past its end is lost, without any other effect. */
 vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages);
-/* Copies from the memory file `from` to mapped memory of a file on disk. False: the file was
-   truncated, and a part may have been copied. Does not touch the error record. */
-bool vr_os_disk_put(int from, uint64_t offset, void *to, size_t bytes);
+/* Has its pages ready for writing: cheaper at once than page by page. */
+void vr_os_disk_populate(void *pages, uint64_t bytes);
+void vr_os_disk_unmap(void *pages, uint64_t bytes);
+/* Forgets, in a forked child, what its parent has mapped. */
+void vr_os_disk_forget(const void *pages);
 /* Whether the file still has that many bytes: another process may truncate it. */
 bool vr_os_disk_reaches(int fd, uint64_t bytes);
 
@@ -272,7 +273,7 @@ void vr_os_code_at(uint64_t pc, struct vr_code *symbol);
 
 /* Makes the n-th fallible system call from now fail with `error` (an errno), once or for ever; 0
    ends the plan. Each call of these counts: pages_alloc, _reserve, _lock, _access, file_create,
-   _resize, _read, _write, _map, disk_open, _grow, _map, _put, _read_open, event_open, thread_start
+   _resize, _read, _write, _map, disk_open, _grow, _map, _read_open, event_open, thread_start
    and at_exit. Calls that release do not: pages_free, _unlock, _unmap, file_punch, _close. */
 void vr_os_fail_at(uint64_t nth, bool for_ever, int error);
 uint64_t vr_os_calls(void);  /* since the plan was set */

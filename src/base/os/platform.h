@@ -61,6 +61,10 @@ vram_status vr_os_error_as(vram_status status, int error, const char *call, uint
 /* Whether a file may have that size: growth past the process's limit raises SIGXFSZ. */
 bool vr_os_within_file_limit(uint64_t end);
 
+/* Has bus errors in mapped pages of a file replaced by memory; bus_error.c. */
+bool vr_os_bus_guard(const void *pages, uint64_t bytes);
+void vr_os_bus_release(const void *pages);
+
 /* code_source.c, on Linux: the code at file offset `place`; inode 0 accepts any. False: nothing is
    known. For tests. */
 bool vr_os_source_in(const char *path, uint64_t inode, uint64_t place,

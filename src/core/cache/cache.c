@@ -34,9 +34,9 @@ struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t poo
     if (!thread->caches) {
         return NULL;
     }
-    struct vr_cache *tracked = thread->tracked;
-    if (tracked && tracked->pool_handle == pool && vr_queue_id_same(tracked->queue, queue)) {
-        return tracked;
+    struct vr_cache *watched = thread->watched;
+    if (watched && watched->pool_handle == pool && vr_queue_id_same(watched->queue, queue)) {
+        return watched;
     }
     for (uint32_t at = table_hash(pool, queue);; at++) {
         struct vr_cache *cache = thread->caches[at & thread->cache_mask];
@@ -44,8 +44,8 @@ struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t poo
             return NULL;
         }
         if (cache->pool_handle == pool && vr_queue_id_same(cache->queue, queue)) {
-            if (vr_cache_is_tracked(cache)) {
-                thread->tracked = cache;
+            if (vr_cache_is_watched(cache)) {
+                thread->watched = cache;
             } else {
                 thread->recent = cache;
             }
@@ -95,7 +95,7 @@ static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr
     thread->caches = table;
     thread->cache_mask = mask;
     thread->cache_count++;
-    thread->recent = vr_cache_is_tracked(added) ? NULL : added;
+    thread->recent = vr_cache_is_watched(added) ? NULL : added;
     return old;
 }
 
@@ -121,7 +121,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     cache->queue = queue;
     cache->pool = pool;
     cache->thread = thread;
-    cache->tracked = pool->track != NULL;
+    cache->watched = pool->traced;
     cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED);
     thread_enter_wait(thread);
     struct vr_cache **old = table_replace(thread, table, mask, cache);
@@ -146,7 +146,7 @@ void vr_cache_drop(struct vr_cache *cache) {
             break;
         }
     }
-    thread->recent = thread->tracked = NULL;
+    thread->recent = thread->watched = NULL;
     if (--thread->cache_count == 0) {
         vr_mem_free(thread->caches);
         thread->caches = NULL;

@@ -87,13 +87,13 @@ struct vr_cache {
     struct vr_bin small[VR_SMALL_UNITS + 1];
     struct vr_exact_bin exact[VR_EXACT_BINS];
     struct vr_block *recent[VR_RECENT];
-    bool tracked;     /* its pool is tracked: it is never the thread's recent cache */
+    bool watched;     /* its pool is tracked or traced: it is never the thread's recent cache */
     uint32_t site[2]; /* hints: the track's sites for untagged and tagged blocks */
     char apart_behind[128];
 };
 
-static inline bool vr_cache_is_tracked(const struct vr_cache *cache) {
-    return VR_TRACKER && cache->tracked;
+static inline bool vr_cache_is_watched(const struct vr_cache *cache) {
+    return VR_TRACKER && cache->watched;
 }
 
 /* Rounds a request to the size of its block; false on overflow. 0 counts as 1. */

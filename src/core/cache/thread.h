@@ -25,8 +25,8 @@ struct vr_cache;
 struct vr_thread_state {
     _Alignas(128) vr_atomic_u32 busy; /* the thread is inside its own caches */
     vr_atomic_u32 revoked;            /* another thread needs them: keep out */
-    struct vr_cache *recent;          /* the last used cache of an untracked pool */
-    struct vr_cache *tracked;         /* the last used cache of a tracked pool */
+    struct vr_cache *recent;          /* the last used cache of a pool that is not watched */
+    struct vr_cache *watched;         /* the last used cache of one that is (cache.h) */
     struct vr_cache **caches;         /* hashed by pool and queue */
     uint32_t cache_mask;              /* slots in it, a power of two, minus 1; 0: none */
     uint32_t cache_count;

@@ -197,6 +197,7 @@ struct vr_pool {
     struct vr_peak_stack peaks;
 
     struct vr_track *track;      /* its live blocks; NULL: not tracked; fixed; pool_tracking.h */
+    bool traced;                 /* it sends events (track/event.h); fixed */
     uint32_t stack_every;        /* option track_stacks, at creation */
     vr_atomic_bool end_reported; /* its end and its leaks were reported */
 };
@@ -237,6 +238,11 @@ static inline bool vr_pool_is_open(const struct vr_pool *pool) {
 /* Whether its blocks are tracked; pool_tracking.h. */
 static inline bool vr_pool_is_tracked(const struct vr_pool *pool) {
     return VR_TRACKER && pool->track;
+}
+
+/* Whether its allocations and frees are tracked, or sent to listeners if there are any. */
+static inline bool vr_pool_is_watched(const struct vr_pool *pool) {
+    return VR_TRACKER && pool->traced;
 }
 
 /* The present time of the device's clock: a simulated device has its own; pool_access.c. */

@@ -81,14 +81,14 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
    after a hit it is outside. */
 bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct vr_tag *tag,
                  vram_addr *addr) {
-    bool tracked = vr_cache_is_tracked(cache);
+    bool watched = vr_cache_is_watched(cache);
     struct vr_block *block =
-        !tracked || vr_tracking_is_quick(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
+        !watched || vr_tracking_is_quick(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
     uint64_t id = 0;
     if (!block) {
         return false;
     }
-    if (tracked && !vr_tracking_quick(cache, block, size, tag, &id)) {
+    if (watched && !vr_tracking_quick(cache, block, size, tag, &id)) {
         vr_cache_untake(cache, block, bytes);
         return false;
     }
@@ -99,7 +99,7 @@ bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct v
     if (tag) {
         vr_tag_confirm(tag);
     }
-    if (tracked && __builtin_expect(vr_events_wanted(), 0)) {
+    if (watched && vr_events_wanted() && !vr_tracking_trace_hit(cache, block, size, tag)) {
         vr_tracking_notify_hit(cache, block, size, tag, id); /* leaves the caches */
     } else {
         vr_thread_leave(cache->thread);
@@ -108,7 +108,7 @@ bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct v
 }
 
 /* The queue differs from the last one, or the recent cache has no block of that size. Caches of
-   tracked pools are never the thread's recent one, so that hits of other pools do not pay for
+   watched pools are never the thread's recent one, so that hits of other pools do not pay for
    tracking. The thread is inside its caches. */
 COLD vram_status alloc_cold(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
                             vram_queue *queue, vram_addr *addr) {
@@ -119,7 +119,7 @@ COLD vram_status alloc_cold(struct vr_thread_state *thread, vram_pool *pool, uin
     if (cache && vr_hit_from(cache, size, bytes, NULL, addr)) {
         return VRAM_OK;
     }
-    bool plain = cache && !vr_cache_is_tracked(cache) && bytes > VR_SMALL_BYTES;
+    bool plain = cache && !vr_cache_is_watched(cache) && bytes > VR_SMALL_BYTES;
     vr_thread_leave(thread);
     if (plain && vr_pool_alloc_shortcut(pool, size, bytes, queue, addr)) {
         return VRAM_OK;
@@ -178,7 +178,7 @@ COLD vram_status free_to_cache(struct vr_cache *cache, struct vr_block *block, u
     return VRAM_OK;
 }
 
-/* Frees a claimed and counted block of a tracked pool that has listeners. A listener may take long,
+/* Frees a claimed and counted block of a watched pool that has listeners. A listener may take long,
    so it is called outside the caches, before any thread can get the block again; the cache may be
    gone afterwards. The thread is inside its caches. */
 COLD vram_status free_notified(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
@@ -211,9 +211,10 @@ COLD vram_status free_notified(struct vr_cache *cache, struct vr_block *block, u
     return VRAM_OK;
 }
 
-/* The same without listeners, as far as this thread can see. */
-static vram_status free_tracked(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
-    if (__builtin_expect(vr_events_wanted(), 0)) {
+/* The same without listeners, as far as this thread can see, or with a trace that takes the event
+   here. */
+static vram_status free_watched(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    if (vr_events_wanted() && !vr_tracking_trace_free(cache, block)) {
         return free_notified(cache, block, bytes);
     }
     vr_tracking_remove(cache->pool, block, NULL);
@@ -229,14 +230,14 @@ HIT struct vr_cache *cache_for_free(struct vr_cache *cache, const vram_pool *poo
                : NULL;
 }
 
-/* The queue or pool differs from the last one, the pool is tracked, or the thread does not remember
+/* The queue or pool differs from the last one, the pool is watched, or the thread does not remember
    the block. The thread is inside its caches. */
 COLD vram_status free_cold(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
                            vram_queue *queue) {
     struct vr_cache *cache = cache_for_free(thread->recent, pool, queue);
     struct vr_block *block = cache ? block_claim_at(cache, addr) : NULL;
     if (!block) {
-        cache = cache_for_free(thread->tracked, pool, queue);
+        cache = cache_for_free(thread->watched, pool, queue);
         block = cache ? block_claim_at(cache, addr) : NULL;
     }
     if (!block) { /* usually one of these two has it: saves 5 to 20 ns over a look-up first */
@@ -250,7 +251,7 @@ COLD vram_status free_cold(struct vr_thread_state *thread, vram_pool *pool, vram
     }
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     count_free(cache, block, bytes);
-    return vr_cache_is_tracked(cache) ? free_tracked(cache, block, bytes)
+    return vr_cache_is_watched(cache) ? free_watched(cache, block, bytes)
                                       : free_to_cache(cache, block, bytes);
 }
 
@@ -322,7 +323,7 @@ static vram_addr deliver_block(struct vr_pool *pool, struct vr_queue_object *que
                                struct vr_block **more, uint32_t extra) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
     uint64_t id = vr_tracking_alloc(pool, request, block);
-    if (vr_pool_is_tracked(pool) && vr_events_wanted()) {
+    if (vr_pool_is_watched(pool) && vr_events_wanted()) {
         vr_tracking_notify(pool, request, block, id);
     }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
@@ -360,7 +361,7 @@ static bool hit_request(struct vr_pool *pool, const struct vr_request *request, 
         *addr = vr_hand_out(cache, block, request->size, request->bytes, request->tag);
     }
     vr_thread_leave(thread);
-    if (block && vr_pool_is_tracked(pool) && vr_events_wanted()) {
+    if (block && vr_pool_is_watched(pool) && vr_events_wanted()) {
         vr_tracking_notify(pool, request, block, id);
     }
     return block != NULL;
@@ -417,7 +418,7 @@ vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *reque
     }
     vram_status status =
         request->tag ? alloc_tagged(pool, request, addr) : alloc_entered(pool, request, addr);
-    if (status != VRAM_OK && vr_pool_is_tracked(pool)) {
+    if (status != VRAM_OK && vr_pool_is_watched(pool)) {
         vr_tracking_refuse(pool, request, status);
     }
     return status;
@@ -442,7 +443,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     }
     request.queue_object = queue;
     request.try_cache |=
-        vr_pool_is_tracked(pool); /* vr_hit_from may have left a hit to this path */
+        vr_pool_is_watched(pool); /* vr_hit_from may have left a hit to this path */
     status = options ? vr_request_read(pool, options, &request) : VRAM_OK;
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
         status = vr_fail(VRAM_ERR_OVERFLOW,
@@ -466,7 +467,7 @@ static bool return_block(struct vr_pool *pool, struct vr_queue_object *queue,
                          struct vr_block *block, bool quarantine) {
     struct vr_event event;
     assert(vr_block_is_cached(block) && vr_load(&block->pool, VR_RELAXED) == pool->object.handle);
-    if (vr_pool_is_tracked(pool) &&
+    if (vr_pool_is_watched(pool) &&
         vr_tracking_free(pool, block, queue ? queue->object.handle : 0, &event)) {
         vr_event_tell(&event);
     }

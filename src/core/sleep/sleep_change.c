@@ -141,5 +141,4 @@ vram_status vr_sleep_change_release(const struct vr_sleep_change *change,
 void vr_pool_forget_sleep(struct vr_pool *pool) {
     free_states(pool, pool->sleep.sleep_states);
     pool->sleep.sleep_states = NULL;
-    vr_sleep_stores_forget(pool);
 }

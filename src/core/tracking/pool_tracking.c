@@ -11,7 +11,9 @@
 #include "base/os/os.h"
 #include "base/text.h"
 #include "core/limit/limit.h"
+#include "core/stats/pool_stats.h"
 #include "track/stack.h"
+#include "track/trace_shard.h"
 
 /* ----------------------------------------------------------------- the pool */
 
@@ -38,17 +40,11 @@ static bool is_wanted(struct vr_pool *pool) {
     vr_limits_resolve(&above, NULL, capacity, &device);
     vr_limits_resolve(&own, &device, capacity, &limits);
     return limits.tracking == VRAM_SWITCH_ON || vr_option_number(VR_OPTION_LEAKS) ||
-           vr_option_number(VR_OPTION_LEAK_EXIT) || vr_events_taken() ||
-           vr_log_enabled(VRAM_LOG_DEBUG);
+           vr_option_number(VR_OPTION_LEAK_EXIT) || vr_log_enabled(VRAM_LOG_DEBUG) ||
+           (vr_events_taken() && vr_option_number(VR_OPTION_TRACK_STACKS));
 }
 
-/* If there is no memory for the track, the pool works without: keeps (3). */
-void vr_tracking_begin(struct vr_pool *pool) {
-    struct vram_error error;
-    if (!VR_TRACKER || !is_wanted(pool)) {
-        return;
-    }
-    vr_error_save(&error);
+static void track_begin(struct vr_pool *pool) {
     struct vr_track_config config = {
         .pool = pool->object.handle,
         .device = pool->device->object.handle,
@@ -60,17 +56,47 @@ void vr_tracking_begin(struct vr_pool *pool) {
     };
     pool->stack_every = (uint32_t)vr_option_number(VR_OPTION_TRACK_STACKS);
     pool->track = vr_track_make(&config);
-    vr_error_restore(&error);
-    if (!pool->track) {
+    if (pool->track) {
+        vr_leaks_watch_exit();
+    } else {
         vr_log(VRAM_LOG_WARN, "not enough memory to track the allocations of pool \"%s\"",
                pool->name);
+    }
+}
+
+/* If there is no memory for the track, the pool works without: keeps (3). */
+void vr_tracking_begin(struct vr_pool *pool) {
+    struct vram_error error;
+    if (!VR_TRACKER) {
         return;
     }
-    vr_leaks_watch_exit();
-    if (vr_events_wanted()) {
+    vr_error_save(&error);
+    if (is_wanted(pool)) {
+        track_begin(pool);
+    }
+    vr_error_restore(&error);
+    pool->traced = pool->track || vr_events_taken();
+    if (pool->traced && vr_events_wanted()) {
         struct vr_event event = event_of(pool, VR_EVENT_POOL_BEGIN);
         event.name = pool->name;
         vr_event_tell(&event);
+    }
+}
+
+/* What is live in the pool: exactly, if it is tracked. */
+static void event_total(struct vr_pool *pool, struct vr_event *event) {
+    if (pool->track) {
+        struct vr_track_totals totals;
+        vr_track_totals_get(pool->track, &totals);
+        event->bytes = totals.bytes;
+        event->held = totals.held;
+        event->elements = totals.count;
+    } else {
+        struct vram_pool_stats stats = {.size = sizeof stats};
+        vr_stats_of_pool(pool, &stats);
+        event->bytes = stats.requested_bytes;
+        event->held = stats.allocated_bytes;
+        event->elements = stats.live_blocks;
     }
 }
 
@@ -78,14 +104,10 @@ void vr_tracking_end(struct vr_pool *pool) {
     if (vr_exchange(&pool->end_reported, true, VR_ACQ_REL)) {
         return;
     }
-    if (pool->track && vr_events_wanted()) {
-        struct vr_track_totals totals;
+    if (pool->traced && vr_events_wanted()) {
         struct vr_event event = event_of(pool, VR_EVENT_POOL_END);
-        vr_track_totals_get(pool->track, &totals);
+        event_total(pool, &event);
         event.name = pool->name;
-        event.bytes = totals.bytes;
-        event.held = totals.held;
-        event.elements = totals.count;
         vr_event_tell(&event);
     }
     vr_leaks_of_pool(pool);
@@ -156,6 +178,25 @@ static inline void event_fill(struct vr_event *event, enum vr_event_kind kind, s
     (void)vr_text_copy(event->label, sizeof event->label, brief->name);
 }
 
+bool vr_tracking_trace_hit(const struct vr_cache *cache, const struct vr_block *block,
+                           uint64_t size, const struct vr_tag *tag) {
+    const struct vr_trace_block about = {.pool = cache->pool_handle,
+                                         .queue = cache->queue.handle,
+                                         .tag = vr_tag_name(tag),
+                                         .addr = vr_load(&block->addr, VR_RELAXED),
+                                         .bytes = size,
+                                         .held = vr_load(&block->bytes, VR_RELAXED)};
+    return !vr_log_maybe(VRAM_LOG_DEBUG) && vr_trace_quick_alloc(&about);
+}
+
+bool vr_tracking_trace_free(const struct vr_cache *cache, const struct vr_block *block) {
+    const struct vr_trace_block about = {.pool = cache->pool_handle,
+                                         .queue = cache->queue.handle,
+                                         .addr = address_of(block),
+                                         .bytes = vr_load(&block->requested, VR_RELAXED)};
+    return !vr_log_maybe(VRAM_LOG_DEBUG) && vr_trace_quick_free(&about);
+}
+
 void vr_tracking_notify(struct vr_pool *pool, const struct vr_request *request,
                         struct vr_block *block, uint64_t id) {
     struct vr_track_brief brief = {
@@ -186,7 +227,9 @@ void vr_tracking_notify_hit(struct vr_cache *cache, struct vr_block *block, uint
 
 void vr_tracking_refuse(struct vr_pool *pool, const struct vr_request *request,
                         vram_status status) {
-    vr_track_drop(pool->track, request->record);
+    if (pool->track) {
+        vr_track_drop(pool->track, request->record);
+    }
     if (vr_events_wanted()) {
         struct vr_event event = event_of(pool, VR_EVENT_REFUSED);
         event.status = status;
@@ -219,10 +262,12 @@ bool vr_tracking_resize(struct vr_pool *pool, struct vr_block *block, struct vr_
     struct vr_track_size after = {vr_load(&block->requested, VR_RELAXED),
                                   vr_load(&block->bytes, VR_RELAXED)};
     struct vr_track_brief brief = {0};
-    if (!vr_pool_is_tracked(pool)) {
+    if (!vr_pool_is_watched(pool)) {
         return false;
     }
-    vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), before, after, &brief);
+    if (pool->track) {
+        vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), before, after, &brief);
+    }
     if (vr_events_wanted()) {
         event_fill(event, VR_EVENT_RESIZE, pool, block, queue, &brief,
                    vr_load(&block->tag, VR_RELAXED), after.requested);

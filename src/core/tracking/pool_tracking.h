@@ -3,9 +3,10 @@
  * pool_tracking.h: the only interface through which a pool reports its blocks to the tracker
  * (track/track.h), and through it to the listeners of events (track/event.h).
  *
- *  (1) A pool is tracked from its creation on or never: `track` is set or NULL. The hit path of an
- *      untracked pool has no code for tracking: caches of tracked pools are never a thread's recent
- *      cache, so only the slower paths check for them (pool.c).
+ *  (1) A pool is tracked from its creation on or never: `track` is set or NULL. It sends events
+ *      from its creation on or never: `traced`; a tracked pool does. The hit path of other pools
+ *      has no code for either: caches of such watched pools are never a thread's recent cache, so
+ *      only the slower paths check for them (pool.c).
  *  (2) A record is prepared before the request searches for a block (vr_tracking_prepare), outside
  *      the caches, where memory can be allocated. The block gets it while the caller holds the
  *      block and it is not live yet. A free removes it after the claim and before another thread
@@ -20,8 +21,8 @@
 #include "track/event.h"
 #include "track/track.h"
 
-/* Decides whether a new pool is tracked: by the limit `tracking`, or because of a listener, the
-   level of the log, or a report of leaks that was asked for. */
+/* Decides whether a new pool is tracked: by the limit `tracking`, or because of the level of the
+   log, a report of leaks, or stacks for a listener. A listener alone has it traced. */
 void vr_tracking_begin(struct vr_pool *pool);
 /* Ends the tracking, once, and reports blocks that are still live as leaks, also those of a pool
    that is not tracked. No lock held. */
@@ -32,10 +33,13 @@ static inline bool vr_tracking_is_quick(const struct vr_pool *pool) {
     return !pool->stack_every;
 }
 
-/* Records a hit, with its tag or NULL; *id: its id. The thread is inside its caches and holds the
-   block. False: not possible here, use the request path. */
+/* Records a hit, with its tag or NULL, if its watched pool is tracked; *id: its id. The thread is
+   inside its caches and holds the block. False: not possible here, use the request path. */
 static inline bool vr_tracking_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
                                      const struct vr_tag *tag, uint64_t *id) {
+    if (!cache->pool->track) {
+        return true;
+    }
     struct vr_site_key key = {.tag = vr_tag_name(tag), .queue = cache->queue.handle};
     uint32_t record = vr_track_quick(cache->pool->track, &key, &cache->site[tag != NULL],
                                      vr_load(&block->addr, VR_RELAXED), size,
@@ -49,7 +53,13 @@ void vr_tracking_prepare(struct vr_pool *pool, struct vr_request *request);
 /* Makes the request's record the block's; returns its id. Inside or outside the caches. */
 uint64_t vr_tracking_alloc(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block *block);
-/* Notifies the listeners; there are some, and the pool has a track. Outside the caches, before the
+/* Writes a hit to the trace, if that is the only listener and has all it needs: as
+   vr_trace_quick_alloc. The thread is inside its caches and holds the block. */
+bool vr_tracking_trace_hit(const struct vr_cache *cache, const struct vr_block *block,
+                           uint64_t size, const struct vr_tag *tag);
+/* The same for a free of a claimed block. */
+bool vr_tracking_trace_free(const struct vr_cache *cache, const struct vr_block *block);
+/* Notifies the listeners; there are some, and the pool is watched. Outside the caches, before the
    program has the address. */
 void vr_tracking_notify(struct vr_pool *pool, const struct vr_request *request,
                         struct vr_block *block, uint64_t id);
@@ -60,9 +70,12 @@ void vr_tracking_notify_hit(struct vr_cache *cache, struct vr_block *block, uint
 /* The request failed. Outside the caches. */
 void vr_tracking_refuse(struct vr_pool *pool, const struct vr_request *request, vram_status status);
 
-/* Removes the record of a claimed block; the pool has a track. Inside or outside the caches. */
+/* Removes the record of a claimed block, if the pool has a track. Inside or outside the caches. */
 static inline void vr_tracking_remove(struct vr_pool *pool, struct vr_block *block,
                                       struct vr_track_brief *brief) {
+    if (!pool->track) {
+        return;
+    }
     uint32_t record = vr_load(&block->record, VR_RELAXED);
     vr_store(&block->record, 0, VR_RELAXED);
     vr_track_remove(pool->track, record, vr_load(&block->requested, VR_RELAXED),

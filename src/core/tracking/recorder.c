@@ -8,10 +8,12 @@
  *      the option has no context and no handle: it records all pools and ends with the process.
  *  (3) When a sample is due, the thread of the next event takes it, one thread at a time. The
  *      event's pool exists during the event. No lock is held.
+ *  (4) Hits are written inside the thread's caches (track/trace_shard.h), by threads that have sent
+ *      an event of that pool before. After the trace has stopped to receive, every thread leaves
+ *      its caches once before the writer is closed.
  */
 #include "core/tracking/recorder.h"
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -33,14 +35,13 @@ struct vr_recorder {
     struct vr_context *context; /* pinned; NULL: all pools of the process */
     struct vr_trace_writer *writer;
     uint64_t sample_ns;
-    vr_atomic_u64 due_ns; /* when pools are sampled next */
     char path[sizeof((struct vram_trace_info *)0)->path];
 };
 
 /* --------------------------------------------------------------------- events */
 
 /* Keeps (3). */
-static void sample_pool(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t now) {
+static void sample_pool(struct vr_recorder *recorder, struct vr_pool *pool) {
     struct vram_fragmentation free;
     struct vram_pool_stats stats = {.size = sizeof stats};
     vr_stats_of_pool(pool, &stats);
@@ -59,14 +60,7 @@ static void sample_pool(struct vr_recorder *recorder, struct vr_pool *pool, uint
                                          stats.budget_bytes.known ? stats.budget_bytes.value : 0,
                                      .hits = stats.hits,
                                      .misses = stats.misses};
-    vr_trace_write_sample(recorder->writer, &sample, now);
-}
-
-static void sample_when_due(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t now) {
-    uint64_t due = vr_load(&recorder->due_ns, VR_RELAXED);
-    if (now >= due && vr_cas(&recorder->due_ns, &due, now + recorder->sample_ns, VR_RELAXED)) {
-        sample_pool(recorder, pool, now);
-    }
+    vr_trace_write_sample(recorder->writer, &sample);
 }
 
 static void record_event(void *user, const struct vr_event *event) {
@@ -78,11 +72,12 @@ static void record_event(void *user, const struct vr_event *event) {
         return;
     }
     if (event->kind == VR_EVENT_POOL_END) {
-        sample_pool(recorder, pool, event->time_ns);
+        sample_pool(recorder, pool);
     }
     vr_trace_write_event(recorder->writer, event);
-    if (event->kind == VR_EVENT_ALLOC || event->kind == VR_EVENT_FREE) {
-        sample_when_due(recorder, pool, event->time_ns);
+    if ((event->kind == VR_EVENT_ALLOC || event->kind == VR_EVENT_FREE) &&
+        vr_trace_writer_due(recorder->writer, recorder->sample_ns)) {
+        sample_pool(recorder, pool);
     }
 }
 
@@ -155,19 +150,33 @@ static vram_status recorder_make(const struct vram_trace_options *options,
 static void sample_all(struct vr_recorder *recorder) {
     struct vr_walk walk = {.context = recorder->context};
     for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
-        if (pool->track) {
-            sample_pool(recorder, pool, vr_clock_now());
+        if (pool->traced) {
+            sample_pool(recorder, pool);
         }
     }
 }
 
-/* Keeps (1). */
+static vram_status receive_start(struct vr_recorder *recorder) {
+    vram_status status = vr_events_to(record_event, recorder);
+    if (status == VRAM_OK) {
+        vr_trace_writer_quick(recorder->writer, true);
+    }
+    return status;
+}
+
+/* Keeps (1) and (4). */
+static void receive_stop(struct vr_recorder *recorder) {
+    (void)vr_events_to(NULL, NULL);
+    vr_trace_writer_quick(recorder->writer, false);
+    vr_thread_quiesce();
+}
+
 static vram_status recorder_end(void *object) {
     struct vr_recorder *recorder = object;
     vr_mutex_lock(&recorder->context->lock);
     vr_link_remove(&recorder->watcher.link);
     vr_mutex_unlock(&recorder->context->lock);
-    (void)vr_events_to(NULL, NULL);
+    receive_stop(recorder);
     sample_all(recorder);
     return VRAM_OK;
 }
@@ -181,7 +190,7 @@ static void context_closing(struct vr_watcher *watcher, bool finished) {
 /* Lists the recorder and has it receive events; undone by the caller's last reference. */
 static vram_status recorder_start(struct vr_recorder *recorder, struct vr_context *context) {
     recorder->watcher.closing = context_closing;
-    vram_status status = vr_events_to(record_event, recorder);
+    vram_status status = receive_start(recorder);
     if (status != VRAM_OK) {
         return vr_fail(VRAM_ERR_BUSY, "a process can write one trace at a time, and one is active");
     }
@@ -192,7 +201,7 @@ static vram_status recorder_start(struct vr_recorder *recorder, struct vr_contex
     }
     vr_mutex_unlock(&context->lock);
     if (closing) {
-        (void)vr_events_to(NULL, NULL);
+        receive_stop(recorder);
         return vr_fail(VRAM_ERR_SHUTDOWN, "the context is being destroyed");
     }
     return VRAM_OK;
@@ -233,7 +242,7 @@ static struct vr_recorder *of_the_option; /* NULL: none; written before it recei
 
 static void end_at_exit(void) {
     if (of_the_option && !vr_forked(&of_the_option->object)) {
-        (void)vr_events_to(NULL, NULL);
+        receive_stop(of_the_option);
         recorder_free(of_the_option);
         of_the_option = NULL;
     }
@@ -272,7 +281,7 @@ void vr_recorder_start(void) {
     vram_status status = make_for_option(path, &recorder);
     if (status == VRAM_OK) {
         of_the_option = recorder;
-        status = vr_events_to(record_event, recorder);
+        status = receive_start(recorder);
         if (status != VRAM_OK) {
             of_the_option = NULL;
             recorder_free(recorder);
@@ -334,7 +343,7 @@ vram_status vram_trace_mark(vram_trace *handle, const char *text) {
     if (!text || !*text) {
         status = vr_fail(VRAM_ERR_INVALID, "the text of the mark is empty");
     } else {
-        vr_trace_write_mark(recorder->writer, text, vr_clock_now());
+        vr_trace_write_mark(recorder->writer, text);
     }
     vr_leave(recorder);
     return status;

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_bus_error.c: a mapped file that is truncated costs what was written to it, and nothing else;
+ * all other bus errors are the program's.
+ */
+#include "base/os/os.h"
+#include "unit/assert_ok.h"
+#include "unit/child.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PAGES = 4 };
+
+static char path[64];
+
+static int make_path(void **state) {
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/vram-bus-%ld", (long)getpid());
+    return 0;
+}
+
+static int remove_path(void **state) {
+    (void)state;
+    return unlink(path);
+}
+
+/* A guarded mapping of a file. */
+static uint8_t *map_guarded(int *fd) {
+    void *pages = NULL;
+    uint64_t bytes = PAGES * vr_os_page_bytes();
+    assert_ok(vr_os_disk_open(path, fd));
+    assert_ok(vr_os_disk_grow(*fd, 0, bytes));
+    assert_ok(vr_os_disk_map(*fd, 0, bytes, &pages));
+    vr_os_disk_populate(pages, bytes);
+    return pages;
+}
+
+static void a_truncated_file_is_written_to_no_more(void **state) {
+    size_t page = vr_os_page_bytes();
+    int fd;
+    (void)state;
+    uint8_t *pages = map_guarded(&fd);
+    pages[0] = 1;
+    assert_int_equal(truncate(path, (off_t)page), 0);
+    for (size_t i = 0; i < PAGES; i++) {
+        pages[i * page + 5] = 7;
+    }
+    assert_int_equal(pages[0], 1); /* the first page is still the file's, */
+    assert_int_equal(pages[page], 0);
+    assert_int_equal(pages[3 * page + 5], 7); /* the others are memory */
+    assert_false(vr_os_disk_reaches(fd, page + 1));
+    vr_os_disk_unmap(pages, PAGES * page);
+    vr_os_disk_close(fd);
+}
+
+/* Another mapping of the file, as a program may have one, and an access past the file's end. */
+static void touch_foreign(void) {
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    volatile uint8_t *pages =
+        mmap(NULL, vr_os_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0 && pages != MAP_FAILED && ftruncate(fd, 0) == 0) {
+        *pages = 1;
+    }
+}
+
+static void leave_well(int number) {
+    (void)number;
+    _exit(42);
+}
+
+static int touch_with_handler(void *argument) {
+    int fd;
+    if (signal(SIGBUS, leave_well) == SIG_ERR) {
+        return 1;
+    }
+    map_guarded(&fd);
+    if (argument) {
+        kill(getpid(), SIGBUS);
+    } else {
+        touch_foreign();
+    }
+    return 2;
+}
+
+static int touch_without_handler(void *argument) {
+    int fd;
+    if (signal(SIGBUS, SIG_DFL) == SIG_ERR) { /* a sanitizer may have one */
+        return 1;
+    }
+    map_guarded(&fd);
+    if (argument) {
+        kill(getpid(), SIGBUS);
+    } else {
+        touch_foreign();
+    }
+    return 2;
+}
+
+static void other_bus_errors_are_the_programs(void **state) {
+    int sent = 1;
+    (void)state;
+    assert_int_equal(in_child(touch_with_handler, NULL), 42);
+    assert_int_equal(in_child(touch_with_handler, &sent), 42);
+    assert_int_equal(in_child(touch_without_handler, NULL), 1000 + SIGBUS);
+    assert_int_equal(in_child(touch_without_handler, &sent), 1000 + SIGBUS);
+}
+
+static void the_handler_goes_with_the_last_mapping(void **state) {
+    struct sigaction before, during, after;
+    int fd;
+    (void)state;
+    assert_int_equal(sigaction(SIGBUS, NULL, &before), 0);
+    uint8_t *pages = map_guarded(&fd);
+    assert_int_equal(sigaction(SIGBUS, NULL, &during), 0);
+    vr_os_disk_unmap(pages, PAGES * vr_os_page_bytes());
+    vr_os_disk_close(fd);
+    assert_int_equal(sigaction(SIGBUS, NULL, &after), 0);
+    assert_true(during.sa_handler != before.sa_handler);
+    assert_true(after.sa_handler == before.sa_handler);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_truncated_file_is_written_to_no_more),
+        cmocka_unit_test(other_bus_errors_are_the_programs),
+        cmocka_unit_test(the_handler_goes_with_the_last_mapping),
+    };
+    return cmocka_run_group_tests(tests, make_path, remove_path);
+}
