@@ -97,6 +97,20 @@ static int choose_policies(struct job *job) {
     return EXIT_YES;
 }
 
+/* Models of allocators that map pages need a device that can. */
+static int check_policies(const struct job *job) {
+    for (size_t i = 0; i < job->policy_count; i++) {
+        if (job->policies[i]->needs_vmm && !(job->target.info.caps & VRAM_CAP_VMM)) {
+            say_error("--policy=%s needs virtual memory management, which %s:%" PRIu32
+                      " does not have; try --backend sim",
+                      job->policies[i]->name, job->target.info.backend,
+                      job->target.info.backend_index);
+            return EXIT_MISUSE;
+        }
+    }
+    return EXIT_YES;
+}
+
 static int read_memory(struct job *job) {
     const char *text = flag_value(job->invocation, "memory");
     if (text != NULL && (vram_size_parse(text, &job->report.memory_bytes) != VRAM_OK ||
@@ -233,7 +247,10 @@ static int replay(struct job *job) {
     job->options.backend = job->target.info.backend;
     job->options.device = job->target.info.backend_index;
     job->report.target = &job->target;
-    int code = set_memory(job);
+    int code = check_policies(job);
+    if (code == EXIT_YES) {
+        code = set_memory(job);
+    }
     if (code == EXIT_YES) {
         code = play_all(job);
     }
@@ -309,9 +326,10 @@ static const struct flag flags[] = {
     {.name = "policy",
      .letter = 'p',
      .value = "NAME",
-     .help = "who serves the allocations: vram (the pool), caching (like PyTorch's default) or "
-             "naive (the driver); may be repeated, to compare",
-     .choices = "vram caching naive",
+     .help = "who serves the allocations: vram (the pool), expandable (like PyTorch's "
+             "expandable_segments), async (like cudaMallocAsync), caching (like PyTorch's default) "
+             "or naive (the driver); may be repeated, to compare",
+     .choices = "vram expandable async caching naive",
      .repeats = true},
     {.name = "generate",
      .letter = 'g',

@@ -25,7 +25,7 @@ _vram() {
     tour,--color) words="auto always never" ;;
     replay,--backend | replay,-b) words="cuda hip metal vulkan opencl sim host" ;;
     replay,--device | replay,-d) words="" ;;
-    replay,--policy | replay,-p) words="vram caching naive" ;;
+    replay,--policy | replay,-p) words="vram expandable async caching naive" ;;
     replay,--generate | replay,-g) words="steady varied queues ahead threads" ;;
     replay,--memory | replay,-m) words="" ;;
     replay,--repeat | replay,-r) words="" ;;

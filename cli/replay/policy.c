@@ -17,9 +17,7 @@ const struct policy *const policy_table[] = {
 #ifdef REPLAY_HAS_POOL
     &policy_vram,
 #endif
-    &policy_caching,
-    &policy_naive,
-    NULL,
+    &policy_expandable, &policy_async, &policy_caching, &policy_naive, NULL,
 };
 
 const struct policy *policy_find(const char *name) {

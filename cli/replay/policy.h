@@ -69,6 +69,7 @@ struct policy_counts {
 
 struct policy {
     const char *name;
+    bool needs_vmm; /* runs only on devices with VRAM_CAP_VMM */
     /* Starts on a place that outlives it. */
     vram_status (*begin)(struct place *place, void **state);
     /* Sets addr and note; 0 bytes may give address 0. */
@@ -82,7 +83,8 @@ struct policy {
     void (*end)(void *state);
 };
 
-extern const struct policy policy_naive, policy_caching, policy_vram;
+extern const struct policy policy_naive, policy_caching, policy_expandable, policy_async,
+    policy_vram;
 
 /* The policies of this build, best first, NULL at the end. */
 extern const struct policy *const policy_table[];
