@@ -234,7 +234,8 @@ static const struct {
 
 static void expect_peak(const struct trace *trace, const struct policy *policy, double ratio,
                         double tolerance) {
-    struct session_options options = {.backend = "sim", .sim = "memory=80G,profile=h200"};
+    struct session_options options = {.place.backend = "sim",
+                                      .place.sim = "memory=80G,profile=h200"};
     struct session *session;
     struct pass pass;
     assert_int_equal(session_open(&options, trace, policy, &session), VRAM_OK);
