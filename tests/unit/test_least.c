@@ -136,7 +136,6 @@ static void least_is_that_of_pytorch(void **state) {
         double caching, expandable;
     } rows[] = {
         {TRACES "/resnet50_multires.csv.gz", 1.039, 1.015},
-        {TRACES "/llama1b_train_ckpt.csv.gz", 1.073, 1.026},
     };
     if (!inflate_built) {
         skip();
