@@ -4,8 +4,8 @@
  * several policies side by side.
  */
 #include "replay/generator.h"
+#include "replay/least_report.h"
 #include "replay/picture.h"
-#include "replay/replay_report.h"
 #include "replay/trace_reader.h"
 
 #include <inttypes.h>
@@ -97,6 +97,20 @@ static int choose_policies(struct job *job) {
     return EXIT_YES;
 }
 
+/* Models of allocators that map pages need a device that can. */
+static int check_policies(const struct job *job) {
+    for (size_t i = 0; i < job->policy_count; i++) {
+        if (job->policies[i]->needs_vmm && !(job->target.info.caps & VRAM_CAP_VMM)) {
+            say_error("--policy=%s needs virtual memory management, which %s:%" PRIu32
+                      " does not have; try --backend sim",
+                      job->policies[i]->name, job->target.info.backend,
+                      job->target.info.backend_index);
+            return EXIT_MISUSE;
+        }
+    }
+    return EXIT_YES;
+}
+
 static int read_memory(struct job *job) {
     const char *text = flag_value(job->invocation, "memory");
     if (text != NULL && (vram_size_parse(text, &job->report.memory_bytes) != VRAM_OK ||
@@ -108,48 +122,24 @@ static int read_memory(struct job *job) {
 }
 
 /*
- * What VRAM_SIM says, with the memory of --memory, or 80 GiB when neither names any: a card of the
- * size that recorded programs come from.
+ * --memory makes a simulated device that large; of any other, no more than that is used. When
+ * neither it nor VRAM_SIM names any, a simulated device has 80 GiB, as the cards that recorded
+ * programs come from.
  */
-static int make_sim_text(struct job *job) {
-    char said[SIM_TEXT_MAX], *rest = NULL;
-    bool asked = job->report.memory_bytes > 0, named = false;
-    size_t used = 0;
-    vram_status status = vram_option_get("sim", said, sizeof said, NULL);
-    if (status != VRAM_OK) {
-        return say_failure("cannot read the option sim", status);
-    }
-    for (char *entry = strtok_r(said, ",", &rest); entry != NULL;
-         entry = strtok_r(NULL, ",", &rest)) {
-        bool memory = strncmp(entry, "memory=", strlen("memory=")) == 0;
-        named = named || memory;
-        if (!memory || !asked) {
-            used += (size_t)snprintf(job->sim + used, sizeof job->sim - used, "%s,", entry);
+static int set_memory(struct job *job) {
+    const vram_device_info *info = &job->target.info;
+    if (info->kind == VRAM_DEVICE_SIMULATED) {
+        vram_status status = vram_option_get("sim", job->sim, sizeof job->sim, NULL);
+        if (status != VRAM_OK) {
+            return say_failure("cannot read the option sim", status);
+        }
+        job->options.place.sim = job->sim;
+        if (job->report.memory_bytes == 0 && strstr(job->sim, "memory=") == NULL) {
+            job->report.memory_bytes = UINT64_C(80) << 30;
         }
     }
-    if (asked || !named) {
-        job->report.memory_bytes = asked ? job->report.memory_bytes : UINT64_C(80) << 30;
-        snprintf(job->sim + used, sizeof job->sim - used, "memory=%" PRIu64,
-                 job->report.memory_bytes);
-    } else {
-        job->sim[used - 1] = 0; /* the last comma */
-    }
-    job->options.sim = job->sim;
+    job->options.place.memory_bytes = job->report.memory_bytes;
     return EXIT_YES;
-}
-
-/* --memory makes a simulated device that large; of any other, no more than that is used. */
-static int set_memory(struct job *job) {
-    char text[32];
-    if (job->target.info.kind == VRAM_DEVICE_SIMULATED) {
-        return make_sim_text(job);
-    }
-    if (job->report.memory_bytes == 0) {
-        return EXIT_YES;
-    }
-    snprintf(text, sizeof text, "%" PRIu64, job->report.memory_bytes);
-    vram_status status = vram_option_set("device_limit", text);
-    return status == VRAM_OK ? EXIT_YES : say_failure("cannot limit the device's memory", status);
 }
 
 /* -------------------------------------------------------------------- playing */
@@ -211,18 +201,49 @@ static int play_all(struct job *job) {
     return code;
 }
 
+/* --least: a search for each trace and policy. */
+static int search_all(struct job *job) {
+    size_t count = job->trace_count * job->policy_count;
+    uint64_t memory = job->options.place.memory_bytes > 0 ? job->options.place.memory_bytes
+                                                          : job->target.info.memory_bytes.value;
+    job->report.leasts = calloc(count, sizeof *job->report.leasts);
+    if (job->report.leasts == NULL) {
+        return say_failure("cannot keep the results", VRAM_ERR_HOST_MEMORY);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct trace *trace = &job->traces[i / job->policy_count];
+        const struct policy *policy = job->policies[i % job->policy_count];
+        snprintf(job->doing, sizeof job->doing, "%s, %s", trace->name, policy->name);
+        terminal_progress(&job->invocation->terminal, i, count, job->doing);
+        vram_status status =
+            least_find(&job->options, memory, trace, policy, &job->report.leasts[i]);
+        job->report.least_count++;
+        if (status != VRAM_OK) {
+            terminal_progress_end(&job->invocation->terminal);
+            return say_failure("cannot start the device", status);
+        }
+    }
+    terminal_progress_end(&job->invocation->terminal);
+    return EXIT_YES;
+}
+
 /* Failed is 2, does not fit or differs is 1. The failure is said on stderr too. */
+static int judge_pass(const struct pass *pass, int code) {
+    if (pass->result == PASS_FAILED) {
+        say_error("%s, %s: %s", pass->trace->name, pass->policy->name, pass->reason);
+        return EXIT_MISUSE;
+    }
+    bool bad = pass->result == PASS_EXHAUSTED || pass->mismatched_bytes > 0;
+    return bad && code == EXIT_YES ? EXIT_NO : code;
+}
+
 static int judge(const struct job *job) {
     int code = EXIT_YES;
     for (size_t i = 0; i < job->report.pass_count; i++) {
-        const struct pass *pass = &job->report.passes[i];
-        if (pass->result == PASS_FAILED) {
-            say_error("%s, %s: %s", pass->trace->name, pass->policy->name, pass->reason);
-            code = EXIT_MISUSE;
-        } else if ((pass->result == PASS_EXHAUSTED || pass->mismatched_bytes > 0) &&
-                   code == EXIT_YES) {
-            code = EXIT_NO;
-        }
+        code = judge_pass(&job->report.passes[i], code);
+    }
+    for (size_t i = 0; i < job->report.least_count; i++) {
+        code = judge_pass(&job->report.leasts[i].freely, code);
     }
     return code;
 }
@@ -230,12 +251,15 @@ static int judge(const struct job *job) {
 /* ----------------------------------------------------------------------- verb */
 
 static int replay(struct job *job) {
-    job->options.backend = job->target.info.backend;
-    job->options.device = job->target.info.backend_index;
+    job->options.place.backend = job->target.info.backend;
+    job->options.place.device = job->target.info.backend_index;
     job->report.target = &job->target;
-    int code = set_memory(job);
+    int code = check_policies(job);
     if (code == EXIT_YES) {
-        code = play_all(job);
+        code = set_memory(job);
+    }
+    if (code == EXIT_YES) {
+        code = flag_given(job->invocation, "least") ? search_all(job) : play_all(job);
     }
     if (code != EXIT_YES) {
         return code;
@@ -244,6 +268,8 @@ static int replay(struct job *job) {
         if (!replay_report_write(&job->report)) {
             return EXIT_MISUSE;
         }
+    } else if (job->report.leasts != NULL) {
+        least_report_print(&job->report, &job->invocation->terminal);
     } else if (flag_given(job->invocation, "picture")) {
         picture_print(&job->report, &job->invocation->terminal);
     } else {
@@ -256,9 +282,24 @@ static int replay(struct job *job) {
     return judge(job);
 }
 
+/* --least plays each trace many times, each time on a device of its own. */
+static int check_least(const struct job *job) {
+    static const char *const others[] = {"repeat", "verify", "pace", "picture", "svg", "print"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (flag_given(job->invocation, "least") && flag_given(job->invocation, others[i])) {
+            say_error("--least cannot be combined with --%s", others[i]);
+            return EXIT_MISUSE;
+        }
+    }
+    return EXIT_YES;
+}
+
 /* Mistakes are told before any driver is started. */
 static int prepare(struct job *job) {
-    int code = choose_policies(job);
+    int code = check_least(job);
+    if (code == EXIT_YES) {
+        code = choose_policies(job);
+    }
     if (code == EXIT_YES && !flag_number(job->invocation, "repeat", 1, 1000, &job->repeats)) {
         code = EXIT_MISUSE;
     }
@@ -273,6 +314,7 @@ static void forget(struct job *job) {
         trace_free(&job->traces[i]);
     }
     free(job->report.passes);
+    free(job->report.leasts);
     free(job->report.curves);
     free(job);
 }
@@ -309,9 +351,10 @@ static const struct flag flags[] = {
     {.name = "policy",
      .letter = 'p',
      .value = "NAME",
-     .help = "who serves the allocations: vram (the pool), caching (like PyTorch's default) or "
-             "naive (the driver); may be repeated, to compare",
-     .choices = "vram caching naive",
+     .help = "who serves the allocations: vram (the pool), expandable (like PyTorch's "
+             "expandable_segments), async (like cudaMallocAsync), caching (like PyTorch's default) "
+             "or naive (the driver); may be repeated, to compare",
+     .choices = "vram expandable async caching naive",
      .repeats = true},
     {.name = "generate",
      .letter = 'g',
@@ -328,6 +371,9 @@ static const struct flag flags[] = {
      .letter = 'r',
      .value = "N",
      .help = "replay each trace N times in a row, without releasing memory in between"},
+    {.name = "least",
+     .letter = 'l',
+     .help = "find the least memory in which each trace runs with each policy, and the time there"},
     {.name = "verify",
      .letter = 'v',
      .help = "fill and check every block; needs as much real memory as the trace uses"},
@@ -346,6 +392,7 @@ const struct verb verb_replay = {
     .examples = "vram replay traces/gpt2_train_varlen.csv.gz --backend sim\n"
                 "vram replay t.csv -b sim -p vram -p caching    # side by side\n"
                 "vram replay t.csv -b sim --memory 24G          # does it fit in 24 GiB\n"
+                "vram replay t.csv -b sim --least -p vram -p expandable\n"
                 "vram replay t.csv -b sim -p vram -p caching --picture\n"
                 "zcat t.csv.gz | vram replay - --backend host --verify\n"
                 "vram replay --generate queues,seed=7 -b sim    # a generated trace\n"

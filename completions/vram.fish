@@ -30,10 +30,11 @@ complete -c vram -n __fish_use_subcommand -a replay -d 'Replay recorded allocati
 complete -c vram -n '__fish_seen_subcommand_from replay' -F
 complete -c vram -n '__fish_seen_subcommand_from replay' -l backend -s b -x -a 'cuda hip metal vulkan opencl sim host' -d 'use only this backend, or several joined by commas'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l device -s d -x -a '' -d 'use device N as `vram info` numbers them, within --backend if given'
-complete -c vram -n '__fish_seen_subcommand_from replay' -l policy -s p -x -a 'vram caching naive' -d 'who serves the allocations: vram (the pool), caching (like PyTorch\'s default) or naive (the driver); may be repeated, to compare'
+complete -c vram -n '__fish_seen_subcommand_from replay' -l policy -s p -x -a 'vram expandable async caching naive' -d 'who serves the allocations: vram (the pool), expandable (like PyTorch\'s expandable_segments), async (like cudaMallocAsync), caching (like PyTorch\'s default) or naive (the driver); may be repeated, to compare'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l generate -s g -x -a 'steady varied queues ahead threads' -d 'generate a trace: KIND[,key=value...], as in queues,steps=10,seed=2; kinds are steady, varied, queues, ahead and threads'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l memory -s m -x -a '' -d 'memory of a simulated device (80G); on other devices, the most to use'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l repeat -s r -x -a '' -d 'replay each trace N times in a row, without releasing memory in between'
+complete -c vram -n '__fish_seen_subcommand_from replay' -l least -s l -d 'find the least memory in which each trace runs with each policy, and the time there'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l verify -s v -d 'fill and check every block; needs as much real memory as the trace uses'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l pace -d 'follow the times of the trace instead of running at full speed'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l picture -d 'draw what each policy held over time, side by side, instead of the table'

@@ -152,7 +152,7 @@ static void print_line(const struct terminal *terminal, const struct pass *pass,
         break;
     }
     case LINE_RATIO:
-        style = pass_ratio_style(pass);
+        style = ratio_style(pass_ratio(pass));
         if (pass_ratio(pass) > 0) {
             snprintf(text, sizeof text, "ratio %.3f", pass_ratio(pass));
         } else {

@@ -364,33 +364,6 @@ void session_play(struct session *session, session_progress_fn *progress, void *
 
 /* -------------------------------------------------------------------- session */
 
-/* The context's number of the device that the backend calls `device`. */
-static vram_status open_device(struct place *place, uint32_t device) {
-    vram_status status;
-    place->info.size = sizeof place->info;
-    for (uint32_t i = 0;; i++) {
-        status = vram_device_info_get(place->context, i, &place->info);
-        if (status != VRAM_OK || place->info.backend_index == device) {
-            return status == VRAM_OK ? vram_device_open(place->context, i, &place->device) : status;
-        }
-    }
-}
-
-static vram_status open_place(struct place *place, const struct session_options *options,
-                              uint32_t queues) {
-    vram_context_options wishes = {
-        .size = sizeof wishes, .backends = options->backend, .sim = options->sim};
-    vram_status status = vram_context_create(&wishes, &place->context);
-    if (status == VRAM_OK) {
-        status = open_device(place, options->device);
-    }
-    for (uint32_t i = 0; i < queues && status == VRAM_OK; i++) {
-        status = vram_queue_create(place->device, NULL, &place->queues[i]);
-        place->queue_count += status == VRAM_OK;
-    }
-    return status;
-}
-
 static bool has_uses(const struct trace *trace) {
     for (size_t i = 0; i < trace->op_count; i++) {
         if (trace->ops[i].kind == TRACE_USE) {
@@ -414,7 +387,7 @@ vram_status session_open(const struct session_options *options, const struct tra
     session->blocks = calloc((size_t)trace->block_slots + 1, sizeof *session->blocks);
     vram_status status = session->blocks != NULL ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
-        status = open_place(&session->place, options, trace->queue_count);
+        status = place_open(&session->place, &options->place, trace->queue_count);
     }
     session->simulated = session->place.info.kind == VRAM_DEVICE_SIMULATED;
     session->fine = session->verify || session->pace || session->simulated ||
@@ -441,7 +414,7 @@ void session_close(struct session *session) {
         session->policy->end(session->state);
     }
     checker_end(&session->checker);
-    vram_context_destroy(session->place.context);
+    place_close(&session->place);
     free(session->blocks);
     free(session);
 }

@@ -16,9 +16,7 @@
 #include "curve.h"
 
 struct session_options {
-    const char *backend; /* one */
-    uint32_t device;     /* its number there */
-    const char *sim;     /* simulated devices, as in VRAM_SIM; NULL: as the options say */
+    struct place_options place;
     bool verify;         /* fill and check every block */
     bool pace;           /* wait for the times of the trace; simulated devices always do */
     struct curve *curve; /* drawn by each pass anew; borrowed; NULL: none is */

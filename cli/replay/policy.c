@@ -17,9 +17,7 @@ const struct policy *const policy_table[] = {
 #ifdef REPLAY_HAS_POOL
     &policy_vram,
 #endif
-    &policy_caching,
-    &policy_naive,
-    NULL,
+    &policy_expandable, &policy_async, &policy_caching, &policy_naive, NULL,
 };
 
 const struct policy *policy_find(const char *name) {
@@ -29,25 +27,4 @@ const struct policy *policy_find(const char *name) {
         }
     }
     return NULL;
-}
-
-vram_status place_wait(struct place *place, uint64_t queues) {
-    vram_status status = VRAM_OK;
-    for (uint32_t i = 0; i < place->queue_count && status == VRAM_OK; i++) {
-        uint64_t bit = UINT64_C(1) << i;
-        if (queues & place->busy_queues & bit) {
-            status = vram_queue_wait(place->queues[i], VRAM_TIMEOUT_DEFAULT);
-            place->busy_queues &= status == VRAM_OK ? ~bit : UINT64_MAX;
-        }
-    }
-    return status;
-}
-
-vram_status place_order(struct place *place, uint32_t first, uint32_t later) {
-    vram_point point;
-    if (first == later || !(place->busy_queues & UINT64_C(1) << first)) {
-        return VRAM_OK;
-    }
-    vram_status status = vram_queue_mark(place->queues[first], &point);
-    return status == VRAM_OK ? vram_queue_after(place->queues[later], point) : status;
 }

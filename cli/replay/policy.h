@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy.h: ways to serve a trace's allocations: the table of them, and the place they work in.
+ * policy.h: ways to serve a trace's allocations, and the table of them.
  *
  * The player calls one at a time, in the order of the trace, from whichever thread the trace says.
  * A policy submits no work of its own: the player tells the place which queues have been given
@@ -9,25 +9,7 @@
 #ifndef REPLAY_POLICY_H
 #define REPLAY_POLICY_H
 
-#include "trace_ops.h"
-
-#include <vram/vram.h>
-
-/* An open device with the queues of a trace. */
-struct place {
-    vram_context *context;
-    vram_device *device;
-    vram_device_info info;
-    vram_queue *queues[TRACE_QUEUES_MAX];
-    uint32_t queue_count;
-    uint64_t busy_queues; /* bit q: work was submitted to queue q and not waited for */
-};
-
-/* Waits for all work on a set of queues. */
-vram_status place_wait(struct place *place, uint64_t queues);
-
-/* Makes queue `later` wait, on the device, for what was submitted to queue `first`. */
-vram_status place_order(struct place *place, uint32_t first, uint32_t later);
+#include "place.h"
 
 /* One block of the trace while it lives. */
 struct replay_block {
@@ -69,6 +51,7 @@ struct policy_counts {
 
 struct policy {
     const char *name;
+    bool needs_vmm; /* runs only on devices with VRAM_CAP_VMM */
     /* Starts on a place that outlives it. */
     vram_status (*begin)(struct place *place, void **state);
     /* Sets addr and note; 0 bytes may give address 0. */
@@ -82,7 +65,8 @@ struct policy {
     void (*end)(void *state);
 };
 
-extern const struct policy policy_naive, policy_caching, policy_vram;
+extern const struct policy policy_naive, policy_caching, policy_expandable, policy_async,
+    policy_vram;
 
 /* The policies of this build, best first, NULL at the end. */
 extern const struct policy *const policy_table[];

@@ -17,8 +17,7 @@
  *  (6) When the driver refuses, all segments that are wholly free are given back and it is asked
  *      again; nothing is given back before.
  */
-#include "policy.h"
-#include "size_tree.h"
+#include "chunk.h"
 
 #include <stdlib.h>
 
@@ -32,39 +31,13 @@ static const uint64_t large_segment = 20 * MIB;
 static const uint64_t own_segment_from = 10 * MIB;
 static const uint64_t own_segment_round = 2 * MIB;
 
-struct chunk {
-    struct size_node node; /* first; address, size and queue, and its place among the free */
-    struct chunk *before, *behind; /* neighbours in the segment */
-    bool small;                    /* which pool it belongs to */
-    bool taken;                    /* handed out, or waiting by (5) */
-};
-
-/* A freed chunk that waits for one point; a chunk has as many as queues used it. */
-struct pending {
-    struct pending *next;
-    vram_point point;
-    struct chunk *chunk;
-    uint32_t *left; /* points that the chunk still waits for; shared by its entries */
-};
-
 struct caching {
     struct place *place;
     struct size_tree pools[2]; /* free chunks; [1] is the small pool */
-    struct pending *oldest, **newest;
+    struct chunk_waits waits;
     uint64_t reserved_bytes;
     struct policy_counts counts;
 };
-
-static vram_status begin(struct place *place, void **state) {
-    struct caching *caching = calloc(1, sizeof *caching);
-    if (caching == NULL) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
-    caching->place = place;
-    caching->newest = &caching->oldest;
-    *state = caching;
-    return VRAM_OK;
-}
 
 /* ------------------------------------------------------------- free and join */
 
@@ -73,96 +46,33 @@ static void put_free(struct caching *caching, struct chunk *chunk) {
     size_tree_add(&caching->pools[chunk->small], &chunk->node);
 }
 
-/* Joins the chunk behind `chunk`, which is free and in no tree any more, to it. */
-static void swallow(struct chunk *chunk, struct chunk *behind) {
-    chunk->node.bytes += behind->node.bytes;
-    chunk->behind = behind->behind;
-    if (chunk->behind != NULL) {
-        chunk->behind->before = chunk;
-    }
-    free(behind);
-}
-
 /* Keeps (4). */
-static void give_back(struct caching *caching, struct chunk *chunk) {
+static void give_back(void *state, struct chunk *chunk) {
+    struct caching *caching = state;
     struct chunk *before = chunk->before, *behind = chunk->behind;
     if (behind != NULL && !behind->taken) {
         size_tree_remove(&caching->pools[chunk->small], &behind->node);
-        swallow(chunk, behind);
+        chunk_join(chunk);
     }
     if (before != NULL && !before->taken) {
         size_tree_remove(&caching->pools[chunk->small], &before->node);
-        swallow(before, chunk);
+        chunk_join(before);
         chunk = before;
     }
     put_free(caching, chunk);
 }
 
-/* ------------------------------------------------------------- other queues */
-
-/* The oldest point has passed, or counts as passed. */
-static void drop_oldest(struct caching *caching) {
-    struct pending *pending = caching->oldest;
-    caching->oldest = pending->next;
-    if (caching->oldest == NULL) {
-        caching->newest = &caching->oldest;
-    }
-    if (--*pending->left == 0) {
-        give_back(caching, pending->chunk);
-        free(pending->left);
-    }
-    free(pending);
-}
-
-/* Keeps (5): frees what has waited long enough. With `wait`, waits for all of it. */
-static vram_status settle(struct caching *caching, bool wait) {
-    vram_status status = VRAM_OK;
-    while (caching->oldest != NULL && status == VRAM_OK) {
-        struct pending *pending = caching->oldest;
-        status = wait ? vram_point_wait(pending->point, VRAM_TIMEOUT_DEFAULT)
-                      : vram_point_poll(pending->point);
-        if (status != VRAM_OK) {
-            break;
-        }
-        drop_oldest(caching);
-    }
-    return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
-}
-
-/* Puts a point of one queue at the end of the line. */
-static vram_status await(struct caching *caching, struct chunk *chunk, uint32_t queue,
-                         uint32_t *left) {
-    struct pending *pending = calloc(1, sizeof *pending);
-    if (pending == NULL) {
+static vram_status begin(struct place *place, void **state) {
+    struct caching *caching = calloc(1, sizeof *caching);
+    if (caching == NULL) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    caching->counts.calls[POLICY_CALL_MARKER]++;
-    vram_status status = vram_queue_mark(caching->place->queues[queue], &pending->point);
-    if (status != VRAM_OK) {
-        free(pending);
-        return status;
-    }
-    pending->chunk = chunk;
-    pending->left = left;
-    ++*left;
-    *caching->newest = pending;
-    caching->newest = &pending->next;
+    caching->place = place;
+    caching->waits = (struct chunk_waits){
+        .place = place, .counts = &caching->counts, .ready = give_back, .user = caching};
+    chunk_waits_begin(&caching->waits);
+    *state = caching;
     return VRAM_OK;
-}
-
-static vram_status await_all(struct caching *caching, struct chunk *chunk, uint64_t queues) {
-    uint32_t *left = calloc(1, sizeof *left);
-    vram_status status = left != NULL ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
-    for (uint32_t i = 0; i < caching->place->queue_count && status == VRAM_OK; i++) {
-        if (queues & UINT64_C(1) << i) {
-            status = await(caching, chunk, i, left);
-        }
-    }
-    if (left == NULL || *left == 0) { /* it waits for nothing: only after a failure */
-        give_back(caching, chunk);
-        free(left);
-    }
-    return status;
 }
 
 /* ----------------------------------------------------------------- segments */
@@ -179,13 +89,12 @@ static uint64_t segment_bytes(uint64_t bytes) {
 
 static vram_status make_segment(struct caching *caching, uint64_t bytes, uint32_t queue,
                                 struct chunk **made) {
-    struct chunk *chunk = calloc(1, sizeof *chunk);
+    struct chunk *chunk = chunk_create(0, segment_bytes(bytes), queue);
     if (chunk == NULL) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    *chunk = (struct chunk){.node = {.bytes = segment_bytes(bytes), .queue = queue},
-                            .small = bytes <= small_max,
-                            .taken = true};
+    chunk->small = bytes <= small_max;
+    chunk->taken = true;
     caching->counts.calls[POLICY_CALL_ALLOC]++;
     vram_status status = vram_device_alloc(caching->place->device, chunk->node.bytes,
                                            VRAM_MEMORY_DEVICE, &chunk->node.addr);
@@ -225,7 +134,7 @@ static vram_status release_pool(struct caching *caching, struct size_tree *pool)
 
 /* Keeps (6). The driver must not be given what a queue still works on. */
 static vram_status release_all(struct caching *caching) {
-    vram_status status = settle(caching, true);
+    vram_status status = chunk_waits_settle(&caching->waits, true);
     if (status == VRAM_OK) {
         status = place_wait(caching->place, UINT64_MAX);
     }
@@ -243,20 +152,10 @@ static vram_status cut(struct caching *caching, struct chunk *chunk, uint64_t by
     if (chunk->small ? left < round_bytes : left <= small_max) {
         return VRAM_OK;
     }
-    struct chunk *rest = calloc(1, sizeof *rest);
+    struct chunk *rest = chunk_cut(chunk, bytes);
     if (rest == NULL) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    rest->node = (struct size_node){
-        .addr = chunk->node.addr + bytes, .bytes = left, .queue = chunk->node.queue};
-    rest->small = chunk->small;
-    rest->before = chunk;
-    rest->behind = chunk->behind;
-    if (rest->behind != NULL) {
-        rest->behind->before = rest;
-    }
-    chunk->behind = rest;
-    chunk->node.bytes = bytes;
     put_free(caching, rest);
     return VRAM_OK;
 }
@@ -292,7 +191,7 @@ static vram_status alloc(void *state, uint64_t bytes, uint32_t queue, struct rep
         return VRAM_ERR_OVERFLOW;
     }
     bytes = (bytes + round_bytes - 1) / round_bytes * round_bytes;
-    vram_status status = settle(caching, false);
+    vram_status status = chunk_waits_settle(&caching->waits, false);
     if (status == VRAM_OK) {
         status = find(caching, bytes, queue, &chunk);
     }
@@ -321,7 +220,7 @@ static vram_status release(void *state, struct replay_block *block, uint32_t que
         others |= UINT64_C(1) << queue;
     }
     if (others != 0) {
-        return await_all(caching, chunk, others);
+        return chunk_waits_add(&caching->waits, chunk, others);
     }
     give_back(caching, chunk);
     return VRAM_OK;
@@ -337,9 +236,7 @@ static vram_status counts(void *state, struct policy_counts *to) {
 static void end(void *state) {
     struct caching *caching = state;
     release_all(caching);
-    while (caching->oldest != NULL) {
-        drop_oldest(caching);
-    }
+    chunk_waits_end(&caching->waits);
     for (int i = 0; i < 2; i++) {
         for (struct size_node *node; (node = caching->pools[i].root) != NULL;) {
             size_tree_remove(&caching->pools[i], node);

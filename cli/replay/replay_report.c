@@ -4,6 +4,8 @@
  */
 #include "replay_report.h"
 
+#include "least_report.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,8 +75,7 @@ static void print_titles(const struct terminal *terminal) {
 }
 
 /* The colours that peers' figures suggest. */
-enum style pass_ratio_style(const struct pass *pass) {
-    double ratio = pass_ratio(pass);
+enum style ratio_style(double ratio) {
     return ratio == 0      ? STYLE_DIM
            : ratio <= 1.02 ? STYLE_GOOD
            : ratio <= 1.25 ? STYLE_WARN
@@ -121,7 +122,7 @@ static void print_figures(const struct terminal *terminal, const struct pass *pa
     if (pass_ratio(pass) > 0) {
         snprintf(text, sizeof text, "%.3f", pass_ratio(pass));
     }
-    print_figure(terminal, pass_ratio_style(pass), NUMBER_COLUMNS, text);
+    print_figure(terminal, ratio_style(pass_ratio(pass)), NUMBER_COLUMNS, text);
     snprintf(text, sizeof text, "%" PRIu64, pass->counts.moved_handles);
     print_figure(terminal, STYLE_PLAIN, NUMBER_COLUMNS, text);
     snprintf(text, sizeof text, "%.2f %%", pass_move_share(pass) * 100);
@@ -300,5 +301,8 @@ bool replay_report_write(const struct replay_report *report) {
         write_pass(report, &json, &report->passes[i]);
     }
     json_array_end(&json);
+    if (report->leasts != NULL) {
+        least_report_write(report, &json);
+    }
     return output_json_end(&json);
 }

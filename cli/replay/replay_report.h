@@ -5,7 +5,7 @@
 #ifndef REPLAY_REPORT_H
 #define REPLAY_REPORT_H
 
-#include "replay/player.h"
+#include "replay/least.h"
 #include "target.h"
 #include "terminal.h"
 
@@ -17,6 +17,8 @@ struct replay_report {
     bool verify;
     struct pass *passes;
     size_t pass_count;
+    struct least *leasts; /* of --least, one for each trace and policy; NULL: passes instead */
+    size_t least_count;
     struct curve *curves; /* one for each trace and policy; NULL: no picture is wanted */
 };
 
@@ -38,8 +40,8 @@ bool replay_report_write(const struct replay_report *report);
 /* Peak held over peak asked for; 0 when nothing was asked for or the pass was not done. */
 double pass_ratio(const struct pass *pass);
 
-/* The colour of that: tight is good, twice what was asked for is not. */
-enum style pass_ratio_style(const struct pass *pass);
+/* The colour of a ratio: tight is good, twice what was asked for is not. */
+enum style ratio_style(double ratio);
 
 /* Driver calls of all kinds. */
 uint64_t pass_calls(const struct pass *pass);

@@ -128,7 +128,7 @@ VRAM_API vram_status vram_watch_end(vram_watch *watch);
 typedef enum vram_response_step {
     VRAM_RESPONSE_HALVE = 0,     /* cached counts were halved */
     VRAM_RESPONSE_DROP = 1,      /* rarely used sizes were dropped from the caches */
-    VRAM_RESPONSE_EMERGENCY = 2, /* all cached memory of the device was released */
+    VRAM_RESPONSE_EMERGENCY = 2, /* all pools of the device released what is not needed */
     VRAM_RESPONSE_DECAY = 3,     /* memory that was idle too long was released */
     VRAM_RESPONSE_MAINTAIN = 4   /* maintenance at its interval */
 } vram_response_step;
@@ -140,7 +140,9 @@ typedef enum vram_response_step {
  *   from 0.80      VRAM_RESPONSE_HALVE: half of all cached blocks, of every size, go back to the
  *                  pool. If that is not enough, VRAM_RESPONSE_DROP: all cached blocks of rarely
  *                  used sizes follow. Memory that becomes free goes to the driver.
- *   above 0.9      VRAM_RESPONSE_EMERGENCY: emergency cleanup of the device (`emergency`)
+ *   above 0.9      VRAM_RESPONSE_EMERGENCY: all pools of the device release their cached memory
+ *                  (`emergency`), except what the program needed of them within the last one or two
+ *                  `decay_ns`: it would take that again at once
  *   at intervals   VRAM_RESPONSE_DECAY: half of the cached blocks of sizes that a thread has not
  *                  used for `decay_ns` go back to the pool
  *

@@ -124,7 +124,7 @@
     X(RESPONSE_DROP, "response_drop", BOOL, "on", 0, 1, false, "",                                 \
       "at high pressure a pool drops rarely used sizes from its caches")                           \
     X(RESPONSE_EMERGENCY, "response_emergency", BOOL, "on", 0, 1, false, "",                       \
-      "above pressure_emergency all cached memory of a device is returned to its driver")          \
+      "above pressure_emergency a device's pools return what is not needed to the driver")         \
     X(RESPONSE_DECAY, "response_decay", BOOL, "on", 0, 1, false, "",                               \
       "caches that are not used shrink with time")                                                 \
     X(RESPONSE_INTERVAL, "response_interval", DURATION, "1s", 0, UINT64_C(3600000000000), false,   \

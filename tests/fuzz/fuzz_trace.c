@@ -30,8 +30,9 @@ const char *const fuzz_words[] = {"op,id,bytes,stream,t_us",
 enum { OPS_TO_PLAY = 200 };
 
 static void play(const struct trace *trace, const struct policy *policy, bool verify) {
-    struct session_options options = {
-        .backend = "sim", .sim = verify ? "memory=8M,real=on" : "memory=256M", .verify = verify};
+    struct session_options options = {.place.backend = "sim",
+                                      .place.sim = verify ? "memory=8M,real=on" : "memory=256M",
+                                      .verify = verify};
     struct session *session;
     static struct pass pass;
     FUZZ_EXPECT(session_open(&options, trace, policy, &session) == VRAM_OK);

@@ -62,7 +62,7 @@ static struct trace trace_of(const char *text) {
 
 static struct pass draw(const char *sim, const struct trace *trace, const struct policy *policy,
                         int passes) {
-    struct session_options options = {.backend = "sim", .sim = sim, .curve = &curve};
+    struct session_options options = {.place.backend = "sim", .place.sim = sim, .curve = &curve};
     struct session *session;
     struct pass pass;
     assert_int_equal(session_open(&options, trace, policy, &session), VRAM_OK);

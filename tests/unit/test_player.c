@@ -49,7 +49,8 @@ static struct pass play(const struct session_options *options, const struct trac
 /* A cache serves a steady program without the driver once it knows it; the driver alone never. */
 static void second_pass_needs_no_driver(void **state) {
     (void)state;
-    struct session_options options = {.backend = "sim", .sim = "memory=8G,profile=h200"};
+    struct session_options options = {.place.backend = "sim",
+                                      .place.sim = "memory=8G,profile=h200"};
     struct trace trace = generate("steady,steps=5");
     struct pass caching = play(&options, &trace, &policy_caching, 2);
     struct pass naive = play(&options, &trace, &policy_naive, 2);
@@ -75,13 +76,15 @@ static void contents_stay_whole(void **state) {
         "ahead,steps=3,blocks=60,max=256K,min=1",
         "threads,steps=3,blocks=60,max=256K",
     };
-    static const struct policy *const both[] = {&policy_caching, &policy_naive};
-    struct session_options options = {
-        .backend = "sim", .sim = "memory=8G,profile=h200,lag=30,seed=9", .verify = true};
+    static const struct policy *const models[] = {&policy_caching, &policy_naive,
+                                                  &policy_expandable, &policy_async};
+    struct session_options options = {.place.backend = "sim",
+                                      .place.sim = "memory=8G,profile=h200,lag=30,seed=9",
+                                      .verify = true};
     for (size_t i = 0; i < sizeof traces / sizeof traces[0]; i++) {
         struct trace trace = generate(traces[i]);
-        for (int k = 0; k < 2; k++) {
-            struct pass pass = play(&options, &trace, both[k], 2);
+        for (size_t k = 0; k < sizeof models / sizeof models[0]; k++) {
+            struct pass pass = play(&options, &trace, models[k], 2);
             if (pass.result != PASS_DONE) {
                 fail_msg("%s: %s", traces[i], pass.reason);
             }
@@ -93,13 +96,13 @@ static void contents_stay_whole(void **state) {
 
 static void works_on_the_host(void **state) {
     (void)state;
-    struct session_options options = {.backend = "host", .verify = true, .pace = true};
+    struct session_options options = {.place.backend = "host", .verify = true, .pace = true};
     struct trace trace = generate("queues,steps=2,blocks=60,max=256K,step_us=2000");
     struct pass pass = play(&options, &trace, &policy_caching, 1);
     assert_int_equal(pass.result, PASS_DONE);
     assert_int_equal(pass.mismatched_bytes, 0);
     assert_true(pass.spent_ns > 0);
-    options = (struct session_options){.backend = "host"};
+    options = (struct session_options){.place.backend = "host"};
     pass = play(&options, &trace, &policy_naive, 1);
     assert_int_equal(pass.result, PASS_DONE);
     trace_free(&trace);
@@ -121,7 +124,7 @@ static void clock_follows_the_trace(void **state) {
     assert_true(sim.clock_ns == UINT64_MAX);
     vram_context_destroy(context);
     struct trace trace = read_text(text);
-    struct session_options wishes = {.backend = "sim", .sim = "profile=h200"};
+    struct session_options wishes = {.place.backend = "sim", .place.sim = "profile=h200"};
     struct pass pass = play(&wishes, &trace, &policy_naive, 1);
     assert_int_equal(pass.spent_ns, 58000); /* the two calls alone */
     assert_int_equal(trace_ns(&trace), UINT64_C(2000000000));
@@ -132,7 +135,8 @@ static void clock_follows_the_trace(void **state) {
 
 static void does_not_fit(void **state) {
     (void)state;
-    struct session_options options = {.backend = "sim", .sim = "memory=64M", .verify = true};
+    struct session_options options = {
+        .place.backend = "sim", .place.sim = "memory=64M", .verify = true};
     struct trace trace =
         read_text(TRACE_HEADER "\na,1,40000000,0,0\na,2,50000000,0,1\nf,2,,,2\nf,1,,,3\n");
     for (int i = 0; i < 2; i++) {
@@ -155,7 +159,8 @@ static void survives_lost_devices(void **state) {
         for (unsigned call = 1; reached; call++) {
             char sim[64];
             snprintf(sim, sizeof sim, "lag=5,lose=%u", call);
-            struct session_options options = {.backend = "sim", .sim = sim, .verify = true};
+            struct session_options options = {
+                .place.backend = "sim", .place.sim = sim, .verify = true};
             struct session *session;
             struct pass pass = {.result = PASS_FAILED, .reason = "x"};
             if (session_open(&options, &trace, policy, &session) == VRAM_OK) {
@@ -173,9 +178,9 @@ static void unknown_device(void **state) {
     (void)state;
     struct trace trace = generate("steady,steps=1,blocks=1");
     struct session *session = NULL;
-    struct session_options options = {.backend = "sim", .device = 7};
+    struct session_options options = {.place.backend = "sim", .place.device = 7};
     assert_int_equal(session_open(&options, &trace, &policy_naive, &session), VRAM_ERR_NO_DEVICE);
-    options = (struct session_options){.backend = "sim", .sim = "memory=x"};
+    options = (struct session_options){.place.backend = "sim", .place.sim = "memory=x"};
     assert_int_equal(session_open(&options, &trace, &policy_naive, &session), VRAM_ERR_INVALID);
     assert_null(session);
     session_close(NULL);
@@ -227,7 +232,8 @@ static const struct policy policy_shared = {
 
 static void finds_overlap(void **state) {
     (void)state;
-    struct session_options options = {.backend = "sim", .sim = "memory=64M", .verify = true};
+    struct session_options options = {
+        .place.backend = "sim", .place.sim = "memory=64M", .verify = true};
     struct trace apart = read_text(TRACE_HEADER "\na,1,1001,0,0\nf,1,,,1\na,2,999,0,2\nf,2,,,3\n");
     struct trace overlap =
         read_text(TRACE_HEADER "\na,1,1001,0,0\na,2,500,0,1\nf,1,,,2\nf,2,,,3\n");
@@ -253,7 +259,8 @@ static void finds_early_reuse(void **state) {
                                             "u,1,,1,2\nu,1,,1,3\nu,1,,1,4\nu,1,,1,5\n"
                                             "u,2,,1,6\nf,2,,,7\n"
                                             "a,3,1000000,0,8\nf,3,,,1000\nf,1,,,1001\n";
-    struct session_options options = {.backend = "sim", .sim = "profile=h200", .verify = true};
+    struct session_options options = {
+        .place.backend = "sim", .place.sim = "profile=h200", .verify = true};
     struct policy hasty = policy_caching;
     struct trace trace = read_text(text);
     hasty.free = hasty_free;
@@ -261,7 +268,7 @@ static void finds_early_reuse(void **state) {
     assert_int_equal(play(&options, &trace, &policy_caching, 1).mismatched_bytes, 0);
     trace_free(&trace);
 
-    options.sim = "memory=8G,lag=1000"; /* and a generated trace, on a device that is late */
+    options.place.sim = "memory=8G,lag=1000"; /* and a generated trace, on a device that is late */
     trace = generate("ahead");
     assert_true(play(&options, &trace, &hasty, 1).mismatched_bytes > 0);
     assert_int_equal(play(&options, &trace, &policy_caching, 1).mismatched_bytes, 0);
@@ -288,7 +295,8 @@ static void compares_every_byte(void **state) {
 /* A block larger than all the buffers together goes through them in pieces. */
 static void checks_large_blocks(void **state) {
     (void)state;
-    struct session_options options = {.backend = "sim", .sim = "memory=256M", .verify = true};
+    struct session_options options = {
+        .place.backend = "sim", .place.sim = "memory=256M", .verify = true};
     struct trace trace = read_text(TRACE_HEADER "\na,1,50000003,0,0\nf,1,,,1\n");
     struct pass pass = play(&options, &trace, &policy_caching, 1);
     assert_int_equal(pass.result, PASS_DONE);

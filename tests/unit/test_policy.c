@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Policies of `vram replay`: the caching model by its rules and against PyTorch's own peaks. */
-#include "byte_units.h"
+/* Policies of `vram replay`: the caching model by its rules, and all models against the peaks that
+   were measured. */
+#include "policy_world.h"
 #include "replay/inflate.h"
 #include "replay/player.h"
 #include "replay/size_tree.h"
 #include "replay/trace_reader.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 /* ----------------------------------------------------------------------- tree */
 
@@ -64,54 +61,6 @@ static void tree_finds_best_fit(void **state) {
 }
 
 /* --------------------------------------------------------------------- caching */
-
-struct bench {
-    struct place place;
-    void *state;
-    const struct policy *policy;
-};
-
-static void open_bench(struct bench *bench, const struct policy *policy, const char *sim) {
-    vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = sim};
-    memset(bench, 0, sizeof *bench);
-    bench->policy = policy;
-    bench->place.info.size = sizeof bench->place.info;
-    assert_int_equal(vram_context_create(&options, &bench->place.context), VRAM_OK);
-    assert_int_equal(vram_device_open(bench->place.context, 0, &bench->place.device), VRAM_OK);
-    assert_int_equal(vram_device_describe(bench->place.device, &bench->place.info), VRAM_OK);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(vram_queue_create(bench->place.device, NULL, &bench->place.queues[i]),
-                         VRAM_OK);
-    }
-    bench->place.queue_count = 2;
-    assert_int_equal(policy->begin(&bench->place, &bench->state), VRAM_OK);
-}
-
-/* Whatever was left, the driver has all of its memory back. */
-static void close_bench(struct bench *bench) {
-    vram_sim_state sim = {.size = sizeof sim};
-    bench->policy->end(bench->state);
-    assert_int_equal(vram_sim_state_get(bench->place.context, &sim), VRAM_OK);
-    assert_int_equal(sim.live_bytes, 0);
-    assert_int_equal(sim.violations, 0);
-    vram_context_destroy(bench->place.context);
-}
-
-static struct replay_block take(struct bench *bench, uint64_t bytes, uint32_t queue) {
-    struct replay_block block = {.bytes = bytes, .queue = queue, .serial = 1};
-    assert_int_equal(bench->policy->alloc(bench->state, bytes, queue, &block), VRAM_OK);
-    return block;
-}
-
-static void give(struct bench *bench, struct replay_block *block) {
-    assert_int_equal(bench->policy->free(bench->state, block, block->queue), VRAM_OK);
-}
-
-static uint64_t reserved(const struct bench *bench) {
-    vram_memory_info info = {.size = sizeof info};
-    assert_int_equal(vram_memory_info_get(bench->place.device, &info), VRAM_OK);
-    return info.held_bytes;
-}
 
 static void segments_have_their_sizes(void **state) {
     (void)state;
@@ -264,38 +213,54 @@ static void naive_is_one_call_each(void **state) {
 /* ------------------------------------------------------------ PyTorch's peaks */
 
 /*
- * What PyTorch itself held on a GPU, over what was asked for. Among blocks of one size the lowest
- * address is taken, and where the driver puts segments is its own affair: on serve_kv_cache the
- * opposite order alone is worth 3.6 %, on sage_subgraphs 1.2 %, on the others nothing.
+ * What PyTorch 2.11 itself held on an H200, over what the six programs asked for
+ * (docs/benchmarks.md, "Models of other allocators"). The default allocator takes the lowest
+ * address among blocks of one size, and where the driver puts segments is its own affair: on
+ * serve_kv_cache the opposite order alone is worth 3.6 %, on sage_subgraphs 1.2 %, on the others
+ * nothing. With expandable segments all addresses are known. How far the device was behind when
+ * cudaMallocAsync's pool was asked is not.
  */
+static const struct {
+    const char *path;
+    double caching, expandable, async;
+} measured[] = {
+    {TRACES "/gpt2_train_varlen.csv.gz", 1.95, 1.086, 1.095},
+    {TRACES "/llama1b_train_ckpt.csv.gz", 2.04, 1.135, 1.128},
+    {TRACES "/resnet50_multires.csv.gz", 1.36, 1.017, 1.056},
+    {TRACES "/bert_dynpad.csv.gz", 1.69, 1.0095, 1.0106},
+    {TRACES "/sage_subgraphs.csv.gz", 3.31, 1.51, 1.22},
+    {TRACES "/serve_kv_cache.csv.gz", 1.33, 1.099, 1.615},
+};
+
+static void expect_peak(const struct trace *trace, const struct policy *policy, double ratio,
+                        double tolerance) {
+    struct session_options options = {.place.backend = "sim",
+                                      .place.sim = "memory=80G,profile=h200"};
+    struct session *session;
+    struct pass pass;
+    assert_int_equal(session_open(&options, trace, policy, &session), VRAM_OK);
+    session_play(session, NULL, NULL, &pass);
+    session_close(session);
+    double ours = (double)pass.counts.peak_reserved_bytes / (double)trace->peak_bytes;
+    assert_int_equal(pass.result, PASS_DONE);
+    assert_true(pass.spent_ns > 0);
+    if (fabs(ours / ratio - 1) > tolerance) {
+        fail_msg("%s, %s: %.4f, and %.4f was measured", trace->name, policy->name, ours, ratio);
+    }
+}
+
 static void peaks_are_those_of_pytorch(void **state) {
     (void)state;
-    static const struct {
-        const char *path;
-        double ratio;
-    } rows[] = {
-        {TRACES "/gpt2_train_varlen.csv.gz", 1.95}, {TRACES "/llama1b_train_ckpt.csv.gz", 2.04},
-        {TRACES "/resnet50_multires.csv.gz", 1.36}, {TRACES "/bert_dynpad.csv.gz", 1.69},
-        {TRACES "/sage_subgraphs.csv.gz", 3.31},    {TRACES "/serve_kv_cache.csv.gz", 1.33},
-    };
     if (!inflate_built) {
         skip();
     }
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct session_options options = {.backend = "sim", .sim = "memory=80G,profile=h200"};
+    for (size_t i = 0; i < sizeof measured / sizeof measured[0]; i++) {
         struct trace trace;
-        struct session *session;
-        struct pass pass;
         char problem[TRACE_PROBLEM_MAX];
-        assert_true(trace_read(rows[i].path, &trace, problem));
-        assert_int_equal(session_open(&options, &trace, &policy_caching, &session), VRAM_OK);
-        session_play(session, NULL, NULL, &pass);
-        session_close(session);
-        double ratio = (double)pass.counts.peak_reserved_bytes / (double)trace.peak_bytes;
-        assert_int_equal(pass.result, PASS_DONE);
-        if (ratio < rows[i].ratio * 0.975 || ratio > rows[i].ratio * 1.025) {
-            fail_msg("%s: %.3f, and PyTorch has %.2f", trace.name, ratio, rows[i].ratio);
-        }
+        assert_true(trace_read(measured[i].path, &trace, problem));
+        expect_peak(&trace, &policy_caching, measured[i].caching, 0.025);
+        expect_peak(&trace, &policy_expandable, measured[i].expandable, 0.001);
+        expect_peak(&trace, &policy_async, measured[i].async, 0.05);
         trace_free(&trace);
     }
 }

@@ -133,6 +133,33 @@ static void deterministic_pools_do_not_respond(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A program whose steps begin small would take at once what an emergency released: it stays. What
+   has not been needed for two intervals goes. */
+static void emergencies_keep_what_is_needed(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    assert_ok(vram_alloc(pool, 64 * MIB, rig.queue, &addr));
+    assert_ok(vram_free(addr, rig.queue));
+    uint64_t held = stats_of(pool).reserved_bytes;
+    told_pressure(9500);
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){1, 1, 1});
+    assert_int_equal(stats_of(pool).reserved_bytes, held);
+    assert_int_equal(stats_of(pool).cached_bytes, 0);
+    told_pressure(1000);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
+        pressure_of(pool);
+    }
+    told_pressure(9500);
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){2, 2, 2});
+    assert_int_equal(stats_of(pool).reserved_bytes, 0);
+    rig_end_clean(&rig);
+}
+
 /* What a thread has not used for a while goes, by halves; what it uses stays. No thread is
    needed. */
 static void idle_caches_decay(void **state) {
@@ -267,6 +294,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(acceptance_06_response_at_each_boundary),
         TEST(responses_are_armed_again),
+        TEST(emergencies_keep_what_is_needed),
         TEST(each_step_can_be_switched_off),
         TEST(deterministic_pools_do_not_respond),
         TEST(idle_caches_decay),

@@ -23,7 +23,7 @@ vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step);
 void vr_pool_note_peak(struct vr_pool *pool);
 
 /* Unmaps stale mappings that no work can use any more, and releases surplus and coarse memory
-   (vr_space_sweep, _tidy, _refine). Failures are ignored; executor.c. No lock held. */
+   (vr_space_sweep, _tidy). Failures are ignored; executor.c. No lock held. */
 void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space);
 
 /* Releases free memory of a space until it holds at most keep_bytes; executor.c. No lock held. */

@@ -349,7 +349,6 @@ void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space) {
     vr_error_save(&error);
     (void)plan_and_execute(pool, space, vr_space_sweep);
     (void)plan_and_execute(pool, space, vr_space_tidy);
-    (void)plan_and_execute(pool, space, vr_space_refine);
     vr_error_restore(&error);
 }
 

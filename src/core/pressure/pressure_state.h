@@ -135,6 +135,9 @@ void vr_count_cleanup(struct vr_pool *pool, uint64_t released);
    deterministic pools. Returns how many bytes less its pools hold. The second does it for all
    devices. No lock held; release.c. */
 uint64_t vr_device_cleanup(struct vr_device_object *device);
+/* The same, but each pool keeps what the program needed of it lately: it would only take that
+   again. */
+uint64_t vr_device_relieve(struct vr_device_object *device);
 uint64_t vr_context_cleanup(struct vr_context *context);
 
 #endif

@@ -54,14 +54,17 @@ static uint64_t shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
     return sub_or_zero(before, held);
 }
 
-uint64_t vr_pool_release_bytes(struct vr_pool *pool, uint64_t bytes) {
+/* The most that the program needed of the pool in this interval and the one before; decay.c. */
+static uint64_t recent_need(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
-    uint64_t needed = pool->pressure.needed_bytes;
-    uint64_t before = pool->pressure.needed_before;
+    uint64_t needed = pool->pressure.needed_bytes, before = pool->pressure.needed_before;
     vr_mutex_unlock(&pool->lock);
+    return needed > before ? needed : before;
+}
+
+uint64_t vr_pool_release_bytes(struct vr_pool *pool, uint64_t bytes) {
     uint64_t reserved = vr_pool_reserved(pool), keep = sub_or_zero(reserved, bytes);
-    needed = needed > before ? needed : before;
-    needed = sub_or_zero(needed, bytes);
+    uint64_t needed = sub_or_zero(recent_need(pool), bytes);
     return bytes ? shrink_to(pool, keep > needed ? keep : needed) : 0;
 }
 
@@ -135,9 +138,10 @@ uint64_t vr_spare(struct vr_context *context, const struct vr_slot *slot) {
     return bytes;
 }
 
-/* Trims all pools on a device (slot NULL: on all devices). Releasing page-locked memory is
-   expensive and does not help a device. */
-static uint64_t trim_pools(struct vr_context *context, const struct vr_slot *slot) {
+/* Trims all pools on a device (slot NULL: on all devices), to nothing or to what was needed lately.
+   Releasing page-locked memory is expensive and does not help a device. */
+static uint64_t trim_pools(struct vr_context *context, const struct vr_slot *slot,
+                           bool keep_needed) {
     struct vr_walk walk = {.context = context, .slot = slot};
     uint64_t released, bytes;
     struct vram_error error;
@@ -146,7 +150,7 @@ static uint64_t trim_pools(struct vr_context *context, const struct vr_slot *slo
     for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
         if (!(pool->flags & VRAM_POOL_DETERMINISTIC) &&
             (!slot || pool->kind != VRAM_MEMORY_PINNED)) {
-            (void)vr_pool_trim(pool, 0, &bytes);
+            (void)vr_pool_trim(pool, keep_needed ? recent_need(pool) : 0, &bytes);
             released += bytes;
         }
     }
@@ -155,9 +159,13 @@ static uint64_t trim_pools(struct vr_context *context, const struct vr_slot *slo
 }
 
 uint64_t vr_device_cleanup(struct vr_device_object *device) {
-    return trim_pools(device->context, device->slot);
+    return trim_pools(device->context, device->slot, false);
+}
+
+uint64_t vr_device_relieve(struct vr_device_object *device) {
+    return trim_pools(device->context, device->slot, true);
 }
 
 uint64_t vr_context_cleanup(struct vr_context *context) {
-    return trim_pools(context, NULL);
+    return trim_pools(context, NULL, false);
 }

@@ -74,7 +74,7 @@ bool vr_response_take(struct vr_pool *pool, const struct vram_pressure *p) {
     if (is_due(now.value > rules->emergency, now.value < rules->emergency - rules->hysteresis,
                &response->emergency_done, &response->emergency_ns, ns, rules->interval_ns) &&
         is_on(rules, VRAM_RESPONSE_EMERGENCY)) {
-        count_step(pool, VRAM_RESPONSE_EMERGENCY, vr_device_cleanup(pool->device));
+        count_step(pool, VRAM_RESPONSE_EMERGENCY, vr_device_relieve(pool->device));
         acted = true;
     }
     return acted;

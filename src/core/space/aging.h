@@ -9,8 +9,8 @@
  *  (1) by one each time the space grows past its aim for a need that it has met before, although
  *      there was time for moving: then all free memory is stuck;
  *  (2) to at least two when nearly all blocks have been freed: the program starts over;
- *  (3) to three, permanently, once the program needs three quarters of the memory: then memory held
- *      in pieces that are too coarse may be missing for a later block.
+ *  (3) to three, permanently, once the program needs half of the memory: then memory held in pieces
+ *      that are too coarse may be missing for a later block.
  *
  * An aged space spends time on what a first pass with plenty of memory cannot afford:
  *
@@ -18,8 +18,8 @@
  *      released instead of moved (supply.c);
  *  (5) blocks avoid isolated holes and the inside of coarse pieces, and go to low addresses while
  *      little memory is in use (fit.c);
- *  (6) in case (3), free coarse pieces are released before the next plan (extension.c), and no
- *      block is put where it would cut one if there is another way (space.c).
+ *  (6) in case (3), no block is put where it would cut a free coarse piece if there is another way
+ *      (space.c).
  *
  * A first pass with plenty of memory, and a program whose passes are all the same, cause no aging
  * and no cost. Deterministic pools do not age, because aging depends on the clock.
@@ -39,8 +39,7 @@ void vr_aging_note_blocks(struct vr_space *space);
 /* Notes how much of the memory is needed: (3). */
 void vr_aging_note_need(struct vr_space *space, uint64_t need_bytes);
 
-/* Whether memory is tight and the piece so coarse that it is released as soon as it is free:
-   (6). */
+/* Whether memory is tight and the piece so coarse that it is better not cut: (6). */
 bool vr_aging_is_coarse(const struct vr_space *space, const struct vr_piece *piece);
 
 /* Whether little memory is in use compared with the peak need. */

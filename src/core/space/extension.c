@@ -21,7 +21,6 @@
 #include "core/space/plan.h"
 
 #include "base/size.h"
-#include "core/space/aging.h"
 
 #include <assert.h>
 
@@ -254,39 +253,4 @@ vram_status vr_plan_tidy(struct vr_space *space, struct vr_plan **out) {
     space->budget_ns -= before - budget;
     space->surplus_bytes = extension.need;
     return VRAM_OK;
-}
-
-/* ---------------------------------------------------------------- refining */
-
-static vram_status take_coarse(struct vr_space *space, struct vr_plan *plan) {
-    struct vr_link *link = vr_list_first(&space->idle), *next;
-    for (; link; link = next) {
-        struct vr_block *hole = VR_CONTAINER(link, struct vr_block, span.age);
-        uint64_t addr = vr_span_addr(hole), end = vr_span_end(hole);
-        struct vr_piece *piece;
-        next = vr_list_next(&space->idle, link);
-        while (addr < end && (piece = next_piece(space, hole, &addr))) {
-            if (!vr_aging_is_coarse(space, piece) || piece->stale_mappings) {
-                continue;
-            }
-            if (vr_plan_take(space, plan, piece, hole) != VRAM_OK) {
-                return VRAM_ERR_HOST_MEMORY;
-            }
-            hole = plan->items[plan->item_count - 1].source->span.after;
-        }
-    }
-    return VRAM_OK;
-}
-
-vram_status vr_plan_refine(struct vr_space *space, struct vr_plan **out) {
-    *out = NULL;
-    if (!space->tight) {
-        return VRAM_OK;
-    }
-    struct vr_plan *plan = vr_plan_new(space);
-    if (!plan) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
-    plan->tidies = true;
-    return vr_plan_finish(space, plan, take_coarse(space, plan), out);
 }

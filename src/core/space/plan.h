@@ -46,11 +46,10 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
 vram_status vr_plan_segment(struct vr_space *space, const struct vr_want *want,
                             struct vr_plan **plan);
 
-/* These implement vr_space_trim, _sweep, _tidy and _refine. */
+/* These implement vr_space_trim, _sweep and _tidy. */
 vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan);
 vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **plan);
 vram_status vr_plan_tidy(struct vr_space *space, struct vr_plan **plan);
-vram_status vr_plan_refine(struct vr_space *space, struct vr_plan **plan);
 
 /* ------------------------------------ memory behind a block; extension.c */
 

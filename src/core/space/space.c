@@ -218,7 +218,7 @@ static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
     return status;
 }
 
-/* Whether the block would cut a free coarse piece, which vr_space_refine could otherwise release;
+/* Whether the block would cut a free coarse piece, which could otherwise be moved or released;
    keeps aging.h (6). */
 static bool cuts_coarse(const struct vr_space *space, const struct vr_placement *place,
                         uint64_t bytes) {
@@ -414,10 +414,6 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan) {
 
 vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan) {
     return vr_plan_tidy(space, plan);
-}
-
-vram_status vr_space_refine(struct vr_space *space, struct vr_plan **plan) {
-    return vr_plan_refine(space, plan);
 }
 
 void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes) {

@@ -230,9 +230,6 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
    block grew by new memory. Does nothing without time in the budget. */
 vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan);
 
-/* Plans to release free pieces that are too coarse while memory is tight: aging.h (6). */
-vram_status vr_space_refine(struct vr_space *space, struct vr_plan **plan);
-
 /* Sets the limit of what the space may hold; what it holds already stays, and open plans are not
    checked again. `memory_bytes`: memory available to the space, whether or not that is a limit;
    UINT64_MAX: not known. */
