@@ -40,8 +40,8 @@ vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *
    VRAM_ERR_FRAGMENTED, with no error recorded: there are no such addresses. No lock held. */
 vram_status vr_addresses_add(struct vr_pool *pool, enum vr_pool_part part, uint64_t bytes);
 
-/* Sets whether parts of the ranges may be asleep: vr_record.sleeps. Under the lock. */
-void vr_addresses_note_sleep(struct vr_pool *pool, bool sleeps);
+/* Sets whether parts of the ranges may be asleep, or sealed: vr_record. Under the lock. */
+void vr_addresses_note_sleep(struct vr_pool *pool, bool sleeps, bool seals);
 
 /* Returns all ranges in which nothing is mapped to the driver. */
 void vr_addresses_end(struct vr_pool *pool);

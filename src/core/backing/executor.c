@@ -223,6 +223,9 @@ vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step) {
         return vr_vmm_access(device, step->addr, step->bytes);
     case VR_STEP_RELEASE:
         return step_release(pool, step);
+    case VR_STEP_PROTECT:
+        count_call(pool, VR_CALL_ACCESS);
+        return vr_vmm_protect(device, step->addr, step->bytes, step->read_only);
     }
     return VRAM_ERR_INVALID;
 }

@@ -78,6 +78,7 @@ struct vr_piece {
     uint32_t stale_mappings;            /* further places where it is still mapped */
     struct vr_block *first;             /* lowest span of a segment */
     struct vr_sleep_state *sleep_state; /* asleep: sleep.h; else NULL */
+    struct vr_sleep_state *seal;        /* sealed: sleep.h; else NULL */
     bool released; /* asleep, and released to the driver: `native` is invalid */
     bool woken;    /* private to sleep_space.c: awake again, its holes still hidden */
     uint8_t seen;  /* private to sleep_space.c: kinds of span that lie over it */
@@ -91,7 +92,8 @@ enum vr_step_kind {
     VR_STEP_UNMAP = 1,  /* the handle from [addr, addr + bytes) */
     VR_STEP_MAP = 2,    /* the handle at [addr, addr + bytes) */
     VR_STEP_ACCESS = 3, /* make [addr, addr + bytes), all of it mapped before, usable; no piece */
-    VR_STEP_RELEASE = 4 /* release the piece: an unmapped handle, or a segment at addr */
+    VR_STEP_RELEASE = 4, /* release the piece: an unmapped handle, or a segment at addr */
+    VR_STEP_PROTECT = 5  /* make [addr, addr + bytes) read-only, or writable again; in no plan */
 };
 
 struct vr_step {
@@ -100,6 +102,7 @@ struct vr_step {
     struct vr_piece *piece; /* NULL for ACCESS */
     uint64_t addr, bytes;
     uint64_t ns;               /* duration, written by the pool; 0: not measured */
+    bool read_only;            /* PROTECT: else writable */
     bool failed;               /* of an undo, written by the pool; see vr_space_abort */
     struct vr_plan_item *item; /* private to the space: its item; ACCESS: the first of several */
 };
