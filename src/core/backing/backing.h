@@ -17,6 +17,8 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
 /* Makes the driver call of one step, counts it and charges it to the limits. No lock held;
    executor.c. */
 vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step);
+/* Makes mapped memory read-only, or writable again. */
+vram_status vr_pool_protect(struct vr_pool *pool, uint64_t addr, uint64_t bytes, bool read_only);
 
 /* Updates the peaks of the pool and its device with what is held now. Called after the steps of a
    plan, and after the undo of a failed one. Under the lock; executor.c. */

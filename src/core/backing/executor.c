@@ -223,11 +223,13 @@ vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step) {
         return vr_vmm_access(device, step->addr, step->bytes);
     case VR_STEP_RELEASE:
         return step_release(pool, step);
-    case VR_STEP_PROTECT:
-        count_call(pool, VR_CALL_ACCESS);
-        return vr_vmm_protect(device, step->addr, step->bytes, step->read_only);
     }
     return VRAM_ERR_INVALID;
+}
+
+vram_status vr_pool_protect(struct vr_pool *pool, uint64_t addr, uint64_t bytes, bool read_only) {
+    count_call(pool, VR_CALL_ACCESS);
+    return vr_vmm_protect(&pool->device->base, addr, bytes, read_only);
 }
 
 /* Divides the time that consecutive steps of one kind took among them, by handles. */

@@ -39,11 +39,8 @@ static vram_status run_protect(const struct vr_sleep_change *change, uint32_t fr
                                bool read_only) {
     const struct vr_piece *first = change->sleep_states[from]->piece,
                           *last = change->sleep_states[to - 1]->piece;
-    struct vr_step step = {.kind = VR_STEP_PROTECT,
-                           .addr = first->addr,
-                           .bytes = last->addr + last->bytes - first->addr,
-                           .read_only = read_only};
-    return vr_pool_step(change->pool, &step);
+    return vr_pool_protect(change->pool, first->addr, last->addr + last->bytes - first->addr,
+                           read_only);
 }
 
 /* See vr_sleep_protect; `all`: also pieces that are about to be sealed. */

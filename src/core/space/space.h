@@ -92,8 +92,7 @@ enum vr_step_kind {
     VR_STEP_UNMAP = 1,  /* the handle from [addr, addr + bytes) */
     VR_STEP_MAP = 2,    /* the handle at [addr, addr + bytes) */
     VR_STEP_ACCESS = 3, /* make [addr, addr + bytes), all of it mapped before, usable; no piece */
-    VR_STEP_RELEASE = 4, /* release the piece: an unmapped handle, or a segment at addr */
-    VR_STEP_PROTECT = 5  /* make [addr, addr + bytes) read-only, or writable again; in no plan */
+    VR_STEP_RELEASE = 4 /* release the piece: an unmapped handle, or a segment at addr */
 };
 
 struct vr_step {
@@ -102,7 +101,6 @@ struct vr_step {
     struct vr_piece *piece; /* NULL for ACCESS */
     uint64_t addr, bytes;
     uint64_t ns;               /* duration, written by the pool; 0: not measured */
-    bool read_only;            /* PROTECT: else writable */
     bool failed;               /* of an undo, written by the pool; see vr_space_abort */
     struct vr_plan_item *item; /* private to the space: its item; ACCESS: the first of several */
 };
