@@ -251,6 +251,8 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_trim(pool, NULL, NULL));
     REFUSES(vram_pool_sleep(pool, NULL));
     REFUSES(vram_pool_wake(pool, NULL));
+    REFUSES(vram_pool_seal(pool, NULL));
+    REFUSES(vram_pool_unseal(pool, NULL));
     REFUSES(vram_pool_stats_get(pool, &stats));
     REFUSES(vram_pool_stats_write(pool, VRAM_REPORT_JSON, take_text, NULL));
     REFUSES(vram_pool_limits_set(pool, &limits));
@@ -262,7 +264,6 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_pressure_get(pool, &pressure));
     REFUSES(vram_pool_watch_begin(pool, &watched, &watch));
     REFUSES(vram_pool_response_set(pool, NULL));
-    REFUSES(vram_pool_trim(pool, NULL, &bytes));
     REFUSES(vram_pool_trim(pool, CHECK_TRIM(.flags = VRAM_TRIM_CACHES), &bytes));
     REFUSES(vram_pool_trim(pool, CHECK_TRIM(.flags = VRAM_TRIM_RARE), &bytes));
     REFUSES(vram_pool_fragmentation_get(pool, &fragmentation));

@@ -58,6 +58,18 @@ static bool woke(struct check *check, struct check_stock *stock, const char *tag
 
 /* -------------------------------------------------------------------- cases */
 
+/* Sealed memory is read, not written, and sleeps with its contents whatever the options say. */
+static bool sealed(struct check *check, vram_queue *queue, struct check_stock *stock) {
+    CHECK_STOCK_OK(check, stock, vram_pool_seal(stock->pool, NULL));
+    CHECK_STATUS(check, vram_queue_fill(queue, stock->blocks[1].addr, 0, 1, 64), VRAM_ERR_INVALID);
+    CHECK_STOCK_VERIFY(check, stock);
+    CHECK_TRY(fell_asleep(check, stock, NULL));
+    CHECK_TRY(woke(check, stock, NULL));
+    CHECK_STOCK_VERIFY(check, stock);
+    CHECK_STOCK_OK(check, stock, vram_pool_unseal(stock->pool, NULL));
+    return true;
+}
+
 static bool contents(struct check *check) {
     struct check_device *device;
     struct check_stock stock;
@@ -94,6 +106,7 @@ static bool contents(struct check *check) {
         CHECK_STATUS(check, vram_pin(stock.blocks[0].addr), VRAM_ERR_BUSY);
         CHECK_TRY(woke(check, &stock, NULL));
         CHECK_STOCK_VERIFY(check, &stock);
+        CHECK_TRY(sealed(check, queue, &stock));
         CHECK_TAKE(check, &stock, 4096, queue, &addr);
         CHECK_STOCK_VERIFY(check, &stock);
         check_close(device);

@@ -240,7 +240,7 @@ typedef struct vram_oom_report {
     uint64_t spare_bytes;     /* of unused_bytes, mapped nowhere */
     uint64_t lost_bytes;      /* not recovered after a failure of the driver */
     uint64_t pending_bytes;   /* freed, but queues still use it */
-    uint64_t pinned_bytes;    /* freed, but kept by vram_pin */
+    uint64_t pinned_bytes;    /* free, but kept by vram_pin or vram_pool_seal */
     uint64_t fallback_bytes;  /* of other memory than the device's, not in the sum */
     uint64_t stranded_bytes;  /* unused in other pools of the device */
 

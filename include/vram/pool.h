@@ -358,10 +358,11 @@ typedef struct vram_sleep_options {
 /**
  * Puts a pool to sleep: its physical memory goes back to the driver, and every address is kept.
  * Live blocks stay where they are, without memory, until vram_pool_wake. Meanwhile copies and fills
- * there return VRAM_ERR_INVALID, pins and vram_native VRAM_ERR_BUSY; work that the library does not
- * see must not use them. Blocks may be freed. Nothing can be allocated from a pool that sleeps as a
- * whole (VRAM_ERR_BUSY). With a tag, only memory that lies under its blocks alone is released, and
- * the rest of the pool goes on.
+ * there return VRAM_ERR_INVALID, pins and vram_native VRAM_ERR_BUSY. Work that the library does not
+ * see must not use them: a kernel that touches sleeping memory is a mistake of the program, and
+ * ends its context on the device (CUDA reports an illegal address). Blocks may be freed. Nothing
+ * can be allocated from a pool that sleeps as a whole (VRAM_ERR_BUSY). With a tag, only memory that
+ * lies under its blocks alone is released, and the rest of the pool goes on.
  *
  * Waits for all work of the device's queues and for other queues that read it, up to the option
  * `wait_timeout`: VRAM_ERR_TIMEOUT, or _CAPTURE while a queue is captured. VRAM_ERR_BUSY if a block
@@ -388,6 +389,33 @@ VRAM_API vram_status vram_pool_sleep(vram_pool *pool, const vram_sleep_options *
  * asleep.
  */
 VRAM_API vram_status vram_pool_wake(vram_pool *pool, const char *tag);
+
+/**
+ * Seals memory that no longer changes, as the weights of a model: its contents are copied to the
+ * host once, and vram_pool_sleep only releases the memory, whatever its `contents` say. They stay
+ * on the host until vram_pool_unseal. NULL seals all live blocks; a tag, as with vram_pool_sleep,
+ * what lies under its blocks alone.
+ *
+ * Sealed memory is read as before. Copies and fills into it return VRAM_ERR_INVALID. Where the
+ * driver can (CUDA, and the host device), it is mapped read-only, and a kernel that writes there
+ * ends its context. Elsewhere, and after a further device has become a peer, that no kernel writes
+ * there is a promise of the program. A block that is freed while it is sealed keeps its memory
+ * until it is unsealed, and vram_resize returns VRAM_ERR_BUSY. Free memory that shares a piece of
+ * driver memory with sealed blocks is not used meanwhile.
+ *
+ * Waits like vram_pool_sleep, with the same errors; while it runs, other calls cannot use the
+ * memory. VRAM_ERR_BUSY also if all of it is asleep or sealed already. VRAM_ERR_INVALID if there is
+ * no such live block. All or nothing.
+ */
+VRAM_API vram_status vram_pool_seal(vram_pool *pool, const char *tag);
+
+/**
+ * Makes what lies under blocks of the tag (NULL: all that is sealed) writable again, and frees the
+ * contents on the host. VRAM_ERR_BUSY if a part of it is asleep, VRAM_ERR_INVALID if nothing of
+ * that kind is sealed. What the driver refuses to make writable stays sealed, and the call may be
+ * repeated.
+ */
+VRAM_API vram_status vram_pool_unseal(vram_pool *pool, const char *tag);
 
 /* ----------------------------------------------------------------- counters */
 
@@ -458,7 +486,7 @@ typedef struct vram_pool_stats {
 
     uint64_t sleeps, wakes;     /* that succeeded */
     uint64_t asleep_bytes;      /* addresses that are kept without memory */
-    uint64_t asleep_host_bytes; /* host memory that keeps the contents of what is asleep */
+    uint64_t asleep_host_bytes; /* host memory with contents of what is asleep or sealed */
     uint64_t quarantine_bytes;  /* freed, and kept apart to catch late writes */
     uint64_t damaged_blocks;    /* found with a red zone or poison overwritten */
 
@@ -467,6 +495,8 @@ typedef struct vram_pool_stats {
     uint64_t demotions, demoted_bytes;   /* buffers moved from the device to host memory */
 
     uint64_t unchecked_blocks; /* freed, or out of quarantine, and not checked for damage */
+
+    uint64_t sealed_bytes; /* memory that is sealed, asleep or not; vram_pool_seal */
 } vram_pool_stats;
 
 VRAM_API vram_status vram_pool_stats_get(vram_pool *pool, vram_pool_stats *stats);

@@ -245,6 +245,10 @@ typedef vram_status vr_vmm_map_fn(struct vr_device *device, vram_addr addr, uint
                                   uint64_t bytes);
 /* Makes the whole mapped handles in [addr, addr + bytes) readable and writable by this device. */
 typedef vram_status vr_vmm_access_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
+/* Makes the whole accessible handles in [addr, addr + bytes) read-only, or writable again, for all
+   devices that may access them. A write by a kernel may end the device (VRAM_ERR_DEVICE_LOST). */
+typedef vram_status vr_vmm_protect_fn(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                                      bool read_only);
 /* Unmaps the one whole handle mapped at `addr`. No submitted work still uses it there. [lost] */
 typedef vram_status vr_vmm_unmap_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
 
@@ -255,6 +259,7 @@ struct vr_vmm_ops {
     vr_vmm_release_fn *release;
     vr_vmm_map_fn *map;
     vr_vmm_access_fn *access;
+    vr_vmm_protect_fn *protect;
     vr_vmm_unmap_fn *unmap;
 };
 

@@ -40,6 +40,7 @@ struct vr_record *vr_record_take(void) {
     vr_store(&record->extent, NULL, VR_RELEASE);
     vr_store(&record->object, false, VR_RELEASE);
     vr_store(&record->sleeps, false, VR_RELEASE);
+    vr_store(&record->seals, false, VR_RELEASE);
     record->link = (struct vr_link){NULL, NULL};
     record->freeing = record->stuck = record->passed_on = false;
     record->mappings = NULL;

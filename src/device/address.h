@@ -40,6 +40,7 @@ struct vr_record {
     _Atomic(vr_extent_fn *) extent; /* with a pool: finds its blocks */
     vr_atomic_bool object;          /* an adopted object of the program */
     vr_atomic_bool sleeps;          /* parts of it may be asleep: a check takes a lock */
+    vr_atomic_bool seals;           /* parts of it may be sealed: a check of writes takes a lock */
     bool passed_on;                 /* in the second map: its memory is in the first one already */
 
     /* The fields below are guarded by the device's lock. */

@@ -40,17 +40,34 @@ vram_status vr_block_check(const struct vr_address_info *place, vram_addr addr, 
                          (unsigned long long)extent);
 }
 
-vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes) {
-    struct vr_address_info place;
-    bool good = vr_address_find(addr, &place) && place.device == device->object.handle &&
-                place.kind != VRAM_MEMORY_PINNED && place.kind != VRAM_MEMORY_HOST &&
-                vr_inside(addr, bytes, place.base, place.bytes) &&
-                vr_address_info_covers(device, &place, addr, bytes);
+static vram_status span_find(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
+                             struct vr_address_info *place) {
+    bool good = vr_address_find(addr, place) && place->device == device->object.handle &&
+                place->kind != VRAM_MEMORY_PINNED && place->kind != VRAM_MEMORY_HOST &&
+                vr_inside(addr, bytes, place->base, place->bytes) &&
+                vr_address_info_covers(device, place, addr, bytes);
     if (!good) {
         return vr_fail(VRAM_ERR_INVALID, "0x%llx + %llu bytes is not live memory of this device",
                        (unsigned long long)addr, (unsigned long long)bytes);
     }
-    return vr_block_check(&place, addr, bytes);
+    return vr_block_check(place, addr, bytes);
+}
+
+vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes) {
+    struct vr_address_info place;
+    return span_find(device, addr, bytes, &place);
+}
+
+vram_status vr_span_check_write(struct vr_device_object *device, vram_addr addr, uint64_t bytes) {
+    struct vr_address_info place;
+    vram_status status = span_find(device, addr, bytes, &place);
+    if (status == VRAM_OK && vr_load(&place.record->seals, VR_ACQUIRE) &&
+        vr_device_sealed(device, place.pool, addr, bytes)) {
+        return vr_fail(VRAM_ERR_INVALID,
+                       "0x%llx + %llu bytes is sealed; call vram_pool_unseal before writing there",
+                       (unsigned long long)addr, (unsigned long long)bytes);
+    }
+    return status;
 }
 
 vram_status vr_span_owner(vram_addr addr, struct vr_address_info *place,

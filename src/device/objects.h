@@ -145,6 +145,9 @@ struct vr_watcher {
     void (*closing)(struct vr_watcher *watcher, bool finished);
     /* Whether the object's range has memory in all of [addr, addr + bytes), which lies in it. */
     bool (*covers)(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes);
+    /* Whether a part of it is sealed: vram_pool_seal. Called for ranges whose record says that they
+       may be. */
+    bool (*sealed)(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes);
     /* Frees cached memory that is not in use and returns the bytes. NULL: it caches nothing. */
     uint64_t (*spare)(struct vr_watcher *watcher);
 };
@@ -265,8 +268,10 @@ void vr_device_append_watcher(struct vr_device_object *device, struct vr_watcher
 void vr_device_notify(struct vr_device_object *device, uint64_t ended_queue, bool finished);
 /* Makes every watcher free its cached memory; returns the bytes. */
 uint64_t vr_device_spare(struct vr_device_object *device);
-/* Asks the watcher that is part of the object `handle`; false if there is none. */
+/* Both ask the watcher that is part of the object `handle`; false if there is none. */
 bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
+                      uint64_t bytes);
+bool vr_device_sealed(struct vr_device_object *device, uint64_t handle, vram_addr addr,
                       uint64_t bytes);
 
 /* ------------------------------------ the native device; device_reference.c */
@@ -329,6 +334,8 @@ vram_status vr_block_check(const struct vr_address_info *place, vram_addr addr, 
 /* Whether [addr, addr + bytes) is live memory of `device` that its queues may access, and passes
    vr_block_check. */
 vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes);
+/* The same for memory that is to be written: VRAM_ERR_INVALID also if it is sealed. */
+vram_status vr_span_check_write(struct vr_device_object *device, vram_addr addr, uint64_t bytes);
 /* The live memory at `addr` on any device of this process; *owner is pinned on success. */
 vram_status vr_span_owner(vram_addr addr, struct vr_address_info *place,
                           struct vr_device_object **owner);

@@ -276,6 +276,11 @@ vram_status vr_vmm_access(struct vr_device *device, vram_addr addr, uint64_t byt
     return CALL(device, "access", device->vmm->access(device, addr, bytes));
 }
 
+vram_status vr_vmm_protect(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                           bool read_only) {
+    return CALL(device, "protect", device->vmm->protect(device, addr, bytes, read_only));
+}
+
 vram_status vr_vmm_unmap(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     return CALL_LOST(device, "unmap", device->vmm->unmap(device, addr, bytes));
 }

@@ -45,6 +45,7 @@ vr_vmm_create_fn vr_vmm_create;
 vr_vmm_release_fn vr_vmm_release;
 vr_vmm_map_fn vr_vmm_map;
 vr_vmm_access_fn vr_vmm_access;
+vr_vmm_protect_fn vr_vmm_protect;
 vr_vmm_unmap_fn vr_vmm_unmap;
 
 vr_managed_alloc_fn vr_managed_alloc;

@@ -16,7 +16,8 @@
 /* Enters for a transfer between host memory and [addr, addr + bytes) of the device. VRAM_OK with
    entered NULL if there is nothing to do. */
 static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const void *host,
-                                       uint64_t bytes, struct vr_queue_object **entered) {
+                                       uint64_t bytes, bool upload,
+                                       struct vr_queue_object **entered) {
     void *queue;
     *entered = NULL;
     vram_status status = vr_submit_enter(handle, &queue);
@@ -26,7 +27,9 @@ static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const
     if (bytes && !host) {
         status = vr_fail(VRAM_ERR_INVALID, "the host memory is NULL");
     } else if (bytes) {
-        status = vr_span_check(((struct vr_queue_object *)queue)->device, addr, bytes);
+        struct vr_device_object *device = ((struct vr_queue_object *)queue)->device;
+        status =
+            upload ? vr_span_check_write(device, addr, bytes) : vr_span_check(device, addr, bytes);
     }
     if (status == VRAM_OK && bytes) {
         *entered = queue;
@@ -39,7 +42,7 @@ static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const
 vram_status vr_submit_upload(vram_queue *handle, vram_addr to, const void *from, uint64_t bytes) {
     VR_OPERATION("vram_queue_upload");
     struct vr_queue_object *queue;
-    vram_status status = enter_host_transfer(handle, to, from, bytes, &queue);
+    vram_status status = enter_host_transfer(handle, to, from, bytes, true, &queue);
     if (queue) {
         status = vr_queue_upload(&queue->base, to, from, bytes);
         vr_submit_leave(queue);
@@ -54,7 +57,7 @@ vram_status vram_queue_upload(vram_queue *handle, vram_addr to, const void *from
 vram_status vr_submit_download(vram_queue *handle, void *to, vram_addr from, uint64_t bytes) {
     VR_OPERATION("vram_queue_download");
     struct vr_queue_object *queue;
-    vram_status status = enter_host_transfer(handle, from, to, bytes, &queue);
+    vram_status status = enter_host_transfer(handle, from, to, bytes, false, &queue);
     if (queue) {
         status = vr_queue_download(&queue->base, to, from, bytes);
         vr_submit_leave(queue);
@@ -94,7 +97,7 @@ static vram_status device_copy(struct vr_queue_object *queue, vram_addr to, vram
                                uint64_t bytes) {
     struct vr_device_object *owner;
     struct vr_address_info place;
-    vram_status status = vr_span_check(queue->device, to, bytes);
+    vram_status status = vr_span_check_write(queue->device, to, bytes);
     if (status != VRAM_OK || (status = vr_span_owner(from, &place, &owner)) != VRAM_OK) {
         return status;
     }
@@ -141,7 +144,7 @@ vram_status vr_submit_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
         status =
             vr_fail(VRAM_ERR_INVALID,
                     "address and size must be multiples of the pattern's %u bytes", pattern_bytes);
-    } else if (bytes && (status = vr_span_check(queue->device, to, bytes)) == VRAM_OK) {
+    } else if (bytes && (status = vr_span_check_write(queue->device, to, bytes)) == VRAM_OK) {
         status = vr_queue_fill(&queue->base, to, pattern, pattern_bytes, bytes);
     }
     vr_submit_leave(queue);

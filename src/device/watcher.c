@@ -71,8 +71,8 @@ uint64_t vr_device_spare(struct vr_device_object *device) {
     return bytes;
 }
 
-bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
-                      uint64_t bytes) {
+/* The watcher that is part of the object `handle`, pinned; NULL: none. */
+static struct vr_watcher *watcher_pin(struct vr_device_object *device, uint64_t handle) {
     struct vr_watcher *found = NULL;
     vr_mutex_lock(&device->lock);
     for (struct vr_link *link = vr_list_first(&device->watchers); link && !found;
@@ -84,10 +84,25 @@ bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_add
         vr_handle_ref(handle); /* listed: its owner still has its reference */
     }
     vr_mutex_unlock(&device->lock);
-    if (!found) {
-        return false;
+    return found;
+}
+
+bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
+                      uint64_t bytes) {
+    struct vr_watcher *watcher = watcher_pin(device, handle);
+    bool covers = watcher && watcher->covers(watcher, addr, bytes);
+    if (watcher) {
+        vr_handle_unpin(handle);
     }
-    bool covers = found->covers(found, addr, bytes);
-    vr_handle_unpin(handle);
     return covers;
+}
+
+bool vr_device_sealed(struct vr_device_object *device, uint64_t handle, vram_addr addr,
+                      uint64_t bytes) {
+    struct vr_watcher *watcher = watcher_pin(device, handle);
+    bool sealed = watcher && watcher->sealed(watcher, addr, bytes);
+    if (watcher) {
+        vr_handle_unpin(handle);
+    }
+    return sealed;
 }

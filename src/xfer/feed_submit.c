@@ -155,7 +155,7 @@ static vram_status check_delivery(const struct delivery *delivery,
             vr_fail(VRAM_ERR_INVALID, "the block has %llu bytes, not %llu",
                     (unsigned long long)delivery->slot->bytes, (unsigned long long)delivery->bytes);
     } else {
-        status = vr_span_check(delivery->feed->device, delivery->to, delivery->bytes);
+        status = vr_span_check_write(delivery->feed->device, delivery->to, delivery->bytes);
     }
     return status;
 }

@@ -121,7 +121,7 @@ vram_status vr_route_find_extents(struct vr_queue_object *queue, const vram_copy
                                .pinned = to.host ? to.pinned : from.pinned,
                                .managed = to.host ? from.managed : to.managed};
     if (route->way != VR_WAY_DOWNLOAD) {
-        status = vr_span_check(queue->device, to.addr, to_bytes);
+        status = vr_span_check_write(queue->device, to.addr, to_bytes);
     }
     if (status == VRAM_OK && route->way == VR_WAY_DOWNLOAD) {
         status = vr_span_check(queue->device, from.addr, from_bytes);

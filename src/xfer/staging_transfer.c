@@ -455,6 +455,8 @@ typedef vram_status act_fn(struct vr_queue_object *queue, struct transfer *trans
 /* Enters the queue, checks the two sides, and calls `act` if there are bytes to copy. */
 static vram_status enter_and(vram_queue *handle, struct transfer *transfer, act_fn *act) {
     VR_OPERATION(transfer->operation);
+    vram_status (*check)(struct vr_device_object * device, vram_addr addr, uint64_t bytes) =
+        transfer->fetches ? vr_span_check : vr_span_check_write;
     void *entered;
     vram_status status = vr_queue_enter(handle, &entered);
     if (status != VRAM_OK) {
@@ -463,10 +465,8 @@ static vram_status enter_and(vram_queue *handle, struct transfer *transfer, act_
     struct vr_queue_object *queue = entered;
     if (!transfer->host && transfer->bytes) {
         status = vr_fail_in(VRAM_ERR_INVALID, transfer->operation, "the host memory is NULL");
-    } else if (transfer->bytes) {
-        status = vr_span_check(queue->device, transfer->device, transfer->bytes);
-    }
-    if (status == VRAM_OK && transfer->bytes) {
+    } else if (transfer->bytes &&
+               (status = check(queue->device, transfer->device, transfer->bytes)) == VRAM_OK) {
         transfer->queue = handle;
         status = act(queue, transfer);
     }

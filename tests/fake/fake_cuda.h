@@ -109,8 +109,9 @@ struct fake_cuda_control {
     uint64_t (*violations)(const char **text);
     /* Reads device memory past all streams. */
     bool (*peek)(vr_cu_addr addr, void *to, size_t bytes);
-    /* Whether kernels of a device may use memory at an address. */
+    /* Whether kernels of a device may use memory at an address; whether they may write it. */
     bool (*reaches)(int device, vr_cu_addr addr);
+    bool (*writable)(int device, vr_cu_addr addr);
     /* Where the last prefetch or advice wanted managed memory: a device's ordinal, -1 for the
        host. */
     int (*hinted)(void);

@@ -35,6 +35,7 @@ struct range {
     uint64_t offset; /* in the device's file */
     struct physical *physical;
     uint64_t access; /* bit i: device i may touch it */
+    bool read_only;  /* for all of them */
 };
 
 static bool of_host(const struct range *range) {
@@ -153,7 +154,7 @@ bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64
                  bool write) {
     for (char *at = buffer; bytes;) {
         struct range *range = range_touched(device, addr);
-        if (!range) {
+        if (!range || (write && range->read_only)) {
             return false;
         }
         uint64_t inside = addr - range->addr;
@@ -542,9 +543,11 @@ static bool whole_mappings(uint64_t addr, uint64_t bytes, void (*each)(struct ra
 }
 
 static uint64_t allowed; /* devices that a call opens mappings to */
+static bool allowed_reads_only;
 
 static void allow(struct range *range) {
     range->access |= allowed;
+    range->read_only = allowed_reads_only;
 }
 
 static void unmap(struct range *range) {
@@ -559,10 +562,13 @@ vr_cu_result fake_cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_
     bool good = count > 0;
     allowed = 0;
     for (size_t i = 0; i < count; i++) {
-        good = good && access[i].flags == VR_CU_ACCESS_READWRITE &&
-               access[i].location.type == VR_CU_LOCATION_DEVICE;
+        good =
+            good && access[i].flags == access[0].flags &&
+            (access[i].flags == VR_CU_ACCESS_READWRITE || access[i].flags == VR_CU_ACCESS_READ) &&
+            access[i].location.type == VR_CU_LOCATION_DEVICE;
         allowed |= UINT64_C(1) << access[i].location.id;
     }
+    allowed_reads_only = count && access[0].flags == VR_CU_ACCESS_READ;
     good = good && whole_mappings(addr, bytes, allow);
     return fake_leave(good ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
 }

@@ -311,6 +311,15 @@ static bool control_reaches(int device, vr_cu_addr addr) {
     return reaches;
 }
 
+static bool control_writable(int device, vr_cu_addr addr) {
+    char byte;
+    pthread_mutex_lock(&fake.lock);
+    bool writable = fake_access(&fake.devices[device], addr, &byte, 1, false) &&
+                    fake_access(&fake.devices[device], addr, &byte, 1, true);
+    pthread_mutex_unlock(&fake.lock);
+    return writable;
+}
+
 static int control_hinted(void) {
     pthread_mutex_lock(&fake.lock);
     int hinted = fake.hinted;
@@ -345,6 +354,7 @@ FAKE_API const struct fake_cuda_control *fake_cuda_control(void) {
         .violations = control_violations,
         .peek = control_peek,
         .reaches = control_reaches,
+        .writable = control_writable,
         .hinted = control_hinted,
     };
     pthread_mutex_lock(&fake.lock);

@@ -106,6 +106,17 @@ ROW(vram_pool_wake, POOL, ROW_USES_QUEUE | ROW_BUSY | ROW_INVALID) {
     return status ? status : vram_pool_wake(w->pool, NULL);
 }
 
+ROW(vram_pool_seal, POOL, ROW_USES_QUEUE | ROW_BUSY | ROW_INVALID) {
+    vram_status status = vram_pool_seal(w->pool, NULL);
+    vram_status unsealed = vram_pool_unseal(w->pool, NULL);
+    return status ? status : unsealed;
+}
+
+ROW(vram_pool_unseal, POOL, ROW_USES_QUEUE | ROW_BUSY | ROW_INVALID) {
+    vram_status status = vram_pool_seal(w->pool, NULL);
+    return status ? status : vram_pool_unseal(w->pool, NULL);
+}
+
 ROW(vram_pool_stats_write, POOL, 0) {
     return vram_pool_stats_write(w->pool, VRAM_REPORT_JSON, race_ignore_text, NULL);
 }

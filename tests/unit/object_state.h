@@ -70,6 +70,7 @@ static inline void state_pool(struct object_state *state, vram_pool *pool) {
     state_number(state, "@pool.fallback", stats.fallback_bytes);
     state_number(state, "pool.asleep", stats.asleep_bytes);
     state_number(state, "pool.asleep_host", stats.asleep_host_bytes);
+    state_number(state, "pool.sealed", stats.sealed_bytes);
     state_number(state, "pool.sleeps", stats.sleeps);
     state_number(state, "pool.wakes", stats.wakes);
     state_number(state, "pool.promotions", stats.promotions);

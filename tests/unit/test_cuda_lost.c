@@ -35,6 +35,7 @@ TRY(reserve, device->vmm->reserve(device, GRANULE, GRANULE, &out))
 TRY(create, device->vmm->create(device, GRANULE, &out))
 TRY(map, device->vmm->map(device, held->base + GRANULE, held->handle, GRANULE))
 TRY(access, device->vmm->access(device, held->base, GRANULE))
+TRY(protect, device->vmm->protect(device, held->base, GRANULE, true))
 TRY(unmap, device->vmm->unmap(device, held->base, GRANULE))
 TRY(release, device->vmm->release(device, held->handle, GRANULE))
 TRY(unreserve, device->vmm->unreserve(device, held->base, GRANULE))
@@ -71,11 +72,11 @@ static vram_status try_launch(struct holdings *held) {
     { #name, try_##name }
 
 static const struct try tries[] = {
-    ROW(memory_info), ROW(alloc),     ROW(free),     ROW(pin),    ROW(unpin),   ROW(reserve),
-    ROW(create),      ROW(map),       ROW(access),   ROW(unmap),  ROW(release), ROW(unreserve),
-    ROW(managed),     ROW(advise),    ROW(prefetch), ROW(queue),  ROW(upload),  ROW(download),
-    ROW(copy),        ROW(fill1),     ROW(fill2),    ROW(fill4),  ROW(signal),  ROW(after),
-    ROW(poll),        ROW(peer_copy), ROW(load),     ROW(launch),
+    ROW(memory_info), ROW(alloc),   ROW(free),      ROW(pin),      ROW(unpin),  ROW(reserve),
+    ROW(create),      ROW(map),     ROW(access),    ROW(protect),  ROW(unmap),  ROW(release),
+    ROW(unreserve),   ROW(managed), ROW(advise),    ROW(prefetch), ROW(queue),  ROW(upload),
+    ROW(download),    ROW(copy),    ROW(fill1),     ROW(fill2),    ROW(fill4),  ROW(signal),
+    ROW(after),       ROW(poll),    ROW(peer_copy), ROW(load),     ROW(launch),
 };
 
 /* Codes after which nothing works any more; both drivers have them. */

@@ -147,6 +147,14 @@ static void handles_are_mapped_whole(void **state) {
     assert_int_equal(device->queue_ops->download(&queue, text, base + 9 * GRANULE, 8), VRAM_OK);
     settle(&queue);
     assert_string_equal(text, "carried");
+    /* Read-only, and writable again. */
+    assert_int_equal(device->vmm->protect(device, base + 8 * GRANULE, 2 * GRANULE, true), VRAM_OK);
+    assert_int_equal(device->queue_ops->download(&queue, text, base + 9 * GRANULE, 4), VRAM_OK);
+    settle(&queue);
+    assert_false(fake->writable(0, base + 9 * GRANULE));
+    assert_int_equal(device->vmm->protect(device, base + 8 * GRANULE, 2 * GRANULE, false), VRAM_OK);
+    assert_true(fake->writable(0, base + 9 * GRANULE));
+    assert_int_equal(device->vmm->protect(device, base, GRANULE, true), VRAM_ERR_INVALID);
     /* What the driver refuses stays as it was. */
     assert_int_equal(device->vmm->unreserve(device, base, 16 * GRANULE), VRAM_ERR_INVALID);
     assert_int_equal(device->vmm->unmap(device, base, 2 * GRANULE), VRAM_ERR_INVALID);

@@ -2,7 +2,9 @@
 /* test_host_vmm.c: reserving, mapping and moving memory on the host. */
 #include "host_world.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Reserves `count` granules: addresses that nobody can touch yet. */
 static vram_addr reserve_granules(struct vr_device *device, uint64_t count, uint64_t align) {
@@ -43,6 +45,37 @@ static void memory_moves_and_keeps_its_contents(void **state) {
     assert_int_equal(device->vmm->unmap(device, range + 3 * GRANULE, GRANULE), VRAM_OK);
     assert_int_equal(device->vmm->release(device, handle, GRANULE), VRAM_OK);
     assert_int_equal(device->vmm->unreserve(device, range, 4 * GRANULE), VRAM_OK);
+}
+
+/* Whether the system can write there. */
+static bool writable(vram_addr addr) {
+    int zeros = open("/dev/zero", O_RDONLY);
+    assert_true(zeros >= 0);
+    bool written = read(zeros, vr_host_pointer(addr), 1) == 1;
+    close(zeros);
+    return written;
+}
+
+static void memory_becomes_read_only(void **state) {
+    struct world *world = *state;
+    NEEDS(world->device.vmm);
+    struct vr_device *device = &world->device;
+    vram_addr range = reserve_granules(device, 2, GRANULE);
+    uint64_t handle;
+    assert_int_equal(device->vmm->create(device, GRANULE, &handle), VRAM_OK);
+    assert_int_equal(device->vmm->map(device, range, handle, GRANULE), VRAM_OK);
+    assert_int_equal(device->vmm->access(device, range, GRANULE), VRAM_OK);
+    assert_true(writable(range));
+    assert_int_equal(device->vmm->protect(device, range, GRANULE, true), VRAM_OK);
+    assert_true(readable(range) && !writable(range));
+    assert_int_equal(device->vmm->protect(device, range, GRANULE, false), VRAM_OK);
+    assert_true(writable(range + GRANULE - 1));
+    vr_os_fail_at(1, false, ENOMEM);
+    assert_int_equal(device->vmm->protect(device, range, GRANULE, true), VRAM_ERR_HOST_MEMORY);
+    vr_os_fail_at(0, false, 0);
+    assert_int_equal(device->vmm->unmap(device, range, GRANULE), VRAM_OK);
+    assert_int_equal(device->vmm->release(device, handle, GRANULE), VRAM_OK);
+    assert_int_equal(device->vmm->unreserve(device, range, 2 * GRANULE), VRAM_OK);
 }
 
 static void several_handles_side_by_side(void **state) {
@@ -183,10 +216,10 @@ static void a_lost_device_gives_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        HERE(a_lost_device_gives_back),           HERE(memory_moves_and_keeps_its_contents),
-        HERE(several_handles_side_by_side),       HERE(released_memory_is_gone),
-        HERE(ranges_take_any_alignment),          HERE(offsets_end_before_they_repeat),
-        HERE(vmm_calls_that_fail_change_nothing),
+        HERE(a_lost_device_gives_back),       HERE(memory_moves_and_keeps_its_contents),
+        HERE(memory_becomes_read_only),       HERE(several_handles_side_by_side),
+        HERE(released_memory_is_gone),        HERE(ranges_take_any_alignment),
+        HERE(offsets_end_before_they_repeat), HERE(vmm_calls_that_fail_change_nothing),
     };
     return cmocka_run_group_tests_name("host_vmm", tests, NULL, NULL);
 }

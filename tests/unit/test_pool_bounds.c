@@ -434,6 +434,8 @@ static void made_up_handles(void **state) {
             assert_int_not_equal(TRY(vram_pool_trim(made_up, NULL, NULL)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_sleep(made_up, NULL)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_wake(made_up, NULL)), VRAM_OK);
+            assert_int_not_equal(TRY(vram_pool_seal(made_up, NULL)), VRAM_OK);
+            assert_int_not_equal(TRY(vram_pool_unseal(made_up, NULL)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_stats_get(made_up, &stats)), VRAM_OK);
             assert_int_not_equal(TRY(vram_use(world.addr, made_up)), VRAM_OK);
             if (made_up) { /* NULL is no pool, and for a queue: no queue */

@@ -89,6 +89,8 @@ static void map_memory(struct run *run) {
         }
     }
     (void)TRY(run, device, vmm->access(device, addr, 2 * GRANULE));
+    (void)TRY(run, device, vmm->protect(device, addr, GRANULE, true));
+    (void)TRY(run, device, vmm->protect(device, addr, GRANULE, false));
 }
 
 static void empty_kernel(const vram_kernel_call *call) {

@@ -168,6 +168,7 @@ static void breaches(void **state) {
     BREACH(vmm->unmap(device, place, GRANULE), "no handle");
     BREACH(vmm->access(device, at, 4 * GRANULE), "no handle");
     BREACH(vmm->access(device, place, GRANULE), "no handle");
+    BREACH(vmm->protect(device, place, GRANULE, true), "no handle");
     /* While something depends on it. */
     BREACH(vmm->release(device, made.handles[0], GRANULE), "is mapped");
     BREACH(vmm->release(device, spare, 2 * GRANULE), "has");

@@ -58,7 +58,7 @@ struct vr_cu_prop {
 
 struct vr_cu_access {
     struct vr_cu_location location;
-    int flags; /* VR_CU_ACCESS_READWRITE */
+    int flags; /* VR_CU_ACCESS_ */
 };
 
 /* One side of a copy of rows; `type` says which of the three pointers is used. */
@@ -124,6 +124,7 @@ enum {
     VR_CU_LOCATION_DEVICE = 1,
     VR_CU_LOCATION_HOST = 2,
     VR_CU_MANAGED_GLOBAL = 1, /* any stream on any device may use it */
+    VR_CU_ACCESS_READ = 1,
     VR_CU_ACCESS_READWRITE = 3,
     VR_CU_HOST_PORTABLE = 1,
     VR_CU_HOST_DEVICEMAP = 2,

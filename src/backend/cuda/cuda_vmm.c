@@ -132,6 +132,24 @@ static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t
     return status;
 }
 
+/* A device that becomes a peer later makes all memory writable again: vr_cuda_readers. */
+static vram_status vmm_protect(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                               bool read_only) {
+    struct vr_cuda_device *cuda = device->impl;
+    struct vr_cu_access access[VR_CUDA_PEERS_MAX];
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status == VRAM_OK) {
+        size_t count = vr_cuda_readers(cuda, access, VR_CUDA_PEERS_MAX);
+        for (size_t i = 0; i < count; i++) {
+            access[i].flags = read_only ? VR_CU_ACCESS_READ : VR_CU_ACCESS_READWRITE;
+        }
+        status = VR_CUDA(cuda, cuMemSetAccess, addr, bytes, access, count);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
 static vram_status vmm_unmap(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_cuda_device *cuda = device->impl;
     struct vr_cuda_scope scope;
@@ -156,5 +174,6 @@ const struct vr_vmm_ops vr_cuda_vmm_ops = {
     .release = vmm_release,
     .map = vmm_map,
     .access = vmm_access,
+    .protect = vmm_protect,
     .unmap = vmm_unmap,
 };

@@ -116,6 +116,17 @@ static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t
     return VRAM_OK;
 }
 
+static vram_status vmm_protect(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                               bool read_only) {
+    if (!read_only) {
+        return vmm_access(device, addr, bytes);
+    }
+    if (vr_os_pages_read_only(vr_host_pointer(addr), bytes) != VRAM_OK) {
+        return vr_host_error(VRAM_ERR_HOST_MEMORY, "mapped memory not made read-only");
+    }
+    return VRAM_OK;
+}
+
 static vram_status vmm_unmap(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     (void)device;
     if (vr_os_pages_unmap(vr_host_pointer(addr), bytes) != VRAM_OK) { /* keeps (3) */
@@ -131,5 +142,6 @@ const struct vr_vmm_ops vr_host_vmm_ops = {
     .release = vmm_release,
     .map = vmm_map,
     .access = vmm_access,
+    .protect = vmm_protect,
     .unmap = vmm_unmap,
 };

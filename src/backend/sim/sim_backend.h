@@ -83,6 +83,7 @@ struct vr_sim_block {
     struct vr_sim_block *range;  /* of a mapping */
     struct vr_sim_block *memory; /* the physical of a mapping */
     bool accessible;             /* a mapping with access */
+    bool read_only;              /* and without writes */
     bool written;                /* otherwise it reads as zeros */
     bool refused;                /* freeing it met a planned fault: not a leak of the library */
     void *pages;                 /* host pages, or real addresses; NULL if synthetic */
@@ -362,9 +363,10 @@ uint64_t vr_sim_random(struct vr_sim *sim);
 struct vr_sim_work *vr_sim_work_make(struct vr_sim_call *call, struct vr_queue *queue);
 /* Submits it; the memory that it uses becomes busy. */
 void vr_sim_work_submit(struct vr_sim *sim, struct vr_sim_work *work);
-/* Whether all of [addr, addr + bytes) is usable memory of device `gpu`; if not, a violation. */
+/* Whether all of [addr, addr + bytes) is usable memory of device `gpu`, for reads or for writes; if
+   not, a violation. */
 bool vr_sim_check_memory(struct vr_sim_call *call, const struct vr_sim_gpu *gpu, uint64_t addr,
-                         uint64_t bytes);
+                         uint64_t bytes, bool write);
 /* Drops a user of the stream; the last one frees it. */
 void vr_sim_stream_leave(struct vr_sim_stream *stream);
 /* Frees a queue without work; its word stays. */

@@ -11,8 +11,8 @@ static vram_status copy_submit(struct vr_queue *queue, vram_sim_call kind,
     struct vr_sim_call call;
     uint64_t addr = plan->to ? plan->to : plan->from;
     if (!vr_sim_begin(&call, queue->device, kind, addr, plan->bytes) ||
-        (plan->to && !vr_sim_check_memory(&call, call.gpu, plan->to, plan->bytes)) ||
-        (plan->from && !vr_sim_check_memory(&call, call.gpu, plan->from, plan->bytes))) {
+        (plan->to && !vr_sim_check_memory(&call, call.gpu, plan->to, plan->bytes, true)) ||
+        (plan->from && !vr_sim_check_memory(&call, call.gpu, plan->from, plan->bytes, false))) {
         return vr_sim_end(&call);
     }
     struct vr_sim_work *work = vr_sim_work_make(&call, queue);

@@ -29,8 +29,8 @@ static vram_status peer_copy(struct vr_queue *queue, vram_addr to, struct vr_dev
     }
     if (!(call.device->peers & peer_bit(peer)) && other->gpu != call.gpu) {
         vr_sim_violation(&call, "device %u was not enabled as a peer", peer->index);
-    } else if (vr_sim_check_memory(&call, call.gpu, to, bytes) &&
-               vr_sim_check_memory(&call, other->gpu, from, bytes)) {
+    } else if (vr_sim_check_memory(&call, call.gpu, to, bytes, true) &&
+               vr_sim_check_memory(&call, other->gpu, from, bytes, false)) {
         struct vr_sim_work *work = vr_sim_work_make(&call, queue);
         if (work) {
             work->to = to;

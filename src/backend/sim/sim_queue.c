@@ -182,12 +182,15 @@ void vr_sim_work_submit(struct vr_sim *sim, struct vr_sim_work *work) {
 
 /* The check is made once, at submission: from then on rule (3) of sim_backend.h holds. */
 bool vr_sim_check_memory(struct vr_sim_call *call, const struct vr_sim_gpu *gpu, uint64_t addr,
-                         uint64_t bytes) {
+                         uint64_t bytes, bool write) {
     struct vr_sim_span span;
     for (uint64_t at = addr, left = bytes; left; at += span.bytes, left -= span.bytes) {
         if (!vr_sim_span_at(call->sim, at, left, &span)) {
             return vr_sim_violation(call, "0x%llx is not mapped memory that may be used",
                                     (unsigned long long)at);
+        }
+        if (write && span.block->read_only) {
+            return vr_sim_violation(call, "0x%llx is read-only", (unsigned long long)at);
         }
         if (span.block->device->gpu != gpu) {
             return vr_sim_violation(call, "0x%llx is memory of device %u", (unsigned long long)at,

@@ -170,15 +170,20 @@ static uint64_t mapping_count_handles(struct vr_sim_call *call, uint64_t addr, u
 }
 
 /* mapping_count_handles has checked that the range consists of whole handles. */
-static void mapping_make_accessible(struct vr_sim *sim, uint64_t addr, uint64_t bytes) {
+static void mapping_make_accessible(struct vr_sim *sim, uint64_t addr, uint64_t bytes,
+                                    bool read_only) {
     for (uint64_t at = addr; at - addr < bytes;) {
         struct vr_sim_block *block = vr_sim_mapping_at(sim, at);
         block->accessible = true;
+        block->read_only = read_only;
         at += block->bytes;
     }
 }
 
-static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+static vram_status vmm_protect(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                               bool read_only) {
+    vram_status (*protect)(void *pages, uint64_t bytes) =
+        read_only ? vr_os_pages_read_only : vr_os_pages_access;
     struct vr_sim_call call;
     if (!vr_sim_begin(&call, device, VRAM_SIM_ACCESS, addr, bytes) ||
         !sizes_check(&call, addr, bytes)) {
@@ -188,11 +193,15 @@ static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t
     if (handles) {
         call.cost_ns *= handles; /* drivers need time per handle, not per call */
         if (!call.sim->config.real ||
-            vr_sim_system(&call, vr_os_pages_access((void *)(uintptr_t)addr, bytes))) {
-            mapping_make_accessible(call.sim, addr, bytes);
+            vr_sim_system(&call, protect((void *)(uintptr_t)addr, bytes))) {
+            mapping_make_accessible(call.sim, addr, bytes, read_only);
         }
     }
     return vr_sim_end(&call);
+}
+
+static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    return vmm_protect(device, addr, bytes, false);
 }
 
 /* A refused unmap keeps handle and range alive, which is not a leak of the library. */
@@ -223,5 +232,6 @@ const struct vr_vmm_ops vr_sim_vmm_ops = {
     .release = vmm_release,
     .map = vmm_map,
     .access = vmm_access,
+    .protect = vmm_protect,
     .unmap = vmm_unmap,
 };

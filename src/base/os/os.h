@@ -75,6 +75,7 @@ vram_status vr_os_file_write(int fd, uint64_t offset, const void *from, uint64_t
 vram_status vr_os_file_map(int fd, uint64_t offset, void *pages, uint64_t bytes);
 /* Makes pages readable and writable. */
 vram_status vr_os_pages_access(void *pages, uint64_t bytes);
+vram_status vr_os_pages_read_only(void *pages, uint64_t bytes);
 /* Turns a mapped part back into reserved pages without memory. Nothing but the kernel's limit on
    the number of mappings can make it fail. */
 vram_status vr_os_pages_unmap(void *pages, uint64_t bytes);

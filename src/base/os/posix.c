@@ -110,12 +110,20 @@ void vr_os_pages_unlock(void *pages, uint64_t bytes) {
     (void)munlock(pages, (size_t)bytes);
 }
 
-vram_status vr_os_pages_access(void *pages, uint64_t bytes) {
+static vram_status pages_protect(void *pages, uint64_t bytes, int allowed) {
     int error = vr_os_fault();
-    if (!error && mprotect(pages, (size_t)bytes, PROT_READ | PROT_WRITE) != 0) {
+    if (!error && mprotect(pages, (size_t)bytes, allowed) != 0) {
         error = errno;
     }
     return error ? vr_os_error(error, "mprotect", bytes) : VRAM_OK;
+}
+
+vram_status vr_os_pages_access(void *pages, uint64_t bytes) {
+    return pages_protect(pages, bytes, PROT_READ | PROT_WRITE);
+}
+
+vram_status vr_os_pages_read_only(void *pages, uint64_t bytes) {
+    return pages_protect(pages, bytes, PROT_READ);
 }
 
 vram_status vr_os_pages_unmap(void *pages, uint64_t bytes) {

@@ -183,6 +183,7 @@ static vram_status range_enter(struct vr_pool *pool, enum vr_pool_part part,
                                             vr_load(&range->bytes, VR_RELAXED));
     if (status == VRAM_OK) {
         vr_store(&range->sleeps, vr_load(&pool->range->sleeps, VR_RELAXED), VR_RELEASE);
+        vr_store(&range->seals, vr_load(&pool->range->seals, VR_RELAXED), VR_RELEASE);
         pool->further[pool->further_count++] = range;
     }
     return status;
@@ -232,11 +233,13 @@ vram_status vr_addresses_add(struct vr_pool *pool, enum vr_pool_part part, uint6
     return status;
 }
 
-void vr_addresses_note_sleep(struct vr_pool *pool, bool sleeps) {
+void vr_addresses_note_sleep(struct vr_pool *pool, bool sleeps, bool seals) {
     assert(vr_pool_is_locked(pool));
     vr_store(&pool->range->sleeps, sleeps, VR_RELEASE);
+    vr_store(&pool->range->seals, seals, VR_RELEASE);
     for (uint32_t i = 0; i < pool->further_count; i++) {
         vr_store(&pool->further[i]->sleeps, sleeps, VR_RELEASE);
+        vr_store(&pool->further[i]->seals, seals, VR_RELEASE);
     }
 }
 

@@ -17,6 +17,8 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
 /* Makes the driver call of one step, counts it and charges it to the limits. No lock held;
    executor.c. */
 vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step);
+/* Makes mapped memory read-only, or writable again. */
+vram_status vr_pool_protect(struct vr_pool *pool, uint64_t addr, uint64_t bytes, bool read_only);
 
 /* Updates the peaks of the pool and its device with what is held now. Called after the steps of a
    plan, and after the undo of a failed one. Under the lock; executor.c. */
@@ -40,8 +42,8 @@ vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *
    VRAM_ERR_FRAGMENTED, with no error recorded: there are no such addresses. No lock held. */
 vram_status vr_addresses_add(struct vr_pool *pool, enum vr_pool_part part, uint64_t bytes);
 
-/* Sets whether parts of the ranges may be asleep: vr_record.sleeps. Under the lock. */
-void vr_addresses_note_sleep(struct vr_pool *pool, bool sleeps);
+/* Sets whether parts of the ranges may be asleep, or sealed: vr_record. Under the lock. */
+void vr_addresses_note_sleep(struct vr_pool *pool, bool sleeps, bool seals);
 
 /* Returns all ranges in which nothing is mapped to the driver. */
 void vr_addresses_end(struct vr_pool *pool);

@@ -227,6 +227,11 @@ vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step) {
     return VRAM_ERR_INVALID;
 }
 
+vram_status vr_pool_protect(struct vr_pool *pool, uint64_t addr, uint64_t bytes, bool read_only) {
+    count_call(pool, VR_CALL_ACCESS);
+    return vr_vmm_protect(&pool->device->base, addr, bytes, read_only);
+}
+
 /* Divides the time that consecutive steps of one kind took among them, by handles. */
 static void note_time(struct vr_plan *plan, uint32_t first, uint32_t end, uint64_t ns) {
     uint64_t handles = 0;

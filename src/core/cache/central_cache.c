@@ -45,8 +45,8 @@ struct vr_block *vr_central_put(struct vr_central_cache *central, struct vr_queu
     struct vr_central_bin *bin = bin_of(central, queue, bytes);
     struct vr_block *out = NULL;
     assert(bytes <= VR_CENTRAL_BIN_BYTES / 2);
-    assert(vr_block_is_cached(block));                            /* block.h (1) */
-    assert(!vr_load(&block->held, VR_RELAXED) && !block->asleep); /* sleep.h (2) */
+    assert(vr_block_is_cached(block));                                    /* block.h (1) */
+    assert(!vr_load(&block->held, VR_RELAXED) && !vr_block_stays(block)); /* sleep.h (2), (5) */
     *out_queue = bin->queue;
     if (bin->bytes != bytes || !vr_queue_id_same(bin->queue, queue)) {
         out = bin_empty(central, bin);

@@ -33,7 +33,7 @@ static void drop_use(struct vr_block *block) {
 /* Uses that are left here were added during the free, which is too late; they are dropped. */
 void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
     assert(vr_block_is_cached(block)); /* the caller owns it: block.h (1) */
-    assert(!block->asleep && !block->growing && !block->stateless);
+    assert(!vr_block_stays(block) && !block->stateless);
     while (block->uses) {
         drop_use(block);
     }
@@ -50,11 +50,11 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_qu
 }
 
 void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
-    if (!block->asleep) {
+    if (!block->asleep && !block->sealed) {
         vr_pool_to_space(pool, block, stamp);
         return;
     }
-    block->freed = stamp; /* keeps sleep.h (2) */
+    block->freed = stamp; /* keeps sleep.h (2) and (5) */
     assert(vr_pool_is_locked(pool) && vr_block_is_cached(block));
     block->next = pool->deferred;
     pool->deferred = block;
@@ -72,7 +72,7 @@ void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, struct v
 /* ----------------------------------------------------------------- deferred */
 
 static bool is_used(struct vr_pool *pool, struct vr_block *block) {
-    if (block->stateless || block->asleep || block->growing) {
+    if (block->stateless || vr_block_stays(block)) {
         return true;
     }
     while (block->uses && vr_queue_state_passed(&pool->queue_states, block->uses->stamp)) {
@@ -97,7 +97,7 @@ void vr_pool_settle(struct vr_pool *pool) {
 
 bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
-        if (!block->pins && !block->asleep && !block->growing && is_used(pool, block)) {
+        if (!block->pins && !vr_block_stays(block) && is_used(pool, block)) {
             *stamp = block->uses        ? block->uses->stamp
                      : block->stateless ? block->freed
                                         : block->before;
@@ -124,8 +124,7 @@ static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr
     assert(vr_pool_is_locked(pool) && vr_block_is_cached(block));
     assert(vr_load(&block->pool, VR_RELAXED) == pool->object.handle); /* no object's: block.h (7) */
     note_before(pool, queue, block);
-    if (block->uses || block->pins || block->asleep || block->growing ||
-        block->before.queue.handle) {
+    if (block->uses || block->pins || vr_block_stays(block) || block->before.queue.handle) {
         block->freed = vr_queue_state_stamp(&pool->queue_states, queue);
         block->next = pool->deferred;
         pool->deferred = block;

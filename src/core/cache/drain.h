@@ -27,7 +27,7 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr
    the lock; drain.c. */
 void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp);
 
-/* The same, but a block that is asleep is deferred until it is awake. */
+/* The same, but a block that is asleep or sealed is deferred until it is neither. */
 void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp);
 
 /* The same as vr_pool_to_space for a list of blocks that were freed on `queue`. */

@@ -394,7 +394,7 @@ static bool check_on(struct vr_pool *pool, struct vr_queue_object *queue,
 /* Keeps guard.h (5). */
 static bool is_left_alone(struct vr_pool *pool, const struct vr_block *block) {
     vr_mutex_lock(&pool->lock);
-    bool alone = block->pins || block->asleep || !is_ours(block);
+    bool alone = block->pins || block->asleep || block->sealed || !is_ours(block);
     vr_mutex_unlock(&pool->lock);
     return alone;
 }
@@ -551,7 +551,7 @@ static bool quarantine_empty(struct vr_pool *pool, uint64_t most, bool ended) {
 bool vr_guard_quarantine(struct vr_pool *pool, struct vr_block *block, bool *kept) {
     struct vr_guard *guard = &pool->guard;
     vr_mutex_lock(&pool->lock);
-    *kept = !block->pins && !block->asleep && is_ours(block) &&
+    *kept = !block->pins && !block->asleep && !block->sealed && is_ours(block) &&
             vr_load(&block->bytes, VR_RELAXED) <= guard->most_bytes;
     if (*kept) {
         assert(vr_block_is_cached(block) && !(block->home.handle & VR_HOME_TAGGED));

@@ -14,8 +14,8 @@
  *      is freed on; after that no work of it can touch the block.
  *  (4) A block in quarantine is freed, poisoned and in no cache. Blocks leave, oldest first, when
  *      quarantine holds too many bytes or memory is short. A block is checked when it leaves.
- *  (5) Blocks that are pinned or asleep when they are freed, and blocks that are not device memory,
- *      are not checked.
+ *  (5) Blocks that are pinned, asleep or sealed when they are freed, and blocks that are not device
+ *      memory, are not checked.
  *  (6) A free succeeds whatever the driver returns: a block that could not be checked or
  *      overwritten is logged, and every block that was not checked, those of (5) included, is
  *      counted. A check allocates no host memory, since the pool has a buffer. With zero_free, once

@@ -128,12 +128,12 @@ static void read_space(struct vram_oom_report *report, struct vr_pool *pool, str
     report->largest_bytes = bytes > report->largest_bytes ? bytes : report->largest_bytes;
 }
 
-/* Adds blocks that wait for other queues than the one they were freed on, or for an unpin. A block
-   freed while asleep has no memory. Under the lock. */
+/* Adds blocks that wait for other queues than the one they were freed on, or for an unpin or
+   unseal. A block freed while asleep has no memory. Under the lock. */
 static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
-        if (block->asleep || block->pins) {
+        if (block->asleep || block->sealed || block->pins) {
             report->pinned_bytes += block->asleep ? 0 : bytes;
             continue;
         }
@@ -143,6 +143,9 @@ static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) 
                                                : block->freed.queue;
         report->pending_bytes += bytes;
         add_queue(report, queue, bytes);
+    }
+    for (const struct vr_sleep_state *seal = pool->sleep.seals; seal; seal = seal->next) {
+        report->pinned_bytes += seal->piece->sleep_state ? 0 : seal->hidden_bytes;
     }
 }
 

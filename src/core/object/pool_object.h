@@ -79,7 +79,7 @@ struct vr_pool_counters {
     vr_atomic_u64 rises[VRAM_PRESSURE_ROOM], falls[VRAM_PRESSURE_ROOM];
     vr_atomic_u64 cleanups, cleaned_bytes;
     vr_atomic_u64 last_cleanup_ns; /* vr_pool_now when the last one ended, and 1; 0: none yet */
-    vr_atomic_u64 sleeps, wakes, asleep_bytes, asleep_host_bytes;
+    vr_atomic_u64 sleeps, wakes, asleep_bytes, asleep_host_bytes, sealed_bytes;
     vr_atomic_u64 quarantine_bytes, damaged_blocks, unchecked_blocks;
 };
 

@@ -94,6 +94,9 @@ static vram_status check_block(struct resizing *job) {
     if (block->asleep || job->pool->sleep.whole) {
         return refuse_resize(job, VRAM_ERR_BUSY, "is asleep; call vram_pool_wake first");
     }
+    if (block->sealed) {
+        return refuse_resize(job, VRAM_ERR_BUSY, "is sealed; call vram_pool_unseal first");
+    }
     if (block->growing) {
         return refuse_resize(job, VRAM_ERR_BUSY, "is being resized by another thread");
     }

@@ -14,7 +14,7 @@
  *      again: a handle keeps its contents. After it there is no undo, and a piece that the driver
  *      refuses to release stays held.
  *
- * sleep_wake.c wakes them.
+ * sleep_wake.c wakes them. sleep_seal.c seals with steps 1 to 5.
  */
 #include "core/cache/drain.h"
 
@@ -102,6 +102,9 @@ static void map_again(const struct vr_sleep_change *change) {
                                                                      VR_STEP_UNMAP) != VRAM_OK;
                 /* Mapped without access it is unusable and stays asleep. */
                 sleep_state->changing = usable || !sleep_state->mapped;
+                if (usable) {
+                    vr_sleep_protect(change, i, i + 1);
+                }
             }
         }
         left += sleep_state->mapped && sleep_state->changing ? 0 : sleep_state->piece->bytes;
@@ -147,8 +150,7 @@ static vram_status release_all(const struct vr_sleep_change *change) {
     return VRAM_OK;
 }
 
-/* Step 5. */
-static vram_status keep_contents(const struct vr_sleep_change *change) {
+vram_status vr_sleep_change_keep(const struct vr_sleep_change *change) {
     struct vr_sleep_copies *copies = NULL;
     bool safe = true;
     vram_status status = vr_sleep_store_open(change);
@@ -172,7 +174,8 @@ static vram_status keep_contents(const struct vr_sleep_change *change) {
 
 /* Steps 5 and 6. */
 static vram_status put_to_sleep(const struct vr_sleep_change *change) {
-    vram_status status = change->contents == VRAM_SLEEP_DROP ? VRAM_OK : keep_contents(change);
+    vram_status status =
+        change->contents == VRAM_SLEEP_DROP ? VRAM_OK : vr_sleep_change_keep(change);
     if (status == VRAM_OK) {
         status = unmap_all(change);
         if (status == VRAM_OK) {
@@ -185,12 +188,13 @@ static vram_status put_to_sleep(const struct vr_sleep_change *change) {
     return status;
 }
 
-static vram_status sleep_begin(struct vr_sleep_change *change, bool whole) {
+vram_status vr_sleep_change_begin(const struct vr_sleep_change *change) {
     struct vr_pool *pool = change->pool;
+    bool whole = change->kind == VR_SLEEP_FALL && !change->tag;
     vram_status status = VRAM_OK;
     vr_mutex_lock(&pool->lock);
     if (pool->sleep.changing) {
-        status = vr_fail(VRAM_ERR_BUSY, "another thread is putting the pool to sleep or waking it");
+        status = vr_fail(VRAM_ERR_BUSY, "another thread is changing the pool's sleep or seals");
     } else if (whole && pool->sleep.whole) {
         status = vr_fail(VRAM_ERR_INVALID, "pool \"%s\" is asleep already", pool->name);
     } else {
@@ -211,7 +215,7 @@ static vram_status drain_and_wait(const struct vr_sleep_change *change) {
     vr_pool_drop_caches(change->pool, VR_NO_QUEUE);
     (void)vr_guard_release(change->pool);
     vram_status status = wait_for_work(change);
-    if (status == VRAM_OK && !change->tag) {
+    if (status == VRAM_OK && !change->tag && change->kind == VR_SLEEP_FALL) {
         vr_error_save(&error);
         (void)vr_guard_empty_quarantine(change->pool);
         (void)vr_pool_trim(change->pool, 0, &released);
@@ -225,42 +229,50 @@ static vram_status drain_and_wait(const struct vr_sleep_change *change) {
 /* Step 3. */
 static vram_status pick_states(struct vr_sleep_change *change) {
     struct vr_pool *pool = change->pool;
-    bool seen = false;
+    bool seen = false, seal = change->kind == VR_SLEEP_SEAL;
     vram_status status = VRAM_OK;
     vr_mutex_lock(&pool->lock);
     assert(pool->sleep.changing && vr_load(&pool->uncached, VR_RELAXED)); /* sleep.h (3); step 1 */
     vr_pool_empty_central(pool, VR_NO_QUEUE);
     for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
-        status = vr_sleep_pick(pool->spaces[part], change->tag, &pool->sleep.sleep_states, &seen);
+        status =
+            vr_sleep_pick(pool->spaces[part], change->tag, seal, &pool->sleep.sleep_states, &seen);
     }
     if (status == VRAM_OK) {
         status = vr_sleep_change_gather(change);
     }
     vr_mutex_unlock(&pool->lock);
-    if (status != VRAM_OK || !change->tag || change->count) {
+    if (status != VRAM_OK || (!change->tag && !seal) || change->count) {
         return status;
     }
-    return seen ? vr_fail(VRAM_ERR_BUSY,
-                          "all memory under blocks tagged \"%s\" is asleep already or shared with "
-                          "blocks of other tags",
-                          change->tag)
-                : vr_fail(VRAM_ERR_INVALID, "no live block is tagged \"%s\"", change->tag);
+    const char *tag = change->tag ? change->tag : "";
+    return seen
+               ? vr_fail(VRAM_ERR_BUSY,
+                         "all memory under blocks tagged \"%s\" is asleep%s already or shared with "
+                         "other blocks",
+                         tag, seal ? " or sealed" : "")
+               : vr_fail(VRAM_ERR_INVALID, "no live block is tagged \"%s\"", tag);
+}
+
+vram_status vr_sleep_change_pick(struct vr_sleep_change *change) {
+    vram_status status = drain_and_wait(change);
+    if (status == VRAM_OK && (status = pick_states(change)) == VRAM_OK) {
+        status = wait_for_work(change);
+    }
+    return status;
 }
 
 static vram_status fall_asleep(struct vr_sleep_change *change) {
     struct vr_pool *pool = change->pool;
     bool before;
-    vram_status status = sleep_begin(change, !change->tag);
+    vram_status status = vr_sleep_change_begin(change);
     if (status != VRAM_OK) {
         return status;
     }
     before = pool->sleep.whole; /* stable while we have set `changing` */
-    status = drain_and_wait(change);
-    if (status == VRAM_OK && (status = pick_states(change)) == VRAM_OK) {
-        status = wait_for_work(change);
-        if (status == VRAM_OK) {
-            status = put_to_sleep(change);
-        }
+    status = vr_sleep_change_pick(change);
+    if (status == VRAM_OK) {
+        status = put_to_sleep(change);
     }
     if (status == VRAM_OK) {
         vr_counter_add(&pool->counters.sleeps, 1);
@@ -270,8 +282,7 @@ static vram_status fall_asleep(struct vr_sleep_change *change) {
     return status;
 }
 
-static vram_status check_options(const struct vr_pool *pool,
-                                 const struct vram_sleep_options *options) {
+vram_status vr_sleep_check(const struct vr_pool *pool, const char *tag) {
     if (!pool->range) {
         return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "pool \"%s\" runs on %s, whose addresses cannot outlive the memory",
@@ -281,6 +292,15 @@ static vram_status check_options(const struct vr_pool *pool,
                        : pool->kind == VRAM_MEMORY_MANAGED ? "managed memory"
                        : pool->direct ? "the driver's own allocations (option pool)"
                                       : "segments");
+    }
+    return tag && !*tag ? vr_fail(VRAM_ERR_INVALID, "the tag is empty") : VRAM_OK;
+}
+
+static vram_status check_options(const struct vr_pool *pool,
+                                 const struct vram_sleep_options *options) {
+    vram_status status = vr_sleep_check(pool, options->tag);
+    if (status != VRAM_OK) {
+        return status;
     }
     if ((unsigned)options->contents > VRAM_SLEEP_PINNED) {
         return vr_fail(VRAM_ERR_INVALID, "contents is %d, not a value of vram_sleep_contents",
@@ -300,9 +320,6 @@ static vram_status check_options(const struct vr_pool *pool,
         vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES) {
         return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "red zones would be lost with the contents; use VRAM_SLEEP_HOST or _PINNED");
-    }
-    if (options->tag && !*options->tag) {
-        return vr_fail(VRAM_ERR_INVALID, "the tag is empty");
     }
     return VRAM_OK;
 }

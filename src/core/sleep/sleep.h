@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep.h: memory that is released while its addresses stay reserved.
+ * sleep.h: memory that is released while its addresses stay reserved, and memory that is sealed: it
+ * no longer changes, so that its contents are copied to the host only once.
  *
  * A sleep state stands for one piece that is asleep. The blocks over the piece stay as they are;
  * its holes become claims, so that no allocation finds them:
@@ -16,6 +17,11 @@
  *      calls without the lock.
  *  (4) Whatever fails, each piece is awake with its contents, or has a sleep state that records
  *      what is left of it.
+ *  (5) A seal is a sleep state whose piece is in use, and the owner of the contents on the host.
+ *      The piece is read-only where the driver can do that, its holes stay claims, and a block over
+ *      it is `sealed`: if it is freed, it is deferred like one that is asleep. So the host has what
+ *      the piece has. If the piece falls asleep, it gets a second sleep state, which borrows the
+ *      contents: its `store` is NULL.
  */
 #ifndef VR_SLEEP_H
 #define VR_SLEEP_H
@@ -27,9 +33,10 @@ struct vr_sleep_state {
     struct vr_sleep_state *next; /* in the pool's list */
     struct vr_space *space;      /* of the piece */
     struct vr_piece *piece;
-    uint64_t from, to; /* from the first block over it to the end of the last; equal: none */
-    char *host;        /* contents of [from, to); NULL: dropped */
-    struct vr_sleep_store *store; /* that `host` lies in; NULL: none */
+    uint64_t from, to;     /* from the first block over it to the end of the last; equal: none */
+    uint64_t hidden_bytes; /* in holes over it, which have become claims */
+    char *host;            /* contents of [from, to); NULL: dropped */
+    struct vr_sleep_store *store; /* that `host` lies in; NULL: none, or borrowed: (5) */
     bool mapped;                  /* still, or again */
     bool changing;                /* part of the change in progress */
     bool created;                 /* by the change in progress */
@@ -41,25 +48,37 @@ struct vr_sleep {
     bool changing;                       /* see (3) */
     bool whole;                          /* the whole pool is asleep and allocates nothing */
     struct vr_sleep_state *sleep_states; /* all */
+    struct vr_sleep_state *seals;        /* all, see (5) */
 };
 
 /* Whether a block's tag is `tag` or below it: "a/b" is below "a". */
 bool vr_sleep_tag_covers(const char *tag, const char *of_block);
 
-/* The next four are called under the pool's lock. */
+/* The next seven are called under the pool's lock. */
 
 /* Creates a sleep state for each piece that lies only under holes and blocks of the tag (NULL: for
-   every piece), in front of *sleep_states. *seen: there is such a block, asleep or not.
+   every piece), in front of *sleep_states. With `seal`, only live blocks count, and the piece lies
+   under at least one and is not sealed yet. *seen: there is such a block, asleep or not.
    VRAM_ERR_BUSY: one is pinned. On failure nothing has changed. */
-vram_status vr_sleep_pick(struct vr_space *space, const char *tag,
+vram_status vr_sleep_pick(struct vr_space *space, const char *tag, bool seal,
                           struct vr_sleep_state **sleep_states, bool *seen);
 
 /* Marks as `changing` the sleep states of the space under blocks of the tag (NULL: all). Returns
    the bytes to be created again for them. */
 uint64_t vr_sleep_mark(struct vr_space *space, const char *tag);
 
+/* Marks as `changing` the seals of the space under blocks of the tag (NULL: all). */
+void vr_sleep_mark_seals(struct vr_space *space, const char *tag);
+
+/* Updates whether the blocks of the space are asleep and sealed. */
+void vr_sleep_note_blocks(struct vr_space *space);
+
+/* Whether a piece under [addr, addr + bytes) is sealed. */
+bool vr_sleep_is_sealed(const struct vr_space *space, uint64_t addr, uint64_t bytes);
+
 /* Ends the sleep states that are changing and whose pieces exist and are mapped: their blocks and
-   holes are as before. Moves them from *sleep_states to *ended, for the caller to free. */
+   holes are as before, except for what is sealed: (5). Moves them from *sleep_states to *ended, for
+   the caller to free. */
 void vr_sleep_end(struct vr_space *space, struct vr_sleep_state **sleep_states,
                   struct vr_sleep_state **ended);
 
@@ -70,15 +89,17 @@ void vr_sleep_set_released(struct vr_sleep_state *sleep_state, bool released);
 
 struct vr_pool;
 
-/* One change in progress: falling asleep, or waking. */
+enum vr_sleep_kind { VR_SLEEP_FALL, VR_SLEEP_WAKE, VR_SLEEP_SEAL, VR_SLEEP_UNSEAL };
+
+/* One change in progress. */
 struct vr_sleep_change {
     struct vr_pool *pool;
+    enum vr_sleep_kind kind;
     const char *tag;
     vram_sleep_contents contents;
     struct vr_sleep_state **sleep_states; /* those that are changing, by address */
     uint32_t count;
-    bool waking;
-    uint64_t deadline; /* of falling asleep */
+    uint64_t deadline; /* of falling asleep and of sealing */
 };
 
 /* To be called after a change of pool->sleep: updates whether threads may cache blocks, and whether
@@ -100,6 +121,23 @@ vram_status vr_sleep_change_release(const struct vr_sleep_change *change,
 /* Makes one run of mapped pieces, [from, to), accessible. */
 vram_status vr_sleep_change_access(const struct vr_sleep_change *change, uint32_t from,
                                    uint32_t to);
+
+/* ------------------- what falling asleep and sealing share; sleep.c has the steps */
+
+/* Whether memory of the pool can sleep and be sealed; NULL: no tag. */
+vram_status vr_sleep_check(const struct vr_pool *pool, const char *tag);
+/* Step 1. If it fails, nothing has changed; else vr_sleep_change_end ends the change. */
+vram_status vr_sleep_change_begin(const struct vr_sleep_change *change);
+/* Steps 2 to 4. */
+vram_status vr_sleep_change_pick(struct vr_sleep_change *change);
+/* Step 5. */
+vram_status vr_sleep_change_keep(const struct vr_sleep_change *change);
+
+/* -------------------------------------------------------- sealing; sleep_seal.c */
+
+/* Makes the sealed pieces of [from, to) read-only again, after they were mapped. Logged if the
+   driver refuses. */
+void vr_sleep_protect(const struct vr_sleep_change *change, uint32_t from, uint32_t to);
 
 /* -------------------------------------------------- host memory; sleep_store.c */
 
@@ -128,8 +166,8 @@ void vr_sleep_copies_allow(struct vr_sleep_copies *copies, uint32_t count);
    the status. NULL is allowed. */
 vram_status vr_sleep_copies_end(struct vr_sleep_copies *copies, vram_status status, bool *safe);
 
-/* At the destruction of a pool: frees all sleep states and their host memory. Pieces that are
-   asleep but not released are released with all others; sleep_change.c. */
+/* At the destruction of a pool: frees all sleep states and seals, and their host memory. Pieces
+   that are asleep but not released are released with all others; sleep_change.c. */
 void vr_pool_forget_sleep(struct vr_pool *pool);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sleep_change.c: one change of a pool's sleep: the sleep states that are changing, and the driver
- * calls that falling asleep and waking share.
+ * calls that its kinds share.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
@@ -46,7 +46,28 @@ void vr_sleep_note(struct vr_pool *pool) {
     uint32_t changing = pool->sleep.changing ? VR_UNCACHED_CHANGING : 0;
     uint32_t asleep = pool->sleep.whole ? VR_UNCACHED_ASLEEP : 0;
     vr_store(&pool->uncached, others | changing | asleep, VR_SEQ_CST);
-    vr_addresses_note_sleep(pool, changing || asleep || pool->sleep.sleep_states);
+    vr_addresses_note_sleep(pool, changing || asleep || pool->sleep.sleep_states,
+                            pool->sleep.seals != NULL);
+}
+
+/* Moves sleep states that are seals, having become that or still being it, to the pool's list. */
+static void keep_seals(struct vr_pool *pool, struct vr_sleep_state **ended) {
+    uint64_t sealed = 0;
+    for (struct vr_sleep_state **at = ended; *at;) {
+        struct vr_sleep_state *seal = *at;
+        if (seal->piece->seal == seal) {
+            *at = seal->next;
+            seal->changing = false;
+            seal->next = pool->sleep.seals;
+            pool->sleep.seals = seal;
+        } else {
+            at = &seal->next;
+        }
+    }
+    for (struct vr_sleep_state *seal = pool->sleep.seals; seal; seal = seal->next) {
+        sealed += seal->piece->bytes;
+    }
+    vr_store(&pool->counters.sealed_bytes, sealed, VR_RELAXED);
 }
 
 /* Ends the sleep states of pieces that are awake again; the caller frees them. Under the lock. */
@@ -62,6 +83,7 @@ static struct vr_sleep_state *end_awake_states(struct vr_pool *pool) {
         asleep += sleep_state->piece->bytes;
     }
     vr_store(&pool->counters.asleep_bytes, asleep, VR_RELAXED);
+    keep_seals(pool, &ended);
     return ended;
 }
 
@@ -84,7 +106,7 @@ void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
     vr_mutex_lock(&pool->lock);
     assert(pool->sleep.changing); /* set when the change began: sleep.h (3) */
     struct vr_sleep_state *ended = end_awake_states(pool);
-    pool->sleep.whole = whole && !(change->waking && !pool->sleep.sleep_states);
+    pool->sleep.whole = whole && !(change->kind == VR_SLEEP_WAKE && !pool->sleep.sleep_states);
     pool->sleep.changing = false;
     for (int part = 0; part < VR_PART_COUNT; part++) {
         vr_space_suspend(pool->spaces[part], pool->sleep.whole);
@@ -99,12 +121,13 @@ void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
 }
 
 void vr_sleep_change_log(const struct vr_sleep_change *change) {
+    static const char *const names[] = {"sleep", "wake", "seal", "unseal"};
     unsigned long long bytes = 0;
     for (uint32_t i = 0; i < change->count; i++) {
         bytes += change->sleep_states[i]->piece->bytes;
     }
-    vr_memory_log(NULL, change->tag, change->pool->name, "%s: %llu bytes",
-                  change->waking ? "wake" : "sleep", bytes);
+    vr_memory_log(NULL, change->tag, change->pool->name, "%s: %llu bytes", names[change->kind],
+                  bytes);
 }
 
 vram_status vr_sleep_change_step(struct vr_pool *pool, const struct vr_sleep_state *sleep_state,
@@ -140,5 +163,6 @@ vram_status vr_sleep_change_release(const struct vr_sleep_change *change,
 
 void vr_pool_forget_sleep(struct vr_pool *pool) {
     free_states(pool, pool->sleep.sleep_states);
-    pool->sleep.sleep_states = NULL;
+    free_states(pool, pool->sleep.seals);
+    pool->sleep.sleep_states = pool->sleep.seals = NULL;
 }

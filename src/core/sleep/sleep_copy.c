@@ -280,9 +280,10 @@ static void thread_run(void *argument) {
 
 /* ---------------------------------------------------------------- a whole copy */
 
-/* Whether there is anything to copy out of a state, or back into it. */
+/* Whether there is anything to copy out of a state, or back into it. What is sealed was copied. */
 static bool has_copy(const struct vr_sleep_state *sleep_state, bool out) {
-    return out ? sleep_state->from != sleep_state->to : sleep_state->host != NULL;
+    return out ? sleep_state->from != sleep_state->to && !sleep_state->piece->seal
+               : sleep_state->host != NULL;
 }
 
 static uint32_t threads_wanted(uint64_t bytes) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep_space.c: chooses the pieces of a space that fall asleep, and changes its spans accordingly.
- * No driver is called here; everything is under the pool's lock.
+ * sleep_space.c: chooses the pieces of a space that fall asleep or are sealed, and changes its
+ * spans accordingly. No driver is called here; everything is under the pool's lock.
  */
 #include "core/sleep/sleep.h"
 
@@ -47,12 +47,12 @@ static void mark_seen(struct vr_space *space, const struct vr_block *span, uint8
     }
 }
 
-static bool is_wanted(const struct vr_block *block, const char *tag) {
-    if (!tag) {
-        return true;
-    }
-    return vr_block_is_live(block) &&
-           vr_sleep_tag_covers(tag, vr_tag_name(vr_load(&block->tag, VR_RELAXED)));
+static bool has_tag(const struct vr_block *block, const char *tag) {
+    return !tag || vr_sleep_tag_covers(tag, vr_tag_name(vr_load(&block->tag, VR_RELAXED)));
+}
+
+static bool is_wanted(const struct vr_block *block, const char *tag, bool seal) {
+    return (!tag && !seal) || (vr_block_is_live(block) && has_tag(block, tag));
 }
 
 static void clear_seen(struct vr_space *space) {
@@ -62,12 +62,20 @@ static void clear_seen(struct vr_space *space) {
     }
 }
 
+/* Whether the span is a claim of claim_hole over a piece; NULL: it is not. */
+static const struct vr_piece *piece_hidden(const struct vr_space *space,
+                                           const struct vr_block *span) {
+    bool hidden =
+        span->span.kind == VR_SPAN_CLAIM && !span->span.lost && span->span.was == VR_SPAN_HOLE;
+    return hidden ? vr_granule_map_get(&space->granule_map, vr_span_addr(span)) : NULL;
+}
+
 /* Marks on every piece what lies over it. VRAM_ERR_BUSY: a block that would fall asleep is
    pinned. */
-static vram_status mark_all_seen(struct vr_space *space, const char *tag, bool *seen) {
+static vram_status mark_all_seen(struct vr_space *space, const char *tag, bool seal, bool *seen) {
     clear_seen(space);
     for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
-        if (span->span.kind == VR_SPAN_BLOCK && is_wanted(span, tag)) {
+        if (span->span.kind == VR_SPAN_BLOCK && is_wanted(span, tag, seal)) {
             if (span->pins) {
                 return vr_fail(VRAM_ERR_BUSY,
                                "the block at 0x%llx is pinned; call vram_unpin first",
@@ -76,23 +84,27 @@ static vram_status mark_all_seen(struct vr_space *space, const char *tag, bool *
             *seen = true;
             mark_seen(space, span, SEEN_WANTED);
         } else if (span->span.kind == VR_SPAN_BLOCK || span->span.kind == VR_SPAN_CLAIM) {
-            mark_seen(space, span, SEEN_OTHER);
+            const struct vr_piece *piece = piece_hidden(space, span);
+            if (!piece || !piece->seal) {
+                mark_seen(space, span, SEEN_OTHER);
+            }
         }
     }
     return VRAM_OK;
 }
 
-static bool may_sleep(const struct vr_piece *piece, const char *tag) {
-    return !piece->sleep_state && piece->addr != VR_NOWHERE && !piece->stale_mappings &&
-           !(piece->seen & SEEN_OTHER) && (!tag || piece->seen & SEEN_WANTED);
+static bool may_sleep(const struct vr_piece *piece, const char *tag, bool seal) {
+    return !piece->sleep_state && !(seal && piece->seal) && piece->addr != VR_NOWHERE &&
+           !piece->stale_mappings && !(piece->seen & SEEN_OTHER) &&
+           ((!tag && !seal) || piece->seen & SEEN_WANTED);
 }
 
 /* Creates a sleep state for every piece that may sleep. */
-static vram_status make_sleep_states(struct vr_space *space, const char *tag,
+static vram_status make_sleep_states(struct vr_space *space, const char *tag, bool seal,
                                      struct vr_sleep_state **sleep_states) {
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
-        if (!may_sleep(piece, tag)) {
+        if (!may_sleep(piece, tag, seal)) {
             continue;
         }
         struct vr_sleep_state *sleep_state = vr_mem_alloc(1, sizeof *sleep_state, vr_operation());
@@ -102,6 +114,7 @@ static vram_status make_sleep_states(struct vr_space *space, const char *tag,
         *sleep_state = (struct vr_sleep_state){.next = *sleep_states,
                                                .space = space,
                                                .piece = piece,
+                                               .host = piece->seal ? piece->seal->host : NULL,
                                                .mapped = true,
                                                .changing = true};
         piece->sleep_state = sleep_state;
@@ -131,6 +144,7 @@ static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
     *span = vr_hole_cut(space, *span, from, to - from);
     (*span)->span.kind = VR_SPAN_CLAIM;
     (*span)->span.was = VR_SPAN_HOLE;
+    piece->sleep_state->hidden_bytes += to - from;
     return VRAM_OK;
 }
 
@@ -141,6 +155,32 @@ static bool lies_on_sleeping(const struct vr_space *space, const struct vr_block
     while ((piece = piece_under(space, &at, vr_span_end(block))) && !piece->sleep_state) {
     }
     return piece != NULL;
+}
+
+bool vr_sleep_is_sealed(const struct vr_space *space, uint64_t addr, uint64_t bytes) {
+    struct vr_piece *piece;
+    for (uint64_t at = addr; (piece = piece_under(space, &at, addr + bytes)) && !piece->seal;) {
+    }
+    return piece != NULL;
+}
+
+/* Keeps sleep.h (2) and (5). */
+static void block_note(const struct vr_space *space, struct vr_block *block) {
+    bool asleep = lies_on_sleeping(space, block);
+    bool sealed = vr_sleep_is_sealed(space, vr_span_addr(block), vr_span_bytes(block));
+    if (block->asleep != asleep || block->sealed != sealed) {
+        block->asleep = asleep;
+        block->sealed = sealed;
+        vr_block_note_held(block);
+    }
+}
+
+void vr_sleep_note_blocks(struct vr_space *space) {
+    for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
+        if (span->span.kind == VR_SPAN_BLOCK) {
+            block_note(space, span);
+        }
+    }
 }
 
 /* Adds the block's part of pieces that fall asleep to their contents. Called in address order. */
@@ -158,34 +198,30 @@ static void note_contents(struct vr_space *space, const struct vr_block *block) 
     }
 }
 
-/* Keeps sleep.h (2), and hides the holes. */
+/* Marks the blocks over pieces that are asleep, and hides the holes. */
 static vram_status hide_spans(struct vr_space *space) {
     vram_status status = VRAM_OK;
     for (struct vr_block *span = vr_span_first(space); span && status == VRAM_OK;
          span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_HOLE) {
             status = claim_hole(space, &span);
-        } else if (span->span.kind == VR_SPAN_BLOCK && lies_on_sleeping(space, span)) {
-            span->asleep = true;
-            vr_block_note_held(span);
+        } else if (span->span.kind == VR_SPAN_BLOCK) {
+            block_note(space, span);
             note_contents(space, span);
         }
     }
     return status;
 }
 
-/* Whether the span is a claim of claim_hole over a piece that is awake again. */
+/* Whether the span is a claim of claim_hole over a piece that is in full use again. */
 static bool claim_is_awake(const struct vr_space *space, const struct vr_block *span) {
-    if (span->span.kind != VR_SPAN_CLAIM || span->span.lost || span->span.was != VR_SPAN_HOLE) {
-        return false;
-    }
-    const struct vr_piece *piece = vr_granule_map_get(&space->granule_map, vr_span_addr(span));
-    return piece && piece->woken;
+    const struct vr_piece *piece = piece_hidden(space, span);
+    return piece && piece->woken && !piece->seal;
 }
 
-/* Undoes hide_spans for pieces that are awake. A restored hole may merge with holes on both sides,
-   whose records are dropped, so the walk continues behind `anchor`, the last span that is not a
-   hole. */
+/* Undoes hide_spans for pieces that are awake; keeps (5). A restored hole may merge with holes on
+   both sides, whose records are dropped, so the walk continues behind `anchor`, the last span that
+   is not a hole. */
 static void restore_spans(struct vr_space *space) {
     struct vr_block *anchor = NULL;
     for (struct vr_block *span = vr_span_first(space); span;) {
@@ -197,9 +233,8 @@ static void restore_spans(struct vr_space *space) {
         }
         assert(span->span.kind != VR_SPAN_BLOCK || span->asleep ||
                !lies_on_sleeping(space, span)); /* (2) */
-        if (span->span.kind == VR_SPAN_BLOCK && span->asleep && !lies_on_sleeping(space, span)) {
-            span->asleep = false;
-            vr_block_note_held(span);
+        if (span->span.kind == VR_SPAN_BLOCK) {
+            block_note(space, span);
         }
         anchor = span->span.kind == VR_SPAN_HOLE ? anchor : span;
         span = vr_span_next(space, span);
@@ -208,12 +243,12 @@ static void restore_spans(struct vr_space *space) {
 
 /* ------------------------------------------------------------------ changing */
 
-vram_status vr_sleep_pick(struct vr_space *space, const char *tag,
+vram_status vr_sleep_pick(struct vr_space *space, const char *tag, bool seal,
                           struct vr_sleep_state **sleep_states, bool *seen) {
     struct vr_sleep_state *ended = NULL;
-    vram_status status = mark_all_seen(space, tag, seen);
+    vram_status status = mark_all_seen(space, tag, seal, seen);
     if (status == VRAM_OK) {
-        status = make_sleep_states(space, tag, sleep_states);
+        status = make_sleep_states(space, tag, seal, sleep_states);
         if (status == VRAM_OK) {
             status = hide_spans(space);
         }
@@ -229,16 +264,31 @@ vram_status vr_sleep_pick(struct vr_space *space, const char *tag,
     return status;
 }
 
-uint64_t vr_sleep_mark(struct vr_space *space, const char *tag) {
-    uint64_t missing = 0;
+/* Marks the pieces under blocks of the tag, also those that were freed and are deferred. */
+static void mark_tagged(struct vr_space *space, const char *tag) {
     clear_seen(space);
     for (struct vr_block *span = vr_span_first(space); tag && span;
          span = vr_span_next(space, span)) {
-        const char *own = vr_tag_name(vr_load(&span->tag, VR_RELAXED));
-        if (span->span.kind == VR_SPAN_BLOCK && span->asleep && vr_sleep_tag_covers(tag, own)) {
+        if (span->span.kind == VR_SPAN_BLOCK && (span->asleep || span->sealed) &&
+            has_tag(span, tag)) {
             mark_seen(space, span, SEEN_WANTED);
         }
     }
+}
+
+void vr_sleep_mark_seals(struct vr_space *space, const char *tag) {
+    mark_tagged(space, tag);
+    for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
+         piece = vr_space_piece_next(space, piece)) {
+        if (piece->seal) {
+            piece->seal->changing = !tag || piece->seen & SEEN_WANTED;
+        }
+    }
+}
+
+uint64_t vr_sleep_mark(struct vr_space *space, const char *tag) {
+    uint64_t missing = 0;
+    mark_tagged(space, tag);
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
         if (piece->sleep_state && (!tag || piece->seen & SEEN_WANTED)) {

@@ -23,7 +23,7 @@ static vram_status wake_begin(struct vr_sleep_change *change) {
     struct vr_pool *pool = change->pool;
     assert(vr_pool_is_locked(pool));
     if (pool->sleep.changing) {
-        return vr_fail(VRAM_ERR_BUSY, "another thread is putting the pool to sleep or waking it");
+        return vr_fail(VRAM_ERR_BUSY, "another thread is changing the pool's sleep or seals");
     }
     for (int part = 0; part < VR_PART_COUNT; part++) {
         vr_sleep_mark(pool->spaces[part], change->tag);
@@ -180,7 +180,9 @@ static vram_status wake_up(const struct vr_sleep_change *change) {
         }
     }
     status = vr_sleep_copies_end(copies, status, &safe);
-    if (status != VRAM_OK) {
+    if (status == VRAM_OK) {
+        vr_sleep_protect(change, 0, change->count);
+    } else {
         struct vram_error error;
         vr_error_save(&error);
         if (safe) { /* otherwise a copy may still write there: all stays for the next try */
@@ -237,7 +239,7 @@ vram_status vram_pool_wake(vram_pool *handle, const char *tag) {
         return status;
     }
     struct vr_pool *pool = entered;
-    struct vr_sleep_change change = {.pool = pool, .tag = tag, .waking = true};
+    struct vr_sleep_change change = {.pool = pool, .kind = VR_SLEEP_WAKE, .tag = tag};
     vr_mutex_lock(&pool->lock);
     status = wake_begin(&change);
     vr_mutex_unlock(&pool->lock);

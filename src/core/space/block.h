@@ -122,10 +122,10 @@ struct vr_span {
 struct vr_block {
     _Alignas(64) void *free_link; /* private to vr_stable */
     vr_atomic_u32 state;          /* enum vr_block_state, and the generation */
-    vr_atomic_bool held; /* not cacheable: pins, uses, asleep, growing or other memory; lock-free */
-    vr_atomic_u64 addr;  /* first address */
-    vr_atomic_u64 bytes; /* after rounding */
-    vr_atomic_u64 pool;  /* handle of its pool; see (7) */
+    vr_atomic_bool held;          /* not cacheable: see vr_block_note_held; lock-free */
+    vr_atomic_u64 addr;           /* first address */
+    vr_atomic_u64 bytes;          /* after rounding */
+    vr_atomic_u64 pool;           /* handle of its pool; see (7) */
     vr_atomic_u64 requested;      /* bytes as requested; owner */
     _Atomic(struct vr_tag *) tag; /* NULL: none; owner */
     struct vr_queue_id home;      /* queue with earlier work on it; 0: none; owner; see (5), (6) */
@@ -135,6 +135,7 @@ struct vr_block {
     uint32_t pins;                /* vram_pin; lock */
     uint32_t generation;          /* the last one, shifted as in `state`; lock */
     bool asleep;                  /* a piece under it is asleep: sleep.h (2); lock */
+    bool sealed;                  /* a piece under it is sealed: sleep.h (5); lock */
     bool growing;                 /* memory is being mapped behind it: resize.c; lock */
     bool stateless;               /* deferred, on a queue without a queue state; lock */
     uint8_t part;                 /* vr_pool_part: its space; lock */
@@ -151,11 +152,15 @@ static inline bool vr_block_is_other(const struct vr_block *block) {
     return block->span.kind >= VR_SPAN_FALLBACK;
 }
 
-/* To be called after a change of pins, uses, `asleep` or `growing`. Under the pool's lock. */
+/* Whether it may not leave its place now, so that a free is deferred. Under the pool's lock. */
+static inline bool vr_block_stays(const struct vr_block *block) {
+    return block->asleep || block->sealed || block->growing;
+}
+
+/* To be called after a change of pins, uses or vr_block_stays. Under the pool's lock. */
 static inline void vr_block_note_held(struct vr_block *block) {
     vr_store(&block->held,
-             block->pins || block->uses || block->asleep || block->growing ||
-                 vr_block_is_other(block),
+             block->pins || block->uses || vr_block_stays(block) || vr_block_is_other(block),
              VR_RELAXED);
 }
 

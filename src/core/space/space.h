@@ -78,6 +78,7 @@ struct vr_piece {
     uint32_t stale_mappings;            /* further places where it is still mapped */
     struct vr_block *first;             /* lowest span of a segment */
     struct vr_sleep_state *sleep_state; /* asleep: sleep.h; else NULL */
+    struct vr_sleep_state *seal;        /* sealed: sleep.h; else NULL */
     bool released; /* asleep, and released to the driver: `native` is invalid */
     bool woken;    /* private to sleep_space.c: awake again, its holes still hidden */
     uint8_t seen;  /* private to sleep_space.c: kinds of span that lie over it */

@@ -114,12 +114,12 @@ static bool check_reserve(struct tally *tally, const struct vr_block *span) {
     return check_memory(tally, span, false);
 }
 
-/* Whether it lies over a piece that is asleep, as the holes there do. */
-static bool is_asleep(const struct vr_space *space, const struct vr_block *span) {
+/* Whether it lies over a piece that is asleep or sealed, as the hidden holes there do. */
+static bool is_hidden(const struct vr_space *space, const struct vr_block *span) {
     bool vmm = space->config.mode == VR_SPACE_VMM;
     const struct vr_piece *piece =
         vmm ? vr_granule_map_get(&space->granule_map, vr_span_addr(span)) : NULL;
-    return piece && piece->sleep_state;
+    return piece && (piece->sleep_state || piece->seal);
 }
 
 static bool check_span(struct tally *tally, const struct vr_block *span) {
@@ -140,7 +140,7 @@ static bool check_span(struct tally *tally, const struct vr_block *span) {
         tally->sum.out_bytes += vr_span_bytes(span);
     }
     if (kind == VR_SPAN_CLAIM) {
-        CHECK(span->span.lost || space->open_plans || is_asleep(space, span),
+        CHECK(span->span.lost || space->open_plans || is_hidden(space, span),
               "the claim at %llx belongs to no plan", as_ull(vr_span_addr(span)));
         return true;
     }

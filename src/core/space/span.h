@@ -19,8 +19,8 @@
  *      `pending`, oldest first.
  *  (4) Free spans, and no others, are in the size bins, by queue, size and address; voids under
  *      VR_QUEUE_VOID.
- *  (5) A claim belongs to one open plan, hides memory that is asleep (sleep.h), or is lost for
- *      ever.
+ *  (5) A claim belongs to one open plan, hides memory that is asleep or sealed (sleep.h), or is
+ *      lost for ever.
  *  (6) A stale mapping is an old place of a piece that is now mapped elsewhere: work submitted
  *      before its stamp may still use it there. When the stamp has passed it is unmapped and
  *      becomes a void.

@@ -106,6 +106,7 @@ static void add_counters(const struct vr_pool_counters *counters, struct vram_po
     copy_counters(&stats->wakes, &counters->wakes, 1);
     copy_counters(&stats->asleep_bytes, &counters->asleep_bytes, 1);
     copy_counters(&stats->asleep_host_bytes, &counters->asleep_host_bytes, 1);
+    copy_counters(&stats->sealed_bytes, &counters->sealed_bytes, 1);
     copy_counters(&stats->quarantine_bytes, &counters->quarantine_bytes, 1);
     copy_counters(&stats->damaged_blocks, &counters->damaged_blocks, 1);
     copy_counters(&stats->unchecked_blocks, &counters->unchecked_blocks, 1);
