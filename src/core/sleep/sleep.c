@@ -159,7 +159,7 @@ vram_status vr_sleep_change_keep(const struct vr_sleep_change *change) {
         status = vr_sleep_copies_end(copies, VRAM_OK, &safe);
     }
     if (status == VRAM_OK && change->contents == VRAM_SLEEP_PINNED) {
-        status = vr_sleep_store_lock(change);
+        status = vr_sleep_stores_lock(change);
     }
     if (!safe) {
         vr_log(VRAM_LOG_ERROR, "a copy out of pool \"%s\" never finished; its host memory is kept",

@@ -49,6 +49,7 @@ struct vr_sleep {
     bool whole;                          /* the whole pool is asleep and allocates nothing */
     struct vr_sleep_state *sleep_states; /* all */
     struct vr_sleep_state *seals;        /* all, see (5) */
+    struct vr_sleep_store *locked;       /* freed, but the driver refused to unlock their pages */
 };
 
 /* Whether a block's tag is `tag` or below it: "a/b" is below "a". */
@@ -141,11 +142,22 @@ void vr_sleep_protect(const struct vr_sleep_change *change, uint32_t from, uint3
 
 /* -------------------------------------------------- host memory; sleep_store.c */
 
+/* Host memory in large pages. */
+vram_status vr_sleep_store_make(uint64_t bytes, struct vr_sleep_store **out);
+char *vr_sleep_store_pages(const struct vr_sleep_store *store);
+/* Page-locks it. */
+vram_status vr_sleep_store_lock(const struct vr_pool *pool, struct vr_sleep_store *store);
+/* Frees it, or leaves it to vr_sleep_stores_forget if the driver refuses to unlock it. Not under
+   the lock. */
+void vr_sleep_store_end(struct vr_pool *pool, struct vr_sleep_store *store);
+/* At the destruction of a pool. */
+void vr_sleep_stores_forget(struct vr_pool *pool);
+
 /* Finds a place for all contents of a change. VRAM_ERR_HOST_MEMORY; nothing has changed then but
    what vr_sleep_state_free_host undoes. */
 vram_status vr_sleep_store_open(const struct vr_sleep_change *change);
 /* Page-locks these places. */
-vram_status vr_sleep_store_lock(const struct vr_sleep_change *change);
+vram_status vr_sleep_stores_lock(const struct vr_sleep_change *change);
 /* Gives a place back, in two steps, the first for all states that end together: what the second one
    gives to the system depends on what is kept after them. */
 void vr_sleep_state_wake_host(struct vr_pool *pool, struct vr_sleep_state *sleep_state);

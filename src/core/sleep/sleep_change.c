@@ -165,4 +165,5 @@ void vr_pool_forget_sleep(struct vr_pool *pool) {
     free_states(pool, pool->sleep.sleep_states);
     free_states(pool, pool->sleep.seals);
     pool->sleep.sleep_states = pool->sleep.seals = NULL;
+    vr_sleep_stores_forget(pool);
 }

@@ -204,43 +204,30 @@ static vram_status copy_chunks(struct copy_thread *thread) {
 /* -------------------------------------------------------------------- threads */
 
 /* Two slots in one page-locked range; NULL: (2). */
-static char *slots_make(struct vr_sleep_copies *copies, uint64_t bytes) {
-    struct vr_device *device = &copies->change->pool->device->base;
-    void *pages;
-    if (copies->thread_count == 1 || vr_os_pages_reserve(bytes, SLOT_BYTES, &pages) != VRAM_OK) {
+static struct vr_sleep_store *slots_make(const struct vr_sleep_copies *copies) {
+    struct vr_pool *pool = copies->change->pool;
+    struct vr_sleep_store *store;
+    if (copies->thread_count == 1 || vr_sleep_store_make(SLOTS * SLOT_BYTES, &store) != VRAM_OK) {
         return NULL;
     }
-    if (vr_os_pages_access(pages, bytes) == VRAM_OK) {
-        vr_os_pages_enlarge(pages, bytes);
-        memset(pages, 0, bytes); /* registering takes longer if it meets pages that do not exist */
-        if (vr_pinned_register(device, (uintptr_t)pages, bytes) == VRAM_OK) {
-            return pages;
-        }
+    /* Locking takes longer if it meets pages that do not exist. */
+    memset(vr_sleep_store_pages(store), 0, SLOTS * SLOT_BYTES);
+    if (vr_sleep_store_lock(pool, store) != VRAM_OK) {
+        vr_sleep_store_end(pool, store);
+        return NULL;
     }
-    (void)vr_os_pages_free(pages, bytes);
-    return NULL;
-}
-
-/* Keeps (4). A driver that refuses to unlock them, twice, may still know them. */
-static void slots_end(const struct copy_thread *thread, char *pages, uint64_t bytes) {
-    struct vr_device *device = &thread->copies->change->pool->device->base;
-    if (pages && thread->safe &&
-        (vr_pinned_unregister(device, (uintptr_t)pages, bytes) == VRAM_OK ||
-         vr_pinned_unregister(device, (uintptr_t)pages, bytes) == VRAM_OK)) {
-        (void)vr_os_pages_free(pages, bytes);
-    }
+    return store;
 }
 
 /* With the thread's queue, which is ended here. */
 static void copy_with_slots(struct copy_thread *thread, vram_queue *handle) {
     struct vr_sleep_copies *copies = thread->copies;
-    uint64_t bytes = SLOTS * SLOT_BYTES;
     struct vram_error error;
     vr_error_save(&error);
-    char *pages = slots_make(copies, bytes);
+    struct vr_sleep_store *store = slots_make(copies);
     vr_error_restore(&error);
-    for (uint32_t i = 0; i < SLOTS && pages; i++) {
-        thread->slots[i].memory = pages + i * SLOT_BYTES;
+    for (uint32_t i = 0; i < SLOTS && store; i++) {
+        thread->slots[i].memory = vr_sleep_store_pages(store) + i * SLOT_BYTES;
     }
     vram_status status;
     if (vr_submit_begin(thread->queue)) {
@@ -254,7 +241,9 @@ static void copy_with_slots(struct copy_thread *thread, vram_queue *handle) {
     }
     vr_queue_end(handle); /* waits */
     thread->safe = vr_load(&thread->queue->finished, VR_ACQUIRE);
-    slots_end(thread, pages, bytes);
+    if (store && thread->safe) { /* keeps (4) */
+        vr_sleep_store_end(copies->change->pool, store);
+    }
 }
 
 /* A thread that gets no queue leaves its share to the others; the caller's own thread must. */

@@ -21,6 +21,7 @@
 #define LARGE_PAGE (UINT64_C(2) << 20)
 
 struct vr_sleep_store {
+    struct vr_sleep_store *next; /* in the pool's list of those that the driver keeps locked */
     char *pages;
     uint64_t bytes;
     uint32_t kept;   /* states whose contents it keeps */
@@ -54,15 +55,13 @@ static vram_status check_available(uint64_t bytes) {
     return VRAM_OK;
 }
 
-static vram_status store_make(uint64_t bytes, struct vr_sleep_store **out) {
+vram_status vr_sleep_store_make(uint64_t bytes, struct vr_sleep_store **out) {
     void *pages;
-    vram_status status = check_available(bytes);
-    struct vr_sleep_store *store =
-        status == VRAM_OK ? vr_mem_alloc(1, sizeof *store, vr_operation()) : NULL;
+    struct vr_sleep_store *store = vr_mem_alloc(1, sizeof *store, vr_operation());
     if (!store) {
-        return status == VRAM_OK ? VRAM_ERR_HOST_MEMORY : status;
+        return VRAM_ERR_HOST_MEMORY;
     }
-    status = vr_os_pages_reserve(bytes, LARGE_PAGE, &pages);
+    vram_status status = vr_os_pages_reserve(bytes, LARGE_PAGE, &pages);
     if (status == VRAM_OK && (status = vr_os_pages_access(pages, bytes)) != VRAM_OK) {
         (void)vr_os_pages_free(pages, bytes);
     }
@@ -71,9 +70,54 @@ static vram_status store_make(uint64_t bytes, struct vr_sleep_store **out) {
         return status;
     }
     vr_os_pages_enlarge(pages, bytes);
-    *store = (struct vr_sleep_store){.pages = pages, .bytes = bytes};
+    store->pages = pages;
+    store->bytes = bytes;
     *out = store;
     return VRAM_OK;
+}
+
+char *vr_sleep_store_pages(const struct vr_sleep_store *store) {
+    return store->pages;
+}
+
+vram_status vr_sleep_store_lock(const struct vr_pool *pool, struct vr_sleep_store *store) {
+    vram_status status =
+        vr_pinned_register(&pool->device->base, (uintptr_t)store->pages, store->bytes);
+    store->registered = status == VRAM_OK;
+    return status;
+}
+
+/* Frees a store. Pages that the driver refuses to unlock are not freed: it may still know them. */
+static bool store_free(const struct vr_pool *pool, struct vr_sleep_store *store) {
+    if (store->registered && vr_pinned_unregister(&pool->device->base, (uintptr_t)store->pages,
+                                                  store->bytes) != VRAM_OK) {
+        return false;
+    }
+    (void)vr_os_pages_free(store->pages, store->bytes);
+    vr_mem_free(store);
+    return true;
+}
+
+void vr_sleep_store_end(struct vr_pool *pool, struct vr_sleep_store *store) {
+    if (!store_free(pool, store)) {
+        vr_mutex_lock(&pool->lock);
+        store->next = pool->sleep.locked;
+        pool->sleep.locked = store;
+        vr_mutex_unlock(&pool->lock);
+    }
+}
+
+void vr_sleep_stores_forget(struct vr_pool *pool) {
+    struct vr_sleep_store *next;
+    for (struct vr_sleep_store *store = pool->sleep.locked; store; store = next) {
+        next = store->next;
+        if (!store_free(pool, store) && !store_free(pool, store)) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to unlock %llu bytes of host memory",
+                   (unsigned long long)store->bytes);
+            vr_mem_free(store);
+        }
+    }
+    pool->sleep.locked = NULL;
 }
 
 vram_status vr_sleep_store_open(const struct vr_sleep_change *change) {
@@ -82,7 +126,10 @@ vram_status vr_sleep_store_open(const struct vr_sleep_change *change) {
     for (uint32_t i = 0; i < change->count; i++) {
         bytes += needs_place(change->sleep_states[i]) ? pages_of(change->sleep_states[i]) : 0;
     }
-    vram_status status = bytes ? store_make(bytes, &store) : VRAM_OK;
+    vram_status status = bytes ? check_available(bytes) : VRAM_OK;
+    if (status == VRAM_OK && bytes) {
+        status = vr_sleep_store_make(bytes, &store);
+    }
     uint64_t at = 0;
     for (uint32_t i = 0; status == VRAM_OK && bytes && i < change->count; i++) {
         struct vr_sleep_state *sleep_state = change->sleep_states[i];
@@ -98,17 +145,13 @@ vram_status vr_sleep_store_open(const struct vr_sleep_change *change) {
     return status;
 }
 
-vram_status vr_sleep_store_lock(const struct vr_sleep_change *change) {
-    struct vr_sleep_store *before = NULL;
+vram_status vr_sleep_stores_lock(const struct vr_sleep_change *change) {
     vram_status status = VRAM_OK;
     for (uint32_t i = 0; i < change->count && status == VRAM_OK; i++) {
         struct vr_sleep_store *store = change->sleep_states[i]->store;
-        if (store && store != before && !store->registered) {
-            status = vr_pinned_register(&change->pool->device->base, (uintptr_t)store->pages,
-                                        store->bytes);
-            store->registered = status == VRAM_OK;
+        if (store && !store->registered) {
+            status = vr_sleep_store_lock(change->pool, store);
         }
-        before = store;
     }
     return status;
 }
@@ -120,20 +163,6 @@ void vr_sleep_state_wake_host(struct vr_pool *pool, struct vr_sleep_state *sleep
     }
 }
 
-/* Pages that the driver refuses to unlock, tried twice, are not freed: it may still know them. */
-static void store_end(struct vr_pool *pool, struct vr_sleep_store *store) {
-    struct vr_device *device = &pool->device->base;
-    if (store->registered &&
-        vr_pinned_unregister(device, (uintptr_t)store->pages, store->bytes) != VRAM_OK &&
-        vr_pinned_unregister(device, (uintptr_t)store->pages, store->bytes) != VRAM_OK) {
-        vr_log(VRAM_LOG_ERROR, "the driver refused to unlock %llu bytes of host memory; they stay",
-               (unsigned long long)store->bytes);
-    } else {
-        (void)vr_os_pages_free(store->pages, store->bytes);
-    }
-    vr_mem_free(store);
-}
-
 void vr_sleep_state_free_host(struct vr_pool *pool, struct vr_sleep_state *sleep_state) {
     struct vr_sleep_store *store = sleep_state->store;
     if (!store) {
@@ -143,7 +172,7 @@ void vr_sleep_state_free_host(struct vr_pool *pool, struct vr_sleep_state *sleep
         (void)vr_os_pages_unmap(sleep_state->host, pages_of(sleep_state));
     }
     if (--store->states == 0) {
-        store_end(pool, store);
+        vr_sleep_store_end(pool, store);
     }
     sleep_state->store = NULL;
     sleep_state->host = NULL;
