@@ -123,6 +123,15 @@ vram_status vr_sleep_change_release(const struct vr_sleep_change *change,
 vram_status vr_sleep_change_access(const struct vr_sleep_change *change, uint32_t from,
                                    uint32_t to);
 
+/* The end of the run of adjacent sealed pieces that begins at `from`; `from`: there is none. */
+uint32_t vr_sleep_change_sealed_run(const struct vr_sleep_change *change, uint32_t from,
+                                    uint32_t to);
+/* Makes one such run, [from, to), read-only, or writable again. */
+vram_status vr_sleep_change_protect(const struct vr_sleep_change *change, uint32_t from,
+                                    uint32_t to, bool read_only);
+/* Makes the sealed pieces of [from, to) read-only. Logged if the driver refuses. */
+void vr_sleep_protect(const struct vr_sleep_change *change, uint32_t from, uint32_t to);
+
 /* ------------------- what falling asleep and sealing share; sleep.c has the steps */
 
 /* Whether memory of the pool can sleep and be sealed; NULL: no tag. */
@@ -133,12 +142,6 @@ vram_status vr_sleep_change_begin(const struct vr_sleep_change *change);
 vram_status vr_sleep_change_pick(struct vr_sleep_change *change);
 /* Step 5. */
 vram_status vr_sleep_change_keep(const struct vr_sleep_change *change);
-
-/* -------------------------------------------------------- sealing; sleep_seal.c */
-
-/* Makes the sealed pieces of [from, to) read-only again, after they were mapped. Logged if the
-   driver refuses. */
-void vr_sleep_protect(const struct vr_sleep_change *change, uint32_t from, uint32_t to);
 
 /* -------------------------------------------------- host memory; sleep_store.c */
 

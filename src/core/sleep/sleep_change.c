@@ -7,6 +7,7 @@
 #include "core/cache/drain.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "track/event.h"
 
@@ -148,6 +149,45 @@ vram_status vr_sleep_change_access(const struct vr_sleep_change *change, uint32_
                              .addr = first->addr,
                              .bytes = last->addr + last->bytes - first->addr};
     return vr_pool_step(change->pool, &access);
+}
+
+uint32_t vr_sleep_change_sealed_run(const struct vr_sleep_change *change, uint32_t from,
+                                    uint32_t to) {
+    uint32_t at = from;
+    for (uint64_t end = change->sleep_states[from]->piece->addr; at < to; at++) {
+        const struct vr_piece *piece = change->sleep_states[at]->piece;
+        if (piece->addr != end || !piece->seal) {
+            break;
+        }
+        end += piece->bytes;
+    }
+    return at;
+}
+
+vram_status vr_sleep_change_protect(const struct vr_sleep_change *change, uint32_t from,
+                                    uint32_t to, bool read_only) {
+    const struct vr_piece *first = change->sleep_states[from]->piece,
+                          *last = change->sleep_states[to - 1]->piece;
+    return vr_pool_protect(change->pool, first->addr, last->addr + last->bytes - first->addr,
+                           read_only);
+}
+
+void vr_sleep_protect(const struct vr_sleep_change *change, uint32_t from, uint32_t to) {
+    struct vram_error error;
+    bool refused = false;
+    vr_error_save(&error);
+    while (from < to) {
+        uint32_t end = vr_sleep_change_sealed_run(change, from, to);
+        if (end > from && vr_sleep_change_protect(change, from, end, true) != VRAM_OK) {
+            refused = true;
+        }
+        from = end > from ? end : from + 1;
+    }
+    vr_error_restore(&error);
+    if (refused) {
+        vr_log(VRAM_LOG_WARN, "the driver refused to make sealed memory of pool \"%s\" read-only",
+               change->pool->name);
+    }
 }
 
 vram_status vr_sleep_change_release(const struct vr_sleep_change *change,

@@ -10,60 +10,12 @@
  * A driver that refuses to make memory read-only does not make sealing fail: the library still
  * refuses copies into it, and that no kernel writes there is then a promise of the program.
  */
-#include "core/backing/backing.h"
 #include "core/object/pool_object.h"
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
 
 #include <assert.h>
-
-/* ----------------------------------------------------------------- protection */
-
-/* The end of the run of adjacent pieces from `from` on that are sealed, or, with `all`, of any. */
-static uint32_t run_end(const struct vr_sleep_change *change, uint32_t from, uint32_t to,
-                        bool all) {
-    uint32_t at = from;
-    for (uint64_t end = change->sleep_states[from]->piece->addr; at < to; at++) {
-        const struct vr_piece *piece = change->sleep_states[at]->piece;
-        if (piece->addr != end || !(all || piece->seal)) {
-            break;
-        }
-        end += piece->bytes;
-    }
-    return at;
-}
-
-static vram_status run_protect(const struct vr_sleep_change *change, uint32_t from, uint32_t to,
-                               bool read_only) {
-    const struct vr_piece *first = change->sleep_states[from]->piece,
-                          *last = change->sleep_states[to - 1]->piece;
-    return vr_pool_protect(change->pool, first->addr, last->addr + last->bytes - first->addr,
-                           read_only);
-}
-
-/* See vr_sleep_protect; `all`: also pieces that are about to be sealed. */
-static void protect_runs(const struct vr_sleep_change *change, uint32_t from, uint32_t to,
-                         bool all) {
-    struct vram_error error;
-    bool refused = false;
-    vr_error_save(&error);
-    while (from < to) {
-        uint32_t end = run_end(change, from, to, all);
-        refused = (end > from && run_protect(change, from, end, true) != VRAM_OK) || refused;
-        from = end > from ? end : from + 1;
-    }
-    vr_error_restore(&error);
-    if (refused) {
-        vr_log(VRAM_LOG_WARN, "the driver refused to make sealed memory of pool \"%s\" read-only",
-               change->pool->name);
-    }
-}
-
-void vr_sleep_protect(const struct vr_sleep_change *change, uint32_t from, uint32_t to) {
-    protect_runs(change, from, to, false);
-}
 
 /* -------------------------------------------------------------------- sealing */
 
@@ -85,8 +37,8 @@ static vram_status seal_memory(struct vr_sleep_change *change) {
     }
     status = vr_sleep_change_pick(change);
     if (status == VRAM_OK && (status = vr_sleep_change_keep(change)) == VRAM_OK) {
-        protect_runs(change, 0, change->count, true);
         set_seals(change, 0, change->count, true);
+        vr_sleep_protect(change, 0, change->count);
         vr_sleep_change_log(change);
     }
     vr_sleep_change_end(change, change->pool->sleep.whole);
@@ -182,8 +134,8 @@ static vram_status unseal_memory(struct vr_sleep_change *change) {
     status = vr_sleep_change_gather(change);
     vr_mutex_unlock(&change->pool->lock);
     for (uint32_t from = 0, to; from < change->count && status == VRAM_OK; from = to) {
-        to = run_end(change, from, change->count, true);
-        status = run_protect(change, from, to, false);
+        to = vr_sleep_change_sealed_run(change, from, change->count);
+        status = vr_sleep_change_protect(change, from, to, false);
         if (status == VRAM_OK) {
             set_seals(change, from, to, false);
         }
