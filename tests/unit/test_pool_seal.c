@@ -8,6 +8,7 @@
 #include "unit/sleep_world.h"
 
 #include "base/os/os.h"
+#include "device/ops.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -141,6 +142,36 @@ static void writes_are_refused(void **state) {
     }
     expect_all(&rig);
     rig_end(&rig, true);
+}
+
+/* A fill past the checks of the library. */
+static vram_status fill_unchecked(const struct rig *rig) {
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, rig->queue);
+    vram_status status = vr_queue_fill(&queue->base, rig->addrs[0], 1, 1, 64);
+    vr_handle_unpin(queue->object.handle);
+    return status;
+}
+
+/* Sealed memory is mapped read-only, also after it has slept, or could not. */
+static void the_device_refuses_too(void **state) {
+    (void)state;
+    struct rig rig = rig_make("memory=2M,granule=64K", 0);
+    fill(&rig);
+    assert_ok(vram_pool_seal(rig.pool, NULL));
+    assert_int_equal(fill_unchecked(&rig), VRAM_ERR_INVALID);
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    assert_int_equal(fill_unchecked(&rig), VRAM_ERR_INVALID);
+    refuse(&rig, VRAM_SIM_RELEASE);
+    assert_int_equal(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL), VRAM_ERR_BACKEND);
+    refuse(&rig, VRAM_SIM_ANY);
+    assert_int_equal(fill_unchecked(&rig), VRAM_ERR_INVALID);
+    assert_ok(vram_pool_unseal(rig.pool, NULL));
+    assert_ok(fill_unchecked(&rig));
+    assert_int_equal(sim_state(&rig).violations, 3);
+    expect_all(&rig);
+    vram_device_close(rig.device);
+    vram_context_destroy(rig.context);
 }
 
 static void mistakes_are_told(void **state) {
@@ -420,6 +451,7 @@ int main(void) {
         cmocka_unit_test_teardown(contents_are_copied_once, nothing_left),
         cmocka_unit_test_teardown(a_tag_is_sealed, nothing_left),
         cmocka_unit_test_teardown(writes_are_refused, nothing_left),
+        cmocka_unit_test_teardown(the_device_refuses_too, nothing_left),
         cmocka_unit_test_teardown(mistakes_are_told, nothing_left),
         cmocka_unit_test_teardown(frees_wait, nothing_left),
         cmocka_unit_test_teardown(holes_are_kept, nothing_left),
