@@ -121,7 +121,7 @@ void vr_sleep_stores_forget(struct vr_pool *pool) {
 }
 
 vram_status vr_sleep_store_open(const struct vr_sleep_change *change) {
-    struct vr_sleep_store *store;
+    struct vr_sleep_store *store = NULL;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < change->count; i++) {
         bytes += needs_place(change->sleep_states[i]) ? pages_of(change->sleep_states[i]) : 0;
