@@ -11,7 +11,8 @@ enum {
     AGING_RESTART = 2, /* degree once the program has started over */
     IDLE_PART = 6,     /* little is in use when it is less than 1/6 of the peak need, */
     BLOCKS_PART = 8,   /* and the program starts over when also blocks < 1/8 of the most */
-    TIGHT_PART = 2,    /* memory is tight when 1 / TIGHT_PART of it is needed */
+    TIGHT_OF = 5,      /* memory is tight when TIGHT_OF / TIGHT_PART of it is needed */
+    TIGHT_PART = 8,
     FINE_MOST = 2 /* then a piece with more granules, and larger than growth creates, is coarse */
 };
 
@@ -41,7 +42,7 @@ void vr_aging_note_blocks(struct vr_space *space) {
 }
 
 void vr_aging_note_need(struct vr_space *space, uint64_t need_bytes) {
-    if (need_bytes > space->memory_bytes / TIGHT_PART && !space->config.deterministic &&
+    if (need_bytes / TIGHT_OF > space->memory_bytes / TIGHT_PART && !space->config.deterministic &&
         space->config.mode == VR_SPACE_VMM) {
         space->tight = true;
         space->aging = AGING_MOST;

@@ -9,8 +9,8 @@
  *  (1) by one each time the space grows past its aim for a need that it has met before, although
  *      there was time for moving: then all free memory is stuck;
  *  (2) to at least two when nearly all blocks have been freed: the program starts over;
- *  (3) to three, permanently, once the program needs half of the memory: then memory held in pieces
- *      that are too coarse may be missing for a later block.
+ *  (3) to three, permanently, once the program needs five eighths of the memory: then memory held
+ *      in pieces that are too coarse may be missing for a later block.
  *
  * An aged space spends time on what a first pass with plenty of memory cannot afford:
  *
