@@ -4,17 +4,23 @@
  *
  * Stacks are found by hash under one lock, whose cost is small compared to taking a stack. A stack
  * is never changed once it has a number, and outgrown tables are kept until the end, so reading
- * takes no lock.
+ * takes no lock. Their memory is the system's pages: once its last context has ended, a program may
+ * replace the host allocator, and may still ask for stacks.
  */
 #include "track/stack.h"
 
-#include "base/arena.h"
 #include "base/error.h"
+#include "base/lock.h"
+#include "base/os/os.h"
 #include "base/text.h"
 
 #include <string.h>
 
-enum { BINS = 4096, PAGE = 256 /* stacks in one page of the table of numbers */ };
+enum {
+    BINS = 4096,
+    PAGE = 256,       /* stacks in one page of the table of numbers */
+    CHUNK = 256 << 10 /* bytes from the system at a time, many times a page or a stack */
+};
 
 struct stack {
     struct stack *chain; /* next in its bin */
@@ -23,7 +29,10 @@ struct stack {
 };
 
 static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_TRACK); /* guards all below */
-static struct vr_arena arena;
+static struct chunk {
+    struct chunk *next; /* older */
+    size_t used;        /* bytes, these two among them */
+} * chunks;
 static struct stack *bins[BINS];
 static vr_atomic_ptr *pages[VR_STACKS_MOST / PAGE]; /* by number */
 static vr_atomic_u32 count;
@@ -46,6 +55,21 @@ static struct stack *stack_find(uint32_t bin, const uint64_t *frames, uint32_t d
     return stack;
 }
 
+/* Zeroed memory for a multiple of 8 bytes; NULL: memory ran out. Under the lock. */
+static void *table_alloc(size_t bytes) {
+    void *fresh;
+    if (!chunks || chunks->used + bytes > CHUNK) {
+        if (vr_os_pages_alloc(CHUNK, &fresh) != VRAM_OK) {
+            return NULL;
+        }
+        struct chunk *chunk = fresh;
+        *chunk = (struct chunk){.next = chunks, .used = sizeof *chunk};
+        chunks = chunk;
+    }
+    chunks->used += bytes;
+    return (char *)chunks + chunks->used - bytes;
+}
+
 /* NULL: there are too many, or memory ran out. Under the lock. */
 static struct stack *stack_add(uint32_t bin, const uint64_t *frames, uint32_t depth) {
     uint32_t number = vr_load(&count, VR_RELAXED) + 1;
@@ -54,11 +78,9 @@ static struct stack *stack_add(uint32_t bin, const uint64_t *frames, uint32_t de
     }
     vr_atomic_ptr **page = &pages[number / PAGE];
     if (!*page) {
-        *page = vr_arena_alloc(&arena, PAGE * sizeof **page, sizeof(void *), "vram_alloc");
+        *page = table_alloc(PAGE * sizeof **page);
     }
-    struct stack *stack = *page ? vr_arena_alloc(&arena, sizeof *stack + depth * sizeof *frames,
-                                                 sizeof(uint64_t), "vram_alloc")
-                                : NULL;
+    struct stack *stack = *page ? table_alloc(sizeof *stack + depth * sizeof *frames) : NULL;
     if (stack) {
         stack->number = number;
         stack->depth = depth;
@@ -149,6 +171,9 @@ void vr_stacks_reset(void) {
     vr_store(&count, 0, VR_RELAXED);
     memset(bins, 0, sizeof bins);
     memset(pages, 0, sizeof pages);
-    vr_arena_clear(&arena);
+    for (struct chunk *next; chunks; chunks = next) {
+        next = chunks->next;
+        (void)vr_os_pages_free(chunks, CHUNK);
+    }
     vr_mutex_unlock(&lock);
 }

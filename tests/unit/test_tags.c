@@ -498,6 +498,8 @@ struct worker {
     unsigned seed;
 };
 
+#define QUOTA (768 * KIB) /* less than one thread would hold */
+
 static void *work(void *argument) {
     struct worker *worker = argument;
     vram_addr held[32] = {0};
@@ -511,7 +513,7 @@ static void *work(void *argument) {
         (void)take(worker->pool, (worker->seed >> 12) % (64 * KIB), name, worker->queue,
                    &held[slot]);
         vram_tag_info info = {.size = sizeof info};
-        if (vram_tag_info_get(worker->device, "t", &info) != VRAM_OK || info.used_bytes > 2 * MIB) {
+        if (vram_tag_info_get(worker->device, "t", &info) != VRAM_OK || info.used_bytes > QUOTA) {
             return worker; /* more than the quota */
         }
     }
@@ -530,7 +532,7 @@ static void threads_keep_a_quota_together(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     assert_ok(vram_pool_create(rig.device, NULL, &pool));
-    assert_ok(vram_tag_quota_set(rig.device, "t", 0, 2 * MIB));
+    assert_ok(vram_tag_quota_set(rig.device, "t", 0, QUOTA));
     for (int i = 0; i < CREW; i++) {
         crew[i] = (struct worker){
             .device = rig.device, .pool = pool, .queue = rig.queue, .seed = (unsigned)i + 1};
@@ -541,7 +543,7 @@ static void threads_keep_a_quota_together(void **state) {
         assert_null(wrong);
     }
     assert_int_equal(tag_of(rig.device, "t").used_bytes, 0);
-    assert_true(tag_of(rig.device, "t").peak_bytes <= 2 * MIB);
+    assert_true(tag_of(rig.device, "t").peak_bytes <= QUOTA);
     assert_true(tag_of(rig.device, "t").refusals > 0);
     for (uint32_t i = 0; i < vram_tag_count(rig.device); i++) {
         vram_tag_info info = {.size = sizeof info};

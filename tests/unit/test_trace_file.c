@@ -310,12 +310,16 @@ static int write_while_it_is_cut(void *argument) {
         }
         child_leave(0);
     }
-    write_many(writer, MANY);
+    uint64_t written = 100;
+    for (int i = 0; i < 1000 && (i == 0 || !sums_of(writer).stopped); i++) {
+        write_many(writer, MANY); /* until the other one has run */
+        written += MANY;
+    }
     kill(other, SIGKILL);
     waitpid(other, NULL, 0);
     struct vr_trace_sums sums = sums_of(writer);
     vr_trace_writer_close(writer);
-    return sums.stopped == VRAM_ERR_IO && sums.events + sums.lost == MANY + 100 ? 0 : 2;
+    return sums.stopped == VRAM_ERR_IO && sums.events + sums.lost == written ? 0 : 2;
 }
 
 static void cut_off_while_it_is_written(void **state) {
