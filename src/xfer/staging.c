@@ -195,9 +195,9 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
 
 bool vr_slot_fetch(struct vr_staging *staging, vram_queue *queue, uint64_t transfer, void *to,
                    vram_addr from, uint64_t bytes, vram_status *status) {
-    bool refused = false;
+    bool refused = false, fits = bytes <= staging->slot_bytes;
     struct vram_error error;
-    struct vr_staging_slot *slot = vr_slot_take(staging, transfer, true, &refused);
+    struct vr_staging_slot *slot = fits ? vr_slot_take(staging, transfer, true, &refused) : NULL;
     if (!slot) {
         return false;
     }

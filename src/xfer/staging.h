@@ -102,7 +102,7 @@ vram_status vr_slot_busy(struct vr_staging *staging, struct vr_staging_slot *slo
 vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t transfer,
                           uint64_t ns, struct vr_staging_slot **slot);
 /* Downloads what fits into a slot, waits, and copies it, all on the calling thread: no worker knows
-   of it. False: there is no slot, or the driver has no memory for it now. */
+   of it. False: it does not fit, there is no slot, or the driver has no memory for it now. */
 bool vr_slot_fetch(struct vr_staging *staging, vram_queue *queue, uint64_t transfer, void *to,
                    vram_addr from, uint64_t bytes, vram_status *status);
 
