@@ -42,7 +42,7 @@ vram_status __wrap_vram_queue_download(vram_queue *queue, void *to, vram_addr fr
 }
 
 /* One bit of the last byte, once the copy is done. Or a library that does not refuse what it must:
-   a queue that is none, and calls in the child of a fork. */
+   an invalid queue, and calls in the child of a fork. */
 vram_status __wrap_vram_queue_wait(vram_queue *queue, uint64_t timeout) {
     vram_status status = __real_vram_queue_wait(queue, timeout);
     if (status != VRAM_OK && spoils("accept")) {

@@ -45,28 +45,6 @@ static vram_status seal_memory(struct vr_sleep_change *change) {
     return status;
 }
 
-vram_status vram_pool_seal(vram_pool *handle, const char *tag) {
-    VR_CALL;
-    void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vr_pool *pool = entered;
-    status = vr_sleep_check(pool, tag);
-    if (status == VRAM_OK) {
-        struct vr_sleep_change change = {.pool = pool,
-                                         .kind = VR_SLEEP_SEAL,
-                                         .tag = tag,
-                                         .contents = VRAM_SLEEP_HOST,
-                                         .deadline =
-                                             vr_deadline_in(pool->device->context->wait_ns)};
-        status = seal_memory(&change);
-    }
-    vr_leave(pool);
-    return status;
-}
-
 /* ------------------------------------------------------------------ unsealing */
 
 /* Whether the seals that are marked as changing can be opened. Under the lock. */
@@ -147,8 +125,7 @@ static vram_status unseal_memory(struct vr_sleep_change *change) {
     return status;
 }
 
-vram_status vram_pool_unseal(vram_pool *handle, const char *tag) {
-    VR_CALL;
+static vram_status change_seals(vram_pool *handle, const char *tag, bool seal) {
     void *entered;
     vram_status status = vr_enter(VR_KIND_POOL, handle, &entered);
     if (status != VRAM_OK) {
@@ -157,9 +134,24 @@ vram_status vram_pool_unseal(vram_pool *handle, const char *tag) {
     struct vr_pool *pool = entered;
     status = vr_sleep_check(pool, tag);
     if (status == VRAM_OK) {
-        struct vr_sleep_change change = {.pool = pool, .kind = VR_SLEEP_UNSEAL, .tag = tag};
-        status = unseal_memory(&change);
+        struct vr_sleep_change change = {.pool = pool,
+                                         .kind = seal ? VR_SLEEP_SEAL : VR_SLEEP_UNSEAL,
+                                         .tag = tag,
+                                         .contents = VRAM_SLEEP_HOST,
+                                         .deadline =
+                                             vr_deadline_in(pool->device->context->wait_ns)};
+        status = seal ? seal_memory(&change) : unseal_memory(&change);
     }
     vr_leave(pool);
     return status;
+}
+
+vram_status vram_pool_seal(vram_pool *handle, const char *tag) {
+    VR_CALL;
+    return change_seals(handle, tag, true);
+}
+
+vram_status vram_pool_unseal(vram_pool *handle, const char *tag) {
+    VR_CALL;
+    return change_seals(handle, tag, false);
 }
