@@ -51,7 +51,7 @@ static bool write_all(int descriptor, const void *from, size_t bytes) {
 /* Ends as a program does: a driver's exit handlers are part of what is checked. */
 static _Noreturn void run_case(const struct request *request, int results) {
     vram_context_options options = {.size = sizeof options, .backends = request->backend};
-    struct check_target target = {.options = &options, .device = request->device};
+    struct check_target target = {.options = &options, .device = request->device, .alone = true};
     struct check_result result;
     check_run(check_case_at(request->index), &target, &result);
     exit(write_all(results, &result, sizeof result) ? EXIT_SUCCESS : EXIT_FAILURE);

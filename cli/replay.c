@@ -329,6 +329,7 @@ static int run(struct invocation *invocation) {
     job->shown_parts = UINT64_MAX;
     job->options.verify = job->report.verify = flag_given(invocation, "verify");
     job->options.pace = flag_given(invocation, "pace");
+    job->options.place.rebuild = flag_given(invocation, "rebuild");
     job->pictured = flag_given(invocation, "picture") || flag_given(invocation, "svg");
     int code = prepare(job);
     job->report.repeats = (uint32_t)job->repeats;
@@ -374,6 +375,10 @@ static const struct flag flags[] = {
     {.name = "least",
      .letter = 'l',
      .help = "find the least memory in which each trace runs with each policy, and the time there"},
+    {.name = "rebuild",
+     .help =
+         "when memory is short, policy vram may copy the used parts of large handles to smaller "
+         "ones, to win the rest; each allocation is a safe point then"},
     {.name = "verify",
      .letter = 'v',
      .help = "fill and check every block; needs as much real memory as the trace uses"},

@@ -4,7 +4,7 @@
 # package may be moved as a whole after it was installed.
 #
 # Components, of which cmake/package.cmake makes a package each: vram, compute, model (a shared library each), command,
-# and development for everything else. Without --component all are installed.
+# python (in Debian packages alone), and development for everything else. Without --component all are installed.
 include(CMakePackageConfigHelpers)
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
@@ -25,7 +25,8 @@ set(vram_keeps_record OFF)
 if(PROJECT_IS_TOP_LEVEL AND NOT VRAM_DEB)
     set(vram_keeps_record ON)
     set(folders ${vram_package_dir} ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_INCLUDEDIR}/vram
-        ${CMAKE_INSTALL_DOCDIR} ${CMAKE_INSTALL_BINDIR} ${CMAKE_INSTALL_MANDIR}/man1 ${vram_completion_dirs})
+        ${CMAKE_INSTALL_DATADIR}/vram ${CMAKE_INSTALL_DOCDIR} ${CMAKE_INSTALL_BINDIR}
+        ${CMAKE_INSTALL_MANDIR}/man1 ${vram_completion_dirs})
     install(CODE "include(\"${vram_record}\")\nvram_record_begin(\"${folders}\")" ALL_COMPONENTS)
 endif()
 
@@ -81,6 +82,12 @@ string(REGEX REPLACE "^/relative/" "\${CMAKE_INSTALL_PREFIX}/" pages "${pages}")
 install(CODE "include(\"${PROJECT_SOURCE_DIR}/cmake/installed_pages.cmake\")
 vram_pages_unlink(\"\$ENV{DESTDIR}${pages}\")")
 
+# The crate, as source: a path for Cargo.toml (docs/rust.md).
+install(DIRECTORY bindings/rust/src bindings/rust/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/vram/rust
+        FILES_MATCHING PATTERN "*.rs")
+install(FILES bindings/rust/Cargo.toml bindings/rust/Cargo.lock bindings/rust/build.rs bindings/rust/README.md
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/vram/rust)
+
 if(VRAM_BUILD_COMMAND)
     list(GET vram_completion_dirs 0 bash)
     list(GET vram_completion_dirs 1 fish)
@@ -90,6 +97,12 @@ if(VRAM_BUILD_COMMAND)
     install(FILES completions/vram.bash RENAME vram DESTINATION ${bash} COMPONENT command)
     install(FILES completions/vram.fish DESTINATION ${fish} COMPONENT command)
     install(FILES completions/_vram DESTINATION ${zsh} COMPONENT command)
+endif()
+
+# Debian's Python looks there. Elsewhere the package comes as a wheel, with a library of its own: docs/python.md.
+if(VRAM_DEB)
+    install(DIRECTORY bindings/python/vram DESTINATION lib/python3/dist-packages COMPONENT python
+            PATTERN __pycache__ EXCLUDE PATTERN native EXCLUDE)
 endif()
 
 if(vram_keeps_record)

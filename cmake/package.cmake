@@ -11,6 +11,7 @@ set(vram_deb_compute libvram-compute${vram_deb_soversion})
 set(vram_deb_model libvram-model${vram_deb_soversion})
 set(vram_deb_development libvram-dev)
 set(vram_deb_command vram)
+set(vram_deb_python python3-vram)
 
 set(vram_deb_about
 "libvram is a GPU memory manager: pools that serve an allocation without a
@@ -52,6 +53,9 @@ the CMake package, the documents and the examples.")
 vram_deb(command utils foreign "command"
 "This package holds the command vram: devices and what they can do,
 conformance checks, benchmarks, replays of traces and memory estimates.")
+vram_deb(python python same "Python package"
+"This package holds the package vram for Python 3.9 and newer: pools, buffers,
+transfers and reports, and adapters for CuPy, Numba and ONNX Runtime.")
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME libvram)
@@ -62,7 +66,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR})
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_COMPONENTS_ALL ${vram_deb_libraries} development command)
+set(CPACK_COMPONENTS_ALL ${vram_deb_libraries} development command python)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS

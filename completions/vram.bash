@@ -79,7 +79,7 @@ _vram() {
     info,*) words="--backend --options --json --color --help " ;;
     check,*) words="--backend --device --filter --isolate --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --race --json --color --help " ;;
-    replay,*) words="--backend --device --policy --generate --memory --repeat --least --verify --pace --picture --svg --print --json --color --help " files=yes ;;
+    replay,*) words="--backend --device --policy --generate --memory --repeat --least --rebuild --verify --pace --picture --svg --print --json --color --help " files=yes ;;
     report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
     bench,*) words="--pattern --size --messages --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy distance grow launch matmul readback ring track" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;

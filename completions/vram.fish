@@ -35,6 +35,7 @@ complete -c vram -n '__fish_seen_subcommand_from replay' -l generate -s g -x -a 
 complete -c vram -n '__fish_seen_subcommand_from replay' -l memory -s m -x -a '' -d 'memory of a simulated device (80G); on other devices, the most to use'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l repeat -s r -x -a '' -d 'replay each trace N times in a row, without releasing memory in between'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l least -s l -d 'find the least memory in which each trace runs with each policy, and the time there'
+complete -c vram -n '__fish_seen_subcommand_from replay' -l rebuild -d 'when memory is short, policy vram may copy the used parts of large handles to smaller ones, to win the rest; each allocation is a safe point then'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l verify -s v -d 'fill and check every block; needs as much real memory as the trace uses'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l pace -d 'follow the times of the trace instead of running at full speed'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l picture -d 'draw what each policy held over time, side by side, instead of the table'

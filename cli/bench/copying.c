@@ -233,6 +233,18 @@ static void name_ways(const struct copying *copying, struct copy_size *size) {
     }
 }
 
+/* A new order for each round, so that what a way leaves in the caches is found by each other one as
+   often. With a fixed order that began elsewhere in each round, the driver's copy always came
+   behind one of the same memory by libvram, and libvram's behind a copy by the host alone. */
+static void shuffle(int order[DIRECTIONS * COPY_WAYS], uint64_t *seed) {
+    for (int i = DIRECTIONS * COPY_WAYS - 1; i > 0; i--) {
+        *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        int other = (int)((*seed >> 33) % (uint64_t)(i + 1)), kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+}
+
 /* All ways in turn until the time is over; what fails drops out with its reason. */
 static void measure_size(struct copying *copying, struct copy_size *size, double seconds) {
     name_ways(copying, size);
@@ -245,11 +257,15 @@ static void measure_size(struct copying *copying, struct copy_size *size, double
         }
         alive[i] = there && try_way(copying, &ways[i], i / COPY_WAYS, i % COPY_WAYS);
     }
-    uint64_t end = ways_now() + (uint64_t)(seconds * 1e9), ns;
+    int order[DIRECTIONS * COPY_WAYS];
+    for (int i = 0; i < DIRECTIONS * COPY_WAYS; i++) {
+        order[i] = i;
+    }
+    uint64_t end = ways_now() + (uint64_t)(seconds * 1e9), ns, seed = 1;
     for (int round = 0; there && round < WAY_SAMPLES; round++) {
+        shuffle(order, &seed);
         for (int turn = 0; turn < DIRECTIONS * COPY_WAYS; turn++) {
-            int i =
-                (turn + round) % (DIRECTIONS * COPY_WAYS); /* nobody is always behind the same */
+            int i = order[turn];
             if (alive[i] && round_of(copying, &ways[i], i / COPY_WAYS, i % COPY_WAYS, &ns) &&
                 settled(&ways[i], copying)) {
                 ways[i].samples[ways[i].count++] = (double)ns;

@@ -41,7 +41,6 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     vram_device_info info = {.size = sizeof info};
     vram_model_select_options model = {.size = sizeof model, .bytes = 1};
     vram_model_place place = {.size = sizeof place};
-
     REFUSES(vram_backend_info_get(context, 0, &backend));
     REFUSES(vram_device_info_get(context, 0, &info));
     REFUSES(vram_device_best(context, &index));
@@ -97,7 +96,6 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_foreign_totals totals = {.size = sizeof totals};
     vram_pinned_info pinned = {.size = sizeof pinned};
     uint64_t id = 0;
-
     REFUSES(vram_async_poll_all(device, NULL));
     REFUSES(vram_async_begin(device, "none", 0, &(vram_async){{0}}, &(vram_async_work *){NULL}));
     REFUSES(vram_memory_check(device, 4096, 1));
@@ -114,6 +112,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_device_advise(device, 4096, 1, VRAM_ADVICE_NONE, VRAM_TARGET_OWN));
     REFUSES(vram_queue_create(device, NULL, &queue));
     REFUSES(vram_queue_adopt(device, NULL, &queue));
+    REFUSES(vram_queue_shared(device, NULL, &queue));
     REFUSES(vram_range_create(device, 1, &addr));
     REFUSES(vram_range_destroy(device, 4096));
     REFUSES(vram_physical_create(device, 1, &physical));
@@ -122,6 +121,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_kernel_create(device, &source, &kernel));
     REFUSES(vram_device_peer_enable(device, device));
     REFUSES(vram_pool_create(device, NULL, &pool));
+    REFUSES(vram_pool_shared(device, &pool));
     REFUSES(vram_provider_get(device, VRAM_MEMORY_DEVICE,
                               &(vram_provider){.size = sizeof(vram_provider)}));
     REFUSES(vram_device_limits_set(device, &limits));
@@ -253,6 +253,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_wake(pool, NULL));
     REFUSES(vram_pool_seal(pool, NULL));
     REFUSES(vram_pool_unseal(pool, NULL));
+    REFUSES(vram_pool_rebuild(pool, NULL, NULL));
     REFUSES(vram_pool_stats_get(pool, &stats));
     REFUSES(vram_pool_stats_write(pool, VRAM_REPORT_JSON, take_text, NULL));
     REFUSES(vram_pool_limits_set(pool, &limits));
@@ -594,7 +595,6 @@ const struct check_case check_cases_handle[] = {
     {"handle.orphans", "objects end with their parents and are known to have ended", orphans},
     {"handle.made_up", "numbers that never were handles are refused and never followed", made_up},
     {"handle.wrong_kind", "a handle of one kind is refused where another is needed", wrong_kind},
-    {"handle.never_again", "the number of a destroyed queue is never given to another",
-     never_again},
+    {"handle.never_again", "a destroyed queue's number is never given to another", never_again},
     {NULL, NULL, NULL},
 };

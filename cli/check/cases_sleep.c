@@ -3,6 +3,9 @@
  * cases_sleep.c: pools give their memory back, keep their addresses, and get their contents again.
  */
 #include "case.h"
+#include "scale_kernel.h"
+
+#include <string.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -221,6 +224,130 @@ static bool work(struct check *check) {
     return true;
 }
 
+/* The kernel of devices whose kernels are C functions: these would touch the host's memory. */
+static void touch_nothing(const vram_kernel_call *call) {
+    (void)call;
+}
+
+/* Launches a kernel that writes the word at `addr`; `told`: the library is told of the address. */
+static vram_status touch(vram_queue *queue, vram_kernel *kernel, vram_addr addr, bool told) {
+    static const size_t bytes[] = {8, 8, 8, 8};
+    const uint64_t values[] = {addr, addr, 1, 1};
+    const void *const arguments[] = {&values[0], &values[1], &values[2], &values[3]};
+    const vram_launch launch = {.size = sizeof launch,
+                                .groups = {1, 1, 1},
+                                .group_size = {1, 1, 1},
+                                .argument_count = 4,
+                                .arguments = arguments,
+                                .argument_bytes = bytes,
+                                .address_mask = told ? 3 : 0};
+    return vram_queue_launch(queue, kernel, &launch);
+}
+
+/* The error that a kernel on sleeping memory gives: the device is lost to its process, memory that
+   sleeps included. */
+static bool lose_device(struct check *check, struct check_device *device, vram_queue *queue,
+                        struct check_stock *stock, vram_kernel *kernel) {
+    device->unledgered = true;
+    CHECK_OK(check, touch(queue, kernel, stock->blocks[1].addr, false));
+    CHECK_STATUS(check, vram_queue_wait(queue, CHECK_DEADLINE_NS), VRAM_ERR_DEVICE_LOST);
+    CHECK_STATUS(check, vram_queue_poll(queue), VRAM_ERR_DEVICE_LOST);
+    CHECK_STATUS(check, vram_pool_wake(stock->pool, NULL), VRAM_ERR_DEVICE_LOST);
+    return true;
+}
+
+/* What the library is told of is refused. What it is not told of is a mistake of the program, which
+   only a process of its own (vram check --isolate) may make. */
+static bool kernels(struct check *check) {
+    struct check_device *device;
+    struct check_stock stock;
+    vram_queue *queue;
+    vram_kernel *kernel;
+
+    CHECK_NEEDS(check, VRAM_CAP_KERNELS);
+    CHECK_TRY(begin(check, 0, &device, &queue, &stock));
+    vram_status status = scale_kernel_create(device->device, touch_nothing, &kernel);
+    if (status == VRAM_ERR_UNSUPPORTED) {
+        return check_skip(check, "no code of the suite is in the device's language");
+    }
+    CHECK_OK(check, status);
+    CHECK_OK(check, touch(queue, kernel, stock.blocks[1].addr, true));
+    CHECK_WAIT(check, queue);
+    CHECK_TRY(fell_asleep(check, &stock, NULL));
+    CHECK_STATUS(check, touch(queue, kernel, stock.blocks[1].addr, true), VRAM_ERR_INVALID);
+    if (check->target->alone && (device->info.caps & VRAM_CAP_TRUE_ADDRESS) &&
+        device->info.kind == VRAM_DEVICE_GPU && strcmp(device->info.backend, "sim") != 0) {
+        return lose_device(check, device, queue, &stock, kernel);
+    }
+    CHECK_TRY(woke(check, &stock, NULL));
+    CHECK_OK(check, touch(queue, kernel, stock.blocks[1].addr, true));
+    CHECK_WAIT(check, queue);
+    vram_kernel_destroy(kernel);
+    return true;
+}
+
+/* The same as fell_asleep, for a rebuild. */
+static bool rebuilt(struct check *check, struct check_stock *stock, vram_rebuild_result *result) {
+    struct check_place place = CHECK_AT("vram_pool_rebuild");
+    vram_pool_stats stats = {.size = sizeof stats};
+    *result = (vram_rebuild_result){.size = sizeof *result};
+    vram_status status = vram_pool_rebuild(stock->pool, NULL, result);
+    if (check_ok(check, status, place)) {
+        return true;
+    }
+    if (vram_pool_stats_get(stock->pool, &stats) == VRAM_OK && stats.asleep_bytes != 0) {
+        /* A driver may need host memory to map what it has unmapped. */
+        return check_that(check, check_driver_failed(check) || status == VRAM_ERR_HOST_MEMORY,
+                          place);
+    }
+    return check_stock_failed(check, stock, place);
+}
+
+/* Memory that is free beside live blocks goes back to the driver, but for what is pinned, and the
+   blocks have their addresses and contents. */
+static bool rebuild(struct check *check) {
+    struct check_device *device;
+    struct check_stock stock;
+    vram_queue *queue;
+    vram_rebuild_result result;
+    vram_pool_stats before, after;
+    vram_addr addrs[36], more;
+    const uint32_t count = sizeof addrs / sizeof addrs[0], kept = 6; /* every sixth */
+
+    CHECK_NEEDS_OWN_MEMORY(check);
+    CHECK_TRY(begin(check, 0, &device, &queue, &stock));
+    uint64_t bytes = check_pool_granule(device, false) / 2;
+    CHECK_TAKE(check, &stock, count * bytes, queue, &addrs[0]); /* leaves them a hole */
+    CHECK_GIVE(check, &stock, addrs[0], queue);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK_TAKE(check, &stock, bytes, queue, &addrs[i]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % kept != 0) {
+            CHECK_GIVE(check, &stock, addrs[i], queue);
+        }
+    }
+    CHECK_STOCK_OK(check, &stock, vram_pin(addrs[0]));
+    CHECK_TRY(check_stats(check, stock.pool, &before));
+    CHECK_TRY(rebuilt(check, &stock, &result));
+    CHECK_TRY(check_stats(check, stock.pool, &after));
+    CHECK_TAKE(check, &stock, count * bytes, queue, &more); /* without host memory it ends here */
+    CHECK_THAT(check, (result.handles > 0 && result.won_bytes > 0) || check_driver_failed(check));
+    CHECK_THAT(check, after.reserved_bytes == before.reserved_bytes - result.won_bytes ||
+                          check_driver_failed(check));
+    CHECK_STOCK_VERIFY(check, &stock);
+    CHECK_TRY(rebuilt(check, &stock, &result));
+    CHECK_THAT(check, result.handles == 0 || check_driver_failed(check));
+    CHECK_STOCK_OK(check, &stock, vram_unpin(addrs[0]));
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % kept != 0) {
+            CHECK_TAKE(check, &stock, bytes, queue, &addrs[i]);
+        }
+    }
+    CHECK_STOCK_VERIFY(check, &stock);
+    return true;
+}
+
 static bool segments(struct check *check) {
     vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_SEGMENTS};
     struct check_device *device;
@@ -233,6 +360,8 @@ static bool segments(struct check *check) {
     CHECK_TAKE(check, &stock, 5000, queue, &addr);
     CHECK_STOCK_REFUSES(check, &stock, vram_pool_sleep(stock.pool, NULL), VRAM_ERR_UNSUPPORTED);
     CHECK_STOCK_REFUSES(check, &stock, vram_pool_wake(stock.pool, NULL), VRAM_ERR_INVALID);
+    CHECK_STOCK_REFUSES(check, &stock, vram_pool_rebuild(stock.pool, NULL, NULL),
+                        VRAM_ERR_UNSUPPORTED);
     return true;
 }
 
@@ -243,6 +372,9 @@ const struct check_case check_cases_sleep[] = {
     {"sleep.mistakes", "sleeping twice, waking what is awake and sleep under pins are refused",
      mistakes},
     {"sleep.work", "running work is waited for, on whichever queue it is", work},
+    {"sleep.kernels", "a launch that names sleeping memory is refused; one that hides it is fatal",
+     kernels},
+    {"sleep.rebuild", "memory that is free beside live blocks is won at a safe point", rebuild},
     {"sleep.segments", "a pool on segments says that it cannot sleep", segments},
     {NULL, NULL, NULL},
 };

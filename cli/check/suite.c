@@ -45,6 +45,7 @@
     X(provider)                                                                                    \
     X(resize)                                                                                      \
     X(sleep)                                                                                       \
+    X(share)                                                                                       \
     X(safety)                                                                                      \
     X(together)                                                                                    \
     X(buffer)                                                                                      \

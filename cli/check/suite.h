@@ -36,6 +36,7 @@ struct check_target {
     vram_context *context;               /* use this one; NULL: every case makes its own */
     bool quick;                          /* few rounds and small sizes: for loops over cases */
     bool faulty;                         /* some of its calls are made to fail */
+    bool alone; /* in a process that ends with it: it may lose the device */
 };
 
 #define CHECK_REASON_MAX 640

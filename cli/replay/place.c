@@ -58,6 +58,7 @@ vram_status place_open(struct place *place, const struct place_options *options,
     vram_context_options wishes = {
         .size = sizeof wishes, .backends = options->backend, .sim = options->sim};
     vram_status status = limit_memory(place, options, sim, &wishes);
+    place->rebuild = options->rebuild;
     if (status == VRAM_OK) {
         status = vram_context_create(&wishes, &place->context);
     }

@@ -14,6 +14,7 @@ struct place_options {
     uint32_t device;       /* its number there */
     const char *sim;       /* simulated devices, as in VRAM_SIM; NULL: as the options say */
     uint64_t memory_bytes; /* of a simulated device; the most to use of another; 0: all it has */
+    bool rebuild;          /* the policy may rebuild handles when memory is short */
 };
 
 struct place {
@@ -23,6 +24,7 @@ struct place {
     vram_queue *queues[TRACE_QUEUES_MAX];
     uint32_t queue_count;
     bool limited;         /* the option device_limit is set for it */
+    bool rebuild;         /* see place_options */
     uint64_t busy_queues; /* bit q: work was submitted to queue q and not waited for */
 };
 

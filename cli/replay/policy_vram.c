@@ -7,11 +7,20 @@
 
 #include <stdlib.h>
 #include <vram/limits.h>
+#include <vram/oom.h>
 
 struct pooled {
     struct place *place;
     vram_pool *pool;
 };
+
+/* The player submits nothing while it allocates: each allocation is a safe point. */
+static vram_status allow_rebuild(vram_pool *pool) {
+    const vram_ladder_options ladder = {
+        .size = sizeof ladder,
+        .steps = "drain,finished,move,trim,rebuild,others,callbacks,cleanup,retry,wait,fallback"};
+    return vram_pool_ladder_set(pool, &ladder);
+}
 
 static vram_status begin(struct place *place, void **state) {
     struct pooled *pooled = calloc(1, sizeof *pooled);
@@ -23,7 +32,11 @@ static vram_status begin(struct place *place, void **state) {
         .size = sizeof whole, .fraction = 1, .min_free_bytes = VRAM_LIMIT_NONE};
     const vram_pool_options options = {.size = sizeof options, .limits = &whole};
     vram_status status = vram_pool_create(place->device, &options, &pooled->pool);
+    if (status == VRAM_OK && place->rebuild) {
+        status = allow_rebuild(pooled->pool);
+    }
     if (status != VRAM_OK) {
+        vram_pool_destroy(pooled->pool);
         free(pooled);
         return status;
     }

@@ -19,6 +19,14 @@
  *   fallback   managed, pinned or host memory, if the pool allows it: vram_ladder_options.fallback;
  *              never with VRAM_CAP_INTEGRATED, where that is the memory that is short
  *
+ * One more step is taken only if the order names it, as in
+ * "drain,finished,move,trim,others,callbacks,cleanup,retry,rebuild,wait,fallback":
+ *
+ *   rebuild    memory that is free in handles which also have live blocks is won by a copy on the
+ *              device: vram_pool_rebuild. To name it declares that every allocation from the pool
+ *              is a safe point: while a thread is in it, no other thread submits work that uses the
+ *              pool's memory. That holds for a program that allocates and submits in one thread.
+ *
  * Only exhaustion runs it (vram_status_is_exhausted). Every other error is returned unchanged, and
  * nothing is retried. These requests take fewer steps:
  *
@@ -54,7 +62,7 @@ extern "C" {
 
 /* --------------------------------------------------------------- the ladder */
 
-/** The steps, in their default order. */
+/** The steps, in their default order; `rebuild` is not in it. */
 typedef enum vram_ladder_step {
     VRAM_LADDER_DRAIN = 0,     /* the blocks in thread caches go back to the pool */
     VRAM_LADDER_FINISHED = 1,  /* memory of another queue, after its work or a wait on the device */
@@ -65,10 +73,11 @@ typedef enum vram_ladder_step {
     VRAM_LADDER_CLEANUP = 6,   /* emergency cleanup of the device */
     VRAM_LADDER_RETRY = 7,     /* once more, from the start */
     VRAM_LADDER_WAIT = 8,      /* for other threads and for work, up to the deadline */
-    VRAM_LADDER_FALLBACK = 9   /* managed, pinned or host memory, if the pool allows it */
+    VRAM_LADDER_FALLBACK = 9,  /* managed, pinned or host memory, if the pool allows it */
+    VRAM_LADDER_REBUILD = 10   /* free parts of large handles are won; only if it is named */
 } vram_ladder_step;
 
-enum { VRAM_LADDER_STEPS = 10 }; /* how many there are; values are below it */
+enum { VRAM_LADDER_STEPS = 11 }; /* how many there are; values are below it */
 
 /** "drain", "finished", ...; "unknown" for any other number. Static storage. */
 VRAM_API const char *vram_ladder_step_name(vram_ladder_step step);

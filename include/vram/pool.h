@@ -116,7 +116,9 @@ typedef enum vram_pool_flag {
     VRAM_POOL_POISON = 1 << 4,
     VRAM_POOL_RED_ZONES = 1 << 5,
     VRAM_POOL_TRACKED = 1 << 6, /* a record of every live block (vram/stats.h), limits.tracking */
-    VRAM_POOL_POWER_OF_TWO = 1 << 7 /* requests are rounded up to powers of two: see above */
+    VRAM_POOL_POWER_OF_TWO = 1 << 7, /* requests are rounded up to powers of two: see above */
+    VRAM_POOL_SHAREABLE = 1 << 8,    /* other processes may open its blocks: vram/share.h */
+    VRAM_POOL_SHARE_GROUP = 1 << 9   /* the same, and whoever opens one may see all: see there */
 } vram_pool_flag;
 
 /**
@@ -364,8 +366,12 @@ typedef struct vram_sleep_options {
  * can be allocated from a pool that sleeps as a whole (VRAM_ERR_BUSY). With a tag, only memory that
  * lies under its blocks alone is released, and the rest of the pool goes on.
  *
+ * While a captured region of the device is open (vram_capture_begin), contents are never dropped:
+ * _DROP keeps them as _HOST does, and the graphs find them where they were after vram_pool_wake. No
+ * graph may be launched meanwhile.
+ *
  * Waits for all work of the device's queues and for other queues that read it, up to the option
- * `wait_timeout`: VRAM_ERR_TIMEOUT, or _CAPTURE while a queue is captured. VRAM_ERR_BUSY if a block
+ * `wait_timeout`: VRAM_ERR_TIMEOUT, or _CAPTURE during a capture. VRAM_ERR_BUSY if a block
  * is pinned, if another thread changes the pool's sleep, or if all memory under the tag's blocks is
  * under others too. VRAM_ERR_INVALID if it is asleep already, or no live block has that tag.
  * VRAM_ERR_UNSUPPORTED if the pool runs on segments, if there is no page-locked memory, and with
@@ -398,10 +404,13 @@ VRAM_API vram_status vram_pool_wake(vram_pool *pool, const char *tag);
  *
  * Sealed memory is read as before. Copies and fills into it return VRAM_ERR_INVALID. Where the
  * driver can (CUDA, and the host device), it is mapped read-only, and a kernel that writes there
- * ends its context. Elsewhere, and after a further device has become a peer, that no kernel writes
- * there is a promise of the program. A block that is freed while it is sealed keeps its memory
- * until it is unsealed, and vram_resize returns VRAM_ERR_BUSY. Free memory that shares a piece of
- * driver memory with sealed blocks is not used meanwhile.
+ * ends its context, on this device and on its peers. Elsewhere that no kernel writes there is a
+ * promise of the program. A pool with the mode poison checks it: if sealed memory was written,
+ * vram_pool_sleep returns VRAM_ERR_CORRUPT and the pool stays awake, and vram_pool_unseal returns
+ * it too, and has unsealed. The error record and the log name the block, its size and tag, and the
+ * first byte that differs. A block that is freed while it is sealed keeps its memory until it is
+ * unsealed, and vram_resize returns VRAM_ERR_BUSY. Free memory that shares a piece of driver memory
+ * with sealed blocks is not used meanwhile.
  *
  * Waits like vram_pool_sleep, with the same errors; while it runs, other calls cannot use the
  * memory. VRAM_ERR_BUSY also if all of it is asleep or sealed already. VRAM_ERR_INVALID if there is
@@ -416,6 +425,49 @@ VRAM_API vram_status vram_pool_seal(vram_pool *pool, const char *tag);
  * repeated.
  */
 VRAM_API vram_status vram_pool_unseal(vram_pool *pool, const char *tag);
+
+/* ------------------------------------------------------------------ rebuild */
+
+typedef struct vram_rebuild_options {
+    size_t size;    /* sizeof(vram_rebuild_options) */
+    uint64_t bytes; /* stop when so many were won; 0: win all that can be */
+} vram_rebuild_options;
+
+/** What a rebuild has done, complete or not. */
+typedef struct vram_rebuild_result {
+    size_t size;           /* in: sizeof(vram_rebuild_result) of the caller */
+    uint64_t won_bytes;    /* given to the driver */
+    uint64_t copied_bytes; /* used parts that were copied on the device */
+    uint64_t handles;      /* coarse handles that were replaced */
+} vram_rebuild_result;
+
+/**
+ * Wins free memory that is stuck: a driver handle larger than the granule can be released only as a
+ * whole, so a single live block keeps all of it. The parts that blocks use are copied to handles of
+ * their own and mapped at the same addresses; the large handle goes back to the driver. Live blocks
+ * keep their addresses and contents. Handles with the most free memory come first.
+ *
+ * Calling it declares a safe point: until it returns, no thread submits work that uses the pool's
+ * memory, and none is unfinished on native queues that the library does not know. Such work would
+ * read or write memory that is being replaced. Other threads may allocate and free meanwhile;
+ * copies and fills there return VRAM_ERR_INVALID. An allocation that runs out of memory can do the
+ * same as a step of the ladder, if the program has declared that its allocations are safe points:
+ * vram/oom.h, step `rebuild`.
+ *
+ * Handles under blocks that are pinned, asleep or sealed stay as they are. Waits for all work of
+ * the device's queues like vram_pool_sleep: VRAM_ERR_TIMEOUT, and _CAPTURE while a captured region
+ * of the device is open. VRAM_ERR_BUSY if the pool is asleep or another thread changes its sleep;
+ * VRAM_ERR_UNSUPPORTED if the pool runs on segments or is deterministic. A copy needs memory for
+ * the used parts of one handle at a time: handles for which that is not there are left out. Each
+ * handle is replaced as a whole or not at all, also if the driver fails, with this exception:
+ * memory that the driver has unmapped and then refuses to map again is asleep with its contents, as
+ * after vram_pool_sleep, and vram_pool_wake maps it.
+ *
+ * `options` may be NULL, and so may `result`, which is written on failure, too, unless an argument
+ * was refused.
+ */
+VRAM_API vram_status vram_pool_rebuild(vram_pool *pool, const vram_rebuild_options *options,
+                                       vram_rebuild_result *result);
 
 /* ----------------------------------------------------------------- counters */
 
@@ -488,7 +540,7 @@ typedef struct vram_pool_stats {
     uint64_t asleep_bytes;      /* addresses that are kept without memory */
     uint64_t asleep_host_bytes; /* host memory with contents of what is asleep or sealed */
     uint64_t quarantine_bytes;  /* freed, and kept apart to catch late writes */
-    uint64_t damaged_blocks;    /* found with a red zone or poison overwritten */
+    uint64_t damaged_blocks;    /* found with a red zone, poison or sealed contents overwritten */
 
     uint64_t other_bytes; /* live, of buffers outside the device's memory; not in reserved_bytes */
     uint64_t promotions, promoted_bytes; /* buffers moved back to the device; vram/buffer.h */
@@ -497,6 +549,7 @@ typedef struct vram_pool_stats {
     uint64_t unchecked_blocks; /* freed, or out of quarantine, and not checked for damage */
 
     uint64_t sealed_bytes; /* memory that is sealed, asleep or not; vram_pool_seal */
+    uint64_t shared_bytes; /* memory under exports, each counted by itself; vram/share.h */
 } vram_pool_stats;
 
 VRAM_API vram_status vram_pool_stats_get(vram_pool *pool, vram_pool_stats *stats);

@@ -73,7 +73,9 @@ extern "C" {
     X(KERNEL_UNLOAD, "kernel_unload")                                                              \
     X(LAUNCH, "launch")                                                                            \
     X(PINNED_REGISTER, "pinned_register")                                                          \
-    X(PINNED_UNREGISTER, "pinned_unregister")
+    X(PINNED_UNREGISTER, "pinned_unregister")                                                      \
+    X(EXPORT, "export")                                                                            \
+    X(IMPORT, "import")
 
 typedef enum vram_sim_call {
 #define VRAM_SIM_CALL_ENUM(NAME, name) VRAM_SIM_##NAME,

@@ -43,8 +43,9 @@ extern "C" {
  * The counters of vram_pool_stats_get, summed over the present pools of a device, through any
  * handle on it, or over all devices of a context. reserved_bytes is all that was taken from the
  * device, memory allocated without a pool included. peak_requested_bytes and peak_reserved_bytes
- * are peaks of the sum, pools that have ended included; the first may be off by 1 MiB for each
- * pool. peak_allocated_bytes is the sum of the pools' own peaks.
+ * are peaks of the sum, pools that have ended included; the first may be off, for each pool, by
+ * 1 MiB or 1/64 of its live bytes, whichever is more. peak_allocated_bytes is the sum of the pools'
+ * own peaks.
  */
 VRAM_API vram_status vram_device_stats_get(vram_device *device, vram_pool_stats *stats);
 VRAM_API vram_status vram_context_stats_get(vram_context *context, vram_pool_stats *stats);

@@ -43,6 +43,8 @@
 #include <vram/readback.h>
 #include <vram/ring.h>
 #include <vram/scope.h>
+#include <vram/share.h>
+#include <vram/shared.h>
 #include <vram/sim.h>
 #include <vram/stats.h>
 #include <vram/stream.h>

@@ -15,9 +15,11 @@
  *                         names
  *   vram/hpp/moving.hpp   async handles, transfers, stream sets, readbacks, feeds, rings, pinned
  *                         memory
+ *   vram/hpp/resource.hpp std::pmr::memory_resource over pools that the host can access
  *
- * vram/compute.hpp (schedulers, weights, distances, labels) and vram/model.hpp are not included:
- * they belong to libvram-compute and libvram-model.
+ * vram/cuda.hpp (cuda::mr and Thrust on pools of CUDA devices) is not included: it includes CCCL's
+ * headers where they are. vram/compute.hpp (schedulers, weights, distances, labels) and
+ * vram/model.hpp belong to libvram-compute and libvram-model.
  *
  * Failures are exceptions: every call here that can fail throws vram::error, which has the status
  * and the thread's error record. Calls of the C API take `get()` of these objects and return
@@ -33,5 +35,6 @@
 
 #include <vram/hpp/moving.hpp>
 #include <vram/hpp/objects.hpp>
+#include <vram/hpp/resource.hpp>
 
 #endif

@@ -57,10 +57,11 @@ struct vr_device {
     vr_atomic_bool lost;          /* set by src/device, read by [lost] functions */
     bool pageable_waits; /* set by open: a download to pageable memory is complete on return */
 
-    const struct vr_device_ops *ops; /* open sets these nine */
+    const struct vr_device_ops *ops; /* open sets these ten */
     const struct vr_queue_ops *queue_ops;
     const struct vr_pinned_ops *pinned;   /* NULL without VRAM_CAP_PINNED */
     const struct vr_vmm_ops *vmm;         /* NULL without VRAM_CAP_VMM */
+    const struct vr_share_ops *share;     /* NULL if memory cannot be shared; needs VRAM_CAP_VMM */
     const struct vr_managed_ops *managed; /* NULL without VRAM_CAP_MANAGED */
     const struct vr_peer_ops *peer;       /* NULL without VRAM_CAP_PEERS */
     const struct vr_kernel_ops *kernel;   /* NULL without VRAM_CAP_KERNELS */
@@ -261,6 +262,27 @@ struct vr_vmm_ops {
     vr_vmm_access_fn *access;
     vr_vmm_protect_fn *protect;
     vr_vmm_unmap_fn *unmap;
+};
+
+/* ---------------------------------------- memory shared between processes */
+
+/* vr_vmm_create for a handle that can be exported. It is mapped and released like any other. */
+typedef vr_vmm_create_fn vr_share_create_fn;
+/* A new descriptor, close-on-exec, of the whole memory behind a handle that vr_share_create made:
+   whoever has it can import all of that memory. With `read_only` the descriptor allows no writes,
+   if the system can enforce that. */
+typedef vram_status vr_share_export_fn(struct vr_device *device, uint64_t handle, uint64_t bytes,
+                                       bool read_only, int *descriptor);
+/* A handle for exported memory of `bytes`, from a descriptor that stays the caller's and may be
+   hostile. It takes no memory of the device, and vr_vmm_release releases it. VRAM_ERR_INVALID if
+   the descriptor is something else, or its memory is smaller or may shrink. */
+typedef vram_status vr_share_import_fn(struct vr_device *device, int descriptor, uint64_t bytes,
+                                       uint64_t *handle);
+
+struct vr_share_ops {
+    vr_share_create_fn *create;
+    vr_share_export_fn *export_handle;
+    vr_share_import_fn *import_handle;
 };
 
 /* ----------------------------------------------------------- managed memory */

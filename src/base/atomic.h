@@ -74,4 +74,15 @@ static inline void vr_counter_add(vr_atomic_u64 *counter, uint64_t value) {
     vr_fetch_add(counter, value, VR_RELAXED);
 }
 
+/* Fetches the cache line of an object that this thread is about to write; it may be with another
+   processor. The compiler's own prefetch does so for reading where it does not know the
+   instruction, which every x86-64 processor executes or ignores. */
+static inline void vr_prefetch_to_write(const void *object) {
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)object));
+#else
+    __builtin_prefetch(object, 1);
+#endif
+}
+
 #endif

@@ -65,7 +65,8 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "a handle's number needs 64 b
     KIND(FEED, "feed")                                                                             \
     KIND(RING, "ring")                                                                             \
     KIND(STAGING, "staging ring")                                                                  \
-    KIND(ATTACHMENT, "attachment")
+    KIND(ATTACHMENT, "attachment")                                                                 \
+    KIND(SHARE, "share")
 
 enum vr_kind {
     VR_KIND_NONE = 0,

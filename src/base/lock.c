@@ -25,7 +25,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPINS = 64 }; /* polls of a locked mutex, a few microseconds in total */
+enum {
+    SPINS = 64,    /* polls of a locked mutex, a few microseconds in total */
+    TRY_SPINS = 16 /* by vr_mutex_try, a part of a microsecond */
+};
 
 /* ------------------------------------------------------------- order of locks */
 
@@ -237,14 +240,14 @@ void vr_mutex_destroy(struct vr_mutex *mutex) {
 
 /* The code under our mutexes takes less time than a sleep and a wake-up, so a thread polls for a
    while before it sleeps. */
-static void wait_native(pthread_mutex_t *native) {
-    for (int i = 0; i < SPINS; i++) {
+static bool poll_native(pthread_mutex_t *native, int spins) {
+    for (int i = 0; i < spins; i++) {
         vr_os_pause();
         if (pthread_mutex_trylock(native) == 0) {
-            return;
+            return true;
         }
     }
-    pthread_mutex_lock(native);
+    return false;
 }
 
 void vr_mutex_lock(struct vr_mutex *mutex) {
@@ -253,10 +256,21 @@ void vr_mutex_lock(struct vr_mutex *mutex) {
     }
     check_order(mutex);
     VR_DELAY_POINT("lock");
-    if (pthread_mutex_trylock(&mutex->native) != 0) {
-        wait_native(&mutex->native);
+    if (pthread_mutex_trylock(&mutex->native) != 0 && !poll_native(&mutex->native, SPINS)) {
+        pthread_mutex_lock(&mutex->native);
     }
     note_locked(mutex);
+}
+
+bool vr_mutex_try(struct vr_mutex *mutex) {
+    assert(vr_load(&mutex->at_fork, VR_RELAXED) == VR_MUTEX_LEFT);
+    check_order(mutex);
+    VR_DELAY_POINT("lock");
+    if (pthread_mutex_trylock(&mutex->native) != 0 && !poll_native(&mutex->native, TRY_SPINS)) {
+        return false;
+    }
+    note_locked(mutex);
+    return true;
 }
 
 void vr_mutex_unlock(struct vr_mutex *mutex) {

@@ -20,6 +20,7 @@
 #include <pthread.h>
 
 enum vr_rank {
+    VR_RANK_SHARE = 3,    /* the servers of shared memory, their exports and readers */
     VR_RANK_RING = 4,     /* whether a ring's thread is to stop, and what it failed with */
     VR_RANK_MONITOR = 5,  /* whether a monitor is to stop; a leaf in practice */
     VR_RANK_SCOPE = 6,    /* what a scope, a batch or a manager of names owns */
@@ -71,6 +72,8 @@ void vr_mutex_init(struct vr_mutex *mutex, enum vr_rank rank);
 void vr_mutex_destroy(struct vr_mutex *mutex);
 void vr_mutex_lock(struct vr_mutex *mutex);
 void vr_mutex_unlock(struct vr_mutex *mutex);
+/* Locks a mutex that is not static if that is possible within a microsecond. */
+bool vr_mutex_try(struct vr_mutex *mutex);
 
 /* A condition on the monotonic clock. */
 struct vr_cond {

@@ -65,6 +65,8 @@
       "shortest time between two queries of a device's free memory")                               \
     X(HOST_MEMORY, "host_memory", SIZE, "0", 0, UINT64_MAX, true, "",                              \
       "memory of the host device; 0: what the machine has")                                        \
+    X(SHARE_DIR, "share_dir", TEXT, "", 0, 0, false, "",                                           \
+      "directory of sockets and names of shared memory; empty: XDG_RUNTIME_DIR, or /tmp/vram-UID") \
     X(SYSTEM_ROOT, "system_root", TEXT, "", 0, 0, false, "",                                       \
       "folder in which proc/meminfo and sys/fs/cgroup are read; empty: /")                         \
     X(POOL, "pool", BOOL, "on", 0, 1, false, "",                                                   \
@@ -105,7 +107,8 @@
     X(POOL_MOVE_CREDIT, "move_credit", DURATION, "250ms", 0, UINT64_C(3600000000000), false, "",   \
       "time budget for moving memory that a pool starts with")                                     \
     X(LADDER, "ladder", LIST, "", 0, 0, false,                                                     \
-      "none, drain, finished, move, trim, others, callbacks, cleanup, retry, wait, fallback",      \
+      "none, drain, finished, move, trim, others, callbacks, cleanup, retry, wait, fallback, "     \
+      "rebuild",                                                                                   \
       "steps a pool takes when memory is short, by name and comma; none; empty: see vram/oom.h")   \
     X(OOM_WAIT, "oom_wait", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",              \
       "longest wait for other threads to free memory when it is short; 0ns: none")                 \

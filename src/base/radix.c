@@ -29,10 +29,10 @@
  */
 #include "base/radix.h"
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/stable.h"
 
 #include <assert.h>
 

@@ -7,12 +7,12 @@
  */
 #include "base/window.h"
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os/os.h"
 #include "base/radix.h"
 #include "base/size.h"
+#include "base/stable.h"
 
 struct window {
     void *free_link;        /* used by vr_stable */

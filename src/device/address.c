@@ -13,11 +13,11 @@
  */
 #include "device/address.h"
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/radix.h"
 #include "base/size.h"
+#include "base/stable.h"
 
 #include <assert.h>
 #include <string.h>
@@ -41,6 +41,8 @@ struct vr_record *vr_record_take(void) {
     vr_store(&record->object, false, VR_RELEASE);
     vr_store(&record->sleeps, false, VR_RELEASE);
     vr_store(&record->seals, false, VR_RELEASE);
+    vr_store(&record->read_only, false, VR_RELEASE);
+    record->share = 0;
     record->link = (struct vr_link){NULL, NULL};
     record->freeing = record->stuck = record->passed_on = false;
     record->mappings = NULL;

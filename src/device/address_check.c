@@ -61,6 +61,11 @@ vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint6
 vram_status vr_span_check_write(struct vr_device_object *device, vram_addr addr, uint64_t bytes) {
     struct vr_address_info place;
     vram_status status = span_find(device, addr, bytes, &place);
+    if (status == VRAM_OK && vr_load(&place.record->read_only, VR_ACQUIRE)) {
+        return vr_fail(VRAM_ERR_INVALID,
+                       "0x%llx + %llu bytes is memory of another process that was opened read-only",
+                       (unsigned long long)addr, (unsigned long long)bytes);
+    }
     if (status == VRAM_OK && vr_load(&place.record->seals, VR_ACQUIRE) &&
         vr_device_sealed(device, place.pool, addr, bytes)) {
         return vr_fail(VRAM_ERR_INVALID,

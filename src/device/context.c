@@ -224,8 +224,8 @@ static void context_free(void *memory) {
 
 /* ------------------------------------------------------------------- public */
 
-vram_status vram_context_create(const vram_context_options *options, vram_context **out) {
-    VR_CALL;
+vram_status vr_context_make(const vram_context_options *options, vram_context **out) {
+    VR_OPERATION("vram_context_create");
     struct vram_context_options taken;
     struct vram_error error;
     char list[VR_OPTION_TEXT_MAX], sim[VR_OPTION_TEXT_MAX];
@@ -275,6 +275,10 @@ vram_status vram_context_create(const vram_context_options *options, vram_contex
 fail:
     context_free(context);
     return status;
+}
+
+vram_status vram_context_create(const vram_context_options *options, vram_context **out) {
+    return vr_context_make(options, out);
 }
 
 /* Notifies the watchers that the context closes. No watcher is added from here on. */
@@ -343,9 +347,13 @@ static vram_status context_end(void *object) {
     return end_devices(context);
 }
 
-vram_status vram_context_destroy(vram_context *handle) {
-    VR_CALL;
+vram_status vr_context_end(vram_context *handle) {
+    VR_OPERATION("vram_context_destroy");
     return vr_object_destroy(VR_KIND_CONTEXT, handle, context_end, NULL);
+}
+
+vram_status vram_context_destroy(vram_context *handle) {
+    return vr_context_end(handle);
 }
 
 uint32_t vram_backend_count(vram_context *handle) {

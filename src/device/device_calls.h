@@ -13,7 +13,10 @@
 
 /* ------------------------------------------- contexts and devices; context.c, device.c */
 
-/* vram_device_open and _close; vr_device_open and _close are the backend's (ops.h). */
+/* vram_context_create and _destroy, vram_device_open and _close; vr_device_open and _close are the
+   backend's (ops.h). */
+vram_status vr_context_make(const vram_context_options *options, vram_context **out);
+vram_status vr_context_end(vram_context *handle);
 vram_status vr_device_make(vram_context *handle, uint32_t index, vram_device **out);
 vram_status vr_device_end(vram_device *handle);
 vram_status vr_memory_info_get(vram_device *handle, vram_memory_info *info);
@@ -31,6 +34,8 @@ vram_status vr_native_get(vram_addr addr, vram_native_info *info);
 /* vram_queue_create and _destroy; vr_queue_create and _destroy are the backend's (ops.h). */
 vram_status vr_queue_make(vram_device *handle, const vram_queue_options *options, vram_queue **out);
 vram_status vr_queue_end(vram_queue *handle);
+/* vram_queue_adopt; vr_queue_adopt is the backend's. */
+vram_status vr_queue_take(vram_device *handle, void *native, vram_queue **out);
 
 /* ------------------------------------------------------------------- points; point.c */
 

@@ -67,6 +67,7 @@ struct vr_slot {
     vr_atomic_u64 charged_peak;  /* maximum of charged_bytes */
     struct vr_gauge requested;   /* live in pools, as requested */
     void *peaks;                 /* owned by the tier above, from vr_mem; NULL: none */
+    vr_atomic_u64 shared;        /* the process's handle on the device; shared_device.c; 0: none */
 };
 
 struct vr_backend_state {
@@ -191,6 +192,7 @@ struct vr_device_object {
     vr_atomic_u64 driver_calls;
     vr_atomic_u64 flight;    /* handle of the transfer tier's object for it; 0: not created yet */
     vr_atomic_ptr transfers; /* counters of xfer/metrics.c, one allocation; NULL: not created yet */
+    vr_atomic_u64 shared_pool; /* handle of the process's pool; core/pool/shared_pool.c; 0: none */
 };
 
 static inline struct vr_device_object *vr_device_of(struct vr_device *device) {
@@ -204,6 +206,9 @@ struct vr_queue_object {
     struct vr_queue base;
     struct vr_device_object *device; /* pinned */
     struct vr_link link;             /* in device->queues */
+    vr_atomic_u64 submissions;       /* copies, launches and waits that were submitted to it */
+    vr_atomic_u64 marked;            /* `submissions` at the last mark */
+    vr_atomic_bool shown;            /* the program has its native queue and may submit to it */
     vr_atomic_u64 issued;            /* highest number issued for a mark */
     vr_atomic_u64 mark_epoch;        /* of marks; its last bit selects their counter in `marking` */
     vr_atomic_u32 marking[2];        /* marks in progress: see point.c (7) */
@@ -283,6 +288,13 @@ void vr_native_unref(struct vr_device_object *device);
    closed. The work must not use its first sizeof(void *) bytes, which belong to the device from now
    on. */
 void vr_device_free_later(struct vr_device_object *device, void *memory);
+
+/* ------------------------- objects of the process; shared_device.c, shared_pool.c */
+
+/* The object of a shared handle, pinned; NULL if it is 0, has ended or is of a parent process. */
+void *vr_shared_find(enum vr_kind kind, uint64_t handle);
+/* Whether vram_device_shared returns this handle on the device. */
+bool vr_device_is_shared(const struct vr_device_object *device);
 
 /* ------------------------------------------------------------ peers; peer.c */
 
@@ -376,6 +388,9 @@ bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline);
 /* Whether a number of the queue has passed: reads its word, calls no driver. */
 bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value);
 vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value);
+/* Whether all its work is complete, as far as is known without a query of the driver, which takes
+   2 us on an H200, or by one. A submission that begins meanwhile may be missed. */
+bool vr_queue_is_idle(struct vr_queue_object *queue);
 /* What vram_queue_mark and vram_queue_after do, for callers that have a reference to the queue. */
 vram_status vr_queue_submit_mark(struct vr_queue_object *queue, vram_point *point);
 vram_status vr_queue_submit_after(struct vr_queue_object *queue, vram_point point);

@@ -78,6 +78,14 @@ static vram_status call_finish(struct vr_device *device, vram_status status,
     (call_begin_always(device, operation) ? call_finish(device, expression, operation)             \
                                           : vr_error_get()->status)
 
+/* The same for work on a queue, which is counted first: vr_queue_is_idle. */
+#define SUBMIT(queue, operation, expression)                                                       \
+    (count_submission(queue), CALL((queue)->device, operation, expression))
+
+static void count_submission(struct vr_queue *queue) {
+    vr_fetch_add(&VR_CONTAINER(queue, struct vr_queue_object, base)->submissions, 1, VR_RELEASE);
+}
+
 /* ------------------------------------------------------------------- device */
 
 vram_status vr_device_open(struct vr_device *device) {
@@ -130,16 +138,15 @@ void vr_queue_destroy(struct vr_queue *queue) {
 
 vram_status vr_queue_upload(struct vr_queue *queue, vram_addr to, const void *from,
                             uint64_t bytes) {
-    return CALL(queue->device, "upload", queue->device->queue_ops->upload(queue, to, from, bytes));
+    return SUBMIT(queue, "upload", queue->device->queue_ops->upload(queue, to, from, bytes));
 }
 
 vram_status vr_queue_download(struct vr_queue *queue, void *to, vram_addr from, uint64_t bytes) {
-    return CALL(queue->device, "download",
-                queue->device->queue_ops->download(queue, to, from, bytes));
+    return SUBMIT(queue, "download", queue->device->queue_ops->download(queue, to, from, bytes));
 }
 
 vram_status vr_queue_copy(struct vr_queue *queue, vram_addr to, vram_addr from, uint64_t bytes) {
-    return CALL(queue->device, "copy", queue->device->queue_ops->copy(queue, to, from, bytes));
+    return SUBMIT(queue, "copy", queue->device->queue_ops->copy(queue, to, from, bytes));
 }
 
 vram_status vr_queue_copy_rows(struct vr_queue *queue, const struct vr_rectangle *rectangle) {
@@ -148,13 +155,13 @@ vram_status vr_queue_copy_rows(struct vr_queue *queue, const struct vr_rectangle
         return vr_error_set(VRAM_ERR_UNSUPPORTED, device->info.backend, "copy_rows", 0,
                             "%s copies rows one by one", device->info.backend);
     }
-    return CALL(queue->device, "copy_rows", device->queue_ops->copy_rows(queue, rectangle));
+    return SUBMIT(queue, "copy_rows", device->queue_ops->copy_rows(queue, rectangle));
 }
 
 vram_status vr_queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pattern,
                           uint32_t pattern_bytes, uint64_t bytes) {
-    return CALL(queue->device, "fill",
-                queue->device->queue_ops->fill(queue, to, pattern, pattern_bytes, bytes));
+    return SUBMIT(queue, "fill",
+                  queue->device->queue_ops->fill(queue, to, pattern, pattern_bytes, bytes));
 }
 
 vram_status vr_queue_signal(struct vr_queue *queue, uint64_t value) {
@@ -162,7 +169,7 @@ vram_status vr_queue_signal(struct vr_queue *queue, uint64_t value) {
 }
 
 vram_status vr_queue_after(struct vr_queue *queue, struct vr_queue *other, uint64_t value) {
-    return CALL(queue->device, "after", queue->device->queue_ops->after(queue, other, value));
+    return SUBMIT(queue, "after", queue->device->queue_ops->after(queue, other, value));
 }
 
 vram_status vr_queue_poll(struct vr_queue *queue) {
@@ -230,7 +237,9 @@ static vram_status check_native(struct vr_device *device, uint64_t native) {
                                (unsigned long long)native, native ? "in use already" : "none");
 }
 
-vram_status vr_vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
+/* Creates a handle by `create` and enters it in the set. */
+static vram_status create_native(struct vr_device *device, vr_vmm_create_fn *create, uint64_t bytes,
+                                 uint64_t *handle) {
     struct vr_device_object *object = vr_device_of(device);
     uint64_t native = 0;
     vr_mutex_lock(&object->lock);
@@ -239,7 +248,7 @@ vram_status vr_vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *ha
     if (status != VRAM_OK) {
         return status;
     }
-    status = CALL(device, "create", device->vmm->create(device, bytes, &native));
+    status = CALL(device, "create", create(device, bytes, &native));
     if (status == VRAM_OK) {
         status = check_native(device, native);
         *handle = status == VRAM_OK ? native : *handle;
@@ -249,6 +258,10 @@ vram_status vr_vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *ha
         vr_mutex_unlock(&object->lock);
     }
     return status;
+}
+
+vram_status vr_vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
+    return create_native(device, device->vmm->create, bytes, handle);
 }
 
 /* Removed from the set first: the driver may return the same number to another thread at once. */
@@ -285,6 +298,37 @@ vram_status vr_vmm_unmap(struct vr_device *device, vram_addr addr, uint64_t byte
     return CALL_LOST(device, "unmap", device->vmm->unmap(device, addr, bytes));
 }
 
+/* ------------------------------------------- memory shared between processes */
+
+vram_status vr_share_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
+    return create_native(device, device->share->create, bytes, handle);
+}
+
+vram_status vr_share_export_handle(struct vr_device *device, uint64_t handle, uint64_t bytes,
+                                   bool read_only, int *descriptor) {
+    return CALL(device, "export",
+                device->share->export_handle(device, handle, bytes, read_only, descriptor));
+}
+
+/* Imported handles are not in the set of natives: a driver may return the same number for memory
+   that this process has exported or imported before, and counts its references. */
+vram_status vr_share_import_handle(struct vr_device *device, int descriptor, uint64_t bytes,
+                                   uint64_t *handle) {
+    uint64_t native = 0;
+    vram_status status =
+        CALL(device, "import", device->share->import_handle(device, descriptor, bytes, &native));
+    if (status == VRAM_OK && !native) {
+        return vr_error_set(VRAM_ERR_CORRUPT, device->info.backend, "import", 0,
+                            "the driver reported success without a handle");
+    }
+    *handle = status == VRAM_OK ? native : *handle;
+    return status;
+}
+
+vram_status vr_share_release(struct vr_device *device, uint64_t handle, uint64_t bytes) {
+    return CALL_LOST(device, "release", device->vmm->release(device, handle, bytes));
+}
+
 /* ------------------------------------------------------------------ managed */
 
 vram_status vr_managed_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
@@ -297,8 +341,7 @@ vram_status vr_managed_free(struct vr_device *device, vram_addr addr, uint64_t b
 
 vram_status vr_managed_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
                                 int32_t target) {
-    return CALL(queue->device, "prefetch",
-                queue->device->managed->prefetch(queue, addr, bytes, target));
+    return SUBMIT(queue, "prefetch", queue->device->managed->prefetch(queue, addr, bytes, target));
 }
 
 vram_status vr_pinned_check(struct vr_device *device, vram_addr addr, vram_value *pinned) {
@@ -334,8 +377,7 @@ vram_status vr_peer_enable(struct vr_device *device, struct vr_device *peer) {
 
 vram_status vr_peer_copy(struct vr_queue *queue, vram_addr to, struct vr_device *peer,
                          vram_addr from, uint64_t bytes) {
-    return CALL(queue->device, "peer_copy",
-                queue->device->peer->copy(queue, to, peer, from, bytes));
+    return SUBMIT(queue, "peer_copy", queue->device->peer->copy(queue, to, peer, from, bytes));
 }
 
 /* ------------------------------------------------------------------ handles */
@@ -380,5 +422,5 @@ void vr_kernel_unload(struct vr_device *device, void *kernel) {
 
 vram_status vr_queue_launch(struct vr_queue *queue, void *kernel,
                             const struct vram_launch *launch) {
-    return CALL(queue->device, "launch", queue->device->kernel->launch(queue, kernel, launch));
+    return SUBMIT(queue, "launch", queue->device->kernel->launch(queue, kernel, launch));
 }

@@ -203,10 +203,27 @@ vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
     if (refuse_region(queue) != VRAM_OK) {
         return VRAM_ERR_CAPTURE;
     }
+    uint64_t submissions = vr_load(&queue->submissions, VR_ACQUIRE);
     vr_atomic_u32 *bucket = mark_begin(queue);
     vram_status status = mark_submit(queue, value);
     vr_fetch_sub(bucket, 1, VR_RELEASE);
+    if (status == VRAM_OK) {
+        vr_store(&queue->marked, submissions, VR_RELEASE);
+    }
     return status;
+}
+
+bool vr_queue_is_idle(struct vr_queue_object *queue) {
+    bool seen = !queue->base.adopted && !vr_load(&queue->shown, VR_ACQUIRE);
+    if (seen && vr_load(&queue->marked, VR_ACQUIRE) == vr_load(&queue->submissions, VR_ACQUIRE) &&
+        vr_queue_passed(queue, vr_load(&queue->issued, VR_ACQUIRE))) {
+        return true;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    bool idle = vr_queue_poll(&queue->base) == VRAM_OK;
+    vr_error_restore(&error);
+    return idle;
 }
 
 /* A number that was taken and not written is like one whose write was refused: (4). */

@@ -158,8 +158,8 @@ static vram_status queue_adopt(struct vr_device_object *device, void *native, bo
     return queue_publish(queue, out);
 }
 
-vram_status vram_queue_adopt(vram_device *handle, void *native, vram_queue **out) {
-    VR_CALL;
+vram_status vr_queue_take(vram_device *handle, void *native, vram_queue **out) {
+    VR_OPERATION("vram_queue_adopt");
     void *device;
     if (!out) {
         return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the queue is NULL");
@@ -172,6 +172,10 @@ vram_status vram_queue_adopt(vram_device *handle, void *native, vram_queue **out
     return status;
 }
 
+vram_status vram_queue_adopt(vram_device *handle, void *native, vram_queue **out) {
+    return vr_queue_take(handle, native, out);
+}
+
 vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
     VR_CALL;
     void *entered;
@@ -181,6 +185,7 @@ vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
     vram_status status = vr_queue_enter(handle, &entered);
     if (status == VRAM_OK) {
         struct vr_queue_object *queue = entered;
+        vr_store(&queue->shown, true, VR_RELEASE); /* a region submits to its native queue */
         status = queue_adopt(queue->device, queue->base.native, true, out);
         vr_leave(queue);
     }
@@ -344,6 +349,7 @@ vram_status vram_queue_native(vram_queue *handle, void **native) {
     }
     vram_status status = vr_queue_enter(handle, &queue);
     if (status == VRAM_OK) {
+        vr_store(&((struct vr_queue_object *)queue)->shown, true, VR_RELEASE);
         *native = ((struct vr_queue_object *)queue)->base.native;
         vr_leave(queue);
     }

@@ -163,12 +163,12 @@ void vr_trace_quick_to(struct vr_trace_shards *shards) {
     vr_store(&quick_shards, shards, VR_SEQ_CST);
 }
 
-/* A record that has been begun, up to its address; NULL: the event has to be sent. Keeps (2): the
-   program may have the block that it frees from another thread. */
+/* A record that has been begun, up to its address; NULL: the event has to be sent. Keeps (2). */
 static inline uint8_t *quick_begin(struct vr_trace_shards *shards, struct vr_trace_shard *shard,
                                    const struct vr_trace_block *block,
                                    const struct vr_trace_site *site, uint8_t kind) {
-    uint64_t ticks = kind == VR_RECORD_FREE ? vr_clock_ticks_ordered() : vr_clock_ticks();
+    bool early = kind == VR_RECORD_ALLOC || (block->own && VR_OS_COUNTER_BEFORE_STORES);
+    uint64_t ticks = early ? vr_clock_ticks() : vr_clock_ticks_ordered();
     uint64_t now = ticks - shards->start;
     if (__builtin_expect((int64_t)(now - shard->time) < 0, 0)) {
         now = shard->time;

@@ -9,11 +9,11 @@
  *      next one goes on in its chunk.
  *  (2) The time of an event is read while its thread has the block: after an allocation has taken
  *      it, before a free gives it away. In a shard it never falls. Where the block may come from
- *      another thread, the clock is read behind all earlier loads: at a free, since the program
- *      may have handed the block over, and at events outside the thread's caches, which is where a
- *      thread gets blocks of others. An allocation inside them has at least the time of the event
- *      before. So events of one address have times in the order in which they happened, or equal
- *      times.
+ *      another thread, the clock is read behind all earlier loads: at a free of a block that
+ *      another thread allocated, and at events outside the thread's caches, which is where a thread
+ *      gets blocks of others. Any other event has at least the time of the thread's event before,
+ *      which the allocation of a block is to its free. So events of one address have times in the
+ *      order in which they happened, or equal times.
  *  (3) The quick functions write what a shard's chunk has everything for: the definitions of pool,
  *      queue and tag, and space. They take no other lock, make no system call and do not wait.
  */
@@ -140,6 +140,7 @@ struct vr_trace_block {
     uint64_t pool, queue;       /* handles; queue 0: none */
     const char *tag;            /* of an allocation; NULL: none */
     uint64_t addr, bytes, held; /* `held` of an allocation */
+    bool own;                   /* of a free: the calling thread wrote the allocation's event */
 };
 
 /* Has quick functions write to these shards from now on; NULL: to none. Then calls may be in

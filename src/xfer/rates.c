@@ -9,8 +9,7 @@ enum {
     PLAIN_FIRST = 2,  /* copies that then try the driver's way */
     AGAIN = 64,       /* one in so many tries the way that is not chosen */
     AGAIN_EARLY = 8,  /* the same for staging in the first AGAIN choices: slots may exist now */
-    WINDOW = 8,       /* samples of which the best is kept: (3) */
-    MARGIN = 16       /* the other way must be faster by this part: (4) */
+    MARGIN = 32       /* the other way must be faster by this part: (4) */
 };
 
 #define TRY_BYTES (UINT64_C(16) * VR_MIB) /* the largest copy that may be a trial */
@@ -23,17 +22,11 @@ static unsigned class_of(uint64_t bytes) {
     return found;
 }
 
-/* Keeps (3). */
-static uint64_t cell_ns(const struct vr_rate *cell) {
-    uint64_t best = vr_load(&cell->best, VR_RELAXED), before = vr_load(&cell->before, VR_RELAXED);
-    return best && (!before || best < before) ? best : before;
-}
-
 /* What is known of a way, from this class or the nearest smaller one; 0: nothing. */
 static uint64_t known_ns(const struct vr_rates *rates, bool to_host, bool staged, unsigned class) {
     uint64_t ns = 0;
     for (unsigned i = class + 1; i-- > 0 && !ns;) {
-        ns = cell_ns(&rates->cells[to_host][staged][i]);
+        ns = vr_load(&rates->cells[to_host][staged][i].typical, VR_RELAXED);
     }
     return ns;
 }
@@ -76,18 +69,28 @@ bool vr_rates_choose(struct vr_rates *rates, bool to_host, uint64_t bytes) {
     return plain == (choice % again == again - 1);
 }
 
+/* Of the last samples, sorted: the first, or the lower median. Keeps (3). */
+static uint64_t typical_of(const struct vr_rate *cell, uint64_t samples) {
+    uint64_t sorted[VR_RATE_WINDOW];
+    unsigned count = samples < VR_RATE_WINDOW ? (unsigned)samples : VR_RATE_WINDOW;
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t sample = vr_load(&cell->recent[i], VR_RELAXED);
+        unsigned at = i;
+        for (; at > 0 && sorted[at - 1] > sample; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = sample;
+    }
+    return sorted[samples < 2 * VR_RATE_WINDOW ? 0 : (count - 1) / 2];
+}
+
 void vr_rates_note(struct vr_rates *rates, bool to_host, bool staged, uint64_t bytes, uint64_t ns) {
     struct vr_rate *cell = &rates->cells[to_host][staged][class_of(bytes)];
     double per_mib = (double)ns * (double)VR_MIB / (double)bytes;
     uint64_t sample = per_mib < 1      ? 1
                       : per_mib > 1e15 ? UINT64_C(1000000000000000)
                                        : (uint64_t)per_mib;
-    uint64_t best = vr_load(&cell->best, VR_RELAXED);
-    if (vr_fetch_add(&cell->samples, 1, VR_RELAXED) % WINDOW == 0) { /* a new window */
-        vr_store(&cell->before, best, VR_RELAXED);
-        best = 0;
-    }
-    if (!best || sample < best) {
-        vr_store(&cell->best, sample, VR_RELAXED);
-    }
+    uint64_t samples = vr_fetch_add(&cell->samples, 1, VR_RELAXED);
+    vr_store(&cell->recent[samples % VR_RATE_WINDOW], sample, VR_RELAXED);
+    vr_store(&cell->typical, typical_of(cell, samples + 1), VR_RELAXED);
 }

@@ -11,11 +11,10 @@
  *      staging, the next ones the driver's way, and after that the faster way is chosen. One in 64
  *      tries the other way again; staging is at first tried one time in 8.
  *  (2) A copy larger than TRY_BYTES is never a trial: it uses what smaller ones have shown.
- *  (3) A way is judged by the fastest of its last few copies, not by their mean: the first copies
- *      allocate slots and start threads, which takes many times as long as a copy, and disturbances
- *      only make copies slower. Old results expire: if a way gets slower, its old best is dropped
- *      after two windows.
- *  (4) The chosen way stays chosen until the other is faster by a sixteenth: two similar ways do
+ *  (3) A way is judged by the median of its last eight copies: that is what its callers get. Until
+ *      it has made sixteen it is judged by the fastest of the last eight, because the first copies
+ *      allocate slots and start threads, which takes many times as long as a copy.
+ *  (4) The chosen way stays chosen until the other is faster by 1/32: two similar ways do
  *      not alternate.
  *
  * Numbers are kept without a lock: two threads that record at once may lose a sample, which does no
@@ -29,13 +28,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { VR_RATE_CLASSES = 10 }; /* below 16 KiB, 64 KiB, 256 KiB ... and all above 1 GiB */
+enum {
+    VR_RATE_CLASSES = 10, /* below 16 KiB, 64 KiB, 256 KiB ... and all above 1 GiB */
+    VR_RATE_WINDOW = 8    /* samples that count: (3) */
+};
 
-/* One way and class; ns per MiB, 0: none yet. */
+/* One way and class; ns per MiB. */
 struct vr_rate {
-    vr_atomic_u64 best;    /* of this window of samples */
-    vr_atomic_u64 before;  /* of the window before it */
-    vr_atomic_u64 samples; /* recorded */
+    vr_atomic_u64 recent[VR_RATE_WINDOW]; /* the last samples */
+    vr_atomic_u64 typical;                /* of these: (3); 0: none yet */
+    vr_atomic_u64 samples;                /* recorded */
 };
 
 struct vr_rates {

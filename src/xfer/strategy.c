@@ -206,14 +206,7 @@ static uint64_t least_of(const struct vr_device_object *device, const struct vr_
 
 /* Whether a download ends so soon that its caller best makes it: nothing is in front of it. */
 static bool is_brief(struct vr_submission *submission, const struct vr_route *route) {
-    struct vram_error kept;
-    if (route->bytes > BRIEF_MOST) {
-        return false;
-    }
-    vr_error_save(&kept);
-    bool idle = vr_queue_poll(&submission->queue->base) == VRAM_OK;
-    vr_error_restore(&kept);
-    return idle;
+    return route->bytes <= BRIEF_MOST && vr_queue_is_idle(submission->queue);
 }
 
 /* Whether a route goes through page-locked memory of the library. *flight is then pinned. */

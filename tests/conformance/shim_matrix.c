@@ -170,6 +170,26 @@ static bool lock_own(struct program *program) {
     return going;
 }
 
+/* Exports a block, and opens it as another process would. */
+static bool share_own(struct program *program) {
+    const vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_SHAREABLE};
+    vram_share *exported = NULL, *opened = NULL;
+    vram_pool *pool = NULL;
+    vram_share_token token;
+    vram_addr addr = 0;
+    if (!(program->info.caps & VRAM_CAP_VMM)) {
+        return true;
+    }
+    bool going = step(program, vram_pool_create(program->device, &options, &pool)) &&
+                 step(program, vram_alloc(pool, 2 * MIB, program->queue, &addr)) &&
+                 step(program, vram_share_export(&addr, 1, NULL, &exported)) &&
+                 step(program, vram_share_token_get(exported, &token)) &&
+                 step(program, vram_share_open(program->device, &token, NULL, &opened));
+    going = step(program, vram_share_close(opened)) && going;
+    going = step(program, vram_share_close(exported)) && going;
+    return step(program, vram_pool_destroy(pool)) && going;
+}
+
 static bool work(struct program *program) {
     vram_queue *queue = program->queue;
     /* Where the driver says that it is not page-locked: an answer, and the program goes on. */
@@ -189,7 +209,8 @@ static bool work(struct program *program) {
             step(program, vram_queue_fill(queue, program->range, 1, 4, 2 * MIB))) &&
            (!program->managed ||
             step(program, vram_queue_prefetch(queue, program->managed, 8192, VRAM_TARGET_OWN))) &&
-           compute(program) && use_peer(program) && step(program, vram_queue_mark(queue, &point)) &&
+           share_own(program) && compute(program) && use_peer(program) &&
+           step(program, vram_queue_mark(queue, &point)) &&
            step(program, vram_queue_after(program->adopted, point)) &&
            step(program,
                 vram_queue_copy(program->adopted, program->addr + MIB, program->addr, 4096)) &&

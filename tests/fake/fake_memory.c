@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,7 +22,9 @@ struct physical {
     struct physical *next;
     vr_cu_memory id;
     struct fake_device *device;
-    uint64_t bytes, offset; /* in the device's file */
+    uint64_t bytes, offset; /* in the device's file, or in its own */
+    int file;               /* of memory that other processes import, + 1; 0: none */
+    bool imported;          /* takes no memory of the device */
     bool mapped;
 };
 
@@ -150,6 +153,11 @@ static struct range *range_touched(const struct fake_device *device, uint64_t ad
     return NULL;
 }
 
+static int file_of(const struct range *range) {
+    bool own = range->physical && range->physical->file;
+    return own ? range->physical->file - 1 : range->device->file;
+}
+
 bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64_t bytes,
                  bool write) {
     for (char *at = buffer; bytes;) {
@@ -163,8 +171,8 @@ bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64
         if (of_host(range)) {
             memcpy(write ? (char *)(uintptr_t)addr : at, write ? at : (char *)(uintptr_t)addr,
                    part);
-        } else if ((write ? pwrite(range->device->file, at, part, offset)
-                          : pread(range->device->file, at, part, offset)) != (ssize_t)part) {
+        } else if ((write ? pwrite(file_of(range), at, part, offset)
+                          : pread(file_of(range), at, part, offset)) != (ssize_t)part) {
             return false;
         }
         at += part;
@@ -438,12 +446,36 @@ vr_cu_result fake_cuMemAddressFree(vr_cu_addr addr, size_t bytes) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
+/* Memory for export lies in a file of its own: a descriptor gives access to a whole file. */
+static bool own_file_make(struct physical *physical, uint64_t bytes) {
+    int file = memfd_create("fake-shared", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, (off_t)bytes) != 0) {
+        close(file);
+        return false;
+    }
+    physical->file = file + 1;
+    physical->offset = 0;
+    return true;
+}
+
+static vr_cu_memory physical_add(struct physical *physical, struct fake_device *device,
+                                 uint64_t bytes) {
+    physical->id = next_id++;
+    physical->device = device;
+    physical->bytes = bytes;
+    physical->next = physicals;
+    physicals = physical;
+    fake.live.physicals++;
+    return physical->id;
+}
+
 vr_cu_result fake_cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop *prop,
                               unsigned long long flags) {
     FAKE_ENTER(cuMemCreate, FAKE_NEEDS_CONTEXT);
     struct fake_device *device = &fake.devices[prop->location.id];
     if (!granular(bytes) || flags || prop->type != VR_CU_ALLOCATION_PINNED ||
-        prop->requested_handle_types || prop->location.type != VR_CU_LOCATION_DEVICE) {
+        (prop->requested_handle_types & ~VR_CU_HANDLE_DESCRIPTOR) ||
+        prop->location.type != VR_CU_LOCATION_DEVICE) {
         return fake_leave(VR_CU_INVALID_VALUE);
     }
     if (fake_thread.lie == FAKE_CUDA_NULL) {
@@ -455,13 +487,12 @@ vr_cu_result fake_cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct v
         free(physical);
         return fake_leave(VR_CU_OUT_OF_MEMORY);
     }
-    physical->id = next_id++;
-    physical->device = device;
-    physical->bytes = bytes;
-    physical->next = physicals;
-    physicals = physical;
-    fake.live.physicals++;
-    *handle = physical->id;
+    if (prop->requested_handle_types && !own_file_make(physical, bytes)) {
+        device_give(device, bytes, physical->offset);
+        free(physical);
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    *handle = physical_add(physical, device, bytes);
     return fake_leave(VR_CU_SUCCESS);
 }
 
@@ -471,6 +502,60 @@ static struct physical **physical_at(vr_cu_memory id) {
         link = &(*link)->next;
     }
     return link;
+}
+
+static void physical_end(struct physical *physical) {
+    if (physical->file) {
+        close(physical->file - 1);
+    }
+    if (physical->file && !physical->imported) {
+        physical->device->used -= physical->bytes;
+        fake_machine_note(physical->device);
+    } else if (!physical->imported) {
+        device_give(physical->device, physical->bytes, physical->offset);
+    }
+    free(physical);
+}
+
+vr_cu_result fake_cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
+                                               unsigned long long flags) {
+    FAKE_ENTER(cuMemExportToShareableHandle, FAKE_NEEDS_CONTEXT);
+    const struct physical *physical = *physical_at(handle);
+    if (!physical || !physical->file || type != VR_CU_HANDLE_DESCRIPTOR || flags) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    int file =
+        fake_thread.lie == FAKE_CUDA_NULL ? -1 : fcntl(physical->file - 1, F_DUPFD_CLOEXEC, 0);
+    if (file < 0 && fake_thread.lie != FAKE_CUDA_NULL) {
+        return fake_leave(VR_CU_OPERATING_SYSTEM);
+    }
+    *(int *)shareable = file;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* The driver keeps a reference of its own: the descriptor stays the caller's. */
+vr_cu_result fake_cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int type) {
+    FAKE_ENTER(cuMemImportFromShareableHandle, FAKE_NEEDS_CONTEXT);
+    struct stat about;
+    int given = (int)(intptr_t)shareable;
+    if (type != VR_CU_HANDLE_DESCRIPTOR || fstat(given, &about) != 0 || about.st_size <= 0 ||
+        !granular((uint64_t)about.st_size)) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (fake_thread.lie == FAKE_CUDA_NULL) {
+        *handle = 0;
+        return fake_leave(VR_CU_SUCCESS);
+    }
+    struct physical *physical = calloc(1, sizeof *physical);
+    int file = physical ? fcntl(given, F_DUPFD_CLOEXEC, 0) : -1;
+    if (file < 0) {
+        free(physical);
+        return fake_leave(VR_CU_OPERATING_SYSTEM);
+    }
+    physical->file = file + 1;
+    physical->imported = true;
+    *handle = physical_add(physical, fake_current_device(), (uint64_t)about.st_size);
+    return fake_leave(VR_CU_SUCCESS);
 }
 
 vr_cu_result fake_cuMemRelease(vr_cu_memory handle) {
@@ -484,8 +569,7 @@ vr_cu_result fake_cuMemRelease(vr_cu_memory handle) {
         return fake_leave(VR_CU_INVALID_VALUE);
     }
     *link = physical->next;
-    device_give(physical->device, physical->bytes, physical->offset);
-    free(physical);
+    physical_end(physical);
     fake.live.physicals--;
     return fake_leave(VR_CU_SUCCESS);
 }
@@ -588,6 +672,9 @@ void fake_memory_reset(void) {
     while (physicals) {
         struct physical *physical = physicals;
         physicals = physical->next;
+        if (physical->file) {
+            close(physical->file - 1);
+        }
         free(physical);
     }
     for (int i = 0; i < FAKE_DEVICES_MAX; i++) {

@@ -8,7 +8,8 @@
  *   cost_probe --cold CUDA   the same on the tests' CUDA driver, which lies there: its calls
  *
  * Each probe repeats its operation COUNT times, in rounds of which the last counts: by then
- * everything is in place. The pool's counters tell whether it did what its name says.
+ * everything is in place. Burst, mixed and handover repeat it MANY times as often: only then do
+ * bins overflow. The pool's counters tell whether it did what its name says.
  */
 #include "fake/fake_cuda.h"
 
@@ -16,11 +17,14 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { COUNT = 16, BYTES = 4096, WARM_ROUNDS = 4 };
+enum { MANY = 64, SMALL_BYTES = 1024, SLOTS = 32 }; /* as in `vram bench alloc` */
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -51,6 +55,9 @@ void probe_free(void *addrs);
 void probe_miss(void *addrs);
 void probe_tagged_pair(void *unused);
 void probe_tracked_pair(void *unused);
+void probe_burst(void *addrs);
+void probe_mixed(void *slots);
+void probe_handover(void *unused);
 void probe_end(void *unused);
 
 /* The loop that all counts are relative to: loads, stores, multiplications and branches. */
@@ -107,6 +114,76 @@ PROBE void probe_tracked_pair(void *unused) {
         vram_addr addr;
         check(vram_alloc(tracked, BYTES, queue, &addr), "tracked allocation");
         check(vram_free(addr, queue), "tracked free");
+    }
+}
+
+static uint64_t random_next(void) {
+    static uint64_t seed = 88172645463325252u;
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    return seed ^= seed << 17;
+}
+
+/* Many allocations, then their frees in another order: 37 and their number have no common
+   divisor. */
+PROBE void probe_burst(void *addrs) {
+    vram_addr *blocks = addrs;
+    for (int i = 0; i < MANY * COUNT; i++) {
+        check(vram_alloc(plain, SMALL_BYTES, queue, &blocks[i]), "burst");
+    }
+    for (int i = 0; i < MANY * COUNT; i++) {
+        check(vram_free(blocks[i * 37 % (MANY * COUNT)], queue), "free of a burst");
+    }
+}
+
+/* Replaces one of SLOTS blocks by one of another size: sizes of the traces, of which most are too
+   large for caches. */
+PROBE void probe_mixed(void *slots) {
+    static const uint32_t sizes[] = {24,       3072,     12288,    172032,   2359296, 7397376,
+                                     15433728, 24625152, 1536,     1179648,  3538944, 8073216,
+                                     16146432, 45121536, 29968,    4194304,  9043968, 18087936,
+                                     29646848, 57442304, 65536000, 20971520, 6291456, 33554432};
+    vram_addr *blocks = slots;
+    for (int i = 0; i < MANY * COUNT; i++) {
+        uint64_t drawn = random_next();
+        vram_addr *slot = &blocks[drawn % SLOTS];
+        uint64_t size = sizes[(drawn >> 32) % (sizeof sizes / sizeof sizes[0])];
+        if (*slot) {
+            check(vram_free(*slot, queue), "free of a mixed size");
+        }
+        check(vram_alloc(plain, size, queue, slot), "mixed size");
+    }
+}
+
+/* Blocks that this thread allocates and another one frees. */
+static struct {
+    sem_t full, empty;
+    vram_addr blocks[4 * COUNT];
+    bool ends;
+} belt;
+
+static void *free_elsewhere(void *unused) {
+    (void)unused;
+    for (;;) {
+        sem_wait(&belt.full);
+        if (belt.ends) {
+            return NULL;
+        }
+        for (int i = 0; i < 4 * COUNT; i++) {
+            check(vram_free(belt.blocks[i], queue), "free on another thread");
+        }
+        sem_post(&belt.empty);
+    }
+}
+
+PROBE void probe_handover(void *unused) {
+    (void)unused;
+    for (int part = 0; part < MANY / 4; part++) {
+        for (int i = 0; i < 4 * COUNT; i++) {
+            check(vram_alloc(plain, SMALL_BYTES, queue, &belt.blocks[i]), "handover");
+        }
+        sem_post(&belt.full);
+        sem_wait(&belt.empty);
     }
 }
 
@@ -185,6 +262,43 @@ static void run_pairs(void) {
     }
 }
 
+static void run_many(void) {
+    static vram_addr blocks[MANY * COUNT], slots[SLOTS];
+    vram_pool_stats before = stats_of(plain);
+    for (int round = 0; round < WARM_ROUNDS; round++) {
+        before = stats_of(plain);
+        call(probe_burst, blocks);
+    }
+    expect("bursts without the driver", stats_of(plain).misses, before.misses);
+    check(vram_alloc(plain, 3072 * MIB, queue, blocks), "memory for mixed sizes");
+    check(vram_free(blocks[0], queue), "memory for mixed sizes");
+    for (int round = 0; round < WARM_ROUNDS; round++) {
+        before = stats_of(plain);
+        call(probe_mixed, slots);
+    }
+    vram_pool_stats after = stats_of(plain);
+    expect("mixed sizes without the driver", after.misses, before.misses);
+    expect("mixed sizes that miss the cache",
+           (after.cache_hits - before.cache_hits) * 2 < MANY * COUNT, true);
+    for (int i = 0; i < SLOTS; i++) {
+        check(vram_free(slots[i], queue), "last free");
+    }
+}
+
+static void run_handover(void) {
+    pthread_t thread;
+    if (sem_init(&belt.full, 0, 0) || sem_init(&belt.empty, 0, 0) ||
+        pthread_create(&thread, NULL, free_elsewhere, NULL)) {
+        fail("a thread");
+    }
+    for (int round = 0; round < WARM_ROUNDS; round++) {
+        call(probe_handover, NULL);
+    }
+    belt.ends = true;
+    sem_post(&belt.full);
+    pthread_join(thread, NULL);
+}
+
 /* How often the tests' driver was called. */
 static uint64_t calls_of(const char *driver) {
     const struct fake_cuda_control *(*get)(void) = NULL;
@@ -219,6 +333,8 @@ int main(int argc, char **argv) {
         run_hits();
         run_misses();
         run_pairs();
+        run_many();
+        run_handover();
     }
     check(vram_context_destroy(context), "end");
     return 0;

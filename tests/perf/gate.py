@@ -5,11 +5,13 @@
 No clock is read, so neither the machine nor its load matters.
 
   calls          Driver calls of the six traces in four passes on the simulated clock, memory held over memory asked
-                 for after one pass and after four, and the calls of a cold start. They are the same on every machine;
-                 3 % more fails.
-  instructions   What callgrind counts for a hit, a free, a miss, a tagged and a tracked pair, over what it counts for
-                 a fixed loop (cost_probe.c). One golden per architecture and compiler; 5 % more fails. Skipped (exit
-                 code 77) without valgrind, and where valgrind cannot run the library.
+                 for after one pass and after four, and after 25 passes of one trace on a device that lags, and the
+                 calls of a cold start. They are the same on every machine; 3 % more calls fail, and so does a ratio
+                 that is 0.002 larger.
+  instructions   What callgrind counts for a hit, a free, a miss, a tagged and a tracked pair, and pairs in bursts, of
+                 mixed sizes and freed by another thread, over what it counts for a fixed loop (cost_probe.c). One
+                 golden per architecture and compiler; 5 % more fails. Skipped (exit code 77) without valgrind, and
+                 where valgrind cannot run the library.
 
   --vram FILE --probe FILE --cuda FILE   the command, cost_probe, and the tests' CUDA driver if there is one
   --compiler TEXT                        its name, version and flags
@@ -36,7 +38,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 GOLDEN = os.path.join(HERE, "golden.json")
 ROOM = {"calls": 1.03, "instructions": 1.05}
+RATIO_ROOM = 0.002
 PASSES = 4
+MANY = {"burst": 64, "mixed": 64, "handover": 64}  # cost_probe.c: as many times the operations of the others
+LASTING, LASTING_PASSES = "resnet50_multires", 25  # the trace that creeps most
 # A regression of each kind: blocks rounded to powers of two hold more memory, and tracking takes its time.
 PLANTED = {"calls": {"VRAM_POWER_OF_TWO": "on"}, "instructions": {"VRAM_TRACKING": "on"}}
 
@@ -57,17 +62,24 @@ def run(command, extra):
 
 # ------------------------------------------------------------------ counting
 
+def replay(options, traces, passes, simulated, extra):
+    said = run([options.vram, "replay", "--json", "--backend", "sim", "--policy", "vram", "--repeat", str(passes),
+                *traces], {"VRAM_SIM": simulated, **extra})
+    return json.loads(said)["passes"]
+
+
 def count_calls(options, extra):
     traces = sorted(glob.glob(os.path.join(ROOT, "traces", "*.csv.gz")))
-    said = run([options.vram, "replay", "--json", "--backend", "sim", "--policy", "vram", "--repeat", str(PASSES),
-                *traces], {"VRAM_SIM": "profile=h200", **extra})
     figures = {}
-    for one in json.loads(said)["passes"]:
+    for one in replay(options, traces, PASSES, "profile=h200", extra):
         name = one["trace"]
         calls = f"{name}: driver calls"
         figures[calls] = figures.get(calls, 0) + one["driver_calls"]["total"]
         if one["repeat"] in (1, PASSES):
             figures[f"{name}: ratio after pass {one['repeat']}"] = round(one["ratio"], 5)
+    lasting = [os.path.join(ROOT, "traces", LASTING + ".csv.gz")]
+    one = replay(options, lasting, LASTING_PASSES, "profile=h200,lag=300", extra)[-1]
+    figures[f"{LASTING}: ratio after pass {LASTING_PASSES} with a lag"] = round(one["ratio"], 5)
     figures["cold start: operations of a simulated device"] = int(run([options.probe, "--cold"], extra))
     if options.cuda:
         figures["cold start: calls of CUDA"] = int(run([options.probe, "--cold", options.cuda], extra))
@@ -106,15 +118,20 @@ def count_instructions(options, extra):
              "--dump-before=probe_*", options.probe], extra)
         counts = read_dumps(folder)
     loop = counts.pop("calibration")
-    return {name: round(count / loop, 4) for name, count in counts.items()}
+    return {name: round(count / loop / MANY.get(name, 1), 4) for name, count in counts.items()}
 
 
 # ----------------------------------------------------------------- comparing
 
+def most(name, kept, room):
+    """The largest figure that is not worse. A ratio has little room: its part above 1 is what counts."""
+    return kept + RATIO_ROOM if ": ratio after" in name else kept * room
+
+
 def compare(figures, golden, room):
     """The names of the figures that are too large, or that one side lacks."""
     return [name for name in sorted({*figures, *golden})
-            if name not in figures or name not in golden or figures[name] > golden[name] * room]
+            if name not in figures or name not in golden or figures[name] > most(name, golden[name], room)]
 
 
 def show(figures, golden, worse):
@@ -127,9 +144,11 @@ def show(figures, golden, worse):
 
 def self_check(room):
     """The comparison itself can fail: a little more than the room does, a little less does not."""
-    kept = {"a": 1000, "b": 2.0}
+    ratio = "t: ratio after pass 1"
+    kept = {"a": 1000, "b": 2.0, ratio: 1.01}
     trials = [({**kept, "b": 2 * room - 0.001}, []), ({**kept, "b": 2 * room + 0.001}, ["b"]),
-              ({**kept, "a": 10}, []), ({"a": 1000}, ["b"]), ({**kept, "c": 1}, ["c"])]
+              ({**kept, ratio: 1.0119}, []), ({**kept, ratio: 1.0121}, [ratio]),
+              ({**kept, "a": 10}, []), ({"a": 1000, ratio: 1.0}, ["b"]), ({**kept, "c": 1}, ["c"])]
     for figures, expected in trials:
         assert compare(figures, kept, room) == expected, f"{figures} against {kept}"
 
@@ -198,7 +217,7 @@ def main():
         print(f"today's figures: {json.dumps(figures, indent=2, sort_keys=True)}")
     else:
         show(figures, kept, worse)
-    print(f"{len(figures)} figures, {len(worse)} more than {room - 1:.0%} worse")
+    print(f"{len(figures)} figures, {len(worse)} of them worse")
     if options.planted:
         return 0 if worse else 1
     if worse and not options.update:

@@ -36,6 +36,11 @@ ENDER(vram_monitor_end, w->monitor)
 ENDER(vram_trace_end, w->trace)
 ENDER(vram_oom_callback_remove, w->device, w->callback)
 ENDER(vram_foreign_untrack, w->device, w->foreign)
+ENDER(vram_share_close, w->share)
+
+static vram_status destroy_share_pool_end(struct world *w) {
+    return vram_pool_destroy(w->share_pool);
+}
 
 static vram_status close_peer_end(struct world *w) {
     return vram_device_close(w->peer);
@@ -93,7 +98,9 @@ enum {
     END_MONITOR,
     END_TRACE,
     END_CALLBACK,
-    END_FOREIGN
+    END_FOREIGN,
+    END_SHARE,
+    END_SHARE_POOL
 };
 
 struct ender race_enders[] = {
@@ -140,6 +147,8 @@ struct ender race_enders[] = {
                       ROW_INVALID, 0, 0},
     [END_FOREIGN] = {"vram_foreign_untrack", vram_foreign_untrack_end, KIND_FOREIGN, ROW_INVALID, 0,
                      0},
+    [END_SHARE] = {"vram_share_close", vram_share_close_end, KIND_SHARE, 0, 0, 0},
+    [END_SHARE_POOL] = {"vram_pool_destroy:share", destroy_share_pool_end, KIND_SHARE, 0, 0, 0},
 };
 const unsigned race_ender_count = sizeof race_enders / sizeof *race_enders;
 
@@ -222,6 +231,8 @@ static uint64_t kind_enders(enum kind kind) {
         return device | BIT(END_CALLBACK);
     case KIND_FOREIGN:
         return device | BIT(END_FOREIGN);
+    case KIND_SHARE:
+        return device | BIT(END_SHARE) | BIT(END_SHARE_POOL) | BIT(END_QUEUE);
     default:
         return 0;
     }

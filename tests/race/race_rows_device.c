@@ -159,6 +159,13 @@ ROW(vram_range_unmap, RANGE, ROW_INVALID | ROW_BUSY) {
     return status ? status : vram_range_unmap(w->device, w->range, 2 << 20);
 }
 
+/* A handle of the program's own has no shared pool: the call ends before it looks for one. */
+ROW(vram_pool_shared, DEVICE, ROW_INVALID) {
+    vram_pool *pool;
+    vram_status status = vram_pool_shared(w->device, &pool);
+    return status == VRAM_ERR_INVALID ? VRAM_OK : status;
+}
+
 /* ----------------------------------------------------------------------- queues */
 
 ROW(vram_queue_create, DEVICE, 0) {
@@ -173,6 +180,13 @@ ROW(vram_queue_adopt, DEVICE, 0) {
     static int native;
     vram_queue *queue;
     vram_status status = vram_queue_adopt(w->device, &native, &queue);
+    return status ? status : vram_queue_end(queue);
+}
+
+ROW(vram_queue_shared, DEVICE, 0) {
+    static int native;
+    vram_queue *queue;
+    vram_status status = vram_queue_shared(w->device, &native, &queue);
     return status ? status : vram_queue_end(queue);
 }
 

@@ -117,6 +117,10 @@ ROW(vram_pool_unseal, POOL, ROW_USES_QUEUE | ROW_BUSY | ROW_INVALID) {
     return status ? status : vram_pool_unseal(w->pool, NULL);
 }
 
+ROW(vram_pool_rebuild, POOL, ROW_USES_QUEUE | ROW_BUSY) {
+    return vram_pool_rebuild(w->pool, NULL, NULL);
+}
+
 ROW(vram_pool_stats_write, POOL, 0) {
     return vram_pool_stats_write(w->pool, VRAM_REPORT_JSON, race_ignore_text, NULL);
 }

@@ -74,6 +74,7 @@ enum kind {
     KIND_TRACE,
     KIND_OOM_CALLBACK,
     KIND_FOREIGN,
+    KIND_SHARE,
 };
 
 /* Every object that a run may need. What is not there is NULL or 0. */
@@ -112,6 +113,10 @@ struct world {
     vram_monitor *monitor;
     vram_trace *trace;
     uint64_t callback, foreign;
+    vram_pool *share_pool;
+    vram_share *exported, *share; /* `share` is the export, or what was opened of it */
+    vram_share_token token;
+    char share_name[32]; /* under which `exported` is published */
     /* What the row's call has made, to be ended with the rest. */
     struct {
         vram_device *device;
@@ -135,6 +140,7 @@ struct world {
         vram_watch *watch;
         vram_monitor *monitor;
         vram_trace *trace;
+        vram_share *share;
         bool pinned;
     } made;
     unsigned char *host; /* COPY_BYTES that the row's call reads or writes */

@@ -314,6 +314,22 @@ static void make_foreign(struct world *world) {
     NEED(vram_foreign_track(world->device, 1000, NULL, &world->foreign));
 }
 
+static void make_share(struct world *world) {
+    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_SHAREABLE};
+    vram_share_options where = {.size = sizeof where, .dir = "/tmp"};
+    vram_addr addr = 0;
+    NEED(vram_pool_create(world->device, &options, &world->share_pool));
+    NEED(vram_alloc(world->share_pool, 4096, world->queue, &addr));
+    NEED(vram_share_export(&addr, 1, &where, &world->exported));
+    NEED(vram_share_token_get(world->exported, &world->token));
+    snprintf(world->share_name, sizeof world->share_name, "vram.race.%d", (int)getpid());
+    NEED(vram_share_publish(world->exported, world->share_name, NULL));
+    world->share = world->exported;
+    if (world->variant % 2) {
+        NEED(vram_share_open(world->device, &world->token, &where, &world->share));
+    }
+}
+
 /* In this order: a scope and a batch take the buffer. */
 static const struct {
     enum kind kind;
@@ -350,6 +366,7 @@ static const struct {
     {KIND_TRACE, make_trace},
     {KIND_OOM_CALLBACK, make_oom_callback},
     {KIND_FOREIGN, make_foreign},
+    {KIND_SHARE, make_share},
 };
 
 /* Kinds whose making makes another: that is not made again. */
@@ -402,6 +419,10 @@ static bool all_are(const unsigned char *bytes, unsigned char value) {
 
 /* Everything but pool, device and context. What has ended already says that it is stale. */
 static void end_objects(struct world *w) {
+    vram_share_close(w->made.share);
+    vram_share_close(w->share);
+    vram_share_close(w->exported);
+    vram_pool_destroy(w->share_pool);
     vram_trace_end(w->trace);
     vram_trace_end(w->made.trace);
     vram_monitor_end(w->monitor);
@@ -515,7 +536,18 @@ static const char *check_driver(struct world *w) {
     return NULL;
 }
 
+/* The end of an export whose reader has just gone is the server's, in a thread of its own. */
+static void await_servers(const struct world *w) {
+    for (int i = 0;
+         w->share_pool && i < 2000 &&
+         (vr_mem_live_bytes() != w->host_bytes_before || vr_handle_live(0) != w->handles_before);
+         i++) {
+        usleep(1000);
+    }
+}
+
 static const char *check_library(struct world *w) {
+    await_servers(w);
     int64_t bytes = (int64_t)(vr_mem_live_bytes() - w->host_bytes_before);
     int64_t handles = (int64_t)(vr_handle_live(0) - w->handles_before);
     return bytes || handles ? found("the library keeps %lld bytes and %lld handles",

@@ -9,6 +9,8 @@
 
 #include "unit/cuda_world.h"
 
+#include <unistd.h>
+
 /* Everything the scenario may hold. */
 struct holdings {
     struct vr_backend backend;
@@ -16,6 +18,7 @@ struct holdings {
     struct vr_queue own, adopted;
     vram_addr addr, pinned, managed, base;
     uint64_t handle;
+    uint64_t shared[2]; /* a handle that can be exported, and the same memory imported */
     void *kernel;
     struct vr_device other; /* a peer, when there is a second device */
     vram_addr other_addr;
@@ -118,6 +121,29 @@ static bool map_all(struct holdings *held) {
     }
     held->mapped = true;
     return step(held, "access", device->vmm->access(device, held->base, GRANULE));
+}
+
+/* Both handles in one process: what another process would do with the descriptor. */
+static bool share_all(struct holdings *held) {
+    struct vr_device *device = &held->device;
+    uint64_t out = UNTOUCHED;
+    int descriptor = -1;
+    if (!device->share) {
+        return true;
+    }
+    vram_status status = device->share->create(device, GRANULE, &out);
+    if (!step_out(held, "create", status, out, &held->shared[0])) {
+        return false;
+    }
+    status = device->share->export_handle(device, held->shared[0], GRANULE, false, &descriptor);
+    assert_true((status == VRAM_OK) == (descriptor >= 0));
+    if (!step(held, "export", status)) {
+        return false;
+    }
+    out = UNTOUCHED;
+    status = device->share->import_handle(device, descriptor, GRANULE, &out);
+    close(descriptor);
+    return step_out(held, "import", status, out, &held->shared[1]);
 }
 
 static bool take_managed(struct holdings *held) {
@@ -273,8 +299,8 @@ static bool run_open(struct holdings *held) {
 }
 
 static bool run_rest(struct holdings *held) {
-    return take_all(held) && map_all(held) && take_managed(held) && load_kernel(held) &&
-           enable_peer(held) && work_all(held);
+    return take_all(held) && map_all(held) && share_all(held) && take_managed(held) &&
+           load_kernel(held) && enable_peer(held) && work_all(held);
 }
 
 /* ------------------------------------------------------------------ release */
@@ -318,6 +344,12 @@ static void release_all(struct holdings *held) {
         step(held, "release", device->vmm->release(device, held->handle, GRANULE))) {
         held->handle = 0;
     }
+    for (int i = 1; i >= 0; i--) {
+        if (held->shared[i] &&
+            step(held, "release", device->vmm->release(device, held->shared[i], GRANULE))) {
+            held->shared[i] = 0;
+        }
+    }
     if (held->base && !held->mapped &&
         step(held, "unreserve", device->vmm->unreserve(device, held->base, GRANULE))) {
         held->base = 0;
@@ -335,8 +367,8 @@ static void release_all(struct holdings *held) {
     if (held->addr && step(held, "free", device->ops->free(device, held->addr, GRANULE))) {
         held->addr = 0;
     }
-    assert_true(!lost ||
-                (!held->addr && !held->managed && !held->pinned && !held->base && !held->handle));
+    assert_true(!lost || (!held->addr && !held->managed && !held->pinned && !held->base &&
+                          !held->handle && !held->shared[0] && !held->shared[1]));
 }
 
 static void close_all(struct holdings *held) {

@@ -3,14 +3,16 @@
  * shortcut_world.h: what the tests of the short way of a miss (shortcut.c) share.
  *
  * The linker puts __wrap_vr_pool_alloc_shortcut between vram_alloc and the short way. It counts who
- * asks there and who is served, and keeps one pool off. It puts __wrap_vr_pool_reap into the one
- * moment at which a block has left the space and is nobody's yet.
+ * asks there and who is served, and keeps one pool off; likewise for vram_free. It puts
+ * __wrap_vr_pool_supply into the one moment, on the long way, at which a block has left the space
+ * and is nobody's yet.
  */
 #ifndef TEST_SHORTCUT_WORLD_H
 #define TEST_SHORTCUT_WORLD_H
 
 #include "byte_units.h"
 #include "core/object/pool_object.h"
+#include "core/pool/pool_calls.h"
 #include "unit/child.h"
 #include "unit/device_world.h"
 #include "unit/stats_of.h"
@@ -18,48 +20,78 @@
 
 #define HERE(test) cmocka_unit_test_setup_teardown(test, begin, nothing_left)
 
-static atomic_uint asked, served;
+static atomic_uint asked, served, spilled;
 static _Atomic(vram_pool *) kept_off;
-static void (*reap_meanwhile)(void *argument);
-static void *reap_argument;
+static void (*supplied_meanwhile)(void *argument);
+static void *supplied_argument;
 
-bool __real_vr_pool_alloc_shortcut(vram_pool *pool, uint64_t size, uint64_t bytes,
-                                   vram_queue *queue, vram_addr *addr);
-bool __wrap_vr_pool_alloc_shortcut(vram_pool *pool, uint64_t size, uint64_t bytes,
-                                   vram_queue *queue, vram_addr *addr);
-void __real_vr_pool_reap(struct vr_pool *pool);
-void __wrap_vr_pool_reap(struct vr_pool *pool);
+bool __real_vr_pool_alloc_shortcut(struct vr_cache *cache, uint64_t size, uint64_t bytes,
+                                   vram_addr *addr);
+bool __wrap_vr_pool_alloc_shortcut(struct vr_cache *cache, uint64_t size, uint64_t bytes,
+                                   vram_addr *addr);
+bool __real_vr_pool_free_shortcut(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
+bool __wrap_vr_pool_free_shortcut(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
+vram_status __real_vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
+                                  struct vr_block **block, struct vr_block **more, uint32_t *extra);
+vram_status __wrap_vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
+                                  struct vr_block **block, struct vr_block **more, uint32_t *extra);
 
-bool __wrap_vr_pool_alloc_shortcut(vram_pool *pool, uint64_t size, uint64_t bytes,
-                                   vram_queue *queue, vram_addr *addr) {
-    if (pool == atomic_load(&kept_off)) {
+static bool is_kept_off(const struct vr_cache *cache) {
+    return cache->pool_handle == (uintptr_t)atomic_load(&kept_off);
+}
+
+bool __wrap_vr_pool_alloc_shortcut(struct vr_cache *cache, uint64_t size, uint64_t bytes,
+                                   vram_addr *addr) {
+    if (is_kept_off(cache)) {
         return false;
     }
-    bool done = __real_vr_pool_alloc_shortcut(pool, size, bytes, queue, addr);
+    bool done = __real_vr_pool_alloc_shortcut(cache, size, bytes, addr);
     atomic_fetch_add(&asked, 1);
     atomic_fetch_add(&served, done);
     return done;
 }
 
-void __wrap_vr_pool_reap(struct vr_pool *pool) {
-    void (*meanwhile)(void *) = reap_meanwhile;
-    reap_meanwhile = NULL;
+bool __wrap_vr_pool_free_shortcut(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    bool done = !is_kept_off(cache) && __real_vr_pool_free_shortcut(cache, block, bytes);
+    atomic_fetch_add(&spilled, done);
+    return done;
+}
+
+vram_status __wrap_vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
+                                  struct vr_block **block, struct vr_block **more,
+                                  uint32_t *extra) {
+    vram_status status = __real_vr_pool_supply(pool, request, block, more, extra);
+    void (*meanwhile)(void *) = supplied_meanwhile;
+    supplied_meanwhile = NULL;
     if (meanwhile) {
-        meanwhile(reap_argument);
+        meanwhile(supplied_argument);
     }
-    __real_vr_pool_reap(pool);
+    return status;
 }
 
 static inline void forget(void) {
     atomic_store(&asked, 0);
     atomic_store(&served, 0);
+    atomic_store(&spilled, 0);
 }
 
 static inline int begin(void **state) {
     forget();
     atomic_store(&kept_off, NULL);
-    reap_meanwhile = NULL;
+    supplied_meanwhile = NULL;
     return start(state);
+}
+
+/* Whether the short way serves it, though nothing else was tried. */
+static inline bool ask(vram_pool *pool, uint64_t bytes, vram_queue *queue, vram_addr *addr) {
+    struct vr_thread_state *thread = vr_thread_get();
+    assert_true(vr_thread_enter(thread));
+    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
+    bool done = cache && __real_vr_pool_alloc_shortcut(cache, bytes, bytes, addr);
+    if (!done) {
+        vr_thread_leave(thread);
+    }
+    return done;
 }
 
 /* What has happened since the last look. */

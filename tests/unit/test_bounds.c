@@ -487,6 +487,8 @@ static void null_pointers(void **state) {
         INVALID(vram_native(world.addr, NULL));
         INVALID(vram_queue_create(world.device, NULL, NULL));
         INVALID(vram_queue_adopt(world.device, NULL, NULL));
+        INVALID(vram_queue_shared(world.device, NULL, NULL));
+        INVALID(vram_device_shared("host", 0, NULL));
         INVALID(vram_capture_begin(world.queue, NULL));
         INVALID(vram_queue_native(world.queue, NULL));
         INVALID(vram_queue_mark(world.queue, NULL));
@@ -499,6 +501,7 @@ static void null_pointers(void **state) {
         INVALID(vram_physical_create(world.device, 1, NULL));
         INVALID(vram_range_map(world.device, 4096, NULL, 1));
         INVALID(vram_pool_create(world.device, NULL, NULL));
+        INVALID(vram_pool_shared(world.device, NULL));
         INVALID(vram_provider_get(world.device, VRAM_MEMORY_DEVICE, NULL));
         INVALID(vram_size_parse("1", NULL));
         INVALID(vram_size_parse(NULL, &(uint64_t){0}));

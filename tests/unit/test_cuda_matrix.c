@@ -165,11 +165,11 @@ static uint64_t end_all(struct holdings *held) {
     }
     uint64_t struck = fake->struck();
     if (held->addr || held->pinned || held->managed || held->base || held->handle ||
-        held->registered) {
+        held->registered || held->shared[0] || held->shared[1]) {
         fake->refuse(NULL, 0, 0, false);
         release_all(held);
         assert_true(!held->addr && !held->pinned && !held->managed && !held->base &&
-                    !held->handle && !held->registered);
+                    !held->handle && !held->registered && !held->shared[0] && !held->shared[1]);
         close_all(held);
         return struck;
     }

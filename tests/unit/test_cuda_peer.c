@@ -71,6 +71,44 @@ static void mappings_are_opened_to_peers(void **state) {
     close_device(&second);
 }
 
+/* What is read-only stays so for all devices when one becomes a peer, and is writable for all when
+   it is made so; of handles that became accessible in one call, too. */
+static void read_only_mappings_stay_so(void **state) {
+    struct world *world = *state;
+    struct vr_device second, *first = &world->device;
+    struct ground ground = {.count = 0};
+    open_pair(world, &second);
+    assert_int_equal(second.vmm->reserve(&second, 4 * GRANULE, GRANULE, &ground.base), VRAM_OK);
+    map_one(&second, &ground);
+    map_one(&second, &ground);
+    map_one(&second, &ground);
+    assert_int_equal(second.vmm->access(&second, ground.base, 3 * GRANULE), VRAM_OK);
+    vram_addr middle = ground.base + GRANULE;
+    assert_int_equal(second.vmm->protect(&second, middle, GRANULE, true), VRAM_OK);
+    assert_int_equal(first->peer->enable(first, &second), VRAM_OK);
+    for (int i = 0; i < 3; i++) {
+        vram_addr at = ground.base + (uint64_t)i * GRANULE;
+        assert_true(fake->reaches(0, at) && fake->reaches(1, at));
+        assert_int_equal(fake->writable(0, at), i != 1);
+        assert_int_equal(fake->writable(1, at), i != 1);
+    }
+    fake->refuse(WORLD_TRIES ? "hipMemSetAccess" : "cuMemSetAccess", 1, VR_CU_INVALID_VALUE, false);
+    assert_int_equal(second.vmm->protect(&second, middle, GRANULE, false), VRAM_ERR_INVALID);
+    assert_int_equal(first->peer->enable(first, &second), VRAM_OK);
+    assert_false(fake->writable(0, middle) || fake->writable(1, middle));
+    assert_int_equal(second.vmm->protect(&second, middle, GRANULE, false), VRAM_OK);
+    assert_true(fake->writable(0, middle) && fake->writable(1, middle));
+    /* The first of them goes, the others are still opened to a peer. */
+    assert_int_equal(second.vmm->unmap(&second, ground.base, GRANULE), VRAM_OK);
+    assert_int_equal(first->peer->enable(first, &second), VRAM_OK);
+    assert_true(fake->reaches(0, middle) && !fake->reaches(0, ground.base));
+    assert_int_equal(second.vmm->map(&second, ground.base, ground.handles[0], GRANULE), VRAM_OK);
+    assert_int_equal(first->peer->enable(first, &second), VRAM_OK);
+    assert_false(fake->reaches(0, ground.base)); /* it is not accessible to anyone yet */
+    end_ground(&second, &ground);
+    close_device(&second);
+}
+
 static void a_peer_is_not_half_enabled(void **state) {
     struct world *world = *state;
     struct vr_device second, *first = &world->device;
@@ -195,9 +233,10 @@ static void managed_lies_are_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        HERE(mappings_are_opened_to_peers), HERE(a_peer_is_not_half_enabled),
-        HERE(peers_are_copied_from),        HERE(many_mappings_are_kept_apart),
-        HERE(managed_memory_takes_hints),   HERE(managed_lies_are_found),
+        HERE(mappings_are_opened_to_peers), HERE(read_only_mappings_stay_so),
+        HERE(a_peer_is_not_half_enabled),   HERE(peers_are_copied_from),
+        HERE(many_mappings_are_kept_apart), HERE(managed_memory_takes_hints),
+        HERE(managed_lies_are_found),
     };
     return cmocka_run_group_tests_name(WORLD_NAME "_peer", tests, NULL, NULL);
 }

@@ -418,6 +418,44 @@ static void what_a_graph_uses_is_kept_for_it(void **state) {
     stage_close(stage);
 }
 
+/* A pool sleeps between launches of its graphs, and what they use is kept, whatever is asked. */
+static void graphs_find_their_memory_after_sleep(void **state) {
+    struct stage *stage = *state;
+    vram_queue *adopted, *region;
+    vram_addr block, freed;
+    uint32_t word = 0;
+    stage_open(stage, UINT64_C(4) << 30, "5s");
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    assert_ok(vram_queue_adopt(stage->device, stream, &adopted));
+    assert_ok(vram_capture_begin(adopted, &region));
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_ok(vram_alloc(stage->pool, 20 * MIB, region, &block));
+    assert_ok(vram_alloc(stage->pool, 10 * MIB, region, &freed));
+    assert_ok(vram_free(freed, region));
+    assert_int_equal(vram_pool_sleep(stage->pool, NULL), VRAM_ERR_CAPTURE);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    for (int i = 0; i < 2; i++) { /* the graph is launched, and the pool sleeps */
+        assert_ok(vram_queue_fill(region, block, 0xABCD0000u + (uint32_t)i, 4, 20 * MIB));
+        assert_ok(vram_queue_fill(region, freed, 1, 4, 10 * MIB));
+        assert_ok(vram_pool_sleep(stage->pool, NULL));
+        assert_true(stats_of(stage->pool).asleep_host_bytes >= 20 * MIB);
+        assert_false(fake->reaches(0, block));
+        assert_ok(vram_pool_wake(stage->pool, NULL));
+        assert_int_equal(stats_of(stage->pool).asleep_host_bytes, 0);
+        assert_ok(vram_queue_download(stage->queue, &word, block + 20 * MIB - 4, 4));
+        assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+        assert_int_equal(word, 0xABCD0000u + (uint32_t)i);
+        assert_kept(stage, freed, 10 * MIB);
+    }
+    assert_ok(vram_capture_end(region));
+    assert_ok(vram_pool_sleep(stage->pool, NULL));
+    assert_int_equal(stats_of(stage->pool).asleep_host_bytes, 0); /* dropped, as was asked */
+    assert_ok(vram_pool_wake(stage->pool, NULL));
+    adoption_end(adopted, stream);
+    stage_close(stage);
+}
+
 /* A region that nobody ended goes with its device. */
 static void forgotten_regions_strand_nothing(void **state) {
     struct stage *stage = *state;
@@ -472,6 +510,7 @@ int main(void) {
         HERE(captured_queues_get_others_memory),
         HERE(captures_do_not_mix),
         HERE(what_a_graph_uses_is_kept_for_it),
+        HERE(graphs_find_their_memory_after_sleep),
         HERE(forgotten_regions_strand_nothing),
         HERE(hits_ask_nobody),
         HERE(default_streams_are_told_apart),

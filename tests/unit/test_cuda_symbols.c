@@ -91,6 +91,7 @@ static void smoke(struct vr_backend *backend, bool rows) {
     end_queue(&first);
     give_memory(&device, addr, GRANULE);
     assert_true(!device.vmm == !(device.info.caps & VRAM_CAP_VMM));
+    assert_true(device.vmm || !device.share);
     device.ops->close(&device);
 }
 

@@ -16,8 +16,31 @@ struct instance {
     vram_pool *pool;
     vram_queue *queues[QUEUES];
     vram_addr base, held[SLOTS], pinned[SLOTS];
+    bool small;         /* only a few small sizes */
     vram_status status; /* of the last step */
     uint64_t offset;    /* of the block that it handed out */
+};
+
+/* The result of a step. */
+struct outcome {
+    vram_status status;
+    uint64_t offset;
+    vram_pool_stats stats;
+    vram_sim_state driver;
+};
+
+/* A configuration, the path to use, and the results, which the parent reads. */
+struct scenario {
+    const char *sim;
+    uint32_t flags;
+    uint64_t cached_bytes;
+    bool small; /* small blocks in bins that overflow soon */
+    uint64_t seed;
+    bool general_path;
+    struct {
+        unsigned served;
+        struct outcome steps[STEPS];
+    } * results;
 };
 
 static uint64_t draw(uint64_t *seed, uint64_t below) {
@@ -25,9 +48,14 @@ static uint64_t draw(uint64_t *seed, uint64_t below) {
     return (*seed >> 33) % below;
 }
 
-static struct instance instance_make(const char *sim, uint32_t flags, uint64_t cached_bytes) {
-    struct instance instance = {.rig = rig_make("sim", sim)};
-    instance.pool = pool_of(instance.rig.device, flags, cached_bytes);
+static struct instance instance_make(const struct scenario *scenario) {
+    struct instance instance = {.rig = rig_make("sim", scenario->sim), .small = scenario->small};
+    instance.pool = pool_of(instance.rig.device, scenario->flags, scenario->cached_bytes);
+    if (scenario->small) { /* bins that overflow soon */
+        vram_limits limits = {
+            .size = sizeof limits, .tracking = VRAM_SWITCH_OFF, .cached_blocks = 5};
+        assert_ok(vram_pool_limits_set(instance.pool, &limits));
+    }
     for (int i = 0; i < QUEUES; i++) {
         assert_ok(vram_queue_create(instance.rig.device, NULL, &instance.queues[i]));
     }
@@ -70,7 +98,8 @@ static void empty_slot(struct instance *instance, uint64_t slot, bool pin, vram_
 static void take_step(struct instance *instance, uint64_t seed) {
     static const vram_alloc_options tagged = {.size = sizeof tagged, .tag = "model/layer"};
     uint64_t slot = draw(&seed, SLOTS), at = draw(&seed, QUEUES), other = draw(&seed, QUEUES);
-    uint64_t what = draw(&seed, 100), size = drawn_size(&seed);
+    uint64_t what = draw(&seed, 100);
+    uint64_t size = instance->small ? 900 * (1 + draw(&seed, 2)) : drawn_size(&seed);
     instance->status = VRAM_OK;
     instance->offset = 0;
     if (what < 70) {
@@ -99,33 +128,11 @@ static void take_step(struct instance *instance, uint64_t seed) {
     }
 }
 
-/* The result of a step. */
-struct outcome {
-    vram_status status;
-    uint64_t offset;
-    vram_pool_stats stats;
-    vram_sim_state driver;
-};
-
-/* A configuration, the path to use, and the results, which the parent reads. */
-struct scenario {
-    const char *sim;
-    uint32_t flags;
-    uint64_t cached_bytes;
-    uint64_t seed;
-    bool general_path;
-    struct {
-        unsigned served;
-        struct outcome steps[STEPS];
-    } * results;
-};
-
 /* Handles have the same numbers in two children of one process, so only the path differs. */
 static int scenario_run(void *argument) {
     const struct scenario *scenario = argument;
     uint64_t seed = scenario->seed;
-    struct instance instance =
-        instance_make(scenario->sim, scenario->flags, scenario->cached_bytes);
+    struct instance instance = instance_make(scenario);
     atomic_store(&kept_off, scenario->general_path ? instance.pool : NULL);
     forget();
     for (int step = 0; step < STEPS; step++) {
@@ -157,7 +164,7 @@ static void scenario_compare(struct scenario scenario) {
         assert_memory_equal(&a->driver, &b->driver, sizeof a->driver);
     }
     assert_int_equal(other.results->served, 0);
-    assert_true(scenario.results->served > STEPS / 10);
+    assert_true(scenario.results->served > (scenario.small ? STEPS / 100 : STEPS / 10));
     munmap(scenario.results, 2 * sizeof *scenario.results);
 }
 
@@ -170,6 +177,8 @@ static void fast_path_equals_general_path(void **state) {
         {.sim = "memory=1G,lag=9", .cached_bytes = 4 * MIB, .seed = 4},
         {.sim = "memory=1G,lag=9", .flags = VRAM_POOL_SEGMENTS, .seed = 5},
         {.sim = "memory=1G,lag=30,seed=8", .flags = VRAM_POOL_SEGMENTS, .seed = 6},
+        {.sim = "memory=1G,lag=3", .small = true, .seed = 7},
+        {.sim = "memory=1G,lag=30,seed=2", .small = true, .seed = 8},
     };
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
         scenario_compare(scenarios[i]);

@@ -316,7 +316,7 @@ static void options_of_pools(void **state) {
         vram_provider provider = {
             .size = sizeof provider, .alloc = no_memory, .free = none_back, .granule = value};
         vram_pool_options options = {.size = sizeof options, .flags = (uint32_t)value};
-        bool known = (uint32_t)value < 2 * VRAM_POOL_POWER_OF_TWO; /* the last flag */
+        bool known = (uint32_t)value < 2 * VRAM_POOL_SHARE_GROUP; /* the last flag */
         EXPECT(vram_pool_create(world.device, &options, &pool), known ? VRAM_OK : VRAM_ERR_INVALID);
         if (known) {
             assert_ok(TRY(vram_pool_destroy(pool)));
@@ -436,6 +436,7 @@ static void made_up_handles(void **state) {
             assert_int_not_equal(TRY(vram_pool_wake(made_up, NULL)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_seal(made_up, NULL)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_unseal(made_up, NULL)), VRAM_OK);
+            assert_int_not_equal(TRY(vram_pool_rebuild(made_up, NULL, NULL)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_stats_get(made_up, &stats)), VRAM_OK);
             assert_int_not_equal(TRY(vram_use(world.addr, made_up)), VRAM_OK);
             if (made_up) { /* NULL is no pool, and for a queue: no queue */

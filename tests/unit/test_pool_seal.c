@@ -71,6 +71,58 @@ static void contents_are_copied_once(void **state) {
     }
 }
 
+/* When they wake, sealed pieces of one tag become one: a driver takes its time for each. What lies
+   under other tags stays apart. */
+static void sealed_pieces_are_joined(void **state) {
+    enum { COUNT = 4 };
+    static const char *const owners[COUNT] = {"w/0", "w/1", "w/1", "w/0"};
+    vram_addr addrs[COUNT];
+    (void)state;
+    for (int turn = 0; turn < 2; turn++) {
+        struct rig rig = rig_make("memory=16M,granule=64K", 0);
+        for (int i = 0; i < COUNT; i++) {
+            vram_alloc_options wish = {.size = sizeof wish, .tag = owners[i]};
+            assert_ok(vram_alloc_with(rig.pool, MIB, rig.queue, &wish, &addrs[i]));
+            assert_ok(vram_queue_fill(rig.queue, addrs[i], (uint32_t)(i + 1), 1, MIB));
+        }
+        assert_ok(vram_pool_seal(rig.pool, NULL));
+        uint64_t sealed = stats_of(rig.pool).sealed_bytes, kept = 0, before = 0;
+        for (int round = 0; round < 3; round++) {
+            vram_pool_stats was = stats_of(rig.pool);
+            assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, turn ? "w/1" : NULL));
+            uint64_t released = stats_of(rig.pool).driver_releases - was.driver_releases;
+            assert_true(round == 0 || released < before);
+            before = round == 0 ? released : before;
+            assert_ok(vram_pool_wake(rig.pool, NULL));
+            spaces_are_sound(&rig);
+            assert_int_equal(stats_of(rig.pool).sealed_bytes, sealed);
+            kept = round == 0 ? stats_of(rig.pool).asleep_host_bytes : kept;
+            assert_int_equal(stats_of(rig.pool).asleep_host_bytes, kept);
+        }
+        assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, "w/0"));
+        assert_ok(vram_queue_download(rig.queue, &before, addrs[1], 8)); /* it is awake */
+        assert_ok(vram_pool_wake(rig.pool, "w/0"));
+        assert_ok(vram_pool_unseal(rig.pool, "w/1"));
+        assert_ok(vram_free(addrs[1], rig.queue));
+        assert_ok(vram_pool_unseal(rig.pool, NULL));
+        spaces_are_sound(&rig);
+        for (int i = 0; i < COUNT; i++) {
+            uint8_t found[2] = {0};
+            if (i != 1) {
+                assert_ok(vram_queue_download(rig.queue, &found[0], addrs[i], 1));
+                assert_ok(vram_queue_download(rig.queue, &found[1], addrs[i] + MIB - 1, 1));
+                assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+                assert_true(found[0] == i + 1 && found[1] == i + 1);
+                assert_ok(vram_queue_fill(rig.queue, addrs[i], 9, 1, MIB));
+            }
+        }
+        assert_int_equal(stats_of(rig.pool).asleep_host_bytes, 0);
+        assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
+        spaces_are_sound(&rig);
+        rig_end(&rig, true);
+    }
+}
+
 /* What is sealed sleeps beside what is not, whose contents are copied as ever. */
 static void a_tag_is_sealed(void **state) {
     enum { COUNT = 4 };
@@ -174,6 +226,32 @@ static void the_device_refuses_too(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* A part that wakes is made read-only while the next ones are copied, and not at the end. */
+static void parts_are_protected_beside_copies(void **state) {
+    vram_sim_entry entry;
+    uint64_t last_upload = 0, protects_before = 0;
+    (void)state;
+    assert_ok(vram_option_set("staging_threads", "2"));
+    struct rig rig = rig_make("memory=2M,granule=64K", 0);
+    fill(&rig);
+    assert_ok(vram_pool_seal(rig.pool, NULL));
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+    uint64_t began = sim_state(&rig).calls, mapped = 0;
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    for (uint64_t back = 0; back < sim_state(&rig).calls - began; back++) {
+        assert_ok(vram_sim_journal_get(rig.context, back, &entry));
+        last_upload = last_upload || entry.call != VRAM_SIM_UPLOAD ? last_upload : entry.number;
+        protects_before += last_upload && entry.call == VRAM_SIM_ACCESS;
+        mapped += entry.call == VRAM_SIM_MAP;
+    }
+    assert_true(last_upload && mapped > 4);
+    assert_true(protects_before > mapped); /* one access for each after it was mapped, and more */
+    assert_int_equal(fill_unchecked(&rig), VRAM_ERR_INVALID);
+    expect_all(&rig);
+    vram_device_close(rig.device);
+    vram_context_destroy(rig.context);
+}
+
 static void mistakes_are_told(void **state) {
     (void)state;
     struct rig rig = rig_make("memory=2M,granule=64K", 0);
@@ -197,6 +275,73 @@ static void mistakes_are_told(void **state) {
     fill(&rig);
     assert_int_equal(vram_pool_seal(rig.pool, NULL), VRAM_ERR_UNSUPPORTED);
     assert_int_equal(vram_pool_unseal(rig.pool, NULL), VRAM_ERR_UNSUPPORTED);
+    rig_end(&rig, true);
+}
+
+/* Seals on a device that cannot refuse writes, and writes a byte past the checks of the library. */
+static void seal_and_break(const struct rig *rig, uint64_t offset) {
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, rig->queue);
+    refuse(rig, VRAM_SIM_ACCESS);
+    assert_ok(vram_pool_seal(rig->pool, NULL));
+    refuse(rig, VRAM_SIM_ANY);
+    assert_ok(vr_queue_fill(&queue->base, rig->addrs[3] + offset, 0x77, 1, 1));
+    vr_handle_unpin(queue->object.handle);
+}
+
+/* With poison it is found that sealed memory was written; without, sleep brings back what was
+   sealed. */
+static void poison_finds_writes(void **state) {
+    uint8_t found[2];
+    (void)state;
+    for (int threads = 1; threads < 4; threads++) {
+        assert_ok(vram_option_set("staging_threads", (const char[]){(char)('0' + threads), 0}));
+        struct rig rig = rig_make("memory=4M,granule=64K,lag=3", VRAM_POOL_POISON);
+        fill(&rig);
+        assert_ok(vram_pool_seal(rig.pool, NULL));
+        assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, NULL)); /* nothing was written */
+        assert_ok(vram_pool_wake(rig.pool, NULL));
+        assert_ok(vram_pool_unseal(rig.pool, NULL));
+        seal_and_break(&rig, 200 * KIB + 7);
+        assert_int_equal(put_to_sleep(&rig, VRAM_SLEEP_DROP, NULL), VRAM_ERR_CORRUPT);
+        assert_non_null(strstr(vram_error_get()->text, "tagged \"model\""));
+        assert_non_null(strstr(vram_error_get()->text, "byte 204807 is 0x77 and was 0x04"));
+        spaces_are_sound(&rig);
+        assert_int_equal(stats_of(rig.pool).asleep_bytes, 0);
+        assert_true(stats_of(rig.pool).sealed_bytes > 0);
+        assert_int_equal(vram_pool_unseal(rig.pool, NULL), VRAM_ERR_CORRUPT);
+        assert_int_equal(stats_of(rig.pool).damaged_blocks, 2);
+        assert_int_equal(stats_of(rig.pool).sealed_bytes, 0);
+        assert_ok(vram_queue_download(rig.queue, found, rig.addrs[3] + 200 * KIB + 6, 2));
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_int_equal(found[0], 4);
+        assert_int_equal(found[1], 0x77);
+        rig_end(&rig, true);
+    }
+    struct rig rig = rig_make("memory=4M,granule=64K,lag=3", 0);
+    fill(&rig);
+    seal_and_break(&rig, 0);
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, NULL));
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    expect_all(&rig);
+    assert_ok(vram_pool_unseal(rig.pool, NULL));
+    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
+    rig_end(&rig, true);
+}
+
+/* A check that the driver or the system refuses finds nothing, and changes nothing. */
+static void what_cannot_be_checked_is_no_damage(void **state) {
+    (void)state;
+    struct rig rig = rig_make("memory=4M,granule=64K", VRAM_POOL_POISON);
+    fill(&rig);
+    seal_and_break(&rig, 0);
+    refuse(&rig, VRAM_SIM_DOWNLOAD);
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, NULL));
+    assert_true(refuse(&rig, VRAM_SIM_ANY) > 0);
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    expect_all(&rig);
+    refuse(&rig, VRAM_SIM_DOWNLOAD);
+    assert_ok(vram_pool_unseal(rig.pool, NULL));
+    refuse(&rig, VRAM_SIM_ANY);
     rig_end(&rig, true);
 }
 
@@ -449,10 +594,14 @@ static void threads_go_on(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(contents_are_copied_once, nothing_left),
+        cmocka_unit_test_teardown(sealed_pieces_are_joined, nothing_left),
         cmocka_unit_test_teardown(a_tag_is_sealed, nothing_left),
         cmocka_unit_test_teardown(writes_are_refused, nothing_left),
         cmocka_unit_test_teardown(the_device_refuses_too, nothing_left),
+        cmocka_unit_test_teardown(parts_are_protected_beside_copies, nothing_left),
         cmocka_unit_test_teardown(mistakes_are_told, nothing_left),
+        cmocka_unit_test_teardown(poison_finds_writes, nothing_left),
+        cmocka_unit_test_teardown(what_cannot_be_checked_is_no_damage, nothing_left),
         cmocka_unit_test_teardown(frees_wait, nothing_left),
         cmocka_unit_test_teardown(holes_are_kept, nothing_left),
         cmocka_unit_test_teardown(sealed_pools_end, nothing_left),

@@ -8,6 +8,7 @@
 #include "unit/sleep_world.h"
 
 #include "base/clock.h"
+#include "device/ops.h"
 
 #include <pthread.h>
 
@@ -217,6 +218,38 @@ static void tags_wake_one_by_one(void **state) {
     rig_end(&rig, true);
 }
 
+/* The program chooses the order: what it wakes first is awake although memory is too short for the
+   rest, which sleeps on with its contents and wakes when there is memory again. */
+static void the_first_tag_to_wake_gets_the_memory(void **state) {
+    static const char *const order[3] = {"cache", "model/b", "model/a"};
+    vram_addr addrs[3];
+    uint8_t found = 0;
+    (void)state;
+    struct rig rig = rig_make("memory=8M,granule=256K", 0);
+    for (int i = 0; i < 3; i++) {
+        vram_alloc_options wish = {.size = sizeof wish, .tag = order[i]};
+        assert_ok(vram_alloc_with(rig.pool, 2 * MIB, rig.queue, &wish, &addrs[i]));
+        assert_ok(vram_queue_fill(rig.queue, addrs[i], (uint32_t)(i + 1), 1, 2 * MIB));
+    }
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+    assert_ok(vram_sim_others_set(rig.context, 0, 3 * MIB + 512 * KIB)); /* memory for two */
+    for (int i = 2; i >= 0; i--) {
+        vram_status status = vram_pool_wake(rig.pool, order[i]);
+        assert_int_equal(status, i ? VRAM_OK : VRAM_ERR_DEVICE_MEMORY);
+        assert_int_equal(native_of(addrs[i]), i ? VRAM_OK : VRAM_ERR_BUSY);
+        spaces_are_sound(&rig);
+    }
+    assert_int_equal(vram_pool_wake(rig.pool, "model"), VRAM_ERR_INVALID); /* it is awake */
+    assert_ok(vram_sim_others_set(rig.context, 0, 0));
+    assert_ok(vram_pool_wake(rig.pool, "cache"));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(vram_queue_download(rig.queue, &found, addrs[i] + MIB, 1));
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_int_equal(found, i + 1);
+    }
+    rig_end(&rig, true);
+}
+
 /* A block of the tag that is freed while its tag sleeps, by a thread with a cache. */
 static void sleeping_blocks_stay_out_of_caches(void **state) {
     vram_addr mine, other, addr;
@@ -264,6 +297,26 @@ static void mistakes_are_told(void **state) {
     assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
     assert_ok(vram_pool_wake(rig.pool, NULL));
     rig_end(&rig, true);
+}
+
+/* Work that touches sleeping memory, past the checks of the library, breaks a rule of drivers. */
+static void the_device_misses_sleeping_memory(void **state) {
+    char text[200] = "";
+    (void)state;
+    struct rig rig = rig_make("memory=2M,granule=64K", 0);
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, rig.queue);
+    fill(&rig);
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+    assert_int_equal(vr_queue_fill(&queue->base, rig.addrs[3], 1, 1, 64), VRAM_ERR_INVALID);
+    assert_ok(vram_sim_violation(rig.context, 0, text, sizeof text));
+    assert_non_null(strstr(text, "mapped"));
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    assert_ok(vr_queue_fill(&queue->base, rig.addrs[3], 4, 1, 64));
+    expect_contents(&rig, 3);
+    assert_int_equal(sim_state(&rig).violations, 1);
+    vr_handle_unpin(queue->object.handle);
+    vram_device_close(rig.device);
+    vram_context_destroy(rig.context);
 }
 
 static void segments_do_not_sleep(void **state) {
@@ -507,8 +560,10 @@ int main(void) {
         cmocka_unit_test_teardown(a_sleeping_pool_ends, nothing_left),
         cmocka_unit_test_teardown(a_tag_sleeps_alone, nothing_left),
         cmocka_unit_test_teardown(tags_wake_one_by_one, nothing_left),
+        cmocka_unit_test_teardown(the_first_tag_to_wake_gets_the_memory, nothing_left),
         cmocka_unit_test_teardown(sleeping_blocks_stay_out_of_caches, nothing_left),
         cmocka_unit_test_teardown(mistakes_are_told, nothing_left),
+        cmocka_unit_test_teardown(the_device_misses_sleeping_memory, nothing_left),
         cmocka_unit_test_teardown(segments_do_not_sleep, nothing_left),
         cmocka_unit_test_teardown(copies_are_not_cut_short, nothing_left),
         cmocka_unit_test_teardown(a_copy_without_an_end_keeps_the_pool_awake, nothing_left),

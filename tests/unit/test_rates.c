@@ -73,6 +73,21 @@ static void a_disturbance_is_forgiven(void **state) {
     }
 }
 
+/* A way that is fast now and then is what it is mostly. */
+static void a_lucky_copy_is_no_rate(void **state) {
+    unsigned staged = 0;
+    (void)state;
+    for (unsigned i = 0; i < 400; i++) {
+        staged += copy(false, VR_MIB, i % 4 ? 111000 : 60000, 91000);
+    }
+    assert_true(staged <= 60); /* until both have made sixteen, and then the trials */
+    staged = 0;
+    for (unsigned i = 0; i < 640; i++) {
+        staged += copy(false, VR_MIB, i % 4 ? 111000 : 60000, 91000);
+    }
+    assert_int_equal(staged, 10); /* the trials alone */
+}
+
 /* Ways that are alike do not alternate, whichever was taken first. */
 static void what_is_alike_stays(void **state) {
     (void)state;
@@ -114,6 +129,7 @@ int main(void) {
         cmocka_unit_test_setup(what_changes_is_noticed, start),
         cmocka_unit_test_setup(slots_in_the_making_are_no_rate, start),
         cmocka_unit_test_setup(a_disturbance_is_forgiven, start),
+        cmocka_unit_test_setup(a_lucky_copy_is_no_rate, start),
         cmocka_unit_test_setup(what_is_alike_stays, start),
         cmocka_unit_test_setup(large_copies_follow_small_ones, start),
         cmocka_unit_test_setup(any_number_is_taken, start),

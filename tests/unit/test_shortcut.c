@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_shortcut.c: the short way of a miss (shortcut.c): who goes it, and who does not. */
+#include "base/os/os.h"
 #include "core/pool/pool_calls.h"
 #include "unit/shortcut_world.h"
 
@@ -85,11 +86,14 @@ static void wishes_go_the_long_way(void **state) {
     rig_end_clean(&place.rig);
 }
 
-/* Small blocks come several at a time, and a block at hand is no miss. */
-static void small_blocks_and_hits_do_not_ask(void **state) {
+/* A block at hand is no miss, and the short way takes no small block from the space: the long way
+   takes several. */
+static void hits_do_not_ask(void **state) {
     struct place place = place_make(0);
     (void)state;
     (void)take(place.pool, 32 * KIB, place.rig.queue);
+    (void)take(place.pool, 700, place.rig.queue);
+    expect(2, 0);
     (void)take(place.pool, 700, place.rig.queue);
     expect(0, 0);
     vram_addr addr = take(place.pool, 40 * KIB, place.rig.queue);
@@ -132,7 +136,7 @@ static void pools_that_do_more_do_not_ask(void **state) {
         vram_addr addr = take(pool, 100 * KIB, rig.queue);
         expect(0, 0);
         if (modes[i] != VRAM_POOL_TRACKED) { /* nor is who asks all the same served */
-            assert_false(vr_pool_alloc_shortcut(pool, 100 * KIB, 100 * KIB, rig.queue, &addr));
+            assert_false(ask(pool, 100 * KIB, rig.queue, &addr));
         }
         rig_end_clean(&rig);
     }
@@ -176,7 +180,7 @@ static void what_has_ended_is_told_of(void **state) {
     expect(0, 0);
     assert_int_equal(addr, 4711);
     /* The same for who asks all the same: the pool's end may come just before. */
-    assert_false(vr_pool_alloc_shortcut(place.pool, 100 * KIB, 100 * KIB, place.rig.queue, &addr));
+    assert_false(ask(place.pool, 100 * KIB, place.rig.queue, &addr));
     assert_int_equal(addr, 4711);
     rig_end_clean(&place.rig);
 }
@@ -188,15 +192,15 @@ static void unknown_queues_are_sent_on(void **state) {
     vram_addr addr = 4711;
     (void)state;
     assert_ok(vram_queue_create(place.rig.device, NULL, &queue));
-    assert_false(vr_pool_alloc_shortcut(place.pool, 100 * KIB, 100 * KIB, queue, &addr));
+    assert_false(ask(place.pool, 100 * KIB, queue, &addr));
     assert_int_equal(addr, 4711);
     struct vr_queue_object *object = vr_handle_pin(VR_KIND_QUEUE, place.rig.queue);
     assert_non_null(object);
     vr_store(&object->closed, true, VR_SEQ_CST); /* as one who destroys it does first */
-    assert_false(vr_pool_alloc_shortcut(place.pool, 100 * KIB, 100 * KIB, place.rig.queue, &addr));
+    assert_false(ask(place.pool, 100 * KIB, place.rig.queue, &addr));
     vr_store(&object->closed, false, VR_SEQ_CST);
     vr_leave(object);
-    assert_true(vr_pool_alloc_shortcut(place.pool, 100 * KIB, 100 * KIB, place.rig.queue, &addr));
+    assert_true(ask(place.pool, 100 * KIB, place.rig.queue, &addr));
     assert_int_not_equal(addr, 4711);
     rig_end_clean(&place.rig);
 }
@@ -207,7 +211,7 @@ static void sleepers_hand_out_nothing(void **state) {
     (void)state;
     assert_ok(vram_pool_sleep(place.pool, NULL));
     assert_int_equal(vram_alloc(place.pool, 100 * KIB, place.rig.queue, &addr), VRAM_ERR_BUSY);
-    assert_false(vr_pool_alloc_shortcut(place.pool, 100 * KIB, 100 * KIB, place.rig.queue, &addr));
+    assert_false(ask(place.pool, 100 * KIB, place.rig.queue, &addr));
     assert_int_equal(addr, 4711);
     assert_ok(vram_pool_wake(place.pool, NULL));
     (void)take(place.pool, 100 * KIB, place.rig.queue); /* makes a cache anew */
@@ -220,8 +224,7 @@ static void sleepers_hand_out_nothing(void **state) {
 static int ask_in_child(void *argument) {
     struct place *place = argument;
     vram_addr addr = 4711;
-    bool done =
-        __real_vr_pool_alloc_shortcut(place->pool, 100 * KIB, 100 * KIB, place->rig.queue, &addr);
+    bool done = ask(place->pool, 100 * KIB, place->rig.queue, &addr);
     vram_status status = vram_alloc(place->pool, 100 * KIB, place->rig.queue, &addr);
     return done || status == VRAM_OK || addr != 4711;
 }
@@ -333,7 +336,87 @@ static void what_is_owed_comes_first(void **state) {
     rig_end_clean(&place.rig);
 }
 
+/* ------------------------------------------------------------------- small blocks */
+
+enum { BURST = 300 };
+
+static void take_and_free(vram_pool *pool, vram_queue *queue) {
+    vram_addr blocks[BURST];
+    for (int i = 0; i < BURST; i++) {
+        blocks[i] = take(pool, 1000, queue);
+    }
+    for (int i = 0; i < BURST; i++) {
+        assert_ok(vram_free(blocks[i], queue));
+    }
+}
+
+/* Once the central cache has seen a burst, the next one moves half a bin at a time, and the space
+   is not asked. */
+static void small_blocks_come_and_go_by_half_a_bin(void **state) {
+    struct place place = place_make(0);
+    (void)state;
+    take_and_free(place.pool, place.rig.queue);
+    vram_pool_stats before = stats_of(place.pool);
+    assert_true(before.cached_bytes >= (BURST - 32) * 1024);
+    forget();
+    take_and_free(place.pool, place.rig.queue);
+    vram_pool_stats after = stats_of(place.pool);
+    unsigned half = VR_SMALL_DEPTH / 2;
+    assert_in_range(atomic_load(&asked), BURST / (half + 1) - 2, BURST / (half + 1) + 1);
+    assert_int_equal(atomic_load(&served), atomic_load(&asked));
+    assert_in_range(atomic_load(&spilled), BURST / half - 2, BURST / half + 1);
+    assert_int_equal(after.cached_bytes, before.cached_bytes);
+    assert_int_equal(after.allocs - before.allocs, BURST);
+    assert_int_equal(after.frees - before.frees, BURST);
+    assert_int_equal(after.misses, before.misses);
+    assert_int_equal(after.live_blocks, before.live_blocks);
+    assert_ok(vram_pool_trim(place.pool, NULL, NULL));
+    assert_int_equal(stats_of(place.pool).cached_bytes, 0);
+    rig_end_clean(&place.rig);
+}
+
 /* ------------------------------------------------------------------- bad moments */
+
+struct holder {
+    struct vr_pool *pool;
+    atomic_bool locked;
+};
+
+static void *hold_lock(void *argument) {
+    struct holder *holder = argument;
+    vr_mutex_lock(&holder->pool->lock);
+    atomic_store(&holder->locked, true);
+    vr_os_sleep(20000000);
+    vr_mutex_unlock(&holder->pool->lock);
+    return NULL;
+}
+
+/* The short way does not wait: a thread inside its caches must not. */
+static void another_thread_has_the_lock(void **state) {
+    struct place place = place_make(0);
+    struct holder holder = {.pool = vr_handle_pin(VR_KIND_POOL, place.pool)};
+    vram_addr addr = take(place.pool, 300 * KIB, place.rig.queue);
+    pthread_t thread;
+    (void)state;
+    for (int frees = 0; frees < 2; frees++) {
+        atomic_store(&holder.locked, false);
+        forget();
+        assert_int_equal(pthread_create(&thread, NULL, hold_lock, &holder), 0);
+        while (!atomic_load(&holder.locked)) {
+            vr_os_yield();
+        }
+        if (frees) {
+            assert_ok(vram_free(addr, place.rig.queue));
+            assert_int_equal(atomic_load(&spilled), 0);
+        } else {
+            (void)take(place.pool, 100 * KIB, place.rig.queue);
+            expect(1, 0);
+        }
+        pthread_join(thread, NULL);
+    }
+    vr_leave(holder.pool);
+    rig_end_clean(&place.rig);
+}
 
 static void end_queue(void *argument) {
     struct place *place = argument;
@@ -357,19 +440,19 @@ static void fall_asleep(void *argument) {
     assert_ok(vram_pool_sleep(place->pool, NULL));
 }
 
-/* A block on its way is the program's whatever happens to the queue and the caches of the
-   thread. */
+/* The long way is outside the caches. A block on it is the program's whatever happens to the queue
+   and the caches of the thread. */
 static void blocks_on_their_way_arrive(void **state) {
     static void (*const moments[])(void *) = {end_queue, trim_pool, sleep_and_wake, fall_asleep};
     (void)state;
     for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
         struct place place = place_make(0);
         vram_pool_stats before = stats_of(place.pool);
-        reap_meanwhile = moments[i];
-        reap_argument = &place;
+        atomic_store(&kept_off, place.pool);
+        supplied_meanwhile = moments[i];
+        supplied_argument = &place;
         vram_addr addr = take(place.pool, 100 * KIB + 3, place.rig.queue);
-        expect(1, 1);
-        assert_null(reap_meanwhile);
+        assert_null(supplied_meanwhile);
         vram_pool_stats after = stats_of(place.pool);
         assert_int_equal(after.live_blocks, before.live_blocks + 1);
         assert_int_equal(after.requested_bytes, before.requested_bytes + 100 * KIB + 3);
@@ -398,10 +481,10 @@ static void a_pool_may_end_meanwhile(void **state) {
     struct place place = place_make(0);
     vram_addr addr;
     (void)state;
-    reap_meanwhile = end_pool;
-    reap_argument = &place;
+    atomic_store(&kept_off, place.pool);
+    supplied_meanwhile = end_pool;
+    supplied_argument = &place;
     assert_ok(vram_alloc(place.pool, 100 * KIB, place.rig.queue, &addr));
-    expect(1, 1);
     assert_int_equal(vram_free(addr, place.rig.queue), VRAM_ERR_INVALID);
     rig_end_clean(&place.rig);
 }
@@ -450,7 +533,9 @@ int main(void) {
         HERE(a_hole_serves_by_the_short_way),
         HERE(without_a_queue_too),
         HERE(wishes_go_the_long_way),
-        HERE(small_blocks_and_hits_do_not_ask),
+        HERE(hits_do_not_ask),
+        HERE(small_blocks_come_and_go_by_half_a_bin),
+        HERE(another_thread_has_the_lock),
         HERE(a_thread_without_a_cache_does_not_ask),
         HERE(pools_that_do_more_do_not_ask),
         HERE(pools_without_pooling_do_not_ask),

@@ -23,7 +23,7 @@ struct run {
     bool made[3];
     void *kernel;
     bool loaded;
-    struct give gives[16];
+    struct give gives[18];
     unsigned give_count;
     vram_status failed; /* first failure; nothing new is begun after it */
 };
@@ -69,6 +69,23 @@ static void register_memory(struct run *run) {
     struct vr_device *device = &run->world.device;
     if (TRY(run, device, device->pinned->register_pages(device, (uintptr_t)own, PAGE))) {
         later(run, device, device->pinned->unregister_pages, (uintptr_t)own, PAGE);
+    }
+}
+
+static void share_memory(struct run *run) {
+    struct vr_device *device = &run->world.device;
+    uint64_t handle, imported;
+    int descriptor = -1;
+    if (TRY(run, device, device->share->create(device, GRANULE, &handle))) {
+        later(run, device, device->vmm->release, handle, GRANULE);
+    }
+    if (TRY(run, device,
+            device->share->export_handle(device, handle, GRANULE, true, &descriptor))) {
+        if (TRY(run, device,
+                device->share->import_handle(device, descriptor, GRANULE, &imported))) {
+            later(run, device, device->vmm->release, imported, GRANULE);
+        }
+        vr_os_file_close(descriptor);
     }
 }
 
@@ -205,6 +222,7 @@ static vram_status scenario(struct run *run, const char *text) {
         take_memory(run);
         map_memory(run);
         register_memory(run);
+        share_memory(run);
         make_queues(run);
         submit_work(run);
         for (unsigned i = 3; i-- > 0;) {

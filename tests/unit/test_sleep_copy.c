@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_sleep_copy.c: contents that several threads copy to the host and back, through slots and
- * without them: every word is compared, for pools of one and of several parts; any call of any
+ * without them: every word is compared, for small and large parts; any call of any
  * thread may fail; and the host's memory is what bounds a sleep.
  */
 #include "unit/fault_step.h"
@@ -67,8 +67,8 @@ static void one_part(void **state) {
     }
 }
 
-/* More than 256 MiB, so that one part is filled while the next is created. */
-static void several_parts(void **state) {
+/* Parts of more than a chunk. */
+static void large_parts(void **state) {
     (void)state;
     sleep_and_wake("3", "memory=1G", 68 * MIB);
 }
@@ -126,6 +126,46 @@ static void any_call_may_fail(void **state) {
     }
 }
 
+/* Whether the pool stays awake when its n-th download is refused; false: there is none. */
+static bool stays_awake(uint64_t nth) {
+    struct rig rig = rig_make("memory=8M,granule=64K,lag=3", 0);
+    vram_sim_fault fault = {
+        .size = sizeof fault, .call = VRAM_SIM_DOWNLOAD, .nth = nth, .code = 9999};
+    fill_words(&rig, MIB);
+    assert_ok(vram_pool_trim(rig.pool, NULL, NULL));
+    vram_pool_stats before = stats_of(rig.pool);
+    assert_ok(vram_sim_fault_set(rig.context, &fault));
+    vram_status status = put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL);
+    spaces_are_sound(&rig);
+    vram_pool_stats after = stats_of(rig.pool);
+    if (status != VRAM_OK) {
+        assert_int_equal(status, VRAM_ERR_BACKEND);
+        assert_int_equal(after.asleep_bytes, 0);
+        assert_int_equal(after.asleep_host_bytes, 0);
+        assert_int_equal(after.reserved_bytes, before.reserved_bytes);
+        assert_int_equal(after.sleeps, 0);
+        assert_int_equal(after.driver_maps - before.driver_maps,
+                         after.driver_unmaps - before.driver_unmaps);
+        assert_int_equal(after.driver_releases, before.driver_releases);
+        expect_words(&rig, MIB);
+    }
+    rig_end(&rig, true);
+    return status != VRAM_OK;
+}
+
+/* When a copy fails, whichever, the pool is as before. */
+static void a_copy_that_fails_changes_nothing(void **state) {
+    (void)state;
+    for (int threads = 1; threads < 4; threads++) {
+        uint64_t nth = 1;
+        assert_ok(vram_option_set("staging_threads", (const char[]){(char)('0' + threads), 0}));
+        while (stays_awake(nth)) {
+            nth++;
+        }
+        assert_true(nth > 4);
+    }
+}
+
 /* A pool stays awake if there is no host memory for its contents. */
 static void no_host_memory(void **state) {
     (void)state;
@@ -142,8 +182,9 @@ static void no_host_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(one_part, nothing_left),
-        cmocka_unit_test_teardown(several_parts, nothing_left),
+        cmocka_unit_test_teardown(large_parts, nothing_left),
         cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
+        cmocka_unit_test_teardown(a_copy_that_fails_changes_nothing, nothing_left),
         cmocka_unit_test_teardown(no_host_memory, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -347,6 +347,35 @@ static void test_stale_mappings_hold(void **state) {
     put(fixture, get(fixture, 512, 1), 0, 0); /* a hole that changes is looked at again */
 }
 
+/* But it is mapped where it is needed, a further time, until the sweep. */
+static void test_stale_mappings_move(void **state) {
+    struct fixture *fixture = *state;
+    leave_two_holes(fixture, 64 * VR_MIB);
+    struct vr_block *block = driver_commit(&fixture->driver, fixture->space,
+                                           plan_of(fixture, 64 * VR_MIB, 1, false), false);
+    uint64_t stale_mappings = stats_of(fixture).stale_mappings;
+    put(fixture, block, 0, 0); /* free at once */
+    struct vr_want want = {.bytes = 32 * VR_MIB,
+                           .reserve = 2 * VR_MIB, /* so that it goes to another place */
+                           .queue = 1,
+                           .now_ns = 1,
+                           .flags = VR_WANT_NO_GROWTH};
+    struct vr_answer answer = {0};
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
+    assert_non_null(answer.plan);
+    assert_int_equal(answer.plan->created_bytes, 0);
+    assert_int_equal(steps_of(answer.plan, VR_STEP_UNMAP), 0);
+    uint64_t handles = answer.plan->moved_handles;
+    block = driver_commit(&fixture->driver, fixture->space, answer.plan, false);
+    assert_sound(fixture->space);
+    assert_true(vr_space_covers(fixture->space, addr_of(block), 32 * VR_MIB));
+    assert_int_equal(stats_of(fixture).stale_mappings, stale_mappings + handles);
+    fixture->driver.passed[1] = 11;
+    driver_commit(&fixture->driver, fixture->space, sweep_of(fixture), false);
+    assert_int_equal(stats_of(fixture).stale_mappings, 0);
+    assert_true(vr_space_covers(fixture->space, addr_of(block), 32 * VR_MIB));
+}
+
 /* A window whose last granules no piece under work is small enough for becomes longer, so that a
    larger one fits, and the pool does not grow; if the driver fails it is as long as it was. */
 static void test_reaches_further(void **state) {
@@ -390,6 +419,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_rest_is_pending, begin_alias, fixture_end),
         cmocka_unit_test_setup_teardown(test_alias_undone, begin_alias, fixture_end),
         cmocka_unit_test_setup_teardown(test_stale_mappings_hold, begin_alias, fixture_end),
+        cmocka_unit_test_setup_teardown(test_stale_mappings_move, begin_alias, fixture_end),
         cmocka_unit_test_setup_teardown(test_reaches_further, begin_alias, fixture_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

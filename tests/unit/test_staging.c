@@ -630,6 +630,44 @@ static void transfers_hand_downloads_over(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Plans that every poll of a queue fails, or ends that; returns how many did so far. */
+static uint64_t refuse_polls(const struct rig *rig, bool refused) {
+    vram_sim_state sim = {.size = sizeof sim};
+    vram_sim_fault fault = {
+        .size = sizeof fault, .call = VRAM_SIM_POLL, .nth = 1, .for_ever = true, .code = 9999};
+    assert_ok(vram_sim_state_get(rig->context, &sim));
+    assert_ok(vram_sim_fault_set(rig->context, refused ? &fault : NULL));
+    return sim.faults;
+}
+
+/* A queue whose work was marked and has ended is idle without a query, unless the program can
+   submit work that the library does not see. */
+static void an_idle_queue_is_known(void **state) {
+    vram_addr device;
+    vram_point point;
+    void *native;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,lag=2");
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, rig.queue);
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &device));
+    refuse_polls(&rig, true);
+    assert_true(vr_queue_is_idle(queue));
+    assert_ok(vram_queue_fill(rig.queue, device, 1, 1, MIB));
+    assert_false(vr_queue_is_idle(queue));
+    assert_int_equal(refuse_polls(&rig, false), 1);
+    assert_ok(vram_queue_mark(rig.queue, &point));
+    assert_ok(vram_point_wait(point, 20 * SECOND));
+    refuse_polls(&rig, true);
+    assert_true(vr_queue_is_idle(queue));
+    assert_int_equal(refuse_polls(&rig, true), 1); /* no further one */
+    assert_ok(vram_queue_native(rig.queue, &native));
+    assert_false(vr_queue_is_idle(queue));
+    assert_int_equal(refuse_polls(&rig, false), 2);
+    assert_true(vr_queue_is_idle(queue));
+    vr_leave(queue);
+    rig_end_clean(&rig);
+}
+
 static void downloads_without_workers_wait(void **state) {
     vram_status status;
     vram_async async;
@@ -779,6 +817,7 @@ int main(void) {
         TEST(refused_marks),
         TEST(downloads_do_without_their_caller),
         TEST(transfers_hand_downloads_over),
+        TEST(an_idle_queue_is_known),
         TEST(downloads_without_workers_wait),
         TEST(closing_ends_downloads),
         TEST(downloads_of_lost_devices_end),

@@ -59,8 +59,9 @@ struct named {
 class context : public owner<vram_context, ends::context> {
   public:
     using owner::owner;
-    explicit context(const vram_context_options *options = nullptr) {
-        check(vram_context_create(options, &handle_));
+    context() { check(vram_context_create(nullptr, &handle_)); }
+    explicit context(const vram_context_options &options) {
+        check(vram_context_create(&options, &handle_));
     }
 };
 

@@ -42,7 +42,8 @@ struct vr_cu_location {
     int id;   /* the device's ordinal */
 };
 
-/* The argument of cuMemCreate. All zero but type and location: no export, no compression. */
+/* The argument of cuMemCreate. All zero but type and location, and in cuda_share.c the handle type:
+   no compression. */
 struct vr_cu_prop {
     int type; /* VR_CU_ALLOCATION_PINNED */
     int requested_handle_types;
@@ -95,7 +96,8 @@ enum vr_cu_attribute {
     VR_CU_ATTRIBUTE_CONCURRENT_MANAGED = 89,
     VR_CU_ATTRIBUTE_MEMORY_OPS_V1 = 93, /* 64-bit stream memory operations, drivers before 11.7 */
     VR_CU_ATTRIBUTE_VMM = 102,
-    VR_CU_ATTRIBUTE_MEMORY_OPS = 122 /* the same, since 11.7 */
+    VR_CU_ATTRIBUTE_DESCRIPTORS = 103, /* memory can be exported as a file descriptor */
+    VR_CU_ATTRIBUTE_MEMORY_OPS = 122   /* the same, since 11.7 */
 };
 
 enum vr_cu_capture_status {
@@ -123,7 +125,8 @@ enum {
     VR_CU_ALLOCATION_PINNED = 1,
     VR_CU_LOCATION_DEVICE = 1,
     VR_CU_LOCATION_HOST = 2,
-    VR_CU_MANAGED_GLOBAL = 1, /* any stream on any device may use it */
+    VR_CU_MANAGED_GLOBAL = 1,    /* any stream on any device may use it */
+    VR_CU_HANDLE_DESCRIPTOR = 1, /* a handle that is exported as a POSIX file descriptor */
     VR_CU_ACCESS_READ = 1,
     VR_CU_ACCESS_READWRITE = 3,
     VR_CU_HOST_PORTABLE = 1,

@@ -10,6 +10,7 @@
  *   cuda_device.c    opening and closing, the current context
  *   cuda_memory.c    device memory and pinned memory
  *   cuda_vmm.c       virtual memory management
+ *   cuda_share.c     memory that other processes import
  *   cuda_managed.c   managed memory
  *   cuda_peer.c      devices that use each other's memory
  *   cuda_queue.c     streams: creating, adopting, destroying
@@ -49,6 +50,7 @@ enum vr_cuda_query {
     VR_CUDA_QUERY_MEMORY_OPS, /* 64-bit memory operations of streams */
     VR_CUDA_QUERY_MEMORY_OPS_EARLIER,
     VR_CUDA_QUERY_VMM,
+    VR_CUDA_QUERY_DESCRIPTORS, /* exportable memory */
     VR_CUDA_QUERY_MANAGED,
     VR_CUDA_QUERY_CONCURRENT_MANAGED,
     VR_CUDA_QUERY_COUNT
@@ -141,7 +143,8 @@ struct vr_cuda_words {
 
 struct vr_cuda_mapping;
 
-/* The devices that use this one's memory, and the mappings that they get access to; cuda_peer.c. */
+/* The devices that use this one's memory, and its mappings, which they get access to;
+   cuda_peer.c. */
 struct vr_cuda_peers {
     bool possible;                    /* otherwise the rest is unused */
     struct vr_mutex lock;             /* guards what follows, never across a driver call */
@@ -237,8 +240,10 @@ void vr_cuda_word_give(struct vr_cuda_device *device, vr_atomic_u64 *word);
 
 void vr_cuda_peers_init(struct vr_cuda_device *device, bool possible);
 void vr_cuda_peers_end(struct vr_cuda_device *device);
-/* Lists a mapping that is about to become accessible; removes all in a range. */
+/* Lists a mapping; notes which access those in a range are about to get; removes those. */
 vram_status vr_cuda_mapping_add(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes);
+void vr_cuda_mapping_note(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes,
+                          bool accessible, bool read_only);
 void vr_cuda_mapping_remove(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes);
 /* Lists the device itself and all devices that use its memory; returns how many. */
 size_t vr_cuda_readers(struct vr_cuda_device *device, struct vr_cu_access *access, size_t room);
@@ -283,6 +288,12 @@ vr_device_open_fn vr_cuda_device_open;
 extern const struct vr_queue_ops vr_cuda_queue_ops;
 extern const struct vr_pinned_ops vr_cuda_pinned_ops;
 extern const struct vr_vmm_ops vr_cuda_vmm_ops;
+extern const struct vr_share_ops vr_cuda_share_ops;
+/* Whether this driver exports memory of the device; cuda_share.c. */
+bool vr_cuda_can_share(const struct vr_cuda_device *cuda, uint32_t caps);
+/* Physical memory that can be exported as `handle_type`; 0: not at all; cuda_vmm.c. */
+vram_status vr_cuda_physical_create(struct vr_cuda_device *cuda, uint64_t bytes, int handle_type,
+                                    uint64_t *handle);
 extern const struct vr_managed_ops vr_cuda_managed_ops;
 extern const struct vr_peer_ops vr_cuda_peer_ops;
 extern const struct vr_kernel_ops vr_cuda_kernel_ops;

@@ -4,14 +4,15 @@
  *
  * Enabling a peer gives a device access to all allocations of the peer, now and later, but not to
  * its mappings: those need access one by one. So a device keeps a list of its readers, the devices
- * that use its memory, and a list of its accessible mappings:
+ * that use its memory, and a list of its mappings, one for each handle, with their access:
  *
- *  (1) Whoever makes a mapping accessible first lists it and then reads the list of readers.
- *  (2) Whoever adds a reader first lists it and then reads the list of mappings.
+ *  (1) Whoever changes the access of a mapping first notes it and then reads the list of readers.
+ *  (2) Whoever adds a reader first lists it and then reads the list of mappings. It looks at each
+ *      mapping again after the driver call, and repeats the call if its access has changed.
  *
  * So each mapping becomes accessible to each reader by one of the two, or by both, which does no
- * harm. The lock is never held across a driver call: a mapping that is gone by the time it is made
- * accessible is skipped.
+ * harm, and one that was made read-only stays so. The lock is never held across a driver call: a
+ * mapping that is gone by the time it is made accessible is skipped.
  */
 #include "backend/cuda/cuda_backend.h"
 
@@ -23,6 +24,8 @@
 struct vr_cuda_mapping {
     vram_addr addr;
     uint64_t bytes;
+    bool accessible;
+    bool read_only; /* for all devices */
 };
 
 /* ----------------------------------------------------------------- mappings */
@@ -56,7 +59,7 @@ static vram_status mappings_grow(struct vr_cuda_peers *peers) {
             return VRAM_OK;
         }
         size_t larger = room ? 2 * room : 64;
-        struct vr_cuda_mapping *made = vr_mem_alloc(larger, sizeof *made, "access"), *old = made;
+        struct vr_cuda_mapping *made = vr_mem_alloc(larger, sizeof *made, "map"), *old = made;
         if (!made) {
             return VRAM_ERR_HOST_MEMORY;
         }
@@ -85,18 +88,33 @@ vram_status vr_cuda_mapping_add(struct vr_cuda_device *device, vram_addr addr, u
         vr_mutex_lock(&peers->lock);
         size_t at = mapping_find(peers, addr);
         if (mapping_is_listed(peers, at, addr)) {
-            peers->mappings[at].bytes = bytes;
+            peers->mappings[at] = (struct vr_cuda_mapping){.addr = addr, .bytes = bytes};
             done = true;
         } else if (peers->mapping_count < peers->mapping_capacity) {
             memmove(&peers->mappings[at + 1], &peers->mappings[at],
                     (peers->mapping_count - at) * sizeof *peers->mappings);
-            peers->mappings[at] = (struct vr_cuda_mapping){addr, bytes};
+            peers->mappings[at] = (struct vr_cuda_mapping){.addr = addr, .bytes = bytes};
             peers->mapping_count++;
             done = true;
         }
         vr_mutex_unlock(&peers->lock);
     }
     return VRAM_OK;
+}
+
+void vr_cuda_mapping_note(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes,
+                          bool accessible, bool read_only) {
+    struct vr_cuda_peers *peers = &device->peers;
+    if (!peers->possible) {
+        return;
+    }
+    vr_mutex_lock(&peers->lock);
+    for (size_t at = mapping_find(peers, addr);
+         at < peers->mapping_count && peers->mappings[at].addr - addr < bytes; at++) {
+        peers->mappings[at].accessible = accessible;
+        peers->mappings[at].read_only = read_only;
+    }
+    vr_mutex_unlock(&peers->lock);
 }
 
 void vr_cuda_mapping_remove(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes) {
@@ -172,25 +190,41 @@ static bool mapping_from(struct vr_cuda_peers *peers, vram_addr addr,
     return found;
 }
 
-static bool mapping_exists(struct vr_cuda_peers *peers, const struct vr_cuda_mapping *mapping) {
+/* Whether the mapping is still listed with that access. *gone: it is not accessible any more. */
+static bool mapping_is_same(struct vr_cuda_peers *peers, const struct vr_cuda_mapping *mapping,
+                            bool *gone) {
     vr_mutex_lock(&peers->lock);
-    bool found = mapping_is_listed(peers, mapping_find(peers, mapping->addr), mapping->addr);
+    size_t at = mapping_find(peers, mapping->addr);
+    *gone = !mapping_is_listed(peers, at, mapping->addr) || !peers->mappings[at].accessible;
+    bool same = !*gone && peers->mappings[at].read_only == mapping->read_only;
     vr_mutex_unlock(&peers->lock);
-    return found;
+    return same;
+}
+
+static vr_cu_result mapping_open(struct vr_cuda_device *peer,
+                                 const struct vr_cuda_mapping *mapping) {
+    struct vr_cu_access access[VR_CUDA_PEERS_MAX];
+    size_t count = vr_cuda_readers(peer, access, VR_CUDA_PEERS_MAX);
+    for (size_t i = 0; i < count && mapping->read_only; i++) {
+        access[i].flags = VR_CU_ACCESS_READ;
+    }
+    return peer->api->cuMemSetAccess(mapping->addr, mapping->bytes, access, count);
 }
 
 /* keeps (2). Mappings that are added during the loop become accessible by (1). */
 static vram_status mappings_open(struct vr_cuda_device *peer) {
-    struct vr_cu_access access[VR_CUDA_PEERS_MAX];
-    size_t count = vr_cuda_readers(peer, access, VR_CUDA_PEERS_MAX);
     struct vr_cuda_mapping mapping;
-    for (vram_addr at = 0; mapping_from(&peer->peers, at, &mapping);
-         at = mapping.addr + mapping.bytes) {
-        vr_cu_result code = peer->api->cuMemSetAccess(mapping.addr, mapping.bytes, access, count);
-        if (code != VR_CU_SUCCESS && mapping_exists(&peer->peers, &mapping)) {
+    for (vram_addr at = 0; mapping_from(&peer->peers, at, &mapping);) {
+        vr_cu_result code = mapping.accessible ? mapping_open(peer, &mapping) : VR_CU_SUCCESS;
+        bool gone = !mapping.accessible;
+        if (!gone && !mapping_is_same(&peer->peers, &mapping, &gone) && !gone) {
+            continue; /* its access has changed meanwhile */
+        }
+        if (code != VR_CU_SUCCESS && !gone) {
             return vr_cuda_check(peer->api, VR_CU_CALL_cuMemSetAccess, code,
                                  VRAM_ERR_DEVICE_MEMORY);
         }
+        at = mapping.addr + mapping.bytes;
     }
     return VRAM_OK;
 }

@@ -27,10 +27,10 @@
  */
 #include "backend/cuda/cuda_backend.h"
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "base/stable.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  *  (3) Neither unmapping nor releasing waits for work that still uses the memory. Such work would
  *      fault and lose the device. The callers have waited.
  *  (4) A handle is exportable to other processes only if it was created so, which costs time on
- *      some drivers. None are created so here.
+ *      some drivers. Only cuda_share.c creates such handles.
  */
 #include "backend/cuda/cuda_backend.h"
 
@@ -61,10 +61,12 @@ static vram_status vmm_unreserve(struct vr_device *device, vram_addr addr, uint6
     return status;
 }
 
-/* keeps (4). Handles are counters on some drivers and pointers on others; 0 is neither. */
-static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
-    struct vr_cuda_device *cuda = device->impl;
-    const struct vr_cu_prop prop = {.type = VR_CU_ALLOCATION_PINNED, .location = location_of(cuda)};
+/* Handles are counters on some drivers and pointers on others; 0 is neither. */
+vram_status vr_cuda_physical_create(struct vr_cuda_device *cuda, uint64_t bytes, int handle_type,
+                                    uint64_t *handle) {
+    const struct vr_cu_prop prop = {.type = VR_CU_ALLOCATION_PINNED,
+                                    .requested_handle_types = handle_type,
+                                    .location = location_of(cuda)};
     struct vr_cuda_scope scope;
     vr_cu_memory found = 0;
     vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
@@ -80,6 +82,10 @@ static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t
         *handle = found;
     }
     return status;
+}
+
+static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
+    return vr_cuda_physical_create(device->impl, bytes, 0, handle); /* keeps (4) */
 }
 
 static vram_status vmm_release(struct vr_device *device, uint64_t handle, uint64_t bytes) {
@@ -102,9 +108,34 @@ static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t ha
                            uint64_t bytes) {
     struct vr_cuda_device *cuda = device->impl;
     struct vr_cuda_scope scope;
-    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    vram_status status = vr_cuda_mapping_add(cuda, addr, bytes);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
     if (status == VRAM_OK) {
         status = VR_CUDA(cuda, cuMemMap, addr, bytes, 0, handle, 0);
+        vr_cuda_leave(&scope);
+    }
+    if (status != VRAM_OK) {
+        vr_cuda_mapping_remove(cuda, addr, bytes);
+    }
+    return status;
+}
+
+/* Sets access for this device and its peers; cuda_peer.c (1). */
+static vram_status access_set(struct vr_cuda_device *cuda, vram_addr addr, uint64_t bytes,
+                              bool read_only) {
+    struct vr_cu_access access[VR_CUDA_PEERS_MAX];
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status == VRAM_OK) {
+        vr_cuda_mapping_note(cuda, addr, bytes, true, read_only);
+        size_t count = vr_cuda_readers(cuda, access, VR_CUDA_PEERS_MAX);
+        for (size_t i = 0; i < count && read_only; i++) {
+            access[i].flags = VR_CU_ACCESS_READ;
+        }
+        status = VR_CUDA(cuda, cuMemSetAccess, addr, bytes, access, count);
         vr_cuda_leave(&scope);
     }
     return status;
@@ -114,38 +145,19 @@ static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t ha
    callers pass many handles at once. */
 static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_cuda_device *cuda = device->impl;
-    struct vr_cu_access access[VR_CUDA_PEERS_MAX];
-    struct vr_cuda_scope scope;
-    vram_status status = vr_cuda_mapping_add(cuda, addr, bytes);
+    vram_status status = access_set(cuda, addr, bytes, false);
     if (status != VRAM_OK) {
-        return status;
-    }
-    status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
-    if (status == VRAM_OK) {
-        size_t count = vr_cuda_readers(cuda, access, VR_CUDA_PEERS_MAX);
-        status = VR_CUDA(cuda, cuMemSetAccess, addr, bytes, access, count);
-        vr_cuda_leave(&scope);
-    }
-    if (status != VRAM_OK) {
-        vr_cuda_mapping_remove(cuda, addr, bytes);
+        vr_cuda_mapping_note(cuda, addr, bytes, false, false);
     }
     return status;
 }
 
-/* A device that becomes a peer later makes all memory writable again: vr_cuda_readers. */
 static vram_status vmm_protect(struct vr_device *device, vram_addr addr, uint64_t bytes,
                                bool read_only) {
     struct vr_cuda_device *cuda = device->impl;
-    struct vr_cu_access access[VR_CUDA_PEERS_MAX];
-    struct vr_cuda_scope scope;
-    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
-    if (status == VRAM_OK) {
-        size_t count = vr_cuda_readers(cuda, access, VR_CUDA_PEERS_MAX);
-        for (size_t i = 0; i < count; i++) {
-            access[i].flags = read_only ? VR_CU_ACCESS_READ : VR_CU_ACCESS_READWRITE;
-        }
-        status = VR_CUDA(cuda, cuMemSetAccess, addr, bytes, access, count);
-        vr_cuda_leave(&scope);
+    vram_status status = access_set(cuda, addr, bytes, read_only);
+    if (status != VRAM_OK) { /* it is as before */
+        vr_cuda_mapping_note(cuda, addr, bytes, true, !read_only);
     }
     return status;
 }

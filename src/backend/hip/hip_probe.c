@@ -146,6 +146,7 @@ static void caps_remove(struct hip_probe *probe, uint32_t caps, const char *what
     }
     if (caps & VRAM_CAP_VMM) {
         device->vmm = NULL;
+        device->share = NULL;
         device->info.vmm_granule = (vram_value){0, false};
     }
     probe_warn(probe, what, "the device is used without that");

@@ -10,6 +10,7 @@
  *     host_device.c    opening and closing
  *     host_memory.c    device memory is pages, pinned memory is locked pages; accounting
  *     host_vmm.c       a range is reserved pages, physical memory a part of one sparse file
+ *     host_share.c     memory that other processes import: a sealed file in memory for each handle
  *     host_queue.c     a queue is a thread that runs commands
  *     host_timeline.c  the word of a queue; signals, waits, polls
  *     host_copy.c      copies and fills, as commands
@@ -48,6 +49,7 @@ extern const struct vr_device_ops vr_host_device_ops;
 extern const struct vr_pinned_ops vr_host_pinned_ops;
 extern const struct vr_managed_ops vr_host_managed_ops;
 extern const struct vr_vmm_ops vr_host_vmm_ops;
+extern const struct vr_share_ops vr_host_share_ops;
 extern const struct vr_queue_ops vr_host_queue_ops;
 extern const struct vr_kernel_ops vr_host_kernel_ops;
 
@@ -75,6 +77,21 @@ static inline void *vr_host_pointer(vram_addr addr) {
 /* The same as on current GPUs, so that programs see the same rounding here. It costs nothing: pages
    of a handle that nobody touches use no memory. */
 #define VR_HOST_VMM_GRANULE (UINT64_C(2) << 20)
+
+/* A handle of host_share.c is the descriptor of its own file with this bit set, which no offset in
+   host->file has. */
+#define VR_HOST_SHARED (UINT64_C(1) << 63)
+
+/* The file and the offset in it that a handle means. */
+static inline int vr_host_handle_file(const struct vr_host *host, uint64_t handle,
+                                      uint64_t *offset) {
+    bool shared = handle & VR_HOST_SHARED;
+    *offset = shared ? 0 : handle;
+    return shared ? (int)(handle & INT32_MAX) : host->file;
+}
+
+/* vr_vmm_release of a handle of host_share.c. */
+void vr_host_share_release(struct vr_host *host, uint64_t handle, uint64_t bytes);
 
 /* Creates host->file. Closing it is allowed without one. */
 vram_status vr_host_file_open(struct vr_host *host);

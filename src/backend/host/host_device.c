@@ -23,6 +23,7 @@ vram_status vr_host_device_open(struct vr_device *device) {
     device->queue_ops = &vr_host_queue_ops;
     device->pinned = host->pinned ? &vr_host_pinned_ops : NULL;
     device->vmm = host->vmm ? &vr_host_vmm_ops : NULL;
+    device->share = host->vmm ? &vr_host_share_ops : NULL;
     device->managed = &vr_host_managed_ops;
     device->peer = NULL; /* there is only one device */
     device->kernel = &vr_host_kernel_ops;

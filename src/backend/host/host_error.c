@@ -20,6 +20,8 @@ vram_status vr_host_error(vram_status exhausted, const char *doing) {
         break;
     case VRAM_ERR_LIMIT:
     case VRAM_ERR_IO:
+    case VRAM_ERR_INVALID:     /* of a descriptor that another process sent */
+    case VRAM_ERR_UNSUPPORTED: /* a system without sealed files */
         status = os.status;
         break;
     default:

@@ -92,6 +92,10 @@ static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t
 
 static vram_status vmm_release(struct vr_device *device, uint64_t handle, uint64_t bytes) {
     struct vr_host *host = device->impl;
+    if (handle & VR_HOST_SHARED) {
+        vr_host_share_release(host, handle, bytes);
+        return VRAM_OK;
+    }
     if (vr_os_file_punch(host->file, handle, bytes) != VRAM_OK) {
         return vr_host_error(VRAM_ERR_HOST_MEMORY, "physical memory not given back");
     }
@@ -102,7 +106,9 @@ static vram_status vmm_release(struct vr_device *device, uint64_t handle, uint64
 static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t handle,
                            uint64_t bytes) {
     struct vr_host *host = device->impl;
-    if (vr_os_file_map(host->file, handle, vr_host_pointer(addr), bytes) != VRAM_OK) {
+    uint64_t offset;
+    int file = vr_host_handle_file(host, handle, &offset);
+    if (vr_os_file_map(file, offset, vr_host_pointer(addr), bytes) != VRAM_OK) {
         return vr_host_error(VRAM_ERR_HOST_MEMORY, "physical memory not mapped");
     }
     return VRAM_OK;

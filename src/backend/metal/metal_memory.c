@@ -10,9 +10,9 @@
  */
 #include "backend/metal/metal_backend.h"
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/os/os.h"
+#include "base/stable.h"
 #include "base/window.h"
 
 static struct vr_stable record_memory = VR_STABLE_INIT(struct vr_metal_memory);

@@ -8,9 +8,9 @@
  */
 #include "backend/metal/metal_backend.h"
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/stable.h"
 
 /* Command buffers in progress per queue; beyond that, Metal itself waits. */
 enum { BUFFERS_MAX = 8192 };

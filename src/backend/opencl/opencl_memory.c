@@ -20,12 +20,12 @@
  */
 #include "backend/opencl/opencl_backend.h"
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os/os.h"
 #include "base/radix.h"
 #include "base/size.h"
+#include "base/stable.h"
 #include "base/window.h"
 
 static struct vr_stable record_memory = VR_STABLE_INIT(struct vr_opencl_memory);

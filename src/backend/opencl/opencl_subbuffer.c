@@ -20,11 +20,11 @@
  */
 #include "backend/opencl/opencl_backend.h"
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/stable.h"
 
 #include <stdlib.h>
 

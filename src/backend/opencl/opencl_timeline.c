@@ -27,10 +27,10 @@
  */
 #include "backend/opencl/opencl_backend.h"
 
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/os/os.h"
+#include "base/stable.h"
 
 /* How long a poll waits for the idle marker: of a queue that may have work, and of one that has no
    work of the library, so that only this answer is missing. */

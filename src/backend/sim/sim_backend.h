@@ -9,6 +9,7 @@
  *   sim_device.c    opening and closing
  *   sim_memory.c    device, pinned and managed memory
  *   sim_vmm.c       virtual memory management
+ *   sim_share.c     memory that other processes import
  *   sim_peer.c      devices that use each other's memory
  *   sim_queue.c     queues and streams
  *   sim_timeline.c  words; signals, waits, polls
@@ -74,13 +75,16 @@ struct vr_sim_block {
     struct vr_link link; /* in vr_sim_device.blocks */
     struct vr_sim_device *device;
     enum vr_sim_kind kind;
-    uint64_t addr;               /* first address; 0 for a physical */
-    uint64_t bytes;              /* size */
-    uint64_t offset;             /* offset of its contents in vr_sim.file, if it has any */
-    uint64_t handle;             /* handle of a physical */
-    uint32_t busy;               /* number of uses by submitted work */
-    uint32_t mappings;           /* number of mappings in a range, or of a physical */
-    struct vr_sim_block *range;  /* of a mapping */
+    uint64_t addr;              /* first address; 0 for a physical */
+    uint64_t bytes;             /* size */
+    uint64_t offset;            /* offset of its contents in its file, if it has any */
+    int file;                   /* of `shared` memory: its own; otherwise it is vr_sim.file */
+    bool shared;                /* other processes may import it, or it was imported: sim_share.c */
+    bool imported;              /* it takes no memory of this device */
+    uint64_t handle;            /* handle of a physical */
+    uint32_t busy;              /* number of uses by submitted work */
+    uint32_t mappings;          /* number of mappings in a range, or of a physical */
+    struct vr_sim_block *range; /* of a mapping */
     struct vr_sim_block *memory; /* the physical of a mapping */
     bool accessible;             /* a mapping with access */
     bool read_only;              /* and without writes */
@@ -307,6 +311,12 @@ void vr_sim_handle_give(struct vr_sim *sim, uint64_t handle);
    failing, if that is not available. */
 struct vr_sim_block *vr_sim_block_make(struct vr_sim_call *call, enum vr_sim_kind kind,
                                        uint64_t bytes, uint64_t align);
+/* A physical block on memory of another process, in `file`, which it then owns. */
+struct vr_sim_block *vr_sim_block_import(struct vr_sim_call *call, uint64_t bytes, int file);
+/* Puts the contents of a new physical block into a file of its own. */
+void vr_sim_block_share(struct vr_sim_block *block, int file);
+/* The file with a block's contents; sim_contents.c. */
+int vr_sim_block_file(const struct vr_sim_block *block);
 /* Frees it with all it has. It has no mappings. VRAM_OK, or the system's failure with the block
    unchanged. */
 vram_status vr_sim_block_end(struct vr_sim_block *block);
@@ -419,6 +429,7 @@ extern const struct vr_device_ops vr_sim_device_ops;
 extern const struct vr_queue_ops vr_sim_queue_ops;
 extern const struct vr_pinned_ops vr_sim_pinned_ops;
 extern const struct vr_vmm_ops vr_sim_vmm_ops;
+extern const struct vr_share_ops vr_sim_share_ops;
 extern const struct vr_managed_ops vr_sim_managed_ops;
 extern const struct vr_peer_ops vr_sim_peer_ops;
 extern const struct vr_kernel_ops vr_sim_kernel_ops;

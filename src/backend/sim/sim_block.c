@@ -4,7 +4,8 @@
  *
  *   kind       memory of the device   contents          addresses
  *   ALLOC      yes                    vr_sim.file       synthetic, or real pages of the file
- *   PHYSICAL   yes                    vr_sim.file       -
+ *   PHYSICAL   unless imported        vr_sim.file, or   -
+ *                                     one of its own
  *   MAPPING    no                     its physical's    those of its range
  *   RANGE      no                     -                 synthetic, or reserved pages
  *   PINNED     no                     host pages        the pages'
@@ -86,7 +87,8 @@ struct vr_sim_block *vr_sim_mapping_at(struct vr_sim *sim, uint64_t addr) {
 /* ---------------------------------------------------------------------- making */
 
 static bool block_has_memory(const struct vr_sim_block *block) {
-    return block->kind == VR_SIM_KIND_ALLOC || block->kind == VR_SIM_KIND_PHYSICAL;
+    return block->kind == VR_SIM_KIND_ALLOC ||
+           (block->kind == VR_SIM_KIND_PHYSICAL && !block->imported);
 }
 
 uint64_t vr_sim_free_bytes(const struct vr_sim *sim, const struct vr_sim_gpu *gpu) {
@@ -178,7 +180,7 @@ static bool block_take_address(struct vr_sim_call *call, struct vr_sim_block *bl
 
 static void block_give_memory(struct vr_sim_block *block) {
     struct vr_sim *sim = block->device->sim;
-    if (block->written) {
+    if (block->written && !block->shared) {
         /* If this fails, the host's memory stays in use until the simulation ends; the space is
            never reused, so nobody can see the old contents. */
         (void)vr_os_file_punch(sim->file, block->offset, block->bytes);
@@ -187,8 +189,8 @@ static void block_give_memory(struct vr_sim_block *block) {
     sim->live_bytes -= block->bytes;
 }
 
-struct vr_sim_block *vr_sim_block_make(struct vr_sim_call *call, enum vr_sim_kind kind,
-                                       uint64_t bytes, uint64_t align) {
+static struct vr_sim_block *block_build(struct vr_sim_call *call, enum vr_sim_kind kind,
+                                        uint64_t bytes, uint64_t align, bool imported) {
     struct vr_sim_block *block = vr_mem_alloc(1, sizeof *block, vr_sim_call_name(call->kind));
     if (!block) {
         vr_sim_system(call, VRAM_ERR_HOST_MEMORY);
@@ -197,6 +199,7 @@ struct vr_sim_block *vr_sim_block_make(struct vr_sim_call *call, enum vr_sim_kin
     block->device = call->device;
     block->kind = kind;
     block->bytes = bytes;
+    block->imported = imported;
     if (block_has_memory(block) && !block_take_memory(call, block)) {
         goto fail;
     }
@@ -214,6 +217,26 @@ fail_memory:
 fail:
     vr_mem_free(block);
     return NULL;
+}
+
+struct vr_sim_block *vr_sim_block_make(struct vr_sim_call *call, enum vr_sim_kind kind,
+                                       uint64_t bytes, uint64_t align) {
+    return block_build(call, kind, bytes, align, false);
+}
+
+struct vr_sim_block *vr_sim_block_import(struct vr_sim_call *call, uint64_t bytes, int file) {
+    struct vr_sim_block *block = block_build(call, VR_SIM_KIND_PHYSICAL, bytes, 0, true);
+    if (block) {
+        vr_sim_block_share(block, file);
+    }
+    return block;
+}
+
+void vr_sim_block_share(struct vr_sim_block *block, int file) {
+    block->shared = true;
+    block->file = file;
+    block->offset = 0;
+    block->written = true; /* another process may write it at any time */
 }
 
 /* ---------------------------------------------------------------------- ending */
@@ -267,6 +290,9 @@ vram_status vr_sim_block_end(struct vr_sim_block *block) {
     }
     if (block_has_memory(block)) {
         block_give_memory(block);
+    }
+    if (block->shared) {
+        vr_os_file_close(block->file);
     }
     vr_link_remove(&block->link);
     sim->live_handles--;

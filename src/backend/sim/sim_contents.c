@@ -51,6 +51,10 @@ static bool block_is_host(const struct vr_sim_block *block) {
     return block->kind == VR_SIM_KIND_PINNED || block->kind == VR_SIM_KIND_MANAGED;
 }
 
+int vr_sim_block_file(const struct vr_sim_block *block) {
+    return block->shared ? block->file : block->device->sim->file;
+}
+
 vram_status vr_sim_file_reach(struct vr_sim *sim, uint64_t offset, uint64_t bytes) {
     if (offset + bytes <= sim->file_bytes) {
         return VRAM_OK;
@@ -71,15 +75,17 @@ static vram_status span_write(struct vr_sim *sim, const struct vr_sim_span *span
         memcpy((char *)block->pages + span->at, from, span->bytes);
         return VRAM_OK;
     }
-    vram_status status = vr_sim_file_reach(sim, block->offset, block->bytes);
+    vram_status status =
+        block->shared ? VRAM_OK : vr_sim_file_reach(sim, block->offset, block->bytes);
     if (status == VRAM_OK) {
         block->written = true;
-        status = vr_os_file_write(sim->file, block->offset + span->at, from, span->bytes);
+        status =
+            vr_os_file_write(vr_sim_block_file(block), block->offset + span->at, from, span->bytes);
     }
     return status;
 }
 
-static vram_status span_read(struct vr_sim *sim, const struct vr_sim_span *span, void *to) {
+static vram_status span_read(const struct vr_sim_span *span, void *to) {
     const struct vr_sim_block *block = span_memory(span);
     if (block_is_host(block)) {
         memcpy(to, (const char *)block->pages + span->at, span->bytes);
@@ -89,7 +95,7 @@ static vram_status span_read(struct vr_sim *sim, const struct vr_sim_span *span,
         memset(to, 0, span->bytes);
         return VRAM_OK;
     }
-    return vr_os_file_read(sim->file, block->offset + span->at, to, span->bytes);
+    return vr_os_file_read(vr_sim_block_file(block), block->offset + span->at, to, span->bytes);
 }
 
 /* Whether it reads as zeros because it was never written. */
@@ -117,7 +123,7 @@ vram_status vr_sim_read(struct vr_sim *sim, void *to, uint64_t addr, uint64_t by
     vram_status status = VRAM_OK;
     char *at = to;
     while (bytes && status == VRAM_OK && vr_sim_span_at(sim, addr, bytes, &span)) {
-        status = span_read(sim, &span, at);
+        status = span_read(&span, at);
         addr += span.bytes;
         at += span.bytes;
         bytes -= span.bytes;
@@ -136,7 +142,7 @@ vram_status vr_sim_copy(struct vr_sim *sim, uint64_t to, uint64_t from, uint64_t
         if (!span_is_blank(&source) || !span_is_blank(&target)) {
             some = some < VR_SIM_BOUNCE ? some : VR_SIM_BOUNCE;
             source.bytes = target.bytes = some;
-            status = span_read(sim, &source, sim->bounce);
+            status = span_read(&source, sim->bounce);
             if (status == VRAM_OK) {
                 status = span_write(sim, &target, sim->bounce);
             }

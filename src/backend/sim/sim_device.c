@@ -48,6 +48,7 @@ vram_status vr_sim_device_open(struct vr_device *device) {
         device->pinned = &vr_sim_pinned_ops;
         device->managed = &vr_sim_managed_ops;
         device->vmm = config->vmm ? &vr_sim_vmm_ops : NULL;
+        device->share = config->vmm ? &vr_sim_share_ops : NULL;
         device->peer = config->devices > 1 ? &vr_sim_peer_ops : NULL;
         device->kernel = config->real ? &vr_sim_kernel_ops : NULL;
     }

@@ -132,7 +132,7 @@ static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t ha
     if (!mapping) {
         vr_sim_system(&call, VRAM_ERR_HOST_MEMORY);
     } else if (call.sim->config.real &&
-               !vr_sim_system(&call, vr_os_file_map(call.sim->file, memory->offset,
+               !vr_sim_system(&call, vr_os_file_map(vr_sim_block_file(memory), memory->offset,
                                                     (void *)(uintptr_t)addr, bytes))) {
         vr_sim_mapping_forget(mapping); /* the system has mapped nothing */
     }

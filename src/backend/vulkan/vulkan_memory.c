@@ -14,10 +14,10 @@
  */
 #include "backend/vulkan/vulkan_backend.h"
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/stable.h"
 #include "base/window.h"
 
 static struct vr_stable record_memory = VR_STABLE_INIT(struct vr_vulkan_memory);

@@ -6,6 +6,7 @@
  * Conditions wait for a relative time.
  */
 #include "base/os/platform.h"
+#include "base/os/unix_socket.h"
 
 #include <crt_externs.h>
 #include <errno.h>
@@ -15,7 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/sysctl.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,6 +75,23 @@ vram_status vr_os_file_create(const char *name, int *fd) {
     }
     *fd = got;
     return VRAM_OK;
+}
+
+/* Files cannot be sealed, so no process can trust one of another. */
+vram_status vr_os_shared_create(const char *name, uint64_t bytes, int *fd) {
+    (void)name;
+    (void)fd;
+    return vr_os_error_as(VRAM_ERR_UNSUPPORTED, ENOTSUP, "memfd_create", bytes);
+}
+
+vram_status vr_os_shared_check(int fd, uint64_t bytes) {
+    (void)fd;
+    return vr_os_error_as(VRAM_ERR_UNSUPPORTED, ENOTSUP, "fcntl", bytes);
+}
+
+vram_status vr_os_shared_reopen(int fd, bool read_only, int *out) {
+    (void)read_only;
+    return vr_os_shared_duplicate(fd, out);
 }
 
 vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes) {
@@ -208,4 +228,32 @@ int vr_os_event_pair(int fds[2]) {
     }
     (void)fcntl(fds[1], F_SETNOSIGPIPE, 1);
     return 0;
+}
+
+/* -------------------------------------------------------------- unix_socket.h */
+
+vram_status vr_os_socket_peer(int fd, struct vr_os_peer *peer) {
+    uid_t user;
+    gid_t group;
+    pid_t process = 0;
+    socklen_t bytes = sizeof process;
+    if (getpeereid(fd, &user, &group) != 0) {
+        return vr_os_error(errno, "getpeereid", 0);
+    }
+    if (getsockopt(fd, SOL_LOCAL, LOCAL_PEERPID, &process, &bytes) != 0) {
+        process = 0;
+    }
+    *peer = (struct vr_os_peer){.process = (uint64_t)process, .user = user};
+    return VRAM_OK;
+}
+
+vram_status vr_os_random(void *bytes, size_t count) {
+    arc4random_buf(bytes, count);
+    return VRAM_OK;
+}
+
+uint64_t vr_os_boot(void) {
+    struct timeval boot = {0};
+    size_t length = sizeof boot;
+    return sysctlbyname("kern.boottime", &boot, &length, NULL, 0) == 0 ? (uint64_t)boot.tv_sec : 0;
 }

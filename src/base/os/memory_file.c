@@ -19,6 +19,16 @@ void vr_os_file_close(int fd) {
     (void)close(fd);
 }
 
+vram_status vr_os_shared_duplicate(int fd, int *out) {
+    int error = vr_os_fault();
+    int got = error ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (got < 0) {
+        return vr_os_error(error ? error : errno, "fcntl", 0);
+    }
+    *out = got;
+    return VRAM_OK;
+}
+
 /* A file that grows past the limit on file sizes raises SIGXFSZ, also a file in memory. So the
    limit is checked first. */
 bool vr_os_within_file_limit(uint64_t end) {

@@ -80,6 +80,16 @@ vram_status vr_os_pages_read_only(void *pages, uint64_t bytes);
    the number of mappings can make it fail. */
 vram_status vr_os_pages_unmap(void *pages, uint64_t bytes);
 
+/* A file in memory for other processes, sealed at its size: nobody can cut or lengthen it.
+   VRAM_ERR_UNSUPPORTED where the system has no seals. */
+vram_status vr_os_shared_create(const char *name, uint64_t bytes, int *fd);
+/* VRAM_ERR_INVALID unless it is such a file and has at least that many bytes. */
+vram_status vr_os_shared_check(int fd, uint64_t bytes);
+/* A second descriptor of the file; `read_only`: one that nobody can map for writing. */
+vram_status vr_os_shared_reopen(int fd, bool read_only, int *out);
+/* A second descriptor with the same rights. */
+vram_status vr_os_shared_duplicate(int fd, int *out);
+
 /* ------------------------------------------------------------ files on disk */
 
 /* Opens or creates a file for writing, locks it, and truncates it. VRAM_ERR_BUSY if it is locked by
@@ -130,6 +140,8 @@ vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes)
 vram_status vr_os_event_open(int fds[2]);
 void vr_os_event_send(int fd);
 void vr_os_event_close(int fd);
+/* Makes fds[0] unreadable again. */
+void vr_os_event_clear(int fd);
 
 /* ------------------------------------------------------------------ threads */
 

@@ -18,6 +18,13 @@ void vr_os_event_send(int fd) {
     }
 }
 
+void vr_os_event_clear(int fd) {
+    VR_UNCANCELLED;
+    uint64_t sink[8];
+    while (read(fd, sink, sizeof sink) == (ssize_t)sizeof sink) { /* a full pipe has more */
+    }
+}
+
 void vr_os_event_close(int fd) {
     VR_UNCANCELLED;
     close(fd);

@@ -17,6 +17,13 @@ bool vr_os_counter_start(void);
    call, the more exact it is. */
 uint64_t vr_os_counter_rate(void);
 
+/* Whether a read of the counter is over before other threads see any later store of its thread. */
+#if defined(__x86_64__)
+#define VR_OS_COUNTER_BEFORE_STORES true
+#else
+#define VR_OS_COUNTER_BEFORE_STORES false
+#endif
+
 /* The counter, perhaps read before earlier loads have completed. */
 static inline uint64_t vr_os_counter(void) {
 #if defined(__x86_64__)

@@ -4,9 +4,9 @@
  *
  *  (1) At most half of the slots are used, tombstones included, so every probe ends at an empty
  *      slot.
- *  (2) A slot changes from empty to an entry, from an entry to a tombstone, and from a tombstone to
- *      an entry; never back to empty. So a reader that probes past other entries never
- *      stops too early.
+ *  (2) A removed entry leaves a tombstone, or an empty slot if the next slot is empty: then no
+ *      entry behind it was displaced by it. Tombstones in front of that slot become empty for the
+ *      same reason. So a reader that probes past other entries never stops too early.
  *  (3) A table that is too full is replaced by one without tombstones, filled before it is
  *      published. A reader may still use the old one, so it is only added to `retired` here.
  */
@@ -49,9 +49,27 @@ static void slot_put(struct vr_block_slots *slots, struct vr_block *block, uint6
     }
 }
 
+/* Removes the entry in slot `at`; keeps (2). */
+static void slot_clear(struct vr_block_slots *slots, uint64_t at, uint64_t *used) {
+    if (vr_load(&slots->entries[(at + 1) & slots->mask], VR_RELAXED)) {
+        vr_store(&slots->entries[at & slots->mask], &tombstone, VR_RELEASE);
+        return;
+    }
+    do {
+        vr_store(&slots->entries[at & slots->mask], NULL, VR_RELEASE);
+        --*used;
+        at--;
+    } while (vr_load(&slots->entries[at & slots->mask], VR_RELAXED) == &tombstone);
+}
+
+bool vr_block_table_has_room(struct vr_block_table *table) {
+    const struct vr_block_slots *slots = slots_of(table);
+    return slots && table->used < (slots->mask + 1) / 2;
+}
+
 vram_status vr_block_table_reserve(struct vr_block_table *table) {
     struct vr_block_slots *old = slots_of(table);
-    if (old && table->used < (old->mask + 1) / 2) {
+    if (vr_block_table_has_room(table)) {
         return VRAM_OK;
     }
     uint64_t count = 256;
@@ -92,14 +110,15 @@ void vr_block_table_remove(struct vr_block_table *table, const struct vr_block *
         struct vr_block *found = vr_load(&slots->entries[at & slots->mask], VR_RELAXED);
         assert(found);
         if (found == block) {
-            vr_store(&slots->entries[at & slots->mask], &tombstone, VR_RELEASE);
+            slot_clear(slots, at, &table->used);
             table->live--;
             return;
         }
     }
 }
 
-struct vr_block *vr_block_table_find(struct vr_block_table *table, vram_addr addr) {
+static inline struct vr_block *table_find(struct vr_block_table *table, vram_addr addr,
+                                          bool claims) {
     struct vr_block_slots *slots = slots_of(table);
     if (!slots) {
         return NULL;
@@ -109,11 +128,22 @@ struct vr_block *vr_block_table_find(struct vr_block_table *table, vram_addr add
         if (!found) {
             return NULL;
         }
+        if (claims) {
+            vr_prefetch_to_write(found);
+        }
         if (found != &tombstone && vr_load(&found->addr, VR_RELAXED) == addr) {
             return found;
         }
     }
     return NULL;
+}
+
+struct vr_block *vr_block_table_find(struct vr_block_table *table, vram_addr addr) {
+    return table_find(table, addr, false);
+}
+
+struct vr_block *vr_block_table_find_to_claim(struct vr_block_table *table, vram_addr addr) {
+    return table_find(table, addr, true);
 }
 
 struct vr_block *vr_block_table_next(struct vr_block_table *table, uint64_t *at) {

@@ -25,6 +25,8 @@ struct vr_block_table {
 /* Makes sure that one more entry fits; called before a block leaves the space. Writers hold the
    pool's lock. */
 vram_status vr_block_table_reserve(struct vr_block_table *table);
+/* Whether it fits already. */
+bool vr_block_table_has_room(struct vr_block_table *table);
 /* Never fails after a reserve. */
 void vr_block_table_insert(struct vr_block_table *table, struct vr_block *block);
 void vr_block_table_remove(struct vr_block_table *table, const struct vr_block *block);
@@ -43,7 +45,9 @@ uint64_t vr_block_table_bytes(struct vr_block_table *table);
    writers. */
 struct vr_block *vr_block_table_next(struct vr_block_table *table, uint64_t *at);
 
-/* The block that starts at `addr`, or NULL. Lock-free. */
+/* The block that starts at `addr`, or NULL. Lock-free. The second is for a thread that is about to
+   change the block's state: its cache line is fetched once, to be written. */
 struct vr_block *vr_block_table_find(struct vr_block_table *table, vram_addr addr);
+struct vr_block *vr_block_table_find_to_claim(struct vr_block_table *table, vram_addr addr);
 
 #endif

@@ -22,6 +22,7 @@
 #include "core/space/block.h"
 
 #include <assert.h>
+#include <string.h>
 
 struct vr_pool;
 
@@ -211,6 +212,19 @@ static inline bool vr_cache_put_quick(struct vr_cache *cache, struct vr_block *b
 static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     return vr_cache_put_quick(cache, block, bytes) ||
            (bytes > VR_SMALL_BYTES && vr_cache_put_slow(cache, block, bytes));
+}
+
+/* Moves half of the blocks that a small bin may keep, or more if it has more, out of it, and puts
+   the block, which did not fit, into it. Returns how many; there is at least one. Inside enter. */
+static inline uint32_t vr_cache_spill(struct vr_cache *cache, struct vr_block *block,
+                                      uint64_t bytes, struct vr_block **blocks) {
+    struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
+    uint32_t kept = cache->depth / 2, count = bin->count - kept;
+    assert(kept < bin->count && vr_cache_may_keep(block, bytes));
+    memcpy(blocks, bin->blocks + kept, count * sizeof *blocks);
+    bin->blocks[kept] = block;
+    bin->count = kept + 1;
+    return count;
 }
 
 /* Creates a cache and adds it to the thread's table. Not inside enter. NULL with the error set. */

@@ -119,8 +119,25 @@ static void note_before(struct vr_pool *pool, struct vr_queue_id queue, struct v
     block->home = queue;
 }
 
-static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
+void vr_pool_put_cached(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes,
+                        struct vr_block *const *blocks, uint32_t count) {
     struct vr_queue_id from;
+    struct vr_block *out = NULL;
+    uint32_t kept = 0;
+    assert(vr_pool_is_locked(pool));
+    if (bytes <= VR_SMALL_BYTES && !vr_load(&pool->uncached, VR_RELAXED)) {
+        kept = vr_central_put(&pool->central, queue, bytes, blocks, count, &out, &from);
+        vr_pool_list_to_space(pool, out, from);
+    }
+    if (kept < count) {
+        struct vr_queue_stamp stamp = vr_queue_state_stamp(&pool->queue_states, queue);
+        for (uint32_t i = kept; i < count; i++) {
+            vr_pool_to_space(pool, blocks[i], stamp);
+        }
+    }
+}
+
+static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
     assert(vr_pool_is_locked(pool) && vr_block_is_cached(block));
     assert(vr_load(&block->pool, VR_RELAXED) == pool->object.handle); /* no object's: block.h (7) */
     note_before(pool, queue, block);
@@ -128,12 +145,10 @@ static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr
         block->freed = vr_queue_state_stamp(&pool->queue_states, queue);
         block->next = pool->deferred;
         pool->deferred = block;
-    } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES || vr_block_is_other(block) ||
-               vr_load(&pool->uncached, VR_RELAXED)) {
+    } else if (vr_block_is_other(block)) {
         vr_pool_to_space(pool, block, vr_queue_state_stamp(&pool->queue_states, queue));
     } else {
-        struct vr_block *out = vr_central_put(&pool->central, queue, block, &from);
-        vr_pool_list_to_space(pool, out, from);
+        vr_pool_put_cached(pool, queue, vr_load(&block->bytes, VR_RELAXED), &block, 1);
     }
 }
 

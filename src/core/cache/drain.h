@@ -14,7 +14,11 @@ void vr_pool_large_give(struct vr_pool *pool, uint64_t bytes);
 /* Reports the live bytes of a cache to the pool: at every miss, overflow and drain. Inside enter,
    or revoked. The second is for blocks that bypass all caches; live_bytes.c. */
 void vr_pool_report_cache(struct vr_cache *cache);
+void vr_pool_report_locked(struct vr_cache *cache); /* the same under the pool's lock */
 void vr_pool_report_bytes(struct vr_pool *pool, int64_t high, int64_t change);
+
+/* The live bytes as reported. */
+uint64_t vr_pool_requested(const struct vr_pool *pool);
 
 /* Reports the pool's live bytes to device and context. */
 void vr_pool_report_up(struct vr_pool *pool);
@@ -29,6 +33,11 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_qu
 
 /* The same, but a block that is asleep or sealed is deferred until it is neither. */
 void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp);
+
+/* Returns owned blocks of `bytes` each, freed on `queue` and used by no other one, to the central
+   cache or the space. Under the lock. */
+void vr_pool_put_cached(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes,
+                        struct vr_block *const *blocks, uint32_t count);
 
 /* The same as vr_pool_to_space for a list of blocks that were freed on `queue`. */
 void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, struct vr_queue_id queue);

@@ -26,6 +26,7 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr
     block->asleep = block->sealed = block->growing = false;
     block->part = (uint8_t)vr_part_of(vr_load(&block->bytes, VR_RELAXED));
     vr_store(&block->zone, 0, VR_RELAXED);
+    vr_store(&block->traced_by, 0, VR_RELAXED);
     block->stateless = false;
     block->generation += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
     vr_store(&block->held, false, VR_RELAXED);

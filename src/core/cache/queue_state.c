@@ -8,20 +8,6 @@
 
 #include <assert.h>
 
-static struct vr_queue_state **queue_bucket(struct vr_queue_states *queue_states,
-                                            struct vr_queue_id queue) {
-    return &queue_states->buckets[(queue.handle * UINT64_C(0x9E3779B97F4A7C15)) >> 58];
-}
-
-struct vr_queue_state *vr_queue_state_find(struct vr_queue_states *queue_states,
-                                           struct vr_queue_id queue) {
-    struct vr_queue_state *queue_state = *queue_bucket(queue_states, queue);
-    while (queue_state && !vr_queue_id_same(queue_state->id, queue)) {
-        queue_state = queue_state->next;
-    }
-    return queue_state;
-}
-
 /* A queue sets `finished` before it notifies its pools that it ends, and the notification takes the
    pool's lock: a queue state created here, under the lock, is found and removed there. */
 vram_status vr_queue_state_ensure(struct vr_queue_states *queue_states,
@@ -41,14 +27,15 @@ vram_status vr_queue_state_ensure(struct vr_queue_states *queue_states,
     queue_state->queue = queue;
     queue_state->number.number = queue_states->created_count++ + 2;
     vr_handle_ref(id.handle);
-    queue_state->next = *queue_bucket(queue_states, id);
-    *queue_bucket(queue_states, id) = queue_state;
+    queue_state->next = *vr_queue_state_bucket(queue_states, id);
+    *vr_queue_state_bucket(queue_states, id) = queue_state;
     return VRAM_OK;
 }
 
 struct vr_queue_state *vr_queue_state_take(struct vr_queue_states *queue_states,
                                            struct vr_queue_id queue) {
-    for (struct vr_queue_state **at = queue_bucket(queue_states, queue); *at; at = &(*at)->next) {
+    for (struct vr_queue_state **at = vr_queue_state_bucket(queue_states, queue); *at;
+         at = &(*at)->next) {
         if (vr_queue_id_same((*at)->id, queue)) {
             struct vr_queue_state *queue_state = *at;
             *at = queue_state->next;
@@ -97,7 +84,7 @@ void vr_queue_state_free(struct vr_queue_state *queue_state) {
 struct vr_queue_state *vr_queue_state_next(struct vr_queue_states *queue_states,
                                            struct vr_queue_id last) {
     struct vr_queue_state **from =
-        last.handle ? queue_bucket(queue_states, last) : queue_states->buckets;
+        last.handle ? vr_queue_state_bucket(queue_states, last) : queue_states->buckets;
     for (struct vr_queue_state **at = from; at < queue_states->buckets + VR_QUEUE_STATE_BUCKETS;
          at++) {
         struct vr_queue_state *best = NULL;

@@ -40,9 +40,21 @@ struct vr_queue_states {
     uint64_t created_count; /* since the start */
 };
 
+static inline struct vr_queue_state **vr_queue_state_bucket(struct vr_queue_states *queue_states,
+                                                            struct vr_queue_id queue) {
+    return &queue_states->buckets[(queue.handle * UINT64_C(0x9E3779B97F4A7C15)) >> 58];
+}
+
 /* All calls but vr_queue_state_free are made under the pool's lock. */
-struct vr_queue_state *vr_queue_state_find(struct vr_queue_states *queue_states,
-                                           struct vr_queue_id queue);
+static inline struct vr_queue_state *vr_queue_state_find(struct vr_queue_states *queue_states,
+                                                         struct vr_queue_id queue) {
+    struct vr_queue_state *queue_state = *vr_queue_state_bucket(queue_states, queue);
+    while (queue_state && !vr_queue_id_same(queue_state->id, queue)) {
+        queue_state = queue_state->next;
+    }
+    return queue_state;
+}
+
 /* Makes sure that a queue, which the caller has pinned, has a queue state. VRAM_ERR_HOST_MEMORY,
    with the error set. VRAM_ERR_STALE, without: the queue has ended, all its stamps have passed. */
 vram_status vr_queue_state_ensure(struct vr_queue_states *queue_states,

@@ -18,10 +18,10 @@
  */
 #include "core/cache/thread.h"
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/os/os.h"
+#include "base/stable.h"
 
 #include <assert.h>
 #include <string.h>

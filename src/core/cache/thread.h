@@ -5,8 +5,9 @@
  * A thread sets `busy` while it works on its own caches, with plain stores: a hit needs no locked
  * instruction. Another thread that needs those caches (to drain them, or to free a table that a
  * reader may be using) revokes: it sets `revoked`, makes the stores of all threads visible
- * (membarrier on Linux), and waits until the thread is not busy. That takes nanoseconds, because no
- * thread is busy across a lock, a driver call or user code.
+ * (membarrier on Linux), and waits until the thread is not busy. That takes a microsecond at most,
+ * because a busy thread never waits for a lock, and calls neither a driver nor user code. It may
+ * hold a pool's lock that was free (shortcut.c).
  *
  * If the system has no such barrier or refuses it later, and under ThreadSanitizer, which does not
  * know it, both sides use sequentially consistent stores and loads instead.

@@ -38,6 +38,7 @@ static const struct {
     [VRAM_LADDER_RETRY] = {"retry", false, true, ALL, vr_step_retry},
     [VRAM_LADDER_WAIT] = {"wait", false, false, ALLOC, vr_step_wait},
     [VRAM_LADDER_FALLBACK] = {"fallback", false, false, ALLOC, vr_step_fallback},
+    [VRAM_LADDER_REBUILD] = {"rebuild", false, false, ALLOC, vr_step_rebuild},
 };
 
 const char *vr_ladder_step_name(vram_ladder_step step) {
@@ -58,14 +59,15 @@ static int find_step(const char *name, size_t bytes) {
     return step; /* -1: none */
 }
 
-/* Reads "drain,move,retry". Empty: all steps, in the order of their numbers. */
+/* Reads "drain,move,retry". Empty: all steps, in the order of their numbers, except `rebuild`: only
+   the program knows whether it may be taken. */
 static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
     uint32_t seen = 0, count = 0;
     if (strcmp(text, "none") == 0) {
         ladder->count = 0;
         return VRAM_OK;
     }
-    while (!*text && count < VRAM_LADDER_STEPS) {
+    while (!*text && count < VRAM_LADDER_REBUILD) {
         ladder->steps[count] = (uint8_t)count;
         count++;
     }
@@ -76,7 +78,8 @@ static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
         if (step < 0) {
             return vr_fail(VRAM_ERR_INVALID,
                            "the ladder has no step \"%.*s\"; the steps are drain, finished, "
-                           "move, trim, others, callbacks, cleanup, retry, wait and fallback",
+                           "move, trim, others, callbacks, cleanup, retry, wait, fallback and "
+                           "rebuild",
                            shown, at);
         }
         if (seen & 1u << step) {
@@ -87,6 +90,7 @@ static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
         at += length + (at[length] == ',');
     }
     ladder->count = count;
+    ladder->rebuilds = seen & 1u << VRAM_LADDER_REBUILD;
     return VRAM_OK;
 }
 

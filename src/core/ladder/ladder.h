@@ -76,6 +76,9 @@ struct vr_miss_ops {
     /* Uses memory of another queue: the request's queue then waits for it on the device. */
     vram_status (*after)(struct vr_pool *pool, const struct vr_request *request,
                          struct vr_block **block);
+    /* Rebuilds coarse pieces until so many bytes are won; the program has declared a safe point. */
+    vram_status (*rebuild)(struct vr_pool *pool, uint64_t bytes,
+                           struct vram_rebuild_result *result);
 };
 
 /* Whether a status means that the ladder may help. */
@@ -123,9 +126,9 @@ const char *vr_ladder_step_name(vram_ladder_step step);
 typedef bool vr_step_fn(struct vr_ladder_run *run);
 
 vr_step_fn vr_step_drain, vr_step_finished, vr_step_move, vr_step_trim, vr_step_others,
-    vr_step_cleanup, vr_step_retry, vr_step_fallback; /* ladder_step.c */
-vr_step_fn vr_step_wait;                              /* ladder_wait.c */
-vr_step_fn vr_step_callbacks;                         /* ladder_callback.c */
+    vr_step_cleanup, vr_step_retry, vr_step_rebuild, vr_step_fallback; /* ladder_step.c */
+vr_step_fn vr_step_wait;                                               /* ladder_wait.c */
+vr_step_fn vr_step_callbacks;                                          /* ladder_callback.c */
 
 /* After a row of the pool's own steps: waits for unfinished work, on the device or for a short time
    on the host. False: there is none, or no time is left; ladder_wait.c. */

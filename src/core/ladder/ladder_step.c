@@ -124,6 +124,21 @@ bool vr_step_retry(struct vr_ladder_run *run) {
     return true;
 }
 
+/* Wins as much as the latest attempt lacked: what the driver gave for it is there already. Again,
+   because the next attempt may place the block elsewhere. */
+bool vr_step_rebuild(struct vr_ladder_run *run) {
+    struct vr_pool *pool = run->pool;
+    struct vram_rebuild_result result;
+    bool any = false;
+    do {
+        uint64_t lacking = sub_or_zero(run->request->bytes, run->grown);
+        (void)pool->miss->rebuild(pool, lacking + GROWTH_LEAST * pool->granule, &result);
+        any = any || result.handles;
+        vr_ladder_released(run, result.won_bytes);
+    } while (result.won_bytes && vr_status_is_short(run->tried));
+    return any;
+}
+
 /* ------------------------------------------------------- the pools of a device */
 
 /* Large blocks leave whole handles free, so their part comes first. Memory that the driver refuses

@@ -80,6 +80,7 @@ struct vr_pool_counters {
     vr_atomic_u64 cleanups, cleaned_bytes;
     vr_atomic_u64 last_cleanup_ns; /* vr_pool_now when the last one ended, and 1; 0: none yet */
     vr_atomic_u64 sleeps, wakes, asleep_bytes, asleep_host_bytes, sealed_bytes;
+    vr_atomic_u64 shared_bytes; /* src/share */
     vr_atomic_u64 quarantine_bytes, damaged_blocks, unchecked_blocks;
 };
 
@@ -124,6 +125,7 @@ struct vr_ladder {
     uint8_t steps[VRAM_LADDER_ROOM]; /* vram_ladder_step, in order */
     uint32_t count;                  /* of steps */
     uint32_t fallback;               /* vram_fallback */
+    bool rebuilds;                   /* has the step `rebuild`: allocations are safe points */
     uint64_t wait_ns;                /* longest wait for other threads */
 };
 
@@ -170,6 +172,7 @@ struct vr_pool {
     vr_atomic_bool owned;         /* the owner still has its reference; pool_end.c (4) */
     struct vr_cache_counts past;  /* of dropped caches, and of blocks that were in no cache */
     vr_atomic_u64 requested_now;  /* live bytes as requested, as reported; may be below 0 */
+    vr_atomic_u64 requested_more; /* to be added to it: reported under the lock; live_bytes.c */
     vr_atomic_u64 requested_peak; /* its highest value: live_bytes.c; with a track both are exact */
 
     struct vr_mutex lock; /* guards the rest */
@@ -206,6 +209,11 @@ struct vr_pool {
    do the device's size and all its limits apply to it. */
 static inline bool vr_pool_on_device(const struct vr_pool *pool) {
     return !pool->provider.alloc && pool->kind == VRAM_MEMORY_DEVICE;
+}
+
+/* Whether other processes may open its blocks: core/backing/shared_segment.c. */
+static inline bool vr_pool_is_shareable(const struct vr_pool *pool) {
+    return pool->flags & (VRAM_POOL_SHAREABLE | VRAM_POOL_SHARE_GROUP);
 }
 
 /* Whether it counts against the hard limit of the device, so that releasing it helps other pools:

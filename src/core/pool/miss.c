@@ -82,6 +82,14 @@ struct miss {
     struct vr_ladder_run *run; /* the run of the ladder; without steps if memory was not short */
 };
 
+static void reverse_blocks(struct vr_block **blocks, uint32_t count) {
+    for (uint32_t i = 0; i < count / 2; i++) {
+        struct vr_block *swapped = blocks[i];
+        blocks[i] = blocks[count - 1 - i];
+        blocks[count - 1 - i] = swapped;
+    }
+}
+
 /* Source 1. Also takes a few more blocks of the same size for the thread's cache if they need no
    driver call. */
 static vram_status from_held(struct miss *miss) {
@@ -100,10 +108,10 @@ static vram_status from_held(struct miss *miss) {
     vr_pool_settle(pool);
     vram_status status = vr_pool_ensure_queue(pool, request->queue_object);
     if (status == VRAM_OK && !request->align && !request->behind) {
-        *block = vr_central_take(&pool->central, request->queue, request->bytes);
-        while (*block && got < miss->capacity &&
-               (more[got] = vr_central_take(&pool->central, request->queue, request->bytes))) {
-            got++;
+        if (vr_central_take(&pool->central, request->queue, request->bytes, block, 1)) {
+            got = vr_central_take(&pool->central, request->queue, request->bytes, more,
+                                  miss->capacity);
+            reverse_blocks(more, got); /* the youngest is handed out first, as by shortcut.c */
         }
     }
     if (status == VRAM_OK && !*block) {
@@ -120,26 +128,23 @@ static vram_status from_held(struct miss *miss) {
 }
 
 /* Source 1 without the central cache, which has no large blocks. */
-struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_request *request,
+struct vr_block *vr_pool_supply_held(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes,
                                      bool *marks) {
-    struct vr_answer answer = {.block = NULL};
-    struct vram_error error;
-    vr_error_save(&error);
-    vr_mutex_lock(&pool->lock);
-    struct vr_queue_id queue = request->queue;
     const struct vr_queue_state *queue_state =
         queue.handle ? vr_queue_state_find(&pool->queue_states, queue) : NULL;
     bool open = !queue.handle || (queue_state && vr_queue_is_open(queue_state->queue));
-    if (open && !pool->stateless_blocks) {
-        vr_pool_settle(pool);
-        (void)space_alloc(pool, request, VR_WANT_HELD, 0, &answer);
+    assert(vr_pool_is_locked(pool) && !(pool->flags & VRAM_POOL_DETERMINISTIC));
+    if (!open || pool->stateless_blocks || !vr_block_table_has_room(&pool->table)) {
+        return NULL;
     }
-    *marks = answer.block && vr_pool_batch_is_full(pool, queue, 0);
-    vr_mutex_unlock(&pool->lock);
-    if (!answer.block) {
-        vr_error_restore(&error); /* the request path reports it */
+    vr_pool_settle(pool);
+    struct vr_block *block = vr_space_take(pool->spaces[vr_part_of(bytes)], bytes,
+                                           queue.handle ? queue.handle : QUEUE_NONE);
+    if (block) {
+        vr_pool_leave_space(pool, block, queue);
+        *marks = vr_pool_batch_is_full(pool, queue, 0);
     }
-    return answer.block;
+    return block;
 }
 
 static vram_status plan_once(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
@@ -155,6 +160,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
     vr_budget_apply(pool, space);
+    vr_space_rebuilds_set(space, pool->ladder.rebuilds);
     pool->plans++;
     vram_status status = space_alloc(pool, request, flags, *grown, &answer);
     bool lands = status == VRAM_OK && answer.plan;
@@ -255,7 +261,7 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
     return status;
 }
 
-const struct vr_miss_ops vr_miss_ops = {miss_plan, miss_held, miss_after};
+const struct vr_miss_ops vr_miss_ops = {miss_plan, miss_held, miss_after, vr_pool_rebuild};
 
 /* VRAM_ERR_FRAGMENTED advises the program to request smaller pieces, and VRAM_ERR_LIMIT to raise a
    limit. Neither helps a request that is larger than the device. */

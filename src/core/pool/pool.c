@@ -41,7 +41,7 @@ static inline struct vr_block *block_claim_at(struct vr_cache *cache, vram_addr 
     if (__builtin_expect(block && block_claim(block, cache->pool_handle, addr), 1)) {
         return block;
     }
-    block = vr_block_table_find(&cache->pool->table, addr);
+    block = vr_block_table_find_to_claim(&cache->pool->table, addr);
     return block && block_claim(block, cache->pool_handle, addr) ? block : NULL;
 }
 
@@ -112,18 +112,19 @@ bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct v
    tracking. The thread is inside its caches. */
 COLD vram_status alloc_cold(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
                             vram_queue *queue, vram_addr *addr) {
+    const struct vr_cache *recent = thread->recent;
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     uint64_t bytes = 0;
     (void)vr_block_bytes(size, &bytes); /* cannot fail: the caller has checked it */
+    bool tried = cache == recent && !(cache && cache->pool->flags & VRAM_POOL_POWER_OF_TWO);
     cache = cache && vr_pool_bucket(cache->pool, &bytes) ? cache : NULL;
-    if (cache && vr_hit_from(cache, size, bytes, NULL, addr)) {
+    if (cache && !tried && vr_hit_from(cache, size, bytes, NULL, addr)) {
         return VRAM_OK;
     }
-    bool plain = cache && !vr_cache_is_watched(cache) && bytes > VR_SMALL_BYTES;
+    if (cache && !vr_cache_is_watched(cache) && vr_pool_alloc_shortcut(cache, size, bytes, addr)) {
+        return VRAM_OK;
+    }
     vr_thread_leave(thread);
-    if (plain && vr_pool_alloc_shortcut(pool, size, bytes, queue, addr)) {
-        return VRAM_OK;
-    }
     return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
 }
 
@@ -153,7 +154,7 @@ vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_a
 }
 
 COLD vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
-static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
+COLD void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes, bool plain);
 
 /* Ends the charge of a claimed block to its tag: keeps tag.h (2) and block.h (6). */
 static void release_tag(struct vr_block *block) {
@@ -169,11 +170,12 @@ static void release_tag(struct vr_block *block) {
    thread is inside its caches. */
 COLD vram_status free_to_cache(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     release_tag(block);
-    if (is_plain(block, cache->queue) && vr_cache_put(cache, block, bytes)) {
+    bool plain = is_plain(block, cache->queue);
+    if (plain && vr_cache_put(cache, block, bytes)) {
         block->home = cache->queue;
         vr_thread_leave(cache->thread);
-    } else {
-        free_overflow(cache, block, bytes); /* leaves the caches */
+    } else if (!plain || !vr_pool_free_shortcut(cache, block, bytes)) {
+        free_overflow(cache, block, bytes, plain); /* leaves the caches, as the shortcut does */
     }
     return VRAM_OK;
 }
@@ -288,21 +290,21 @@ vram_status vram_free(vram_addr addr, vram_queue *queue) {
 
 /* ---------------------------------------------------------------- slow paths */
 
-/* Returns half of a full bin together with the block that did not fit. The thread is inside its
-   caches. */
-static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+/* Returns the block that did not fit, or half of a full bin, which then keeps the block. `plain`:
+   the block can serve the cache's queue again at once. The thread is inside its caches. */
+static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes,
+                          bool plain) {
     struct vr_block *blocks[VR_SMALL_DEPTH];
     struct vr_pool *pool = cache->pool;
     struct vr_queue_id queue = cache->queue;
-    uint32_t count = 0, keep = cache->depth / 2;
-    blocks[count++] = block;
+    uint32_t count = 1;
+    blocks[0] = block;
     cache->depth = vr_load(&pool->caps.small_blocks, VR_RELAXED); /* limits may have changed */
     vr_count(&cache->counts.overflows, 1);
-    if (bytes <= VR_SMALL_BYTES && is_plain(block, queue)) {
-        struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
-        while (bin->count > keep && count < VR_SMALL_DEPTH) {
-            blocks[count++] = bin->blocks[--bin->count];
-        }
+    if (bytes <= VR_SMALL_BYTES && plain &&
+        cache->depth / 2 < cache->small[bytes / VR_UNIT].count) {
+        block->home = queue;
+        count = vr_cache_spill(cache, block, bytes, blocks);
     }
     /* The reference keeps the pool alive while the thread is outside. A pool that is already ending
        takes these blocks with it. */
@@ -338,7 +340,7 @@ static vram_addr deliver_block(struct vr_pool *pool, struct vr_queue_object *que
     vr_count(&cache->counts.misses, *request->missed);
     vr_pool_report_cache(cache);
     while (extra > 0 && vr_cache_put(cache, more[extra - 1], request->bytes)) {
-        extra--;
+        extra--; /* the first of `more` is handed out first */
     }
     vr_thread_leave(cache->thread);
     vr_pool_return(pool, request->queue, more, extra);

@@ -14,6 +14,9 @@ vram_status vr_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
                           const vram_alloc_options *options, vram_addr *addr);
 vram_status vr_free(vram_pool *pool, vram_addr addr, vram_queue *queue);
 vram_status vr_pin(vram_addr addr);
+/* The same for a pool that the caller has a reference to, and back; pool_info.c. */
+vram_status vr_pool_pin(struct vr_pool *pool, vram_addr addr);
+void vr_pool_unpin(struct vr_pool *pool, vram_addr addr);
 vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options, vram_pool **out);
 vram_status vr_pool_destroy(vram_pool *handle);
 
@@ -44,9 +47,10 @@ vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadlin
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra);
 
-/* The same if a request without options can be served at once: the block, or NULL. *marks: the
-   caller then marks the queue, by vr_pool_mark_batch. */
-struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_request *request,
+/* The same for a large block without options, which a thread with a cache requests, if the space
+   can serve it at once and without memory of the host: the block, or NULL. *marks: the caller then
+   marks the queue, by vr_pool_mark_batch. Under the lock. */
+struct vr_block *vr_pool_supply_held(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes,
                                      bool *marks);
 extern const struct vr_miss_ops vr_miss_ops; /* miss.c */
 
@@ -111,10 +115,12 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
 vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
                                   vram_addr *addr);
 
-/* A block for vram_alloc by the shortest code path, for a thread whose cache of this pool and queue
-   has none; false: the request path must serve it. No lock held; shortcut.c. */
-bool vr_pool_alloc_shortcut(vram_pool *handle, uint64_t size, uint64_t bytes, vram_queue *queue,
-                            vram_addr *addr);
+/* A block for vram_alloc by the shortest code path, for a thread whose cache has none; and a place
+   for a block that this cache cannot keep, though the cache's queue alone used it. The thread is
+   inside its caches. True: done, and the thread is outside. False: nothing has changed; the request
+   path must serve it, or vr_pool_return; shortcut.c. */
+bool vr_pool_alloc_shortcut(struct vr_cache *cache, uint64_t size, uint64_t bytes, vram_addr *addr);
+bool vr_pool_free_shortcut(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
 
 /* Makes a block live without a cache, and counts it in the pool. */
 void vr_pool_hand_out(struct vr_pool *pool, const struct vr_request *request,

@@ -21,6 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { SHARE_FLAGS = VRAM_POOL_SHAREABLE | VRAM_POOL_SHARE_GROUP };
+
 static bool stamp_passed(void *user, struct vr_stamp stamp) {
     struct vr_pool *pool = user;
     return vr_queue_state_passed(&pool->queue_states, vr_pool_stamp_from_space(pool, stamp));
@@ -51,8 +53,9 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
 }
 
 vram_status vr_pool_check_options(const struct vram_pool_options *options) {
-    if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS |
-                                     VRAM_POOL_TRACKED | VRAM_POOL_POWER_OF_TWO | VR_GUARD_MODES)) {
+    if (options->flags &
+        ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS | VRAM_POOL_TRACKED |
+                    VRAM_POOL_POWER_OF_TWO | SHARE_FLAGS | VR_GUARD_MODES)) {
         return vr_fail(VRAM_ERR_INVALID, "unknown flags: 0x%x", options->flags);
     }
     if (options->name && strnlen(options->name, VR_POOL_NAME_MAX) == VR_POOL_NAME_MAX) {
@@ -76,7 +79,21 @@ vram_status vr_pool_check_options(const struct vram_pool_options *options) {
         return vr_fail(VRAM_ERR_INVALID, "the provider is invalid: set size, alloc and free, and a "
                                          "granule of 0 or a power of two from 4096");
     }
+    if (options->flags & SHARE_FLAGS && (provider || options->kind != VRAM_MEMORY_DEVICE)) {
+        return vr_fail(VRAM_ERR_INVALID,
+                       "a shareable pool has device memory: leave `provider` and `kind` at 0");
+    }
     return VRAM_OK;
+}
+
+static vram_status check_share(const struct vr_device_object *device, uint32_t flags) {
+    if (!(flags & SHARE_FLAGS) || device->base.share) {
+        return VRAM_OK;
+    }
+    return vr_fail(VRAM_ERR_UNSUPPORTED,
+                   "%s device %u cannot share memory with other processes: its driver exports no "
+                   "memory that can be mapped",
+                   device->base.info.backend, device->base.info.backend_index);
 }
 
 static vram_status take_limits(struct vr_pool *pool, const struct vram_pool_options *options) {
@@ -92,15 +109,17 @@ static vram_status take_limits(struct vr_pool *pool, const struct vram_pool_opti
 
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options) {
     const struct vram_device_info *info = &pool->device->base.info;
-    pool->direct = !vr_option_number(VR_OPTION_POOL);
+    uint32_t share = options->flags & SHARE_FLAGS;
+    pool->direct = !vr_option_number(VR_OPTION_POOL) || share == VRAM_POOL_SHAREABLE;
     pool->kind = options->provider ? vr_provider_kind(options->provider) : options->kind;
     bool vmm = pool->device->base.vmm && !options->provider && pool->kind == VRAM_MEMORY_DEVICE &&
-               !(options->flags & VRAM_POOL_SEGMENTS) && !pool->direct;
+               !(options->flags & VRAM_POOL_SEGMENTS) && !share && !pool->direct;
     if (options->provider) {
         pool->provider = *options->provider;
         pool->granule = pool->provider.granule ? pool->provider.granule : 2 * VR_MIB;
     } else {
-        pool->granule = vmm ? info->vmm_granule.value : vr_memory_granule(pool->device, pool->kind);
+        pool->granule =
+            vmm || share ? info->vmm_granule.value : vr_memory_granule(pool->device, pool->kind);
     }
     pool->flags = options->flags;
     if (vr_option_number(VR_OPTION_POWER_OF_TWO)) {
@@ -188,7 +207,8 @@ vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options
     status = vr_options_take(&taken, sizeof taken, options);
     if (status == VRAM_OK && (status = vr_pool_check_options(&taken)) == VRAM_OK &&
         (status = vr_memory_kind_check(device, taken.kind)) == VRAM_OK &&
-        (status = vr_provider_check(handle, taken.provider)) == VRAM_OK) {
+        (status = vr_provider_check(handle, taken.provider)) == VRAM_OK &&
+        (status = check_share(device, taken.flags)) == VRAM_OK) {
         status = pool_create(device, &taken, out);
     }
     vr_leave(device);

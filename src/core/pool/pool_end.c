@@ -387,6 +387,7 @@ void vr_pool_free(void *memory) {
            vr_list_empty(&pool->children)); /* (5) */
     free_uses(pool);
     vr_store(&pool->requested_now, 0, VR_RELAXED);
+    vr_store(&pool->requested_more, 0, VR_RELAXED);
     vr_pool_report_up(pool);
     vr_fallback_end(pool);
     vr_pool_release_all(pool);
@@ -395,6 +396,7 @@ void vr_pool_free(void *memory) {
     vr_addresses_end(pool);
     vr_space_destroy(pool->spaces[VR_PART_SMALL]);
     vr_space_destroy(pool->spaces[VR_PART_LARGE]);
+    vr_central_free(&pool->central);
     vr_block_table_free(&pool->table);
     vr_track_free(pool->track);
     vr_mutex_destroy(&pool->lock);

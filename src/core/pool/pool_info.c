@@ -102,13 +102,8 @@ vram_status vram_use(vram_addr addr, vram_queue *queue) {
 }
 
 /* Adds or removes a pin of a live block, or of one that was freed while pinned. */
-static vram_status change_pins(vram_addr addr, bool add) {
-    struct vr_pool *pool;
-    vram_status status = vr_pool_enter_at(addr, &pool);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = VRAM_ERR_INVALID;
+static vram_status change_pins(struct vr_pool *pool, vram_addr addr, bool add) {
+    vram_status status = VRAM_ERR_INVALID;
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = vr_guard_find(pool, addr);
     bool asleep = block && add && block->asleep;
@@ -132,13 +127,34 @@ static vram_status change_pins(vram_addr addr, bool add) {
         vr_fail(status, "0x%llx is not the start of a %s block", (unsigned long long)addr,
                 add ? "live" : "pinned");
     }
-    vr_leave(pool);
     return status;
+}
+
+static vram_status change_pins_at(vram_addr addr, bool add) {
+    struct vr_pool *pool;
+    vram_status status = vr_pool_enter_at(addr, &pool);
+    if (status == VRAM_OK) {
+        status = change_pins(pool, addr, add);
+        vr_leave(pool);
+    }
+    return status;
+}
+
+vram_status vr_pool_pin(struct vr_pool *pool, vram_addr addr) {
+    return change_pins(pool, addr, true);
+}
+
+void vr_pool_unpin(struct vr_pool *pool, vram_addr addr) {
+    struct vram_error error;
+    vr_error_save(&error);
+    (void)change_pins(pool, addr, false);
+    vr_pool_flush(pool);
+    vr_error_restore(&error);
 }
 
 vram_status vr_pin(vram_addr addr) {
     VR_OPERATION("vram_pin");
-    return change_pins(addr, true);
+    return change_pins_at(addr, true);
 }
 
 vram_status vram_pin(vram_addr addr) {
@@ -147,7 +163,7 @@ vram_status vram_pin(vram_addr addr) {
 
 vram_status vram_unpin(vram_addr addr) {
     VR_CALL;
-    return change_pins(addr, false);
+    return change_pins_at(addr, false);
 }
 
 /* ------------------------------------------------------------ ahead of time */

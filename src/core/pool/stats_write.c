@@ -82,7 +82,8 @@ enum field_kind { NUMBER, RATE, VALUE, BY_STEP, BY_RESPONSE, BY_LEVEL };
     X(demotions, NUMBER)                                                                           \
     X(demoted_bytes, NUMBER)                                                                       \
     X(unchecked_blocks, NUMBER)                                                                    \
-    X(sealed_bytes, NUMBER)
+    X(sealed_bytes, NUMBER)                                                                        \
+    X(shared_bytes, NUMBER)
 
 #define FIELD_BYTES(name, kind) +sizeof(((struct vram_pool_stats *)0)->name)
 _Static_assert(sizeof(size_t) STATS_FIELDS(FIELD_BYTES) == sizeof(struct vram_pool_stats),

@@ -95,14 +95,18 @@ void vr_pressure_tick(struct vr_pool *pool, bool always) {
     }
 }
 
-void vr_pressure_on_miss(struct vr_pool *pool) {
+bool vr_pressure_is_due(struct vr_pool *pool) {
     struct vr_pool_pressure *state = &pool->pressure;
     bool changed = vr_load(&state->changes, VR_RELAXED) != vr_load(&state->noted, VR_RELAXED);
     uint64_t passes = vr_load(&state->passes, VR_RELAXED);
     if (!changed) { /* concurrent misses may be lost, which is harmless */
         vr_store(&state->passes, passes + 1, VR_RELAXED);
     }
-    if (changed || passes % PASSES == 0) {
+    return changed || passes % PASSES == 0;
+}
+
+void vr_pressure_on_miss(struct vr_pool *pool) {
+    if (vr_pressure_is_due(pool)) {
         vr_pressure_tick(pool, false);
     }
 }

@@ -74,8 +74,10 @@ double vr_pressure_level_begin(uint32_t level);
 uint32_t vr_pressure_level_after(uint32_t last, const struct vram_pressure *pressure,
                                  double hysteresis);
 
-/* Called by every miss: checks if something has changed or a check is due. No lock held. */
+/* Called by every miss: checks if something has changed or a check is due. No lock held. The second
+   only tells whether the caller has to call vr_pressure_tick. */
 void vr_pressure_on_miss(struct vr_pool *pool);
+bool vr_pressure_is_due(struct vr_pool *pool);
 /* Decays and checks if that is due; `always`: checks in any case, with a fresh sample. */
 void vr_pressure_tick(struct vr_pool *pool, bool always);
 /* After memory was taken or released: checks, notifies, responds. `fresh`: the driver is asked. No

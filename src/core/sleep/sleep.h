@@ -33,11 +33,15 @@ struct vr_sleep_state {
     struct vr_sleep_state *next; /* in the pool's list */
     struct vr_space *space;      /* of the piece */
     struct vr_piece *piece;
-    uint64_t from, to;     /* from the first block over it to the end of the last; equal: none */
-    uint64_t hidden_bytes; /* in holes over it, which have become claims */
-    char *host;            /* contents of [from, to); NULL: dropped */
+    const struct vr_tag *tag; /* of the blocks over it */
+    bool mixed;               /* they have several tags */
+    uint64_t from, to;        /* from the first block over it to the end of the last; equal: none */
+    uint64_t hidden_bytes;    /* in holes over it, which have become claims */
+    char *host;               /* contents of [from, to); NULL: dropped */
     struct vr_sleep_store *store; /* that `host` lies in; NULL: none, or borrowed: (5) */
+    bool emptied;                 /* the piece was released: only `host` has the contents */
     bool mapped;                  /* still, or again */
+    bool read_only;               /* made so by the change in progress */
     bool changing;                /* part of the change in progress */
     bool created;                 /* by the change in progress */
     bool fresh;                   /* mapped by the change in progress */
@@ -55,7 +59,7 @@ struct vr_sleep {
 /* Whether a block's tag is `tag` or below it: "a/b" is below "a". */
 bool vr_sleep_tag_covers(const char *tag, const char *of_block);
 
-/* The next seven are called under the pool's lock. */
+/* The next eight are called under the pool's lock. */
 
 /* Creates a sleep state for each piece that lies only under holes and blocks of the tag (NULL: for
    every piece), in front of *sleep_states. With `seal`, only live blocks count, and the piece lies
@@ -64,9 +68,18 @@ bool vr_sleep_tag_covers(const char *tag, const char *of_block);
 vram_status vr_sleep_pick(struct vr_space *space, const char *tag, bool seal,
                           struct vr_sleep_state **sleep_states, bool *seen);
 
+/* Creates a sleep state for each piece that is listed to be rebuilt (rebuild.h). On failure nothing
+   has changed. */
+vram_status vr_sleep_pick_rebuilds(struct vr_space *space, struct vr_sleep_state **sleep_states);
+
 /* Marks as `changing` the sleep states of the space under blocks of the tag (NULL: all). Returns
    the bytes to be created again for them. */
 uint64_t vr_sleep_mark(struct vr_space *space, const char *tag);
+
+/* Of states that are changing, by address: joins sealed pieces that are released and adjacent, with
+   blocks of one tag and contents that follow each other on the host. They do not move and sleep
+   together, and a driver takes its time for each piece, not for each byte. */
+void vr_sleep_join(struct vr_sleep *sleep, struct vr_sleep_state **sleep_states, uint32_t *count);
 
 /* Marks as `changing` the seals of the space under blocks of the tag (NULL: all). */
 void vr_sleep_mark_seals(struct vr_space *space, const char *tag);
@@ -89,8 +102,15 @@ void vr_sleep_set_released(struct vr_sleep_state *sleep_state, bool released);
 /* ------------------------------------------------------------------ a change */
 
 struct vr_pool;
+struct vr_device_object;
 
-enum vr_sleep_kind { VR_SLEEP_FALL, VR_SLEEP_WAKE, VR_SLEEP_SEAL, VR_SLEEP_UNSEAL };
+enum vr_sleep_kind {
+    VR_SLEEP_FALL,
+    VR_SLEEP_WAKE,
+    VR_SLEEP_SEAL,
+    VR_SLEEP_UNSEAL,
+    VR_SLEEP_REBUILD
+};
 
 /* One change in progress. */
 struct vr_sleep_change {
@@ -100,7 +120,8 @@ struct vr_sleep_change {
     vram_sleep_contents contents;
     struct vr_sleep_state **sleep_states; /* those that are changing, by address */
     uint32_t count;
-    uint64_t deadline; /* of falling asleep and of sealing */
+    uint64_t bytes;    /* of their pieces */
+    uint64_t deadline; /* of all but waking and unsealing */
 };
 
 /* To be called after a change of pool->sleep: updates whether threads may cache blocks, and whether
@@ -108,6 +129,8 @@ struct vr_sleep_change {
 void vr_sleep_note(struct vr_pool *pool);
 /* Lists the sleep states that are changing. Under the lock. */
 vram_status vr_sleep_change_gather(struct vr_sleep_change *change);
+/* Changes go part by part: the end of the part of the states that begins at `first`. */
+uint32_t vr_sleep_part_end(const struct vr_sleep_change *change, uint32_t first);
 /* Ends the change, successful or not; `whole`: the pool allocates nothing from now on. This and all
    calls below: without the lock. */
 void vr_sleep_change_end(struct vr_sleep_change *change, bool whole);
@@ -129,19 +152,46 @@ uint32_t vr_sleep_change_sealed_run(const struct vr_sleep_change *change, uint32
 /* Makes one such run, [from, to), read-only, or writable again. */
 vram_status vr_sleep_change_protect(const struct vr_sleep_change *change, uint32_t from,
                                     uint32_t to, bool read_only);
-/* Makes the sealed pieces of [from, to) read-only. Logged if the driver refuses. */
-void vr_sleep_protect(const struct vr_sleep_change *change, uint32_t from, uint32_t to);
+/* Makes the sealed pieces of the states [first, last) read-only that are not, one by one: a driver
+   takes its time for each piece, and others can use it in between. False: it refused one. */
+bool vr_sleep_protect_part(const struct vr_sleep_change *change, uint32_t first, uint32_t last);
+/* The same for all states. Logged if the driver refuses. */
+void vr_sleep_protect(const struct vr_sleep_change *change);
 
-/* ------------------- what falling asleep and sealing share; sleep.c has the steps */
+/* Reports a byte of sealed memory that was written; returns VRAM_ERR_CORRUPT. */
+vram_status vr_sleep_seal_broken(const struct vr_sleep_change *change, vram_addr addr,
+                                 uint8_t sealed, uint8_t found);
+
+/* --------- what falling asleep, sealing and rebuilding share; sleep.c has the steps */
+
+/* What is done with the states [first, last) when they have been copied, beside other copies. A
+   failure stops these. */
+typedef vram_status vr_sleep_part_fn(const struct vr_sleep_change *change, uint32_t first,
+                                     uint32_t last);
 
 /* Whether memory of the pool can sleep and be sealed; NULL: no tag. */
 vram_status vr_sleep_check(const struct vr_pool *pool, const char *tag);
 /* Step 1. If it fails, nothing has changed; else vr_sleep_change_end ends the change. */
 vram_status vr_sleep_change_begin(const struct vr_sleep_change *change);
+/* Step 2. */
+vram_status vr_sleep_change_settle(const struct vr_sleep_change *change);
 /* Steps 2 to 4. */
 vram_status vr_sleep_change_pick(struct vr_sleep_change *change);
-/* Step 5. */
-vram_status vr_sleep_change_keep(const struct vr_sleep_change *change);
+/* Waits for all queues of the device, up to the change's deadline: any may use the memory, even one
+   unknown to the pool. */
+vram_status vr_sleep_wait_for_work(const struct vr_sleep_change *change);
+/* Whether graphs were captured that may use memory of the device. */
+bool vr_sleep_has_graphs(struct vr_device_object *device);
+/* Maps an unmapped piece again, with two tries. If that is refused it stays asleep. */
+void vr_sleep_change_map_again(const struct vr_sleep_change *change, uint32_t at);
+/* Step 5; `copied`: see vr_sleep_copies_begin. */
+vram_status vr_sleep_change_keep(const struct vr_sleep_change *change, vr_sleep_part_fn *copied);
+
+/* ------------------------------------------------------ rebuilding; sleep_rebuild.c */
+
+/* What vram_pool_rebuild does; `result` is written whatever the status. No lock held. */
+vram_status vr_pool_rebuild(struct vr_pool *pool, uint64_t bytes,
+                            struct vram_rebuild_result *result);
 
 /* -------------------------------------------------- host memory; sleep_store.c */
 
@@ -155,6 +205,9 @@ vram_status vr_sleep_store_lock(const struct vr_pool *pool, struct vr_sleep_stor
 void vr_sleep_store_end(struct vr_pool *pool, struct vr_sleep_store *store);
 /* At the destruction of a pool. */
 void vr_sleep_stores_forget(struct vr_pool *pool);
+
+/* The contents of two states that follow each other in it have become those of one. */
+void vr_sleep_store_join(struct vr_sleep_store *store);
 
 /* Finds a place for all contents of a change. VRAM_ERR_HOST_MEMORY; nothing has changed then but
    what vr_sleep_state_free_host undoes. */
@@ -171,8 +224,16 @@ void vr_sleep_state_free_host(struct vr_pool *pool, struct vr_sleep_state *sleep
 /* Copies of all contents of a change, by several threads. */
 struct vr_sleep_copies;
 
-/* Starts copies, out to the host or back in; NULL in *copies: there is nothing to copy. */
-vram_status vr_sleep_copies_begin(const struct vr_sleep_change *change, bool out,
+enum vr_sleep_copy_kind {
+    VR_SLEEP_OUT,  /* contents that are not sealed, to the host */
+    VR_SLEEP_IN,   /* contents that only the host has, to the device */
+    VR_SLEEP_CHECK /* compares sealed contents: VRAM_ERR_CORRUPT if they differ */
+};
+
+/* Starts copies; NULL in *copies: there is nothing to copy. `copied` is called for parts in which
+   something was copied; NULL: nothing is. */
+vram_status vr_sleep_copies_begin(const struct vr_sleep_change *change,
+                                  enum vr_sleep_copy_kind kind, vr_sleep_part_fn *copied,
                                   struct vr_sleep_copies **copies);
 /* The memory of the first `count` states may be used from now on. NULL is allowed. */
 void vr_sleep_copies_allow(struct vr_sleep_copies *copies, uint32_t count);
@@ -180,6 +241,10 @@ void vr_sleep_copies_allow(struct vr_sleep_copies *copies, uint32_t count);
    `copies`. Returns `status`, or the failure of a copy. *safe: no copy is still running, whatever
    the status. NULL is allowed. */
 vram_status vr_sleep_copies_end(struct vr_sleep_copies *copies, vram_status status, bool *safe);
+
+/* With the mode poison, compares the sealed memory of a change with its contents on the host.
+   VRAM_ERR_CORRUPT: something has written to it. That it could not be compared is only logged. */
+vram_status vr_sleep_seals_verify(const struct vr_sleep_change *change);
 
 /* At the destruction of a pool: frees all sleep states and seals, and their host memory. Pieces
    that are asleep but not released are released with all others; sleep_change.c. */

@@ -9,10 +9,18 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/size.h"
+#include "core/limit/tag.h"
+#include "core/space/span.h"
 #include "track/event.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+enum { PARTS_LEAST = 16 }; /* of a change, if it has so many states */
+
+#define PART_MOST (UINT64_C(256) << 20) /* a few milliseconds of the bus and of the driver */
 
 static int by_address(const void *a, const void *b) {
     const struct vr_sleep_state *first = *(struct vr_sleep_state *const *)a,
@@ -38,7 +46,18 @@ vram_status vr_sleep_change_gather(struct vr_sleep_change *change) {
         }
     }
     qsort(change->sleep_states, change->count, sizeof(struct vr_sleep_state *), by_address);
+    for (uint32_t i = 0; i < change->count; i++) {
+        change->bytes += change->sleep_states[i]->piece->bytes;
+    }
     return VRAM_OK;
+}
+
+uint32_t vr_sleep_part_end(const struct vr_sleep_change *change, uint32_t first) {
+    uint64_t bytes = 0, wanted = vr_smaller(PART_MOST, change->bytes / PARTS_LEAST);
+    do {
+        bytes += change->sleep_states[first++]->piece->bytes;
+    } while (first < change->count && bytes < wanted);
+    return first;
 }
 
 void vr_sleep_note(struct vr_pool *pool) {
@@ -106,6 +125,9 @@ void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
     assert(pool->sleep.changing); /* set when the change began: sleep.h (3) */
+    for (uint32_t i = 0; i < change->count; i++) {
+        change->sleep_states[i]->read_only = false;
+    }
     struct vr_sleep_state *ended = end_awake_states(pool);
     pool->sleep.whole = whole && !(change->kind == VR_SLEEP_WAKE && !pool->sleep.sleep_states);
     pool->sleep.changing = false;
@@ -123,12 +145,8 @@ void vr_sleep_change_end(struct vr_sleep_change *change, bool whole) {
 
 void vr_sleep_change_log(const struct vr_sleep_change *change) {
     static const char *const names[] = {"sleep", "wake", "seal", "unseal"};
-    unsigned long long bytes = 0;
-    for (uint32_t i = 0; i < change->count; i++) {
-        bytes += change->sleep_states[i]->piece->bytes;
-    }
     vr_memory_log(NULL, change->tag, change->pool->name, "%s: %llu bytes", names[change->kind],
-                  bytes);
+                  (unsigned long long)change->bytes);
 }
 
 vram_status vr_sleep_change_step(struct vr_pool *pool, const struct vr_sleep_state *sleep_state,
@@ -172,19 +190,23 @@ vram_status vr_sleep_change_protect(const struct vr_sleep_change *change, uint32
                            read_only);
 }
 
-void vr_sleep_protect(const struct vr_sleep_change *change, uint32_t from, uint32_t to) {
+bool vr_sleep_protect_part(const struct vr_sleep_change *change, uint32_t first, uint32_t last) {
     struct vram_error error;
-    bool refused = false;
+    bool done = true;
     vr_error_save(&error);
-    while (from < to) {
-        uint32_t end = vr_sleep_change_sealed_run(change, from, to);
-        if (end > from && vr_sleep_change_protect(change, from, end, true) != VRAM_OK) {
-            refused = true;
+    for (uint32_t i = first; i < last; i++) {
+        struct vr_sleep_state *sleep_state = change->sleep_states[i];
+        if (sleep_state->piece->seal && sleep_state->mapped && !sleep_state->read_only) {
+            sleep_state->read_only = vr_sleep_change_protect(change, i, i + 1, true) == VRAM_OK;
+            done = done && sleep_state->read_only;
         }
-        from = end > from ? end : from + 1;
     }
     vr_error_restore(&error);
-    if (refused) {
+    return done;
+}
+
+void vr_sleep_protect(const struct vr_sleep_change *change) {
+    if (!vr_sleep_protect_part(change, 0, change->count)) {
         vr_log(VRAM_LOG_WARN, "the driver refused to make sealed memory of pool \"%s\" read-only",
                change->pool->name);
     }
@@ -197,8 +219,42 @@ vram_status vr_sleep_change_release(const struct vr_sleep_change *change,
         vr_mutex_lock(&change->pool->lock);
         vr_sleep_set_released(sleep_state, true);
         vr_mutex_unlock(&change->pool->lock);
+        sleep_state->emptied = true;
     }
     return status;
+}
+
+/* The block at an address, or NULL. Under the lock. */
+static const struct vr_block *block_at(const struct vr_pool *pool, vram_addr addr) {
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        struct vr_space *space = pool->spaces[part];
+        for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
+            if (span->span.kind == VR_SPAN_BLOCK && addr >= vr_span_addr(span) &&
+                addr < vr_span_end(span)) {
+                return span;
+            }
+        }
+    }
+    return NULL;
+}
+
+vram_status vr_sleep_seal_broken(const struct vr_sleep_change *change, vram_addr addr,
+                                 uint8_t sealed, uint8_t found) {
+    struct vr_pool *pool = change->pool;
+    char text[VRAM_ERROR_TEXT_MAX];
+    vr_mutex_lock(&pool->lock);
+    const struct vr_block *block = block_at(pool, addr);
+    const char *tag = block ? vr_tag_name(vr_load(&block->tag, VR_RELAXED)) : NULL;
+    uint64_t first = block ? vr_span_addr(block) : addr, end = block ? vr_span_end(block) : addr;
+    vr_mutex_unlock(&pool->lock);
+    snprintf(text, sizeof text,
+             "sealed block 0x%llx of %llu bytes%s%s%s was written: byte %llu is 0x%02x and was "
+             "0x%02x when it was sealed",
+             (unsigned long long)first, (unsigned long long)(end - first), tag ? " tagged \"" : "",
+             tag ? tag : "", tag ? "\"" : "", (unsigned long long)(addr - first), found, sealed);
+    vr_counter_add(&pool->counters.damaged_blocks, 1);
+    vr_log(VRAM_LOG_ERROR, "pool \"%s\": %s", pool->name, text);
+    return vr_fail(VRAM_ERR_CORRUPT, "%s", text);
 }
 
 void vr_pool_forget_sleep(struct vr_pool *pool) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep_copy.c: copies contents to the host and back.
+ * sleep_copy.c: copies contents to the host and back, and compares both.
  *
  *     contents of state 0 | state 1 | state 2 | ...     one sequence of bytes, cut into chunks
  *     [ chunk ][ chunk ][ chunk ][ chunk ] ...
@@ -12,12 +12,17 @@
  *      takes one of them five times as long as the bus.
  *  (2) A thread that gets no slots, and the only thread of a small change, copies chunks without
  *      them: the driver accepts pageable memory.
+ *      A comparison needs slots, and takes pageable ones too.
  *  (3) A chunk is copied once its states are allowed. A thread that fails stops the others.
  *  (4) Slots and places that a copy may still use when its queue has not ended are not freed.
+ *  (5) States form parts of up to 256 MiB. The thread that completes the last chunk of a part does
+ *      what the caller wants done with it then, while the others go on: release its memory, or make
+ *      it read-only. No thread waits for a part.
  */
 #include "core/object/pool_object.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/os/os.h"
@@ -49,12 +54,22 @@ struct copy_thread {
     bool safe; /* its queue has ended */
 };
 
+/* See (5). */
+struct copy_part {
+    uint32_t first, last; /* its states */
+    uint64_t begin, end;  /* of the sequence */
+    vr_atomic_u64 left;   /* bytes not yet copied */
+};
+
 struct vr_sleep_copies {
     const struct vr_sleep_change *change;
-    bool out;
+    enum vr_sleep_copy_kind kind;
     const char *operation;
-    uint64_t *starts; /* of each state in the sequence, and the end of the last */
-    uint64_t chunk;   /* bytes */
+    uint64_t *starts;         /* of each state in the sequence, and the end of the last */
+    vr_sleep_part_fn *copied; /* NULL: nothing is to be done: (5) */
+    struct copy_part *parts;
+    uint32_t part_count;
+    uint64_t chunk; /* bytes */
     vr_atomic_u64 next;
     vr_atomic_u64 allowed; /* bytes of the sequence */
     vr_atomic_bool stop;
@@ -150,10 +165,37 @@ static vram_status part_empty(const struct copy_thread *thread, const struct chu
     return VRAM_OK;
 }
 
+/* VRAM_ERR_CORRUPT: the device has other contents. */
+static vram_status part_compare(const struct copy_thread *thread, const struct chunk_part *part) {
+    uint64_t at = 0;
+    if (memcmp(part->host, part->slot, part->bytes) == 0) {
+        return VRAM_OK;
+    }
+    while (part->host[at] == part->slot[at]) {
+        at++;
+    }
+    return vr_sleep_seal_broken(thread->copies->change, part->device + at, (uint8_t)part->host[at],
+                                (uint8_t)part->slot[at]);
+}
+
 static vram_status part_fill(const struct copy_thread *thread, const struct chunk_part *part) {
     (void)thread;
     memcpy(part->slot, part->host, part->bytes);
     return VRAM_OK;
+}
+
+/* Counts a chunk as copied. Keeps (5). */
+static vram_status chunk_done(struct vr_sleep_copies *copies, const struct copy_slot *slot) {
+    vram_status status = VRAM_OK;
+    uint64_t first = slot->first, end = first + slot->bytes;
+    for (uint32_t i = 0; i < copies->part_count && status == VRAM_OK; i++) {
+        struct copy_part *part = &copies->parts[i];
+        uint64_t from = vr_larger(first, part->begin), to = vr_smaller(end, part->end);
+        if (from < to && vr_fetch_sub(&part->left, to - from, VR_ACQ_REL) == to - from) {
+            status = copies->copied(copies->change, part->first, part->last);
+        }
+    }
+    return status;
 }
 
 /* Waits until the bus is done with a slot, and empties it. The context's wait limit applies to each
@@ -162,18 +204,21 @@ static vram_status slot_finish(struct copy_thread *thread, struct copy_slot *slo
     if (!slot->bytes) {
         return VRAM_OK;
     }
-    const struct vr_sleep_copies *copies = thread->copies;
+    struct vr_sleep_copies *copies = thread->copies;
     uint64_t wait_ns = copies->change->pool->device->context->wait_ns;
     vram_status status = vr_queue_wait_value(thread->queue, slot->value, wait_ns);
-    if (status == VRAM_OK && copies->out && slot->memory) {
-        status = chunk_walk(thread, slot, part_empty);
+    if (status == VRAM_OK && copies->kind != VR_SLEEP_IN && slot->memory) {
+        status = chunk_walk(thread, slot, copies->kind == VR_SLEEP_OUT ? part_empty : part_compare);
+    }
+    if (status == VRAM_OK) {
+        status = chunk_done(thread->copies, slot);
     }
     slot->bytes = 0;
     return status;
 }
 
 static vram_status slot_start(struct copy_thread *thread, struct copy_slot *slot) {
-    bool out = thread->copies->out;
+    bool out = thread->copies->kind != VR_SLEEP_IN;
     vram_status status = VRAM_OK;
     if (!out && slot->memory) {
         status = chunk_walk(thread, slot, part_fill);
@@ -207,12 +252,14 @@ static vram_status copy_chunks(struct copy_thread *thread) {
 static struct vr_sleep_store *slots_make(const struct vr_sleep_copies *copies) {
     struct vr_pool *pool = copies->change->pool;
     struct vr_sleep_store *store;
-    if (copies->thread_count == 1 || vr_sleep_store_make(SLOTS * SLOT_BYTES, &store) != VRAM_OK) {
+    bool needed = copies->kind == VR_SLEEP_CHECK;
+    if ((copies->thread_count == 1 && !needed) ||
+        vr_sleep_store_make(SLOTS * SLOT_BYTES, &store) != VRAM_OK) {
         return NULL;
     }
     /* Locking takes longer if it meets pages that do not exist. */
     memset(vr_sleep_store_pages(store), 0, SLOTS * SLOT_BYTES);
-    if (vr_sleep_store_lock(pool, store) != VRAM_OK) {
+    if (vr_sleep_store_lock(pool, store) != VRAM_OK && !needed) {
         vr_sleep_store_end(pool, store);
         return NULL;
     }
@@ -230,7 +277,10 @@ static void copy_with_slots(struct copy_thread *thread, vram_queue *handle) {
         thread->slots[i].memory = vr_sleep_store_pages(store) + i * SLOT_BYTES;
     }
     vram_status status;
-    if (vr_submit_begin(thread->queue)) {
+    if (!store && copies->kind == VR_SLEEP_CHECK) {
+        status =
+            vr_fail(VRAM_ERR_HOST_MEMORY, "there is no host memory to read sealed memory into");
+    } else if (vr_submit_begin(thread->queue)) {
         status = copy_chunks(thread);
         vr_submit_end(thread->queue);
     } else {
@@ -269,10 +319,14 @@ static void thread_run(void *argument) {
 
 /* ---------------------------------------------------------------- a whole copy */
 
-/* Whether there is anything to copy out of a state, or back into it. What is sealed was copied. */
-static bool has_copy(const struct vr_sleep_state *sleep_state, bool out) {
-    return out ? sleep_state->from != sleep_state->to && !sleep_state->piece->seal
-               : sleep_state->host != NULL;
+/* Whether there is anything to copy out of a state, or back into it. What is sealed was copied, and
+   what was not released has its contents. */
+static bool has_copy(const struct vr_sleep_state *sleep_state, enum vr_sleep_copy_kind kind) {
+    bool any = sleep_state->from != sleep_state->to, sealed = sleep_state->piece->seal != NULL;
+    return kind == VR_SLEEP_OUT ? any && !sealed
+           : kind == VR_SLEEP_IN
+               ? sleep_state->host && sleep_state->emptied && sleep_state->changing
+               : any && sealed;
 }
 
 static uint32_t threads_wanted(uint64_t bytes) {
@@ -283,40 +337,73 @@ static uint32_t threads_wanted(uint64_t bytes) {
     return (uint32_t)vr_larger(vr_smaller(wanted, THREADS_MAX), 1);
 }
 
-vram_status vr_sleep_copies_begin(const struct vr_sleep_change *change, bool out,
-                                  struct vr_sleep_copies **to) {
-    struct vr_sleep_copies *copies = vr_mem_alloc(1, sizeof *copies, vr_operation());
-    uint64_t *starts = vr_mem_alloc(change->count + 1, sizeof *starts, vr_operation());
+/* Sets where each state begins in the sequence; returns the bytes of all. */
+static uint64_t starts_set(const struct vr_sleep_change *change, enum vr_sleep_copy_kind kind,
+                           uint64_t *starts) {
     uint64_t bytes = 0;
-    *to = NULL;
-    for (uint32_t i = 0; starts && i < change->count; i++) {
+    for (uint32_t i = 0; i < change->count; i++) {
         const struct vr_sleep_state *sleep_state = change->sleep_states[i];
         starts[i] = bytes;
-        bytes += has_copy(sleep_state, out) ? sleep_state->to - sleep_state->from : 0;
+        bytes += has_copy(sleep_state, kind) ? sleep_state->to - sleep_state->from : 0;
     }
-    if (!copies || !starts || !bytes) {
-        vr_mem_free(starts);
+    return starts[change->count] = bytes;
+}
+
+static void parts_set(struct vr_sleep_copies *copies) {
+    for (uint32_t first = 0, last; copies->copied && first < copies->change->count; first = last) {
+        struct copy_part *part = &copies->parts[copies->part_count++];
+        last = vr_sleep_part_end(copies->change, first);
+        *part = (struct copy_part){first, last, copies->starts[first], copies->starts[last], 0};
+        vr_store(&part->left, part->end - part->begin, VR_RELAXED);
+    }
+}
+
+static void copies_free(struct vr_sleep_copies *copies) {
+    if (copies) {
+        vr_mem_free(copies->parts);
+        vr_mem_free(copies->starts);
         vr_mem_free(copies);
-        return copies && starts ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     }
-    starts[change->count] = bytes;
-    *copies = (struct vr_sleep_copies){.change = change,
-                                       .out = out,
-                                       .operation = vr_operation(),
-                                       .starts = starts,
-                                       .thread_count = threads_wanted(bytes)};
-    copies->chunk = vr_smaller(SLOT_BYTES, bytes / (4 * copies->thread_count) / 4096 * 4096 + 4096);
-    vr_mutex_init(&copies->lock, VR_RANK_COPY);
+}
+
+static void threads_start(struct vr_sleep_copies *copies) {
+    struct vram_error error;
     for (uint32_t i = 0; i < copies->thread_count; i++) {
         copies->threads[i] = (struct copy_thread){.copies = copies, .safe = true};
     }
-    struct vram_error error;
     vr_error_save(&error);
     for (uint32_t i = 1; i < copies->thread_count; i++) { /* it is no failure if none starts */
         (void)vr_os_thread_start(&copies->threads[i].thread, "vram-sleep", thread_run,
                                  &copies->threads[i]);
     }
     vr_error_restore(&error);
+}
+
+vram_status vr_sleep_copies_begin(const struct vr_sleep_change *change,
+                                  enum vr_sleep_copy_kind kind, vr_sleep_part_fn *copied,
+                                  struct vr_sleep_copies **to) {
+    struct vr_sleep_copies *copies = vr_mem_alloc(1, sizeof *copies, vr_operation());
+    *to = NULL;
+    if (copies) {
+        *copies = (struct vr_sleep_copies){
+            .change = change, .kind = kind, .operation = vr_operation(), .copied = copied};
+        copies->starts = vr_mem_alloc(change->count + 1, sizeof(uint64_t), vr_operation());
+        copies->parts = vr_mem_alloc(change->count + 1, sizeof(struct copy_part), vr_operation());
+    }
+    if (!copies || !copies->starts || !copies->parts) {
+        copies_free(copies);
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    uint64_t bytes = starts_set(change, kind, copies->starts);
+    if (!bytes) {
+        copies_free(copies);
+        return VRAM_OK;
+    }
+    parts_set(copies);
+    copies->thread_count = threads_wanted(bytes);
+    copies->chunk = vr_smaller(SLOT_BYTES, bytes / (4 * copies->thread_count) / 4096 * 4096 + 4096);
+    vr_mutex_init(&copies->lock, VR_RANK_COPY);
+    threads_start(copies);
     *to = copies;
     return VRAM_OK;
 }
@@ -346,7 +433,28 @@ vram_status vr_sleep_copies_end(struct vr_sleep_copies *copies, vram_status stat
         vr_error_restore(&copies->error);
     }
     vr_mutex_destroy(&copies->lock);
-    vr_mem_free(copies->starts);
-    vr_mem_free(copies);
+    copies_free(copies);
     return status;
+}
+
+vram_status vr_sleep_seals_verify(const struct vr_sleep_change *change) {
+    struct vr_sleep_copies *copies;
+    struct vram_error error;
+    bool safe = true;
+    if (!(vr_load(&change->pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON)) {
+        return VRAM_OK;
+    }
+    vr_error_save(&error);
+    vram_status status = vr_sleep_copies_begin(change, VR_SLEEP_CHECK, NULL, &copies);
+    if (status == VRAM_OK) {
+        vr_sleep_copies_allow(copies, change->count);
+        status = vr_sleep_copies_end(copies, VRAM_OK, &safe);
+    }
+    if (status == VRAM_OK || status == VRAM_ERR_CORRUPT) {
+        return status;
+    }
+    vr_log(VRAM_LOG_WARN, "pool \"%s\": sealed memory was not checked: %s", change->pool->name,
+           vr_error_get()->text);
+    vr_error_restore(&error);
+    return VRAM_OK;
 }

@@ -8,7 +8,9 @@
  *            state ends and its host memory is freed; else it becomes a seal again.
  *
  * A driver that refuses to make memory read-only does not make sealing fail: the library still
- * refuses copies into it, and that no kernel writes there is then a promise of the program.
+ * refuses copies into it, and that no kernel writes there is then a promise of the program. Pools
+ * with the mode poison check it when the memory falls asleep and when it is unsealed: the contents
+ * on the host tell what it should be, byte by byte.
  */
 #include "core/object/pool_object.h"
 
@@ -36,9 +38,9 @@ static vram_status seal_memory(struct vr_sleep_change *change) {
         return status;
     }
     status = vr_sleep_change_pick(change);
-    if (status == VRAM_OK && (status = vr_sleep_change_keep(change)) == VRAM_OK) {
+    if (status == VRAM_OK && (status = vr_sleep_change_keep(change, NULL)) == VRAM_OK) {
         set_seals(change, 0, change->count, true);
-        vr_sleep_protect(change, 0, change->count);
+        vr_sleep_protect(change);
         vr_sleep_change_log(change);
     }
     vr_sleep_change_end(change, change->pool->sleep.whole);
@@ -103,6 +105,17 @@ static vram_status unseal_begin(struct vr_sleep_change *change) {
     return status;
 }
 
+/* Checks when the work that was submitted has ended, or has not in time. */
+static vram_status verify_idle(const struct vr_sleep_change *change) {
+    struct vram_error error;
+    vr_error_save(&error);
+    if (vr_load(&change->pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON) {
+        (void)vr_sleep_wait_for_work(change);
+    }
+    vr_error_restore(&error);
+    return vr_sleep_seals_verify(change);
+}
+
 static vram_status unseal_memory(struct vr_sleep_change *change) {
     vram_status status = unseal_begin(change);
     if (status != VRAM_OK) {
@@ -111,6 +124,7 @@ static vram_status unseal_memory(struct vr_sleep_change *change) {
     vr_mutex_lock(&change->pool->lock);
     status = vr_sleep_change_gather(change);
     vr_mutex_unlock(&change->pool->lock);
+    vram_status found = status == VRAM_OK ? verify_idle(change) : VRAM_OK;
     for (uint32_t from = 0, to; from < change->count && status == VRAM_OK; from = to) {
         to = vr_sleep_change_sealed_run(change, from, change->count);
         status = vr_sleep_change_protect(change, from, to, false);
@@ -122,7 +136,7 @@ static vram_status unseal_memory(struct vr_sleep_change *change) {
         vr_sleep_change_log(change);
     }
     vr_sleep_change_end(change, change->pool->sleep.whole);
-    return status;
+    return status == VRAM_OK ? found : status;
 }
 
 static vram_status change_seals(vram_pool *handle, const char *tag, bool seal) {

@@ -14,6 +14,8 @@
 #include <assert.h>
 #include <string.h>
 
+#define JOIN_MOST (UINT64_C(64) << 20) /* bytes of a joined piece: a driver takes 0.1 ms for it */
+
 /* What lies over a piece (piece->seen): blocks of the tag; other blocks or claims. */
 enum { SEEN_WANTED = 1, SEEN_OTHER = 2 };
 
@@ -99,28 +101,34 @@ static bool may_sleep(const struct vr_piece *piece, const char *tag, bool seal) 
            ((!tag && !seal) || piece->seen & SEEN_WANTED);
 }
 
+static vram_status make_sleep_state(struct vr_space *space, struct vr_piece *piece,
+                                    struct vr_sleep_state **sleep_states) {
+    struct vr_sleep_state *sleep_state = vr_mem_alloc(1, sizeof *sleep_state, vr_operation());
+    if (!sleep_state) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    *sleep_state = (struct vr_sleep_state){.next = *sleep_states,
+                                           .space = space,
+                                           .piece = piece,
+                                           .host = piece->seal ? piece->seal->host : NULL,
+                                           .mapped = true,
+                                           .changing = true};
+    piece->sleep_state = sleep_state;
+    *sleep_states = sleep_state;
+    return VRAM_OK;
+}
+
 /* Creates a sleep state for every piece that may sleep. */
 static vram_status make_sleep_states(struct vr_space *space, const char *tag, bool seal,
                                      struct vr_sleep_state **sleep_states) {
-    for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
+    vram_status status = VRAM_OK;
+    for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece && status == VRAM_OK;
          piece = vr_space_piece_next(space, piece)) {
-        if (!may_sleep(piece, tag, seal)) {
-            continue;
+        if (may_sleep(piece, tag, seal)) {
+            status = make_sleep_state(space, piece, sleep_states);
         }
-        struct vr_sleep_state *sleep_state = vr_mem_alloc(1, sizeof *sleep_state, vr_operation());
-        if (!sleep_state) {
-            return VRAM_ERR_HOST_MEMORY;
-        }
-        *sleep_state = (struct vr_sleep_state){.next = *sleep_states,
-                                               .space = space,
-                                               .piece = piece,
-                                               .host = piece->seal ? piece->seal->host : NULL,
-                                               .mapped = true,
-                                               .changing = true};
-        piece->sleep_state = sleep_state;
-        *sleep_states = sleep_state;
     }
-    return VRAM_OK;
+    return status;
 }
 
 /* ------------------------------------------------------------------- spans */
@@ -190,9 +198,12 @@ static void note_contents(struct vr_space *space, const struct vr_block *block) 
     while ((piece = piece_under(space, &at, vr_span_end(block)))) {
         struct vr_sleep_state *sleep_state = piece->sleep_state;
         if (sleep_state && sleep_state->changing) {
-            sleep_state->from = sleep_state->from == sleep_state->to
-                                    ? vr_larger(piece->addr, vr_span_addr(block))
-                                    : sleep_state->from;
+            const struct vr_tag *tag = vr_load(&block->tag, VR_RELAXED);
+            bool first = sleep_state->from == sleep_state->to;
+            sleep_state->mixed = sleep_state->mixed || (!first && sleep_state->tag != tag);
+            sleep_state->tag = tag;
+            sleep_state->from =
+                first ? vr_larger(piece->addr, vr_span_addr(block)) : sleep_state->from;
             sleep_state->to = vr_smaller(piece_end(piece), vr_span_end(block));
         }
     }
@@ -243,18 +254,16 @@ static void restore_spans(struct vr_space *space) {
 
 /* ------------------------------------------------------------------ changing */
 
-vram_status vr_sleep_pick(struct vr_space *space, const char *tag, bool seal,
-                          struct vr_sleep_state **sleep_states, bool *seen) {
+/* Hides what lies over the pieces that got sleep states, if that succeeded; on failure ends those
+   states. */
+static vram_status picked_hide(struct vr_space *space, struct vr_sleep_state **sleep_states,
+                               vram_status status) {
     struct vr_sleep_state *ended = NULL;
-    vram_status status = mark_all_seen(space, tag, seal, seen);
     if (status == VRAM_OK) {
-        status = make_sleep_states(space, tag, seal, sleep_states);
-        if (status == VRAM_OK) {
-            status = hide_spans(space);
-        }
-        if (status != VRAM_OK) {
-            vr_sleep_end(space, sleep_states, &ended);
-        }
+        status = hide_spans(space);
+    }
+    if (status != VRAM_OK) {
+        vr_sleep_end(space, sleep_states, &ended);
     }
     while (ended) {
         struct vr_sleep_state *next = ended->next;
@@ -262,6 +271,25 @@ vram_status vr_sleep_pick(struct vr_space *space, const char *tag, bool seal,
         ended = next;
     }
     return status;
+}
+
+vram_status vr_sleep_pick(struct vr_space *space, const char *tag, bool seal,
+                          struct vr_sleep_state **sleep_states, bool *seen) {
+    vram_status status = mark_all_seen(space, tag, seal, seen);
+    return status == VRAM_OK
+               ? picked_hide(space, sleep_states, make_sleep_states(space, tag, seal, sleep_states))
+               : status;
+}
+
+vram_status vr_sleep_pick_rebuilds(struct vr_space *space, struct vr_sleep_state **sleep_states) {
+    vram_status status = VRAM_OK;
+    for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece && status == VRAM_OK;
+         piece = vr_space_piece_next(space, piece)) {
+        if (piece->rebuild) {
+            status = make_sleep_state(space, piece, sleep_states);
+        }
+    }
+    return picked_hide(space, sleep_states, status);
 }
 
 /* Marks the pieces under blocks of the tag, also those that were freed and are deferred. */
@@ -297,6 +325,55 @@ uint64_t vr_sleep_mark(struct vr_space *space, const char *tag) {
         }
     }
     return missing;
+}
+
+static bool may_join(const struct vr_sleep_state *a, const struct vr_sleep_state *b) {
+    const struct vr_piece *first = a->piece, *second = b->piece;
+    return a->space == b->space && piece_end(first) == second->addr && first->seal &&
+           second->seal && first->released && second->released && !a->mixed && !b->mixed &&
+           a->tag == b->tag && first->bytes + second->bytes <= JOIN_MOST &&
+           a->to == piece_end(first) && b->from == second->addr &&
+           first->seal->store == second->seal->store && a->host + (b->from - a->from) == b->host;
+}
+
+static void state_absorb(struct vr_sleep_state *a, struct vr_sleep_state *b) {
+    a->to = b->to;
+    a->hidden_bytes += b->hidden_bytes;
+    b->piece = NULL; /* b ends */
+}
+
+/* Removes and frees the states that were absorbed. */
+static void states_sweep(struct vr_sleep_state **at) {
+    while (*at) {
+        struct vr_sleep_state *sleep_state = *at;
+        if (sleep_state->piece) {
+            at = &sleep_state->next;
+        } else {
+            *at = sleep_state->next;
+            vr_mem_free(sleep_state);
+        }
+    }
+}
+
+void vr_sleep_join(struct vr_sleep *sleep, struct vr_sleep_state **sleep_states, uint32_t *count) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        struct vr_sleep_state *a = kept ? sleep_states[kept - 1] : NULL, *b = sleep_states[i];
+        if (a && may_join(a, b)) {
+            struct vr_piece *second = b->piece;
+            vr_sleep_store_join(second->seal->store);
+            state_absorb(a->piece->seal, second->seal);
+            state_absorb(a, b);
+            vr_space_join_pieces(a->space, a->piece, second);
+        } else {
+            sleep_states[kept++] = b;
+        }
+    }
+    if (kept < *count) {
+        states_sweep(&sleep->sleep_states);
+        states_sweep(&sleep->seals);
+    }
+    *count = kept;
 }
 
 void vr_sleep_end(struct vr_space *space, struct vr_sleep_state **sleep_states,

@@ -120,6 +120,12 @@ void vr_sleep_stores_forget(struct vr_pool *pool) {
     pool->sleep.locked = NULL;
 }
 
+void vr_sleep_store_join(struct vr_sleep_store *store) {
+    assert(store->kept > 1 && store->states > 1);
+    store->kept--;
+    store->states--;
+}
+
 vram_status vr_sleep_store_open(const struct vr_sleep_change *change) {
     struct vr_sleep_store *store = NULL;
     uint64_t bytes = 0;

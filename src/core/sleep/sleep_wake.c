@@ -3,7 +3,9 @@
  * sleep_wake.c: wakes pools. All handles are created, mapped, made accessible, and filled with
  * their contents; on a failure all of that is undone. The contents on the host are freed last.
  *
- * That is done part by part, so that one part is filled while the next is created.
+ * That is done part by part: one part is filled while the next is created, and sealed pieces of a
+ * part are made read-only as soon as it is filled. What a piece costs the driver is the same in one
+ * call for many as in calls for each, so only doing it beside the copies saves time.
  */
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
@@ -15,8 +17,6 @@
 #include "base/status.h"
 
 #include <assert.h>
-
-#define PART_BYTES (UINT64_C(256) << 20) /* a few milliseconds of the bus and of the driver */
 
 /* Marks the sleep states that wake, and sets `changing`. Under the lock. */
 static vram_status wake_begin(struct vr_sleep_change *change) {
@@ -42,6 +42,7 @@ static vram_status wake_begin(struct vr_sleep_change *change) {
         }
         return status;
     }
+    vr_sleep_join(&pool->sleep, change->sleep_states, &change->count);
     pool->sleep.changing = true;
     vr_sleep_note(pool);
     return VRAM_OK;
@@ -159,21 +160,20 @@ static void unmap_fresh(const struct vr_sleep_change *change) {
     }
 }
 
-/* The states of a part, from `first` on. */
-static uint32_t part_end(const struct vr_sleep_change *change, uint32_t first) {
-    uint64_t bytes = 0;
-    while (first < change->count && bytes < PART_BYTES) {
-        bytes += change->sleep_states[first++]->piece->bytes;
-    }
-    return first;
+/* A part has its contents. */
+static vram_status protect_part(const struct vr_sleep_change *change, uint32_t first,
+                                uint32_t last) {
+    (void)vr_sleep_protect_part(change, first,
+                                last); /* what is refused is tried again at the end */
+    return VRAM_OK;
 }
 
 static vram_status wake_up(const struct vr_sleep_change *change) {
     struct vr_sleep_copies *copies;
     bool safe;
-    vram_status status = vr_sleep_copies_begin(change, false, &copies);
+    vram_status status = vr_sleep_copies_begin(change, VR_SLEEP_IN, protect_part, &copies);
     for (uint32_t first = 0, last; status == VRAM_OK && first < change->count; first = last) {
-        last = part_end(change, first);
+        last = vr_sleep_part_end(change, first);
         status = create_part(change, first, last);
         if (status == VRAM_OK && (status = map_part(change, first, last)) == VRAM_OK) {
             vr_sleep_copies_allow(copies, last);
@@ -181,7 +181,7 @@ static vram_status wake_up(const struct vr_sleep_change *change) {
     }
     status = vr_sleep_copies_end(copies, status, &safe);
     if (status == VRAM_OK) {
-        vr_sleep_protect(change, 0, change->count);
+        vr_sleep_protect(change);
     } else {
         struct vram_error error;
         vr_error_save(&error);
@@ -193,6 +193,7 @@ static vram_status wake_up(const struct vr_sleep_change *change) {
     }
     for (uint32_t i = 0; i < change->count; i++) {
         change->sleep_states[i]->fresh = change->sleep_states[i]->created = false;
+        change->sleep_states[i]->read_only = false;
         change->sleep_states[i]->changing = status == VRAM_OK;
     }
     return status;

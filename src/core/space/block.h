@@ -141,6 +141,7 @@ struct vr_block {
     uint8_t part;                 /* vr_pool_part: its space; lock */
     _Atomic(uint8_t) zone;        /* log2 of the front zone, guard.h (2); 0: none; owner */
     vr_atomic_u32 record;         /* number of its tracking record while live; 0: none; owner */
+    vr_atomic_u32 traced_by;      /* thread whose quick event its allocation is; 0: none; owner */
     struct vr_stamp stamp;        /* free, in the space; lock */
     struct vr_queue_stamp freed;  /* deferred, or of no space and freed: see (3); lock */
     struct vr_queue_stamp before; /* deferred: the same for `home`, see (5); lock */

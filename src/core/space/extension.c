@@ -21,6 +21,7 @@
 #include "core/space/plan.h"
 
 #include "base/size.h"
+#include "core/space/aging.h"
 
 #include <assert.h>
 
@@ -29,7 +30,9 @@
 enum {
     COPY_MIB_NS = 550, /* time in which the fastest known device copies a MiB */
     EQUAL = 2,         /* "about as long" in (1) is up to twice as long */
-    SIZES = 64         /* powers of two */
+    SIZES = 64,        /* powers of two */
+    PENDING_PART = 4,  /* a renewal waits while more than 1/4 of the free memory is pending, */
+    RENEWAL_WAIT = 64  /* for so many requests */
 };
 
 /* The state of one search for pieces. */
@@ -202,6 +205,14 @@ static uint64_t past_aim(const struct vr_space *space) {
     return space->stats.reserved_bytes > aim ? space->stats.reserved_bytes - aim : 0;
 }
 
+/* Whether a settled piece is released: for a renewal those of isolated holes, and those that are
+   coarser than what growth creates; otherwise any. */
+static bool is_surplus(const struct extension *extension, const struct vr_piece *piece,
+                       bool isolated) {
+    return piece->bytes <= extension->need && !piece->stale_mappings &&
+           (!extension->plan->renews || isolated || vr_aging_is_coarse(extension->space, piece));
+}
+
 /* Puts settled pieces into the plan, the longest idle first, up to extension->need bytes. */
 static vram_status take_surplus(struct extension *extension, int64_t *budget_ns) {
     struct vr_space *space = extension->space;
@@ -211,9 +222,10 @@ static vram_status take_surplus(struct extension *extension, int64_t *budget_ns)
         struct vr_block *hole = VR_CONTAINER(link, struct vr_block, span.age);
         uint64_t addr = vr_span_addr(hole), end = vr_span_end(hole);
         struct vr_piece *piece;
+        bool isolated = vr_hole_unmapped_sides(hole) == 2; /* before it is cut */
         next = vr_list_next(&space->idle, link);
         while (*budget_ns > 0 && addr < end && (piece = next_piece(space, hole, &addr))) {
-            if (piece->bytes > extension->need || piece->stale_mappings) {
+            if (!is_surplus(extension, piece, isolated)) {
                 continue;
             }
             if (vr_plan_take(space, extension->plan, piece, hole) != VRAM_OK) {
@@ -227,11 +239,39 @@ static vram_status take_surplus(struct extension *extension, int64_t *budget_ns)
     return VRAM_OK;
 }
 
+/* Plans a renewal: aging.h (7). While much of the free memory is pending the
+   space could not be renewed as a whole, so the renewal waits. */
+static vram_status plan_renewal(struct vr_space *space, struct vr_plan **out) {
+    struct extension extension = {.space = space, .need = UINT64_MAX};
+    int64_t budget = INT64_MAX;
+    vr_hole_settle(space, true);
+    if (space->stats.pending_bytes > space->stats.hole_bytes / PENDING_PART) {
+        space->renewal_wait = RENEWAL_WAIT;
+        return VRAM_OK;
+    }
+    extension.plan = vr_plan_new(space);
+    if (!extension.plan) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    space->renewal_due = false;
+    extension.plan->tidies = extension.plan->renews = true;
+    vram_status status =
+        vr_plan_finish(space, extension.plan, take_surplus(&extension, &budget), out);
+    if (*out) {
+        (*out)->price_ns = (uint64_t)(INT64_MAX - budget);
+        space->budget_ns -= INT64_MAX - budget;
+    }
+    return status;
+}
+
 /* Keeps (4). */
 vram_status vr_plan_tidy(struct vr_space *space, struct vr_plan **out) {
     int64_t budget = space->budget_ns < TIDY_NS ? space->budget_ns : TIDY_NS, before = budget;
     uint64_t more = past_aim(space);
     *out = NULL;
+    if (vr_aging_renews(space)) {
+        return plan_renewal(space, out);
+    }
     space->surplus_bytes = space->surplus_bytes < more ? space->surplus_bytes : more;
     if (!space->surplus_bytes || budget <= 0) {
         return VRAM_OK;

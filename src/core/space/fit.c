@@ -60,6 +60,9 @@ static bool hole_fits(const struct vr_block *hole, uint64_t bytes, uint64_t alig
 static struct vr_block *best_of_queue(const struct vr_space *space, uint64_t queue, uint64_t bytes,
                                       uint64_t align) {
     struct vr_block *hole = vr_hole_least(space, queue, bytes);
+    if (align <= VR_SPAN_UNIT) {
+        return hole; /* all addresses are aligned so */
+    }
     for (int i = 0; hole && i < ALIGN_TRIES && !hole_fits(hole, bytes, align); i++) {
         hole = vr_hole_least(space, queue, vr_span_bytes(hole) + 1);
     }
@@ -166,7 +169,7 @@ static struct vr_block *aged_fit(const struct vr_space *space, const struct vr_w
 static struct vr_block *best_fit(const struct vr_space *space, const struct vr_want *want,
                                  uint64_t bytes) {
     struct vr_block *hole = smallest_fit(space, want, bytes);
-    if (hole && space->aging) {
+    if (hole && space->aged) {
         hole = aged_fit(space, want, hole, bytes);
     }
     if (!hole || bytes >= SMALL_BYTES || !is_topmost(hole) || is_exact(hole, bytes)) {
@@ -329,8 +332,21 @@ static bool is_part(uint32_t siblings, uint64_t bytes, uint64_t peak) {
     return vr_mul(siblings, bytes, &sum) && sum <= peak / RUN_PART;
 }
 
-/* Adds a block of this size to the queue's run, or starts a new run. In place: returning a modified
-   copy stalls the processor on its own stores. */
+/* The expected length of a run of blocks of this size that starts now, when `run` ends. */
+static uint32_t run_expected(const struct vr_space *space, const struct vr_run *run,
+                             uint64_t bytes) {
+    uint32_t expected = run->length < RUN_MOST ? run->length : RUN_MOST;
+    for (uint32_t i = 1; i < VR_RUNS_PAST; i++) { /* the oldest is about to be forgotten */
+        uint32_t past = run->past[(run->count + i) % VR_RUNS_PAST];
+        expected = past < expected ? past : expected;
+    }
+    while (expected > 1 && !is_part(expected, bytes, space->stats.peak_need_bytes)) {
+        expected /= 2;
+    }
+    return expected;
+}
+
+/* Adds a block of this size to the queue's run, or starts a new run. */
 static void run_extend(const struct vr_space *space, struct vr_run *run, uint64_t queue,
                        uint64_t bytes) {
     if (run->queue != queue) {
@@ -340,19 +356,12 @@ static void run_extend(const struct vr_space *space, struct vr_run *run, uint64_
         run->length++;
         return;
     }
+    run->expected = run_expected(space, run, bytes);
     run->past[run->count++ % VR_RUNS_PAST] = run->length;
     run->bytes = bytes;
     run->length = 1;
     run->end = 0;
     run->last = NULL;
-    uint32_t expected = RUN_MOST;
-    for (int i = 0; i < VR_RUNS_PAST; i++) {
-        expected = run->past[i] < expected ? run->past[i] : expected;
-    }
-    while (expected > 1 && !is_part(expected, bytes, space->stats.peak_need_bytes)) {
-        expected /= 2;
-    }
-    run->expected = expected;
 }
 
 void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t queue, uint64_t run_end) {
@@ -385,8 +394,8 @@ static struct vr_placement window_ahead(const struct vr_space *space, const stru
     return (struct vr_placement){.window = window, .run_end = end};
 }
 
-/* Places the block behind the latest of its run: in a hole, or in the window planned for the
-   run. */
+/* Places the block behind the latest of its run, which goes on: in a hole, or in the window planned
+   for the run. */
 static bool beside_sibling(const struct vr_space *space, const struct vr_want *want,
                            const struct vr_run *run, struct vr_placement *place) {
     if (!run->last || run->expected <= 1) {
@@ -433,9 +442,8 @@ static bool run_fits(const struct vr_space *space, const struct vr_want *want, u
 /* -------------------------------------------------------------- entry points */
 
 static struct vr_placement place_find(struct vr_space *space, const struct vr_want *want,
-                                      const struct vr_run *run) {
+                                      uint32_t siblings) {
     struct vr_block *hole = best_fit(space, want, want->bytes);
-    uint32_t siblings = run->length < run->expected ? run->expected - run->length + 1 : 1;
     bool exact = hole && is_exact(hole, want->bytes);
     struct vr_placement place;
     if (!exact && run_fits(space, want, siblings, hole, &place)) {
@@ -449,13 +457,15 @@ static struct vr_placement place_find(struct vr_space *space, const struct vr_wa
 }
 
 struct vr_placement vr_fit_find(struct vr_space *space, const struct vr_want *want) {
-    struct vr_run run = space->runs[run_slot(want->queue)];
+    const struct vr_run *run = &space->runs[run_slot(want->queue)];
+    bool known = run->queue == want->queue, goes_on = known && run->bytes == want->bytes;
     struct vr_placement place;
-    run_extend(space, &run, want->queue, want->bytes);
-    if (beside_sibling(space, want, &run, &place)) {
+    if (goes_on && beside_sibling(space, want, run, &place)) {
         return place;
     }
-    return place_find(space, want, &run);
+    uint32_t length = goes_on ? run->length + 1 : 1;
+    uint32_t expected = goes_on ? run->expected : known ? run_expected(space, run, want->bytes) : 0;
+    return place_find(space, want, length < expected ? expected - length + 1 : 1);
 }
 
 struct vr_placement vr_fit_held(struct vr_space *space, const struct vr_want *want) {

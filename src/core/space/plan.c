@@ -72,8 +72,9 @@ vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr
         space->stats.spare_bytes -= piece->bytes;
     } else {
         assert(vr_inside(piece->addr, piece->bytes, vr_span_addr(hole), vr_span_bytes(hole)));
-        assert(!hole->stamp.queue || space->config.alias); /* space.h (4) */
-        item->alias = hole->stamp.queue != 0;
+        assert(!(hole->stamp.queue || piece->stale_mappings) ||
+               space->config.alias); /* space.h (4) */
+        item->alias = hole->stamp.queue || piece->stale_mappings;
         item->source = vr_hole_cut(space, hole, piece->addr, piece->bytes);
         item->source->span.was = VR_SPAN_HOLE;
         item->source->span.kind = VR_SPAN_CLAIM;
@@ -289,7 +290,7 @@ static void piece_enter(struct vr_space *space, struct vr_piece *piece) {
     }
 }
 
-static void piece_leave(struct vr_space *space, struct vr_piece *piece) {
+void vr_piece_leave(struct vr_space *space, struct vr_piece *piece) {
     assert(!piece->stale_mappings && !piece->sleep_state && !vr_link_linked(&piece->spare));
     assert(space->stats.reserved_bytes >= piece->bytes);
     vr_link_remove(&piece->all);
@@ -331,7 +332,7 @@ static void piece_end(struct vr_space *space, struct vr_plan_item *item) {
         }
         piece_enter(space, piece);
     } else if (item->done & VR_DONE_RELEASE) {
-        piece_leave(space, piece);
+        vr_piece_leave(space, piece);
         return;
     }
     if (item->done & (VR_DONE_ACCESS | VR_DONE_STUCK)) {
@@ -494,6 +495,7 @@ struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan) {
     learn_prices(space, plan, plan->count);
     mark_done(plan, plan->count);
     budget_charge(space, plan, is_moving(plan) ? price_of(space, plan) : 0);
+    space->renewed_bytes += plan->renews ? plan->released_bytes : 0;
     struct vr_block *block = plan_end(space, plan, true);
     vr_space_validate(space);
     return block;

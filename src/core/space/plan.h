@@ -85,6 +85,8 @@ vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr
                          struct vr_block *hole);
 /* Writes the steps of the items. After it, no item can be added. */
 vram_status vr_plan_write(struct vr_space *space, struct vr_plan *plan);
+/* Removes the record of a piece that was released. */
+void vr_piece_leave(struct vr_space *space, struct vr_piece *piece);
 /* Cancels a plan of which no step was executed. */
 void vr_plan_cancel(struct vr_space *space, struct vr_plan *plan);
 /* Completes a plan after the search for its pieces returned `status`. *out is the plan; NULL if

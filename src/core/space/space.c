@@ -15,7 +15,8 @@
 #include <assert.h>
 
 enum {
-    EXTRA_PART = 5 /* the extra budget gets 1/5 of what the time budget gets */
+    ALLOC_RECORDS = 2, /* that an allocation needs at most */
+    EXTRA_PART = 5     /* the extra budget gets 1/5 of what the time budget gets */
 };
 
 #define SAVED_NS 60e9 /* elapsed time whose share a budget can hold at most */
@@ -315,13 +316,52 @@ static bool reserve_is_possible(const struct vr_space *space, const struct vr_wa
            !(want->reserve & rest) && want->reserve <= UINT64_MAX / 4;
 }
 
+/* Whether a request for free memory is refused because a renewal is due: the pool then has a plan
+   made, and before it vr_space_tidy. */
+static bool refuses_for_renewal(struct vr_space *space, uint32_t flags) {
+    if (!(flags & VR_WANT_HELD) || flags & (VR_WANT_ANY | VR_WANT_AFTER) ||
+        !vr_aging_renews(space)) {
+        return false;
+    }
+    space->renewal_wait -= space->renewal_wait > 0;
+    return space->renewal_wait == 0;
+}
+
+/* Stamps are checked only if no hole known to be free fits, to keep a hit fast. */
+static struct vr_placement placement_settle(struct vr_space *space, const struct vr_want *want) {
+    struct vr_placement place = placement_find(space, want);
+    bool short_of_memory = want->flags & (VR_WANT_NO_GROWTH | VR_WANT_AFTER);
+    if (!place.hole && vr_hole_settle(space, short_of_memory)) {
+        place = placement_find(space, want);
+    }
+    return place;
+}
+
+struct vr_block *vr_space_take(struct vr_space *space, uint64_t bytes, uint64_t queue) {
+    const struct vr_want want = {
+        .bytes = bytes, .align = VR_SPAN_UNIT, .queue = queue, .flags = VR_WANT_HELD};
+    struct vr_answer answer;
+    assert(bytes && bytes % VR_SPAN_UNIT == 0 && queue);
+    if (space->suspended || space->config.direct || space->stock_count < ALLOC_RECORDS ||
+        bytes > space->stats.hole_bytes ||
+        (space->renewal_due && refuses_for_renewal(space, want.flags))) {
+        return NULL;
+    }
+    struct vr_placement place = placement_settle(space, &want);
+    if (!place.hole) {
+        return NULL;
+    }
+    hand_out(space, &want, &place, &answer);
+    return answer.block;
+}
+
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
                            struct vr_answer *answer) {
     struct vr_want want = *asked;
     vram_status status = want_round(space, &want);
     assert(want.queue && (!want.behind || vr_span_is(want.behind, VR_SPAN_BLOCK)));
     if (status == VRAM_OK) {
-        status = space->suspended ? VRAM_ERR_BUSY : vr_span_stock(space, 2);
+        status = space->suspended ? VRAM_ERR_BUSY : vr_span_stock(space, ALLOC_RECORDS);
     }
     if (status != VRAM_OK) {
         return status;
@@ -341,12 +381,10 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
         bool held = want.flags & (VR_WANT_HELD | VR_WANT_PROBE);
         return held ? VRAM_ERR_LIMIT : plan_for(space, &want, &none, answer);
     }
-    /* Stamps are checked only if no hole known to be free fits, to keep a hit fast. */
-    struct vr_placement place = placement_find(space, &want);
-    bool short_of_memory = want.flags & (VR_WANT_NO_GROWTH | VR_WANT_AFTER);
-    if (!place.hole && vr_hole_settle(space, short_of_memory)) {
-        place = placement_find(space, &want);
+    if (space->renewal_due && refuses_for_renewal(space, want.flags)) {
+        return VRAM_ERR_LIMIT;
     }
+    struct vr_placement place = placement_settle(space, &want);
     if (!place.hole && want.flags & VR_WANT_AFTER) {
         struct vr_placement shared = vr_fit_after(space, &want);
         place = shared.hole ? shared : place;
@@ -421,6 +459,10 @@ void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_
     space->memory_bytes = vr_smaller(memory_bytes, space->config.limit_bytes);
 }
 
+void vr_space_rebuilds_set(struct vr_space *space, bool rebuilds) {
+    space->rebuilds = rebuilds;
+}
+
 void vr_space_suspend(struct vr_space *space, bool suspended) {
     space->suspended = suspended;
 }
@@ -465,6 +507,17 @@ struct vr_block *vr_space_stale_next(struct vr_space *space, struct vr_block *st
     struct vr_link *link = stale ? vr_list_next(&space->stale_mappings, &stale->span.age)
                                  : vr_list_first(&space->stale_mappings);
     return link ? VR_CONTAINER(link, struct vr_block, span.age) : NULL;
+}
+
+void vr_space_join_pieces(struct vr_space *space, struct vr_piece *first, struct vr_piece *second) {
+    assert(first->released && second->released && first->addr + first->bytes == second->addr);
+    assert(!first->stale_mappings && !second->stale_mappings);
+    vr_granule_map_set(&space->granule_map, second->addr, second->bytes, NULL);
+    vr_granule_map_set(&space->granule_map, second->addr, second->bytes, first);
+    first->bytes += second->bytes;
+    vr_link_remove(&second->all);
+    space->stats.pieces--;
+    vr_mem_free(second);
 }
 
 static uint64_t largest_hole(const struct vr_space *space) {

@@ -79,6 +79,7 @@ struct vr_piece {
     struct vr_block *first;             /* lowest span of a segment */
     struct vr_sleep_state *sleep_state; /* asleep: sleep.h; else NULL */
     struct vr_sleep_state *seal;        /* sealed: sleep.h; else NULL */
+    struct vr_rebuild *rebuild;         /* to be rebuilt: rebuild.h; else NULL */
     bool released; /* asleep, and released to the driver: `native` is invalid */
     bool woken;    /* private to sleep_space.c: awake again, its holes still hidden */
     uint8_t seen;  /* private to sleep_space.c: kinds of span that lie over it */
@@ -109,7 +110,8 @@ struct vr_plan {
     struct vr_step *steps;
     uint32_t count;
     bool sweep;               /* only unmaps stale mappings */
-    bool tidies;              /* only releases surplus or coarse memory */
+    bool tidies;              /* only releases surplus memory, or what a renewal releases */
+    bool renews;              /* a renewal: aging.h (7) */
     bool behind;              /* its block lies directly behind another */
     struct vr_block *reserve; /* private to the space: kept behind the window; NULL: none */
     uint32_t moved_handles;   /* taken from elsewhere (UNMAP and MAP), or spares mapped */
@@ -187,6 +189,10 @@ void vr_space_destroy(struct vr_space *space);
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *want,
                            struct vr_answer *answer);
 
+/* The same with VR_WANT_HELD, if it needs no memory of the host for records: the block, or NULL.
+   `bytes`: a multiple of 512. */
+struct vr_block *vr_space_take(struct vr_space *space, uint64_t bytes, uint64_t queue);
+
 /* Frees a block. block->stamp is the point until which work may use it. The record belongs to the
    space from then on. */
 void vr_space_free(struct vr_space *space, struct vr_block *block);
@@ -228,13 +234,16 @@ vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr
 vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
 
 /* Plans to release surplus memory: what was free, in pieces too small to be worth moving, when a
-   block grew by new memory. Does nothing without time in the budget. */
+   block grew by new memory; or all free memory when a renewal is due (aging.h). Does nothing
+   without time in the budget. */
 vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan);
 
 /* Sets the limit of what the space may hold; what it holds already stays, and open plans are not
    checked again. `memory_bytes`: memory available to the space, whether or not that is a limit;
    UINT64_MAX: not known. */
 void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes);
+/* Whether the pool may rebuild pieces (rebuild.h) when memory is short: aging.h (7). */
+void vr_space_rebuilds_set(struct vr_space *space, bool rebuilds);
 /* A suspended space allocates nothing and plans no block; free memory may still be released. */
 void vr_space_suspend(struct vr_space *space, bool suspended);
 /* Plans that are neither committed nor aborted. */
@@ -257,6 +266,9 @@ struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *pi
 /* The same for stale mappings: a place, with its piece in span.segment. For the destruction of a
    pool, which unmaps them itself. */
 struct vr_block *vr_space_stale_next(struct vr_space *space, struct vr_block *stale);
+
+/* Makes one piece of two adjacent ones that are asleep and released: `second` is freed. */
+void vr_space_join_pieces(struct vr_space *space, struct vr_piece *first, struct vr_piece *second);
 
 /* ------------------------------------------------------------- statistics */
 

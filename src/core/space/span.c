@@ -8,19 +8,24 @@
  */
 #include "core/space/span.h"
 
-#include "base/arena.h"
+#include "base/stable.h"
 
 #include <assert.h>
 
-enum { STOCK_MOST = 64 };
+enum {
+    STOCK_MOST = 64, /* records in stock at most */
+    STOCK_MORE = 8   /* taken from the store beyond what is needed now */
+};
 
 static struct vr_stable store = VR_STABLE_INIT(struct vr_block);
 
+/* Takes several at a time, so that vr_space_take rarely lacks them. */
 vram_status vr_span_stock(struct vr_space *space, uint32_t count) {
-    while (space->stock_count < count) {
+    uint32_t target = space->stock_count < count ? count + STOCK_MORE : 0;
+    while (space->stock_count < target) {
         struct vr_block *span = vr_stable_take(&store, "vram_alloc");
         if (!span) {
-            return VRAM_ERR_HOST_MEMORY;
+            return space->stock_count < count ? VRAM_ERR_HOST_MEMORY : VRAM_OK;
         }
         vr_store(&span->state, VR_BLOCK_FREE, VR_RELAXED);
         span->span = (struct vr_span){.after = space->stock};

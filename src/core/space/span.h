@@ -105,7 +105,12 @@ struct vr_space {
     uint64_t memory_bytes;                /* available in all; vr_space_limit_set */
     uint64_t surplus_bytes; /* held past the aim beside free memory not worth moving: extension.c */
     bool tight;             /* most of the available memory is needed: aging.h (3) */
-    uint32_t aging;         /* degree, 0 to 3: aging.h */
+    bool rebuilds;          /* coarse pieces can be rebuilt: aging.h (8) */
+    bool aged;              /* aging.h */
+    bool renewal_due;       /* free memory is released when little is in use: aging.h (7) */
+    uint32_t renewal_wait;  /* requests until stamps are examined for a renewal again */
+    uint64_t excess_bytes; /* held beyond the need when the space became aged; the slack at least */
+    uint64_t renewed_bytes; /* released by a renewal and not created again yet */
     uint64_t most_blocks;   /* highest number of blocks that aging.c has seen */
     uint32_t open_plans;
     bool suspended;    /* allocates nothing: sleep.h */

@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "core/space/aging.h"
+#include "core/space/free_piece.h"
 
 #include <assert.h>
 
@@ -34,7 +35,6 @@ enum {
     RECREATE_MOST = 16, /* and at most */
     VAST_PART = 2,      /* a window of VAST_BYTES and half of all that is needed is vast, */
     VAST_MOST = 4,      /* and its handles may grow to so many granules towards its middle */
-    IDLE_MOST = 64,     /* idle holes examined for a piece */
     SEGMENT_PART = 16,  /* an ordinary segment is 1/16 of what is held */
     GIANT_PART = 50     /* growth past the aim by > 1/50 of the need may use the extra budget */
 };
@@ -142,136 +142,18 @@ static vram_status supply_end(struct supply *supply, vram_status status, struct 
 
 /* ------------------------------------------------------------------ taking */
 
-/* Whether a piece under the hole lies wholly inside it and has at most `most` bytes. A piece with
-   stale mappings may be aliased again, but not unmapped or released. */
-static bool piece_is_takeable(const struct vr_block *hole, const struct vr_piece *piece,
-                              uint64_t most) {
-    return piece->addr >= vr_span_addr(hole) && piece->addr + piece->bytes <= vr_span_end(hole) &&
-           piece->bytes <= most && (!piece->stale_mappings || hole->stamp.queue);
-}
-
-static struct vr_piece *lowest_piece(const struct vr_space *space, const struct vr_block *hole,
-                                     uint64_t most) {
-    uint64_t addr = vr_granule_up(space, vr_span_addr(hole));
-    while (addr < vr_span_end(hole)) {
-        struct vr_piece *piece = vr_granule_map_get(&space->granule_map, addr);
-        assert(piece);
-        if (piece_is_takeable(hole, piece, most)) {
-            return piece;
-        }
-        addr = piece->addr + piece->bytes;
-    }
-    return NULL;
-}
-
-static struct vr_piece *highest_piece(const struct vr_space *space, const struct vr_block *hole,
-                                      uint64_t most) {
-    uint64_t addr = vr_granule_down(space, vr_span_end(hole));
-    while (addr > vr_span_addr(hole)) {
-        struct vr_piece *piece = vr_granule_map_get(&space->granule_map, addr - 1);
-        assert(piece);
-        if (piece_is_takeable(hole, piece, most)) {
-            return piece;
-        }
-        addr = piece->addr;
-    }
-    return NULL;
-}
-
-/* Whether a piece lies wholly inside the hole, including one that cannot be taken yet because of
-   stale mappings. */
-static bool holds_piece(const struct vr_space *space, const struct vr_block *hole) {
-    uint64_t addr = vr_granule_up(space, vr_span_addr(hole));
-    while (addr < vr_span_end(hole)) {
-        const struct vr_piece *piece = vr_granule_map_get(&space->granule_map, addr);
-        if (vr_inside(piece->addr, piece->bytes, vr_span_addr(hole), vr_span_bytes(hole))) {
-            return true;
-        }
-        addr = piece->addr + piece->bytes;
-    }
-    return false;
-}
-
-/* A piece of the hole that may be taken, or NULL. If one end of the hole borders on unmapped
-   addresses it is the piece next to that end, so that the hole shrinks and is not split. */
-static struct vr_piece *inner_piece(const struct vr_space *space, const struct vr_block *hole,
-                                    uint64_t most) {
-    bool from_above =
-        vr_span_is_unmapped(hole->span.after) && !vr_span_is_unmapped(hole->span.before);
-    return from_above ? highest_piece(space, hole, most) : lowest_piece(space, hole, most);
-}
-
-/* The segment that the hole fills completely, or NULL. */
-static struct vr_piece *empty_segment(const struct vr_block *hole) {
-    return hole->span.before || hole->span.after ? NULL : hole->span.segment;
-}
-
-/* How much a hole is worth keeping: 0 for an isolated one. */
-static int hole_worth(const struct vr_block *hole) {
-    return 2 - vr_hole_unmapped_sides(hole);
-}
-
-/* A piece of the least valuable among the longest idle holes, and that hole. A hole without a whole
-   piece is removed from the list; it is listed again when it changes. */
-static struct vr_piece *idle_piece(struct vr_space *space, struct vr_block **hole) {
-    struct vr_piece *best = NULL;
-    struct vr_link *link = vr_list_first(&space->idle), *next;
-    for (int left = IDLE_MOST; link && left > 0 && (!best || hole_worth(*hole) > 0); link = next) {
-        next = vr_list_next(&space->idle, link);
-        struct vr_block *here = VR_CONTAINER(link, struct vr_block, span.age);
-        assert(here->span.kind == VR_SPAN_HOLE && !here->stamp.queue); /* span.h (3) */
-        left--;
-        if (best && hole_worth(here) >= hole_worth(*hole)) {
-            continue;
-        }
-        struct vr_piece *piece = space->config.mode == VR_SPACE_VMM
-                                     ? inner_piece(space, here, UINT64_MAX)
-                                     : empty_segment(here);
-        if (piece) {
-            best = piece;
-            *hole = here;
-        } else if (space->config.mode != VR_SPACE_VMM || !holds_piece(space, here)) {
-            vr_link_remove(link);
-            left++;
-        }
-    }
-    return best;
-}
-
-/* A piece of at most `most` bytes in the oldest hole that only work of the request's queue may
-   still use, and that hole. When it is cut, the rest keeps its place in the list, behind `seen`. */
-static struct vr_piece *pending_piece(struct supply *supply, uint64_t most,
-                                      struct vr_block **hole) {
-    struct vr_space *space = supply->space;
-    struct vr_link *link;
-    while (supply->queue && (link = supply->seen ? vr_list_next(&space->pending, supply->seen)
-                                                 : vr_list_first(&space->pending))) {
-        *hole = VR_CONTAINER(link, struct vr_block, span.age);
-        assert((*hole)->span.kind == VR_SPAN_HOLE && (*hole)->stamp.queue); /* span.h (3) */
-        bool own = (*hole)->stamp.queue == supply->queue;
-        struct vr_piece *piece = own ? inner_piece(space, *hole, most) : NULL;
-        if (piece) {
-            return piece;
-        }
-        supply->seen = link;
-    }
-    return NULL;
-}
-
-/* The longest unused spare, or NULL. */
-static struct vr_piece *spare_piece(const struct vr_space *space) {
-    struct vr_link *link = vr_list_first(&space->spares);
-    return link ? VR_CONTAINER(link, struct vr_piece, spare) : NULL;
-}
-
-/* Puts one more free piece into the plan: a spare, an idle one, or a pending one of at most `most`
-   bytes. *taken is NULL when there is none. */
+/* Puts one more free piece into the plan: a spare, an idle one, or one of at most `most` bytes that
+   is aliased. *taken is NULL when there is none. */
 static vram_status supply_take_one(struct supply *supply, uint64_t most, struct vr_piece **taken) {
     struct vr_space *space = supply->space;
     struct vr_block *hole = NULL;
-    struct vr_piece *piece = spare_piece(space);
-    piece = piece ? piece : idle_piece(space, &hole);
-    *taken = piece ? piece : pending_piece(supply, most, &hole);
+    struct vr_piece *piece = vr_free_spare(space);
+    piece = piece ? piece : vr_free_idle(space, &hole);
+    piece = piece ? piece : vr_free_pending(space, supply->queue, most, &supply->seen, &hole);
+    if (!piece && supply->queue) {
+        piece = vr_free_unswept(space, most, &hole);
+    }
+    *taken = piece;
     return *taken ? vr_plan_take(space, supply->plan, *taken, hole) : VRAM_OK;
 }
 
@@ -341,6 +223,12 @@ static uint64_t graded_bytes(const struct supply *supply, uint64_t at) {
     return vr_smaller(bytes_beyond(at, start), bytes_beyond(end, at)) / END_PART;
 }
 
+/* The least size of a handle created by growth. After a renewal it is that of a first pass. */
+static uint64_t growth_bytes(const struct vr_space *space, uint64_t granules) {
+    return space->renewed_bytes ? granules * space->config.granule
+                                : vr_aging_bytes(space, granules);
+}
+
 /*
  * The size of a new handle at `at`, where `rest` bytes are still to be filled.
  *
@@ -355,7 +243,7 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
     const struct vr_space *space = supply->space;
     uint64_t granule = space->config.granule, most = space->config.largest_handle;
     uint64_t bytes = space->stats.peak_need_bytes / VR_GROW_PART;
-    uint64_t least = vr_aging_bytes(space, GROW_LEAST);
+    uint64_t least = growth_bytes(space, GROW_LEAST);
     if (recreated) {
         bytes = graded_bytes(supply, at);
         least = vr_aging_bytes(space, RECREATE_LEAST);
@@ -365,7 +253,7 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
         bytes = vr_larger(bytes, vr_smaller(graded_bytes(supply, at), VAST_MOST * granule));
     }
     if (supply->plan->run_end && supply->window_bytes >= RUN_WINDOW * granule) {
-        least = vr_aging_bytes(space, RUN_LEAST);
+        least = recreated ? vr_aging_bytes(space, RUN_LEAST) : growth_bytes(space, RUN_LEAST);
     }
     if (!recreated && supply->plan->behind) {
         least = vr_larger(least, supply->window_bytes / (supply->selective ? 1 : BEHIND_PART));
@@ -377,7 +265,8 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
 
 static vram_status piece_create(struct supply *supply, struct vr_block *target, uint64_t to,
                                 uint64_t bytes, bool growth) {
-    assert(bytes > 0 && (bytes & (supply->space->config.granule - 1)) == 0);
+    struct vr_space *space = supply->space;
+    assert(bytes > 0 && (bytes & (space->config.granule - 1)) == 0);
     struct vr_piece *piece = vr_mem_alloc(1, sizeof *piece, "vram_alloc");
     struct vr_plan_item *item = piece ? vr_plan_add(supply->plan, piece) : NULL;
     if (!item) {
@@ -387,11 +276,15 @@ static vram_status piece_create(struct supply *supply, struct vr_block *target, 
     piece->addr = VR_NOWHERE;
     piece->bytes = bytes;
     item->fresh = true;
+    if (growth && space->renewed_bytes) { /* replaces what a renewal released, see aging.h (7) */
+        space->renewed_bytes -= vr_smaller(bytes, space->renewed_bytes);
+        growth = false;
+    }
     item->growth = growth;
     supply->grows = supply->grows || growth;
     item->target = target;
     item->to = to;
-    supply->space->planned_bytes += bytes;
+    space->planned_bytes += bytes;
     return VRAM_OK;
 }
 
@@ -411,7 +304,8 @@ static vram_status window_lengthen(struct supply *supply, struct vr_block *targe
         return VRAM_OK;
     }
     supply->seen = NULL;
-    struct vr_piece *piece = pending_piece(supply, rest + LENGTHEN_BYTES, &hole);
+    struct vr_piece *piece =
+        vr_free_pending(space, supply->queue, rest + LENGTHEN_BYTES, &supply->seen, &hole);
     uint64_t more = piece ? bytes_beyond(piece->bytes, rest) : 0;
     if (!more || more >= vr_span_bytes(behind)) {
         return VRAM_OK;
@@ -435,12 +329,14 @@ static vram_status window_lengthen(struct supply *supply, struct vr_block *targe
 }
 
 /* Whether a free piece is moved to `at` as it is, where `rest` bytes are to be filled: it is not
-   too small and, in an aged space, not too coarse. */
+   too small and, in an aged space, not coarser than what would be created there. While memory is
+   tight only much coarser pieces are replaced, because every plan waits for that then. */
 static bool piece_suits(const struct supply *supply, const struct vr_piece *piece, uint64_t at,
                         uint64_t rest) {
+    const struct vr_space *space = supply->space;
     uint64_t made = handle_bytes(supply, at, rest, true);
     return piece->bytes <= rest && piece->bytes * 2 >= made &&
-           (!supply->space->aging || piece->bytes <= made * 2);
+           (!space->aged || piece->bytes <= (space->tight ? made * 2 : made));
 }
 
 /* Plans the memory for one void of the window. Pieces of about the right size are moved, others

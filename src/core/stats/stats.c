@@ -45,7 +45,8 @@ static void add_space(struct vr_pool *pool, struct vram_pool_stats *stats) {
     struct vr_space_stats space;
     vr_mutex_lock(&pool->lock);
     stats->cached_bytes += pool->central.held_bytes;
-    stats->metadata_bytes = vr_block_table_bytes(&pool->table) + sizeof *pool;
+    stats->metadata_bytes =
+        vr_block_table_bytes(&pool->table) + sizeof *pool + pool->central.table_bytes;
     stats->peak_reserved_bytes = pool->peak_reserved_bytes;
     stats->peak_allocated_bytes = pool->peak_out_bytes;
     stats->peak_scopes = pool->peaks.depth;
@@ -107,6 +108,7 @@ static void add_counters(const struct vr_pool_counters *counters, struct vram_po
     copy_counters(&stats->asleep_bytes, &counters->asleep_bytes, 1);
     copy_counters(&stats->asleep_host_bytes, &counters->asleep_host_bytes, 1);
     copy_counters(&stats->sealed_bytes, &counters->sealed_bytes, 1);
+    copy_counters(&stats->shared_bytes, &counters->shared_bytes, 1);
     copy_counters(&stats->quarantine_bytes, &counters->quarantine_bytes, 1);
     copy_counters(&stats->damaged_blocks, &counters->damaged_blocks, 1);
     copy_counters(&stats->unchecked_blocks, &counters->unchecked_blocks, 1);

@@ -155,7 +155,7 @@ static struct measure measure_pool(const struct subject *subject) {
         .requested = &pool->requested_peak,
         .allocated = &pool->peak_out_bytes,
         .reserved = &pool->peak_reserved_bytes,
-        .requested_now = live_now(&pool->requested_now),
+        .requested_now = vr_pool_requested(pool),
         .allocated_now = pool->out_bytes,
         .reserved_now = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
                         vr_space_reserved(pool->spaces[VR_PART_LARGE]),

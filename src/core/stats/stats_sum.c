@@ -22,7 +22,7 @@ static const struct {
 } runs[] = {
     RUN(requested_bytes, thread_cache_bytes),
     RUN(refusals, cleaned_bytes),
-    RUN(sleeps, sealed_bytes),
+    RUN(sleeps, shared_bytes),
 };
 
 static void add_run(struct vram_pool_stats *sum, const struct vram_pool_stats *one, size_t from,

@@ -178,22 +178,28 @@ static inline void event_fill(struct vr_event *event, enum vr_event_kind kind, s
     (void)vr_text_copy(event->label, sizeof event->label, brief->name);
 }
 
-bool vr_tracking_trace_hit(const struct vr_cache *cache, const struct vr_block *block,
-                           uint64_t size, const struct vr_tag *tag) {
+bool vr_tracking_trace_hit(const struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                           const struct vr_tag *tag) {
     const struct vr_trace_block about = {.pool = cache->pool_handle,
                                          .queue = cache->queue.handle,
                                          .tag = vr_tag_name(tag),
                                          .addr = vr_load(&block->addr, VR_RELAXED),
                                          .bytes = size,
                                          .held = vr_load(&block->bytes, VR_RELAXED)};
-    return !vr_log_maybe(VRAM_LOG_DEBUG) && vr_trace_quick_alloc(&about);
+    bool done = !vr_log_maybe(VRAM_LOG_DEBUG) && vr_trace_quick_alloc(&about);
+    vr_store(&block->traced_by, done ? (uint32_t)vr_os_thread_number() : 0, VR_RELAXED);
+    return done;
 }
 
-bool vr_tracking_trace_free(const struct vr_cache *cache, const struct vr_block *block) {
+/* traced_by is cleared: the block's next allocation may be traced in another way. */
+bool vr_tracking_trace_free(const struct vr_cache *cache, struct vr_block *block) {
+    uint32_t traced_by = vr_load(&block->traced_by, VR_RELAXED);
     const struct vr_trace_block about = {.pool = cache->pool_handle,
                                          .queue = cache->queue.handle,
                                          .addr = address_of(block),
-                                         .bytes = vr_load(&block->requested, VR_RELAXED)};
+                                         .bytes = vr_load(&block->requested, VR_RELAXED),
+                                         .own = traced_by == (uint32_t)vr_os_thread_number()};
+    vr_store(&block->traced_by, 0, VR_RELAXED);
     return !vr_log_maybe(VRAM_LOG_DEBUG) && vr_trace_quick_free(&about);
 }
 

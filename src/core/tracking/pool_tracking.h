@@ -55,10 +55,10 @@ uint64_t vr_tracking_alloc(struct vr_pool *pool, const struct vr_request *reques
                            struct vr_block *block);
 /* Writes a hit to the trace, if that is the only listener and has all it needs: as
    vr_trace_quick_alloc. The thread is inside its caches and holds the block. */
-bool vr_tracking_trace_hit(const struct vr_cache *cache, const struct vr_block *block,
-                           uint64_t size, const struct vr_tag *tag);
+bool vr_tracking_trace_hit(const struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                           const struct vr_tag *tag);
 /* The same for a free of a claimed block. */
-bool vr_tracking_trace_free(const struct vr_cache *cache, const struct vr_block *block);
+bool vr_tracking_trace_free(const struct vr_cache *cache, struct vr_block *block);
 /* Notifies the listeners; there are some, and the pool is watched. Outside the caches, before the
    program has the address. */
 void vr_tracking_notify(struct vr_pool *pool, const struct vr_request *request,

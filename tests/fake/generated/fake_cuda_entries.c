@@ -36,6 +36,8 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuMemAddressReserve] = "cuMemAddressReserve",
     [FAKE_cuMemAddressFree] = "cuMemAddressFree",
     [FAKE_cuMemCreate] = "cuMemCreate",
+    [FAKE_cuMemExportToShareableHandle] = "cuMemExportToShareableHandle",
+    [FAKE_cuMemImportFromShareableHandle] = "cuMemImportFromShareableHandle",
     [FAKE_cuMemRelease] = "cuMemRelease",
     [FAKE_cuMemMap] = "cuMemMap",
     [FAKE_cuMemSetAccess] = "cuMemSetAccess",
@@ -298,6 +300,20 @@ FAKE_API vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const stru
 FAKE_API vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop *prop,
     unsigned long long flags) {
     return fake_cuMemCreate(handle, bytes, prop, flags);
+}
+
+FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
+    unsigned long long flags);
+FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
+    unsigned long long flags) {
+    return fake_cuMemExportToShareableHandle(shareable, handle, type, flags);
+}
+
+FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
+    type);
+FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
+    type) {
+    return fake_cuMemImportFromShareableHandle(handle, shareable, type);
 }
 
 FAKE_API vr_cu_result cuMemRelease(vr_cu_memory handle);

@@ -36,6 +36,8 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuMemAddressReserve] = "hipMemAddressReserve",
     [FAKE_cuMemAddressFree] = "hipMemAddressFree",
     [FAKE_cuMemCreate] = "hipMemCreate",
+    [FAKE_cuMemExportToShareableHandle] = "hipMemExportToShareableHandle",
+    [FAKE_cuMemImportFromShareableHandle] = "hipMemImportFromShareableHandle",
     [FAKE_cuMemRelease] = "hipMemRelease",
     [FAKE_cuMemMap] = "hipMemMap",
     [FAKE_cuMemSetAccess] = "hipMemSetAccess",
@@ -266,6 +268,20 @@ FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const str
 FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop
     *prop, unsigned long long flags) {
     return fake_cuMemCreate(handle, bytes, prop, flags);
+}
+
+FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
+    unsigned long long flags);
+FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
+    unsigned long long flags) {
+    return fake_cuMemExportToShareableHandle(shareable, handle, type, flags);
+}
+
+FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
+    type);
+FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
+    type) {
+    return fake_cuMemImportFromShareableHandle(handle, shareable, type);
 }
 
 FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle);

@@ -38,6 +38,8 @@ const struct shim_entry shim_entries[] = {
     {"cuMemAddressReserve", {"cuMemAddressReserve", NULL}},
     {"cuMemAddressFree", {"cuMemAddressFree", NULL}},
     {"cuMemCreate", {"cuMemCreate", NULL}},
+    {"cuMemExportToShareableHandle", {"cuMemExportToShareableHandle", NULL}},
+    {"cuMemImportFromShareableHandle", {"cuMemImportFromShareableHandle", NULL}},
     {"cuMemRelease", {"cuMemRelease", NULL}},
     {"cuMemMap", {"cuMemMap", NULL}},
     {"cuMemSetAccess", {"cuMemSetAccess", NULL}},
@@ -553,14 +555,48 @@ FAKE_API vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const stru
     return real(handle, bytes, prop, flags);
 }
 
-FAKE_API vr_cu_result cuMemRelease(vr_cu_memory handle);
-FAKE_API vr_cu_result cuMemRelease(vr_cu_memory handle) {
+FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
+    unsigned long long flags);
+FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
+    unsigned long long flags) {
     vr_cu_result answer;
     if (shim_strike(28, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_memory) = NULL;
+    vr_cu_result (*real)(void *, vr_cu_memory, int, unsigned long long) = NULL;
     void *address = shim_real(28, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(shareable, handle, type, flags);
+}
+
+FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
+    type);
+FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
+    type) {
+    vr_cu_result answer;
+    if (shim_strike(29, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_memory *, void *, int) = NULL;
+    void *address = shim_real(29, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(handle, shareable, type);
+}
+
+FAKE_API vr_cu_result cuMemRelease(vr_cu_memory handle);
+FAKE_API vr_cu_result cuMemRelease(vr_cu_memory handle) {
+    vr_cu_result answer;
+    if (shim_strike(30, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_memory) = NULL;
+    void *address = shim_real(30, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -573,11 +609,11 @@ FAKE_API vr_cu_result cuMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_
 FAKE_API vr_cu_result cuMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
     unsigned long long flags) {
     vr_cu_result answer;
-    if (shim_strike(29, &answer)) {
+    if (shim_strike(31, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, size_t, vr_cu_memory, unsigned long long) = NULL;
-    void *address = shim_real(29, 0);
+    void *address = shim_real(31, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -590,11 +626,11 @@ FAKE_API vr_cu_result cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct
 FAKE_API vr_cu_result cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access
     *access, size_t count) {
     vr_cu_result answer;
-    if (shim_strike(30, &answer)) {
+    if (shim_strike(32, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, const struct vr_cu_access *, size_t) = NULL;
-    void *address = shim_real(30, 0);
+    void *address = shim_real(32, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -605,11 +641,11 @@ FAKE_API vr_cu_result cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct
 FAKE_API vr_cu_result cuMemUnmap(vr_cu_addr addr, size_t bytes);
 FAKE_API vr_cu_result cuMemUnmap(vr_cu_addr addr, size_t bytes) {
     vr_cu_result answer;
-    if (shim_strike(31, &answer)) {
+    if (shim_strike(33, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t) = NULL;
-    void *address = shim_real(31, 0);
+    void *address = shim_real(33, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -622,11 +658,11 @@ FAKE_API vr_cu_result cuStreamCreateWithPriority(struct vr_cu_stream **stream, u
 FAKE_API vr_cu_result cuStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags, int
     priority) {
     vr_cu_result answer;
-    if (shim_strike(32, &answer)) {
+    if (shim_strike(34, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream **, unsigned, int) = NULL;
-    void *address = shim_real(32, 0);
+    void *address = shim_real(34, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -636,36 +672,6 @@ FAKE_API vr_cu_result cuStreamCreateWithPriority(struct vr_cu_stream **stream, u
 
 FAKE_API vr_cu_result cuStreamDestroy_v2(struct vr_cu_stream *stream);
 FAKE_API vr_cu_result cuStreamDestroy_v2(struct vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(33, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
-    void *address = shim_real(33, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(stream);
-}
-
-FAKE_API vr_cu_result cuStreamSynchronize(struct vr_cu_stream *stream);
-FAKE_API vr_cu_result cuStreamSynchronize(struct vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(34, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
-    void *address = shim_real(34, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(stream);
-}
-
-FAKE_API vr_cu_result cuStreamQuery(struct vr_cu_stream *stream);
-FAKE_API vr_cu_result cuStreamQuery(struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(35, &answer)) {
         return answer;
@@ -679,14 +685,44 @@ FAKE_API vr_cu_result cuStreamQuery(struct vr_cu_stream *stream) {
     return real(stream);
 }
 
-FAKE_API vr_cu_result cuStreamGetCtx(struct vr_cu_stream *stream, struct vr_cu_context **context);
-FAKE_API vr_cu_result cuStreamGetCtx(struct vr_cu_stream *stream, struct vr_cu_context **context) {
+FAKE_API vr_cu_result cuStreamSynchronize(struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuStreamSynchronize(struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(36, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(struct vr_cu_stream *, struct vr_cu_context **) = NULL;
+    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
     void *address = shim_real(36, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(stream);
+}
+
+FAKE_API vr_cu_result cuStreamQuery(struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuStreamQuery(struct vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(37, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
+    void *address = shim_real(37, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(stream);
+}
+
+FAKE_API vr_cu_result cuStreamGetCtx(struct vr_cu_stream *stream, struct vr_cu_context **context);
+FAKE_API vr_cu_result cuStreamGetCtx(struct vr_cu_stream *stream, struct vr_cu_context **context) {
+    vr_cu_result answer;
+    if (shim_strike(38, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_stream *, struct vr_cu_context **) = NULL;
+    void *address = shim_real(38, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -699,11 +735,11 @@ FAKE_API vr_cu_result cuStreamIsCapturing(struct vr_cu_stream *stream, enum vr_c
 FAKE_API vr_cu_result cuStreamIsCapturing(struct vr_cu_stream *stream, enum vr_cu_capture_status
     *status) {
     vr_cu_result answer;
-    if (shim_strike(37, &answer)) {
+    if (shim_strike(39, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, enum vr_cu_capture_status *) = NULL;
-    void *address = shim_real(37, 0);
+    void *address = shim_real(39, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -716,11 +752,11 @@ FAKE_API vr_cu_result cuStreamWriteValue64_v2(struct vr_cu_stream *stream, vr_cu
 FAKE_API vr_cu_result cuStreamWriteValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
     value, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(38, &answer)) {
+    if (shim_strike(40, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned) = NULL;
-    void *address = shim_real(38, 0);
+    void *address = shim_real(40, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -733,11 +769,11 @@ FAKE_API vr_cu_result cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_ad
 FAKE_API vr_cu_result cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
     value, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(38, &answer)) {
+    if (shim_strike(40, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned) = NULL;
-    void *address = shim_real(38, 1);
+    void *address = shim_real(40, 1);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -750,11 +786,11 @@ FAKE_API vr_cu_result cuStreamWaitValue64_v2(struct vr_cu_stream *stream, vr_cu_
 FAKE_API vr_cu_result cuStreamWaitValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
     value, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(39, &answer)) {
+    if (shim_strike(41, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned) = NULL;
-    void *address = shim_real(39, 0);
+    void *address = shim_real(41, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -767,11 +803,11 @@ FAKE_API vr_cu_result cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_add
 FAKE_API vr_cu_result cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
     value, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(39, &answer)) {
+    if (shim_strike(41, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned) = NULL;
-    void *address = shim_real(39, 1);
+    void *address = shim_real(41, 1);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -784,11 +820,11 @@ FAKE_API vr_cu_result cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_c
 FAKE_API vr_cu_result cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
     unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(40, &answer)) {
+    if (shim_strike(42, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, struct vr_cu_event *, unsigned) = NULL;
-    void *address = shim_real(40, 0);
+    void *address = shim_real(42, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -799,11 +835,11 @@ FAKE_API vr_cu_result cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_c
 FAKE_API vr_cu_result cuEventCreate(struct vr_cu_event **event, unsigned flags);
 FAKE_API vr_cu_result cuEventCreate(struct vr_cu_event **event, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(41, &answer)) {
+    if (shim_strike(43, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event **, unsigned) = NULL;
-    void *address = shim_real(41, 0);
+    void *address = shim_real(43, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -814,11 +850,11 @@ FAKE_API vr_cu_result cuEventCreate(struct vr_cu_event **event, unsigned flags) 
 FAKE_API vr_cu_result cuEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream);
 FAKE_API vr_cu_result cuEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(42, &answer)) {
+    if (shim_strike(44, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(42, 0);
+    void *address = shim_real(44, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -829,11 +865,11 @@ FAKE_API vr_cu_result cuEventRecord(struct vr_cu_event *event, struct vr_cu_stre
 FAKE_API vr_cu_result cuEventDestroy_v2(struct vr_cu_event *event);
 FAKE_API vr_cu_result cuEventDestroy_v2(struct vr_cu_event *event) {
     vr_cu_result answer;
-    if (shim_strike(43, &answer)) {
+    if (shim_strike(45, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *) = NULL;
-    void *address = shim_real(43, 0);
+    void *address = shim_real(45, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -846,11 +882,11 @@ FAKE_API vr_cu_result cuLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(
 FAKE_API vr_cu_result cuLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(void *), void
     *argument) {
     vr_cu_result answer;
-    if (shim_strike(44, &answer)) {
+    if (shim_strike(46, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, void (*)(void *), void *) = NULL;
-    void *address = shim_real(44, 0);
+    void *address = shim_real(46, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -863,45 +899,45 @@ FAKE_API vr_cu_result cuMemcpyHtoDAsync_v2(vr_cu_addr to, const void *from, size
 FAKE_API vr_cu_result cuMemcpyHtoDAsync_v2(vr_cu_addr to, const void *from, size_t bytes, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(45, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(vr_cu_addr, const void *, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(45, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
-}
-
-FAKE_API vr_cu_result cuMemcpyDtoHAsync_v2(void *to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result cuMemcpyDtoHAsync_v2(void *to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(46, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(void *, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(46, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
-}
-
-FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream) {
-    vr_cu_result answer;
     if (shim_strike(47, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, const void *, size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(47, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, from, bytes, stream);
+}
+
+FAKE_API vr_cu_result cuMemcpyDtoHAsync_v2(void *to, vr_cu_addr from, size_t bytes, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemcpyDtoHAsync_v2(void *to, vr_cu_addr from, size_t bytes, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(48, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(void *, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(48, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, from, bytes, stream);
+}
+
+FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(49, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(49, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -914,11 +950,11 @@ FAKE_API vr_cu_result cuMemcpy2DAsync_v2(const struct vr_cu_rows *rows, struct v
 FAKE_API vr_cu_result cuMemcpy2DAsync_v2(const struct vr_cu_rows *rows, struct vr_cu_stream *stream)
     {
     vr_cu_result answer;
-    if (shim_strike(48, &answer)) {
+    if (shim_strike(50, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(const struct vr_cu_rows *, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(48, 0);
+    void *address = shim_real(50, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -931,45 +967,45 @@ FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t
 FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(49, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(vr_cu_addr, unsigned char, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(49, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
-}
-
-FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
-    vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(50, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(vr_cu_addr, unsigned short, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(50, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
-}
-
-FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
-    vr_cu_stream *stream) {
-    vr_cu_result answer;
     if (shim_strike(51, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, unsigned, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, unsigned char, size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(51, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, value, count, stream);
+}
+
+FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(52, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, unsigned short, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(52, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, value, count, stream);
+}
+
+FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(53, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, unsigned, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(53, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -980,11 +1016,11 @@ FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t cou
 FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
 FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(52, &answer)) {
+    if (shim_strike(54, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr *, size_t, unsigned) = NULL;
-    void *address = shim_real(52, 0);
+    void *address = shim_real(54, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -997,12 +1033,12 @@ FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struc
 FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
     unsigned flags, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(53, &answer)) {
+    if (shim_strike(55, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, struct vr_cu_location, unsigned, struct vr_cu_stream *)
         = NULL;
-    void *address = shim_real(53, 0);
+    void *address = shim_real(55, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1015,11 +1051,11 @@ FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_a
 FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, struct
     vr_cu_location location) {
     vr_cu_result answer;
-    if (shim_strike(54, &answer)) {
+    if (shim_strike(56, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, enum vr_cu_advice, struct vr_cu_location) = NULL;
-    void *address = shim_real(54, 0);
+    void *address = shim_real(56, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1030,11 +1066,11 @@ FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_a
 FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id);
 FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id) {
     vr_cu_result answer;
-    if (shim_strike(55, &answer)) {
+    if (shim_strike(57, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, unsigned long long *) = NULL;
-    void *address = shim_real(55, 0);
+    void *address = shim_real(57, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1045,11 +1081,11 @@ FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long l
 FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
 FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
     vr_cu_result answer;
-    if (shim_strike(56, &answer)) {
+    if (shim_strike(58, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(int *, vr_cu_device, vr_cu_device) = NULL;
-    void *address = shim_real(56, 0);
+    void *address = shim_real(58, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1060,11 +1096,11 @@ FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu
 FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags);
 FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(57, &answer)) {
+    if (shim_strike(59, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_context *, unsigned) = NULL;
-    void *address = shim_real(57, 0);
+    void *address = shim_real(59, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1077,12 +1113,12 @@ FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_
 FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context, vr_cu_addr
     from, struct vr_cu_context *from_context, size_t bytes, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(58, &answer)) {
+    if (shim_strike(60, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, struct vr_cu_context *, vr_cu_addr, struct vr_cu_context *,
         size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(58, 0);
+    void *address = shim_real(60, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1093,11 +1129,11 @@ FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_
 FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image);
 FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image) {
     vr_cu_result answer;
-    if (shim_strike(59, &answer)) {
+    if (shim_strike(61, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module **, const void *) = NULL;
-    void *address = shim_real(59, 0);
+    void *address = shim_real(61, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1108,11 +1144,11 @@ FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void 
 FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module);
 FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module) {
     vr_cu_result answer;
-    if (shim_strike(60, &answer)) {
+    if (shim_strike(62, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module *) = NULL;
-    void *address = shim_real(60, 0);
+    void *address = shim_real(62, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1125,11 +1161,11 @@ FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, stru
 FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
     *module, const char *name) {
     vr_cu_result answer;
-    if (shim_strike(61, &answer)) {
+    if (shim_strike(63, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function **, struct vr_cu_module *, const char *) = NULL;
-    void *address = shim_real(61, 0);
+    void *address = shim_real(63, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1144,12 +1180,12 @@ FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned g
     groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z, unsigned
     shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
     vr_cu_result answer;
-    if (shim_strike(62, &answer)) {
+    if (shim_strike(64, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function *, unsigned, unsigned, unsigned, unsigned, unsigned,
         unsigned, unsigned, struct vr_cu_stream *, void **, void **) = NULL;
-    void *address = shim_real(62, 0);
+    void *address = shim_real(64, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1161,11 +1197,11 @@ FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned g
 FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event);
 FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event) {
     vr_cu_result answer;
-    if (shim_strike(63, &answer)) {
+    if (shim_strike(65, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *) = NULL;
-    void *address = shim_real(63, 0);
+    void *address = shim_real(65, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }

@@ -38,6 +38,8 @@ const struct shim_entry shim_entries[] = {
     {"hipMemAddressReserve", {"hipMemAddressReserve", NULL}},
     {"hipMemAddressFree", {"hipMemAddressFree", NULL}},
     {"hipMemCreate", {"hipMemCreate", NULL}},
+    {"hipMemExportToShareableHandle", {"hipMemExportToShareableHandle", NULL}},
+    {"hipMemImportFromShareableHandle", {"hipMemImportFromShareableHandle", NULL}},
     {"hipMemRelease", {"hipMemRelease", NULL}},
     {"hipMemMap", {"hipMemMap", NULL}},
     {"hipMemSetAccess", {"hipMemSetAccess", NULL}},
@@ -506,14 +508,48 @@ FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const str
     return real(handle, bytes, prop, flags);
 }
 
-FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle);
-FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle) {
+FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
+    unsigned long long flags);
+FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
+    unsigned long long flags) {
     vr_cu_result answer;
     if (shim_strike(28, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_memory) = NULL;
+    vr_cu_result (*real)(void *, vr_cu_memory, int, unsigned long long) = NULL;
     void *address = shim_real(28, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(shareable, handle, type, flags);
+}
+
+FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
+    type);
+FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
+    type) {
+    vr_cu_result answer;
+    if (shim_strike(29, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_memory *, void *, int) = NULL;
+    void *address = shim_real(29, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(handle, shareable, type);
+}
+
+FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle);
+FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle) {
+    vr_cu_result answer;
+    if (shim_strike(30, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_memory) = NULL;
+    void *address = shim_real(30, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -526,11 +562,11 @@ FAKE_API vr_cu_result hipMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr
 FAKE_API vr_cu_result hipMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
     unsigned long long flags) {
     vr_cu_result answer;
-    if (shim_strike(29, &answer)) {
+    if (shim_strike(31, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, size_t, vr_cu_memory, unsigned long long) = NULL;
-    void *address = shim_real(29, 0);
+    void *address = shim_real(31, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -543,11 +579,11 @@ FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struc
 FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access
     *access, size_t count) {
     vr_cu_result answer;
-    if (shim_strike(30, &answer)) {
+    if (shim_strike(32, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, const struct vr_cu_access *, size_t) = NULL;
-    void *address = shim_real(30, 0);
+    void *address = shim_real(32, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -558,11 +594,11 @@ FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struc
 FAKE_API vr_cu_result hipMemUnmap(vr_cu_addr addr, size_t bytes);
 FAKE_API vr_cu_result hipMemUnmap(vr_cu_addr addr, size_t bytes) {
     vr_cu_result answer;
-    if (shim_strike(31, &answer)) {
+    if (shim_strike(33, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t) = NULL;
-    void *address = shim_real(31, 0);
+    void *address = shim_real(33, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -575,11 +611,11 @@ FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, 
 FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags, int
     priority) {
     vr_cu_result answer;
-    if (shim_strike(32, &answer)) {
+    if (shim_strike(34, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream **, unsigned, int) = NULL;
-    void *address = shim_real(32, 0);
+    void *address = shim_real(34, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -589,36 +625,6 @@ FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, 
 
 FAKE_API vr_cu_result hipStreamDestroy(struct vr_cu_stream *stream);
 FAKE_API vr_cu_result hipStreamDestroy(struct vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(33, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
-    void *address = shim_real(33, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(stream);
-}
-
-FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream);
-FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(34, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
-    void *address = shim_real(34, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(stream);
-}
-
-FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream);
-FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(35, &answer)) {
         return answer;
@@ -632,14 +638,44 @@ FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream) {
     return real(stream);
 }
 
-FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device);
-FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device) {
+FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream);
+FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(36, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(struct vr_cu_stream *, int *) = NULL;
+    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
     void *address = shim_real(36, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(stream);
+}
+
+FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream);
+FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(37, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
+    void *address = shim_real(37, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(stream);
+}
+
+FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device);
+FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device) {
+    vr_cu_result answer;
+    if (shim_strike(38, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_stream *, int *) = NULL;
+    void *address = shim_real(38, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -652,11 +688,11 @@ FAKE_API vr_cu_result hipStreamIsCapturing(struct vr_cu_stream *stream, enum vr_
 FAKE_API vr_cu_result hipStreamIsCapturing(struct vr_cu_stream *stream, enum vr_cu_capture_status
     *status) {
     vr_cu_result answer;
-    if (shim_strike(37, &answer)) {
+    if (shim_strike(39, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, enum vr_cu_capture_status *) = NULL;
-    void *address = shim_real(37, 0);
+    void *address = shim_real(39, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -669,11 +705,11 @@ FAKE_API vr_cu_result hipStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_a
 FAKE_API vr_cu_result hipStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
     value, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(38, &answer)) {
+    if (shim_strike(40, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned) = NULL;
-    void *address = shim_real(38, 0);
+    void *address = shim_real(40, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -686,11 +722,11 @@ FAKE_API vr_cu_result hipStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_ad
 FAKE_API vr_cu_result hipStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
     value, unsigned flags, uint64_t mask) {
     vr_cu_result answer;
-    if (shim_strike(39, &answer)) {
+    if (shim_strike(41, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned, uint64_t) = NULL;
-    void *address = shim_real(39, 0);
+    void *address = shim_real(41, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -703,11 +739,11 @@ FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_
 FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
     unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(40, &answer)) {
+    if (shim_strike(42, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, struct vr_cu_event *, unsigned) = NULL;
-    void *address = shim_real(40, 0);
+    void *address = shim_real(42, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -718,11 +754,11 @@ FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_
 FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsigned flags);
 FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(41, &answer)) {
+    if (shim_strike(43, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event **, unsigned) = NULL;
-    void *address = shim_real(41, 0);
+    void *address = shim_real(43, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -733,11 +769,11 @@ FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsign
 FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream);
 FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(42, &answer)) {
+    if (shim_strike(44, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(42, 0);
+    void *address = shim_real(44, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -748,11 +784,11 @@ FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_str
 FAKE_API vr_cu_result hipEventDestroy(struct vr_cu_event *event);
 FAKE_API vr_cu_result hipEventDestroy(struct vr_cu_event *event) {
     vr_cu_result answer;
-    if (shim_strike(43, &answer)) {
+    if (shim_strike(45, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *) = NULL;
-    void *address = shim_real(43, 0);
+    void *address = shim_real(45, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -765,11 +801,11 @@ FAKE_API vr_cu_result hipLaunchHostFunc(struct vr_cu_stream *stream, void (*run)
 FAKE_API vr_cu_result hipLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(void *), void
     *argument) {
     vr_cu_result answer;
-    if (shim_strike(44, &answer)) {
+    if (shim_strike(46, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, void (*)(void *), void *) = NULL;
-    void *address = shim_real(44, 0);
+    void *address = shim_real(46, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -782,45 +818,45 @@ FAKE_API vr_cu_result hipMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t
 FAKE_API vr_cu_result hipMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t bytes, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(45, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(vr_cu_addr, const void *, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(45, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
-}
-
-FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(46, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(void *, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(46, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
-}
-
-FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream) {
-    vr_cu_result answer;
     if (shim_strike(47, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, const void *, size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(47, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, from, bytes, stream);
+}
+
+FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(48, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(void *, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(48, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, from, bytes, stream);
+}
+
+FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(49, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(49, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -833,12 +869,12 @@ FAKE_API vr_cu_result hipMemcpy2DAsync(vr_cu_addr to, size_t to_pitch, vr_cu_add
 FAKE_API vr_cu_result hipMemcpy2DAsync(vr_cu_addr to, size_t to_pitch, vr_cu_addr from, size_t
     from_pitch, size_t row_bytes, size_t rows, int kind, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(48, &answer)) {
+    if (shim_strike(50, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, vr_cu_addr, size_t, size_t, size_t, int, struct
         vr_cu_stream *) = NULL;
-    void *address = shim_real(48, 0);
+    void *address = shim_real(50, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -851,45 +887,45 @@ FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_
 FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(49, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(vr_cu_addr, unsigned char, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(49, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
-}
-
-FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
-    vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(50, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(vr_cu_addr, unsigned short, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(50, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
-}
-
-FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
-    vr_cu_stream *stream) {
-    vr_cu_result answer;
     if (shim_strike(51, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, unsigned, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, unsigned char, size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(51, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, value, count, stream);
+}
+
+FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(52, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, unsigned short, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(52, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, value, count, stream);
+}
+
+FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(53, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, unsigned, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(53, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -900,11 +936,11 @@ FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t co
 FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
 FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(52, &answer)) {
+    if (shim_strike(54, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr *, size_t, unsigned) = NULL;
-    void *address = shim_real(52, 0);
+    void *address = shim_real(54, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -917,11 +953,11 @@ FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int dev
 FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(53, &answer)) {
+    if (shim_strike(55, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, int, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(53, 0);
+    void *address = shim_real(55, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -934,11 +970,11 @@ FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_adv
 FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, int
     device) {
     vr_cu_result answer;
-    if (shim_strike(54, &answer)) {
+    if (shim_strike(56, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, enum vr_cu_advice, int) = NULL;
-    void *address = shim_real(54, 0);
+    void *address = shim_real(56, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -949,11 +985,11 @@ FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_adv
 FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
 FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
     vr_cu_result answer;
-    if (shim_strike(55, &answer)) {
+    if (shim_strike(57, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(int *, vr_cu_device, vr_cu_device) = NULL;
-    void *address = shim_real(55, 0);
+    void *address = shim_real(57, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -964,11 +1000,11 @@ FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_c
 FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags);
 FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(56, &answer)) {
+    if (shim_strike(58, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(int, unsigned) = NULL;
-    void *address = shim_real(56, 0);
+    void *address = shim_real(58, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -981,11 +1017,11 @@ FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_add
 FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int
     from_device, size_t bytes, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(57, &answer)) {
+    if (shim_strike(59, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, int, vr_cu_addr, int, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(57, 0);
+    void *address = shim_real(59, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -996,11 +1032,11 @@ FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_add
 FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image);
 FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image) {
     vr_cu_result answer;
-    if (shim_strike(58, &answer)) {
+    if (shim_strike(60, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module **, const void *) = NULL;
-    void *address = shim_real(58, 0);
+    void *address = shim_real(60, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1011,11 +1047,11 @@ FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void
 FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module);
 FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module) {
     vr_cu_result answer;
-    if (shim_strike(59, &answer)) {
+    if (shim_strike(61, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module *) = NULL;
-    void *address = shim_real(59, 0);
+    void *address = shim_real(61, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1028,11 +1064,11 @@ FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, str
 FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
     *module, const char *name) {
     vr_cu_result answer;
-    if (shim_strike(60, &answer)) {
+    if (shim_strike(62, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function **, struct vr_cu_module *, const char *) = NULL;
-    void *address = shim_real(60, 0);
+    void *address = shim_real(62, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1047,12 +1083,12 @@ FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, uns
     unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z,
     unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
     vr_cu_result answer;
-    if (shim_strike(61, &answer)) {
+    if (shim_strike(63, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function *, unsigned, unsigned, unsigned, unsigned, unsigned,
         unsigned, unsigned, struct vr_cu_stream *, void **, void **) = NULL;
-    void *address = shim_real(61, 0);
+    void *address = shim_real(63, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1064,11 +1100,11 @@ FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, uns
 FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event);
 FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event) {
     vr_cu_result answer;
-    if (shim_strike(62, &answer)) {
+    if (shim_strike(64, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *) = NULL;
-    void *address = shim_real(62, 0);
+    void *address = shim_real(64, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }

@@ -80,6 +80,8 @@
     X(cuMemAddressReserve, hipMemAddressReserve, NULL, VR_CU_OPTIONAL)                             \
     X(cuMemAddressFree, hipMemAddressFree, NULL, VR_CU_OPTIONAL)                                   \
     X(cuMemCreate, hipMemCreate, NULL, VR_CU_OPTIONAL)                                             \
+    X(cuMemExportToShareableHandle, hipMemExportToShareableHandle, NULL, VR_CU_OPTIONAL)           \
+    X(cuMemImportFromShareableHandle, hipMemImportFromShareableHandle, NULL, VR_CU_OPTIONAL)       \
     X(cuMemRelease, hipMemRelease, NULL, VR_CU_OPTIONAL)                                           \
     X(cuMemMap, hipMemMap, NULL, VR_CU_OPTIONAL)                                                   \
     X(cuMemSetAccess, hipMemSetAccess, NULL, VR_CU_OPTIONAL)                                       \

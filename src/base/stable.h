@@ -1,36 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * arena.h: two allocators for metadata.
- *
- * vr_arena: many small allocations that are freed together. Memory comes from vr_mem in chunks;
- * single allocations cannot be freed. Not thread-safe: its owner's lock guards it.
- *
- * vr_stable: objects of one size whose memory holds objects of that type until the process ends. A
+ * stable.h: objects of one size whose memory holds objects of that type until the process ends. A
  * lock-free reader may therefore read an object that was freed meanwhile, and detects that by its
  * generation. Memory comes from the OS in whole pages, is reused and never returned, and is
  * reachable from a global, so leak checkers do not report it. Thread-safe.
  */
-#ifndef VR_ARENA_H
-#define VR_ARENA_H
+#ifndef VR_STABLE_H
+#define VR_STABLE_H
 
 #include "base/lock.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-struct vr_arena_chunk;
-
-struct vr_arena {
-    struct vr_arena_chunk *chunks; /* newest first */
-    size_t used;                   /* bytes of the newest chunk handed out */
-    size_t total;                  /* bytes in all chunks */
-};
-
-/* Zeroed memory aligned to `align` (a power of two, at most 4096), or NULL with the error set: host
-   memory or overflow. 0 bytes count as 1. A zeroed struct vr_arena is empty. */
-void *vr_arena_alloc(struct vr_arena *arena, size_t bytes, size_t align, const char *operation);
-/* Frees everything; the arena is empty again. */
-void vr_arena_clear(struct vr_arena *arena);
 
 struct vr_stable {
     struct vr_mutex lock;

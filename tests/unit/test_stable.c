@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_arena.c: metadata that dies together, and memory that stays of one type. */
-#include "base/arena.h"
+/* test_stable.c: memory that stays of one type. */
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/stable.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -21,101 +21,6 @@ static bool all_zero(const void *memory, size_t bytes) {
     }
     return true;
 }
-
-/* ---------------------------------------------------------------------- arena */
-
-static uint32_t random_next(uint32_t *seed) {
-    *seed = *seed * 1664525u + 1013904223u;
-    return *seed >> 8;
-}
-
-/* Objects of all sizes are zero, aligned, and never share a byte: each is filled with its number,
-   and all numbers are still there at the end. */
-static void objects_are_zero_aligned_and_apart(void **state) {
-    (void)state;
-    enum { COUNT = 2000 };
-    static unsigned char *objects[COUNT];
-    static size_t sizes[COUNT];
-    struct vr_arena arena = {.chunks = NULL};
-    uint64_t before = vr_mem_live_bytes();
-    uint32_t seed = 1;
-    for (int i = 0; i < COUNT; i++) {
-        size_t align = (size_t)1 << random_next(&seed) % 13;
-        sizes[i] = random_next(&seed) % (i % 100 == 0 ? 20000 : 200);
-        objects[i] = vr_arena_alloc(&arena, sizes[i], align, "test");
-        assert_non_null(objects[i]);
-        assert_int_equal((uintptr_t)objects[i] % align, 0);
-        assert_true(all_zero(objects[i], sizes[i]));
-        memset(objects[i], i & 0xff, sizes[i]);
-    }
-    for (int i = 0; i < COUNT; i++) {
-        for (size_t at = 0; at < sizes[i]; at++) {
-            assert_int_equal(objects[i][at], i & 0xff);
-        }
-    }
-    assert_true(vr_mem_live_bytes() - before >= arena.total);
-    vr_arena_clear(&arena);
-    assert_int_equal(vr_mem_live_bytes(), before);
-    assert_null(arena.chunks);
-    assert_int_equal(arena.total, 0);
-}
-
-static void small_objects_share_a_chunk(void **state) {
-    (void)state;
-    struct vr_arena arena = {.chunks = NULL};
-    uint64_t before = vr_mem_live_blocks();
-    char *one = vr_arena_alloc(&arena, 8, 8, "test");
-    char *two = vr_arena_alloc(&arena, 8, 8, "test");
-    assert_ptr_equal(two, one + 8);
-    char *nothing = vr_arena_alloc(&arena, 0, 1, "test");
-    assert_non_null(nothing);
-    assert_true(nothing != vr_arena_alloc(&arena, 0, 1, "test"));
-    assert_int_equal(vr_mem_live_blocks(), before + 1);
-    /* A big one in between leaves the begun chunk in use. */
-    assert_non_null(vr_arena_alloc(&arena, 100000, 4096, "test"));
-    assert_int_equal(vr_mem_live_blocks(), before + 2);
-    assert_ptr_equal(vr_arena_alloc(&arena, 8, 8, "test"), two + 16);
-    vr_arena_clear(&arena);
-    /* The first of all may be a big one. */
-    assert_non_null(vr_arena_alloc(&arena, 100000, 16, "test"));
-    assert_non_null(vr_arena_alloc(&arena, 8, 8, "test"));
-    assert_int_equal(vr_mem_live_blocks(), before + 2);
-    vr_arena_clear(&arena);
-    vr_arena_clear(&arena);
-    assert_int_equal(vr_mem_live_blocks(), before);
-}
-
-static void an_arena_survives_failure(void **state) {
-    (void)state;
-    struct vr_arena arena = {.chunks = NULL};
-    uint64_t before = vr_mem_live_bytes();
-    for (uint64_t nth = 1;; nth++) {
-        vr_mem_fail_at(nth, false);
-        int got = 0;
-        for (int i = 0; i < 10; i++) {
-            got += vr_arena_alloc(&arena, i % 2 ? 3000 : 1000, 16, "the operation") != NULL;
-        }
-        bool failed = vr_mem_failed() != 0;
-        assert_int_equal(got, failed ? 9 : 10);
-        if (failed) {
-            assert_int_equal(vram_error_get()->status, VRAM_ERR_HOST_MEMORY);
-            assert_string_equal(vram_error_get()->operation, "the operation");
-        }
-        vr_arena_clear(&arena);
-        assert_int_equal(vr_mem_live_bytes(), before);
-        if (!failed) {
-            break;
-        }
-    }
-    vr_mem_fail_at(0, false);
-    assert_null(vr_arena_alloc(&arena, SIZE_MAX, 16, "test"));
-    assert_int_equal(vram_error_get()->status, VRAM_ERR_OVERFLOW);
-    assert_null(vr_arena_alloc(&arena, SIZE_MAX / 2, 16, "test"));
-    assert_int_equal(vram_error_get()->status, VRAM_ERR_HOST_MEMORY);
-    assert_int_equal(vr_mem_live_bytes(), before);
-}
-
-/* --------------------------------------------------------------------- stable */
 
 struct item {
     uint64_t undefined;
@@ -236,9 +141,6 @@ static void threads_never_share_a_thing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_are_zero_aligned_and_apart),
-        cmocka_unit_test(small_objects_share_a_chunk),
-        cmocka_unit_test(an_arena_survives_failure),
         cmocka_unit_test(things_are_reused_and_keep_their_contents),
         cmocka_unit_test(many_things_are_apart),
         cmocka_unit_test(vast_things_get_blocks_of_their_own),

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * share_wire.h: what processes send each other, byte by byte. The bytes of a struct are never sent:
+ * padding and layout differ between compilers.
+ *
+ * A message is a header of 16 bytes and a payload. All numbers are little-endian.
+ *
+ *      0        4    5    6        8          12       16
+ *     +--------+----+----+--------+----------+--------+----------------- - -
+ *     | magic  |ver.|type| status | bytes of payload  | payload
+ *     +--------+----+----+--------+----------+--------+----------------- - -
+ *                          as -status          0
+ *
+ * Rules of versions
+ *  (1) The header never changes. Who receives another version answers with VR_WIRE_REFUSED, status
+ *      VRAM_ERR_UNSUPPORTED and its own version, and closes.
+ *  (2) Within a version a payload may only become longer: who reads it ignores bytes behind the
+ *      fields that it knows, and takes missing ones as 0.
+ *  (3) A length is checked against VR_WIRE_REQUEST_MAX or VR_WIRE_REPLY_MAX before anything is
+ *      allocated for it.
+ *
+ * An exchange: the client sends one VR_WIRE_OPEN. The server answers VR_WIRE_OPENED, whose payload
+ * describes handles and parts, and then sends the descriptors with VR_WIRE_HANDLES messages, in
+ * order, at most VR_SOCKET_DESCRIPTORS_MAX with each: first the one of the timeline, then one for
+ * each handle. From then on the connection stands for the reader, and nothing more is sent: when it
+ * ends, however it ends, the reader has gone.
+ */
+#ifndef VR_SHARE_WIRE_H
+#define VR_SHARE_WIRE_H
+
+#include "vram/share.h"
+
+enum {
+    VR_WIRE_VERSION = 1,
+    VR_WIRE_HEADER_BYTES = 16,
+    VR_WIRE_OPEN_BYTES = 24,     /* payload of VR_WIRE_OPEN */
+    VR_WIRE_OPENED_BYTES = 64,   /* payload of VR_WIRE_OPENED before the lists */
+    VR_WIRE_HANDLE_BYTES = 8,    /* of each handle in the list: its bytes */
+    VR_WIRE_PART_BYTES = 16,     /* of each part: offset, bytes */
+    VR_WIRE_REQUEST_MAX = 256,   /* bytes of a request's payload */
+    VR_WIRE_HANDLES_MAX = 65536, /* in one export */
+    VR_WIRE_PARTS_MAX = 1 << 20, /* in one export */
+    VR_WIRE_REPLY_MAX = VR_WIRE_OPENED_BYTES + VR_WIRE_HANDLES_MAX * VR_WIRE_HANDLE_BYTES +
+                        VR_WIRE_PARTS_MAX * VR_WIRE_PART_BYTES + 4096
+};
+
+enum vr_wire_type {
+    VR_WIRE_OPEN = 1,
+    VR_WIRE_OPENED = 2,
+    VR_WIRE_HANDLES = 3,
+    VR_WIRE_REFUSED = 4
+};
+
+struct vr_wire_header {
+    uint8_t version, type;
+    vram_status status;
+    uint32_t bytes; /* of the payload */
+};
+
+void vr_wire_header_write(uint8_t *to, const struct vr_wire_header *header);
+/* False if the bytes are not a header, or the length exceeds `most`. The version is not checked. */
+bool vr_wire_header_read(const uint8_t *from, uint32_t most, struct vr_wire_header *header);
+
+static inline void vr_wire_put(uint8_t *to, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; i++) {
+        to[i] = (uint8_t)(value >> 8 * i);
+    }
+}
+
+static inline uint64_t vr_wire_get(const uint8_t *from, int bytes) {
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++) {
+        value |= (uint64_t)from[i] << 8 * i;
+    }
+    return value;
+}
+
+/* ------------------------------------------------------------------- tokens */
+
+enum { VR_SHARE_KEY_BYTES = 16 };
+
+/* What a token says. */
+struct vr_share_ticket {
+    uint64_t server[2];              /* the socket's name */
+    uint64_t boot;                   /* vr_os_boot of the exporter; 0: unknown */
+    uint32_t slot;                   /* of the export in its process */
+    uint8_t key[VR_SHARE_KEY_BYTES]; /* unguessable */
+};
+
+void vr_share_token_write(vram_share_token *token, const struct vr_share_ticket *ticket);
+/* VRAM_ERR_INVALID for bytes that are no token, VRAM_ERR_UNSUPPORTED for one of another version. */
+vram_status vr_share_token_read(const vram_share_token *token, struct vr_share_ticket *ticket);
+
+/* Whether two keys are the same, in a time that does not depend on where they differ. */
+bool vr_share_key_same(const uint8_t *a, const uint8_t *b);
+
+#endif

@@ -1,0 +1,736 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_share.c: memory in two processes: contents, neighbours, ends in every order, time, names. */
+#include "share_world.h"
+
+#include "nothing_left.h"
+
+#define FIRST  UINT32_C(0x11223344)
+#define SECOND UINT32_C(0x55667788)
+#define CANARY UINT32_C(0xc0ffee11)
+#define LONG   UINT64_C(10000000000)
+
+static const char *const backends[] = {"host", "sim"
+#ifdef FAKE_CUDA_PATH
+                                       ,
+                                       "cuda"
+#endif
+#ifdef FAKE_HIP_PATH
+                                       ,
+                                       "hip"
+#endif
+};
+enum { BACKENDS = sizeof backends / sizeof backends[0] };
+
+/* --------------------------------------------------------- parts of the child */
+
+/* Opens, checks the first pattern and writes the second. */
+static int play_answer(struct share_world *world, const vram_share_token *token,
+                       const char *argument) {
+    vram_share *share;
+    vram_share_part part;
+    (void)argument;
+    if (vram_share_open(world->device, token, NULL, &share) != VRAM_OK ||
+        vram_share_parts_get(share, 0, 1, &part) != VRAM_OK) {
+        return 2;
+    }
+    uint64_t words = part.bytes / 4;
+    if (share_count(world, part.addr, part.bytes, FIRST) != words) {
+        return 3;
+    }
+    vram_queue_fill(world->queue, part.addr, SECOND, 4, words * 4);
+    vram_queue_wait(world->queue, VRAM_TIMEOUT_DEFAULT);
+    return vram_share_close(share) == VRAM_OK ? 0 : 4;
+}
+
+/* Opens and looks for a neighbour's bytes in all that is mapped. */
+static int play_scan(struct share_world *world, const vram_share_token *token,
+                     const char *argument) {
+    vram_share *share;
+    vram_share_part part;
+    vram_share_info info = {.size = sizeof info};
+    (void)argument;
+    if (vram_share_open(world->device, token, NULL, &share) != VRAM_OK ||
+        vram_share_parts_get(share, 0, 1, &part) != VRAM_OK ||
+        vram_share_info_get(share, &info) != VRAM_OK || info.handles != 1) {
+        return 2;
+    }
+    vram_addr base = part.addr / (2 * MIB) * (2 * MIB);
+    return share_count(world, base, info.bytes, CANARY) == 0 ? 0 : 3;
+}
+
+/* Opens, tells the parent and keeps it until the parent says so. */
+static int play_hold(struct share_world *world, const vram_share_token *token,
+                     const char *argument) {
+    vram_share *share;
+    (void)argument;
+    if (vram_share_open(world->device, token, NULL, &share) != VRAM_OK) {
+        return 2;
+    }
+    share_tell("x", 1);
+    share_rest();
+    return 0;
+}
+
+/* Exports, passes the token to the parent and waits to be killed. */
+static int play_owner(struct share_world *world, const vram_share_token *unused,
+                      const char *argument) {
+    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_SHAREABLE};
+    vram_share *share;
+    vram_share_token token;
+    (void)unused;
+    if (vram_pool_create(world->device, &options, &world->pool) != VRAM_OK) {
+        return 2;
+    }
+    share_export_one(share_block(world, 3 * MIB, FIRST), 0, &share, &token);
+    if (argument[0] && vram_share_publish(share, argument, NULL) != VRAM_OK) {
+        return 3;
+    }
+    share_tell(&token, sizeof token);
+    share_rest();
+    return 0;
+}
+
+/* Waits for the points of the exporter, and reads after each. */
+static int play_follow(struct share_world *world, const vram_share_token *token,
+                       const char *argument) {
+    vram_share *share;
+    vram_share_part part;
+    (void)argument;
+    if (vram_share_open(world->device, token, NULL, &share) != VRAM_OK ||
+        vram_share_parts_get(share, 0, 1, &part) != VRAM_OK) {
+        return 2;
+    }
+    share_tell("x", 1);
+    for (uint32_t i = 1; i <= 20; i++) {
+        if (vram_share_wait(share, i, LONG) != VRAM_OK) {
+            return 3;
+        }
+        uint32_t word = 0;
+        vram_queue_download(world->queue, &word, part.addr, 4);
+        vram_queue_wait(world->queue, VRAM_TIMEOUT_DEFAULT);
+        if (word < i) {
+            return 4;
+        }
+    }
+    return vram_share_close(share) == VRAM_OK ? 0 : 5;
+}
+
+/* Opens by name and checks the version and the pattern that the argument says. */
+static int play_name(struct share_world *world, const vram_share_token *token,
+                     const char *argument) {
+    vram_share *share;
+    vram_share_part part;
+    vram_share_info info = {.size = sizeof info};
+    unsigned version = 0, pattern = 0;
+    (void)token;
+    sscanf(argument, "%u %u", &version, &pattern);
+    if (vram_share_open_name(world->device, "weights/layer0", NULL, &share) != VRAM_OK ||
+        vram_share_parts_get(share, 0, 1, &part) != VRAM_OK ||
+        vram_share_info_get(share, &info) != VRAM_OK) {
+        return 2;
+    }
+    if (info.version != version ||
+        share_count(world, part.addr, part.bytes, pattern) != part.bytes / 4) {
+        return 3;
+    }
+    share_tell("x", 1);
+    share_rest();
+    return share_count(world, part.addr, part.bytes, pattern) == part.bytes / 4 ? 0 : 4;
+}
+
+/* Tries to open as another user. */
+static int play_stranger(struct share_world *world, const vram_share_token *token,
+                         const char *argument) {
+    vram_share *share = NULL;
+    vram_share_options options = {.size = sizeof options, .flags = VRAM_SHARE_USER, .user = 0};
+    if (setgid(65534) != 0 || setuid(65534) != 0) {
+        return 90;
+    }
+    vram_status status = vram_share_open(world->device, token, &options, &share);
+    return status == VRAM_OK ? 0 : argument[0] == 'b' && status == VRAM_ERR_BUSY ? 1 : 2;
+}
+
+static const struct share_part parts[] = {
+    {"answer", play_answer},     {"scan", play_scan},     {"hold", play_hold},
+    {"owner", play_owner},       {"follow", play_follow}, {"name", play_name},
+    {"stranger", play_stranger},
+};
+
+/* -------------------------------------------------------------------- contents */
+
+static void contents_are_equal_both_ways(void **state) {
+    (void)state;
+    for (int i = 0; i < BACKENDS; i++) {
+        struct share_world world;
+        struct share_child child;
+        vram_share *share;
+        vram_share_token token;
+        share_backend = backends[i];
+        share_world_open(&world, VRAM_POOL_SHAREABLE);
+        vram_addr addr = share_block(&world, 5 * MIB + 100, FIRST);
+        share_export_one(addr, 0, &share, &token);
+        share_spawn(&child, "answer", &token, NULL);
+        assert_int_equal(share_end(&child), 0);
+        assert_int_equal(share_count(&world, addr, 5 * MIB + 100, SECOND), (5 * MIB + 100) / 4);
+        share_await_readers(share, 0);
+        assert_ok(vram_share_close(share));
+        share_world_close(&world);
+    }
+    share_backend = "host";
+}
+
+static void a_block_has_no_neighbour(void **state) {
+    (void)state;
+    for (int i = 0; i < BACKENDS; i++) {
+        struct share_world world;
+        struct share_child child;
+        vram_share *share;
+        vram_share_token token;
+        share_backend = backends[i];
+        share_world_open(&world, VRAM_POOL_SHAREABLE);
+        vram_addr gone = share_block(&world, 2 * MIB, CANARY);
+        (void)share_block(&world, 40000, CANARY);
+        assert_ok(vram_free(gone, world.queue));
+        vram_addr addr = share_block(&world, 40000, FIRST);
+        (void)share_block(&world, 40000, CANARY);
+        share_export_one(addr, 0, &share, &token);
+        share_spawn(&child, "scan", &token, NULL);
+        assert_int_equal(share_end(&child), 0);
+        share_world_close(&world); /* closes the share, too */
+        assert_int_equal(vram_share_close(share), VRAM_ERR_STALE);
+    }
+    share_backend = "host";
+}
+
+static void small_blocks_travel_in_groups(void **state) {
+    (void)state;
+    enum { COUNT = 3000 };
+    static vram_addr blocks[COUNT];
+    static vram_share_part opened[COUNT];
+    struct share_world world, other;
+    vram_share *share, *there;
+    vram_share_token token;
+    vram_share_info info = {.size = sizeof info};
+    uint32_t descriptors = 0;
+    share_world_open(&world, VRAM_POOL_SHARE_GROUP);
+    share_device_open(&other);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_ok(vram_alloc(world.pool, 1000 + i, world.queue, &blocks[i]));
+        assert_ok(vram_queue_fill(world.queue, blocks[i], i, 4, 1000));
+    }
+    assert_ok(vram_queue_wait(world.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_share_export(blocks, COUNT, NULL, &share));
+    assert_ok(vram_share_token_get(share, &token));
+    descriptors = share_descriptors();
+    assert_ok(vram_share_open(other.device, &token, NULL, &there));
+    assert_ok(vram_share_info_get(there, &info));
+    assert_int_equal(info.parts, COUNT);
+    assert_true(info.handles < 20 && info.alive && !info.exported);
+    assert_ok(vram_share_parts_get(there, 0, COUNT, opened));
+    assert_int_equal(vram_share_parts_get(there, 1, COUNT, opened), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_parts_get(there, COUNT + 1, 0, opened), VRAM_ERR_INVALID);
+    for (uint32_t i = 0; i < COUNT; i += 97) {
+        assert_int_equal(opened[i].bytes, 1000 + i);
+        assert_int_equal(share_count(&other, opened[i].addr, 1000, i), 250);
+    }
+    assert_ok(vram_share_close(there));
+    share_await_readers(share, 0);
+    /* the timeline's descriptor stays as long as the export */
+    assert_true(share_descriptors() <= descriptors + 1);
+    share_world_close(&world);
+    share_world_close(&other);
+}
+
+static void what_cannot_be_exported_is_refused(void **state) {
+    (void)state;
+    struct share_world world, plain;
+    vram_share *share = NULL;
+    vram_share_token token;
+    vram_share_options options = {.size = sizeof options, .flags = 64};
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_world_open(&plain, 0);
+    vram_addr addr = share_block(&world, MIB, FIRST), other = share_block(&plain, MIB, FIRST);
+    vram_addr both[] = {addr, other}, inside = addr + 512;
+    assert_int_equal(vram_share_export(NULL, 1, NULL, &share), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_export(&addr, 0, NULL, &share), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_export(&addr, 1, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_export(&addr, UINT32_MAX, NULL, &share), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_share_export(&addr, 1, &options, &share), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_export(&other, 1, NULL, &share), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "VRAM_POOL_SHAREABLE"));
+    assert_int_equal(vram_share_export(both, 2, NULL, &share), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_export(&inside, 1, NULL, &share), VRAM_ERR_INVALID);
+    assert_ok(vram_free(addr, world.queue));
+    assert_int_equal(vram_share_export(&addr, 1, NULL, &share), VRAM_ERR_INVALID);
+    options = (vram_share_options){.size = sizeof options, .dir = "/nonexistent/vram"};
+    addr = share_block(&world, MIB, FIRST);
+    assert_int_equal(vram_share_export(&addr, 1, &options, &share), VRAM_ERR_IO);
+    options.dir = "/tmp/a-directory-with-a-name-that-is-much-too-long-for-the-path-of-a-socket-in-"
+                  "it/and-more";
+    assert_int_equal(vram_share_export(&addr, 1, &options, &share), VRAM_ERR_LIMIT);
+    assert_null(share);
+    assert_ok(vram_share_close(NULL));
+    share_export_one(addr, 0, &share, &token);
+    assert_int_equal(vram_share_token_get(share, NULL), VRAM_ERR_INVALID);
+    assert_ok(vram_share_close(share));
+    assert_int_equal(vram_share_close(share), VRAM_ERR_STALE);
+    share_world_close(&plain);
+    share_world_close(&world);
+}
+
+static void pools_that_cannot_share_say_so(void **state) {
+    (void)state;
+    struct share_world world;
+    vram_pool *pool = NULL;
+    vram_pool_options options = {
+        .size = sizeof options, .flags = VRAM_POOL_SHAREABLE, .kind = VRAM_MEMORY_PINNED};
+    share_world_open(&world, 0);
+    assert_int_equal(vram_pool_create(world.device, &options, &pool), VRAM_ERR_INVALID);
+    share_world_close(&world);
+    vram_context_options context = {.size = sizeof context, .backends = "sim", .sim = "vmm=off"};
+    assert_ok(vram_context_create(&context, &world.context));
+    assert_ok(vram_device_open(world.context, 0, &world.device));
+    options.kind = VRAM_MEMORY_DEVICE;
+    assert_int_equal(vram_pool_create(world.device, &options, &pool), VRAM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vram_error_get()->text, "cannot share"));
+    share_world_close(&world);
+}
+
+/* ------------------------------------------------------------------------ ends */
+
+static void either_side_closes_first(void **state) {
+    (void)state;
+    struct share_world world, other;
+    vram_share *share, *there, *again;
+    vram_share_token token;
+    vram_share_part part;
+    share_world_open(&world, VRAM_POOL_SHARE_GROUP);
+    share_device_open(&other);
+    vram_addr addr = share_block(&world, 100000, FIRST), next;
+    share_export_one(addr, 0, &share, &token);
+    assert_ok(vram_share_open(other.device, &token, NULL, &there));
+    assert_ok(vram_share_parts_get(there, 0, 1, &part));
+    assert_ok(vram_share_close(share));
+    assert_int_equal(vram_share_open(other.device, &token, NULL, &again), VRAM_ERR_STALE);
+    /* The block is free, but a reader has it: it is not handed out again. */
+    assert_ok(vram_free(addr, world.queue));
+    for (int i = 0; i < 100; i++) {
+        assert_ok(vram_alloc(world.pool, 100000, world.queue, &next));
+        assert_true(next != addr);
+    }
+    assert_int_equal(share_count(&other, part.addr, 100000, FIRST), 25000);
+    assert_ok(vram_share_close(there));
+    share_world_close(&other);
+    for (int i = 0; i < 1000 && share_folder_entries("vram-s-"); i++) {
+        usleep(1000);
+    }
+    assert_int_equal(share_folder_entries("vram-s-"), 0); /* the server has ended */
+    share_world_close(&world);
+}
+
+static void a_pool_that_ends_leaves_readers_their_memory(void **state) {
+    (void)state;
+    struct share_world world, other;
+    vram_share *share, *there;
+    vram_share_token token;
+    vram_share_part part;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_device_open(&other);
+    share_export_one(share_block(&world, 2 * MIB, FIRST), 0, &share, &token);
+    assert_ok(vram_share_open(other.device, &token, NULL, &there));
+    assert_ok(vram_share_parts_get(there, 0, 1, &part));
+    share_world_close(&world);
+    assert_int_equal(share_count(&other, part.addr, 2 * MIB, FIRST), 2 * MIB / 4);
+    assert_int_equal(vram_share_wait(there, 1, 0), VRAM_ERR_TIMEOUT);
+    share_world_close(&other); /* closes it with its device */
+    assert_int_equal(vram_share_close(there), VRAM_ERR_STALE);
+}
+
+static void memory_outlives_a_killed_owner(void **state) {
+    (void)state;
+    for (int i = 0; i < BACKENDS; i++) {
+        struct share_world world;
+        struct share_child child;
+        vram_share *share, *again = NULL;
+        vram_share_token token;
+        vram_share_part part;
+        vram_share_info info = {.size = sizeof info};
+        share_backend = backends[i];
+        share_device_open(&world);
+        share_spawn(&child, "owner", NULL, NULL);
+        share_hear(&child, &token, sizeof token);
+        assert_ok(vram_share_open(world.device, &token, NULL, &share));
+        assert_ok(vram_share_parts_get(share, 0, 1, &part));
+        share_kill(&child);
+        assert_int_equal(share_count(&world, part.addr, part.bytes, FIRST), part.bytes / 4);
+        assert_int_equal(vram_share_wait(share, 1, LONG), VRAM_ERR_STALE);
+        assert_ok(vram_share_info_get(share, &info));
+        assert_false(info.alive);
+        assert_int_equal(vram_share_open(world.device, &token, NULL, &again), VRAM_ERR_STALE);
+        assert_ok(vram_share_close(share));
+        share_world_close(&world);
+    }
+    share_backend = "host";
+}
+
+/* Rounds of opening and killing: nothing is left of a reader, and none hangs. */
+static void readers_are_killed_at_any_time(void **state) {
+    (void)state;
+    const char *text = getenv("SHARE_ROUNDS");
+    int rounds = text ? atoi(text) : 300;
+    struct share_world world;
+    vram_share *share;
+    vram_share_token token;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    vram_addr addr = share_block(&world, 3 * MIB, FIRST);
+    share_export_one(addr, 0, &share, &token);
+    uint32_t descriptors = 0;
+    srand(1);
+    for (int i = 0; i < rounds; i++) {
+        struct share_child child;
+        vram_share *fresh = NULL;
+        vram_share_token passed = token;
+        if (i % 3 == 0) {
+            share_export_one(addr, 0, &fresh, &passed);
+        }
+        share_spawn(&child, "hold", &passed, NULL);
+        if (i % 2) {
+            usleep((unsigned)(rand() % 6000));
+        } else {
+            share_await(&child);
+        }
+        share_kill(&child);
+        if (fresh) {
+            assert_ok(vram_share_close(fresh));
+        }
+        if (i % 50 == 2) { /* the first two rounds have opened both kinds */
+            share_await_readers(share, 0);
+            descriptors = descriptors ? descriptors : share_descriptors();
+            share_await_descriptors(descriptors);
+        }
+    }
+    share_await_readers(share, 0);
+    assert_int_equal(share_folder_entries("vram-s-"), 1);
+    assert_ok(vram_share_close(share));
+    assert_int_equal(share_folder_entries("vram-s-"), 0);
+    share_world_close(&world);
+}
+
+static void owners_are_killed_at_any_time(void **state) {
+    (void)state;
+    struct share_world world;
+    uint32_t descriptors = 0;
+    share_device_open(&world);
+    for (int i = 0; i < 40; i++) {
+        struct share_child child;
+        vram_share_token token;
+        vram_share *share = NULL;
+        share_spawn(&child, "owner", NULL, NULL);
+        share_hear(&child, &token, sizeof token);
+        if (i % 2) {
+            assert_ok(vram_share_open(world.device, &token, NULL, &share));
+        }
+        share_kill(&child);
+        vram_status status =
+            share ? vram_share_close(share) : vram_share_open(world.device, &token, NULL, &share);
+        assert_true(status == (i % 2 ? VRAM_OK : VRAM_ERR_STALE));
+        descriptors = descriptors ? descriptors : share_descriptors();
+        share_await_descriptors(descriptors);
+    }
+    share_world_close(&world);
+    /* The next server sweeps what the killed ones left. */
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    vram_share *share;
+    vram_share_token token;
+    share_export_one(share_block(&world, MIB, FIRST), 0, &share, &token);
+    assert_int_equal(share_folder_entries("vram-s-"), 1);
+    share_world_close(&world);
+}
+
+/* ------------------------------------------------------- read-only, users, pids */
+
+static void a_read_only_share_is_not_written(void **state) {
+    (void)state;
+    for (int i = 0; i < 4 * BACKENDS; i++) {
+        struct share_world world, other;
+        vram_share *share, *there;
+        vram_share_token token;
+        vram_share_part part;
+        vram_share_info info = {.size = sizeof info};
+        bool exported = i & 1, opened = i & 2;
+        vram_share_options options = {.size = sizeof options,
+                                      .flags = opened ? VRAM_SHARE_READ_ONLY : 0};
+        share_backend = backends[i / 4];
+        share_world_open(&world, VRAM_POOL_SHAREABLE);
+        share_device_open(&other);
+        vram_addr addr = share_block(&world, MIB, FIRST);
+        share_export_one(addr, exported ? VRAM_SHARE_READ_ONLY : 0, &share, &token);
+        assert_ok(vram_share_open(other.device, &token, &options, &there));
+        assert_ok(vram_share_parts_get(there, 0, 1, &part));
+        assert_ok(vram_share_info_get(there, &info));
+        assert_int_equal(info.read_only, exported || opened);
+        assert_int_equal(share_count(&other, part.addr, MIB, FIRST), MIB / 4);
+        assert_int_equal(vram_queue_fill(other.queue, part.addr, 1, 4, 4),
+                         exported || opened ? VRAM_ERR_INVALID : VRAM_OK);
+        assert_ok(vram_queue_fill(world.queue, addr, SECOND, 4, MIB)); /* the owner may */
+        assert_ok(vram_queue_wait(world.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_ok(vram_queue_wait(other.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_true(share_count(&other, part.addr, MIB, SECOND) >= MIB / 4 - 1);
+        share_world_close(&other);
+        share_world_close(&world);
+    }
+    share_backend = "host";
+}
+
+static void readers_are_listed_by_their_process(void **state) {
+    (void)state;
+    struct share_world world;
+    struct share_child child[2];
+    vram_share *share;
+    vram_share_token token;
+    vram_share_info info = {.size = sizeof info};
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&world, MIB, FIRST), 0, &share, &token);
+    for (int i = 0; i < 2; i++) {
+        share_spawn(&child[i], "hold", &token, NULL);
+        share_await(&child[i]);
+    }
+    assert_ok(vram_share_info_get(share, &info));
+    assert_int_equal(info.reader_count, 2);
+    assert_int_equal(info.readers[0], child[0].pid);
+    assert_int_equal(info.readers[1], child[1].pid);
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(world.pool, &stats));
+    assert_int_equal(stats.shared_bytes, 2 * MIB);
+    share_kill(&child[0]);
+    share_await_readers(share, 1);
+    assert_int_equal(share_end(&child[1]), 0);
+    share_await_readers(share, 0);
+    assert_ok(vram_share_close(share));
+    assert_ok(vram_pool_stats_get(world.pool, &stats));
+    assert_int_equal(stats.shared_bytes, 0);
+    share_world_close(&world);
+}
+
+static void another_user_needs_to_be_named(void **state) {
+    (void)state;
+    struct share_world world;
+    struct share_child child;
+    vram_share *share, *named;
+    vram_share_token token;
+    vram_share_options options = {.size = sizeof options, .flags = VRAM_SHARE_USER, .user = 65534};
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(chmod(share_dir, 0755), 0);
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    vram_addr addr = share_block(&world, MIB, FIRST);
+    share_export_one(addr, 0, &share, &token);
+    share_spawn(&child, "stranger", &token, "b");
+    assert_int_equal(share_end(&child), 1); /* the socket's permissions refuse it */
+    assert_ok(vram_share_export(&addr, 1, &options, &named));
+    share_spawn(&child, "stranger", &token, "b");
+    assert_int_equal(share_end(&child), 1); /* the other export's users do not count */
+    assert_ok(vram_share_token_get(named, &token));
+    share_spawn(&child, "stranger", &token, "");
+    assert_int_equal(share_end(&child), 0);
+    share_world_close(&world);
+}
+
+/* ------------------------------------------------------------------- time, names */
+
+static void points_are_waited_for_elsewhere(void **state) {
+    (void)state;
+    for (int i = 0; i < BACKENDS; i++) {
+        struct share_world world;
+        struct share_child child;
+        vram_share *share;
+        vram_share_token token;
+        uint64_t value = 0;
+        share_backend = backends[i];
+        share_world_open(&world, VRAM_POOL_SHAREABLE);
+        vram_addr addr = share_block(&world, MIB, 0);
+        share_export_one(addr, 0, &share, &token);
+        assert_ok(vram_share_wait(share, 0, 0)); /* nothing is marked */
+        assert_int_equal(vram_share_wait(share, 1, 0), VRAM_ERR_TIMEOUT);
+        share_spawn(&child, "follow", &token, NULL);
+        share_await(&child);
+        for (uint32_t mark = 1; mark <= 20; mark++) {
+            assert_ok(vram_queue_fill(world.queue, addr, mark, 4, MIB));
+            assert_ok(vram_share_mark(share, world.queue, &value));
+            assert_int_equal(value, mark);
+            usleep(500);
+        }
+        assert_ok(vram_share_wait(share, 0, LONG));
+        assert_int_equal(share_end(&child), 0);
+        assert_int_equal(vram_share_mark(share, world.queue, NULL), VRAM_ERR_INVALID);
+        share_world_close(&world);
+    }
+    share_backend = "host";
+}
+
+static void names_lead_to_the_newest_version(void **state) {
+    (void)state;
+    struct share_world world;
+    struct share_child old, fresh;
+    vram_share *first, *second, *none = NULL;
+    vram_share_token token;
+    vram_share_name names[4];
+    uint64_t version = 0;
+    uint32_t count = 4;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&world, MIB, 7), 0, &first, &token);
+    assert_int_equal(vram_share_open_name(world.device, "weights/layer0", NULL, &none),
+                     VRAM_ERR_INVALID);
+    assert_ok(vram_share_publish(first, "weights/layer0", &version));
+    assert_int_equal(version, 1);
+    assert_int_equal(vram_share_publish(first, "other", &version), VRAM_ERR_BUSY);
+    share_spawn(&old, "name", NULL, "1 7");
+    share_await(&old);
+    vram_addr addr = share_block(&world, MIB, 8);
+    assert_ok(vram_share_export(&addr, 1, NULL, &second));
+    assert_ok(vram_share_publish(second, "weights/layer0", &version));
+    assert_int_equal(version, 2);
+    assert_ok(vram_share_close(first)); /* the newer version keeps the name */
+    share_spawn(&fresh, "name", NULL, "2 8");
+    share_await(&fresh);
+    assert_ok(vram_share_list(NULL, names, &count));
+    assert_int_equal(count, 1);
+    assert_string_equal(names[0].name, "weights/layer0");
+    assert_int_equal(names[0].version, 2);
+    count = 0;
+    assert_ok(vram_share_list(NULL, NULL, &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(share_end(&old), 0); /* its memory was never reused */
+    assert_int_equal(share_end(&fresh), 0);
+    assert_ok(vram_share_close(second));
+    count = 0;
+    assert_ok(vram_share_list(NULL, NULL, &count));
+    assert_int_equal(count, 0);
+    share_world_close(&world);
+}
+
+static void an_owner_that_restarts_takes_its_names_over(void **state) {
+    (void)state;
+    struct share_world world;
+    struct share_child owner;
+    vram_share *share, *again;
+    vram_share_token token;
+    vram_share_info info = {.size = sizeof info};
+    share_device_open(&world);
+    share_spawn(&owner, "owner", NULL, "model");
+    share_hear(&owner, &token, sizeof token);
+    assert_ok(vram_share_open_name(world.device, "model", NULL, &share));
+    share_kill(&owner);
+    assert_int_equal(vram_share_open_name(world.device, "model", NULL, &again), VRAM_ERR_STALE);
+    share_spawn(&owner, "owner", NULL, "model");
+    share_hear(&owner, &token, sizeof token);
+    assert_ok(vram_share_open_name(world.device, "model", NULL, &again));
+    assert_ok(vram_share_info_get(again, &info));
+    assert_int_equal(info.version, 2);
+    assert_ok(vram_share_close(share));
+    assert_ok(vram_share_close(again));
+    share_kill(&owner);
+    share_world_close(&world);
+}
+
+static void bad_names_are_refused(void **state) {
+    (void)state;
+    struct share_world world;
+    vram_share *share, *there;
+    vram_share_token token;
+    char text[VRAM_SHARE_NAME_MAX + 1];
+    const char *const bad[] = {NULL, "", ".", "../x", "a b", "tab\t", "\x80", text};
+    memset(text, 'n', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&world, MIB, 7), 0, &share, &token);
+    assert_ok(vram_share_open(world.device, &token, NULL, &there));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(vram_share_publish(share, bad[i], NULL), VRAM_ERR_INVALID);
+        assert_int_equal(vram_share_open_name(world.device, bad[i], NULL, &there),
+                         VRAM_ERR_INVALID);
+    }
+    text[VRAM_SHARE_NAME_MAX - 1] = 0;
+    assert_ok(vram_share_publish(share, text, NULL));
+    assert_int_equal(vram_share_publish(there, "x", NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_token_get(there, &token), VRAM_ERR_INVALID);
+    uint64_t value;
+    assert_int_equal(vram_share_mark(there, world.queue, &value), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_list(NULL, NULL, NULL), VRAM_ERR_INVALID);
+    /* A file that somebody planted is not a name. */
+    char path[200];
+    snprintf(path, sizeof path, "%s/vram-n-planted", share_dir);
+    FILE *file = fopen(path, "w");
+    fputs("vram-name 1\n18446744073709551615\nzz\n", file);
+    fclose(file);
+    assert_int_equal(vram_share_open_name(world.device, "planted", NULL, &there), VRAM_ERR_INVALID);
+    share_world_close(&world);
+}
+
+static void null_is_refused(void **state) {
+    (void)state;
+    struct share_world world;
+    vram_share *share;
+    vram_share_token token = {{0}};
+    vram_share_part part;
+    uint64_t value;
+    share_device_open(&world);
+    assert_int_equal(vram_share_token_get(NULL, &token), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_open(NULL, &token, NULL, &share), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_open(world.device, NULL, NULL, &share), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_open(world.device, &token, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_open_name(NULL, "x", NULL, &share), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_open_name(world.device, "x", NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_parts_get(NULL, 0, 0, &part), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_parts_get(NULL, 0, 0, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_info_get(NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_mark(NULL, world.queue, &value), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_wait(NULL, 1, 0), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_publish(NULL, "x", NULL), VRAM_ERR_INVALID);
+    share_world_close(&world);
+}
+
+/* The end of an export whose reader has just gone is the server's, in its own thread. */
+static int share_end_test(void **state) {
+    share_folder_remove();
+    for (int i = 0; i < 2000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
+        usleep(1000);
+    }
+    return nothing_left(state);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, share_folder_make, share_end_test)
+
+int main(int count, char **arguments) {
+    if (count == 5) {
+        return share_play(parts, sizeof parts / sizeof parts[0], arguments);
+    }
+#ifdef FAKE_CUDA_PATH
+    setenv("VRAM_CUDA_LIBRARY", FAKE_CUDA_PATH, 1);
+#endif
+#ifdef FAKE_HIP_PATH
+    setenv("VRAM_HIP_LIBRARY", FAKE_HIP_PATH, 1);
+#endif
+    const struct CMUnitTest tests[] = {
+        TEST(contents_are_equal_both_ways),
+        TEST(a_block_has_no_neighbour),
+        TEST(small_blocks_travel_in_groups),
+        TEST(what_cannot_be_exported_is_refused),
+        TEST(pools_that_cannot_share_say_so),
+        TEST(either_side_closes_first),
+        TEST(a_pool_that_ends_leaves_readers_their_memory),
+        TEST(memory_outlives_a_killed_owner),
+        TEST(readers_are_killed_at_any_time),
+        TEST(owners_are_killed_at_any_time),
+        TEST(a_read_only_share_is_not_written),
+        TEST(readers_are_listed_by_their_process),
+        TEST(another_user_needs_to_be_named),
+        TEST(points_are_waited_for_elsewhere),
+        TEST(names_lead_to_the_newest_version),
+        TEST(an_owner_that_restarts_takes_its_names_over),
+        TEST(bad_names_are_refused),
+        TEST(null_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

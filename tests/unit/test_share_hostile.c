@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_share_hostile.c: bad tokens, peers that lie, are silent or send garbage, descriptors that
+ * run out, and every call that can fail made to fail. Both sides are in this process.
+ */
+#include "share_world.h"
+
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "base/os/unix_socket.h"
+#include "nothing_left.h"
+#include "share/share_wire.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define PATTERN UINT32_C(0x13579bdf)
+#define SECOND  UINT64_C(1000000000)
+
+/* ---------------------------------------------------------------------- tokens */
+
+static void every_changed_token_is_refused(void **state) {
+    (void)state;
+    struct share_world world;
+    vram_share *share, *opened = NULL;
+    vram_share_token token;
+    struct vr_share_ticket ticket;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&world, MIB, PATTERN), 0, &share, &token);
+    for (int i = 0; i < VRAM_SHARE_TOKEN_BYTES * 8; i++) {
+        vram_share_token bad = token;
+        bad.bytes[i / 8] ^= (uint8_t)(1 << i % 8);
+        assert_int_equal(vram_share_open(world.device, &bad, NULL, &opened), VRAM_ERR_INVALID);
+    }
+    for (int i = 0; i < VRAM_SHARE_TOKEN_BYTES; i++) { /* cut */
+        vram_share_token bad = {{0}};
+        memcpy(bad.bytes, token.bytes, (size_t)i);
+        assert_int_equal(vram_share_open(world.device, &bad, NULL, &opened), VRAM_ERR_INVALID);
+    }
+    /* With a good checksum: another key, slot, socket, boot and version. */
+    assert_ok(vr_share_token_read(&token, &ticket));
+    for (int i = 0; i < 6; i++) {
+        struct vr_share_ticket wrong = ticket;
+        vram_share_token bad;
+        wrong.key[15] ^= i == 0;
+        wrong.slot += i == 1 ? 1 : i == 2 ? UINT32_MAX / 2 : 0;
+        wrong.server[0] ^= i == 3;
+        wrong.boot ^= i == 4;
+        vr_share_token_write(&bad, &wrong);
+        assert_int_equal(vram_share_open(world.device, &bad, NULL, &opened),
+                         i == 5 ? VRAM_OK : VRAM_ERR_STALE);
+    }
+    assert_ok(vram_share_close(opened));
+    token.bytes[4] = 9;
+    vr_wire_put(token.bytes + 60, 0, 4);
+    assert_int_equal(vram_share_open(world.device, &token, NULL, &opened), VRAM_ERR_INVALID);
+    share_world_close(&world);
+}
+
+static void a_share_of_another_backend_is_refused(void **state) {
+    (void)state;
+    struct share_world world, other;
+    vram_share *share, *opened = NULL;
+    vram_share_token token;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&world, MIB, PATTERN), 0, &share, &token);
+    share_backend = "sim";
+    share_device_open(&other);
+    share_backend = "host";
+    assert_int_equal(vram_share_open(other.device, &token, NULL, &opened), VRAM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vram_error_get()->text, "another device"));
+    share_world_close(&other);
+    share_world_close(&world);
+}
+
+static void thousands_of_exports_are_served(void **state) {
+    (void)state;
+    enum { COUNT = 10000 };
+    static vram_share *shares[COUNT];
+    struct share_world world;
+    vram_share *opened;
+    vram_share_token token;
+    uint32_t descriptors = 0;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    vram_addr addr = share_block(&world, MIB, PATTERN);
+    for (int i = 0; i < COUNT; i++) {
+        assert_ok(vram_share_export(&addr, 1, NULL, &shares[i]));
+        descriptors = i == 0 ? share_descriptors() : descriptors;
+    }
+    assert_int_equal(share_descriptors(), descriptors); /* one without readers takes none */
+    for (int i = 0; i < COUNT; i += 999) {
+        assert_ok(vram_share_token_get(shares[i], &token));
+        assert_ok(vram_share_open(world.device, &token, NULL, &opened));
+        assert_ok(vram_share_close(opened));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_ok(vram_share_close(shares[i]));
+    }
+    share_world_close(&world);
+}
+
+/* --------------------------------------------------------------- lying clients */
+
+static int connect_to(const vram_share_token *token) {
+    struct vr_share_ticket ticket;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    assert_ok(vr_share_token_read(token, &ticket));
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/vram-s-%016llx%08llx", share_dir,
+             (unsigned long long)ticket.server[0], (unsigned long long)ticket.server[1]);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static void a_client_that_lies_is_dropped(void **state) {
+    (void)state;
+    struct share_world world;
+    vram_share *share, *opened;
+    vram_share_token token;
+    uint8_t message[400], answer[64];
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&world, MIB, PATTERN), 0, &share, &token);
+    uint32_t descriptors = share_descriptors();
+    srand(2);
+    for (int i = 0; i < 300; i++) {
+        int fd = connect_to(&token);
+        size_t bytes = (size_t)(1 + rand() % (int)sizeof message);
+        for (size_t k = 0; k < bytes; k++) {
+            message[k] = (uint8_t)rand();
+        }
+        if (i % 3) { /* a good header with some other type, version or length */
+            vr_wire_header_write(message,
+                                 &(struct vr_wire_header){.version = (uint8_t)(rand() % 3),
+                                                          .type = (uint8_t)(rand() % 4),
+                                                          .bytes = (uint32_t)(rand() % 300)});
+        }
+        (void)send(fd, message, bytes, MSG_NOSIGNAL);
+        if (i % 5 == 0) {
+            (void)shutdown(fd, SHUT_WR);
+            while (read(fd, answer, sizeof answer) > 0) {
+            }
+        }
+        close(fd);
+    }
+    /* Others are served meanwhile and after it. */
+    int silent = connect_to(&token);
+    assert_ok(vram_share_open(world.device, &token, NULL, &opened));
+    assert_ok(vram_share_close(opened));
+    char byte;
+    assert_int_equal(read(silent, &byte, 1), 0); /* after the deadline the server closes it */
+    close(silent);
+    share_await_readers(share, 0);
+    share_await_descriptors(descriptors + 1); /* the timeline's */
+    share_world_close(&world);
+}
+
+/* A client that asks and does not read the answer, or sends descriptors and more than it may. */
+static void a_client_that_does_not_read_delays_nobody(void **state) {
+    (void)state;
+    enum { COUNT = 40000 };
+    struct share_world world;
+    static vram_addr blocks[COUNT];
+    vram_share *share, *opened;
+    vram_share_token token;
+    struct vr_share_ticket ticket;
+    uint8_t request[VR_WIRE_HEADER_BYTES + VR_WIRE_OPEN_BYTES] = {0};
+    share_world_open(&world, VRAM_POOL_SHARE_GROUP);
+    for (int i = 0; i < COUNT; i++) {
+        assert_ok(vram_alloc(world.pool, 512, world.queue, &blocks[i]));
+    }
+    assert_ok(vram_share_export(blocks, COUNT, NULL, &share));
+    assert_ok(vram_share_token_get(share, &token));
+    assert_ok(vr_share_token_read(&token, &ticket));
+    vr_wire_header_write(request, &(struct vr_wire_header){.version = VR_WIRE_VERSION,
+                                                           .type = VR_WIRE_OPEN,
+                                                           .bytes = VR_WIRE_OPEN_BYTES});
+    vr_wire_put(request + VR_WIRE_HEADER_BYTES, ticket.slot, 4);
+    memcpy(request + VR_WIRE_HEADER_BYTES + 8, ticket.key, sizeof ticket.key);
+    int lazy = connect_to(&token), eager = connect_to(&token);
+    assert_int_equal(send(lazy, request, sizeof request, 0), sizeof request);
+    assert_int_equal(send(eager, request, sizeof request, 0), sizeof request);
+    assert_ok(vram_share_open(world.device, &token, NULL, &opened));
+    /* A reader that sends anything is dropped. */
+    char sink[65536];
+    for (int i = 0; i < 40; i++) {
+        (void)recv(eager, sink, sizeof sink, MSG_DONTWAIT);
+        usleep(1000);
+    }
+    assert_true(send(eager, "x", 1, MSG_NOSIGNAL) <= 1);
+    assert_ok(vram_share_close(opened));
+    share_await_readers(share, 0); /* the lazy one ran into its deadline */
+    close(lazy);
+    close(eager);
+    share_world_close(&world);
+}
+
+/* --------------------------------------------------------------- lying servers */
+
+struct impostor {
+    int listener;
+    uint8_t answer[65536];
+    size_t bytes;
+    int descriptors[4];
+    uint32_t count; /* of the descriptors, which follow the answer with a header of their own */
+    bool handles;   /* that header follows */
+    bool silent;
+};
+
+static void *impostor_run(void *argument) {
+    struct impostor *impostor = argument;
+    uint8_t request[64];
+    size_t sent;
+    int fd = accept(impostor->listener, NULL, NULL);
+    (void)!read(fd, request, sizeof request);
+    if (impostor->bytes) {
+        (void)vr_os_socket_send(fd, impostor->answer, impostor->bytes, NULL, 0, &sent);
+    }
+    if (impostor->handles) {
+        vr_wire_header_write(
+            request, &(struct vr_wire_header){.version = VR_WIRE_VERSION, .type = VR_WIRE_HANDLES});
+        (void)vr_os_socket_send(fd, request, VR_WIRE_HEADER_BYTES, impostor->descriptors,
+                                impostor->count, &sent);
+    }
+    if (impostor->silent) {
+        (void)!read(fd, request, sizeof request); /* until the client has had enough */
+    }
+    close(fd);
+    return NULL;
+}
+
+/* Opens a token whose server is the impostor. */
+static vram_status open_from(struct share_world *world, struct impostor *impostor) {
+    struct vr_share_ticket ticket = {.server = {1, 2}};
+    vram_share_options options = {.size = sizeof options, .timeout_ns = SECOND / 4};
+    vram_share_token token;
+    vram_share *opened = NULL;
+    char path[VR_SOCKET_PATH_MAX];
+    pthread_t thread;
+    snprintf(path, sizeof path, "%s/vram-s-%016x%08x", share_dir, 1, 2);
+    unlink(path);
+    assert_ok(vr_os_socket_listen(path, &impostor->listener));
+    (void)fcntl(impostor->listener, F_SETFL, 0);
+    vr_share_token_write(&token, &ticket);
+    assert_int_equal(pthread_create(&thread, NULL, impostor_run, impostor), 0);
+    vram_status status = vram_share_open(world->device, &token, &options, &opened);
+    assert_null(opened);
+    pthread_join(thread, NULL);
+    close(impostor->listener);
+    unlink(path);
+    return status;
+}
+
+/* A good answer of one handle of 2 MiB and one part, without descriptors. */
+static void answer_write(struct impostor *impostor) {
+    uint8_t *to = impostor->answer;
+    memset(impostor, 0, sizeof *impostor);
+    impostor->bytes = VR_WIRE_HEADER_BYTES + VR_WIRE_OPENED_BYTES + 8 + 16;
+    vr_wire_header_write(to, &(struct vr_wire_header){.version = VR_WIRE_VERSION,
+                                                      .type = VR_WIRE_OPENED,
+                                                      .bytes = VR_WIRE_OPENED_BYTES + 8 + 16});
+    to += VR_WIRE_HEADER_BYTES;
+    memcpy(to, "host", 4);
+    vr_wire_put(to + 40, 2 * MIB, 8);
+    vr_wire_put(to + 48, 1, 4);
+    vr_wire_put(to + 52, 1, 4);
+    vr_wire_put(to + 64, 2 * MIB, 8);
+    vr_wire_put(to + 72, 0, 8);
+    vr_wire_put(to + 80, MIB, 8);
+}
+
+static void a_server_that_lies_is_found_out(void **state) {
+    (void)state;
+    struct share_world world;
+    static struct impostor impostor;
+    const struct {
+        int at, bytes;
+        uint64_t value;
+        vram_status status;
+    } lies[] = {
+        {0, 4, 7, VRAM_ERR_CORRUPT},                   /* no message of ours */
+        {4, 1, 2, VRAM_ERR_UNSUPPORTED},               /* another version of libvram */
+        {5, 1, 9, VRAM_ERR_CORRUPT},                   /* an unknown type */
+        {5, 1, VR_WIRE_HANDLES, VRAM_ERR_CORRUPT},     /* a known one at the wrong place */
+        {5, 1, VR_WIRE_REFUSED, VRAM_ERR_UNSUPPORTED}, /* refused */
+        {8, 4, UINT32_MAX, VRAM_ERR_CORRUPT},          /* longer than any message */
+        {8, 4, 10, VRAM_ERR_CORRUPT},                  /* too short for its fields */
+        {16, 4, 0x41424344, VRAM_ERR_UNSUPPORTED},     /* another backend */
+        {16 + 40, 8, 4096, VRAM_ERR_UNSUPPORTED},      /* another granule */
+        {16 + 48, 4, 0, VRAM_ERR_CORRUPT},             /* no handles */
+        {16 + 48, 4, 65536, VRAM_ERR_CORRUPT},         /* more than the message has */
+        {16 + 48, 4, UINT32_MAX, VRAM_ERR_CORRUPT},    /* more than there can be */
+        {16 + 52, 4, UINT32_MAX, VRAM_ERR_CORRUPT},    /* the same of parts */
+        {16 + 64, 8, 0, VRAM_ERR_CORRUPT},             /* a handle of nothing */
+        {16 + 64, 8, 2 * MIB + 1, VRAM_ERR_CORRUPT},   /* not in granules */
+        {16 + 72, 8, 2 * MIB, VRAM_ERR_CORRUPT},       /* a part behind the memory */
+        {16 + 80, 8, UINT64_MAX, VRAM_ERR_CORRUPT},    /* a part that is longer */
+    };
+    share_device_open(&world);
+    uint32_t descriptors = share_descriptors();
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        answer_write(&impostor);
+        vr_wire_put(impostor.answer + lies[i].at, lies[i].value, lies[i].bytes);
+        assert_int_equal(open_from(&world, &impostor), lies[i].status);
+        assert_true(strlen(vram_error_get()->text) > 10);
+    }
+    for (size_t cut = 0; cut < VR_WIRE_HEADER_BYTES + VR_WIRE_OPENED_BYTES + 8 + 16; cut += 3) {
+        answer_write(&impostor);
+        impostor.bytes = cut;
+        assert_int_equal(open_from(&world, &impostor), VRAM_ERR_STALE);
+    }
+    answer_write(&impostor);
+    impostor.bytes = 20;
+    impostor.silent = true;
+    assert_int_equal(open_from(&world, &impostor), VRAM_ERR_TIMEOUT);
+    assert_int_equal(share_descriptors(), descriptors);
+    share_world_close(&world);
+}
+
+/* Descriptors of the wrong kind: a pipe, a file that can be cut, one that is too small, too many,
+   too few, none. */
+static void wrong_descriptors_are_refused(void **state) {
+    (void)state;
+    static const vram_status expected[] = {VRAM_ERR_INVALID, VRAM_ERR_INVALID, VRAM_ERR_INVALID,
+                                           VRAM_ERR_INVALID, VRAM_ERR_STALE,   VRAM_ERR_STALE,
+                                           VRAM_ERR_CORRUPT};
+    struct share_world world;
+    static struct impostor impostor;
+    share_device_open(&world);
+    uint32_t descriptors = share_descriptors();
+    for (int kind = 0; kind < 7; kind++) {
+        int good, bad = -1, pipes[2];
+        assert_ok(vr_os_shared_create("good", 4096, &good));
+        answer_write(&impostor);
+        assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+        if (kind == 0) {
+            bad = dup(pipes[0]);
+        } else if (kind == 1) {
+            assert_ok(vr_os_file_create("unsealed", &bad));
+            assert_ok(vr_os_file_resize(bad, 2 * MIB));
+        } else {
+            assert_ok(vr_os_shared_create("small", 4096, &bad));
+        }
+        impostor.handles = true;
+        impostor.descriptors[0] = kind == 3 ? pipes[0] : good;
+        impostor.descriptors[1] = impostor.descriptors[2] = bad;
+        impostor.count = kind == 4 ? 3 : kind == 5 ? 1 : kind == 6 ? 0 : 2;
+        assert_int_equal(open_from(&world, &impostor), expected[kind]);
+        close(good);
+        close(bad);
+        close(pipes[0]);
+        close(pipes[1]);
+        assert_int_equal(share_descriptors(), descriptors);
+    }
+    share_world_close(&world);
+}
+
+static void descriptors_may_be_used_up(void **state) {
+    (void)state;
+    struct rlimit limit, low;
+    struct share_world world;
+    vram_share *share, *opened = NULL;
+    vram_share_token token;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&world, MIB, PATTERN), 0, &share, &token);
+    assert_ok(vram_share_open(world.device, &token, NULL, &opened));
+    assert_ok(vram_share_close(opened));
+    share_await_readers(share, 0);
+    uint32_t descriptors = share_descriptors();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    /* From none left to enough: a status, nothing left open, and it works again. */
+    for (rlim_t more = 0; more < 16; more++) {
+        low = (struct rlimit){descriptors - 3 + more, limit.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+        vram_share_options options = {.size = sizeof options, .timeout_ns = SECOND / 4};
+        vram_status status = vram_share_open(world.device, &token, &options, &opened);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        if (status == VRAM_OK) {
+            assert_ok(vram_share_close(opened));
+        }
+        share_await_readers(share, 0);
+        share_await_descriptors(descriptors);
+    }
+    assert_ok(vram_share_open(world.device, &token, NULL, &opened));
+    share_world_close(&world);
+}
+
+/* ---------------------------------------------------------------------- folders */
+
+static void folders_that_others_can_write_are_refused(void **state) {
+    (void)state;
+    struct share_world world;
+    vram_share *share = NULL;
+    vram_share_token token;
+    char path[64];
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    vram_addr addr = share_block(&world, MIB, PATTERN);
+    assert_int_equal(chmod(share_dir, 0777), 0);
+    assert_int_equal(vram_share_export(&addr, 1, NULL, &share), VRAM_ERR_IO);
+    assert_int_equal(chmod(share_dir, 01777), 0); /* sticky, as /tmp is */
+    share_export_one(addr, 0, &share, &token);
+    assert_ok(vram_share_close(share));
+    assert_int_equal(chmod(share_dir, 0700), 0);
+    snprintf(path, sizeof path, "%s/link", share_dir);
+    assert_int_equal(symlink(share_dir, path), 0);
+    vram_share_options options = {.size = sizeof options, .dir = path};
+    assert_int_equal(vram_share_export(&addr, 1, &options, &share), VRAM_ERR_IO);
+    unlink(path);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(vram_share_export(&addr, 1, &options, &share), VRAM_ERR_IO);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(share_dir, 65534, 65534), 0);
+        assert_int_equal(vram_share_export(&addr, 1, NULL, &share), VRAM_ERR_IO);
+        assert_int_equal(chown(share_dir, 0, 0), 0);
+    }
+    /* The default: a folder of our own below /tmp, or the user's runtime folder. */
+    assert_ok(vram_option_set("share_dir", ""));
+    unsetenv("XDG_RUNTIME_DIR");
+    assert_ok(vram_share_export(&addr, 1, NULL, &share));
+    snprintf(path, sizeof path, "/tmp/vram-%u", geteuid());
+    struct stat about;
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0700);
+    assert_ok(vram_share_close(share));
+    setenv("XDG_RUNTIME_DIR", share_dir, 1);
+    assert_ok(vram_share_export(&addr, 1, NULL, &share));
+    assert_int_equal(share_folder_entries("vram-s-"), 1);
+    unsetenv("XDG_RUNTIME_DIR");
+    share_world_close(&world);
+}
+
+/* ----------------------------------------------------------------------- faults */
+
+/* Exports, opens, marks, publishes, closes: the first failure is returned, and nothing is left. */
+static vram_status whole_life(struct share_world *world, vram_addr addr) {
+    vram_share *share = NULL, *opened = NULL, *named = NULL;
+    vram_share_options options = {.size = sizeof options, .timeout_ns = SECOND};
+    vram_share_token token;
+    uint64_t value;
+    vram_status status = vram_share_export(&addr, 1, &options, &share);
+    if (status == VRAM_OK) {
+        status = vram_share_token_get(share, &token);
+    }
+    if (status == VRAM_OK) {
+        status = vram_share_open(world->device, &token, &options, &opened);
+    }
+    if (status == VRAM_OK) {
+        status = vram_share_mark(share, world->queue, &value);
+    }
+    if (status == VRAM_OK) {
+        status = vram_share_publish(share, "fault", &value);
+    }
+    if (status == VRAM_OK) {
+        status = vram_share_open_name(world->device, "fault", &options, &named);
+    }
+    vram_status closed = vram_share_close(named);
+    closed = closed ? closed : vram_share_close(opened);
+    closed = closed ? closed : vram_share_close(share);
+    return status ? status : closed;
+}
+
+static void await_servers(uint64_t bytes) {
+    for (int i = 0; i < 3000 && vr_mem_live_bytes() != bytes; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(vr_mem_live_bytes(), bytes);
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    struct share_world world;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    vram_addr addr = share_block(&world, MIB, PATTERN);
+    assert_ok(whole_life(&world, addr));
+    usleep(20000);
+    uint64_t bytes = vr_mem_live_bytes();
+    uint32_t descriptors = share_descriptors();
+    int failures = 0;
+    for (uint64_t nth = 1; nth < 60; nth++) {
+        vr_mem_fail_at(nth, false);
+        failures += whole_life(&world, addr) != VRAM_OK;
+        vr_mem_fail_at(0, false);
+        await_servers(bytes);
+        share_await_descriptors(descriptors);
+    }
+    assert_true(failures > 10);
+    assert_ok(whole_life(&world, addr));
+    share_world_close(&world);
+}
+
+static void every_system_call_may_fail(void **state) {
+    (void)state;
+    static const int errors[] = {EMFILE, ENOMEM, EIO};
+    struct share_world world;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    vram_addr addr = share_block(&world, MIB, PATTERN);
+    assert_ok(whole_life(&world, addr));
+    usleep(20000);
+    uint64_t bytes = vr_mem_live_bytes();
+    uint32_t descriptors = share_descriptors();
+    int failures = 0;
+    for (uint64_t nth = 1; nth < 100; nth++) {
+        vr_os_fail_at(nth, false, errors[nth % 3]);
+        failures += whole_life(&world, addr) != VRAM_OK;
+        vr_os_fail_at(0, false, 0);
+        await_servers(bytes);
+        share_await_descriptors(descriptors);
+    }
+    assert_true(failures > 20);
+    assert_ok(whole_life(&world, addr));
+    share_world_close(&world);
+}
+
+static void every_driver_call_may_fail(void **state) {
+    (void)state;
+    struct share_world world;
+    vram_sim_state seen = {.size = sizeof seen};
+    share_backend = "sim";
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    for (int code = 1; code <= 3; code++) {
+        for (uint64_t nth = 1; nth < 60; nth++) {
+            vram_sim_fault fault = {
+                .size = sizeof fault, .call = VRAM_SIM_ANY, .nth = nth, .code = code};
+            vram_addr addr = 0;
+            assert_ok(vram_sim_fault_set(world.context, &fault));
+            if (vram_alloc(world.pool, MIB, world.queue, &addr) == VRAM_OK) {
+                (void)whole_life(&world, addr);
+            }
+            assert_ok(vram_sim_fault_set(world.context, NULL));
+            usleep(2000); /* the server may still be sending */
+            assert_ok(vram_free(addr, world.queue));
+            assert_ok(vram_queue_wait(world.queue, VRAM_TIMEOUT_DEFAULT));
+        }
+    }
+    assert_ok(vram_pool_destroy(world.pool));
+    assert_ok(vram_queue_destroy(world.queue));
+    assert_ok(vram_device_close(world.device));
+    assert_ok(vram_sim_state_get(world.context, &seen));
+    assert_int_equal(seen.violations, 0);
+    share_world_close(&world);
+    share_backend = "host";
+}
+
+/* A forked child has none of it, and the parent goes on. */
+static int forked(void *argument) {
+    struct share_world *world = ((void **)argument)[0];
+    vram_share *share = ((void **)argument)[1], *other = NULL;
+    vram_share_token token;
+    if (vram_share_token_get(share, &token) != VRAM_ERR_FORKED ||
+        vram_share_close(share) != VRAM_OK) {
+        return 1;
+    }
+    (void)world;
+#ifdef __SANITIZE_THREAD__ /* which forbids new threads after such a fork */
+    (void)other;
+    return 0;
+#endif
+    struct share_world mine;
+    share_world_open(&mine, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&mine, MIB, PATTERN), 0, &share, &token);
+    if (vram_share_open(mine.device, &token, NULL, &other) != VRAM_OK) {
+        return 2;
+    }
+    share_world_close(&mine);
+    return 0;
+}
+
+static void a_forked_child_serves_its_own(void **state) {
+    (void)state;
+    struct share_world world;
+    vram_share *share, *opened;
+    vram_share_token token;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&world, MIB, PATTERN), 0, &share, &token);
+    assert_ok(vram_share_open(world.device, &token, NULL, &opened));
+    void *arguments[] = {&world, share};
+    assert_int_equal(in_child(forked, arguments), 0);
+    assert_ok(vram_share_close(opened));
+    assert_ok(vram_share_open(world.device, &token, NULL, &opened));
+    share_world_close(&world);
+}
+
+static int share_end_test(void **state) {
+    share_folder_remove();
+    for (int i = 0; i < 3000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
+        usleep(1000);
+    }
+    return nothing_left(state);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, share_folder_make, share_end_test)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(every_changed_token_is_refused),
+        TEST(a_share_of_another_backend_is_refused),
+        TEST(thousands_of_exports_are_served),
+        TEST(a_client_that_lies_is_dropped),
+        TEST(a_client_that_does_not_read_delays_nobody),
+        TEST(a_server_that_lies_is_found_out),
+        TEST(wrong_descriptors_are_refused),
+        TEST(descriptors_may_be_used_up),
+        TEST(folders_that_others_can_write_are_refused),
+        TEST(every_allocation_may_fail),
+        TEST(every_system_call_may_fail),
+        TEST(every_driver_call_may_fail),
+        TEST(a_forked_child_serves_its_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_shared.c: the devices, pools and queues that belong to the process (vram/shared.h). A test
+ * ends the context behind them, so that the next one creates them anew.
+ */
+#include "base/atomic.h"
+#include "device/device_calls.h"
+#include "device/objects.h"
+#include "unit/assert_ok.h"
+#include "unit/child.h"
+#include "unit/fault_step.h"
+#include "unit/nothing_left.h"
+#include "vram/vram.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static int simulate(void **state) {
+    (void)state;
+    return vram_option_set("sim", "memory=1G,devices=2");
+}
+
+/* Destroys the context of a shared device, and with it all that is shared of its backend. */
+static void end_shared(vram_device *device) {
+    void *object;
+    assert_ok(vr_enter(VR_KIND_DEVICE, device, &object));
+    uint64_t context = ((struct vr_device_object *)object)->context->object.handle;
+    vr_leave(object);
+    assert_ok(vram_context_destroy((vram_context *)(uintptr_t)context));
+}
+
+static void each_device_has_one_handle_and_one_pool(void **state) {
+    (void)state;
+    vram_device *first, *again, *second;
+    vram_pool *pool, *same, *other;
+    assert_ok(vram_device_shared("sim", 0, &first));
+    assert_ok(vram_device_shared("sim", 0, &again));
+    assert_ok(vram_device_shared("sim", 1, &second));
+    assert_ptr_equal(first, again);
+    assert_ptr_not_equal(first, second);
+    assert_ok(vram_pool_shared(first, &pool));
+    assert_ok(vram_pool_shared(first, &same));
+    assert_ok(vram_pool_shared(second, &other));
+    assert_ptr_equal(pool, same);
+    assert_ptr_not_equal(pool, other);
+    end_shared(first);
+}
+
+/* Two users of one native queue: what one frees serves the other at once. */
+static void users_share_memory_under_their_own_tags(void **state) {
+    (void)state;
+    static int stream, another;
+    vram_device *device;
+    vram_pool *pool;
+    vram_queue *mine, *theirs, *beside;
+    vram_addr a, b;
+    assert_ok(vram_device_shared("sim", 0, &device));
+    assert_ok(vram_pool_shared(device, &pool));
+    assert_ok(vram_queue_shared(device, &stream, &mine));
+    assert_ok(vram_queue_shared(device, &stream, &theirs));
+    assert_ok(vram_queue_shared(device, &another, &beside));
+    assert_ptr_equal(mine, theirs);
+    assert_ptr_not_equal(mine, beside);
+
+    const vram_alloc_options cupy = {.size = sizeof cupy, .tag = "cupy"};
+    const vram_alloc_options torch = {.size = sizeof torch, .tag = "torch"};
+    assert_ok(vram_alloc_with(pool, 64 << 20, mine, &cupy, &a));
+    assert_ok(vram_free(a, mine));
+    assert_ok(vram_alloc_with(pool, 64 << 20, theirs, &torch, &b));
+    vram_tag_info tag = {.size = sizeof tag};
+    assert_ok(vram_tag_info_get(device, "torch", &tag));
+    assert_int_equal(tag.requested_bytes, 64 << 20);
+    assert_ok(vram_tag_info_get(device, "cupy", &tag));
+    assert_int_equal(tag.requested_bytes, 0);
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    assert_true(stats.peak_reserved_bytes < UINT64_C(66) << 20);
+    assert_ok(vram_free(b, theirs));
+    end_shared(device);
+}
+
+/* A queue that has ended, and a captured region, are not handed out. */
+static void an_ended_queue_is_adopted_again(void **state) {
+    (void)state;
+    static int stream;
+    vram_device *device;
+    vram_queue *queue, *captured, *again;
+    assert_ok(vram_device_shared("sim", 0, &device));
+    assert_ok(vram_queue_shared(device, &stream, &queue));
+    assert_ok(vram_capture_begin(queue, &captured));
+    assert_ok(vram_queue_end(queue));
+    assert_ok(vram_queue_shared(device, &stream, &again));
+    assert_ptr_not_equal(again, captured);
+    assert_ptr_not_equal(again, queue);
+    assert_ok(vram_capture_end(captured));
+    end_shared(device);
+}
+
+static void what_was_destroyed_is_created_again(void **state) {
+    (void)state;
+    vram_device *device, *later;
+    vram_pool *pool, *next;
+    assert_ok(vram_device_shared("sim", 0, &device));
+    assert_ok(vram_pool_shared(device, &pool));
+    assert_ok(vram_pool_destroy(pool));
+    assert_ok(vram_pool_shared(device, &next));
+    assert_ptr_not_equal(pool, next);
+    assert_ok(vram_device_close(device));
+    assert_int_equal(vram_pool_shared(device, &next), VRAM_ERR_STALE);
+    assert_ok(vram_device_shared("sim", 0, &later));
+    assert_ptr_not_equal(later, device);
+    end_shared(later);
+    assert_ok(vram_device_shared("sim", 0, &device));
+    end_shared(device);
+}
+
+static void mistakes_have_a_status(void **state) {
+    (void)state;
+    vram_device *device = NULL, *own;
+    vram_pool *pool;
+    vram_queue *queue;
+    vram_context *context;
+    assert_int_equal(vram_device_shared(NULL, 0, &device), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_shared("", 0, &device), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_shared("cuda,host", 0, &device), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_shared("sim", 0, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_shared("sim", 2, &device), VRAM_ERR_NO_DEVICE);
+    assert_non_null(strstr(vram_error_get()->text, "sim has no device 2: there are 2"));
+    assert_int_equal(vram_device_shared("metal", 0, &device), VRAM_ERR_NO_DRIVER);
+    assert_null(device);
+    assert_ok(vram_device_shared("sim", 0, &device));
+    assert_int_equal(vram_pool_shared(device, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_shared(NULL, &pool), VRAM_ERR_INVALID);
+    assert_int_equal(vram_queue_shared(device, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_queue_shared(NULL, NULL, &queue), VRAM_ERR_INVALID);
+    end_shared(device);
+
+    assert_ok(vram_context_create(NULL, &context));
+    assert_ok(vram_device_open(context, 0, &own));
+    assert_int_equal(vram_pool_shared(own, &pool), VRAM_ERR_INVALID);
+    assert_ok(vram_context_destroy(context));
+}
+
+/* Memory of the library fails at call 1, 2, 3 ...: nothing is lost, and the next call succeeds. */
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    static int stream;
+    vram_device *device;
+    vram_pool *pool;
+    vram_queue *queue;
+    for (uint64_t nth = 1;; nth += FAULT_STEP) {
+        uint64_t failed = vr_mem_failed();
+        vr_mem_fail_at(nth, false);
+        vram_status status = vram_device_shared("sim", 0, &device);
+        if (status == VRAM_OK) {
+            status = vram_pool_shared(device, &pool);
+        }
+        if (status == VRAM_OK) {
+            status = vram_queue_shared(device, &stream, &queue);
+        }
+        vr_mem_fail_at(0, false);
+        assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
+        assert_ok(vram_device_shared("sim", 0, &device));
+        assert_ok(vram_pool_shared(device, &pool));
+        assert_ok(vram_queue_shared(device, &stream, &queue));
+        end_shared(device);
+        if (vr_mem_failed() == failed) {
+            break;
+        }
+    }
+}
+
+/* A device that cannot be opened, and a queue that cannot be adopted, fail once. */
+static void the_driver_may_fail(void **state) {
+    (void)state;
+    static int stream;
+    vram_device *device;
+    vram_queue *queue;
+    assert_ok(vram_option_set("sim", "memory=1G,fault=device_open:1"));
+    assert_true(vram_status_is_exhausted(vram_device_shared("sim", 0, &device)));
+    assert_ok(vram_device_shared("sim", 0, &device));
+    end_shared(device);
+    assert_ok(vram_option_set("sim", "memory=1G,fault=queue_create:1:host_memory"));
+    assert_ok(vram_device_shared("sim", 0, &device));
+    assert_int_equal(vram_queue_shared(device, &stream, &queue), VRAM_ERR_HOST_MEMORY);
+    assert_ok(vram_queue_shared(device, &stream, &queue));
+    end_shared(device);
+}
+
+/* ------------------------------------------------------------------ threads */
+
+enum { THREADS = 8 };
+static vr_atomic_u32 ready;
+static struct found {
+    vram_device *device;
+    vram_pool *pool;
+    vram_status status;
+} founds[THREADS];
+
+static void *find_all(void *argument) {
+    struct found *found = argument;
+    vr_fetch_add(&ready, 1, VR_ACQ_REL);
+    while (vr_load(&ready, VR_ACQUIRE) < THREADS) {
+    }
+    found->status = vram_device_shared("sim", 0, &found->device);
+    if (found->status == VRAM_OK) {
+        found->status = vram_pool_shared(found->device, &found->pool);
+    }
+    return NULL;
+}
+
+static void threads_that_come_first_together_agree(void **state) {
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        pthread_t threads[THREADS];
+        vr_store(&ready, 0, VR_RELEASE);
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_create(&threads[i], NULL, find_all, &founds[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            assert_ok(founds[i].status);
+            assert_ptr_equal(founds[i].device, founds[0].device);
+            assert_ptr_equal(founds[i].pool, founds[0].pool);
+        }
+        end_shared(founds[0].device);
+    }
+}
+
+/* --------------------------------------------------------------------- fork */
+
+static int uses_its_own(void *argument) {
+    vram_device *device;
+    vram_pool *pool;
+    vram_addr addr;
+    if (vram_pool_shared(argument, &pool) != VRAM_ERR_FORKED) {
+        return 1;
+    }
+    if (vram_device_shared("sim", 0, &device) != VRAM_OK || device == argument) {
+        return 2;
+    }
+    return vram_pool_shared(device, &pool) == VRAM_OK &&
+                   vram_alloc(pool, 4096, NULL, &addr) == VRAM_OK
+               ? 0
+               : 3;
+}
+
+static void a_forked_child_has_objects_of_its_own(void **state) {
+    (void)state;
+    vram_device *device;
+    vram_pool *pool;
+    assert_ok(vram_device_shared("sim", 0, &device));
+    assert_ok(vram_pool_shared(device, &pool));
+    assert_int_equal(in_child(uses_its_own, device), 0);
+    end_shared(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_device_has_one_handle_and_one_pool, simulate,
+                                        nothing_left),
+        cmocka_unit_test_setup_teardown(users_share_memory_under_their_own_tags, simulate,
+                                        nothing_left),
+        cmocka_unit_test_setup_teardown(an_ended_queue_is_adopted_again, simulate, nothing_left),
+        cmocka_unit_test_setup_teardown(what_was_destroyed_is_created_again, simulate,
+                                        nothing_left),
+        cmocka_unit_test_setup_teardown(any_allocation_may_fail, simulate, nothing_left),
+        cmocka_unit_test_setup_teardown(the_driver_may_fail, simulate, nothing_left),
+        cmocka_unit_test_setup_teardown(threads_that_come_first_together_agree, simulate,
+                                        nothing_left),
+        cmocka_unit_test_setup_teardown(a_forked_child_has_objects_of_its_own, simulate,
+                                        nothing_left),
+        cmocka_unit_test_setup(mistakes_have_a_status, simulate), /* metal's context stays */
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
