@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""plugin_test.py PLUGIN FAKE_CUDA: PyTorch's plug points in bench/torch_plugin.c, called as PyTorch calls
-them: from several threads, on several streams, over a CUDA driver without a GPU."""
+"""plugin_test.py PLUGIN FAKE_CUDA [C++ COMPILER]: PyTorch's plug points in bench/torch_plugin.c, called as PyTorch calls
+them: from several threads, on several streams, over a CUDA driver without a GPU; and with a compiler
+that failed allocations throw (throws.cpp)."""
 import ctypes
 import os
 import random
+import subprocess
 import sys
+import tempfile
 import threading
 
 THREADS, OPERATIONS, STREAMS = 4, 1500, 5
@@ -23,6 +26,7 @@ def load(plugin):
     library.vram_torch_record_stream.restype = None
     library.vram_torch_record_stream.argtypes = [word, word]
     library.vram_torch_empty_cache.restype = None
+    library.vram_torch_limit.argtypes = [device, ctypes.c_uint64]
     library.vram_torch_stats.argtypes = [device, ctypes.POINTER(ctypes.c_uint64), device]
     return library
 
@@ -86,6 +90,33 @@ class Blocks:
                 self.give(rng)
 
 
+def try_limits(library):
+    """A limit is kept; a pool with live blocks stays, one without makes way for another."""
+    assert library.vram_torch_limit(0, 64 << 20) == 1, "a new pool, since nothing is live"
+    assert library.vram_torch_stats(0, (ctypes.c_uint64 * 12)(), 12) == 0, "no pool yet"
+    addr = library.vram_torch_alloc(40 << 20, 0, None)
+    assert addr and not library.vram_torch_alloc(40 << 20, 0, None), "80 MiB under 64"
+    assert library.vram_torch_limit(0, 128 << 20) == 0, "the pool stays"
+    other = library.vram_torch_alloc(40 << 20, 0, None)
+    assert other and stats(library)["peak_requested"] == 80 << 20
+    assert library.vram_torch_limit(0, 64 << 20) == -1, "less than is live"
+    for each in (addr, other):
+        library.vram_torch_free(each, 40 << 20, 0, None)
+    assert library.vram_torch_limit(0, 0) == 1 and library.vram_torch_limit(99, 0) == -1
+    addr = library.vram_torch_alloc(256 << 20, 0, None)
+    assert addr and stats(library)["peak_requested"] == 256 << 20
+    library.vram_torch_free(addr, 256 << 20, 0, None)
+
+
+def try_throwing(compiler, plugin):
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "throws.cpp")
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "throws")
+        subprocess.run([compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program,
+                        source, "-ldl"], check=True)
+        subprocess.run([program, os.path.abspath(plugin)], check=True)
+
+
 def main():
     plugin, fake = sys.argv[1:3]
     os.environ.update(VRAM_CUDA_LIBRARY=fake, FAKE_CUDA_MEMORY=str(LIMIT), FAKE_CUDA_DEVICES="1")
@@ -115,6 +146,9 @@ def main():
     library.vram_torch_free(None, 0, 0, None)
     library.vram_torch_empty_cache()
     assert stats(library)["reserved"] == 0, stats(library)
+    try_limits(library)
+    if sys.argv[3:]:
+        try_throwing(sys.argv[3], plugin)
     print(f"{blocks.count} allocations by {THREADS} threads on {STREAMS} streams")
     return 0
 

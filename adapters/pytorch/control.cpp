@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/cuda/CUDAPluggableAllocator.h>
+
+#include "allocator.h"
+
+#define VERSION_TEXT_(x) #x
+#define VERSION_TEXT(x)  VERSION_TEXT_(x)
+
+using namespace vram_torch;
+
+static std::string &error_text() {
+    static thread_local std::string text;
+    return text;
+}
+
+static int fail_with(const std::string &text) {
+    error_text() = text;
+    return -1;
+}
+
+static int fail_status(const char *what) {
+    const vram_error *error = vram_error_get();
+    return fail_with(std::string(what) + ": " + error->text + " (" +
+                     vram_status_name(error->status) + ")");
+}
+
+/* Runs `call`, which returns a status of this interface; exceptions become a text. */
+template <typename F> static int guarded(F call) {
+    try {
+        return call();
+    } catch (const c10::Error &error) {
+        return fail_with(error.what_without_backtrace());
+    } catch (const std::exception &error) {
+        return fail_with(error.what());
+    }
+}
+
+/* ------------------------------------------------------------------------ tags */
+
+/*
+ * PyTorch carries its thread-local debug info to the threads of autograd, which work for the thread
+ * that called backward(). A tag travels with it. The kind is one that PyTorch keeps for tests, so
+ * that nothing else in a program uses it.
+ */
+namespace {
+struct TagInfo : public c10::DebugInfoBase {
+    explicit TagInfo(const char *tag) : tag(tag) {}
+    std::string tag;
+};
+} // namespace
+
+static const c10::DebugInfoKind TAG_KIND = c10::DebugInfoKind::TEST_INFO_2;
+static std::atomic<bool> tags_used{false}; /* ever: programs without tags pay one load */
+
+namespace vram_torch {
+
+const char *current_tag() {
+    if (!tags_used.load(std::memory_order_relaxed)) {
+        return nullptr;
+    }
+    auto *info = dynamic_cast<TagInfo *>(c10::ThreadLocalDebugInfo::get(TAG_KIND));
+    return info == nullptr || info->tag.empty() ? nullptr : info->tag.c_str();
+}
+
+} // namespace vram_torch
+
+/* The library says what is wrong with a tag when it is used; better now than at an allocation. */
+int vram_torch_tag_push(const char *tag) {
+    return guarded([=] {
+        size_t length = tag == nullptr ? 0 : std::strlen(tag);
+        if (length == 0 || length > 255) {
+            return fail_with("a tag has 1 to 255 bytes");
+        }
+        tags_used.store(true);
+        c10::ThreadLocalDebugInfo::_push(TAG_KIND, std::make_shared<TagInfo>(tag));
+        return 0;
+    });
+}
+
+int vram_torch_tag_pop(void) {
+    return guarded([] {
+        c10::ThreadLocalDebugInfo::_pop(TAG_KIND);
+        return 0;
+    });
+}
+
+int vram_torch_tag_quota(int device, const char *tag, uint64_t soft_bytes, uint64_t hard_bytes) {
+    return guarded([=] {
+        vram_status status =
+            vram_tag_quota_set(Allocator::get().heap(device).device(), tag, soft_bytes, hard_bytes);
+        return status == VRAM_OK ? 0 : fail_status("cannot set the quota");
+    });
+}
+
+int vram_torch_tag_bytes(int device, const char *tag, uint64_t *used, uint64_t *peak) {
+    return guarded([=] {
+        vram_tag_info info = {};
+        info.size = sizeof info;
+        if (vram_tag_info_get(Allocator::get().heap(device).device(), tag, &info) != VRAM_OK) {
+            *used = *peak = 0; /* never used on this device */
+            return 0;
+        }
+        *used = info.used_bytes;
+        *peak = info.peak_bytes;
+        return 0;
+    });
+}
+
+/* --------------------------------------------------------------------- enabling */
+
+int vram_torch_abi(void) {
+    return VRAM_TORCH_ABI;
+}
+
+const char *vram_torch_built_for(void) {
+    return VERSION_TEXT(TORCH_VERSION_MAJOR) "." VERSION_TEXT(TORCH_VERSION_MINOR);
+}
+
+const char *vram_torch_error(void) {
+    return error_text().c_str();
+}
+
+int vram_torch_enable(int moving) {
+    return guarded([=] {
+        Allocator &allocator = Allocator::get();
+        if (cca::allocator.load() == &allocator) {
+            return fail_with("vram.torch is enabled already");
+        }
+        allocator.moving = moving != 0;
+        /* Not owned: the allocator outlives everything. Throws if PyTorch's own is in use. */
+        std::shared_ptr<cca::CUDAAllocator> shared(&allocator, [](cca::CUDAAllocator *) {});
+        torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(shared);
+        return 0;
+    });
+}
+
+int vram_torch_enabled(void) {
+    return cca::allocator.load() == &Allocator::get();
+}
+
+/* --------------------------------------------------------------- sleep and reports */
+
+int vram_torch_sleep(int device, const char *tag, int keep) {
+    return guarded([=] {
+        vram_sleep_options options = {};
+        options.size = sizeof options;
+        options.contents = static_cast<vram_sleep_contents>(keep);
+        options.tag = tag;
+        vram_status status = vram_pool_sleep(Allocator::get().heap(device).pool(), &options);
+        return status == VRAM_OK ? 0 : fail_status("cannot sleep");
+    });
+}
+
+int vram_torch_wake(int device, const char *tag) {
+    return guarded([=] {
+        vram_status status = vram_pool_wake(Allocator::get().heap(device).pool(), tag);
+        return status == VRAM_OK ? 0 : fail_status("cannot wake");
+    });
+}
+
+static bool append_text(void *user, const char *text, size_t bytes) {
+    static_cast<std::string *>(user)->append(text, bytes);
+    return true;
+}
+
+char *vram_torch_report(int device, int json) {
+    std::string text;
+    int failed = guarded([&] {
+        vram_report_format format = json != 0 ? VRAM_REPORT_JSON : VRAM_REPORT_TEXT;
+        vram_status status = vram_device_stats_write(Allocator::get().heap(device).device(), format,
+                                                     append_text, &text);
+        return status == VRAM_OK ? 0 : fail_status("cannot write the report");
+    });
+    return failed != 0 ? nullptr : strdup(text.c_str());
+}
+
+void vram_torch_text_free(char *text) {
+    std::free(text);
+}
+
+int vram_torch_stats(int device, uint64_t *values, int count) {
+    Heap *heap =
+        device >= 0 && device < DEVICES_MAX ? Allocator::get().heap_if_made(device) : nullptr;
+    if (heap == nullptr) {
+        return 0;
+    }
+    vram_pool_stats pool = heap->reserved().now;
+    Counts counts = heap->statistics().get();
+    const uint64_t all[] = {static_cast<uint64_t>(counts.requested_bytes[ALL].peak),
+                            pool.peak_reserved_bytes,
+                            static_cast<uint64_t>(counts.requested_bytes[ALL].current),
+                            pool.reserved_bytes,
+                            pool.allocs,
+                            pool.hits,
+                            pool.moved_handles,
+                            pool.move_ns,
+                            pool.driver_creates,
+                            pool.driver_releases,
+                            pool.driver_maps,
+                            pool.driver_unmaps};
+    int there = static_cast<int>(sizeof all / sizeof all[0]);
+    for (int i = 0; i < count && i < there; i++) {
+        values[i] = all[i];
+    }
+    return there;
+}

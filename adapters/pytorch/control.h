@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What Python calls through ctypes (bindings/python/vram/torch). No exception leaves these calls: 0
+ * is success, and otherwise vram_torch_error() says what was wrong, on the same thread.
+ */
+#ifndef VRAM_TORCH_CONTROL_H
+#define VRAM_TORCH_CONTROL_H
+
+#include <stdint.h>
+
+#define VRAM_TORCH_ABI 1 /* changes with these declarations */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VRAM_TORCH_API __attribute__((visibility("default")))
+
+/* VRAM_TORCH_ABI of the library, and the version of PyTorch that it was compiled for, "2.11". */
+VRAM_TORCH_API int vram_torch_abi(void);
+VRAM_TORCH_API const char *vram_torch_built_for(void);
+
+/* The text of the last failure on this thread; "" before the first. */
+VRAM_TORCH_API const char *vram_torch_error(void);
+
+/* Makes the allocator PyTorch's, before its own was initialized. `moving` 0: memory in whole
+   segments of the driver, which other libraries may register. */
+VRAM_TORCH_API int vram_torch_enable(int moving);
+/* Whether this allocator is PyTorch's now. */
+VRAM_TORCH_API int vram_torch_enabled(void);
+
+/* Allocations of this thread from now on have this tag, and those of autograd's threads that work
+   for it. Pairs nest. */
+VRAM_TORCH_API int vram_torch_tag_push(const char *tag);
+VRAM_TORCH_API int vram_torch_tag_pop(void);
+/* Bytes that the blocks of a tag may take together; 0: no quota. */
+VRAM_TORCH_API int vram_torch_tag_quota(int device, const char *tag, uint64_t soft_bytes,
+                                        uint64_t hard_bytes);
+/* Now live, and the peak, in bytes. */
+VRAM_TORCH_API int vram_torch_tag_bytes(int device, const char *tag, uint64_t *used,
+                                        uint64_t *peak);
+
+/* Gives the memory of a tag (NULL: all) back to the driver and keeps every address. `keep` is a
+   vram_sleep_contents: 0 drops the contents, 1 keeps them on the host, 2 page-locked. */
+VRAM_TORCH_API int vram_torch_sleep(int device, const char *tag, int keep);
+VRAM_TORCH_API int vram_torch_wake(int device, const char *tag);
+
+/* A text that the caller gives back with vram_torch_text_free: everything that is counted, as JSON
+   or as lines. NULL on failure. */
+VRAM_TORCH_API char *vram_torch_report(int device, int json);
+VRAM_TORCH_API void vram_torch_text_free(char *text);
+
+/* vram_pool_stats of a device: requested, reserved and their peaks, allocations, hits, moved pieces,
+   and ns of moving; returns how many there are, 0 before the first allocation. */
+VRAM_TORCH_API int vram_torch_stats(int device, uint64_t *values, int count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "heap.h"
+
+namespace vram_torch {
+
+static const uint64_t SMALL_MAX = UINT64_C(1) << 20;
+static const char PRIVATE_TAG[] = "pytorch-pools"; /* of segments of private pools */
+
+static uint64_t round_to_unit(uint64_t size) {
+    return (size + 511) & ~UINT64_C(511);
+}
+
+/* Leaked on purpose: PyTorch frees tensors until the very end of the process. */
+BlockTable &Heap::table() {
+    static BlockTable *table = new BlockTable();
+    return *table;
+}
+
+/* ---------------------------------------------------------------------- making */
+
+static uint64_t reclaim_memory(void *user, const vram_oom_event *event) {
+    (void)event;
+    const std::function<bool()> *reclaim = static_cast<const std::function<bool()> *>(user);
+    return *reclaim && (*reclaim)() ? 1 : 0;
+}
+
+/* PyTorch's own allocator has no limits unless the program sets one, and never hands out host
+   memory. */
+vram_status Heap::limits_apply() {
+    vram_limits limits = {};
+    limits.size = sizeof limits;
+    limits.fraction = 1;
+    limits.min_free_bytes = 1;
+    limits.hard_bytes = VRAM_LIMIT_NONE;
+    limits.cpu_fallback = VRAM_SWITCH_OFF;
+    double fraction = fraction_.load();
+    if (fraction < 1 && total_bytes_ != 0) {
+        limits.hard_bytes = static_cast<uint64_t>(fraction * static_cast<double>(total_bytes_));
+        limits.hard_bytes = limits.hard_bytes == 0 ? 1 : limits.hard_bytes;
+    }
+    vram_status status = vram_pool_limits_set(pool_, &limits);
+    return status == VRAM_ERR_LIMIT ? VRAM_OK : status; /* in force, although more is live now */
+}
+
+vram_status Heap::open() {
+    vram_status status = VRAM_OK;
+    device_ = options_.device;
+    if (device_ == nullptr) {
+        status = vram_device_shared(options_.backend, static_cast<uint32_t>(ordinal_), &device_);
+    }
+    if (status == VRAM_OK && options_.moving && options_.device == nullptr) {
+        status = vram_pool_shared(device_, &pool_);
+    } else if (status == VRAM_OK) {
+        vram_pool_options options = {};
+        options.size = sizeof options;
+        options.flags = options_.moving ? 0 : VRAM_POOL_SEGMENTS;
+        options.name = "pytorch";
+        status = vram_pool_create(device_, &options, &pool_);
+        owns_pool_ = status == VRAM_OK;
+    }
+    if (status == VRAM_OK) {
+        vram_memory_info memory = {};
+        memory.size = sizeof memory;
+        if (vram_memory_info_get(device_, &memory) == VRAM_OK && memory.total_bytes.known) {
+            total_bytes_ = memory.total_bytes.value;
+        }
+        status = limits_apply();
+    }
+    if (status == VRAM_OK) {
+        /* Everything but to wait for other threads and to hand out other memory, as PyTorch. */
+        vram_ladder_options ladder = {};
+        ladder.size = sizeof ladder;
+        ladder.steps = "drain,finished,move,trim,others,callbacks,cleanup,retry";
+        status = vram_pool_ladder_set(pool_, &ladder);
+    }
+    if (status == VRAM_OK && options_.reclaim) {
+        status = vram_oom_callback_add(device_, reclaim_memory, &options_.reclaim, &reclaim_id_);
+    }
+    return status;
+}
+
+std::unique_ptr<Heap> Heap::create(int ordinal, const HeapOptions &options, vram_status *status) {
+    std::unique_ptr<Heap> heap(new Heap(ordinal, options));
+    *status = heap->open();
+    if (*status != VRAM_OK) {
+        vram_error error = *vram_error_get();
+        heap.reset();
+        vram_error_set(&error);
+    }
+    return heap;
+}
+
+/* Only of a heap that was not made whole, and in tests: PyTorch keeps its allocator for ever. */
+Heap::~Heap() {
+    if (reclaim_id_ != 0) {
+        vram_oom_callback_remove(device_, reclaim_id_);
+    }
+    pools_.clear();
+    if (owns_pool_) {
+        vram_pool_destroy(pool_);
+    }
+}
+
+/* ------------------------------------------------------------------ allocation */
+
+vram_status Heap::alloc_pool(uint64_t size, vram_queue *queue, const char *tag, uintptr_t *addr) {
+    vram_addr made = 0;
+    vram_status status;
+    if (tag == nullptr) {
+        status = vram_alloc(pool_, size, queue, &made);
+    } else {
+        vram_alloc_options options = {};
+        options.size = sizeof options;
+        options.tag = tag;
+        status = vram_alloc_with(pool_, size, queue, &options, &made);
+    }
+    if (status == VRAM_OK) {
+        *addr = static_cast<uintptr_t>(made);
+    }
+    return status;
+}
+
+/* The block becomes visible to free, use and the counters. */
+void Heap::enter(Block *block) {
+    block->small = round_to_unit(block->requested) <= SMALL_MAX;
+    block->device = ordinal_;
+    table().insert(*block);
+    statistics_.block_allocated(*block);
+}
+
+vram_status Heap::alloc_private(PrivatePool *owner, uint64_t size, void *stream, bool grow,
+                                Block *block) {
+    vram_status status = owner->alloc(size, stream, grow, &block->addr, &block->held);
+    if (status == VRAM_OK) {
+        block->requested = size;
+        block->stream = stream;
+        block->source = Source::PRIVATE;
+        block->owner = owner;
+        enter(block);
+    }
+    return status;
+}
+
+vram_status Heap::alloc(uint64_t size, void *stream, const char *tag, Block *block) {
+    *block = Block();
+    if (capturing()) {
+        PrivatePool *owner = route_of(stream);
+        if (owner != nullptr) {
+            return alloc_private(owner, size, stream, true, block);
+        }
+    }
+    vram_status status = streams_.get(device_, stream, &block->queue);
+    if (status == VRAM_OK) {
+        status = alloc_pool(size, block->queue, tag, &block->addr);
+        if (status != VRAM_OK && vram_status_is_exhausted(status)) {
+            status = alloc_after_release(size, stream, tag, block);
+        }
+    }
+    if (status == VRAM_OK && block->source == Source::POOL) {
+        block->requested = size;
+        block->held = round_to_unit(size);
+        block->stream = stream;
+        enter(block);
+    }
+    return status;
+}
+
+/* Memory ran out: what private pools do not need any more, then pools that offer theirs. The error
+   record and the report stay those of the last attempt in the device's pool. */
+vram_status Heap::alloc_after_release(uint64_t size, void *stream, const char *tag, Block *block) {
+    vram_error error = *vram_error_get();
+    vram_status status = error.status;
+    if (release_private(PoolId(0, 0)) != 0) {
+        status = alloc_pool(size, block->queue, tag, &block->addr);
+        error = *vram_error_get();
+    }
+    if (status == VRAM_OK) {
+        return status;
+    }
+    for (const std::shared_ptr<PrivatePool> &pool : pools()) {
+        if (pool->use_on_oom && alloc_private(pool.get(), size, stream, false, block) == VRAM_OK) {
+            return VRAM_OK;
+        }
+    }
+    vram_error_set(&error);
+    return error.status;
+}
+
+void Heap::free(const Block &block) {
+    if (block.source == Source::PRIVATE) {
+        statistics_.block_freed(block, block.owner->free(block.addr));
+        return;
+    }
+    /* A failure (the process exits, a forked child, a lost device) leaves nothing to do. */
+    vram_free(block.addr, block.queue);
+    statistics_.block_freed(block, true);
+}
+
+vram_status Heap::use(const Block &block, void *stream) {
+    if (block.stream == stream) {
+        return VRAM_OK;
+    }
+    if (block.source == Source::PRIVATE) {
+        block.owner->use(block.addr, stream);
+        return VRAM_OK;
+    }
+    vram_queue *queue = nullptr;
+    vram_status status = streams_.get(device_, stream, &queue);
+    return status == VRAM_OK ? vram_use(block.addr, queue) : status;
+}
+
+/* ------------------------------------------------------------------ giving back */
+
+/* Waits until the streams have finished all work so far: on streams of the program a pool makes no
+   marks when it is asked to trim, and here it is the program that asks. */
+void Heap::settle_streams() {
+    for (vram_queue *queue : streams_.queues()) {
+        vram_point point;
+        if (vram_queue_mark(queue, &point) == VRAM_OK) {
+            vram_point_wait(point, VRAM_TIMEOUT_DEFAULT);
+        }
+    }
+}
+
+/* Free segments of pools that no graph and no MemPool holds, or of the one named. A graph may have
+   been launched on any stream, so the device has to be idle. Nothing during a capture. */
+uint64_t Heap::release_private(PoolId id) {
+    bool any = false;
+    uint64_t released = 0;
+    if (capturing()) {
+        return 0;
+    }
+    for (const std::shared_ptr<PrivatePool> &pool : pools()) {
+        any = any || pool->use_count == 0 || pool->id() == id;
+    }
+    if (!any) {
+        return 0;
+    }
+    if (options_.synchronize) {
+        options_.synchronize();
+    }
+    settle_streams();
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (auto it = pools_.begin(); it != pools_.end();) {
+        PrivatePool *pool = it->second.get();
+        if (pool->use_count == 0 || pool->id() == id) {
+            released += pool->release_free();
+        }
+        it = pool->use_count == 0 && pool->empty() ? pools_.erase(it) : std::next(it);
+    }
+    return released;
+}
+
+uint64_t Heap::trim(PoolId id) {
+    if (capturing()) {
+        return 0; /* as PyTorch's own allocator */
+    }
+    uint64_t first = 0, second = 0;
+    release_private(id);
+    /* The first trim takes blocks out of the caches of threads, and says when they are free. */
+    vram_pool_trim(pool_, nullptr, &first);
+    settle_streams();
+    vram_pool_trim(pool_, nullptr, &second);
+    return first + second;
+}
+
+/* ---------------------------------------------------------------- private pools */
+
+SegmentSource Heap::own_source() {
+    SegmentSource source;
+    source.alloc = [this](uint64_t bytes, bool, uintptr_t *addr) {
+        return alloc_pool(bytes, nullptr, PRIVATE_TAG, addr);
+    };
+    source.free = [](uintptr_t addr, uint64_t, bool) { vram_free(addr, nullptr); };
+    return source;
+}
+
+/* The same source, with what it gives counted. */
+SegmentSource Heap::counted(SegmentSource source, bool own) {
+    SegmentSource counted;
+    auto count = [this, own](int64_t bytes, bool small) {
+        private_small_bytes_ += small ? bytes : 0;
+        foreign_bytes_ += own ? 0 : bytes;
+    };
+    auto alloc = std::move(source.alloc);
+    auto free = std::move(source.free);
+    counted.alloc = [alloc, count](uint64_t bytes, bool small, uintptr_t *addr) {
+        vram_status status = alloc(bytes, small, addr);
+        if (status == VRAM_OK) {
+            count(static_cast<int64_t>(bytes), small);
+        }
+        return status;
+    };
+    counted.free = [free, count](uintptr_t addr, uint64_t bytes, bool small) {
+        free(addr, bytes, small);
+        count(-static_cast<int64_t>(bytes), small);
+    };
+    /* No marks while something is captured: the stream may have joined the capture. */
+    counted.queue_of = [this](void *stream, vram_queue **queue) {
+        return capturing() ? VRAM_ERR_CAPTURE : streams_.get(device_, stream, queue);
+    };
+    return counted;
+}
+
+void Heap::pool_hold(PoolId id, SegmentSource source) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    std::shared_ptr<PrivatePool> &pool = pools_[id];
+    if (pool == nullptr) {
+        bool own = !source.alloc;
+        pool.reset(new PrivatePool(id, counted(own ? own_source() : std::move(source), own)));
+        pool->idle = [this](uint64_t size, uint64_t requested, bool small) {
+            statistics_.block_idle(size, requested, small);
+        };
+    }
+    pool->use_count++;
+}
+
+bool Heap::pool_release(PoolId id) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    auto found = pools_.find(id);
+    if (found == pools_.end() || found->second->use_count == 0) {
+        return false;
+    }
+    found->second->use_count--;
+    return true;
+}
+
+int Heap::pool_uses(PoolId id) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    auto found = pools_.find(id);
+    return found == pools_.end() ? 0 : found->second->use_count.load();
+}
+
+std::shared_ptr<PrivatePool> Heap::pool_find(PoolId id) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    auto found = pools_.find(id);
+    return found == pools_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<PrivatePool>> Heap::pools() {
+    std::lock_guard<std::mutex> guard(mutex_);
+    std::vector<std::shared_ptr<PrivatePool>> all;
+    for (auto &entry : pools_) {
+        all.push_back(entry.second);
+    }
+    return all;
+}
+
+bool Heap::route_begin(PoolId id, Filter filter) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (const Route &route : routes_) {
+        if (route.id == id) {
+            return false;
+        }
+    }
+    routes_.push_back(Route{id, std::move(filter)});
+    routes_count_.store(static_cast<int>(routes_.size()), std::memory_order_release);
+    return true;
+}
+
+bool Heap::route_end(PoolId id) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (size_t i = 0; i < routes_.size(); i++) {
+        if (routes_[i].id == id) {
+            routes_.erase(routes_.begin() + static_cast<ptrdiff_t>(i));
+            routes_count_.store(static_cast<int>(routes_.size()), std::memory_order_release);
+            return true;
+        }
+    }
+    return false;
+}
+
+PrivatePool *Heap::route_of(void *stream) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (const Route &route : routes_) {
+        if (route.filter(stream)) {
+            auto found = pools_.find(route.id);
+            return found == pools_.end() ? nullptr : found->second.get();
+        }
+    }
+    return nullptr;
+}
+
+vram_status Heap::restore(const Checkpoint &checkpoint, Restored *restored) {
+    std::shared_ptr<PrivatePool> pool = pool_find(checkpoint.id);
+    if (pool == nullptr) {
+        return VRAM_ERR_INVALID;
+    }
+    vram_status status = pool->restore(checkpoint, restored);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    for (const PartInfo &part : restored->freed) {
+        Block block;
+        if (table().remove(part.addr, &block)) {
+            statistics_.block_freed(block, true);
+        }
+    }
+    for (const PartInfo &part : restored->allocated) {
+        Block block;
+        block.addr = part.addr;
+        block.requested = part.requested;
+        block.held = part.size;
+        block.stream = part.stream;
+        block.source = Source::PRIVATE;
+        block.owner = pool.get();
+        enter(&block);
+    }
+    return VRAM_OK;
+}
+
+/* ----------------------------------------------------------- limits and counters */
+
+vram_status Heap::fraction_set(double fraction) {
+    fraction_.store(fraction);
+    return limits_apply();
+}
+
+/* The pool has exact numbers of now and of the peak; what came and went in between is counted from
+   one look to the next. With sample_mutex_ held. */
+void Heap::sample(const vram_pool_stats &now) {
+    int64_t foreign = foreign_bytes_.load();
+    int64_t bytes = static_cast<int64_t>(now.reserved_bytes) + foreign;
+    int64_t small = statistics_.get().pool_small_bytes.current + private_small_bytes_.load();
+    int64_t segments = static_cast<int64_t>(now.driver_creates + now.driver_allocs) -
+                       static_cast<int64_t>(now.driver_releases + now.driver_frees);
+    for (auto change :
+         {std::make_pair(&reserved_bytes_, bytes), std::make_pair(&small_bytes_, small),
+          std::make_pair(&segments_, segments)}) {
+        int64_t difference = change.second - change.first->current;
+        if (difference > 0) {
+            change.first->add(static_cast<uint64_t>(difference));
+        } else {
+            change.first->take(static_cast<uint64_t>(-difference));
+        }
+    }
+    int64_t peak = static_cast<int64_t>(now.peak_reserved_bytes) + foreign;
+    reserved_bytes_.peak = peak > reserved_bytes_.peak ? peak : reserved_bytes_.peak;
+}
+
+Reserved Heap::reserved() {
+    Reserved reserved = {};
+    reserved.now.size = sizeof reserved.now;
+    std::lock_guard<std::mutex> guard(sample_mutex_);
+    if (vram_pool_stats_get(pool_, &reserved.now) == VRAM_OK) {
+        sample(reserved.now);
+    }
+    reserved.bytes = reserved_bytes_;
+    reserved.small_bytes = small_bytes_;
+    reserved.segments = segments_;
+    return reserved;
+}
+
+void Heap::reset_peaks() {
+    reserved();
+    std::lock_guard<std::mutex> guard(sample_mutex_);
+    vram_pool_peaks_reset(pool_);
+    reserved_bytes_.reset_peak();
+    small_bytes_.reset_peak();
+    segments_.reset_peak();
+    statistics_.reset_peaks();
+}
+
+void Heap::reset_accumulated() {
+    reserved();
+    std::lock_guard<std::mutex> guard(sample_mutex_);
+    reserved_bytes_.reset_accumulated();
+    small_bytes_.reset_accumulated();
+    segments_.reset_accumulated();
+    statistics_.reset_accumulated();
+}
+
+uint64_t Heap::largest() {
+    vram_memory_info memory = {};
+    memory.size = sizeof memory;
+    Reserved now = reserved();
+    uint64_t unused = now.now.reserved_bytes - now.now.allocated_bytes;
+    if (vram_memory_info_get(device_, &memory) == VRAM_OK && memory.free_bytes.known) {
+        unused += memory.free_bytes.value;
+    }
+    return unused;
+}
+
+} // namespace vram_torch

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of one device as PyTorch uses it: a pool of libvram, its streams, private pools for
+ * captured graphs and MemPools, and PyTorch's counters. It knows nothing of PyTorch's classes and
+ * calls no CUDA function, so that its tests run on a simulated device.
+ *
+ * Threads: any thread may call anything. `mutex_` guards the list of private pools and of captures.
+ * It is taken before a private pool's own lock, and never while a block is allocated or freed in
+ * the device's pool, except that `capturing()` is asked first, which is one load.
+ */
+#ifndef VRAM_TORCH_HEAP_H
+#define VRAM_TORCH_HEAP_H
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <vram/limits.h>
+#include <vram/oom.h>
+#include <vram/pool.h>
+#include <vram/shared.h>
+#include <vram/stats.h>
+
+#include "live_blocks.h"
+#include "private_pool.h"
+#include "statistics.h"
+#include "stream_table.h"
+
+namespace vram_torch {
+
+struct HeapOptions {
+    const char *backend = "cuda";  /* whose device it is */
+    vram_device *device = nullptr; /* instead of the process's own handle on it; borrowed */
+    bool moving = true; /* false: whole segments of the driver, which libraries may register */
+    /* Waits until the device is idle; called with no lock held, never during a capture. */
+    std::function<void()> synchronize;
+    /* Asked, with no lock held, when memory is short: frees what it can, returns whether it did. */
+    std::function<bool()> reclaim;
+};
+
+/* What a pool of libvram says, with sums that only this heap can keep. */
+struct Reserved {
+    vram_pool_stats now;
+    /* Taken from the driver: all, of it for small blocks, and in pieces. The first peak is exact;
+       the rest, and what was ever taken, is counted when somebody looks. Small: small blocks of the
+       pool, and the segments of private pools for them; all other memory serves any size. */
+    Count bytes, small_bytes, segments;
+};
+
+class Heap {
+  public:
+    /* A heap on the process's own pool of a device (vram/shared.h), which CuPy, Numba and C code in
+       the process may use too; on a pool of its own if the options ask for another device handle or
+       for no moving. NULL, with the status and the thread's error record set, if that
+       fails. */
+    static std::unique_ptr<Heap> create(int ordinal, const HeapOptions &options,
+                                        vram_status *status);
+    ~Heap();
+    Heap(const Heap &) = delete;
+    Heap &operator=(const Heap &) = delete;
+
+    /* Allocates for work on `stream`: from the private pool whose capture takes the stream, else
+       from the device's pool. `size` is more than 0. `tag` may be NULL. */
+    vram_status alloc(uint64_t size, void *stream, const char *tag, Block *block);
+    /* Frees a block that the caller has taken out of the table. */
+    void free(const Block &block);
+    /* Work of another stream uses the block. */
+    vram_status use(const Block &block, void *stream);
+
+    /* Gives free memory back to the driver; of one private pool if `id` is not {0, 0}. Returns how
+       many bytes that was. */
+    uint64_t trim(PoolId id);
+
+    /* ---- private pools: see c10::cuda::CUDACachingAllocator::CUDAAllocator */
+
+    using Filter = std::function<bool(void *stream)>;
+    /* One more user; makes the pool if there is none. `source` without functions: the device's own
+       pool. */
+    void pool_hold(PoolId id, SegmentSource source = SegmentSource());
+    /* One user less. After the last one the memory goes back with the next trim. False: no pool. */
+    bool pool_release(PoolId id);
+    int pool_uses(PoolId id);
+    std::shared_ptr<PrivatePool> pool_find(PoolId id);
+    /* Routes allocations on streams that the filter accepts. False if it is routed already. */
+    bool route_begin(PoolId id, Filter filter);
+    bool route_end(PoolId id);
+    bool capturing() const { return routes_count_.load(std::memory_order_acquire) != 0; }
+    std::vector<std::shared_ptr<PrivatePool>> pools();
+    /* The parts of a checkpoint as live blocks again. */
+    vram_status restore(const Checkpoint &checkpoint, Restored *restored);
+
+    /* ---- limits and counters */
+
+    vram_status fraction_set(double fraction);
+    double fraction() const { return fraction_.load(); }
+    Statistics &statistics() { return statistics_; }
+    Reserved reserved();
+    void reset_peaks();
+    void reset_accumulated();
+    /* The largest block that could be allocated now. */
+    uint64_t largest();
+
+    vram_pool *pool() const { return pool_; }
+    vram_device *device() const { return device_; }
+    int ordinal() const { return ordinal_; }
+    StreamTable &streams() { return streams_; }
+    static BlockTable &table();
+
+  private:
+    struct Route {
+        PoolId id;
+        Filter filter;
+    };
+
+    Heap(int ordinal, const HeapOptions &options) : ordinal_(ordinal), options_(options) {}
+    vram_status open();
+    vram_status limits_apply();
+    PrivatePool *route_of(void *stream);
+    vram_status alloc_pool(uint64_t size, vram_queue *queue, const char *tag, uintptr_t *addr);
+    vram_status alloc_after_release(uint64_t size, void *stream, const char *tag, Block *block);
+    vram_status alloc_private(PrivatePool *owner, uint64_t size, void *stream, bool grow,
+                              Block *block);
+    void enter(Block *block);
+    SegmentSource own_source();
+    SegmentSource counted(SegmentSource source, bool own);
+    void settle_streams();
+    uint64_t release_private(PoolId id);
+    void sample(const vram_pool_stats &now);
+
+    int ordinal_;
+    HeapOptions options_;
+    vram_device *device_ = nullptr;
+    vram_pool *pool_ = nullptr;
+    bool owns_pool_ = false;
+    uint64_t total_bytes_ = 0; /* of the device; 0: unknown */
+    uint64_t reclaim_id_ = 0;
+    std::atomic<double> fraction_{1.0};
+    StreamTable streams_;
+    Statistics statistics_;
+
+    std::mutex mutex_;
+    std::map<PoolId, std::shared_ptr<PrivatePool>> pools_;
+    std::vector<Route> routes_;
+    std::atomic<int> routes_count_{0};
+
+    std::mutex sample_mutex_;
+    Count reserved_bytes_, small_bytes_, segments_; /* under sample_mutex_ */
+    std::atomic<int64_t> private_small_bytes_{0};   /* segments for small blocks */
+    std::atomic<int64_t> foreign_bytes_{0};         /* segments of other allocators */
+};
+
+} // namespace vram_torch
+
+#endif

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""adapter_test.py SOURCE LIBVRAM FAKE_CUDA FAKE_RUNTIME: vram.torch in a real PyTorch, without a GPU.
+
+PyTorch runs over tests/torch/fake_runtime.c, libvram over tests/fake: memory is there, kernels do nothing. Needs a
+PyTorch for CUDA 13 and a C++ compiler; exit code 77 without. Each case is a process of its own, and those of h200.py
+that compute nothing are run as they are.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
+         "late_and_twice", "inputs", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending", "main_module")
+
+
+# ------------------------------------------------------------------------------------- cases
+
+def items():
+    import h200_items
+    return h200_items
+
+
+def graph_memory():
+    """What a capture allocates is the graph's until the graph dies, and checkpoints bring it back."""
+    h = items()
+    torch, vt = h.start()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.empty(10, device="cuda")
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured, stream=stream):
+        parts = [torch.empty(512, device="cuda", dtype=torch.uint8) for _ in range(11)]
+        large = torch.empty(3 << 20, device="cuda", dtype=torch.uint8)
+        keep, address = parts[5], large.data_ptr()
+        del parts, large
+    pool = captured.pool()
+    before = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)]
+    h.expect(len(before) == 2, f"{len(before)} segments")
+    h.expect(torch._C._cuda_checkPoolLiveAllocations(0, pool, {keep.data_ptr()}), "live")
+    h.expect(not torch._C._cuda_checkPoolLiveAllocations(0, pool, set()), "live, and not expected")
+    other = torch.empty(3 << 20, device="cuda", dtype=torch.uint8)
+    h.expect(other.data_ptr() != address, "memory of a graph was handed out")
+    state = torch._C._cuda_getCheckpointState(0, pool)
+    torch._C._cuda_setCheckpointPoolState(0, state, [], [])
+    after = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)]
+    h.expect(after == before, "the pool is not as it was")
+    h.consistent(torch)
+    captured.replay()
+    del keep, captured, other
+    torch.cuda.empty_cache()
+    h.expect(not [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)], "left")
+    h.expect(torch.cuda.memory_reserved() == 0, f"{torch.cuda.memory_reserved()} bytes are left")
+    return "held, brought back, given back"
+
+
+def late_and_twice():
+    h = items()
+    torch, vt = h.start()
+    h.raises(vt.VramTorchError, vt.enable, "enabled already")
+    code = ("import torch, vram.torch\ntorch.cuda.init()\ntry:\n  vram.torch.enable()\n"
+            "except vram.torch.VramTorchError as e:\n  print(e)")
+    said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout.decode()
+    h.expect("too late" in said, said)
+    return said.strip()[:60]
+
+
+def inputs():
+    h = items()
+    torch, vt = h.start()
+    torch.cuda.init()
+    h.raises(RuntimeError, lambda: torch.cuda.caching_allocator_delete(12345), "invalid device pointer")
+    text = h.raises(torch.OutOfMemoryError, lambda: torch.empty(1 << 40, dtype=torch.int8, device="cuda"),
+                    "CUDA out of memory. Tried to allocate 1024.00 GiB. GPU 0 has a total capacity of")
+    h.expect(len(text.splitlines()) > 3, text)
+    h.raises(torch.OutOfMemoryError, lambda: torch.empty(1 << 60, dtype=torch.int8, device="cuda"), "more than 1EB")
+    h.expect(torch.empty(0, device="cuda").data_ptr() == 0, "0 bytes")
+    pointer = torch.cuda.caching_allocator_alloc(1000)
+    torch.cuda.caching_allocator_delete(pointer)
+    h.raises(RuntimeError, lambda: torch.cuda.caching_allocator_delete(pointer))
+    h.raises(ValueError, lambda: vt.sleep(device=99))
+    h.raises(ValueError, lambda: vt.sleep(keep="nowhere"))
+    h.raises(ValueError, lambda: vt.enable(moving="maybe"))
+    h.raises(vt.VramTorchError, lambda: vt.wake("never-seen"))
+    with vt.tag("hog", quota=64 << 20):
+        h.raises(torch.OutOfMemoryError, lambda: torch.empty(100 << 20, dtype=torch.int8, device="cuda"), "hog")
+    torch.cuda.caching_allocator_enable(False)
+    x = torch.empty(1000, device="cuda")
+    torch.cuda.caching_allocator_enable(True)
+    del x
+    return "errors, no crash"
+
+
+def tags_here():
+    h = items()
+    torch, vt = h.start()
+    with vt.tag("weights"):
+        w = torch.empty(4 << 20, device="cuda", dtype=torch.uint8)
+        with vt.tag("weights/inner"):
+            v = torch.empty(1 << 20, device="cuda", dtype=torch.uint8)
+    u = torch.empty(1 << 20, device="cuda", dtype=torch.uint8)
+    h.expect(vt.tag_bytes("weights")["used"] == 5 << 20, str(vt.tag_bytes("weights")))
+    h.expect(vt.tag_bytes("weights/inner")["used"] == 1 << 20, "inner")
+    h.expect(vt.tag_bytes("nobody")["used"] == 0, "unknown")
+    h.expect("reserved_bytes" in vt.report() and '"schema": "vram.stats/1"' in vt.report(json=True), vt.report(json=True)[:90])
+    h.expect(vt.stats()["reserved_bytes"] >= 6 << 20, str(vt.stats()))
+    del w, v, u
+    return "tags, nested"
+
+
+def sleep_here():
+    h = items()
+    torch, vt = h.start()
+    with vt.tag("weights"):
+        w = torch.empty(64 << 20, device="cuda", dtype=torch.uint8)
+    other = torch.empty(8 << 20, device="cuda", dtype=torch.uint8)
+    address, before = w.data_ptr(), torch.cuda.memory_reserved()
+    vt.sleep("weights", keep="host")
+    h.expect(torch.cuda.memory_reserved() <= before - (60 << 20), f"{torch.cuda.memory_reserved()} of {before}")
+    vt.wake("weights")
+    h.expect(w.data_ptr() == address and torch.cuda.memory_reserved() >= before, "awake")
+    vt.sleep(keep="drop")
+    h.raises(Exception, lambda: torch.empty(1 << 20, device="cuda"))
+    vt.wake()
+    torch.empty(1 << 20, device="cuda")
+    del w, other
+    return "asleep and awake"
+
+
+def saver():
+    """torch_memory_saver's interface."""
+    h = items()
+    torch, vt = h.start()
+    from vram.torch.memory_saver import torch_memory_saver as saver
+    with saver.region("weights", enable_cpu_backup=True):
+        w = torch.empty(64 << 20, device="cuda", dtype=torch.uint8)
+        with saver.disable():
+            other = torch.empty(32 << 20, device="cuda", dtype=torch.uint8)
+    with saver.region("cache"):
+        c = torch.empty(64 << 20, device="cuda", dtype=torch.uint8)
+    addresses, before = (w.data_ptr(), c.data_ptr()), torch.cuda.memory_reserved()
+    saver.pause("weights")
+    saver.pause()  # what is not asleep yet
+    h.expect(torch.cuda.memory_reserved() <= before - (120 << 20), f"{torch.cuda.memory_reserved()} of {before}")
+    saver.resume("cache")
+    saver.resume()
+    h.expect((w.data_ptr(), c.data_ptr()) == addresses and torch.cuda.memory_reserved() >= before, "awake")
+    h.raises(vt.VramTorchError, lambda: saver.pause("nobody"))
+    h.raises(ValueError, lambda: saver.region("weights").__enter__(), "enable_cpu_backup")
+    captured = torch.cuda.CUDAGraph()
+    with saver.cuda_graph(captured):
+        x = torch.empty(10, device="cuda")
+    del w, c, other, x, captured
+    saver.pause()  # nothing is left
+    return saver.hook_mode
+
+
+def main_module():
+    """python -m vram.torch"""
+    h = items()
+    def run(*words):
+        done = subprocess.run([sys.executable, "-m", "vram.torch", *words], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, check=False)
+        return done.returncode, done.stdout.decode().strip(), done.stderr.decode().strip()
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "program.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("import sys, torch\nx = torch.empty(1000, device='cuda')\n"
+                       "print(torch.cuda.get_allocator_backend(), *sys.argv[1:])\nsys.exit(7)\n")
+        said = run("--report", "--moving=off", path, "a", "--b")
+        h.expect(said[:2] == (7, "vram a --b") and "reserved_bytes" in said[2], str(said))
+    for words, text in (((), "no program"), (("--what",), "unknown option"), (("--moving", "x", "y"), "on or off"),
+                        (("-m",), "needs a module")):
+        said = run(*words)
+        h.expect(said[0] == 2 and text in said[2], str(said))
+    h.expect(run("--help")[0] == 0, "help")
+    return "exit codes and arguments"
+
+
+# -------------------------------------------------------------------------------------- parent
+
+def find_torch():
+    code = "import torch; print(torch.version.cuda)"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return done.stdout.decode().strip() if done.returncode == 0 else None
+
+
+def main():
+    source, libvram, fake_cuda, fake_runtime = (os.path.abspath(path) for path in sys.argv[1:5])
+    cuda = find_torch()
+    if cuda is None or not cuda.startswith("13"):
+        print(f"PyTorch for CUDA 13 is not installed (found: {cuda}): not tested")
+        return 77
+    failed = 0
+    with tempfile.TemporaryDirectory() as cache:
+        values = dict(os.environ, LD_PRELOAD=fake_runtime, VRAM_CUDA_LIBRARY=fake_cuda, LIBVRAM_PATH=libvram,
+                      FAKE_CUDA_MEMORY=str(8 << 30), FAKE_CUDA_DEVICES="1", PYTHONDONTWRITEBYTECODE="1",
+                      PYTHONPATH=os.path.join(source, "bindings", "python"))
+        values.setdefault("LIBVRAM_TORCH_CACHE", cache)
+        for name in sys.argv[5:] or CASES:
+            done = subprocess.run([sys.executable, os.path.abspath(__file__), "--case", name], env=values, check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            lines = done.stdout.decode(errors="replace").strip().splitlines() or [""]
+            good = done.returncode == 0 and lines[-1].startswith(("ok", "skipped"))
+            print(f"{name}: {lines[-1]}" if good else f"{name}: FAILED, exit code {done.returncode}\n" + "\n".join(lines),
+                  flush=True)
+            failed += not good
+    return 1 if failed else 0
+
+
+def case(name):
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    call = globals().get(name) or items().ITEMS[name].call
+    said = call()
+    if said is not None:
+        print(f"ok: {said}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(case(sys.argv[2]) if sys.argv[1:2] == ["--case"] else main())

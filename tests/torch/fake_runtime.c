@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_runtime: the part of CUDA's runtime (13) that PyTorch calls to have a device, streams,
+ * events and graphs, without a GPU. Preloaded before libcudart, it makes torch.empty(device="cuda")
+ * work on the fake driver that libvram uses (tests/fake): memory is there, kernels do nothing.
+ * Streams are the fake driver's, so that libvram can adopt them. Its soname is libcuda.so.1: what
+ * PyTorch asks the driver itself is answered here, too.
+ */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAKE __attribute__((visibility("default")))
+
+enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801, CAPTURES = 8 };
+
+/* cudaDeviceProp of CUDA 13 as far as it is filled in. */
+struct properties {
+    char name[256];
+    char uuid[16], luid[8];
+    unsigned mask;
+    size_t total, shared;
+    int registers, warp;
+    size_t pitch;
+    int threads, block[3], grid[3];
+    size_t constant;
+    int major, minor;
+    size_t texture, texture_pitch;
+    int processors;
+};
+
+typedef void *stream_t;
+
+static __thread int current;
+static __thread int last_error;
+static struct {
+    stream_t stream;
+    unsigned long long id;
+} captures[CAPTURES];
+static unsigned long long capture_ids;
+static size_t held; /* by cudaMalloc */
+
+static void *driver_call(const char *name) {
+    static void *driver;
+    if (driver == NULL) {
+        driver = dlopen(getenv("VRAM_CUDA_LIBRARY"), RTLD_NOW);
+    }
+    return driver == NULL ? NULL : dlsym(driver, name);
+}
+
+static int device_count(void) {
+    const char *text = getenv("FAKE_CUDA_DEVICES");
+    return text == NULL ? 1 : atoi(text);
+}
+
+/* --------------------------------------------------------------------- devices */
+
+FAKE int cudaGetDeviceCount(int *count) {
+    *count = device_count();
+    return SUCCESS;
+}
+
+FAKE int cudaGetDevice(int *device) {
+    *device = current;
+    return SUCCESS;
+}
+
+FAKE int cudaSetDevice(int device) {
+    if (device < 0 || device >= device_count()) {
+        return last_error = 101;
+    }
+    current = device;
+    return SUCCESS;
+}
+
+FAKE int cudaGetDeviceProperties(struct properties *made, int device) {
+    (void)device;
+    const char *memory = getenv("FAKE_CUDA_MEMORY");
+    memset(made, 0, sizeof *made);
+    strcpy(made->name, "Fake GPU");
+    made->total = memory == NULL ? (size_t)4 << 30 : strtoull(memory, NULL, 10);
+    made->shared = 49152;
+    made->registers = 65536;
+    made->warp = 32;
+    made->threads = 1024;
+    made->major = 9;
+    made->processors = 100;
+    return SUCCESS;
+}
+
+FAKE int cudaDriverGetVersion(int *version) {
+    *version = 13000;
+    return SUCCESS;
+}
+
+FAKE int cudaDeviceGetAttribute(int *value, int attribute, int device) {
+    (void)attribute;
+    (void)device;
+    *value = 1;
+    return SUCCESS;
+}
+
+FAKE int cudaDeviceCanAccessPeer(int *can, int device, int peer) {
+    (void)device;
+    (void)peer;
+    *can = 0;
+    return SUCCESS;
+}
+
+FAKE int cudaDeviceSynchronize(void) {
+    return SUCCESS;
+}
+
+FAKE int cudaGetLastError(void) {
+    int error = last_error;
+    last_error = 0;
+    return error;
+}
+
+FAKE int cudaPeekAtLastError(void) {
+    return last_error;
+}
+
+FAKE int cudaGetDriverEntryPointByVersion(const char *name, void **call, unsigned version,
+                                          unsigned long long flags, int *result) {
+    (void)version;
+    (void)flags;
+    *call = driver_call(name);
+    if (result != NULL) {
+        *result = *call == NULL;
+    }
+    if (*call == NULL && getenv("FAKE_RUNTIME_LOG") != NULL) {
+        fprintf(stderr, "fake_runtime: no %s\n", name);
+    }
+    return *call == NULL ? (last_error = NOT_SUPPORTED) : SUCCESS;
+}
+
+FAKE int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
+    (void)device;
+    *flags = 0;
+    *active = 1;
+    return SUCCESS;
+}
+
+/* ---------------------------------------------------------------------- memory */
+
+FAKE int cudaMemGetInfo(size_t *free_bytes, size_t *total) {
+    struct properties made;
+    cudaGetDeviceProperties(&made, 0);
+    *total = made.total;
+    *free_bytes = made.total / 2;
+    return SUCCESS;
+}
+
+FAKE int cudaMalloc(void **pointer, size_t size) {
+    *pointer = size > (size_t)1 << 40 ? NULL : aligned_alloc(512, (size + 511) / 512 * 512);
+    held += size;
+    return *pointer != NULL ? SUCCESS : (last_error = OUT_OF_MEMORY);
+}
+
+FAKE int cudaFree(void *pointer) {
+    free(pointer);
+    return SUCCESS;
+}
+
+FAKE int cudaMemcpy(void *to, const void *from, size_t count, int kind) {
+    (void)to;
+    (void)from;
+    (void)count;
+    (void)kind;
+    return SUCCESS;
+}
+
+FAKE int cudaMemcpyAsync(void *to, const void *from, size_t count, int kind, stream_t stream) {
+    (void)stream;
+    return cudaMemcpy(to, from, count, kind);
+}
+
+FAKE int cudaMemsetAsync(void *to, int value, size_t count, stream_t stream) {
+    (void)to;
+    (void)value;
+    (void)count;
+    (void)stream;
+    return SUCCESS;
+}
+
+FAKE int cudaLaunchKernel(const void *kernel, ...) {
+    (void)kernel;
+    return SUCCESS;
+}
+
+FAKE int cudaLaunchKernelExC(const void *config, const void *kernel, void **arguments) {
+    (void)config;
+    (void)kernel;
+    (void)arguments;
+    return SUCCESS;
+}
+
+/* -------------------------------------------------------------------- streams */
+
+/* Writes the function pointer at `call`; false if the driver has no such entry. */
+static bool driver_entry(const char *name, void *call) {
+    void *found = driver_call(name);
+    memcpy(call, &found, sizeof found);
+    return found != NULL;
+}
+
+FAKE int cudaStreamCreateWithPriority(stream_t *stream, unsigned flags, int priority) {
+    int (*create)(stream_t *, unsigned);
+    int (*retain)(void **, int);
+    int (*init)(unsigned);
+    int (*push)(void *);
+    int (*pop)(void **);
+    void *context = NULL;
+    (void)priority;
+    if (!driver_entry("cuStreamCreate", &create) || !driver_entry("cuInit", &init) ||
+        !driver_entry("cuDevicePrimaryCtxRetain", &retain) ||
+        !driver_entry("cuCtxPushCurrent_v2", &push) || !driver_entry("cuCtxPopCurrent_v2", &pop) ||
+        init(0) != 0 || retain(&context, current) != 0 || push(context) != 0) {
+        return last_error = NOT_SUPPORTED;
+    }
+    int error = create(stream, flags);
+    pop(&context);
+    return error;
+}
+
+FAKE int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+    *least = 0;
+    *greatest = -3;
+    return SUCCESS;
+}
+
+FAKE int cudaStreamQuery(stream_t stream) {
+    (void)stream;
+    return SUCCESS;
+}
+
+FAKE int cudaStreamSynchronize(stream_t stream) {
+    (void)stream;
+    return SUCCESS;
+}
+
+FAKE int cudaStreamWaitEvent(stream_t stream, void *event, unsigned flags) {
+    (void)stream;
+    (void)event;
+    (void)flags;
+    return SUCCESS;
+}
+
+FAKE int cudaThreadExchangeStreamCaptureMode(int *mode) {
+    static __thread int now;
+    int before = now;
+    now = *mode;
+    *mode = before;
+    return SUCCESS;
+}
+
+/* --------------------------------------------------------------------- events */
+
+FAKE int cudaEventCreateWithFlags(void **event, unsigned flags) {
+    (void)flags;
+    *event = malloc(1);
+    return SUCCESS;
+}
+
+FAKE int cudaEventDestroy(void *event) {
+    free(event);
+    return SUCCESS;
+}
+
+FAKE int cudaEventRecord(void *event, stream_t stream) {
+    (void)event;
+    (void)stream;
+    return SUCCESS;
+}
+
+FAKE int cudaEventQuery(void *event) {
+    (void)event;
+    return SUCCESS;
+}
+
+FAKE int cudaEventSynchronize(void *event) {
+    (void)event;
+    return SUCCESS;
+}
+
+/* --------------------------------------------------------------------- graphs */
+
+static int capture_of(stream_t stream) {
+    for (int i = 0; i < CAPTURES; i++) {
+        if (captures[i].id != 0 && captures[i].stream == stream) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+FAKE int cudaStreamIsCapturing(stream_t stream, int *status) {
+    *status = capture_of(stream) >= 0;
+    return SUCCESS;
+}
+
+FAKE int cudaStreamGetCaptureInfo(stream_t stream, int *status, unsigned long long *id,
+                                  void **graph, void *dependencies, void *edges, size_t *count) {
+    int i = capture_of(stream);
+    (void)dependencies;
+    (void)edges;
+    *status = i >= 0;
+    if (id != NULL) {
+        *id = i >= 0 ? captures[i].id : 0;
+    }
+    if (graph != NULL) {
+        *graph = NULL;
+    }
+    if (count != NULL) {
+        *count = 0;
+    }
+    return SUCCESS;
+}
+
+FAKE int cudaStreamBeginCapture(stream_t stream, int mode) {
+    (void)mode;
+    for (int i = 0; i < CAPTURES; i++) {
+        if (captures[i].id == 0) {
+            captures[i].stream = stream;
+            captures[i].id = ++capture_ids;
+            return SUCCESS;
+        }
+    }
+    return last_error = INVALID;
+}
+
+FAKE int cudaStreamEndCapture(stream_t stream, void **graph) {
+    int i = capture_of(stream);
+    if (i < 0) {
+        return last_error = INVALID;
+    }
+    captures[i].id = 0;
+    *graph = malloc(1);
+    return SUCCESS;
+}
+
+FAKE int cudaGraphGetNodes(void *graph, void *nodes, size_t *count) {
+    (void)graph;
+    (void)nodes;
+    *count = 1;
+    return SUCCESS;
+}
+
+FAKE int cudaGraphInstantiateWithFlags(void **made, void *graph, unsigned long long flags) {
+    (void)graph;
+    (void)flags;
+    *made = malloc(1);
+    return SUCCESS;
+}
+
+FAKE int cudaGraphInstantiate(void **made, void *graph, unsigned long long flags) {
+    return cudaGraphInstantiateWithFlags(made, graph, flags);
+}
+
+FAKE int cudaGraphLaunch(void *graph, stream_t stream) {
+    (void)graph;
+    (void)stream;
+    return SUCCESS;
+}
+
+FAKE int cudaGraphDestroy(void *graph) {
+    free(graph);
+    return SUCCESS;
+}
+
+FAKE int cudaGraphExecDestroy(void *graph) {
+    free(graph);
+    return SUCCESS;
+}
