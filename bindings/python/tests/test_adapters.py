@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The adapters with stand-ins for the libraries that they serve, on a simulated device. What they do with the real ones
+tests/device_test.py shows, on a machine with a GPU."""
+import ctypes
+import gc
+import sys
+import threading
+import types
+import unittest
+import weakref
+
+import vram
+from vram._streams import STREAMS_MAX, DevicePools
+
+
+def setUpModule():
+    vram.set_option("sim", "memory=512M")
+
+
+def tearDownModule():
+    vram.set_option("sim", None)
+
+
+class Stream:
+    def __init__(self, ptr):
+        self.ptr = ptr
+
+
+def fake_cupy():
+    """As much of CuPy as the adapter uses."""
+    cupy, cuda, memory = types.ModuleType("cupy"), types.ModuleType("cupy.cuda"), types.ModuleType("cupy.cuda.memory")
+
+    class OutOfMemoryError(MemoryError):
+        def __init__(self, size, total, limit=0):
+            super().__init__(f"Out of memory allocating {size:,} bytes")
+            self.size, self.total = size, total
+
+    class Memory:
+        def __init__(self, size, malloc, free):
+            self.ptr, self._free = malloc(size, 0), free
+
+        def __del__(self):
+            if getattr(self, "ptr", 0):
+                self._free(self.ptr, 0)
+
+    class PythonFunctionAllocator:
+        def __init__(self, malloc, free):
+            self.functions = malloc, free
+
+        def malloc(self, size):
+            return Memory(size, *self.functions)
+
+    class PinnedMemoryPointer:
+        def __init__(self, mem, offset):
+            self.mem, self.ptr = mem, mem.ptr + offset
+
+    cupy.cuda, cuda.memory = cuda, memory
+    memory.OutOfMemoryError = OutOfMemoryError
+    cuda.PythonFunctionAllocator, cuda.PinnedMemoryPointer = PythonFunctionAllocator, PinnedMemoryPointer
+    cuda.stream = Stream(0)
+    cuda.get_current_stream = lambda device=-1: cuda.stream
+    cuda.set_allocator = lambda call: setattr(cuda, "alloc", call)
+    cuda.set_pinned_memory_allocator = lambda call: setattr(cuda, "alloc_pinned_memory", call)
+    own = types.SimpleNamespace(malloc="CuPy's own")
+    cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: own
+    return cupy
+
+
+class CuPy(unittest.TestCase):
+    def setUp(self):
+        self.cupy = fake_cupy()
+        sys.modules["cupy"] = self.cupy
+        import vram.cupy
+        self.adapter = vram.cupy
+        self.adapter.enable(_backend="sim")
+
+    def tearDown(self):
+        self.adapter.disable()
+        del sys.modules["cupy"]
+
+    def test_memory_comes_from_the_shared_pool(self):
+        cuda = self.cupy.cuda
+        memory = cuda.alloc(1 << 20)
+        self.assertEqual(self.adapter.stats()["cupy"]["requested_bytes"], 1 << 20)
+        cuda.stream = Stream(0x1000)
+        other = cuda.alloc(1 << 20)
+        self.assertNotEqual(memory.ptr, other.ptr)
+        where = other.ptr
+        del other
+        self.assertEqual(cuda.alloc(1 << 20).ptr, where)  # freed in stream order, and reused at once
+        del memory
+        gc.collect()
+        self.assertEqual(self.adapter.stats()["cupy"]["live_blocks"], 0)
+
+    def test_exhaustion_is_cupys_own_exception(self):
+        held = self.cupy.cuda.alloc(300 << 20)
+        with self.assertRaises(self.cupy.cuda.memory.OutOfMemoryError) as caught:
+            self.cupy.cuda.alloc(300 << 20)
+        self.assertGreaterEqual(caught.exception.total, 300 << 20)
+        self.assertEqual(caught.exception.__cause__.report["schema"], "vram.oom/1")
+        del held
+        self.cupy.cuda.alloc(300 << 20)
+
+    def test_pinned_memory(self):
+        pointer = self.cupy.cuda.alloc_pinned_memory(1000)
+        ctypes.memset(pointer.ptr, 7, 1000)
+        self.assertEqual(int(pointer.mem), pointer.ptr)
+        self.assertEqual(self.cupy.cuda.alloc_pinned_memory(0).ptr, 0)
+
+    def test_twice_and_back(self):
+        self.adapter.enable(_backend="sim")
+        kept = self.cupy.cuda.alloc(100)
+        self.adapter.disable()
+        self.adapter.disable()
+        self.assertEqual(self.cupy.cuda.alloc, "CuPy's own")
+        with self.assertRaises(vram.Error):
+            self.adapter.stats()
+        del kept  # freed into the pool that it came from
+
+    def test_per_thread_streams_are_refused(self):
+        self.cupy.cuda.stream = Stream(2)
+        with self.assertRaises(RuntimeError):
+            self.cupy.cuda.alloc(100)
+
+    def test_threads(self):
+        errors = []
+
+        def work():
+            try:
+                for size in range(1, 200):
+                    self.cupy.cuda.alloc(size * 512)
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+
+
+class Streams(unittest.TestCase):
+    def test_old_streams_are_let_go(self):
+        pool = DevicePools("test", "sim")[0]
+        streams = [Stream(0x10000 + 64 * i) for i in range(STREAMS_MAX + 10)]
+        seen = [weakref.ref(each) for each in streams]
+        first = pool.queue(streams[0].ptr, streams[0])
+        block = pool.alloc(1000, first)
+        for each in streams:
+            pool.queue(each.ptr, each)
+        del streams, each
+        gc.collect()
+        self.assertEqual(sum(ref() is not None for ref in seen), STREAMS_MAX)
+        self.assertTrue(pool.free(block, first))  # its queue has ended
+        self.assertFalse(pool.free(block, first))
+
+    def test_a_device_that_is_not_there(self):
+        with self.assertRaises(vram.NoDeviceError):
+            DevicePools("test", "sim")[99]
+        with self.assertRaises(vram.NoDeviceError):
+            vram.shared_device("sim", -1)
+        with self.assertRaises(vram.InvalidError):
+            vram.shared_device("nvidia")
+
+
+def fake_numba():
+    """As much of numba.cuda as the plug-in uses."""
+    numba, cuda = types.ModuleType("numba"), types.ModuleType("numba.cuda")
+    cudadrv, driver = types.ModuleType("numba.cuda.cudadrv"), types.ModuleType("numba.cuda.cudadrv.driver")
+
+    class CudaAPIError(Exception):
+        def __init__(self, code, message):
+            super().__init__(code, message)
+            self.code = code
+
+    class HostOnlyCUDAMemoryManager:
+        def __init__(self, *arguments, context):
+            self.context, self.allocations = context, {}
+            self.deallocations = types.SimpleNamespace(clear=lambda: None, memory_capacity=0)
+
+        def memhostalloc(self, size, mapped, portable, wc):
+            return "Numba's own"
+
+    class GetIpcHandleMixin:
+        def get_ipc_handle(self, memory):
+            return "handle"
+
+    class MemoryPointer:
+        def __init__(self, context, pointer, size, owner=None, finalizer=None):
+            self.pointer, self.size = pointer, size
+            weakref.finalize(self, finalizer)
+
+        def own(self):
+            return self
+
+    driver.CudaAPIError = CudaAPIError
+    cuda.HostOnlyCUDAMemoryManager, cuda.GetIpcHandleMixin = HostOnlyCUDAMemoryManager, GetIpcHandleMixin
+    cuda.MemoryPointer = cuda.PinnedMemory = cuda.MappedMemory = MemoryPointer
+    cuda.MemoryInfo = lambda free, total: types.SimpleNamespace(free=free, total=total)
+    numba.cuda = cuda
+    return {"numba": numba, "numba.cuda": cuda, "numba.cuda.cudadrv": cudadrv, "numba.cuda.cudadrv.driver": driver}
+
+
+class Numba(unittest.TestCase):
+    def setUp(self):
+        self.modules = fake_numba()
+        sys.modules.update(self.modules)
+        sys.modules.pop("vram.numba", None)
+        import vram.numba
+        self.adapter = vram.numba
+        self.adapter._pools = DevicePools("numba", "sim")
+        self.adapter._devices.clear()
+        self.context = types.SimpleNamespace(device=types.SimpleNamespace(id=0))
+        self.context_class = type("Context", (), {"device": self.context.device})()
+        self.manager = self.adapter._numba_memory_manager(context=self.context_class)
+
+    def tearDown(self):
+        for name in list(self.modules) + ["vram.numba"]:
+            sys.modules.pop(name, None)
+
+    def test_device_memory(self):
+        self.manager.initialize()
+        self.assertEqual(self.manager.interface_version, 1)
+        memory = self.manager.memalloc(1 << 20)
+        pool = self.adapter._pools[0].pool
+        tag = next(row for row in pool.device.tags() if row["name"] == "numba")
+        self.assertEqual((tag["requested_bytes"], memory.size), ((1 << 20) + 256, 1 << 20))
+        del memory
+        gc.collect()
+        tag = next(row for row in pool.device.tags() if row["name"] == "numba")
+        self.assertEqual(tag["live_blocks"], 1)  # what fills write
+        device = self.adapter._device(0)
+        self.assertTrue(device._freed)
+        reserved = pool.stats()["reserved_bytes"]
+        for _ in range(20):
+            self.manager.memalloc(1 << 20)  # one after the other, on the same memory
+        self.assertEqual(pool.stats()["reserved_bytes"], reserved)
+        kept = self.manager.memalloc(1 << 20)
+        self.assertEqual((kept.size, device._freed), (1 << 20, False))
+        self.assertEqual(self.manager.get_memory_info().total, 512 << 20)
+
+    def test_host_memory(self):
+        for mapped in (False, True):
+            memory = self.manager.memhostalloc(4096, mapped=mapped)
+            ctypes.memset(memory.pointer, 1, 4096)
+            self.assertEqual(len(self.manager.allocations), int(mapped))
+            if mapped:
+                self.manager.allocations.clear()
+            del memory
+            gc.collect()
+        self.assertEqual(self.manager.memhostalloc(4096, wc=True), "Numba's own")
+
+    def test_exhaustion_is_numbas_own_exception(self):
+        with self.assertRaises(self.modules["numba.cuda.cudadrv.driver"].CudaAPIError) as caught:
+            self.manager.memalloc(1 << 40)
+        self.assertEqual(caught.exception.code, 2)
+        self.assertIsInstance(caught.exception.__cause__, vram.OutOfMemoryError)
+
+    def test_ipc_handles_need_segments(self):
+        with self.assertRaises(NotImplementedError):
+            self.manager.get_ipc_handle(self.manager.memalloc(100))
+        self.manager._segments = True
+        self.assertEqual(self.manager.get_ipc_handle(self.manager.memalloc(100)), "handle")
+
+
+class OnnxRuntime(unittest.TestCase):
+    def test_the_functions_allocate_and_free(self):
+        import vram.onnxruntime as adapter
+        options = adapter.provider_options(_backend="host")
+        self.assertEqual(options, adapter.provider_options(_backend="host"))
+        alloc = adapter._ALLOC(int(options["gpu_external_alloc"]))
+        free = adapter._FREE(int(options["gpu_external_free"]))
+        block = alloc(1 << 16)
+        ctypes.memset(block, 3, 1 << 16)
+        free(block)
+        free(block)
+        free(None)
+        adapter._EMPTY(int(options["gpu_external_empty_cache"]))()
+        self.assertIsNone(alloc(1 << 62))
+        self.assertIsInstance(adapter.last_error(), vram.Error)
+        with self.assertRaises(vram.Error):
+            adapter.provider_options(5, _backend="host")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vram.torch where there is no PyTorch: what it refuses and says, and how it finds, compiles and checks its adapter.
+tests/torch has the tests with a real one."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import types
+import unittest
+import warnings
+from unittest import mock
+
+from vram.torch import __main__ as main_module
+from vram.torch import adapter, extension
+
+COMPILER = shutil.which("c++") or shutil.which("g++")
+ADAPTER = """
+extern "C" {{
+__attribute__((visibility("default"))) int vram_torch_abi(void) {{ return {abi}; }}
+__attribute__((visibility("default"))) const char *vram_torch_built_for(void) {{ return "{version}"; }}
+__attribute__((visibility("default"))) const char *vram_torch_error(void) {{ return "refused"; }}
+__attribute__((visibility("default"))) int vram_torch_enable(int moving) {{ return moving ? 0 : -1; }}
+}}
+"""
+REST = """
+#include <stdint.h>
+extern "C" {{
+#define CALL __attribute__((visibility("default")))
+CALL int vram_torch_tag_push(const char *) {{ return 0; }}
+CALL int vram_torch_tag_pop(void) {{ return 0; }}
+CALL int vram_torch_tag_quota(int, const char *, uint64_t, uint64_t) {{ return 0; }}
+CALL int vram_torch_tag_bytes(int, const char *, uint64_t *used, uint64_t *peak) {{ *used = 1; *peak = 2; return 0; }}
+CALL int vram_torch_sleep(int, const char *, int) {{ return -1; }}
+CALL int vram_torch_wake(int, const char *) {{ return 0; }}
+CALL char *vram_torch_report(int, int) {{ return 0; }}
+CALL void vram_torch_text_free(char *) {{}}
+CALL int vram_torch_stats(int, uint64_t *, int) {{ return 0; }}
+}}
+"""
+
+
+def fake_torch(version="2.11.0+cu130", cuda="13.0", initialized=False, forked=False):
+    torch = types.ModuleType("torch")
+    torch.__version__, torch.__file__ = version, os.path.join(tempfile.gettempdir(), "torch", "__init__.py")
+    torch.version = types.SimpleNamespace(cuda=cuda, git_version="0")
+    torch._C = types.SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=True)
+    torch.cuda = types.SimpleNamespace(is_initialized=lambda: initialized, _is_in_bad_fork=lambda: forked,
+                                       current_device=lambda: 0, device_count=lambda: 1)
+    return torch
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        names = {"LIBVRAM_TORCH_CACHE": self.folder}
+        patch = mock.patch.dict(os.environ, names)
+        patch.start()
+        self.addCleanup(patch.stop)
+        for name in ("LIBVRAM_TORCH_EXTENSION", "LIBVRAM_TORCH_PLUGIN", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+            os.environ.pop(name, None)
+        adapter._library = adapter._plugin = None
+        self.addCleanup(setattr, adapter, "_library", None)
+
+    def torch(self, **values):
+        torch = fake_torch(**values)
+        patch = mock.patch.dict(sys.modules, {"torch": torch})
+        patch.start()
+        self.addCleanup(patch.stop)
+        return torch
+
+    def made(self, abi=extension.ABI, version="2.11", rest=True):
+        """An adapter that only answers."""
+        source = os.path.join(self.folder, "adapter.cpp")
+        path = os.path.join(self.folder, f"adapter-{abi}-{version}.so")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write((ADAPTER + (REST if rest else "")).format(abi=abi, version=version))
+        subprocess.run([COMPILER, "-shared", "-fPIC", "-o", path, source], check=True)
+        return path
+
+
+class Refusals(Case):
+    def says(self, text, kind=adapter.VramTorchError):
+        with self.assertRaises(kind) as caught:
+            adapter.enable(fallback=False)
+        self.assertIn(text, str(caught.exception))
+
+    def test_no_pytorch(self):
+        with mock.patch.dict(sys.modules, {"torch": None}):
+            self.says("cannot be imported", adapter.UnsupportedError)
+
+    def test_cpu_only(self):
+        self.torch(cuda=None)
+        self.says("no CUDA", adapter.UnsupportedError)
+
+    def test_too_old(self):
+        self.torch(version="2.7.1")
+        self.says("older than 2.8", adapter.UnsupportedError)
+
+    def test_too_late_and_forked(self):
+        self.torch(initialized=True)
+        self.says("too late")
+        self.torch(forked=True)
+        self.says("forked")
+
+    def test_arguments(self):
+        self.assertRaises(ValueError, adapter.enable, moving="perhaps")
+        self.assertRaises(ValueError, adapter.sleep, keep="nowhere")
+
+    def test_nothing_before_enable(self):
+        for call in (adapter.report, adapter.wake, adapter.stats, lambda: adapter.tag_bytes("x"),
+                     adapter.tag("x").__enter__):
+            with self.assertRaisesRegex(adapter.VramTorchError, "enable"):
+                call()
+        self.assertFalse(adapter.enabled())
+        self.assertIsNone(adapter.mode())
+
+    def test_no_compiler(self):
+        self.torch()
+        with mock.patch.dict(os.environ, {"PATH": "/nonexistent", "CXX": ""}):
+            self.says("no C++ compiler", adapter.UnsupportedError)
+            with mock.patch.object(extension, "plugin_path", return_value=None):
+                with self.assertRaisesRegex(adapter.UnsupportedError, "no C plug-in"):
+                    adapter.enable()
+
+    def test_no_sources(self):
+        self.torch()
+        with mock.patch.object(extension, "source_folders", return_value=None):
+            self.says("no sources", adapter.UnsupportedError)
+
+    def test_unusable_cache(self):
+        self.torch()
+        with mock.patch.dict(os.environ, {"LIBVRAM_TORCH_CACHE": "/proc/nothing"}):
+            self.says("/proc/nothing", adapter.UnsupportedError)
+
+
+@unittest.skipUnless(COMPILER, "no C++ compiler")
+class Extensions(Case):
+    def test_enabled_once(self):
+        self.torch()
+        os.environ["LIBVRAM_TORCH_EXTENSION"] = self.made()
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            adapter.enable()
+        self.assertEqual(sum("expandable_segments" in str(each.message) for each in seen), 1)
+        self.assertEqual(adapter.mode(), "extension")
+        with self.assertRaisesRegex(adapter.VramTorchError, "already"):
+            adapter.enable()
+        self.assertEqual(adapter.tag_bytes("x"), {"used": 1, "peak": 2})
+        self.assertEqual(adapter.stats(), {})
+        adapter.wake()
+        with adapter.tag("x", quota="1MiB"):
+            pass
+        for call in (adapter.sleep, adapter.report):
+            with self.assertRaisesRegex(adapter.VramTorchError, "refused"):
+                call()
+        self.assertRaises(ValueError, adapter.wake, device=5)
+        self.assertRaises(ValueError, adapter.tag("").__enter__)
+
+    def test_refused_by_pytorch(self):
+        self.torch()
+        os.environ["LIBVRAM_TORCH_EXTENSION"] = self.made()
+        with self.assertRaisesRegex(adapter.VramTorchError, "refused"):
+            adapter.enable(moving="off")
+        self.assertFalse(adapter.enabled())
+
+    def test_wrong_file(self):
+        torch = self.torch()
+        with mock.patch.object(extension, "source_folders", return_value=None):
+            for path, text in ((self.made(abi=99), "interface 99"), (self.made(version="2.9"), "PyTorch 2.9"),
+                               ("/nonexistent.so", "nonexistent")):
+                os.environ["LIBVRAM_TORCH_EXTENSION"] = path
+                with self.assertRaisesRegex(extension.NoExtension, text):
+                    extension.load(torch)
+
+    def test_compiled_once(self):
+        """Of several that start together one compiles; a change of the sources compiles again."""
+        torch, count = self.torch(), []
+        sources = os.path.join(self.folder, "source")
+        for name in ("pytorch/cuda", "include/vram"):
+            os.makedirs(os.path.join(sources, name))
+        path = os.path.join(sources, "pytorch", "allocator.cpp")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(ADAPTER.format(abi=extension.ABI, version="2.11"))
+        folders = [os.path.join(sources, "pytorch"), os.path.join(sources, "include")]
+        compile_all = extension.compile_all
+
+        def counted(*arguments):
+            count.append(1)
+            return compile_all(*arguments)
+
+        with mock.patch.object(extension, "source_folders", return_value=folders), \
+                mock.patch.object(extension, "link_flags", return_value=[]), \
+                mock.patch.object(extension, "compile_all", counted):
+            found = []
+            threads = [threading.Thread(target=lambda: found.append(extension.compile_once(torch))) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual((len(count), len(found), len(set(found))), (1, 8, 1))
+            self.assertEqual(extension.load(torch).vram_torch_abi(), extension.ABI)
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("int broken = ;\n")
+            with self.assertRaisesRegex(extension.NoExtension, "does not compile: .*error"):
+                extension.compile_once(torch)
+            self.assertEqual(len(count), 2)
+
+
+class Commands(Case):
+    def run_main(self, *words):
+        with mock.patch("sys.stderr"), mock.patch("sys.stdout"):
+            return main_module.main(list(words))
+
+    def test_usage(self):
+        for words in ((), ("--what",), ("--moving", "x", "y"), ("-m",), ("--moving=x", "y")):
+            self.assertEqual(self.run_main(*words), 2)
+        self.assertEqual(self.run_main("--help"), 0)
+
+    def test_refusal(self):
+        self.torch(cuda=None)
+        self.assertEqual(self.run_main("program.py"), 2)
+
+    def test_program(self):
+        path = os.path.join(self.folder, "program.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("import sys\nassert __name__ == '__main__' and sys.argv[1:] == ['a', '--b']\nsys.exit(7)\n")
+        arguments, place = sys.argv, list(sys.path)
+        try:
+            with mock.patch.object(adapter, "enable") as enable, self.assertRaises(SystemExit) as caught:
+                self.run_main("--moving", "off", "--report", path, "a", "--b")
+        finally:
+            sys.argv, sys.path[:] = arguments, place
+        self.assertEqual(caught.exception.code, 7)
+        enable.assert_called_once_with(moving="off")
+
+
+class Places(Case):
+    def test_cache(self):
+        self.assertEqual(extension.cache_folder(), self.folder)
+        os.environ.pop("LIBVRAM_TORCH_CACHE")
+        with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": self.folder}):
+            self.assertEqual(extension.cache_folder(), os.path.join(self.folder, "vram", "torch"))
+        with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "/proc/nothing"}), \
+                mock.patch.object(tempfile, "gettempdir", return_value=self.folder):
+            made = extension.cache_folder()
+            self.assertTrue(made.startswith(self.folder) and os.path.isdir(made))
+            os.chmod(made, 0o777)
+            with self.assertRaisesRegex(extension.NoExtension, "somebody else"):
+                extension.cache_folder()
+
+    def test_paths(self):
+        self.assertTrue(os.path.exists(extension.library_path()))
+        folders = extension.source_folders()
+        self.assertTrue(folders is None or os.path.exists(os.path.join(folders[0], "allocator.cpp")))
+        os.environ["LIBVRAM_TORCH_PLUGIN"] = __file__
+        self.assertEqual(extension.plugin_path(), __file__)
+
+
+if __name__ == "__main__":
+    unittest.main()

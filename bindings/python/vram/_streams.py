@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the adapters share: the process's pool of each device, and a queue for each stream of another library.
+
+A queue is adopted when its stream is first used, and shared with every other user of the stream (vram/shared.h). The
+object behind a stream is kept, so that its library does not destroy the stream while libvram uses it; of the streams
+that are not used any more, the oldest are let go.
+"""
+from __future__ import annotations
+
+import collections
+import ctypes
+import threading
+from typing import Any, Dict, Optional, Tuple
+
+from ._library import error_of, lib
+from ._values import sized
+from .generated import api
+from .shared import shared_pool
+
+STREAMS_MAX = 64  # adopted at once, of one device
+PER_THREAD = 2  # CU_STREAM_PER_THREAD: one number for the default streams of all threads
+
+
+class DevicePool:
+    """The shared pool of one device for one adapter, whose blocks have its tag."""
+
+    def __init__(self, backend: str, index: int, tag: str) -> None:
+        self.pool = shared_pool(backend, index)
+        self.handle, self.device = self.pool.handle, self.pool.device.handle
+        self._options = sized(api.vram_alloc_options, tag=tag.encode())
+        self._alloc, self._free = lib.plain("vram_alloc_with"), lib.plain("vram_free")
+        self._queues: "collections.OrderedDict[int, Tuple[int, Any]]" = collections.OrderedDict()
+        self._lock = threading.RLock()
+
+    def queue(self, native: int, owner: Any = None) -> int:
+        """The handle of the queue for a stream; `owner` keeps the stream."""
+        found = self._queues.get(native)
+        if found is not None:
+            return found[0]
+        if native == PER_THREAD:
+            raise RuntimeError("libvram cannot follow per-thread default streams: use a stream of your own, or the "
+                               "legacy default stream")
+        queue = ctypes.c_void_p()
+        lib.vram_queue_shared(self.device, native or None, queue)
+        assert queue.value is not None
+        with self._lock:
+            self._queues[native] = (queue.value, owner)
+            late = self._queues.popitem(last=False) if len(self._queues) > STREAMS_MAX else None
+        if late is not None:
+            lib.plain("vram_queue_end")(late[1][0])  # waits for its work; what it freed serves all queues then
+        return queue.value
+
+    def alloc(self, nbytes: int, queue: Optional[int]) -> int:
+        """The address of a block. vram.Error, OutOfMemoryError among them, if there is none."""
+        found = ctypes.c_uint64()
+        status = self._alloc(self.handle, nbytes, queue, self._options, found)
+        if status < 0:
+            raise error_of(status)
+        return found.value
+
+    def free(self, block: int, queue: Optional[int]) -> bool:
+        """Frees a block in the order of a queue. If the queue has ended, all its work has, and nothing uses the block
+        any more. False: the process is exiting, or the block was freed."""
+        status = self._free(block, queue)
+        if status in (api.VRAM_ERR_STALE, api.VRAM_ERR_INVALID) and queue is not None:
+            status = self._free(block, None)
+        return status == 0
+
+
+class DevicePools:
+    """The pools of one adapter, by the number of the device; made when they are first used."""
+
+    def __init__(self, tag: str, backend: str = "cuda") -> None:
+        self.tag, self.backend = tag, backend
+        self._pools: Dict[int, DevicePool] = {}
+
+    def __getitem__(self, index: int) -> DevicePool:
+        found = self._pools.get(index)
+        if found is None:
+            found = self._pools.setdefault(index, DevicePool(self.backend, index, self.tag))
+        return found

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of vram.torch. PyTorch is imported by the first one that needs it."""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import warnings
+from typing import Any, Dict, Iterator, Optional, Union
+
+from contextlib import contextmanager
+
+from . import extension
+
+CONTENTS = {"drop": 0, "host": 1, "pinned": 2}
+STATS = ("peak_requested_bytes", "peak_reserved_bytes", "requested_bytes", "reserved_bytes", "allocs", "hits",
+         "moved_handles", "move_ns", "driver_creates", "driver_releases", "driver_maps", "driver_unmaps")
+OLDEST = (2, 8)
+
+
+class VramTorchError(RuntimeError):
+    """vram.torch cannot do what was asked; the text says why and what to do."""
+
+
+class UnsupportedError(VramTorchError):
+    """This PyTorch, or this machine, cannot use vram.torch."""
+
+
+_lock = threading.Lock()
+_library: Optional[ctypes.CDLL] = None  # the extension, once it is PyTorch's allocator
+_plugin: Any = None                     # the C plug-in, where there is no extension
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise UnsupportedError(f"PyTorch cannot be imported: {error}") from error
+    return torch
+
+
+def _check_torch(torch: Any) -> None:
+    if torch.version.cuda is None:
+        raise UnsupportedError("this PyTorch has no CUDA (torch.version.cuda is None): there is nothing for vram.torch "
+                               "to allocate; install a CUDA build of PyTorch, or do not enable vram.torch")
+    parts = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2] if part.isdigit())
+    if parts < OLDEST:
+        raise UnsupportedError(f"PyTorch {torch.__version__} is older than {OLDEST[0]}.{OLDEST[1]}, the oldest version "
+                               "that vram.torch knows")
+    if getattr(torch.cuda, "_is_in_bad_fork", lambda: False)():
+        raise VramTorchError("this process was forked after CUDA was initialized; use the start method 'spawn' for "
+                             "processes that use CUDA")
+    if torch.cuda.is_initialized():
+        raise VramTorchError("too late: CUDA is initialized in this process already, and PyTorch's own allocator is in "
+                             "use. Call vram.torch.enable() before the first CUDA tensor")
+
+
+def _warn_of_settings() -> None:
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        text = os.environ.get(name, "")
+        if "expandable_segments" in text.lower():
+            warnings.warn(f"{name} has expandable_segments, which vram.torch ignores: its pool maps and moves memory "
+                          "by itself", stacklevel=4)
+            return
+
+
+def enable(moving: str = "on", fallback: bool = True) -> None:
+    """Makes libvram PyTorch's CUDA allocator, for the rest of this process.
+
+    Call it before the first CUDA tensor. moving="off" takes memory in whole segments of the driver that never move or
+    shrink in place, for programs whose libraries register memory (NCCL user buffers, RDMA); it needs more memory, and
+    sleep() is not available. The first call on a machine may compile the adapter for the installed PyTorch, which takes
+    about half a minute; later ones find it. Without a compiler, and if `fallback` is true, a smaller adapter is used
+    that has no statistics in torch.cuda (mode() says "plugin").
+    """
+    global _library
+    if moving not in ("on", "off"):
+        raise ValueError(f"moving is 'on' or 'off', not {moving!r}")
+    with _lock:
+        if _library is not None or _plugin is not None:
+            raise VramTorchError("vram.torch is enabled already")
+        torch = _import_torch()
+        _check_torch(torch)
+        _warn_of_settings()
+        try:
+            library = extension.load(torch)
+        except extension.NoExtension as error:
+            if not fallback:
+                raise UnsupportedError(str(error)) from error
+            _enable_plugin(torch, error)
+            return
+        _prepare(library)
+        if library.vram_torch_enable(1 if moving == "on" else 0) != 0:
+            raise VramTorchError(library.vram_torch_error().decode(errors="replace"))
+        _library = library
+
+
+def _prepare(library: ctypes.CDLL) -> None:
+    text, number, size = ctypes.c_char_p, ctypes.c_int, ctypes.c_uint64
+    sizes = ctypes.POINTER(size)
+    library.vram_torch_error.restype = text
+    library.vram_torch_tag_push.argtypes = [text]
+    library.vram_torch_tag_quota.argtypes = [number, text, size, size]
+    library.vram_torch_tag_bytes.argtypes = [number, text, sizes, sizes]
+    library.vram_torch_sleep.argtypes = [number, text, number]
+    library.vram_torch_wake.argtypes = [number, text]
+    library.vram_torch_report.argtypes = [number, number]
+    library.vram_torch_report.restype = ctypes.c_void_p
+    library.vram_torch_text_free.argtypes = [ctypes.c_void_p]
+    library.vram_torch_stats.argtypes = [number, sizes, number]
+
+
+def _enable_plugin(torch: Any, reason: Exception) -> None:
+    """The C plug-in over PyTorch's CUDAPluggableAllocator: no compiler is needed, and it can do less."""
+    global _plugin
+    path = extension.plugin_path()
+    if path is None:
+        raise UnsupportedError(f"{reason}; and there is no C plug-in beside libvram")
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "vram_torch_alloc", "vram_torch_free")
+    library = ctypes.CDLL(path)
+    native = allocator.allocator()
+    for setter, symbol in (("set_record_stream_fn", "vram_torch_record_stream"),
+                           ("set_reset_fn", "vram_torch_empty_cache")):
+        if hasattr(native, setter):
+            getattr(native, setter)(ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value)
+    torch.cuda.memory.change_current_allocator(allocator)
+    warnings.warn(f"vram.torch runs as a plug-in, without statistics, snapshots, graphs' private pools and tags: {reason}",
+                  stacklevel=4)
+    _plugin = (allocator, library)
+
+
+def enabled() -> bool:
+    """Whether libvram is PyTorch's allocator in this process."""
+    return _library is not None or _plugin is not None
+
+
+def mode() -> Optional[str]:
+    """"extension", "plugin", or None before enable()."""
+    return "extension" if _library is not None else "plugin" if _plugin is not None else None
+
+
+def _need() -> ctypes.CDLL:
+    if _library is None:
+        what = "the plug-in has no such call" if _plugin is not None else "call vram.torch.enable() first"
+        raise VramTorchError(what)
+    return _library
+
+
+def _check(status: int) -> None:
+    if status != 0:
+        raise VramTorchError(_need().vram_torch_error().decode(errors="replace"))
+
+
+def _device(device: Any) -> int:
+    torch = _import_torch()
+    if device is None:
+        return torch.cuda.current_device()
+    if isinstance(device, int):
+        number = device
+    else:
+        place = torch.device(device)
+        number = torch.cuda.current_device() if place.index is None else place.index
+    if not 0 <= number < torch.cuda.device_count():
+        raise ValueError(f"there is no CUDA device {number}")
+    return number
+
+
+def _bytes(size: Union[int, str, None]) -> int:
+    if size is None:
+        return 0
+    if isinstance(size, int):
+        return size
+    from .. import size as parse  # the package's own reading of "2GiB"
+    return parse(size)
+
+
+@contextmanager
+def tag(name: str, quota: Union[int, str, None] = None, device: Any = None) -> Iterator[None]:
+    """Allocations inside have this tag: with vram.torch.tag("activations"): ...
+
+    It applies to the calling thread, and to autograd's threads for a backward() that is called inside. Tags may be
+    paths, "model/layer", and nest: the innermost applies. `quota` is the most that the tag may have on the device;
+    beyond it an allocation raises torch.OutOfMemoryError, which names the tag. Also a decorator.
+    """
+    library = _need()
+    if not name:
+        raise ValueError("a tag has at least one character")
+    if quota is not None:
+        _check(library.vram_torch_tag_quota(_device(device), name.encode(), 0, _bytes(quota)))
+    _check(library.vram_torch_tag_push(name.encode()))
+    try:
+        yield
+    finally:
+        library.vram_torch_tag_pop()
+
+
+def tag_bytes(name: str, device: Any = None) -> Dict[str, int]:
+    """What the live tensors of a tag take now ("used"), and at most ("peak"), in bytes."""
+    used, peak = ctypes.c_uint64(), ctypes.c_uint64()
+    _check(_need().vram_torch_tag_bytes(_device(device), name.encode(), used, peak))
+    return {"used": used.value, "peak": peak.value}
+
+
+def sleep(tag: Optional[str] = None, keep: str = "host", device: Any = None) -> None:
+    """Gives the memory of a tag's tensors back to the driver; without a tag, of all tensors on the device.
+
+    Every tensor keeps its address, and with keep="host" (or "pinned", page-locked) its contents, until wake(). Nothing
+    may touch the tensors meanwhile. keep="drop" loses the contents. Waits for all work of the device.
+    """
+    if keep not in CONTENTS:
+        raise ValueError(f"keep is one of {', '.join(CONTENTS)}, not {keep!r}")
+    _check(_need().vram_torch_sleep(_device(device), tag.encode() if tag else None, CONTENTS[keep]))
+
+
+def wake(tag: Optional[str] = None, device: Any = None) -> None:
+    """Brings back what sleep() gave away, at the same addresses."""
+    _check(_need().vram_torch_wake(_device(device), tag.encode() if tag else None))
+
+
+def report(device: Any = None, json: bool = False) -> str:
+    """Everything that libvram counts on the device, as lines of text or as JSON (schema vram.stats/1)."""
+    library = _need()
+    text = library.vram_torch_report(_device(device), 1 if json else 0)
+    if not text:
+        raise VramTorchError(library.vram_torch_error().decode(errors="replace"))
+    try:
+        return ctypes.string_at(text).decode(errors="replace")
+    finally:
+        library.vram_torch_text_free(text)
+
+
+def stats(device: Any = None) -> Dict[str, int]:
+    """The pool's own counters that torch.cuda.memory_stats has no keys for; {} before the first allocation."""
+    values = (ctypes.c_uint64 * len(STATS))()
+    count = _need().vram_torch_stats(_device(device), values, len(STATS))
+    return dict(zip(STATS, values)) if count == len(STATS) else {}

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The build backend of this package (PEP 517 and 660): builds libvram and the command with CMake, and packs the wheel.
+
+    pip wheel .                                            in this folder
+    pip wheel . --config-settings build-dir=../../build    takes what was built there, and compiles nothing
+    pip wheel . --config-settings plat-name=manylinux_2_36_x86_64
+    pip wheel . --config-settings torch-adapters=../../build/torch-adapters    with adapters for PyTorch
+
+It needs CMake and a C compiler, and nothing from PyPI. A wheel fits every Python from 3.9 on, and one platform.
+"""
+import base64
+import hashlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import zipfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
+PACKAGE = os.path.join(HERE, "vram")
+NATIVE = ("libvram.0.dylib" if sys.platform == "darwin" else "libvram.so.0", "vram")
+WHEN = (1980, 1, 1, 0, 0, 0)  # of every file: the same sources make the same wheel
+
+
+def version():
+    with open(os.path.join(ROOT, "include", "vram", "base.h"), encoding="utf-8") as file:
+        text = file.read()
+    return ".".join(re.search(rf"VRAM_VERSION_{part} (\d+)", text).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+def _setting(settings, name):
+    value = (settings or {}).get(name)
+    return value[-1] if isinstance(value, list) else value
+
+
+def _platform(settings):
+    return _setting(settings, "plat-name") or re.sub(r"[-. ]", "_", sysconfig.get_platform())
+
+
+# ---------------------------------------------------------------------- what is in it
+
+def _metadata():
+    with open(os.path.join(HERE, "README.md"), encoding="utf-8") as file:
+        readme = file.read()
+    return ("Metadata-Version: 2.1\nName: vram\n" f"Version: {version()}\n"
+            "Summary: One GPU memory manager for every GPU\nLicense: Apache-2.0\nRequires-Python: >=3.9\n"
+            "Description-Content-Type: text/markdown\n\n" + readme)
+
+
+def _wheel_file(settings):
+    return (f"Wheel-Version: 1.0\nGenerator: vram_build {version()}\nRoot-Is-Purelib: false\n"
+            f"Tag: py3-none-{_platform(settings)}\n")
+
+
+def _information(settings):
+    """The files of the dist-info folder, without RECORD."""
+    with open(os.path.join(ROOT, "LICENSE"), encoding="utf-8") as file:
+        licence = file.read()
+    return {"METADATA": _metadata(), "WHEEL": _wheel_file(settings), "LICENSE": licence,
+            "entry_points.txt": "[console_scripts]\nvram = vram.__main__:main\n"}
+
+
+def _sources():
+    """(path on disk, path in the wheel) of the package's own files."""
+    for folder, folders, names in os.walk(PACKAGE):
+        folders[:] = sorted(name for name in folders if name not in ("__pycache__", "native"))
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            if not name.endswith((".pyc", ".pyo")):
+                yield path, os.path.relpath(path, HERE)
+    yield from _adapter_sources()
+
+
+def _adapter_sources():
+    """What vram.torch compiles for a PyTorch that the wheel has no adapter for: its sources and libvram's headers."""
+    for base, inside in ((os.path.join(ROOT, "adapters", "pytorch"), "pytorch"),
+                         (os.path.join(ROOT, "include"), "include")):
+        for folder, folders, names in os.walk(base):
+            folders.sort()
+            for name in sorted(names):
+                if name.endswith((".cpp", ".h")):
+                    path = os.path.join(folder, name)
+                    yield path, os.path.join("vram", "torch", "source", inside, os.path.relpath(path, base))
+
+
+def _adapters(settings, built):
+    """The adapters for PyTorch in the folder that torch-adapters names, which tools/torch-adapters fills, and the plug-in
+    in C of the build."""
+    given = _setting(settings, "torch-adapters") or os.environ.get("LIBVRAM_TORCH_ADAPTERS")
+    if given:
+        given = os.path.join(os.environ.get("PWD", os.getcwd()), given)
+        for name in sorted(os.listdir(given)):
+            if re.fullmatch(r"libvram_torch-\d+\.\d+\.so", name):
+                yield os.path.join(given, name), f"vram/torch/native/{name}"
+    plugin = os.path.join(built, "bench", "libvram_torch.so")
+    if os.path.exists(plugin):
+        yield plugin, "vram/torch/native/libvram_torch.so"
+
+
+def _build(settings, scratch):
+    """The folder with the library and the command, built unless the caller has them already."""
+    given = _setting(settings, "build-dir") or os.environ.get("LIBVRAM_BUILD_DIR")
+    if given:
+        given = os.path.join(os.environ.get("PWD", os.getcwd()), given)
+        missing = [name for name in NATIVE if not os.path.exists(os.path.join(given, name))]
+        if missing:
+            raise SystemExit(f"vram_build: {given} has no {' and no '.join(missing)}: build it first")
+        return given
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        raise SystemExit("vram_build: cmake is needed, 3.21 or newer")
+    subprocess.run([cmake, "-S", ROOT, "-B", scratch, "-DCMAKE_BUILD_TYPE=Release"], check=True)
+    subprocess.run([cmake, "--build", scratch, "--parallel", "--target", "vram", "vram_command"], check=True)
+    return scratch
+
+
+# --------------------------------------------------------------------------- the wheel
+
+class _Wheel:
+    def __init__(self, path):
+        self.file, self.rows = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED), []
+
+    def add(self, name, data, mode=0o644):
+        info = zipfile.ZipInfo(name.replace(os.sep, "/"), WHEN)
+        info.external_attr, info.compress_type = (stat.S_IFREG | mode) << 16, zipfile.ZIP_DEFLATED
+        self.file.writestr(info, data)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        self.rows.append(f"{info.filename},sha256={digest},{len(data)}")
+
+    def close(self, folder):
+        name = f"{folder}/RECORD"
+        self.rows.append(f"{name},,")
+        self.file.writestr(zipfile.ZipInfo(name, WHEN), "\n".join(self.rows) + "\n")
+        self.file.close()
+
+
+def _read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _pack(folder, settings, files):
+    name = f"vram-{version()}-py3-none-{_platform(settings)}.whl"
+    information = f"vram-{version()}.dist-info"
+    wheel = _Wheel(os.path.join(folder, name))
+    for path, data, mode in files:
+        wheel.add(path, data, mode)
+    for path, text in _information(settings).items():
+        wheel.add(f"{information}/{path}", text.encode())
+    wheel.close(information)
+    return name
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    with tempfile.TemporaryDirectory() as scratch:
+        built = _build(config_settings, scratch)
+        files = [(inside, _read(path), 0o644) for path, inside in _sources()]
+        files += [(f"vram/native/{name}", _read(os.path.join(built, name)), 0o755) for name in NATIVE]
+        files += [(inside, _read(path), 0o755) for path, inside in _adapters(config_settings, built)]
+        return _pack(wheel_directory, config_settings, files)
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    """The package in place: LIBVRAM_PATH, or an installed libvram, is the library."""
+    return _pack(wheel_directory, config_settings, [("vram.pth", HERE.encode() + b"\n", 0o644)])
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    name = f"vram-{version()}.dist-info"
+    os.makedirs(os.path.join(metadata_directory, name), exist_ok=True)
+    for path, text in _information(config_settings).items():
+        with open(os.path.join(metadata_directory, name, path), "w", encoding="utf-8") as file:
+            file.write(text)
+    return name
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """The whole source tree that git knows: the library is built from it."""
+    base = f"vram-{version()}"
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, check=True).stdout
+    with tarfile.open(os.path.join(sdist_directory, f"{base}.tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for name in filter(None, listed.decode().split("\0")):
+            archive.add(os.path.join(ROOT, name), f"{base}/{name}", recursive=False)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "PKG-INFO")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(_metadata())
+            archive.add(path, f"{base}/PKG-INFO")
+            # pip looks for it at the top; the backend lies where it does in the tree.
+            top = os.path.join(folder, "pyproject.toml")
+            text = _read(os.path.join(HERE, "pyproject.toml")).decode()
+            text = text.replace('backend-path = ["."]', 'backend-path = ["bindings/python"]')
+            text = text.replace('readme = "README.md"', 'readme = "bindings/python/README.md"')
+            with open(top, "w", encoding="utf-8") as file:
+                file.write(text)
+            archive.add(top, f"{base}/pyproject.toml")
+    return f"{base}.tar.gz"
