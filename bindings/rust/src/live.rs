@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Live blocks of tracked pools, and leaks.
+
+use std::os::raw::c_void;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::ptr;
+use std::time::Duration;
+
+use crate::error::{array_text, check, sized, text_of, written};
+use crate::ffi;
+use crate::pool::{Pool, ReportFormat};
+use crate::Result;
+
+/// What counts as old by default: 60 seconds.
+pub const OLD: Duration = Duration::from_nanos(ffi::VRAM_LIVE_OLD_NS);
+
+/// A live block of a tracked pool.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LiveBlock {
+    /// Unique in the process, rising within a pool.
+    pub id: u64,
+    /// Its address.
+    pub addr: u64,
+    /// As asked for.
+    pub bytes: u64,
+    /// As its options said; 0: nothing.
+    pub elements: u64,
+    /// How old it is.
+    pub age: Duration,
+    /// Who it is for; empty if nobody was named.
+    pub tag: String,
+    /// A label; empty if there is none.
+    pub name: String,
+}
+
+impl Pool {
+    /// Live blocks that are at least that old, the oldest first. Empty for a pool that is not tracked
+    /// ([`crate::PoolOptions::tracked`]).
+    pub fn live(&self, older_than: Duration) -> Result<Vec<LiveBlock>> {
+        let mut found: Vec<LiveBlock> = Vec::new();
+        let query = self.query(older_than);
+        // SAFETY: `found` outlives the call, which calls back on this thread.
+        check(unsafe {
+            let user = (&mut found as *mut Vec<LiveBlock>).cast();
+            ffi::vram_live_visit(&query, Some(visit_block), user)
+        })?;
+        Ok(found)
+    }
+
+    /// A report of live blocks as leaks, by tag and stack. Called at the end of a program, it names what was not freed.
+    pub fn leaks(&self, format: ReportFormat) -> Result<String> {
+        let query = self.query(Duration::ZERO);
+        // SAFETY: the query outlives the call; no summary is wanted.
+        written(|write, user| unsafe {
+            ffi::vram_leaks_write(&query, format.raw(), write, user, ptr::null_mut())
+        })
+    }
+
+    fn query(&self, older_than: Duration) -> ffi::vram_live_query {
+        let mut query: ffi::vram_live_query = sized();
+        query.pool = self.raw();
+        query.older_ns = crate::error::nanoseconds(older_than);
+        query.order = ffi::VRAM_LIVE_OLDEST;
+        query
+    }
+}
+
+unsafe extern "C" fn visit_block(user: *mut c_void, block: *const ffi::vram_live_block) -> bool {
+    let block = &*block;
+    let found = &mut *user.cast::<Vec<LiveBlock>>();
+    catch_unwind(AssertUnwindSafe(|| {
+        found.push(LiveBlock {
+            id: block.id,
+            addr: block.addr,
+            bytes: block.requested_bytes,
+            elements: block.elements,
+            age: Duration::from_nanos(block.age_ns),
+            tag: text_of(block.tag),
+            name: array_text(&block.name),
+        });
+    }))
+    .is_ok()
+}
