@@ -4,7 +4,9 @@
 
     bench/curve.py VRAM TRACE...             one row for each budget: ratio and share of the time spent
     bench/curve.py VRAM --scales TRACE...    the default budget, sizes of the trace times 0.7 to 1.3
-    bench/curve.py VRAM --passes N TRACE...  the default budget, N times in one pool
+    bench/curve.py VRAM --passes N TRACE...  the default budget, N times in one pool; of more than ten passes, some
+    bench/curve.py VRAM --small TRACE...     three passes, sizes scaled so that 0.5 to 3 GB are live at the peak: ratio
+                                             and what is held beyond that
 
 Traces are played on the simulated H200 (VRAM_SIM=profile=h200, or what VRAM_SIM says).
 """
@@ -20,6 +22,8 @@ import sys
 import tempfile
 
 SHARES = ["never", "0", "5000", "10000", "20000", "40000", "80000", "160000", "1000000"]
+LIVE = [5e8, 1e9, 2e9, 3e9]  # bytes
+SHOWN = [1, 4, 10, 25, 50]  # of many passes
 SCALES = [0.7, 0.83, 0.91, 0.95, 0.98, 1.02, 1.06, 1.13, 1.3]
 
 
@@ -30,6 +34,31 @@ def replay(vram, trace, options=(), **settings):
     if done.returncode != 0:
         sys.exit(f"{trace}: {done.stderr.strip()}")
     return [(one["ratio"], one["move_share"]) for one in json.loads(done.stdout)["passes"]]
+
+
+def peak(trace):
+    """Bytes live at the peak of the trace."""
+    live, now, most = {}, 0, 0
+    opened = gzip.open if trace.suffix == ".gz" else open
+    with opened(trace, "rt", encoding="utf-8") as file:
+        for row in (line.split(",") for line in file):
+            if row[0] == "a":
+                live[row[1]] = int(row[2])
+                now += live[row[1]]
+                most = max(most, now)
+            elif row[0] == "f":
+                now -= live.pop(row[1], 0)
+    return most
+
+
+def small(vram, trace):
+    """A cell for each size of LIVE."""
+    cells = []
+    with tempfile.TemporaryDirectory() as folder:
+        for live in LIVE:
+            ratio = replay(vram, scaled(trace, live / peak(trace), folder), ["--repeat", "3"])[-1][0]
+            cells.append(f"{ratio:.4f}, {(ratio - 1) * live / 2**20:.0f} MiB")
+    return cells
 
 
 def budget(share):
@@ -75,13 +104,19 @@ def main():
     parser.add_argument("vram")
     parser.add_argument("traces", nargs="+", type=pathlib.Path)
     parser.add_argument("--scales", action="store_true")
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("--passes", type=int, default=0)
     arguments = parser.parse_args()
     vram, traces = arguments.vram, arguments.traces
     if arguments.passes:
         passes = {t: replay(vram, t, ["--repeat", str(arguments.passes)]) for t in traces}
-        head = ["trace"] + [f"pass {i + 1}" for i in range(arguments.passes)]
-        table(head, [[name(t)] + [cell(one) for one in passes[t]] for t in traces])
+        shown = range(1, arguments.passes + 1)
+        if arguments.passes > 10:
+            shown = sorted({*(i for i in SHOWN if i <= arguments.passes), arguments.passes})
+        head = ["trace"] + [f"pass {i}" for i in shown]
+        table(head, [[name(t)] + [cell(passes[t][i - 1]) for i in shown] for t in traces])
+    elif arguments.small:
+        table(["trace"] + [f"{live / 1e9:g} GB" for live in LIVE], [[name(t), *small(vram, t)] for t in traces])
     elif arguments.scales:
         rows = []
         for trace in traces:

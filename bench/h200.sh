@@ -15,34 +15,57 @@
 #   transfer `vram bench copy` beside the driver's own copies, with its goals, and examples/forces with a
 #            million nodes on cuda, every frame held against the reference; `vram bench ring` with a million
 #            messages to a kernel that stays and a million from it, every byte looked at; example 21_ring
+#   sleep    bench/pool_sleep with 16 GiB, each time in a new process, with its goals; the cases of
+#            `vram check` on sleep, with the kernel that touches sleeping memory in a child process; and
+#            `vram bench copy` up to 4 MiB as it is, with the driver's way alone (VRAM_STAGING_SLOTS=0),
+#            and with one and four threads
 #   replay   the six traces with memory really mapped: in the traces' own time with every block filled
 #            and checked (REPEATS=3 times), in their time without that, and as fast as it goes, checked
 #   models   bench/model_peak.py: the peak of inference with three models of random weights beside what
 #            `vram estimate` says of them; MODELS=a,b chooses models
 #   torch    bench/torch_run.py: six programs, three allocators; PROGRAMS=a,b chooses programs and
-#            TORCH_FLAGS adds flags (--quick, --repeats 3)
+#            TORCH_FLAGS adds flags (--quick, --repeats 3); memory held, after one run and after all,
+#            time, and losses bit by bit
+#   least    bench/torch_run.py --least: the least memory in which each of the six still runs, found by
+#            bisection, and the time that it takes there; PROGRAMS and TORCH_FLAGS as for torch
+#   largest  bench/torch_run.py --largest: the largest batch (gpt2, llama, resnet) and the longest context
+#            (serve) under 8, 16, 24 and 80 GB, with the throughput there
+#   pairs    bench/torch_run.py --pairs 15: time against expandable_segments in pairs of runs, with
+#            confidence intervals, and the 99th percentile of step times
+#   python   bindings/python/tests/device_test.py: the Python package, CuPy, Numba, ONNX Runtime, JAX and PyTorch
+#            on it, one line an item, with and without it where they can be compared; ITEMS="a b" chooses items
+#   adapters tests/torch/h200.py: vram.torch, one line for each thing that PyTorch's own allocator can do;
+#            ITEMS=a,b chooses items
 #   faults   every entry point of the driver with every documented code and three others: the tests' shim
 #            answers in its place, in child processes, and the library is used and used again (JOBS at a
 #            time, as many as there are processors); the last line is "entry x code: N of N"
 #   handout  bench/handout_cuda: HANDOUTS=10000000 blocks from stream to stream under kernels that write
 #            to their last moment, and the proof that the test can fail
+#   share    memory of two processes: the group share of the suite, what opening costs (bench/share_bench),
+#            readers that are killed, and example 24_share in two sets of user, mount and pid namespaces
+#            where the machine allows that
 #
 # Needs a C compiler and CMake; nvcc for handout and CUB, PyTorch for torch, its peer and models, which
 # needs transformers besides. What a step prints is in ${OUT:-build-h200/out}/STAGE.log as soon as it has ended, all of it again, file by file,
 # in STAGE.tgz. A short table comes last. Each step has a time limit, and all together STAGE_SECONDS
-# (400, torch 470); a step that fails is said and the rest goes on.
+# (400, torch and least 470, largest and pairs 560); a step that fails is said and the rest goes on.
 # Exit code 0 when every step passed, 1 when one failed, 2 for misuse.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
 stage=${1:-}
-case $#-$stage in
-1-check | 1-bench | 1-transfer | 1-models | 1-replay | 1-faults | 1-handout) seconds_in_all=${STAGE_SECONDS:-400} ;;
-1-torch) seconds_in_all=${STAGE_SECONDS:-470} ;;
+stages=(check bench transfer sleep models replay torch least largest pairs python adapters faults handout share)
+case $#-" ${stages[*]} " in
+1-*" $stage "*) ;;
 *)
-    echo "usage: bench/h200.sh check|bench|transfer|models|replay|torch|faults|handout" >&2
+    echo "usage: bench/h200.sh $(IFS='|' && echo "${stages[*]}")" >&2
     exit 2
     ;;
+esac
+case $stage in
+torch | least) seconds_in_all=${STAGE_SECONDS:-470} ;;
+largest | pairs) seconds_in_all=${STAGE_SECONDS:-560} ;;
+*) seconds_in_all=${STAGE_SECONDS:-400} ;;
 esac
 
 build="build-h200"
@@ -349,6 +372,34 @@ stage_transfer() {
     finish
 }
 
+# small NAME SIZE [VARIABLE=VALUE]: copies of ordinary memory up to SIZE.
+small() {
+    local name=$1 size=$2
+    shift 2
+    step "copy-$name-$size" 30 "small-$name-$size.json" env "$@" "$build/vram" bench copy --backend cuda \
+        --json --size "$size" --seconds 6
+}
+
+stage_sleep() {
+    local turn size
+    build_targets vram_command bench_pool_sleep || finish
+    for turn in 1 2; do
+        step "pool-sleep-$turn" 90 "pool-sleep-$turn.txt" "$build/bench/pool_sleep" cuda 16G
+    done
+    step check-sleep 60 check-sleep.txt "$build/vram" check --backend cuda --filter sleep --verbose
+    step check-sleep-alone 60 check-sleep-alone.txt "$build/vram" check --backend cuda \
+        --filter sleep.kernels --isolate --verbose
+    for size in 256K 512K 2M 4M; do
+        small default "$size"
+    done
+    for size in 512K 2M 4M; do
+        small driver "$size" VRAM_STAGING_SLOTS=0
+    done
+    small one-thread 4M VRAM_STAGING_THREADS=1
+    small four-threads 4M VRAM_STAGING_THREADS=4
+    finish
+}
+
 stage_models() {
     local choice=()
     build_targets vram_command || finish
@@ -358,17 +409,45 @@ stage_models() {
     finish
 }
 
-stage_torch() {
+# torch_run FLAG...: bench/torch_run.py in all the time that is left. Its JSON is also beside the log.
+torch_run() {
     local choice=() left
     build_targets vram_torch || finish
     [ -z "${PROGRAMS:-}" ] || choice=(--programs "$PROGRAMS")
     left=$((seconds_in_all - SECONDS - 25))
     # shellcheck disable=SC2016,SC2086 # for the inner shell; a list of words
-    step torch "$((left + 15))" torch.txt bash -c 'exec "$@" 2>"$0"' "$work/torch.err" \
+    step "$stage" "$((left + 15))" "$stage.txt" bash -c 'exec "$@" 2>"$0"' "$work/$stage.err" \
         python3 bench/torch_run.py --budget-seconds "$left" \
-        --plugin "$build/bench/libvram_torch.so" --json "$work/torch.json" \
-        "${choice[@]}" ${TORCH_FLAGS:-}
-    tail -n 40 "$work/torch.err" >>"$log"
+        --plugin "$build/bench/libvram_torch.so" --json "$work/$stage.json" \
+        "${choice[@]}" "$@" ${TORCH_FLAGS:-}
+    tail -n 40 "$work/$stage.err" >>"$log"
+    cp "$work/$stage.json" "$out/$stage.json"
+    finish
+}
+
+stage_torch() { torch_run; }
+stage_least() { torch_run --least; }
+stage_largest() { torch_run --largest; }
+stage_pairs() { torch_run --pairs 15; }
+
+stage_python() {
+    build_targets vram_model vram_command || finish # libvram.so comes with libvram-model's
+    export LIBVRAM_PATH=$PWD/$build/libvram.so.0 LIBVRAM_COMMAND=$PWD/$build/vram
+    # shellcheck disable=SC2086 # a list of words
+    step python "${PYTHON_SECONDS:-200}" python.txt python3 bindings/python/tests/device_test.py ${ITEMS:-}
+    cat "$work/python.txt"
+    finish
+}
+
+# The shared library is built as a part of libvram-model's: the command has the name of its target.
+stage_adapters() {
+    build_targets vram_model vram_torch || finish
+    export LIBVRAM_PATH=$PWD/$build/libvram.so.0 LIBVRAM_TORCH_PLUGIN=$PWD/$build/bench/libvram_torch.so
+    export LIBVRAM_TORCH_CACHE=$PWD/$build/torch-cache
+    mkdir -p "$LIBVRAM_TORCH_CACHE"
+    step adapters 300 adapters.txt python3 tests/torch/h200.py --seconds 290 --json "$work/adapters.json" \
+        ${ITEMS:+--items "$ITEMS"}
+    cat "$work/adapters.txt"
     finish
 }
 
@@ -403,6 +482,18 @@ stage_handout() {
     step handout 240 handout.json "$work/handout_cuda" --handouts "${HANDOUTS:-10000000}" \
         --seconds "${HANDOUT_SECONDS:-170}"
     rm -f "$work/handout_cuda"
+    finish
+}
+
+stage_share() {
+    local meet
+    meet=$(mktemp -d /tmp/vram-share-XXXXXX)
+    build_targets vram_command bench_share example_24_share || finish
+    export VRAM_BACKENDS=cuda,host VRAM_SHARE_DIR=$meet
+    step check 120 check.txt "$build/vram" check --backend cuda --filter share. --verbose
+    step bench 200 bench.txt "$build/bench/share_bench" --kills "${KILLS:-100}"
+    step namespaces 120 namespaces.txt bench/share_apart.sh "$build/examples/24_share" "$meet"
+    rm -rf "$meet"
     finish
 }
 

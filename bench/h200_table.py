@@ -169,13 +169,37 @@ def handout_table(folder):
     return good
 
 
-def torch_table(folder):
-    try:
-        with open(os.path.join(folder, "torch.txt"), encoding="utf-8") as stream:
-            print(stream.read())
-    except OSError:
+def printed(name):
+    """A table of what bench/torch_run.py printed; its exit code has told whether goals were met."""
+    def table(folder):
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8") as stream:
+                print(stream.read())
+        except OSError:
+            return False
+        return True
+    return table
+
+
+def least_table(folder):
+    """The least memory of each program under each allocator, and the time there over that without a
+    limit."""
+    document = read(os.path.join(folder, "least.json"))
+    if document is None:
         return False
-    return True  # its exit code has told
+    modes = ("default", "expandable", "vram")
+    print(f"\n{'least memory, time:':22}" + "".join(f"{mode:>18}" for mode in modes))
+    for program in document["programs"]:
+        cells = []
+        for mode in modes:
+            result = program.get("modes", {}).get(mode, {})
+            cells.append(f"{result['least_ratio']:.4f} {result.get('time_ratio', float('nan')):7.3f}"
+                         if result.get("least_ratio") else "-")
+        print(f"{program['name']:22}" + "".join(f"{cell:>18}" for cell in cells)
+              + verdict(not program["missed"]))
+        for text in program["missed"]:
+            print(f"{'':22}  {text}")
+    return True  # the exit code of the run has told
 
 
 def ring_table(folder):
@@ -201,12 +225,43 @@ def transfer_table(folder):
     return all([copy_table(folder), ring_table(folder)])
 
 
+def sleep_table(folder):
+    """Sleep and wake against their goals in seconds, and small copies against the driver's."""
+    goals = {"host": (0.75, 0.5), "sealed": (0.2, 0.45)}
+    good = True
+    for path in sorted(glob.glob(os.path.join(folder, "pool-sleep-*.txt"))):
+        print()
+        with open(path, encoding="utf-8") as stream:
+            for line in stream:
+                words = line.split()
+                met = True
+                if words and words[0] in goals and "GiB" in words:
+                    slept, woke = (float(words[words.index("ms", at) - 1]) / 1e3 for at in (0, 6))
+                    met = (slept <= goals[words[0]][0] and woke <= goals[words[0]][1] and
+                           "contents equal" in line)
+                good = good and met
+                print(line.rstrip() + verdict(met))
+    for name, document in documents(folder, "small-*.json"):
+        print()
+        for size in document["sizes"]:
+            for direction in ("to_device", "to_host"):
+                ways = {way["name"]: way["ns_median"] for way in size[direction]["ways"]}
+                times = size[direction]["ratio_driver"] or 0
+                met = times >= 0.95 or not name.startswith("default")
+                good = good and met
+                print(f"copy {name}: {size['bytes']} bytes {direction}: {(ways['vram'] or 0) / 1e3:.1f} us, "
+                      f"driver {(ways['driver'] or 0) / 1e3:.1f} us, {times:.2f}{verdict(met)}")
+    return good
+
+
 def main():
     if len(sys.argv) != 3:
         print("usage: h200_table.py STAGE FOLDER", file=sys.stderr)
         return 2
     tables = {"bench": bench_table, "transfer": transfer_table, "replay": replay_table,
-              "handout": handout_table, "torch": torch_table}
+              "handout": handout_table, "torch": printed("torch.txt"),
+              "least": least_table, "largest": printed("largest.txt"), "pairs": printed("pairs.txt"),
+              "sleep": sleep_table}
     return 0 if tables.get(sys.argv[1], lambda folder: True)(sys.argv[2]) else 1
 
 

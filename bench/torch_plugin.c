@@ -11,14 +11,19 @@
  * the allocation, which is just what vram_free wants to know; vram_torch_record_stream tells of
  * others.
  *
- * Failure is NULL and one line on stderr: PyTorch does not look at the pointer in this mode.
+ * PyTorch does not look at the pointer in this mode, so a failed allocation prints one line on
+ * stderr and throws std::bad_alloc, which arrives in Python as an exception. C cannot throw by
+ * itself: libstdc++ is asked to. In a process without it nobody could catch, and the answer is
+ * NULL.
  */
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <vram/limits.h>
 #include <vram/pool.h>
 #include <vram/vram.h>
 
@@ -38,7 +43,8 @@ struct device {
     struct stream streams[STREAMS_MAX];
     _Atomic uint32_t stream_count;
     _Atomic uint64_t requested,
-        requested_peak; /* bytes, exact: pools count peaks in larger steps */
+        requested_peak;   /* bytes, exact: pools count peaks in larger steps */
+    uint64_t limit_bytes; /* most that the pool may hold; 0: no limit of ours; mutex */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of making things; never of hits */
@@ -50,6 +56,7 @@ EXPORT void vram_torch_free(void *ptr, size_t size, int device, void *stream);
 EXPORT void vram_torch_record_stream(void *ptr, void *stream);
 EXPORT void vram_torch_empty_cache(void);
 EXPORT int vram_torch_stats(int device, uint64_t *values, int count);
+EXPORT int vram_torch_limit(int device, uint64_t bytes);
 
 static void say(const char *what, vram_status status) {
     fprintf(stderr, "vram_torch: %s: %s: %s\n", what, vram_status_name(status),
@@ -74,6 +81,8 @@ static vram_status find_device(int ordinal, uint32_t *index) {
 /* With the mutex held. */
 static vram_status make_pool(struct device *device, int ordinal) {
     vram_context_options options = {.size = sizeof options, .backends = "cuda"};
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = device->limit_bytes};
+    vram_pool_options pool_options = {.size = sizeof pool_options, .limits = &limits};
     vram_pool *pool = NULL;
     uint32_t index = 0;
     vram_status status = VRAM_OK;
@@ -87,7 +96,7 @@ static vram_status make_pool(struct device *device, int ordinal) {
         status = vram_device_open(context, index, &device->device);
     }
     if (status == VRAM_OK) {
-        status = vram_pool_create(device->device, NULL, &pool);
+        status = vram_pool_create(device->device, &pool_options, &pool);
     }
     if (status == VRAM_OK) {
         atomic_store(&device->pool, pool);
@@ -95,16 +104,13 @@ static vram_status make_pool(struct device *device, int ordinal) {
     return status;
 }
 
-/* The device with its pool; NULL after one line on stderr. */
-static struct device *get_device(int ordinal) {
+/* The device with its pool, which is made at the first call; NULL after one line on stderr. */
+__attribute__((noinline)) static struct device *make_device(int ordinal) {
     if (ordinal < 0 || ordinal >= DEVICES_MAX) {
         fprintf(stderr, "vram_torch: device %d is out of range\n", ordinal);
         return NULL;
     }
     struct device *device = &devices[ordinal];
-    if (atomic_load_explicit(&device->pool, memory_order_acquire) != NULL) {
-        return device;
-    }
     pthread_mutex_lock(&mutex);
     vram_status status = atomic_load(&device->pool) != NULL ? VRAM_OK : make_pool(device, ordinal);
     pthread_mutex_unlock(&mutex);
@@ -113,6 +119,13 @@ static struct device *get_device(int ordinal) {
         return NULL;
     }
     return device;
+}
+
+static inline struct device *get_device(int ordinal) {
+    struct device *device = &devices[(uint32_t)ordinal % DEVICES_MAX];
+    bool made = ordinal >= 0 && ordinal < DEVICES_MAX &&
+                atomic_load_explicit(&device->pool, memory_order_acquire) != NULL;
+    return made ? device : make_device(ordinal);
 }
 
 static vram_queue *find_stream(struct device *device, void *native) {
@@ -146,7 +159,7 @@ static vram_queue *adopt(struct device *device, void *native) {
     return queue;
 }
 
-static vram_queue *get_queue(struct device *device, void *native) {
+__attribute__((noinline)) static vram_queue *search_queue(struct device *device, void *native) {
     vram_queue *queue = find_stream(device, native);
     if (queue == NULL) {
         pthread_mutex_lock(&mutex);
@@ -154,6 +167,13 @@ static vram_queue *get_queue(struct device *device, void *native) {
         pthread_mutex_unlock(&mutex);
     }
     return queue;
+}
+
+/* Nearly all blocks are of the stream that was seen first. */
+static inline vram_queue *get_queue(struct device *device, void *native) {
+    bool first = atomic_load_explicit(&device->stream_count, memory_order_acquire) > 0 &&
+                 device->streams[0].native == native;
+    return first ? device->streams[0].queue : search_queue(device, native);
 }
 
 /* ----------------------------------------------------------------- plug points */
@@ -165,17 +185,29 @@ static void count_alloc(struct device *device, uint64_t size) {
     }
 }
 
+/* Throws std::bad_alloc where the process has libstdc++; else returns NULL. Holds no lock. */
+static void *fail_alloc(void) {
+    void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_NOLOAD);
+    void *symbol = library != NULL ? dlsym(library, "_ZSt17__throw_bad_allocv") : NULL;
+    void (*throw_bad_alloc)(void) = NULL;
+    if (symbol != NULL) {
+        memcpy(&throw_bad_alloc, &symbol, sizeof symbol);
+        throw_bad_alloc();
+    }
+    return NULL;
+}
+
 void *vram_torch_alloc(size_t size, int device, void *stream) {
     struct device *where = get_device(device);
     vram_queue *queue = where != NULL ? get_queue(where, stream) : NULL;
     vram_addr addr = 0;
     if (queue == NULL) {
-        return NULL;
+        return fail_alloc();
     }
     vram_status status = vram_alloc(atomic_load(&where->pool), size, queue, &addr);
     if (status != VRAM_OK) {
         say("cannot allocate", status);
-        return NULL;
+        return fail_alloc();
     }
     count_alloc(where, size);
     return (void *)(uintptr_t)addr;
@@ -270,4 +302,41 @@ int vram_torch_stats(int device, uint64_t *values, int count) {
         values[i] = all[i];
     }
     return STATS_MAX;
+}
+
+/* With the mutex held. A pool without live blocks makes way for a new one; else it stays. */
+static vram_status set_limit(struct device *device, vram_pool *pool) {
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = device->limit_bytes};
+    if (pool == NULL) {
+        return VRAM_OK;
+    }
+    if (atomic_load(&device->requested) != 0) {
+        return vram_pool_limits_set(pool, &limits);
+    }
+    atomic_store(&device->pool, NULL);
+    atomic_store(&device->requested_peak, 0);
+    return vram_pool_destroy(pool);
+}
+
+/*
+ * Sets how many bytes the pool of a device may hold from now on; 0: as many as the device has. If
+ * no block is live the next allocation has a new pool, which knows nothing of the program. No other
+ * thread may use the plug-in meanwhile, and the streams have to be idle. Returns 1 if a new pool
+ * will be made, 0 if the pool stays, -1 on failure.
+ */
+int vram_torch_limit(int device, uint64_t bytes) {
+    if (device < 0 || device >= DEVICES_MAX) {
+        return -1;
+    }
+    struct device *where = &devices[device];
+    pthread_mutex_lock(&mutex);
+    where->limit_bytes = bytes;
+    vram_status status = set_limit(where, atomic_load(&where->pool));
+    bool fresh = atomic_load(&where->pool) == NULL;
+    pthread_mutex_unlock(&mutex);
+    if (status != VRAM_OK) {
+        say("cannot set the limit", status);
+        return -1;
+    }
+    return fresh;
 }
