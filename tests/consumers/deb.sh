@@ -14,7 +14,7 @@ version=$(sed -nE 's/^#define VRAM_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)$/\2/p' "
 so=${version%%.*}
 architecture=$(dpkg --print-architecture)
 triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
-packages=("libvram$so" "libvram-compute$so" "libvram-model$so" libvram-dev vram)
+packages=("libvram$so" "libvram-compute$so" "libvram-model$so" libvram-dev vram python3-vram)
 export PATH=$PATH:/usr/sbin:/sbin
 
 fail() {
@@ -49,7 +49,7 @@ for package in "${packages[@]}"; do
     dpkg-deb -f "$(file_of "$package")" >"$work/log"
     grep -qE '^Description: GPU memory manager, ' "$work/log" || fail "the summary of $package"
     grep -qE '^Maintainer: the libvram project$' "$work/log" || fail "the maintainer of $package"
-    grep -qE '^Section: (libs|libdevel|utils)$' "$work/log" || fail "the section of $package"
+    grep -qE '^Section: (libs|libdevel|utils|python)$' "$work/log" || fail "the section of $package"
     dpkg-deb --fsys-tarfile "$(file_of "$package")" | tar -t >"$work/log"
     grep -qx "./usr/share/doc/$package/copyright" "$work/log" || fail "$package has no copyright file"
 done
@@ -59,6 +59,7 @@ depends "libvram-compute$so" 'libc6 [^,]*' "libvram$so $equal"
 depends "libvram-model$so" 'libc6 [^,]*' "libvram$so $equal"
 depends libvram-dev "libvram$so $equal" "libvram-compute$so $equal" "libvram-model$so $equal"
 depends vram 'libc6 [^,]*' "libvram$so $equal" "libvram-compute$so $equal" "libvram-model$so $equal"
+depends python3-vram 'python3 \(>= 3\.9\)' "libvram$so $equal"
 for library in libvram libvram-compute libvram-model; do
     dpkg-deb -e "$(file_of "$library$so")" "$work/control"
     [ "$(cat "$work/control/shlibs")" = "$library $so $library$so (>= $version)" ] || fail "shlibs of $library"
@@ -66,7 +67,7 @@ for library in libvram libvram-compute libvram-model; do
     [ ! -e "$work/control/postinst" ] || fail "$library$so has a script where a trigger does"
     rm -r "$work/control"
 done
-echo "ok: five packages, what they depend on and what they trigger"
+echo "ok: six packages, what they depend on and what they trigger"
 
 # The folder stands for a system that has nothing but the libraries of this one that ours need.
 root=$work/root
@@ -75,6 +76,9 @@ touch "$root/var/lib/dpkg/available"
 for package in libc6 zlib1g libgcc-s1; do
     dpkg-query -s "$package:$architecture" 2>/dev/null && echo
 done >"$root/var/lib/dpkg/status"
+# The interpreter may be here without a package of its own.
+printf 'Package: python3\nStatus: install ok installed\nMaintainer: none\nArchitecture: %s\nVersion: 3.9\nDescription: %s\n\n' \
+    "$architecture" "stands for the interpreter that runs below" >>"$root/var/lib/dpkg/status"
 there() {
     dpkg --root="$root" --force-not-root --log=/dev/null "$@"
 }
@@ -100,6 +104,13 @@ export LD_LIBRARY_PATH=$root/usr/lib/$triplet
 quietly "$root/usr/bin/vram" check --backend sim
 ! readelf -d "$root/usr/bin/vram" "$LD_LIBRARY_PATH"/*.so | grep -E 'R(UN)?PATH' || fail "a path of libraries is left"
 echo "ok: the command, on the shared libraries: $(tail -1 "$work/log")"
+
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/usr/lib/python3/dist-packages quietly python3 -c "
+import vram
+with vram.Context(backends='host') as context, context.device() as device, device.pool() as pool:
+    pool.free(pool.alloc('1MiB'))
+assert vram.__file__.startswith('$root'), vram.__file__"
+echo "ok: the package for Python"
 
 export PKG_CONFIG_LIBDIR=$LD_LIBRARY_PATH/pkgconfig
 [ -z "$(pkg-config --cflags libvram)" ] || fail "the compiler is told of a folder that it searches anyway"

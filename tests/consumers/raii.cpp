@@ -310,7 +310,7 @@ int main(int, char **argv) {
     vram_context_options options = {};
     options.size = sizeof options;
     options.backends = "host";
-    vram::context context(&options);
+    vram::context context(options);
     vram::device device(context), same(context, 0);
     vram::queue queue(device);
     vram::pool pool(device);

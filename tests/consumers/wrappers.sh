@@ -65,4 +65,21 @@ if [ -n "$cxx" ]; then
     said=$("$work/raii" "$work/config.json") || fail "raii: exit code $?: $said"
     [ "$said" = "raii: good" ] || fail "raii said: $said"
     echo "ok: vram.hpp"
+    "$cxx" -std=c++17 "${include[@]}" "${strict[@]}" "$here/resources.cpp" -o "$work/resources" "${link[@]}" \
+        2>"$work/log" || fail "resources.cpp does not compile"
+    said=$("$work/resources") || fail "resources: exit code $?: $said"
+    [ "$said" = "resources: good" ] || fail "resources said: $said"
+    echo "ok: std::pmr and streams"
+    # The programs of docs/cpp.md, as they are there.
+    awk -v work="$work" '/^```cpp/ { file = work "/page" ++n ".cpp"; next } /^```/ { file = "" } file { print > file }' \
+        "$source/docs/cpp.md"
+    programs=0
+    for page in $(grep -l "int main" "$work"/page*.cpp); do
+        "$cxx" -std=c++17 "${include[@]}" "${strict[@]}" "$page" -o "$work/page" "${link[@]}" 2>"$work/log" ||
+            fail "docs/cpp.md: $(basename "$page") does not compile"
+        VRAM_BACKENDS=host "$work/page" >"$work/log" || fail "docs/cpp.md: $(basename "$page")"
+        programs=$((programs + 1))
+    done
+    [ "$programs" -eq 2 ] || fail "docs/cpp.md has $programs programs"
+    echo "ok: docs/cpp.md"
 fi

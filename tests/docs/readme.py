@@ -50,6 +50,12 @@ def compare_caption(readme, picture):
         wanted = f"{words} {min(bars):.2f} to {max(bars):.2f}"
         if wanted not in readme:
             found.append(f"README.md: the picture of ratios shows {wanted}")
+    for mode, words in (("vram", "libvram"), ("expandable", "expandable_segments"),
+                        ("default", "PyTorch's default")):
+        bars = [float(ratio) for ratio in re.findall(rf"<title>\w+ least {mode} ([\d.]+)<", picture)]
+        wanted = f"{words} {min(bars):.3f} to {max(bars):.3f}" if bars else ""
+        if wanted not in readme:
+            found.append(f"README.md: the picture of least memory shows {wanted}")
     return found
 
 

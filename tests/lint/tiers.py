@@ -42,14 +42,16 @@ TIERS = [
     ("src/mem/", (PUBLIC, BASE, "src/track/", "src/device/", "src/core/", "src/mem/")),
     ("src/xfer/", BELOW),
     ("src/ring/", BELOW + ("src/ring/",)),
+    ("src/share/", BELOW + ("src/share/",)),
     ("src/compute/", (PUBLIC, "src/compute/") + HELPER),
     ("src/extension/", (PUBLIC, BASE)),
     ("src/model/", (PUBLIC, "src/model/") + HELPER),
     ("cli/", (PUBLIC, "cli/")),
+    ("adapters/", (PUBLIC, "adapters/")),
     ("examples/", (PUBLIC, "examples/")),
     ("bench/", (PUBLIC, "bench/")),
 ]
-CHECKED = ("include/", "src/", "cli/", "examples/", "bench/")
+CHECKED = ("include/", "src/", "cli/", "adapters/", "examples/", "bench/")
 
 # The C library that any tier may use. What speaks to the operating system is one folder's business.
 STANDARD = {"assert.h", "ctype.h", "errno.h", "float.h", "inttypes.h", "limits.h", "math.h",
@@ -106,7 +108,7 @@ def check_file(root, path):
 def check(root):
     found = []
     for path in tree.files(root):
-        if path.startswith(CHECKED) and path.endswith((".c", ".h")):
+        if path.startswith(CHECKED) and path.endswith((".c", ".cpp", ".h")):
             found += check_file(root, path)
     return found
 
