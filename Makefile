@@ -80,7 +80,7 @@ install: ## build and install: make install PREFIX=/usr/local
 uninstall: ## remove what make install put there: make uninstall PREFIX=/usr/local
 	@tools/uninstall $(abspath $(PREFIX))
 
-deb: ## Debian packages of the three libraries, the headers and the command, in build-deb/*.deb
+deb: ## Debian packages of the three libraries, the headers, the command and the Python package, in build-deb/*.deb
 	@tools/setup.sh deb
 	@JOBS=$(JOBS) tools/deb
 
