@@ -7,6 +7,8 @@
     bench/curve.py VRAM --passes N TRACE...  the default budget, N times in one pool; of more than ten passes, some
     bench/curve.py VRAM --small TRACE...     three passes, sizes scaled so that 0.5 to 3 GB are live at the peak: ratio
                                              and what is held beyond that
+    bench/curve.py VRAM --sweep TRACE...     each trace in 100 sizes of memory, 1.0005 to 1.05 of its live peak, by four
+                                             policies: in how many it runs, and the sizes that fail above one that ran
 
 Traces are played on the simulated H200 (VRAM_SIM=profile=h200, or what VRAM_SIM says).
 """
@@ -24,16 +26,43 @@ import tempfile
 SHARES = ["never", "0", "5000", "10000", "20000", "40000", "80000", "160000", "1000000"]
 LIVE = [5e8, 1e9, 2e9, 3e9]  # bytes
 SHOWN = [1, 4, 10, 25, 50]  # of many passes
+SIZES = [1 + i * 0.0005 for i in range(1, 101)]  # of the live peak
+POLICIES = ["vram", "expandable", "async", "caching"]
 SCALES = [0.7, 0.83, 0.91, 0.95, 0.98, 1.02, 1.06, 1.13, 1.3]
 
 
-def replay(vram, trace, options=(), **settings):
+def played(vram, trace, options, settings):
+    """The answer of `vram replay`, also when the memory did not suffice."""
     environment = {"VRAM_SIM": "profile=h200", **os.environ, **settings}
-    command = [vram, "replay", "--backend", "sim", "--policy", "vram", "--json", *options, str(trace)]
+    command = [vram, "replay", "--backend", "sim", "--json", *options, str(trace)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    if done.returncode not in (0, 1) or not done.stdout:
         sys.exit(f"{trace}: {done.stderr.strip()}")
-    return [(one["ratio"], one["move_share"]) for one in json.loads(done.stdout)["passes"]]
+    return json.loads(done.stdout)["passes"]
+
+
+def replay(vram, trace, options=(), **settings):
+    passes = played(vram, trace, ["--policy", "vram", *options], settings)
+    for one in passes:
+        if one["result"] != "done":
+            sys.exit(f"{trace}: {one['reason']}")
+    return [(one["ratio"], one["move_share"]) for one in passes]
+
+
+def sweep(vram, trace):
+    """A cell for each policy."""
+    live, runs = peak(trace), {policy: [] for policy in POLICIES}
+    options = [word for policy in POLICIES for word in ("--policy", policy)]
+    for size in SIZES:
+        for one in played(vram, trace, [*options, "--memory", str(int(live * size))], {}):
+            runs[one["policy"]].append(one["result"] == "done")
+    cells = []
+    for ran in runs.values():
+        first = ran.index(True) if any(ran) else len(ran)
+        gaps = [f"{SIZES[i]:.4f}" for i in range(first, len(ran)) if not ran[i]]
+        least = f", from {SIZES[first]:.4f}" if any(ran) else ""
+        cells.append(f"{sum(ran)}{least}" + (f", fails at {' '.join(gaps)}" if gaps else ""))
+    return cells
 
 
 def peak(trace):
@@ -105,6 +134,7 @@ def main():
     parser.add_argument("traces", nargs="+", type=pathlib.Path)
     parser.add_argument("--scales", action="store_true")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--passes", type=int, default=0)
     arguments = parser.parse_args()
     vram, traces = arguments.vram, arguments.traces
@@ -117,6 +147,8 @@ def main():
         table(head, [[name(t)] + [cell(passes[t][i - 1]) for i in shown] for t in traces])
     elif arguments.small:
         table(["trace"] + [f"{live / 1e9:g} GB" for live in LIVE], [[name(t), *small(vram, t)] for t in traces])
+    elif arguments.sweep:
+        table(["trace", *POLICIES], [[name(trace), *sweep(vram, trace)] for trace in traces])
     elif arguments.scales:
         rows = []
         for trace in traces:
