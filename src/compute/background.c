@@ -49,7 +49,6 @@ struct vr_background {
     struct vr_cond changed;
     struct background_job *first, **last; /* by `next` */
     bool stopping;
-    uint32_t waiting; /* threads without work */
     uint32_t started;
     uint64_t numbers[THREADS]; /* of the threads; 0: not running yet */
     struct vr_thread threads[THREADS];
@@ -122,9 +121,7 @@ static struct background_job *job_next(struct vr_scheduler *scheduler, bool *sto
     struct background_job *job;
     vr_mutex_lock(&scheduler->lock);
     while (!(job = background->first) && !background->stopping) {
-        background->waiting++;
         (void)vr_cond_wait(&background->changed, &scheduler->lock, UINT64_MAX);
-        background->waiting--;
     }
     *stopping = background->stopping && !scheduler->own; /* keeps (3) */
     if (job) {
@@ -196,15 +193,16 @@ static vram_status background_prepare(struct vr_scheduler *scheduler) {
     return ended ? vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended") : VRAM_OK;
 }
 
-/* Starts a thread unless one is idle or all are running. The lock is held during the system call,
+/* Starts a thread if there are more products than threads: one that waits may have been woken for
+   an earlier product. The lock is held during the system call,
    which happens at most twice per scheduler: so the end of the scheduler either joins the thread or
    prevents its start. */
 static vram_status ensure_thread(struct vr_scheduler *scheduler) {
     struct vr_background *background = scheduler->background;
     vram_status status = VRAM_OK;
     vr_mutex_lock(&scheduler->lock);
-    bool needed =
-        !background->stopping && background->waiting == 0 && background->started < THREADS;
+    bool needed = !background->stopping && background->started < THREADS &&
+                  vr_load(&scheduler->counters.pending, VR_RELAXED) > background->started;
     if (needed) {
         struct vr_thread *thread = &background->threads[background->started];
         vr_handle_ref(scheduler->object.handle);
@@ -265,15 +263,16 @@ vram_status vram_matmul_start(vram_scheduler *handle, const vram_matmul *product
     struct vr_product taken = {.weights = NULL};
     struct background_job *job = vr_mem_alloc(1, sizeof *job, vr_operation());
     status = job ? vr_product_take(scheduler, product, &taken) : VRAM_ERR_HOST_MEMORY;
+    vr_counter_add(&scheduler->counters.pending, 1);
     if (status == VRAM_OK) {
         job_pack(job, &taken);
         status = job_begin(scheduler, job, &made);
     }
     if (status != VRAM_OK) {
+        vr_fetch_sub(&scheduler->counters.pending, 1, VR_RELAXED);
         vr_product_drop(&taken);
         vr_mem_free(job);
     } else {
-        vr_counter_add(&scheduler->counters.pending, 1);
         if (!job_add(scheduler, job)) {
             job_finish(scheduler, job, vr_fail(VRAM_ERR_SHUTDOWN, "the scheduler has ended"));
         }

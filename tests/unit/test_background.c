@@ -3,6 +3,7 @@
  * test_background.c: products that nobody waits for: pending, ready, in error, many at once, and
  * ended under their hands. Items 2 and 5 of the acceptance list, for products.
  */
+#include "base/clock.h"
 #include "unit/compute_world.h"
 #include "unit/gate_world.h"
 
@@ -251,6 +252,45 @@ static void ended_under_their_hands(void **state) {
     }
 }
 
+/* A thread that waits and was woken for one product is not there for the next: both begin. */
+static void an_idle_thread_counts_once(void **state) {
+    static struct gate gate;
+    vram_async asyncs[2];
+    vram_addr c;
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_DEVICE);
+    vram_matmul product = product_of(4, 4, 4, 0);
+    float *kept = product.c;
+    assert_ok(vram_alloc(pool, 4 * 4 * sizeof(float), rig.queue, &c));
+    assert_ok(vram_matmul_start(scheduler, &product, &asyncs[0]));
+    assert_ok(vram_async_wait(&asyncs[0], VRAM_TIMEOUT_DEFAULT)); /* its thread waits now */
+    assert_ok(vram_async_end(&asyncs[0]));
+    product.c = NULL;
+    product.c_addr = c;
+    product.queue = rig.queue;
+    gate_shut(rig.device, rig.queue, &gate);
+    uint64_t sent = stats_of_scheduler(scheduler).uploads;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(vram_matmul_start(scheduler, &product, &asyncs[i]));
+    }
+    uint64_t deadline = vr_deadline_in(UINT64_C(30000000000));
+    while (stats_of_scheduler(scheduler).uploads < sent + 4 && vr_clock_now() < deadline) {
+        vr_os_yield();
+    }
+    bool both = stats_of_scheduler(scheduler).uploads >= sent + 4; /* A and B of each */
+    gate_open(&gate);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(vram_async_wait(&asyncs[i], VRAM_TIMEOUT_DEFAULT));
+        assert_ok(vram_async_end(&asyncs[i]));
+    }
+    assert_true(both);
+    product.c = kept;
+    product_end(&product);
+    vram_context_destroy(rig.context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
@@ -259,6 +299,7 @@ int main(void) {
         TEST(try_get_yields_the_product),
         TEST(operands_wait_unchanged),
         TEST(many_at_once),
+        TEST(an_idle_thread_counts_once),
         TEST(ended_under_their_hands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
