@@ -434,10 +434,12 @@ static void folders_that_others_can_write_are_refused(void **state) {
 
 /* ----------------------------------------------------------------------- faults */
 
+#define PATIENT (30 * SECOND) /* where nothing fails: a busy machine may take long */
+
 /* Exports, opens, marks, publishes, closes: the first failure is returned, and nothing is left. */
-static vram_status whole_life(struct share_world *world, vram_addr addr) {
+static vram_status whole_life(struct share_world *world, vram_addr addr, uint64_t timeout_ns) {
     vram_share *share = NULL, *opened = NULL, *named = NULL;
-    vram_share_options options = {.size = sizeof options, .timeout_ns = SECOND};
+    vram_share_options options = {.size = sizeof options, .timeout_ns = timeout_ns};
     vram_share_token token;
     uint64_t value;
     vram_status status = vram_share_export(&addr, 1, &options, &share);
@@ -474,20 +476,20 @@ static void every_allocation_may_fail(void **state) {
     struct share_world world;
     share_world_open(&world, VRAM_POOL_SHAREABLE);
     vram_addr addr = share_block(&world, MIB, PATTERN);
-    assert_ok(whole_life(&world, addr));
+    assert_ok(whole_life(&world, addr, PATIENT));
     usleep(20000);
     uint64_t bytes = vr_mem_live_bytes();
     uint32_t descriptors = share_descriptors();
     int failures = 0;
     for (uint64_t nth = 1; nth < 60; nth++) {
         vr_mem_fail_at(nth, false);
-        failures += whole_life(&world, addr) != VRAM_OK;
+        failures += whole_life(&world, addr, SECOND) != VRAM_OK;
         vr_mem_fail_at(0, false);
         await_servers(bytes);
         share_await_descriptors(descriptors);
     }
     assert_true(failures > 10);
-    assert_ok(whole_life(&world, addr));
+    assert_ok(whole_life(&world, addr, PATIENT));
     share_world_close(&world);
 }
 
@@ -497,20 +499,20 @@ static void every_system_call_may_fail(void **state) {
     struct share_world world;
     share_world_open(&world, VRAM_POOL_SHAREABLE);
     vram_addr addr = share_block(&world, MIB, PATTERN);
-    assert_ok(whole_life(&world, addr));
+    assert_ok(whole_life(&world, addr, PATIENT));
     usleep(20000);
     uint64_t bytes = vr_mem_live_bytes();
     uint32_t descriptors = share_descriptors();
     int failures = 0;
     for (uint64_t nth = 1; nth < 100; nth++) {
         vr_os_fail_at(nth, false, errors[nth % 3]);
-        failures += whole_life(&world, addr) != VRAM_OK;
+        failures += whole_life(&world, addr, SECOND) != VRAM_OK;
         vr_os_fail_at(0, false, 0);
         await_servers(bytes);
         share_await_descriptors(descriptors);
     }
     assert_true(failures > 20);
-    assert_ok(whole_life(&world, addr));
+    assert_ok(whole_life(&world, addr, PATIENT));
     share_world_close(&world);
 }
 
@@ -527,7 +529,7 @@ static void every_driver_call_may_fail(void **state) {
             vram_addr addr = 0;
             assert_ok(vram_sim_fault_set(world.context, &fault));
             if (vram_alloc(world.pool, MIB, world.queue, &addr) == VRAM_OK) {
-                (void)whole_life(&world, addr);
+                (void)whole_life(&world, addr, SECOND);
             }
             assert_ok(vram_sim_fault_set(world.context, NULL));
             usleep(2000); /* the server may still be sending */
