@@ -3,7 +3,6 @@
  * report_verb.c: `vram report`: what a trace shows: the peak and who had it, leaks, churn,
  * fragmentation, and what to do about them.
  */
-#include "replay/trace_reader.h"
 #include "report/report_view.h"
 #include "verb.h"
 
@@ -11,77 +10,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A trace that was read, of either kind. */
+/* A trace that was read. */
 struct report_job {
-    struct trace_source source;
-    struct recording recording;
-    bool recorded, opened;
-    struct trace trace;
+    struct report_input input;
     struct history history;
 };
 
-static const char *name_of(const char *path) {
-    return strcmp(path, "-") == 0 ? "standard input" : path;
-}
-
-static bool read_recording(struct report_job *job, const char *path) {
-    job->recorded = true;
-    if (!recording_open(&job->recording, &job->source)) {
-        say_error("%.200s: at offset %llu: %s", name_of(path),
-                  (unsigned long long)job->recording.problem_at, job->recording.problem);
-        return false;
-    }
-    if (!history_read(&job->history, &job->recording)) {
-        say_error("%.200s: %s", name_of(path), job->history.problem);
-        return false;
-    }
-    return true;
-}
-
-static bool read_csv(struct report_job *job, const char *path) {
-    char problem[TRACE_PROBLEM_MAX];
-    job->opened = false; /* the reader closes it */
-    if (!trace_read_source(name_of(path), &job->source, &job->trace, problem)) {
-        say_error("%s", problem);
-        return false;
-    }
-    if (!history_take(&job->history, &job->trace)) {
-        say_error("%.200s: %s", name_of(path), job->history.problem);
-        return false;
-    }
-    return true;
-}
-
 static bool read_file(struct report_job *job, const char *path) {
-    if (!history_begin(&job->history, name_of(path))) {
+    const char *name = report_input_name(path);
+    if (!history_begin(&job->history, name)) {
         say_error("out of host memory");
         return false;
     }
-    if (!trace_source_open(&job->source, path)) {
-        say_error("%.200s: %s", name_of(path), job->source.problem);
+    if (!report_input_open(&job->input, path)) {
+        say_error("%s", job->input.problem);
         return false;
     }
-    job->opened = true;
-    bool ours = trace_source_begins(&job->source, RECORDING_MAGIC, RECORDING_MAGIC_BYTES);
-    return ours ? read_recording(job, path) : read_csv(job, path);
+    if (!history_read(&job->history, &job->input, NULL)) {
+        say_error("%.200s: %s", name, job->history.problem);
+        return false;
+    }
+    return true;
 }
 
 static void forget(struct report_job *job) {
     history_free(&job->history);
-    if (job->recorded) {
-        recording_close(&job->recording);
-    }
-    if (job->opened) {
-        trace_source_close(&job->source);
-    }
-    trace_free(&job->trace);
+    report_input_close(&job->input);
     free(job);
 }
 
-static int show(struct invocation *invocation, const struct report_job *job, uint64_t top) {
+static int show(struct invocation *invocation, struct report_job *job, uint64_t top) {
     bool leaks = flag_given(invocation, "leaks");
     const struct report_view view = {.history = &job->history,
-                                     .recording = job->recorded ? &job->recording : NULL,
+                                     .input = &job->input,
                                      .terminal = &invocation->terminal,
                                      .top = (size_t)top};
     if (invocation->json) {

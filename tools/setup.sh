@@ -62,6 +62,7 @@ need_test() {
     need_run
     need libcmocka-dev "runs the unit tests" has_cmocka
     need zlib1g-dev "reads the gzip'd traces of vram replay" has_header zlib.h
+    need libzstd-dev "reads the zstd'd traces of vram replay and report" has_header zstd.h
     need g++ "compiles the public headers as C++" has_cxx
     need binutils "lists the symbols that the library exports" has nm
     need pkg-config "builds the pkg-config consumer" has pkg-config
@@ -112,6 +113,7 @@ fresh)
 deb)
     need_run
     need zlib1g-dev "reads the gzip'd traces of vram replay" has_header zlib.h
+    need libzstd-dev "reads the zstd'd traces of vram replay and report" has_header zstd.h
     need dpkg-dev "finds what the packages depend on" has dpkg-shlibdeps
     ;;
 other-arch) need_other_arch ;;

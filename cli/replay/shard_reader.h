@@ -25,6 +25,7 @@ struct recorded_sample {
     uint64_t live, held, reserved, cached, free, largest_free;
     uint64_t limit; /* 0: none */
     uint64_t hits, misses;
+    bool rough; /* only live, held and reserved are known */
 };
 
 struct recorded {
@@ -46,6 +47,8 @@ struct recorded {
     uint32_t stack;       /* number for recording_frame; 0: none */
     uint32_t tag_number;  /* of `tag`; 0: none */
     uint32_t pool_number; /* of the pool's definition; 0: none */
+    bool earlier;         /* ALLOC: it was live before the first event; when it was made and, with
+                             stack 0, by whom is not known */
     const char *tag, *name,
         *pool_name; /* "" when there is none; borrowed while the recording is open */
     struct recorded_sample sample;

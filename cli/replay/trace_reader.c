@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_reader.c: see trace_reader.h, and recording.h for traces of our own.
+ * trace_reader.c: see trace_reader.h, and event_reader.h for all formats but CSV.
  *
  * The text is hostile until shown otherwise: one line at a time is held, of at most LINE_MAX_BYTES,
  * fields are slices of it, and numbers are read digit by digit with a check for overflow.
  */
 #include "trace_reader.h"
+#include "formats/event_reader.h"
 #include "pool_lists.h"
-#include "recording.h"
 #include "trace_ids.h"
 
 #include <inttypes.h>
@@ -28,9 +28,10 @@ struct reader {
     uint64_t line;           /* number of the present line, from 1 */
     size_t field_count;      /* columns that the header names; 0 before it */
     char text[LINE_MAX_BYTES];
-    size_t text_bytes;     /* of the line so far */
-    const char *complaint; /* what is wrong with it; NULL: the builder or the source says */
-    bool binary;           /* a trace of our own; then `line` is an offset */
+    size_t text_bytes;             /* of the line so far */
+    const char *complaint;         /* what is wrong with it; NULL: the builder or the source says */
+    bool binary;                   /* `line` is an offset */
+    char whole[TRACE_PROBLEM_MAX]; /* what is wrong, with its place; "": as above */
     uint8_t chunk[CHUNK_BYTES];
 };
 
@@ -189,7 +190,7 @@ static bool read_csv(struct reader *reader) {
     }
 }
 
-/* --------------------------------------------------------- traces of our own */
+/* ------------------------------------------------------- events of other formats */
 
 static bool add_block(struct reader *reader, enum trace_kind kind, const struct recorded *event) {
     struct trace_entry entry = {.kind = kind,
@@ -255,37 +256,41 @@ static bool add_event(struct reader *reader, const struct recorded *event) {
     }
 }
 
-static bool read_recording(struct reader *reader) {
-    struct recording *recording = calloc(1, sizeof *recording);
+/* Any format but CSV. */
+static bool read_events(struct reader *reader, enum event_format format) {
+    struct event_reader *events = calloc(1, sizeof *events);
     struct recorded event;
     bool there = true;
-    reader->binary = true;
-    if (recording == NULL || !pool_lists_begin(&reader->pools)) {
-        free(recording);
+    if (events == NULL || !pool_lists_begin(&reader->pools)) {
+        free(events);
         return complain(reader, "out of host memory");
     }
-    bool good = recording_open(recording, &reader->source);
+    bool good = event_reader_open(events, format, &reader->source, true);
     while (good && there) {
-        good = recording_next(recording, &event, &there) && (!there || add_event(reader, &event));
+        good = event_reader_next(events, &event, &there) && (!there || add_event(reader, &event));
     }
-    if (recording->problem[0] != 0) {
-        snprintf(reader->builder.problem, sizeof reader->builder.problem, "%s", recording->problem);
-        reader->line = recording->problem_at;
+    reader->binary = true;
+    if (!good && (events->problem[0] != 0 || format != FORMAT_RECORDING)) {
+        const char *why = reader->complaint != NULL ? reader->complaint : reader->builder.problem;
+        snprintf(reader->whole, sizeof reader->whole, "%s",
+                 events->problem[0] != 0 ? events->problem : why);
     }
-    recording_close(recording);
-    free(recording);
+    event_reader_close(events);
+    free(events);
     return good;
 }
 
 static bool read_all(struct reader *reader) {
-    bool ours = trace_source_begins(&reader->source, RECORDING_MAGIC, RECORDING_MAGIC_BYTES);
-    return ours ? read_recording(reader) : read_csv(reader);
+    enum event_format format = event_format_of(&reader->source);
+    return format == FORMAT_CSV ? read_csv(reader) : read_events(reader, format);
 }
 
 /* What went wrong, from whoever knows: the source, the line, or the trace as a whole. */
 static void tell(const struct reader *reader, const char *name, char problem[TRACE_PROBLEM_MAX]) {
     const char *why = reader->complaint != NULL ? reader->complaint : reader->builder.problem;
-    if (reader->source.problem[0] != 0) {
+    if (reader->whole[0] != 0) {
+        snprintf(problem, TRACE_PROBLEM_MAX, "%.60s: %.190s", name, reader->whole);
+    } else if (reader->source.problem[0] != 0) {
         snprintf(problem, TRACE_PROBLEM_MAX, "%.120s: %.120s", name, reader->source.problem);
     } else {
         snprintf(problem, TRACE_PROBLEM_MAX, "%.100s%s%" PRIu64 ": %.120s", name,
@@ -293,9 +298,9 @@ static void tell(const struct reader *reader, const char *name, char problem[TRA
     }
 }
 
-/* The name without its folders and without .csv, .vrt and .gz, as people speak of it. */
+/* The name without its folders and without .csv, .vrt, .gz and so on, as people speak of it. */
 static void short_name(const char *path, char name[TRACE_NAME_MAX]) {
-    static const char *const suffixes[] = {".gz", ".csv", ".vrt"};
+    static const char *const suffixes[] = {".gz", ".zst", ".csv", ".vrt", ".pickle", ".json"};
     const char *slash = strrchr(path, '/');
     snprintf(name, TRACE_NAME_MAX, "%s", slash != NULL && slash[1] != 0 ? slash + 1 : path);
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {

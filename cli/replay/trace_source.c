@@ -26,10 +26,12 @@ void trace_source_open_memory(struct trace_source *source, const void *text, siz
 
 void trace_source_close(struct trace_source *source) {
     inflater_destroy(source->inflater);
+    unzstd_destroy(source->unzstd);
     if (source->file != NULL && source->file != stdin) {
         fclose(source->file);
     }
     source->inflater = NULL;
+    source->unzstd = NULL;
     source->file = NULL;
 }
 
@@ -56,21 +58,30 @@ static bool refill(struct trace_source *source) {
     return true;
 }
 
-/* Looks at the first bytes: gzip says 1f 8b, and no trace does. */
+/* Looks at the first bytes: gzip says 1f 8b, zstd 28 b5 2f fd, and no trace does. */
 static bool begin(struct trace_source *source) {
+    static const uint8_t gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
     source->begun = true;
     if (!refill(source)) {
         return false;
     }
-    if (source->raw_end < 2 || source->raw[0] != 0x1f || source->raw[1] != 0x8b) {
-        return true;
+    if (source->raw_end >= sizeof gzip && memcmp(source->raw, gzip, sizeof gzip) == 0) {
+        if (!inflate_built) {
+            return refuse(source, "it is gzip'd and this build has no zlib; pipe it: zcat FILE | "
+                                  "vram replay -");
+        }
+        source->inflater = inflater_create();
+        return source->inflater != NULL || refuse(source, "out of host memory");
     }
-    if (!inflate_built) {
-        return refuse(source, "it is gzip'd and this build has no zlib; pipe it: zcat FILE | vram "
-                              "replay -");
+    if (source->raw_end >= sizeof zstd && memcmp(source->raw, zstd, sizeof zstd) == 0) {
+        if (!unzstd_built) {
+            return refuse(source, "it is zstd'd and this build has no zstd; pipe it: zstdcat FILE "
+                                  "| vram replay -");
+        }
+        source->unzstd = unzstd_create();
+        return source->unzstd != NULL || refuse(source, "out of host memory");
     }
-    source->inflater = inflater_create();
-    return source->inflater != NULL || refuse(source, "out of host memory");
+    return true;
 }
 
 static bool read_plain(struct trace_source *source, uint8_t *to, size_t *bytes) {
@@ -84,19 +95,31 @@ static bool read_plain(struct trace_source *source, uint8_t *to, size_t *bytes) 
     return true;
 }
 
+static bool is_whole(const struct trace_source *source) {
+    return source->inflater != NULL ? inflater_whole(source->inflater)
+                                    : unzstd_whole(source->unzstd);
+}
+
+static bool step(struct trace_source *source, size_t *taken, uint8_t *to, size_t *given) {
+    const uint8_t *from = source->raw + source->raw_begin;
+    return source->inflater != NULL ? inflater_step(source->inflater, from, taken, to, given)
+                                    : unzstd_step(source->unzstd, from, taken, to, given);
+}
+
 /* Goes on until something comes out: a step may do no more than read a header. */
-static bool read_gzip(struct trace_source *source, uint8_t *to, size_t *bytes) {
+static bool read_packed(struct trace_source *source, uint8_t *to, size_t *bytes) {
     for (;;) {
         if (!refill(source)) {
             return false;
         }
         size_t taken = source->raw_end - source->raw_begin, given = *bytes;
-        if (taken == 0 && inflater_whole(source->inflater)) {
+        if (taken == 0 && is_whole(source)) {
             *bytes = 0;
             return true;
         }
-        if (!inflater_step(source->inflater, source->raw + source->raw_begin, &taken, to, &given)) {
-            return refuse(source, "its gzip data is damaged");
+        if (!step(source, &taken, to, &given)) {
+            return refuse(source, source->inflater != NULL ? "its gzip data is damaged"
+                                                           : "its zstd data is damaged");
         }
         source->raw_begin += taken;
         if (given > 0) {
@@ -104,7 +127,9 @@ static bool read_gzip(struct trace_source *source, uint8_t *to, size_t *bytes) {
             return true;
         }
         if (source->ended && taken == 0) {
-            return refuse(source, "it ends in the middle of its gzip data");
+            return refuse(source, source->inflater != NULL
+                                      ? "it ends in the middle of its gzip data"
+                                      : "it ends in the middle of its zstd data");
         }
     }
 }
@@ -113,7 +138,8 @@ static bool read_on(struct trace_source *source, uint8_t *to, size_t *bytes) {
     if (!source->begun && !begin(source)) {
         return false;
     }
-    return source->inflater != NULL ? read_gzip(source, to, bytes) : read_plain(source, to, bytes);
+    return source->inflater != NULL || source->unzstd != NULL ? read_packed(source, to, bytes)
+                                                              : read_plain(source, to, bytes);
 }
 
 bool trace_source_begins(struct trace_source *source, const void *text, size_t bytes) {

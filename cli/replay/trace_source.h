@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_source.h: where the text of a trace comes from: a file, standard input or memory, gzip'd or
- * plain, told apart by its first two bytes.
+ * trace_source.h: where the text of a trace comes from: a file, standard input or memory, plain,
+ * gzip'd or zstd'd, told apart by its first bytes.
  */
 #ifndef REPLAY_TRACE_SOURCE_H
 #define REPLAY_TRACE_SOURCE_H
 
 #include "inflate.h"
+#include "unzstd.h"
 
 #include <stdio.h>
 
@@ -16,7 +17,8 @@ struct trace_source {
     FILE *file;                      /* NULL: memory */
     const uint8_t *memory;           /* what is left of it */
     size_t memory_bytes;             /* that much */
-    struct inflater *inflater;       /* NULL: plain */
+    struct inflater *inflater;       /* of gzip; both NULL: plain */
+    struct unzstd *unzstd;           /* of zstd */
     uint8_t raw[SOURCE_RAW_BYTES];   /* as it was read */
     size_t raw_begin, raw_end;       /* what of it was not handed on */
     uint8_t peeked[SOURCE_PEEK_MAX]; /* read ahead, and handed on first */

@@ -141,6 +141,9 @@ static struct history_slice *slice_of(struct history *history, uint64_t time_ns)
             history->slices[i] = both;
         }
         memset(history->slices + HISTORY_SLICES / 2, 0, sizeof history->slices / 2);
+        for (size_t i = 0; i < history->group_count; i++) {
+            growth_halve(&history->groups[i].growth);
+        }
         history->slice_ns *= 2;
         history->slice_count = (history->slice_count + 1) / 2;
     }
@@ -187,6 +190,8 @@ static void note_slice(struct history *history, const struct recorded *event) {
 /* --------------------------------------------------------------------- blocks */
 
 static void note_peak(struct history *history, uint64_t time_ns) {
+    history->peak_held =
+        history->live_held > history->peak_held ? history->live_held : history->peak_held;
     if (history->live_bytes > history->peak_bytes) {
         history->peak_bytes = history->live_bytes;
         history->peak_blocks = history->live_blocks;
@@ -241,6 +246,12 @@ static void note_request(struct history *history, uint64_t bytes) {
     history->largest_bytes = bytes > history->largest_bytes ? bytes : history->largest_bytes;
 }
 
+/* The group has had `before` blocks. */
+static void note_growth(const struct history *history, struct history_group *group,
+                        uint64_t time_ns, uint64_t before) {
+    growth_note(&group->growth, (uint32_t)(time_ns / history->slice_ns), before, group->blocks);
+}
+
 static bool add_alloc(struct history *history, const struct recorded *event) {
     uint32_t slot, index, pool_index;
     struct history_pool *pool = find_pool(history, event, &pool_index);
@@ -274,16 +285,23 @@ static bool add_alloc(struct history *history, const struct recorded *event) {
         group->bytes += event->bytes;
         group->blocks++;
         history->live_bytes += event->bytes;
+        history->live_held = more(history->live_held, event->held);
         history->live_blocks++;
+        note_growth(history, group, event->time_ns, group->blocks - 1);
         pool->bytes = more(pool->bytes, event->bytes);
         pool->peak_bytes = pool->bytes > pool->peak_bytes ? pool->bytes : pool->peak_bytes;
     }
-    group->allocs++;
-    group->alloc_bytes = more(group->alloc_bytes, event->bytes);
-    pool->allocs++;
-    history->allocs++;
-    history->alloc_bytes = more(history->alloc_bytes, event->bytes);
-    note_request(history, event->bytes);
+    if (event->earlier) {
+        history->earlier_blocks++;
+        history->earlier_bytes = more(history->earlier_bytes, event->bytes);
+    } else {
+        group->allocs++;
+        group->alloc_bytes = more(group->alloc_bytes, event->bytes);
+        pool->allocs++;
+        history->allocs++;
+        history->alloc_bytes = more(history->alloc_bytes, event->bytes);
+        note_request(history, event->bytes);
+    }
     note_peak(history, event->time_ns);
     return true;
 }
@@ -310,14 +328,16 @@ static void free_stranger(struct history *history, const struct recorded *event)
 }
 
 /* Removes a block from the live ones. Its slot can still be read until it is returned. */
-static void end_block(struct history *history, uint32_t slot) {
+static void end_block(struct history *history, uint32_t slot, uint64_t time_ns) {
     const struct history_block *block = &history->blocks[slot];
     struct history_group *group = touch(history, block->group);
     struct history_pool *pool = &history->pools[block->pool];
     group->bytes -= block->bytes;
     group->blocks--;
     history->live_bytes -= block->bytes;
+    history->live_held = less(history->live_held, block->held);
     history->live_blocks--;
+    note_growth(history, group, time_ns, group->blocks + 1);
     pool->bytes = less(pool->bytes, block->bytes);
     pool_lists_remove(&history->by_pool, slot);
     trace_ids_remove(history->ids, block->id);
@@ -338,7 +358,7 @@ static void add_free(struct history *history, const struct recorded *event) {
         return;
     }
     bool brief = event->time_ns - history->blocks[slot].time_ns <= HISTORY_BRIEF_NS;
-    end_block(history, slot);
+    end_block(history, slot, event->time_ns);
     history->groups[history->blocks[slot].group].brief += brief;
     history->brief += brief;
     give_slot(history, slot);
@@ -360,6 +380,7 @@ static bool add_resize(struct history *history, const struct recorded *event) {
     history->live_bytes = history->live_bytes - block->bytes + event->bytes;
     pool->bytes = more(less(pool->bytes, block->bytes), event->bytes);
     pool->peak_bytes = pool->bytes > pool->peak_bytes ? pool->bytes : pool->peak_bytes;
+    history->live_held = more(less(history->live_held, block->held), event->held);
     block->bytes = event->bytes;
     block->held = event->held;
     note_peak(history, event->time_ns);
@@ -420,6 +441,7 @@ static void add_sample(struct history *history, const struct recorded *event) {
     struct history_slice *slice = slice_of(history, event->time_ns);
     pool->last = *sample;
     pool->sampled = true;
+    history->rough = history->rough || sample->rough;
     double scattered =
         sample->largest_free < sample->free ? 1 - share(sample->largest_free, sample->free) : 0;
     double pressure = sample->limit > 0 ? share(sample->reserved, sample->limit) : 0;
@@ -450,7 +472,7 @@ static void end_pool(struct history *history, const struct recorded *event) {
     uint64_t id, bytes = 0;
     while (pool_lists_any(&history->by_pool, event->pool_number, &slot, &id)) {
         struct history_block *block = &history->blocks[slot];
-        end_block(history, slot);
+        end_block(history, slot, event->time_ns);
         struct history_group *group = &history->groups[block->group];
         group->lost_bytes = more(group->lost_bytes, block->bytes);
         group->lost_blocks++;
@@ -500,12 +522,6 @@ static void add_transfer(struct history *history, const struct recorded *event) 
         event->time_ns > history->duration_ns ? event->time_ns : history->duration_ns;
 }
 
-const vram_transfer_stats *history_transfers(const struct history *history, size_t direction,
-                                             size_t route) {
-    const vram_transfer_stats *sum = &history->transfers[direction][route];
-    return sum->operations > 0 ? sum : NULL;
-}
-
 bool history_add(struct history *history, const struct recorded *event) {
     bool good = true;
     if (event->kind == RECORDED_TRANSFER) {
@@ -515,6 +531,7 @@ bool history_add(struct history *history, const struct recorded *event) {
     history->events++;
     history->duration_ns =
         event->time_ns > history->duration_ns ? event->time_ns : history->duration_ns;
+    slice_of(history, event->time_ns); /* parts of the time are as they stay for this event */
     switch (event->kind) {
     case RECORDED_ALLOC:
         good = add_alloc(history, event);
@@ -550,7 +567,8 @@ bool history_add(struct history *history, const struct recorded *event) {
 
 void history_finish(struct history *history) {
     for (size_t i = 0; i < history->group_count; i++) {
-        touch(history, (uint32_t)i);
+        struct history_group *group = touch(history, (uint32_t)i);
+        growth_finish(&group->growth, (uint32_t)history->slice_count, group->blocks);
     }
     for (size_t i = 1; i < history->slice_count; i++) { /* nothing happened: all is as before */
         struct history_slice *slice = &history->slices[i], *before = slice - 1;
@@ -567,19 +585,6 @@ void history_finish(struct history *history) {
             slice->scattered = before->scattered;
         }
     }
-}
-
-bool history_hit_rate(const struct history *history, uint64_t *hits, uint64_t *misses) {
-    bool known = false;
-    *hits = *misses = 0;
-    for (size_t i = 0; i < history->pool_count; i++) {
-        if (history->pools[i].sampled) {
-            known = true;
-            *hits = more(*hits, history->pools[i].last.hits);
-            *misses = more(*misses, history->pools[i].last.misses);
-        }
-    }
-    return known && (*hits > 0 || *misses > 0);
 }
 
 void history_note_first(struct history *history, const struct recording *recording) {

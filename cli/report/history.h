@@ -9,9 +9,9 @@
 #ifndef REPORT_HISTORY_H
 #define REPORT_HISTORY_H
 
+#include "site_growth.h"
 #include "replay/pool_lists.h"
-#include "replay/recording.h"
-#include "replay/trace_ops.h"
+#include "report_input.h"
 
 #include <vram/transfer.h>
 
@@ -40,6 +40,7 @@ struct history_group {
     uint64_t allocs, alloc_bytes; /* in all */
     uint64_t brief;               /* freed within HISTORY_BRIEF_NS */
     uint64_t next;                /* in its chain, and 1; 0: the last */
+    struct growth growth;
 };
 
 #define HISTORY_BRIEF_NS UINT64_C(10000000)
@@ -81,17 +82,22 @@ struct history_mark {
 
 struct history {
     char name[TRACE_NAME_MAX];
-    bool recorded; /* a trace of the library's own; else CSV */
+    enum event_format format;
     enum recording_end end;
+    bool partial;                         /* something is not known: */
+    char missing[320];                    /* what, in a sentence */
     uint64_t lost_events, missing_chunks; /* not written; overwritten by a ring */
     uint64_t events, duration_ns;
     uint64_t allocs, frees, resizes, refusals;
     uint64_t strangers;   /* frees of blocks from before the trace */
     uint64_t alloc_bytes; /* in all */
     uint64_t live_bytes, live_blocks, first_bytes, first_blocks;
-    uint64_t lost_bytes, lost_blocks; /* live when their pool ended, and never freed */
+    uint64_t lost_bytes, lost_blocks;       /* live when their pool ended, and never freed */
+    uint64_t earlier_bytes, earlier_blocks; /* live before the first event, of those above */
     uint64_t peak_bytes, peak_blocks, peak_ns, epoch;
-    bool sampled;                  /* a pool has been looked at */
+    uint64_t live_held, peak_held; /* the same with rounding, each at its own time */
+    bool sampled;                  /* a pool has been looked at, */
+    bool rough;                    /* and only what it holds is known, not how */
     uint64_t reserved;             /* what all pools hold now; see history_pool.reserved */
     uint64_t peak_reserved;        /* most of it since the first look; 0: there was none */
     uint64_t largest_bytes;        /* of one request */
@@ -141,10 +147,22 @@ void history_note_first(struct history *history, const struct recording *recordi
 /* Behind the last event. */
 void history_finish(struct history *history);
 
-/* Reads a whole recording, which stays open: stacks are asked of it. */
-bool history_read(struct history *history, struct recording *recording);
-/* The same from a trace that was read for replaying. */
-bool history_take(struct history *history, const struct trace *trace);
+/* Who sees the events of a file, too; add is false when memory ran out. */
+struct event_sink {
+    bool (*add)(void *user, const struct recorded *event);
+    void *user;
+};
+
+/* Reads a whole file, which stays open: stacks are asked of it. `sink` may be NULL. */
+bool history_read(struct history *history, struct report_input *input,
+                  const struct event_sink *sink);
+
+/* Groups whose blocks grew steadily; those with the most rises first, `most` at most. How many. */
+struct history_growth {
+    const struct history_group *group;
+    struct growth_span span;
+};
+size_t history_find_growth(const struct history *history, struct history_growth *list, size_t most);
 
 /* Whether all pools' hits and misses are known, and their rate. */
 bool history_hit_rate(const struct history *history, uint64_t *hits, uint64_t *misses);

@@ -1,57 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * history_read.c: a history from a whole recording, or from a trace that was read for replaying.
+ * history_read.c: a history from a whole file.
  */
 #include "history.h"
 
 #include <inttypes.h>
 
-bool history_read(struct history *history, struct recording *recording) {
+/* What is wrong, and where in the file if its format says. */
+static bool refuse_event(struct history *history, const struct report_input *input,
+                         const struct recorded *event) {
+    char why[CHUNK_PROBLEM_MAX];
+    if (input->format == FORMAT_RECORDING) {
+        snprintf(why, sizeof why, "%.150s", history->problem);
+        snprintf(history->problem, sizeof history->problem, "at offset %" PRIu64 ": %s",
+                 event->offset, why);
+    }
+    return false;
+}
+
+bool history_read(struct history *history, struct report_input *input,
+                  const struct event_sink *sink) {
     struct recorded event;
     bool there = true;
-    history->recorded = true;
+    history->format = input->format;
     while (there) {
-        if (!recording_next(recording, &event, &there)) {
-            snprintf(history->problem, sizeof history->problem, "at offset %" PRIu64 ": %s",
-                     recording->problem_at, recording->problem);
+        if (!report_input_next(input, &event, &there)) {
+            snprintf(history->problem, sizeof history->problem, "%s", input->problem);
             return false;
         }
         if (!there) {
             break;
         }
-        history_note_first(history, recording);
+        if (input->format == FORMAT_RECORDING) {
+            history_note_first(history, input->events.recording);
+        }
         if (!history_add(history, &event)) {
-            char why[CHUNK_PROBLEM_MAX];
-            snprintf(why, sizeof why, "%.150s", history->problem);
-            snprintf(history->problem, sizeof history->problem, "at offset %" PRIu64 ": %s",
-                     event.offset, why);
+            return refuse_event(history, input, &event);
+        }
+        if (sink != NULL && !sink->add(sink->user, &event)) {
+            snprintf(history->problem, sizeof history->problem, "out of host memory");
             return false;
         }
     }
-    history->end = chunk_reader_end(&recording->reader);
-    history->lost_events = recording->reader.lost;
-    history_finish(history);
-    return true;
-}
-
-bool history_take(struct history *history, const struct trace *trace) {
-    history->end = RECORDING_ENDED;
-    for (size_t i = 0; i < trace->op_count; i++) {
-        const struct trace_op *op = &trace->ops[i];
-        struct recorded event = {.kind = op->kind == TRACE_ALLOC ? RECORDED_ALLOC : RECORDED_FREE,
-                                 .time_ns =
-                                     op->t_us > UINT64_MAX / 1000 ? UINT64_MAX : op->t_us * 1000,
-                                 .id = (uint64_t)op->block + 1,
-                                 .bytes = op->bytes,
-                                 .held = op->bytes,
-                                 .queue = op->queue,
-                                 .thread = op->thread,
-                                 .tag = "",
-                                 .name = "",
-                                 .pool_name = ""};
-        if (op->kind != TRACE_USE && !history_add(history, &event)) {
-            return false;
-        }
+    if (input->format == FORMAT_RECORDING) {
+        history->end = chunk_reader_end(&input->events.recording->reader);
+        history->lost_events = input->events.recording->reader.lost;
+    } else if (input->format != FORMAT_CSV) {
+        history->partial =
+            event_reader_missing(&input->events, history->missing, sizeof history->missing);
     }
     history_finish(history);
     return true;

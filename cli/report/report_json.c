@@ -17,9 +17,7 @@ static void write_text_or_null(struct json_out *json, const char *key, const cha
 static void write_frames(const struct report_view *view, struct json_out *json, uint32_t stack) {
     const char *frame;
     json_array_begin(json, "frames");
-    for (uint32_t i = 0;
-         view->recording != NULL && (frame = recording_frame(view->recording, stack, i)) != NULL;
-         i++) {
+    for (uint32_t i = 0; (frame = report_input_frame(view->input, stack, i)) != NULL; i++) {
         json_text(json, NULL, frame);
     }
     json_array_end(json);
@@ -28,7 +26,7 @@ static void write_frames(const struct report_view *view, struct json_out *json, 
 static void write_source(const struct history *history, struct json_out *json) {
     static const char *const ends[] = {"ended", "stopped", "cut"};
     json_text(json, "file", history->name);
-    json_text(json, "format", history->recorded ? "trace" : "csv");
+    json_text(json, "format", event_format_name(history->format));
     json_text(json, "end", ends[history->end]);
     json_unsigned(json, "lost_events", history->lost_events);
     json_unsigned(json, "missing_chunks", history->missing_chunks);

@@ -75,7 +75,7 @@ const struct history_block **report_blocks(const struct history *history, size_t
 
 static uint32_t depth_of(const struct report_view *view, uint32_t stack) {
     uint32_t depth = 0;
-    while (view->recording != NULL && recording_frame(view->recording, stack, depth) != NULL) {
+    while (report_input_frame(view->input, stack, depth) != NULL) {
         depth++;
     }
     return depth;
@@ -119,7 +119,7 @@ const char *report_stack(const struct report_view *view, const struct history_gr
     text[0] = 0;
     for (uint32_t i = depth; i-- > 0 && used + 1 < bytes;) {
         char frame[RECORDING_TEXT_MAX + 1];
-        snprintf(frame, sizeof frame, "%s", recording_frame(view->recording, group->stack, i));
+        snprintf(frame, sizeof frame, "%s", report_input_frame(view->input, group->stack, i));
         fold_frame(frame, i == 0);
         clean_frame(frame);
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ";" : "", frame);
@@ -315,7 +315,7 @@ static void print_stacks(const struct report_view *view, enum report_order order
         for (uint32_t k = 0; k < depth && k < 8; k++) {
             printf("    ");
             terminal_print(view->terminal, STYLE_DIM, "%s",
-                           recording_frame(view->recording, groups[i]->stack, k));
+                           report_input_frame(view->input, groups[i]->stack, k));
             printf("\n");
         }
     }

@@ -13,7 +13,7 @@
 
 struct report_view {
     const struct history *history;
-    const struct recording *recording; /* for frames; NULL: a trace without */
+    struct report_input *input; /* for frames */
     const struct terminal *terminal;
     size_t top; /* rows of a table, at most */
 };

@@ -204,15 +204,12 @@ static void the_end_of_a_pool_is_told(void **state) {
 
 /* What `vram report` and `vram replay` make of the file. */
 static void read_twice(struct history *history, struct trace *trace) {
-    static struct trace_source source;
-    static struct recording recording;
+    static struct report_input input;
     char problem[TRACE_PROBLEM_MAX] = "";
-    assert_true(trace_source_open(&source, trace_path));
     assert_true(history_begin(history, "t"));
-    assert_true(recording_open(&recording, &source));
-    assert_true(history_read(history, &recording));
-    recording_close(&recording);
-    trace_source_close(&source);
+    assert_true(report_input_open(&input, trace_path));
+    assert_true(history_read(history, &input, NULL));
+    report_input_close(&input);
     assert_true(trace_read(trace_path, trace, problem));
     assert_string_equal(problem, "");
 }
