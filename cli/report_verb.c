@@ -3,69 +3,104 @@
  * report_verb.c: `vram report`: what a trace shows: the peak and who had it, leaks, churn,
  * fragmentation, and what to do about them.
  */
-#include "report/report_view.h"
+#include "report/report_writer.h"
 #include "verb.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A trace that was read. */
-struct report_job {
+struct report_trace {
     struct report_input input;
     struct history history;
 };
 
-static bool read_file(struct report_job *job, const char *path) {
-    const char *name = report_input_name(path);
-    if (!history_begin(&job->history, name)) {
+struct report_job {
+    struct invocation *invocation;
+    struct report_trace now, before; /* `before`: --against */
+    struct report_writer writer;     /* --format */
+    struct against against;
+    uint64_t top;
+};
+
+static bool trace_open(struct report_trace *trace, const char *path) {
+    if (!history_begin(&trace->history, report_input_name(path))) {
         say_error("out of host memory");
         return false;
     }
-    if (!report_input_open(&job->input, path)) {
-        say_error("%s", job->input.problem);
-        return false;
-    }
-    if (!history_read(&job->history, &job->input, NULL)) {
-        say_error("%.200s: %s", name, job->history.problem);
+    if (!report_input_open(&trace->input, path)) {
+        say_error("%s", trace->input.problem);
         return false;
     }
     return true;
 }
 
-static void forget(struct report_job *job) {
-    history_free(&job->history);
-    report_input_close(&job->input);
-    free(job);
-}
-
-static int show(struct invocation *invocation, struct report_job *job, uint64_t top) {
-    bool leaks = flag_given(invocation, "leaks");
-    const struct report_view view = {.history = &job->history,
-                                     .input = &job->input,
-                                     .terminal = &invocation->terminal,
-                                     .top = (size_t)top};
-    if (invocation->json) {
-        if (!report_write(&view)) {
-            return EXIT_MISUSE;
-        }
-    } else if (flag_given(invocation, "stacks")) {
-        if (!report_print_stacks(&view, leaks)) {
-            say_error("out of host memory");
-            return EXIT_MISUSE;
-        }
-    } else if (leaks) {
-        report_print_leaks(&view);
-    } else {
-        report_print(&view);
+static bool trace_load(struct report_trace *trace, const struct event_sink *sink) {
+    if (!history_read(&trace->history, &trace->input, sink)) {
+        say_error("%.200s: %s", trace->history.name, trace->history.problem);
+        return false;
     }
-    bool leaked = job->history.live_blocks > 0 || job->history.lost_blocks > 0;
-    return leaks && leaked ? EXIT_NO : EXIT_YES;
+    return true;
 }
 
-static int run(struct invocation *invocation) {
-    uint64_t top = 10;
-    if (!flag_number(invocation, "top", 1, 1000000, &top)) {
+static void trace_forget(struct report_trace *trace) {
+    history_free(&trace->history);
+    report_input_close(&trace->input);
+}
+
+/* ------------------------------------------------------------------- settings */
+
+/* --format, or --json for short. */
+static int choose_format(struct report_job *job) {
+    const char *name = flag_value(job->invocation, "format");
+    if (job->invocation->json) {
+        if (name != NULL && strcmp(name, "json") != 0) {
+            say_error("--json cannot be combined with --format=%s", name);
+            return EXIT_MISUSE;
+        }
+        name = "json";
+    }
+    if (name == NULL && flag_given(job->invocation, "output")) {
+        say_error("--output needs --format: one of " REPORT_FORMATS);
+        return EXIT_MISUSE;
+    }
+    if (name != NULL && flag_given(job->invocation, "stacks")) {
+        say_error("--stacks cannot be combined with --format; --format=folded is the same");
+        return EXIT_MISUSE;
+    }
+    job->writer.format = name != NULL ? report_format_find(name) : NULL;
+    job->writer.leaks = flag_given(job->invocation, "leaks");
+    job->writer.count = flag_given(job->invocation, "count");
+    return EXIT_YES;
+}
+
+static int read_rules(struct report_job *job) {
+    const char *texts[REPEATED_MAX];
+    size_t count = flag_values(job->invocation, "fail-if", texts);
+    for (size_t i = 0; i < count; i++) {
+        const char *wrong = against_add_rule(&job->against, texts[i]);
+        if (wrong != NULL) {
+            say_error("--fail-if=%s: %s", texts[i], wrong);
+            return EXIT_MISUSE;
+        }
+    }
+    return EXIT_YES;
+}
+
+/* A file that is read while it is written would be neither. */
+static bool is_same_file(const char *one, const char *other) {
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino && S_ISREG(a.st_mode);
+}
+
+static int prepare(struct report_job *job) {
+    struct invocation *invocation = job->invocation;
+    const char *against = flag_value(invocation, "against");
+    const char *output = flag_value(invocation, "output");
+    if (!flag_number(invocation, "top", 1, 1000000, &job->top)) {
         return EXIT_MISUSE;
     }
     if (invocation->operand_count != 1) {
@@ -73,12 +108,93 @@ static int run(struct invocation *invocation) {
                   "with VRAM_TRACE=FILE to write one");
         return EXIT_MISUSE;
     }
+    if (output != NULL && is_same_file(output, invocation->operands[0])) {
+        say_error("%.200s: it cannot be read and written at once", output);
+        return EXIT_MISUSE;
+    }
+    int code = choose_format(job);
+    job->against = (struct against){.now = &job->now.history,
+                                    .now_input = &job->now.input,
+                                    .before = against != NULL ? &job->before.history : NULL,
+                                    .before_input = &job->before.input};
+    return code == EXIT_YES ? read_rules(job) : code;
+}
+
+/* -------------------------------------------------------------------- showing */
+
+static int show_text(struct report_job *job, const struct report_view *view) {
+    bool leaks = flag_given(job->invocation, "leaks");
+    if (flag_given(job->invocation, "stacks")) {
+        enum folded_weight weight = job->writer.count ? FOLDED_COUNT
+                                    : leaks           ? FOLDED_LEAKED
+                                                      : FOLDED_PEAK;
+        if (!report_write_folded(view, weight, stdout)) {
+            say_error("out of host memory");
+            return EXIT_MISUSE;
+        }
+    } else if (leaks) {
+        report_print_leaks(view);
+    } else if (job->against.before == NULL) {
+        report_print(view);
+    }
+    if (job->against.before != NULL || job->against.rule_count > 0) {
+        against_print(&job->against, view->terminal, view->top);
+    }
+    return EXIT_YES;
+}
+
+/* Reads the traces, and writes the events on the way where the format shows them. */
+static int load(struct report_job *job) {
+    const char *against = flag_value(job->invocation, "against");
+    const char *output = flag_value(job->invocation, "output");
+    struct report_writer *writer = &job->writer;
+    if (against != NULL &&
+        (!trace_open(&job->before, against) || !trace_load(&job->before, NULL))) {
+        return EXIT_MISUSE;
+    }
+    if (!trace_open(&job->now, job->invocation->operands[0])) {
+        return EXIT_MISUSE;
+    }
+    writer->input = &job->now.input;
+    const struct event_sink sink = {block_flow_add, &writer->flow};
+    bool streams = writer->format != NULL && writer->format->begin != NULL;
+    bool good = (writer->format == NULL || report_writer_open(writer, output)) &&
+                trace_load(&job->now, streams ? &sink : NULL);
+    return good ? EXIT_YES : EXIT_MISUSE;
+}
+
+static int report(struct report_job *job) {
+    int code = load(job);
+    const struct report_view view = {.history = &job->now.history,
+                                     .input = &job->now.input,
+                                     .terminal = &job->invocation->terminal,
+                                     .top = (size_t)job->top,
+                                     .against = &job->against};
+    size_t broken = code == EXIT_YES ? against_judge(&job->against) : 0;
+    if (job->writer.format != NULL) {
+        bool good = report_writer_close(&job->writer, code == EXIT_YES ? &view : NULL);
+        code = good ? code : EXIT_MISUSE;
+    } else if (code == EXIT_YES) {
+        code = show_text(job, &view);
+    }
+    const struct history *history = &job->now.history;
+    bool leaked = history->live_blocks > 0 || history->lost_blocks > 0;
+    bool no = (flag_given(job->invocation, "leaks") && leaked) || broken > 0;
+    return code == EXIT_YES && no ? EXIT_NO : code;
+}
+
+static int run(struct invocation *invocation) {
     struct report_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
         return say_failure("cannot start", VRAM_ERR_HOST_MEMORY);
     }
-    int code = read_file(job, invocation->operands[0]) ? show(invocation, job, top) : EXIT_MISUSE;
-    forget(job);
+    job->invocation = invocation;
+    job->top = 10;
+    int code = prepare(job);
+    code = code == EXIT_YES ? report(job) : code;
+    trace_forget(&job->now);
+    trace_forget(&job->before);
+    free(job);
     return code;
 }
 
@@ -91,6 +207,26 @@ static const struct flag flags[] = {
      .help = "write collapsed stacks by function for flame graphs: bytes live at the peak, or with "
              "--leaks "
              "never freed"},
+    {.name = "format",
+     .letter = 'f',
+     .value = "NAME",
+     .help = "write it for other tools: text (as heaptrack_print), json, memory_viz (PyTorch's "
+             "viewer), perfetto, folded (flame graphs) or csv (vram replay)",
+     .choices = REPORT_FORMATS},
+    {.name = "output",
+     .letter = 'o',
+     .value = "FILE",
+     .help = "write that to a file instead of standard output"},
+    {.name = "count", .help = "weigh collapsed stacks by allocations instead of bytes"},
+    {.name = "against",
+     .letter = 'a',
+     .value = "OLD",
+     .help = "compare with another trace: figures, and the call sites that changed"},
+    {.name = "fail-if",
+     .value = "RULE",
+     .help = "exit with 1 if a rule is broken: peak>+2%, held>+64M, live>0; figures are peak, "
+             "rounded, held, live and allocs; may be repeated",
+     .repeats = true},
     {.name = "top", .letter = 'n', .value = "N", .help = "rows of each table, 10 if not given"},
     FLAG_END,
 };
@@ -103,7 +239,9 @@ const struct verb verb_report = {
                 "vram report run.vrt --leaks           # exit code 1 if anything leaked\n"
                 "vram report run.vrt --stacks | flamegraph.pl > peak.svg\n"
                 "vram report run.vrt --json | jq .peak\n"
-                "vram report traces/gpt2_train_varlen.csv.gz\n",
+                "vram report snapshot.pickle           # PyTorch's _dump_snapshot; RMM's log, ...\n"
+                "vram report run.vrt --format memory_viz -o run.pickle\n"
+                "vram report new.vrt --against old.vrt --fail-if 'peak>+2%'\n",
     .flags = flags,
     .run = run,
     .operands = OPERANDS_FILES,

@@ -72,6 +72,17 @@ uint32_t snapshot_pool_of(struct snapshot *snapshot, uint32_t device, uint16_t p
     return index;
 }
 
+void snapshot_pool_id(const struct snapshot *snapshot, uint32_t pool_number, uint64_t id[2]) {
+    struct pool_key key;
+    size_t bytes;
+    const void *known = interner_get(&snapshot->pool_keys, pool_number, &bytes);
+    memset(&key, 0, sizeof key);
+    if (known != NULL) {
+        memcpy(&key, known, sizeof key);
+    }
+    memcpy(id, key.pool, sizeof key.pool);
+}
+
 static int by_segment(const void *one, const void *other) {
     const struct snapshot_segment *a = one, *b = other;
     if (a->device != b->device) {
@@ -202,6 +213,11 @@ static bool take_segment(struct snapshot *snapshot, uint32_t device,
         pool->reserved -= entry->size < least ? entry->size : least;
     }
     fill_sample(snapshot, event, index);
+    event->addr = entry->addr;
+    event->bytes = entry->size;
+    event->status = (int)action;
+    event->stack = entry->stack;
+    event->queue = snapshot_data_place(&snapshot->data, entry->place).stream;
     bool good = came
                     ? segment_map_add(map, entry->addr, entry->size, action == SNAPSHOT_SEGMENT_MAP)
                     : segment_map_remove(map, entry->addr, entry->size);

@@ -68,6 +68,9 @@ bool snapshot_find_start(struct snapshot *snapshot);
 uint32_t snapshot_pool_of(struct snapshot *snapshot, uint32_t device, uint16_t place,
                           uint64_t addr);
 
+/* The id of the private pool of a pool number, as events have it; 0, 0: none. */
+void snapshot_pool_id(const struct snapshot *snapshot, uint32_t pool_number, uint64_t id[2]);
+
 static inline enum snapshot_action snapshot_action_of(const struct snapshot_event *event) {
     return (enum snapshot_action)(event->time_action & 15);
 }

@@ -169,7 +169,7 @@ static bool memo_put(struct snapshot_machine *machine, uint64_t at) {
     if (!need(machine, 1)) {
         return false;
     }
-    if (at > machine->memo_count + (1 << 16)) {
+    if (at > machine->pickle.offset + (1 << 16)) { /* each number takes a byte, and more */
         return pickle_refuse(&machine->pickle, "the pickle skips numbers of its memo");
     }
     while (at >= machine->memo_capacity) {

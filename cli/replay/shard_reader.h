@@ -40,7 +40,8 @@ struct recorded {
     uint64_t held;        /* after rounding */
     uint64_t before;      /* RESIZE: bytes as they were */
     uint64_t blocks;      /* POOL_END: those that were live then, of `bytes`; version 2 */
-    int status;           /* REFUSE and TRANSFER: why, as vram_status */
+    int status;           /* REFUSE and TRANSFER: why, as vram_status. SAMPLE of a snapshot: what
+                             the segment of `bytes` at `addr` did, as enum snapshot_action */
     uint64_t took_ns;     /* TRANSFER: from its call until its end was seen, which is `time_ns`, */
     uint64_t direction;   /* where to, */
     uint64_t route;       /* and how: numbers of vram/transfer.h, or any other */

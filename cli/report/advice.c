@@ -214,11 +214,75 @@ static bool on_loss(const struct history *history, struct advice *advice) {
     return true;
 }
 
+/* Programs that do not use the library cannot follow advice that names its calls: what they can do
+   instead; NULL: nothing. */
+static const char *foreign_mend(const char *name) {
+    static const struct {
+        const char *name, *mend;
+    } mends[] = {
+        {"refusals",
+         "`vram replay FILE --least` finds the least memory in which it runs with other "
+         "allocators"},
+        {"leaks", "`vram report FILE --leaks` lists them by call site; weights and caches may live "
+                  "that long"},
+        {"churn", "keep the buffers that every step needs instead of allocating them again"},
+    };
+    for (size_t i = 0; i < sizeof mends / sizeof mends[0]; i++) {
+        if (strcmp(name, mends[i].name) == 0) {
+            return mends[i].mend;
+        }
+    }
+    return NULL;
+}
+
+static bool is_foreign(const struct history *history) {
+    return history->format != FORMAT_RECORDING && history->format != FORMAT_CSV;
+}
+
+/* S4: "Check for reference cycles": what every step adds. */
+static bool on_growth(const struct history *history, struct advice *advice) {
+    struct history_growth first;
+    if (history_find_growth(history, &first, 1) == 0) {
+        return false;
+    }
+    advice->weight = ADVICE_WARN;
+    snprintf(advice->found, sizeof advice->found,
+             "blocks of one call site grew by %u and were not freed meanwhile; the story names it",
+             first.span.blocks);
+    advice->mend = is_foreign(history)
+                       ? "see whether a list or a graph holds the result of each step: in PyTorch "
+                         "append loss.item() or loss.detach(), not the loss"
+                       : "see who holds the result of each step; a scope (vram/scope.h) around a "
+                         "step frees what was allocated in it";
+    return true;
+}
+
+static bool on_reserved(const struct history *history, struct advice *advice) {
+    char size[VRAM_SIZE_TEXT_MAX];
+    if (history->format != FORMAT_SNAPSHOT || history->peak_reserved <= history->peak_held) {
+        return false;
+    }
+    uint64_t gap = history->peak_reserved - history->peak_held;
+    if (percent(gap, history->peak_reserved) < 10) {
+        return false;
+    }
+    advice->weight = ADVICE_WARN;
+    snprintf(advice->found, sizeof advice->found,
+             "PyTorch reserved %s, %.0f %%, more than was ever allocated at once",
+             vram_size_format(gap, size), percent(gap, history->peak_reserved));
+    advice->mend = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or libvram's allocator "
+                   "(docs/pytorch.md); `vram replay FILE -b sim -p caching -p expandable -p vram` "
+                   "compares them";
+    return true;
+}
+
 size_t advice_give(const struct history *history, struct advice list[ADVICE_MAX]) {
     static const struct {
         const char *name;
         bool (*applies)(const struct history *history, struct advice *advice);
     } rules[] = {{"refusals", on_refusals},
+                 {"growth", on_growth},
+                 {"reserved", on_reserved},
                  {"leaks", on_leaks},
                  {"pressure", on_pressure},
                  {"idle", on_idle},
@@ -235,7 +299,13 @@ size_t advice_give(const struct history *history, struct advice list[ADVICE_MAX]
             struct advice *advice = &list[count];
             memset(advice, 0, sizeof *advice);
             advice->name = rules[i].name;
-            if (rules[i].applies(history, advice) && advice->weight == (enum advice_weight)weight) {
+            bool applies = rules[i].applies(history, advice);
+            bool own = rules[i].applies == on_growth || rules[i].applies == on_reserved;
+            if (applies && is_foreign(history) && !own) {
+                advice->mend = foreign_mend(advice->name);
+                applies = advice->mend != NULL;
+            }
+            if (applies && advice->weight == (enum advice_weight)weight) {
                 count++;
             }
         }

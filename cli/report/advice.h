@@ -8,7 +8,7 @@
 
 #include "history.h"
 
-enum { ADVICE_MAX = 12, ADVICE_TEXT_MAX = 320 };
+enum { ADVICE_MAX = 14, ADVICE_TEXT_MAX = 320 };
 
 enum advice_weight { ADVICE_NOTE, ADVICE_WARN, ADVICE_BAD };
 

@@ -249,6 +249,7 @@ static void note_request(struct history *history, uint64_t bytes) {
 /* The group has had `before` blocks. */
 static void note_growth(const struct history *history, struct history_group *group,
                         uint64_t time_ns, uint64_t before) {
+    group->most_blocks = group->blocks > group->most_blocks ? group->blocks : group->most_blocks;
     growth_note(&group->growth, (uint32_t)(time_ns / history->slice_ns), before, group->blocks);
 }
 

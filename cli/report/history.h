@@ -9,9 +9,9 @@
 #ifndef REPORT_HISTORY_H
 #define REPORT_HISTORY_H
 
-#include "site_growth.h"
 #include "replay/pool_lists.h"
 #include "report_input.h"
+#include "site_growth.h"
 
 #include <vram/transfer.h>
 
@@ -40,6 +40,7 @@ struct history_group {
     uint64_t allocs, alloc_bytes; /* in all */
     uint64_t brief;               /* freed within HISTORY_BRIEF_NS */
     uint64_t next;                /* in its chain, and 1; 0: the last */
+    uint64_t most_blocks;         /* live at once */
     struct growth growth;
 };
 

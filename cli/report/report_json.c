@@ -5,6 +5,7 @@
  */
 #include "output.h"
 #include "report_view.h"
+#include "story.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,8 @@ static void write_source(const struct history *history, struct json_out *json) {
     json_unsigned(json, "missing_chunks", history->missing_chunks);
     json_unsigned(json, "events", history->events);
     json_unsigned(json, "duration_ns", history->duration_ns);
+    json_text(json, "partial", history->partial ? history->missing : NULL);
+    json_unsigned(json, "earlier_blocks", history->earlier_blocks);
 }
 
 static void write_peak(const struct history *history, struct json_out *json) {
@@ -39,6 +42,7 @@ static void write_peak(const struct history *history, struct json_out *json) {
     json_unsigned(json, "bytes", history->peak_bytes);
     json_unsigned(json, "blocks", history->peak_blocks);
     json_unsigned(json, "time_ns", history->peak_ns);
+    json_unsigned(json, "held_bytes", history->peak_held);
     json_value(json, "reserved_bytes",
                (vram_value){history->peak_reserved, history->peak_reserved > 0});
     json_object_end(json);
@@ -152,15 +156,16 @@ static void write_timeline(const struct history *history, struct json_out *json)
     json_array_begin(json, "timeline");
     for (size_t i = 0; i < history->slice_count; i++) {
         const struct history_slice *slice = &history->slices[i];
+        bool detailed = slice->sampled && !history->rough;
         json_object_begin(json, NULL);
         json_unsigned(json, "time_ns", i * history->slice_ns);
         json_unsigned(json, "live_bytes", slice->live);
         json_unsigned(json, "peak_bytes", slice->peak);
         json_value(json, "reserved_bytes", (vram_value){slice->reserved, slice->sampled});
-        json_value(json, "cached_bytes", (vram_value){slice->cached, slice->sampled});
-        json_value(json, "free_bytes", (vram_value){slice->free, slice->sampled});
-        json_value(json, "largest_free_bytes", (vram_value){slice->largest_free, slice->sampled});
-        if (slice->sampled) {
+        json_value(json, "cached_bytes", (vram_value){slice->cached, detailed});
+        json_value(json, "free_bytes", (vram_value){slice->free, detailed});
+        json_value(json, "largest_free_bytes", (vram_value){slice->largest_free, detailed});
+        if (detailed) {
             json_number(json, "fragmentation", slice->scattered);
         } else {
             json_null(json, "fragmentation");
@@ -261,10 +266,49 @@ static void write_advice(const struct history *history, struct json_out *json) {
     json_array_end(json);
 }
 
-bool report_write(const struct report_view *view) {
+static void write_growth(const struct report_view *view, struct json_out *json) {
+    const struct history *history = view->history;
+    struct history_growth list[STORY_GROWTH_MAX];
+    size_t count = history_find_growth(history, list, STORY_GROWTH_MAX);
+    json_array_begin(json, "growth");
+    for (size_t i = 0; i < count; i++) {
+        char site[SITE_TEXT_MAX];
+        site_name(view->input, list[i].group, site);
+        json_object_begin(json, NULL);
+        json_text(json, "site", site);
+        json_unsigned(json, "from_ns", list[i].span.from * history->slice_ns);
+        json_unsigned(json, "to_ns", (list[i].span.to + 1) * history->slice_ns);
+        json_unsigned(json, "blocks", list[i].span.blocks);
+        json_unsigned(json, "rises", list[i].span.rises);
+        json_unsigned(json, "most_blocks", list[i].group->most_blocks);
+        write_text_or_null(json, "tag", list[i].group->tag);
+        write_frames(view, json, list[i].group->stack);
+        json_object_end(json);
+    }
+    json_array_end(json);
+}
+
+static void write_story(const struct report_view *view, struct json_out *json) {
+    struct story *story = malloc(sizeof *story);
+    json_array_begin(json, "story");
+    if (story != NULL) {
+        story_tell(story, view->history, view->input);
+    }
+    for (size_t i = 0; story != NULL && i < story->count; i++) {
+        json_text(json, NULL, story->sentences[i]);
+    }
+    json_array_end(json);
+    free(story);
+}
+
+bool report_write(const struct report_view *view, FILE *to) {
     struct json_out json;
-    output_json_begin(&json, "vram.report/1");
+    json_begin(&json, to);
+    json_object_begin(&json, NULL);
+    json_text(&json, "schema", "vram.report/1");
+    json_text(&json, "version", vram_version_text());
     write_source(view->history, &json);
+    write_story(view, &json);
     write_peak(view->history, &json);
     write_churn(view->history, &json);
     write_refusals(view->history, &json);
@@ -274,7 +318,9 @@ bool report_write(const struct report_view *view) {
     write_timeline(view->history, &json);
     write_marks(view->history, &json);
     write_transfers(view->history, &json);
+    write_growth(view, &json);
     write_leaks(view, &json);
     write_advice(view->history, &json);
+    against_write(view->against, &json);
     return output_json_end(&json);
 }

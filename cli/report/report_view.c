@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_view.c: what the views of a report share: orders, stacks, and the text for people. See
- * report_view.h; report_json.c has the rest.
+ * report_view.c: what the views of a report share, and the text for people. See report_view.h;
+ * folded.c and report_json.c have the rest.
  */
 #include "report_view.h"
+#include "story.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 
 /* --------------------------------------------------------------------- orders */
 
-static uint64_t weight_of(const struct history_group *group, enum report_order order) {
+uint64_t report_weight(const struct history_group *group, enum report_order order) {
     return order == ORDER_PEAK  ? group->peak_bytes
            : order == ORDER_END ? group->bytes + group->lost_bytes
                                 : group->alloc_bytes;
@@ -30,7 +31,7 @@ static enum report_order sorting; /* for qsort, which passes nothing on */
 static int compare_groups(const void *one, const void *other) {
     const struct history_group *a = *(const struct history_group *const *)one;
     const struct history_group *b = *(const struct history_group *const *)other;
-    uint64_t left = weight_of(a, sorting), right = weight_of(b, sorting);
+    uint64_t left = report_weight(a, sorting), right = report_weight(b, sorting);
     return left != right ? (left < right ? 1 : -1) : (a > b) - (a < b);
 }
 
@@ -69,128 +70,6 @@ const struct history_block **report_blocks(const struct history *history, size_t
         qsort(list, *count, sizeof(void *), compare_blocks);
     }
     return list;
-}
-
-/* --------------------------------------------------------------------- stacks */
-
-static uint32_t depth_of(const struct report_view *view, uint32_t stack) {
-    uint32_t depth = 0;
-    while (report_input_frame(view->input, stack, depth) != NULL) {
-        depth++;
-    }
-    return depth;
-}
-
-static void cut_text(char *from, const char *to) {
-    memmove(from, to, strlen(to) + 1);
-}
-
-/* Without the offset in a function, and in its module: "f+0x1f (main.c:42, m+0x2a3f)" becomes
-   "f (main.c:42, m)" for the innermost frame, which allocated, and "f (m)" for its callers, so that
-   all calls from one function are one frame. An offset in a module whose functions are not known
-   stays: it is all there is. */
-static void fold_frame(char *text, bool innermost) {
-    char *function = strstr(text, "+0x"), *module = strstr(text, " (");
-    char *inside = module != NULL ? strstr(module, "+0x") : strchr(text, '`');
-    if (function == NULL || inside == NULL) {
-        return;
-    }
-    char *line = module != NULL && !innermost ? strstr(module, ", ") : NULL;
-    if (module != NULL) {
-        cut_text(inside, inside + strcspn(inside, ")"));
-    }
-    if (line != NULL) {
-        cut_text(module + 2, line + 2);
-    }
-    cut_text(function, module != NULL && module > function ? module : function + strlen(function));
-}
-
-/* Semicolons and line breaks mean something in this format. */
-static void clean_frame(char *text) {
-    for (; *text != 0; text++) {
-        *text = *text == ';' ? ':' : *text;
-    }
-}
-
-const char *report_stack(const struct report_view *view, const struct history_group *group,
-                         char *text, size_t bytes) {
-    uint32_t depth = depth_of(view, group->stack);
-    size_t used = 0;
-    text[0] = 0;
-    for (uint32_t i = depth; i-- > 0 && used + 1 < bytes;) {
-        char frame[RECORDING_TEXT_MAX + 1];
-        snprintf(frame, sizeof frame, "%s", report_input_frame(view->input, group->stack, i));
-        fold_frame(frame, i == 0);
-        clean_frame(frame);
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ";" : "", frame);
-    }
-    if (depth == 0) {
-        char tag[RECORDING_TEXT_MAX + 1];
-        snprintf(tag, sizeof tag, "%s", group->tag[0] != 0 ? group->tag : "no tag");
-        clean_frame(tag);
-        snprintf(text, bytes, "(no stack);%s", tag);
-    }
-    return text;
-}
-
-enum { STACK_TEXT_MAX = RECORDING_FRAMES_MAX * (RECORDING_TEXT_MAX + 1) };
-
-/* A line of that format. */
-struct folded {
-    char *text; /* NULL: added to another one */
-    uint64_t weight;
-};
-
-static int by_text(const void *one, const void *other) {
-    const struct folded *a = one, *b = other;
-    return strcmp(a->text, b->text);
-}
-
-static int by_weight(const void *one, const void *other) {
-    const struct folded *a = one, *b = other;
-    return (a->weight < b->weight) - (a->weight > b->weight);
-}
-
-/* Lines with the same text become one, the heaviest first; returns how many are left. */
-static size_t merge_folded(struct folded *lines, size_t count) {
-    size_t kept = 0;
-    qsort(lines, count, sizeof *lines, by_text);
-    for (size_t i = 0; i < count; i++) {
-        if (kept > 0 && strcmp(lines[kept - 1].text, lines[i].text) == 0) {
-            lines[kept - 1].weight += lines[i].weight;
-            free(lines[i].text);
-        } else {
-            lines[kept++] = lines[i];
-        }
-    }
-    qsort(lines, kept, sizeof *lines, by_weight);
-    return kept;
-}
-
-bool report_print_stacks(const struct report_view *view, bool leaks) {
-    size_t count = 0, made = 0;
-    enum report_order order = leaks ? ORDER_END : ORDER_PEAK;
-    const struct history_group **groups = report_order(view->history, order, &count);
-    struct folded *lines = calloc(count + 1, sizeof *lines);
-    char *text = malloc(STACK_TEXT_MAX);
-    bool good = (groups != NULL || count == 0) && lines != NULL && text != NULL;
-    for (; good && made < count; made += good) {
-        report_stack(view, groups[made], text, STACK_TEXT_MAX);
-        text_sanitize(text);
-        lines[made] = (struct folded){strdup(text), weight_of(groups[made], order)};
-        good = lines[made].text != NULL;
-    }
-    size_t kept = made > 0 ? merge_folded(lines, made) : 0;
-    for (size_t i = 0; i < kept; i++) {
-        if (good) {
-            printf("%s %" PRIu64 "\n", lines[i].text, lines[i].weight);
-        }
-        free(lines[i].text);
-    }
-    free(lines);
-    free(text);
-    free(groups);
-    return good;
 }
 
 /* --------------------------------------------------------------------- tables */
@@ -279,7 +158,7 @@ static void print_tags(const struct report_view *view, enum report_order order, 
     const struct history_group **groups = report_order(view->history, order, &count);
     struct tag_sum *sums = calloc(count + 1, sizeof *sums);
     for (size_t i = 0; groups != NULL && sums != NULL && i < count; i++) {
-        sums[i] = (struct tag_sum){groups[i]->tag, weight_of(groups[i], order),
+        sums[i] = (struct tag_sum){groups[i]->tag, report_weight(groups[i], order),
                                    count_of(groups[i], order)};
     }
     if (groups != NULL && sums != NULL && count > 0) {
@@ -302,7 +181,8 @@ static void print_stacks(const struct report_view *view, enum report_order order
     size_t count, shown = 0;
     const struct history_group **groups = report_order(view->history, order, &count);
     for (size_t i = 0; groups != NULL && i < count && shown < view->top; i++) {
-        uint32_t depth = depth_of(view, groups[i]->stack);
+        uint32_t depth = report_depth(view, groups[i]->stack);
+        uint32_t first = site_first_frame(view->input, groups[i]->stack);
         if (depth == 0) {
             continue;
         }
@@ -311,8 +191,8 @@ static void print_stacks(const struct report_view *view, enum report_order order
             print_heads(view->terminal, "stack");
         }
         print_row(view, groups[i]->tag[0] != 0 ? groups[i]->tag : "(no tag)",
-                  weight_of(groups[i], order), whole, count_of(groups[i], order));
-        for (uint32_t k = 0; k < depth && k < 8; k++) {
+                  report_weight(groups[i], order), whole, count_of(groups[i], order));
+        for (uint32_t k = first; k < depth && k < first + 8; k++) {
             printf("    ");
             terminal_print(view->terminal, STYLE_DIM, "%s",
                            report_input_frame(view->input, groups[i]->stack, k));
@@ -324,11 +204,17 @@ static void print_stacks(const struct report_view *view, enum report_order order
 
 /* ------------------------------------------------------------------- sections */
 
+static bool is_foreign(const struct history *history) {
+    return history->format != FORMAT_RECORDING && history->format != FORMAT_CSV;
+}
+
 static void print_source(const struct report_view *view) {
     const struct history *history = view->history;
     char duration[DURATION_TEXT_MAX];
     terminal_print(view->terminal, STYLE_BOLD, "%s", history->name);
-    terminal_print(view->terminal, STYLE_PLAIN, ": %" PRIu64 " events in %s", history->events,
+    terminal_print(view->terminal, STYLE_PLAIN, ": %s%s%" PRIu64 " events in %s",
+                   is_foreign(history) ? event_format_words(history->format) : "",
+                   is_foreign(history) ? ", " : "", history->events,
                    duration_format(history->duration_ns, duration));
     static const char *const ends[] = {
         "", ", until the disk was full",
@@ -353,6 +239,20 @@ static void print_figure(const struct report_view *view, const char *name, const
     printf("\n");
 }
 
+static void print_story(const struct report_view *view) {
+    struct story *story = malloc(sizeof *story);
+    if (story == NULL) {
+        return;
+    }
+    story_tell(story, view->history, view->input);
+    for (size_t i = 0; i < story->count; i++) {
+        printf("  ");
+        terminal_wrap(view->terminal, STYLE_PLAIN, 2, story->sentences[i]);
+    }
+    printf("\n");
+    free(story);
+}
+
 static void print_figures(const struct report_view *view) {
     const struct history *history = view->history;
     char size[VRAM_SIZE_TEXT_MAX], other[VRAM_SIZE_TEXT_MAX], duration[DURATION_TEXT_MAX];
@@ -360,6 +260,10 @@ static void print_figures(const struct report_view *view) {
     print_figure(view, "peak", "%s live in %" PRIu64 " block%s, after %s",
                  vram_size_format(history->peak_bytes, size), history->peak_blocks,
                  history->peak_blocks == 1 ? "" : "s", duration_format(history->peak_ns, duration));
+    if (history->peak_held > history->peak_bytes) {
+        print_figure(view, "rounded", "%s at most, as blocks were cut",
+                     vram_size_format(history->peak_held, size));
+    }
     if (history->peak_reserved > 0) {
         print_figure(view, "held", "%s by pools at most",
                      vram_size_format(history->peak_reserved, size));
@@ -480,8 +384,8 @@ static void print_timeline(const struct report_view *view) {
     printf("  ");
     terminal_cell(view->terminal, STYLE_DIM, 10, "from");
     terminal_cell(view->terminal, STYLE_DIM, BAR_COLUMNS + 1, "live, of the peak");
-    terminal_print(view->terminal, STYLE_DIM, "%*s%*s%14s", SIZE_COLUMNS, "live", SIZE_COLUMNS,
-                   "held", "fragmentation");
+    terminal_print(view->terminal, STYLE_DIM, "%*s%*s%s", SIZE_COLUMNS, "live", SIZE_COLUMNS,
+                   "held", history->rough ? "" : " fragmentation");
     printf("\n");
     for (size_t i = 0; i < history->slice_count; i += step) {
         struct history_slice all = history->slices[i];
@@ -501,7 +405,9 @@ static void print_timeline(const struct report_view *view) {
         print_size(view->terminal, STYLE_PLAIN, all.peak);
         if (all.sampled) {
             print_size(view->terminal, STYLE_PLAIN, all.reserved);
-            printf("%14.2f", all.scattered);
+            if (!history->rough) {
+                printf("%14.2f", all.scattered);
+            }
         }
         printf("\n");
         print_marks(view, i * history->slice_ns, (i + step) * history->slice_ns);
@@ -529,6 +435,7 @@ static void print_advice(const struct report_view *view) {
 
 void report_print(const struct report_view *view) {
     print_source(view);
+    print_story(view);
     print_figures(view);
     if (view->history->peak_bytes > 0) {
         title(view->terminal, "Live at the peak");

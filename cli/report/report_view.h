@@ -7,6 +7,8 @@
 #define REPORT_VIEW_H
 
 #include "advice.h"
+#include "against.h"
+#include "sites.h"
 #include "terminal.h"
 
 #include <vram/vram.h>
@@ -15,7 +17,8 @@ struct report_view {
     const struct history *history;
     struct report_input *input; /* for frames */
     const struct terminal *terminal;
-    size_t top; /* rows of a table, at most */
+    size_t top;                    /* rows of a table, at most */
+    const struct against *against; /* what it is compared with, and rules */
 };
 
 /* Figures, what was live at the peak, the timeline and advice. */
@@ -25,18 +28,25 @@ void report_print(const struct report_view *view);
 void report_print_leaks(const struct report_view *view);
 
 /* One line for each tag and stack: frames by semicolons, the outermost first, without offsets in
-   functions, and bytes live at the peak or, for leaks, at the end or when their pool ended. False:
-   out of host memory. */
-bool report_print_stacks(const struct report_view *view, bool leaks);
+   functions, and a weight: bytes live at the peak, bytes at the end or when their pool ended, or
+   allocations. False: out of host memory. */
+enum folded_weight { FOLDED_PEAK, FOLDED_LEAKED, FOLDED_COUNT };
+bool report_write_folded(const struct report_view *view, enum folded_weight weight, FILE *to);
 
-/* The same figures as JSON, `leaks` block by block; false: stdout could not take it. */
-bool report_write(const struct report_view *view);
+/* The same figures as JSON, `leaks` block by block; false: `to` could not take it. */
+bool report_write(const struct report_view *view, FILE *to);
 
 /* Groups in the order of what they had at the peak, never freed, or allocated in all; those that
    had nothing are left out. Memory of the caller's; NULL: none. *count is how many. */
 enum report_order { ORDER_PEAK, ORDER_END, ORDER_CHURN };
 const struct history_group **report_order(const struct history *history, enum report_order order,
                                           size_t *count);
+
+/* What a group has in such an order, in bytes. */
+uint64_t report_weight(const struct history_group *group, enum report_order order);
+
+/* How many frames a stack has. */
+uint32_t report_depth(const struct report_view *view, uint32_t stack);
 
 /* "outer;inner" of a group's stack, or what stands for one; cut to `bytes`. Returns `text`. */
 const char *report_stack(const struct report_view *view, const struct history_group *group,

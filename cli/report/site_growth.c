@@ -43,6 +43,7 @@ static struct growth_span span_from(const struct growth *growth, uint32_t count,
     for (uint32_t i = from + 1; i < count && growth->least[i] >= growth->least[i - 1]; i++) {
         uint32_t rise = growth->least[i] - growth->least[i - 1];
         if (rise > 0) {
+            span.from = span.rises == 0 ? i - 1 : span.from;
             span.to = i;
             span.rises++;
             span.blocks += rise;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * site_growth.h: call sites whose live blocks grow for as long as the program runs, although the rest of
- * its memory comes and goes: a list that every step appends to. They are found by their least count
- * in each part of the time, so it does not matter that all are freed before the trace ends.
+ * site_growth.h: call sites whose live blocks grow for as long as the program runs, although the
+ * rest of its memory comes and goes: a list that every step appends to. They are found by their
+ * least count in each part of the time, so it does not matter that all are freed before the trace
+ * ends.
  */
 #ifndef REPORT_SITE_GROWTH_H
 #define REPORT_SITE_GROWTH_H

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sites.c: see sites.h.
+ */
+#include "sites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Frames that every allocation has. */
+static bool is_internal(const char *frame) {
+    static const char *const internal[] = {"torch::unwind",
+                                           "torch::CapturedTraceback",
+                                           "torch::cuda::(anonymous namespace)::gather",
+                                           "c10::cuda::CUDACachingAllocator",
+                                           "c10::CachingAllocator",
+                                           "c10::cuda::cuda_check",
+                                           "at::detail::empty",
+                                           "at::detail::make_tensor"};
+    for (size_t i = 0; i < sizeof internal / sizeof internal[0]; i++) {
+        if (begins(frame, internal[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_python(const char *frame) {
+    return strstr(frame, ".py:") != NULL || strstr(frame, ".ipynb:") != NULL ||
+           strstr(frame, "<ipython") != NULL;
+}
+
+/* Not of a package that was installed, nor of Python itself. */
+static bool is_own(const char *frame) {
+    return is_python(frame) && strstr(frame, "site-packages/") == NULL &&
+           strstr(frame, "dist-packages/") == NULL && strstr(frame, "/torch/") == NULL &&
+           strstr(frame, "<frozen") == NULL && strstr(frame, "lib/python") == NULL;
+}
+
+uint32_t site_first_frame(struct report_input *input, uint32_t stack) {
+    const char *frame;
+    uint32_t i = 0;
+    while ((frame = report_input_frame(input, stack, i)) != NULL && is_internal(frame)) {
+        i++;
+    }
+    return frame != NULL ? i : 0;
+}
+
+/* Without the folder of installed packages. */
+static const char *shorter(char *frame) {
+    static const char *const folders[] = {"(site-packages/", "(dist-packages/"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        char *at = strstr(frame, folders[i]);
+        if (at != NULL) {
+            memmove(at + 1, at + strlen(folders[i]), strlen(at + strlen(folders[i])) + 1);
+        }
+    }
+    return frame;
+}
+
+void site_name(struct report_input *input, const struct history_group *group,
+               char site[SITE_TEXT_MAX]) {
+    enum { PART = STACK_TABLE_TEXT_MAX + 1 };
+    char own[PART] = "", python[PART] = "", first[PART] = "";
+    const char *frame;
+    uint32_t begin = site_first_frame(input, group->stack);
+    for (uint32_t i = begin; (frame = report_input_frame(input, group->stack, i)) != NULL; i++) {
+        if (i == begin) {
+            snprintf(first, PART, "%s", frame);
+        }
+        if (python[0] == 0 && is_python(frame)) {
+            snprintf(python, PART, "%s", frame);
+        }
+        if (own[0] == 0 && is_own(frame)) {
+            snprintf(own, PART, "%s", frame);
+        }
+    }
+    if (own[0] != 0 && strcmp(own, python) != 0) {
+        snprintf(site, SITE_TEXT_MAX, "%.150s, from %.150s", shorter(python), own);
+    } else if (python[0] != 0 || first[0] != 0) {
+        snprintf(site, SITE_TEXT_MAX, "%.255s", shorter(python[0] != 0 ? python : first));
+    } else {
+        snprintf(site, SITE_TEXT_MAX, "%.200s", group->tag[0] != 0 ? group->tag : "(no stack)");
+    }
+}
+
+static int by_name(const void *one, const void *other) {
+    return strcmp(((const struct site *)one)->name, ((const struct site *)other)->name);
+}
+
+static int by_bytes(const void *one, const void *other) {
+    const struct site *a = one, *b = other;
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : strcmp(a->name, b->name);
+}
+
+size_t sites_find(const struct history *history, struct report_input *input, bool end,
+                  struct site *list, size_t most) {
+    struct site *all = calloc(history->group_count + 1, sizeof *all);
+    size_t count = 0, kept = 0;
+    for (size_t i = 0; all != NULL && i < history->group_count; i++) {
+        const struct history_group *group = &history->groups[i];
+        uint64_t bytes = end ? group->bytes + group->lost_bytes : group->peak_bytes;
+        if (bytes > 0) {
+            all[count].bytes = bytes;
+            all[count].blocks = end ? group->blocks + group->lost_blocks : group->peak_blocks;
+            site_name(input, group, all[count++].name);
+        }
+    }
+    if (count > 0) {
+        qsort(all, count, sizeof *all, by_name);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (kept > 0 && strcmp(all[kept - 1].name, all[i].name) == 0) {
+            all[kept - 1].bytes += all[i].bytes;
+            all[kept - 1].blocks += all[i].blocks;
+        } else {
+            all[kept++] = all[i];
+        }
+    }
+    if (kept > 0) {
+        qsort(all, kept, sizeof *all, by_bytes);
+    }
+    kept = kept < most ? kept : most;
+    if (kept > 0) {
+        memcpy(list, all, kept * sizeof *list);
+    }
+    free(all);
+    return kept;
+}
