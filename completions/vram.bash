@@ -31,6 +31,10 @@ _vram() {
     replay,--repeat | replay,-r) words="" ;;
     replay,--svg) words="" ;;
     replay,--color) words="auto always never" ;;
+    report,--format | report,-f) words="text json memory_viz perfetto folded csv" ;;
+    report,--output | report,-o) words="" ;;
+    report,--against | report,-a) words="" ;;
+    report,--fail-if) words="" ;;
     report,--top | report,-n) words="" ;;
     report,--color) words="auto always never" ;;
     bench,--pattern | bench,-p) words="pair burst mixed handover" ;;
@@ -80,7 +84,7 @@ _vram() {
     check,*) words="--backend --device --filter --isolate --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --race --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --least --rebuild --verify --pace --picture --svg --print --json --color --help " files=yes ;;
-    report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
+    report,*) words="--leaks --stacks --format --output --count --against --fail-if --top --json --color --help " files=yes ;;
     bench,*) words="--pattern --size --messages --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy distance grow launch matmul readback ring track" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;
     estimate,*) words="--ctx-size --gpu-layers --cache-type-k --cache-type-v --batch-size --ubatch-size --parallel --flash-attn --swa-full --tensor-split --n-cpu-moe --cpu-moe --mmproj --guess --fit --memory --overhead --weights --outputs --activation-bytes --params --backend --device --json --color --help " files=yes ;;
