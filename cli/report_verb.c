@@ -239,7 +239,7 @@ const struct verb verb_report = {
                 "vram report run.vrt --leaks           # exit code 1 if anything leaked\n"
                 "vram report run.vrt --stacks | flamegraph.pl > peak.svg\n"
                 "vram report run.vrt --json | jq .peak\n"
-                "vram report snapshot.pickle           # PyTorch's _dump_snapshot; RMM's log, ...\n"
+                "vram report snapshot.pickle           # of PyTorch; also RMM, Chrome JSON\n"
                 "vram report run.vrt --format memory_viz -o run.pickle\n"
                 "vram report new.vrt --against old.vrt --fail-if 'peak>+2%'\n",
     .flags = flags,

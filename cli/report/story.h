@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * story.h: what a trace shows, in sentences: the peak and who had it, what the allocator held beyond
- * it, what grew, what was never freed, what failed, and what is not known.
+ * story.h: what a trace shows, in sentences: the peak and who had it, what the allocator held
+ * beyond it, what grew, what was never freed, what failed, and what is not known.
  */
 #ifndef REPORT_STORY_H
 #define REPORT_STORY_H
