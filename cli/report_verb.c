@@ -22,6 +22,7 @@ struct report_job {
     struct report_trace now, before; /* `before`: --against */
     struct report_writer writer;     /* --format */
     struct against against;
+    const char *output; /* NULL: standard output */
     uint64_t top;
 };
 
@@ -52,9 +53,18 @@ static void trace_forget(struct report_trace *trace) {
 
 /* ------------------------------------------------------------------- settings */
 
-/* --format, or --json for short. */
+/* --format, or --json and --html for short. */
 static int choose_format(struct report_job *job) {
     const char *name = flag_value(job->invocation, "format");
+    const char *html = flag_value(job->invocation, "html");
+    if (html != NULL && (name != NULL || job->invocation->json || job->output != NULL)) {
+        say_error("--html=FILE is --format=html --output=FILE, and combined with neither");
+        return EXIT_MISUSE;
+    }
+    if (html != NULL) {
+        name = "html";
+        job->output = html;
+    }
     if (job->invocation->json) {
         if (name != NULL && strcmp(name, "json") != 0) {
             say_error("--json cannot be combined with --format=%s", name);
@@ -62,7 +72,7 @@ static int choose_format(struct report_job *job) {
         }
         name = "json";
     }
-    if (name == NULL && flag_given(job->invocation, "output")) {
+    if (name == NULL && job->output != NULL) {
         say_error("--output needs --format: one of " REPORT_FORMATS);
         return EXIT_MISUSE;
     }
@@ -70,6 +80,12 @@ static int choose_format(struct report_job *job) {
         say_error("--stacks cannot be combined with --format; --format=folded is the same");
         return EXIT_MISUSE;
     }
+    if (name != NULL && strcmp(name, "html") == 0 &&
+        strcmp(job->invocation->operands[0], "-") == 0) {
+        say_error("an HTML page needs a file that can be read again, not standard input");
+        return EXIT_MISUSE;
+    }
+    job->writer.source = job->invocation->operands[0];
     job->writer.format = name != NULL ? report_format_find(name) : NULL;
     job->writer.leaks = flag_given(job->invocation, "leaks");
     job->writer.count = flag_given(job->invocation, "count");
@@ -99,7 +115,7 @@ static bool is_same_file(const char *one, const char *other) {
 static int prepare(struct report_job *job) {
     struct invocation *invocation = job->invocation;
     const char *against = flag_value(invocation, "against");
-    const char *output = flag_value(invocation, "output");
+    job->output = flag_value(invocation, "output");
     if (!flag_number(invocation, "top", 1, 1000000, &job->top)) {
         return EXIT_MISUSE;
     }
@@ -108,11 +124,12 @@ static int prepare(struct report_job *job) {
                   "with VRAM_TRACE=FILE to write one");
         return EXIT_MISUSE;
     }
-    if (output != NULL && is_same_file(output, invocation->operands[0])) {
-        say_error("%.200s: it cannot be read and written at once", output);
+    int code = choose_format(job);
+    if (code == EXIT_YES && job->output != NULL &&
+        is_same_file(job->output, invocation->operands[0])) {
+        say_error("%.200s: it cannot be read and written at once", job->output);
         return EXIT_MISUSE;
     }
-    int code = choose_format(job);
     job->against = (struct against){.now = &job->now.history,
                                     .now_input = &job->now.input,
                                     .before = against != NULL ? &job->before.history : NULL,
@@ -146,7 +163,6 @@ static int show_text(struct report_job *job, const struct report_view *view) {
 /* Reads the traces, and writes the events on the way where the format shows them. */
 static int load(struct report_job *job) {
     const char *against = flag_value(job->invocation, "against");
-    const char *output = flag_value(job->invocation, "output");
     struct report_writer *writer = &job->writer;
     if (against != NULL &&
         (!trace_open(&job->before, against) || !trace_load(&job->before, NULL))) {
@@ -158,7 +174,7 @@ static int load(struct report_job *job) {
     writer->input = &job->now.input;
     const struct event_sink sink = {block_flow_add, &writer->flow};
     bool streams = writer->format != NULL && writer->format->begin != NULL;
-    bool good = (writer->format == NULL || report_writer_open(writer, output)) &&
+    bool good = (writer->format == NULL || report_writer_open(writer, job->output)) &&
                 trace_load(&job->now, streams ? &sink : NULL);
     return good ? EXIT_YES : EXIT_MISUSE;
 }
@@ -207,10 +223,13 @@ static const struct flag flags[] = {
      .help = "write collapsed stacks by function for flame graphs: bytes live at the peak, or with "
              "--leaks "
              "never freed"},
+    {.name = "html",
+     .value = "FILE",
+     .help = "write one page for a browser: timeline, flame graphs, map of addresses, tables"},
     {.name = "format",
      .letter = 'f',
      .value = "NAME",
-     .help = "write it for other tools: text (as heaptrack_print), json, memory_viz (PyTorch's "
+     .help = "write it for other tools: html, text (as heaptrack_print), json, memory_viz (PyTorch's "
              "viewer), perfetto, folded (flame graphs) or csv (vram replay)",
      .choices = REPORT_FORMATS},
     {.name = "output",
@@ -238,6 +257,7 @@ const struct verb verb_report = {
     .examples = "VRAM_TRACE=run.vrt ./program; vram report run.vrt\n"
                 "vram report run.vrt --leaks           # exit code 1 if anything leaked\n"
                 "vram report run.vrt --stacks | flamegraph.pl > peak.svg\n"
+                "vram report run.vrt --html run.html   # open it in a browser\n"
                 "vram report run.vrt --json | jq .peak\n"
                 "vram report snapshot.pickle           # of PyTorch; also RMM, Chrome JSON\n"
                 "vram report run.vrt --format memory_viz -o run.pickle\n"

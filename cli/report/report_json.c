@@ -251,7 +251,7 @@ static void write_leaks(const struct report_view *view, struct json_out *json) {
     free(blocks);
 }
 
-static void write_advice(const struct history *history, struct json_out *json) {
+void report_write_advice(const struct history *history, struct json_out *json) {
     struct advice list[ADVICE_MAX];
     size_t count = advice_give(history, list);
     json_array_begin(json, "advice");
@@ -301,17 +301,21 @@ static void write_story(const struct report_view *view, struct json_out *json) {
     free(story);
 }
 
+void report_write_summary(const struct report_view *view, struct json_out *json) {
+    write_source(view->history, json);
+    write_story(view, json);
+    write_peak(view->history, json);
+    write_churn(view->history, json);
+    write_refusals(view->history, json);
+}
+
 bool report_write(const struct report_view *view, FILE *to) {
     struct json_out json;
     json_begin(&json, to);
     json_object_begin(&json, NULL);
     json_text(&json, "schema", "vram.report/1");
     json_text(&json, "version", vram_version_text());
-    write_source(view->history, &json);
-    write_story(view, &json);
-    write_peak(view->history, &json);
-    write_churn(view->history, &json);
-    write_refusals(view->history, &json);
+    report_write_summary(view, &json);
     write_groups(view, &json);
     write_pools(view->history, &json);
     write_sizes(view->history, &json);
@@ -320,7 +324,7 @@ bool report_write(const struct report_view *view, FILE *to) {
     write_transfers(view->history, &json);
     write_growth(view, &json);
     write_leaks(view, &json);
-    write_advice(view->history, &json);
+    report_write_advice(view->history, &json);
     against_write(view->against, &json);
     return output_json_end(&json);
 }

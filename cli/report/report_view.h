@@ -36,6 +36,11 @@ bool report_write_folded(const struct report_view *view, enum folded_weight weig
 /* The same figures as JSON, `leaks` block by block; false: `to` could not take it. */
 bool report_write(const struct report_view *view, FILE *to);
 
+/* Parts of it, for a document that is open: the first members up to "refusals", and "advice". */
+struct json_out;
+void report_write_summary(const struct report_view *view, struct json_out *json);
+void report_write_advice(const struct history *history, struct json_out *json);
+
 /* Groups in the order of what they had at the peak, never freed, or allocated in all; those that
    had nothing are left out. Memory of the caller's; NULL: none. *count is how many. */
 enum report_order { ORDER_PEAK, ORDER_END, ORDER_CHURN };

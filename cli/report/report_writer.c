@@ -22,6 +22,7 @@ static bool write_json(struct report_writer *writer, const struct report_view *v
 }
 
 static const struct report_format formats[] = {
+    {"html", true, NULL, write_html_end, NULL},
     {"text", false, NULL, write_text_end, NULL},
     {"json", false, NULL, write_json, NULL},
     {"memory_viz", true, write_memory_viz_begin, write_memory_viz_end, write_memory_viz_forget},

@@ -4,7 +4,7 @@
  *
  * A format that shows every event is written while the file is read (begin, then the flow of
  * blocks, then end); one that shows what they add up to is written from the history alone (end).
- * An HTML page is one more row of the table in report_writer.c.
+ * The HTML page reads the file again.
  */
 #ifndef REPORT_WRITER_H
 #define REPORT_WRITER_H
@@ -24,6 +24,7 @@ struct report_format {
 
 struct report_writer {
     const struct report_format *format;
+    const char *source; /* the trace's file, to be read again */
     const char *path;
     FILE *to;
     struct report_input *input;
@@ -34,7 +35,7 @@ struct report_writer {
 };
 
 /* All names, by blanks, for the command line. */
-#define REPORT_FORMATS "text json memory_viz perfetto folded csv"
+#define REPORT_FORMATS "html text json memory_viz perfetto folded csv"
 
 /* NULL: there is none of that name. */
 const struct report_format *report_format_find(const char *name);
@@ -54,6 +55,7 @@ bool write_perfetto_begin(struct report_writer *writer);
 bool write_perfetto_end(struct report_writer *writer, const struct report_view *view);
 void write_memory_viz_forget(struct report_writer *writer);
 void write_perfetto_forget(struct report_writer *writer);
+bool write_html_end(struct report_writer *writer, const struct report_view *view);
 bool write_text_end(struct report_writer *writer, const struct report_view *view);
 
 #endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the viewer into cli/viewer/generated/viewer_page.h, which is checked in, so that building libvram needs no
+// Node. `node build.mjs --check` only says whether that file is what the sources give.
+import { createHash } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const target = join(here, "../cli/viewer/generated/viewer_page.h");
+const sha = (text) => createHash("sha256").update(text).digest("base64");
+
+const bundle = await build({
+  entryPoints: [join(here, "src/main.ts")],
+  bundle: true,
+  minify: true,
+  format: "iife",
+  target: ["chrome111", "firefox113", "safari16.4"],
+  charset: "ascii",
+  legalComments: "none",
+  write: false,
+});
+const script = bundle.outputFiles[0].text.trim();
+const style = readFileSync(join(here, "style.css"), "utf8").replace(/\/\*.*?\*\//gs, "").replace(/\s+/g, " ").trim();
+const page = readFileSync(join(here, "page.html"), "utf8")
+  .replace("SCRIPT_HASH", () => sha(script))
+  .replace("STYLE_HASH", () => sha(style))
+  .replace("STYLE", () => style)
+  .replace(">SCRIPT<", () => `>${script}<`);
+const [head, tail] = page.split("PAYLOAD");
+
+// String literals of at most 3,000 bytes: C promises 4,095.
+function literals(name, text) {
+  const parts = [];
+  for (let at = 0; at < text.length; at += 3000) {
+    const part = text.slice(at, at + 3000);
+    parts.push('    "' + part.replace(/\\/g, "\\\\").replace(/"/g, '\\"').replace(/\n/g, "\\n").replace(/\?\?/g, "?\\?")
+      .replace(/\t/g, "\\t") + '",');
+  }
+  return `static const char *const ${name}[] = {\n${parts.join("\n")}\n    NULL};\n`;
+}
+
+const text = `/* SPDX-License-Identifier: Apache-2.0 */
+/* Made by \`node build.mjs\` in viewer/ from its sources; tests/lint/viewer.py checks the line below.
+   sources ${sourceHash()} */
+#ifndef VIEWER_VIEWER_PAGE_H
+#define VIEWER_VIEWER_PAGE_H
+
+#include <stddef.h>
+
+/* clang-format off */
+/* The page up to its data, and from there on. */
+${literals("viewer_head", head)}
+${literals("viewer_tail", tail)}
+/* clang-format on */
+
+#endif
+`;
+
+// As tests/lint/viewer.py does it: names and contents, in the order of names.
+function sourceHash() {
+  const names = ["build.mjs", "package.json", "page.html", "style.css", "tsconfig.json",
+    ...["addresses", "data", "dom", "flame", "format", "main", "story", "tables", "theme", "timeline", "tip", "window"]
+      .map((name) => `src/${name}.ts`)];
+  const hash = createHash("sha256");
+  for (const name of names.sort()) {
+    hash.update(name + "\0").update(readFileSync(join(here, name))).update("\0");
+  }
+  return hash.digest("hex");
+}
+
+if (process.argv.includes("--check")) {
+  if (readFileSync(target, "utf8") !== text) {
+    console.error("cli/viewer/generated/viewer_page.h is not what viewer/ gives: run `node build.mjs`");
+    process.exit(1);
+  }
+} else {
+  writeFileSync(target, text);
+  console.log(`${target}: ${text.length} bytes`);
+}

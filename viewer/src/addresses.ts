@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks over time by address. The largest are drawn first: while the reader pans or zooms only some thousands, all of
+// them once the picture rests. What is too small to be kept on its own lies beneath as grey cells.
+
+import type { Numbers, Scene } from "./data";
+import { byId, make, prepare } from "./dom";
+import { bytesText, countText, ticks, timeText } from "./format";
+import { columnColour, themeNow, type Theme } from "./theme";
+import { AXIS } from "./timeline";
+import { tip, tipHide } from "./tip";
+import { interact, type Shown } from "./window";
+
+const WHOLE = 4294967294; // of block.begin and block.end
+const NEVER = 0xffffffff;
+const MOVING = 6000; // blocks drawn while the picture moves
+const REST_MS = 150;
+
+export class Addresses {
+  private readonly canvas = byId<HTMLCanvasElement>("addresses");
+  private readonly begin: Numbers;
+  private readonly end: Numbers;
+  private readonly place: Numbers;
+  private readonly bytes: Numbers;
+  private readonly tag: Numbers;
+  private readonly stack: Numbers;
+  private readonly stream: Numbers;
+  private readonly order: Uint32Array; // by area, the largest first
+  private readonly columns: ((block: number) => number)[];
+  private readonly cells: HTMLCanvasElement | null;
+  private low = 0; // of the places shown, in bytes
+  private high: number;
+  private selected = -1;
+  private timer = 0;
+
+  constructor(private readonly scene: Scene, private readonly shown: Shown, private readonly siteOf: number[]) {
+    const { meta } = scene;
+    this.begin = scene.array("block.begin");
+    this.end = scene.array("block.end");
+    this.place = scene.array("block.place");
+    this.bytes = scene.array("block.bytes");
+    this.tag = scene.array("block.tag");
+    this.stack = scene.array("block.stack");
+    this.stream = scene.array("block.stream");
+    this.high = meta.place_bytes;
+    this.order = this.byArea();
+    const columnOf = meta.groupings.map((g) => new Map(g.rows.map((row) => [row.group, row.column])));
+    this.columns = [
+      (i) => columnOf[0].get(this.tag[i]) ?? 0,
+      (i) => columnOf[1].get(this.siteOf[this.stack[i]]) ?? 0,
+      (i) => columnOf[2].get(this.stream[i]) ?? 0,
+      (i) => columnOf[3].get(Math.max(0, Math.floor(Math.log2(this.bytes[i] || 1)))) ?? 0,
+    ];
+    this.cells = this.cellsMake();
+    interact(this.canvas, AXIS, shown, {
+      hover: (x, y) => this.hover(x, y),
+      leave: tipHide,
+      choose: (x, y) => this.choose(x, y),
+      zoomDown: (factor, y) => this.zoom(factor, y),
+      panDown: (pixels) => this.pan(pixels),
+    });
+    this.canvas.setAttribute(
+      "aria-label",
+      `${countText(meta.kept)} blocks by address over time. Arrow keys pan, plus and minus zoom in time, ` +
+        "shift and the wheel zoom in addresses.",
+    );
+    byId("addresses-note").textContent = this.noteText();
+    shown.listen(() => this.draw(false));
+  }
+
+  private noteText(): string {
+    const { meta } = this.scene;
+    if (meta.addressed === 0) {
+      return "This trace has no addresses, so there is no map of them.";
+    }
+    const merged = meta.merged > 0
+      ? ` ${countText(meta.merged)} smaller blocks are merged into grey cells.`
+      : "";
+    return `${countText(meta.kept)} blocks, ${bytesText(meta.place_bytes)} of addresses in ${meta.ranges.length} ` +
+      `range${meta.ranges.length === 1 ? "" : "s"}; unused addresses between them are left out.${merged}`;
+  }
+
+  private byArea(): Uint32Array {
+    const count = this.begin.length;
+    const area = new Float64Array(count);
+    for (let i = 0; i < count; i++) {
+      const end = this.end[i] === NEVER ? WHOLE : this.end[i];
+      area[i] = (end - this.begin[i] + 1) * this.bytes[i];
+    }
+    return Uint32Array.from(area.keys()).sort((a, b) => area[b] - area[a]);
+  }
+
+  // The merged blocks as a picture with one pixel for each cell.
+  private cellsMake(): HTMLCanvasElement | null {
+    const { meta } = this.scene;
+    const cover = this.scene.array("grid.cover");
+    if (cover.length === 0) {
+      return null;
+    }
+    const cells = document.createElement("canvas");
+    cells.width = meta.grid_times;
+    cells.height = meta.grid_places;
+    const context = cells.getContext("2d");
+    const image = context?.createImageData(meta.grid_times, meta.grid_places);
+    if (!context || !image) {
+      return null;
+    }
+    for (let y = 0; y < meta.grid_places; y++) {
+      for (let x = 0; x < meta.grid_times; x++) {
+        const value = Math.min(1, cover[y * meta.grid_times + x]);
+        const to = ((meta.grid_places - 1 - y) * meta.grid_times + x) * 4;
+        image.data[to] = image.data[to + 1] = image.data[to + 2] = 140;
+        image.data[to + 3] = value > 0 ? 40 + 180 * value : 0;
+      }
+    }
+    context.putImageData(image, 0, 0);
+    return cells;
+  }
+
+  private get width(): number {
+    return Math.max(1, this.canvas.clientWidth - AXIS);
+  }
+
+  private get height(): number {
+    return Math.max(1, this.canvas.clientHeight);
+  }
+
+  private zoom(factor: number, y: number): void {
+    const all = this.scene.meta.place_bytes;
+    const at = this.high - (y / this.height) * (this.high - this.low);
+    const width = Math.min(all, Math.max(4096, (this.high - this.low) * factor));
+    const low = at - ((at - this.low) / (this.high - this.low)) * width;
+    this.low = Math.min(all - width, Math.max(0, low));
+    this.high = this.low + width;
+    this.shown.changed();
+  }
+
+  private pan(pixels: number): void {
+    const width = this.high - this.low;
+    const low = this.low + (pixels / this.height) * width;
+    this.low = Math.min(this.scene.meta.place_bytes - width, Math.max(0, low));
+    this.high = this.low + width;
+    this.shown.changed();
+  }
+
+  draw(resting: boolean): void {
+    window.clearTimeout(this.timer);
+    if (this.scene.meta.addressed === 0) {
+      this.canvas.hidden = true;
+      return;
+    }
+    const context = prepare(this.canvas);
+    if (!context) {
+      return;
+    }
+    const theme = themeNow();
+    context.clearRect(0, 0, this.canvas.clientWidth, this.height);
+    context.save();
+    context.beginPath();
+    context.rect(AXIS, 0, this.width, this.height);
+    context.clip();
+    this.drawCells(context);
+    const more = this.drawBlocks(context, theme, resting ? this.order.length : MOVING);
+    this.drawRanges(context, theme);
+    context.restore();
+    this.drawAxis(context, theme);
+    if (more) {
+      this.timer = window.setTimeout(() => this.draw(true), REST_MS);
+    }
+  }
+
+  private drawCells(context: CanvasRenderingContext2D): void {
+    const { begin, end } = this.shown.view;
+    const all = this.scene.meta.place_bytes;
+    if (this.cells) {
+      const { width, height } = this.cells;
+      context.imageSmoothingEnabled = false;
+      context.drawImage(
+        this.cells, begin * width, (1 - this.high / all) * height, (end - begin) * width,
+        ((this.high - this.low) / all) * height, AXIS, 0, this.width, this.height,
+      );
+    }
+  }
+
+  // Returns whether there are more than `most`.
+  private drawBlocks(context: CanvasRenderingContext2D, theme: Theme, most: number): boolean {
+    const { begin, end, grouping } = this.shown.view;
+    const first = begin * WHOLE;
+    const last = end * WHOLE;
+    const perTime = this.width / (last - first);
+    const perByte = this.height / (this.high - this.low);
+    const columnOf = this.columns[grouping];
+    const paths: (Path2D | undefined)[] = [];
+    let drawn = 0;
+    let left = false;
+    for (const i of this.order) {
+      if (this.begin[i] > last || this.end[i] < first || this.place[i] > this.high ||
+          this.place[i] + this.bytes[i] < this.low) {
+        continue;
+      }
+      if (drawn === most) {
+        left = true;
+        break;
+      }
+      drawn++;
+      const from = Math.max(first, this.begin[i]);
+      const to = Math.min(last, this.end[i]);
+      const height = this.bytes[i] * perByte;
+      const path = (paths[columnOf(i)] ??= new Path2D());
+      path.rect(
+        AXIS + (from - first) * perTime, this.height - (this.place[i] - this.low) * perByte - height,
+        Math.max(0.7, (to - from) * perTime - (height > 3 ? 0.5 : 0)), Math.max(0.7, height - (height > 3 ? 0.5 : 0)),
+      );
+    }
+    paths.forEach((path, column) => {
+      if (path) {
+        context.fillStyle = columnColour(column, theme);
+        context.fill(path);
+      }
+    });
+    this.drawSelected(context, theme, first, last, perTime, perByte);
+    return left;
+  }
+
+  private drawSelected(context: CanvasRenderingContext2D, theme: Theme, first: number, last: number, perTime: number,
+                       perByte: number): void {
+    const i = this.selected;
+    if (i >= 0) {
+      const from = Math.max(first, this.begin[i]);
+      const to = Math.min(last, this.end[i]);
+      const height = this.bytes[i] * perByte;
+      context.strokeStyle = theme.select;
+      context.lineWidth = 2;
+      context.strokeRect(AXIS + (from - first) * perTime, this.height - (this.place[i] - this.low) * perByte - height,
+                         Math.max(2, (to - from) * perTime), Math.max(2, height));
+    }
+  }
+
+  private drawRanges(context: CanvasRenderingContext2D, theme: Theme): void {
+    context.strokeStyle = theme.soft;
+    context.lineWidth = 1;
+    context.beginPath();
+    for (const range of this.scene.meta.ranges.slice(1)) {
+      const y = this.height - ((range.place - this.low) / (this.high - this.low)) * this.height;
+      context.moveTo(AXIS, Math.round(y) + 0.5);
+      context.lineTo(AXIS + this.width, Math.round(y) + 0.5);
+    }
+    context.stroke();
+  }
+
+  private drawAxis(context: CanvasRenderingContext2D, theme: Theme): void {
+    context.font = "11px system-ui, sans-serif";
+    context.fillStyle = theme.text;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    for (const place of ticks(this.low, this.high, 6, 1024)) {
+      const y = this.height - ((place - this.low) / (this.high - this.low)) * this.height;
+      context.fillText(bytesText(place), AXIS - 6, Math.min(this.height - 6, Math.max(6, y)));
+    }
+  }
+
+  private blockAt(x: number, y: number): number {
+    const { begin, end } = this.shown.view;
+    const time = (begin + ((x - AXIS) / this.width) * (end - begin)) * WHOLE;
+    const place = this.high - (y / this.height) * (this.high - this.low);
+    const near = ((end - begin) / this.width) * WHOLE;
+    let best = -1;
+    for (let at = this.order.length - 1; at >= 0; at--) { // the smallest first: it lies on top
+      const i = this.order[at];
+      if (this.begin[i] <= time + near && this.end[i] >= time - near && this.place[i] <= place &&
+          this.place[i] + this.bytes[i] > place) {
+        best = i;
+        break;
+      }
+    }
+    return best;
+  }
+
+  private addressOf(block: number): string {
+    const place = this.place[block];
+    let range = this.scene.meta.ranges[0];
+    for (const one of this.scene.meta.ranges) {
+      range = one.place <= place ? one : range;
+    }
+    return `0x${(BigInt(range.addr) + BigInt(Math.round(place - range.place))).toString(16)}`;
+  }
+
+  private describe(block: number, frames: number): HTMLElement {
+    const { meta } = this.scene;
+    const box = make("div");
+    const begin = (this.begin[block] / WHOLE) * meta.span;
+    const never = this.end[block] === NEVER;
+    const age = (never ? meta.span : (this.end[block] / WHOLE) * meta.span) - begin;
+    const tag = meta.groupings[0].rows.find((row) => row.group === this.tag[block])?.name ?? "no tag";
+    box.append(make("strong", `${bytesText(this.bytes[block])} at ${this.addressOf(block)}`));
+    box.append(make("div", `from ${timeText(begin)}, ${never ? `never freed (${timeText(age)})` : `for ${timeText(age)}`}`));
+    box.append(make("div", tag));
+    for (const frame of meta.stacks[this.stack[block]].frames.slice(0, frames)) {
+      box.append(make("div", frame, "frame"));
+    }
+    return box;
+  }
+
+  private hover(x: number, y: number): void {
+    const block = x < AXIS ? -1 : this.blockAt(x, y);
+    if (block < 0) {
+      tipHide();
+    } else {
+      tip(this.canvas, x, y, this.describe(block, 6));
+    }
+  }
+
+  private choose(x: number, y: number): void {
+    this.selected = this.blockAt(x, y);
+    byId("block").replaceChildren(...(this.selected >= 0 ? [this.describe(this.selected, 64)] : []));
+    this.draw(true);
+  }
+}

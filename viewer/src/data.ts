@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the page shows: the JSON and the arrays that cli/viewer/page.c wrote into it.
+
+export interface Group {
+  group: number;
+  name: string;
+  column: number;
+  peak: number;
+  blocks: number;
+  bytes: number;
+  left: number;
+}
+
+export interface Grouping {
+  name: string;
+  columns: string[];
+  rows: Group[];
+}
+
+export interface Stack {
+  peak: number;
+  left: number;
+  blocks: number;
+  bytes: number;
+  frames: string[]; // the innermost first
+}
+
+export interface Note {
+  time: number;
+  bytes: number;
+  status: string | null;
+  text: string;
+}
+
+export interface Advice {
+  name: string;
+  weight: "note" | "warn" | "bad";
+  found: string;
+  mend: string;
+}
+
+export interface Report {
+  file: string;
+  end: string;
+  lost_events: number;
+  missing_chunks: number;
+  events: number;
+  duration_ns: number;
+  peak: { bytes: number; blocks: number; time_ns: number; reserved_bytes: number | null };
+  live: { bytes: number; blocks: number; unknown_blocks: number };
+  lost: { bytes: number; blocks: number };
+  churn: { allocs: number; frees: number; refusals: number; alloc_bytes: number; brief_blocks: number };
+  hit_rate: number | null;
+  advice: Advice[];
+}
+
+interface ArrayEntry {
+  name: string;
+  type: "f32" | "f64" | "u32";
+  count: number;
+}
+
+export interface Meta {
+  schema: string;
+  version: string;
+  report: Report;
+  span: number; // ns
+  peak_bytes: number;
+  peak_time: number; // ns from the begin
+  blocks: number;
+  addressed: number;
+  kept: number;
+  merged: number;
+  left_out: number;
+  notes_left_out: number;
+  bins: number;
+  moments: number;
+  grid_times: number;
+  grid_places: number;
+  place_bytes: number;
+  groupings: Grouping[];
+  stacks: Stack[];
+  notes: Note[];
+  ranges: { addr: string; place: number; bytes: number }[];
+  arrays: ArrayEntry[];
+}
+
+export type Numbers = Float32Array | Float64Array | Uint32Array;
+
+export interface Scene {
+  meta: Meta;
+  array(name: string): Numbers;
+}
+
+const makers = {
+  f32: (buffer: ArrayBuffer, at: number, count: number) => new Float32Array(buffer, at, count),
+  f64: (buffer: ArrayBuffer, at: number, count: number) => new Float64Array(buffer, at, count),
+  u32: (buffer: ArrayBuffer, at: number, count: number) => new Uint32Array(buffer, at, count),
+};
+
+async function bytesOf(text: string): Promise<ArrayBuffer> {
+  const binary = atob(text.trim());
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) {
+    bytes[i] = binary.charCodeAt(i);
+  }
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) {
+    return bytes.buffer;
+  }
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).arrayBuffer();
+}
+
+export async function sceneRead(text: string): Promise<Scene> {
+  const buffer = await bytesOf(text);
+  const length = new DataView(buffer).getUint32(0, true);
+  const meta = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length))) as Meta;
+  const arrays = new Map<string, Numbers>();
+  let at = 8 + Math.ceil(length / 8) * 8;
+  for (const entry of meta.arrays) {
+    arrays.set(entry.name, makers[entry.type](buffer, at, entry.count));
+    at += Math.ceil((entry.count * (entry.type === "f64" ? 8 : 4)) / 8) * 8;
+  }
+  return {
+    meta,
+    array(name: string): Numbers {
+      const found = arrays.get(name);
+      if (!found) {
+        throw new Error(`the page has no array ${name}`);
+      }
+      return found;
+    },
+  };
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Colours. The first eight are those of Okabe and Ito, which readers with any colour blindness can tell apart;
+// further groups repeat them lighter. The rest is grey.
+
+const named = [
+  "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#7f6ab8",
+  "#6ba6cc", "#f2cb7a", "#6fc2a8", "#e2b4cf",
+];
+
+export interface Theme {
+  dark: boolean;
+  text: string;
+  soft: string; // axes and grid
+  line: string; // held
+  limit: string;
+  mark: string;
+  rest: string;
+  paper: string;
+  select: string;
+}
+
+export function themeNow(): Theme {
+  const dark = window.matchMedia("(prefers-color-scheme: dark)").matches && !window.matchMedia("print").matches;
+  return dark
+    ? { dark, text: "#e6e6e6", soft: "#4a4f57", line: "#ffffff", limit: "#ff6b6b", mark: "#ff6b6b", rest: "#7a818c",
+        paper: "#14171b", select: "#ffffff" }
+    : { dark, text: "#1b1f24", soft: "#c9ced6", line: "#111111", limit: "#b3001b", mark: "#b3001b", rest: "#9aa2ad",
+        paper: "#ffffff", select: "#000000" };
+}
+
+// The colour of a column; 0 is the rest.
+export function columnColour(column: number, theme: Theme): string {
+  return column === 0 ? theme.rest : named[(column - 1) % named.length];
+}
+
+// A stable colour for a frame of a flame graph.
+export function frameColour(name: string, theme: Theme): string {
+  let hash = 0;
+  for (let i = 0; i < name.length; i++) {
+    hash = (hash * 31 + name.charCodeAt(i)) >>> 0;
+  }
+  const hue = 18 + (hash % 40);
+  return `hsl(${hue} ${55 + (hash % 25)}% ${theme.dark ? 34 + (hash % 8) : 66 + (hash % 10)}%)`;
+}
