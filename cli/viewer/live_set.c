@@ -32,11 +32,11 @@ static bool set_grow(struct live_set *set) {
     return true;
 }
 
-static void block_end(struct live_set *set, uint32_t slot, uint64_t end_ns,
+static void block_end(struct live_set *set, uint32_t slot, uint64_t end_ns, bool left,
                       const struct live_watcher *watcher) {
     struct live_block *block = &set->blocks[slot];
     trace_ids_remove(set->ids, block->id);
-    watcher->ended(watcher->user, block, end_ns);
+    watcher->ended(watcher->user, block, end_ns, left);
     block->used = false;
     set->unused[set->unused_count++] = slot;
 }
@@ -45,7 +45,7 @@ static bool block_begin(struct live_set *set, const struct recorded *event,
                         const struct live_watcher *watcher) {
     uint32_t slot;
     if (trace_ids_find(set->ids, event->id, &slot)) { /* its free was lost */
-        block_end(set, slot, event->time_ns, watcher);
+        block_end(set, slot, event->time_ns, false, watcher);
     }
     if (set->unused_count == 0 && set->slots == LIVE_BLOCKS_MAX) {
         set->left_out++;
@@ -84,7 +84,7 @@ static bool block_resize(struct live_set *set, const struct recorded *event,
     again.tag_number = event->tag_number > 0 ? event->tag_number : set->blocks[slot].tag;
     again.addr = event->addr > 0 ? event->addr : set->blocks[slot].addr;
     again.queue = set->blocks[slot].queue;
-    block_end(set, slot, event->time_ns, watcher);
+    block_end(set, slot, event->time_ns, false, watcher);
     return block_begin(set, &again, watcher);
 }
 
@@ -92,7 +92,7 @@ static void pool_end(struct live_set *set, const struct recorded *event,
                      const struct live_watcher *watcher) {
     for (uint32_t slot = 0; slot < set->slots; slot++) {
         if (set->blocks[slot].used && set->blocks[slot].pool == event->pool) {
-            block_end(set, slot, event->time_ns, watcher);
+            block_end(set, slot, event->time_ns, true, watcher);
         }
     }
 }
@@ -105,7 +105,7 @@ bool live_set_add(struct live_set *set, const struct recorded *event,
         return block_begin(set, event, watcher);
     case RECORDED_FREE:
         if (trace_ids_find(set->ids, event->id, &slot)) {
-            block_end(set, slot, event->time_ns, watcher);
+            block_end(set, slot, event->time_ns, false, watcher);
         }
         return true;
     case RECORDED_RESIZE:
@@ -121,7 +121,7 @@ bool live_set_add(struct live_set *set, const struct recorded *event,
 void live_set_finish(struct live_set *set, const struct live_watcher *watcher) {
     for (uint32_t slot = 0; slot < set->slots; slot++) {
         if (set->blocks[slot].used) {
-            block_end(set, slot, UINT64_MAX, watcher);
+            block_end(set, slot, LIVE_TO_THE_END, true, watcher);
         }
     }
 }

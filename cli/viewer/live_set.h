@@ -22,11 +22,14 @@ struct live_block {
     bool used;            /* the slot is */
 };
 
-/* Whoever is told. `end_ns` is UINT64_MAX for a block that was never freed. */
+/* Whoever is told. `end_ns` is LIVE_TO_THE_END for a block that was live when the trace ended;
+   `left`: the program never freed it, as that one and those of a pool that ended. */
+#define LIVE_TO_THE_END UINT64_MAX
+
 struct live_watcher {
     void *user;
     void (*begun)(void *user, const struct live_block *block);
-    void (*ended)(void *user, const struct live_block *block, uint64_t end_ns);
+    void (*ended)(void *user, const struct live_block *block, uint64_t end_ns, bool left);
 };
 
 struct live_set {

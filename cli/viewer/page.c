@@ -5,6 +5,7 @@
 #include "json_out.h"
 #include "payload.h"
 #include "report/report_view.h"
+#include "scene_groups.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +189,7 @@ static void stacks_write(struct json_out *json, const struct page *page) {
     for (size_t i = 0; i < scene->stack_count; i++) {
         const struct scene_stack *stack = &scene->stacks[i];
         json_object_begin(json, NULL);
+        json_unsigned(json, "site", groups_site(scene, stack->number));
         json_unsigned(json, "peak", stack->peak);
         json_unsigned(json, "left", stack->left);
         json_unsigned(json, "blocks", stack->blocks);
@@ -233,6 +235,7 @@ static void ranges_write(struct json_out *json, const struct scene *scene) {
 }
 
 static void figures_write(struct json_out *json, const struct scene *scene) {
+    json_unsigned(json, "begin", scene->begin_ns);
     json_unsigned(json, "span", scene->end_ns - scene->begin_ns);
     json_unsigned(json, "peak_bytes", scene->peak);
     json_unsigned(json, "peak_time", scene->peak_ns - scene->begin_ns);

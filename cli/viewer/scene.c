@@ -254,13 +254,13 @@ static void pass_begun(void *user, const struct live_block *block) {
     }
 }
 
-static void pass_ended(void *user, const struct live_block *block, uint64_t end_ns) {
+static void pass_ended(void *user, const struct live_block *block, uint64_t end_ns, bool left) {
     struct pass *pass = user;
     if (!pass->second) {
-        first_ended(pass, block, end_ns == UINT64_MAX);
+        first_ended(pass, block, left);
         return;
     }
-    if (end_ns != UINT64_MAX) { /* the end of the trace changes nothing */
+    if (end_ns != LIVE_TO_THE_END) { /* the end of the trace changes nothing */
         second_change(pass, block, end_ns, 0, block->bytes);
     }
     block_show(pass->scene, block, end_ns);
@@ -278,7 +278,8 @@ static bool pass_event(struct pass *pass, struct report_input *input, struct liv
             note_add(scene, event);
         }
     } else {
-        scene->begin_ns = scene->events == 0 ? event->time_ns : scene->begin_ns;
+        bool first = scene->blocks == 0 && event->kind == RECORDED_ALLOC;
+        scene->begin_ns = first ? event->time_ns : scene->begin_ns;
         scene->end_ns = event->time_ns > scene->end_ns ? event->time_ns : scene->end_ns;
         scene->events++;
         if (!groups_note(scene, input, event)) {
@@ -300,7 +301,8 @@ static bool pass_run(struct pass *pass, const char *path, struct report_input *i
     read = report_input_open(input, path);
     while (good && read && there) {
         read = report_input_next(input, &event, &there);
-        if (read && there && event.kind != RECORDED_TRANSFER && event.time_ns >= scene->begin_ns) {
+        if (read && there && event.kind != RECORDED_TRANSFER) {
+            event.time_ns = event.time_ns < scene->begin_ns ? scene->begin_ns : event.time_ns;
             good = pass_event(pass, input, &set, &event);
         }
     }

@@ -81,7 +81,7 @@ void groups_free(struct scene *scene) {
 static size_t site_text(const char *frame, char text[NAME_MAX_BYTES + 1]) {
     const char *open = strrchr(frame, '('), *colon = open != NULL ? strchr(open, ':') : NULL;
     const char *comma = colon != NULL ? strchr(colon, ',') : NULL;
-    if (comma == NULL) {
+    if (comma == NULL) { /* Python's "run (main.py:42)" is as it should be */
         return (size_t)snprintf(text, NAME_MAX_BYTES + 1, "%s", frame);
     }
     size_t function = strcspn(frame, "+ ");
@@ -89,6 +89,44 @@ static size_t site_text(const char *frame, char text[NAME_MAX_BYTES + 1]) {
         function > 0 && function < (size_t)(open - frame) ? function : (size_t)(open - frame);
     return (size_t)snprintf(text, NAME_MAX_BYTES + 1, "%.*s %.*s)", (int)function, frame,
                             (int)(comma - open), open);
+}
+
+static bool is_python(const char *frame) {
+    return strstr(frame, ".py:") != NULL;
+}
+
+static bool is_installed(const char *frame) {
+    return strstr(frame, "site-packages/") != NULL || strstr(frame, "dist-packages/") != NULL;
+}
+
+/* Allocators and how they walk stacks: the library itself where a program has it inside, and
+   PyTorch's. */
+static bool is_own(const char *frame) {
+    static const char *const begins[] = {
+        "vr_",          "vram_",         "by_unwinder",   "c10::",
+        "at::detail::", "torch::unwind", "torch::cuda::", "torch::CapturedTraceback"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        if (strncmp(frame, begins[i], strlen(begins[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The frame that says where in the program it was: the innermost line of Python outside of
+   installed packages, else the innermost line of Python, else the innermost that is not ours. The
+   innermost of all if there is none of these. */
+static uint32_t site_frame(struct report_input *input, uint32_t stack) {
+    uint32_t python = UINT32_MAX, native = UINT32_MAX;
+    const char *frame;
+    for (uint32_t i = 0; (frame = report_input_frame(input, stack, i)) != NULL; i++) {
+        if (is_python(frame) && !is_installed(frame)) {
+            return i;
+        }
+        python = is_python(frame) && i < python ? i : python;
+        native = !is_own(frame) && i < native ? i : native;
+    }
+    return python != UINT32_MAX ? python : native != UINT32_MAX ? native : 0;
 }
 
 static uint32_t name_hash(const char *name) {
@@ -129,7 +167,7 @@ static bool stack_note(struct scene *scene, struct report_input *input, uint32_t
     struct scene_grouped *sites = &scene->grouped[SCENE_SITES];
     char text[NAME_MAX_BYTES + 1];
     uint32_t group = 0;
-    const char *frame = report_input_frame(input, stack, 0);
+    const char *frame = report_input_frame(input, stack, site_frame(input, stack));
     if (frame != NULL) {
         size_t bytes = site_text(frame, text);
         text[bytes < NAME_MAX_BYTES ? bytes : NAME_MAX_BYTES] = 0;
@@ -198,9 +236,13 @@ void groups_find(const struct scene *scene, const struct live_block *block,
         size++;
     }
     groups[SCENE_TAGS] = of_number(&scene->grouped[SCENE_TAGS], block->tag);
-    groups[SCENE_SITES] = of_number(&scene->grouped[SCENE_SITES], block->stack);
+    groups[SCENE_SITES] = groups_site(scene, block->stack);
     groups[SCENE_STREAMS] = stream_find(scene, block->queue);
     groups[SCENE_SIZES] = size;
+}
+
+uint32_t groups_site(const struct scene *scene, uint32_t stack) {
+    return of_number(&scene->grouped[SCENE_SITES], stack);
 }
 
 uint32_t groups_stack(const struct scene *scene, uint32_t number) {

@@ -18,6 +18,9 @@ bool groups_note(struct scene *scene, struct report_input *input, const struct r
 void groups_find(const struct scene *scene, const struct live_block *block,
                  uint32_t groups[SCENE_GROUPINGS]);
 
+/* The group of a stack's call site. */
+uint32_t groups_site(const struct scene *scene, uint32_t stack);
+
 /* The place in scene->stacks. */
 uint32_t groups_stack(const struct scene *scene, uint32_t number);
 

@@ -4,6 +4,7 @@
 
 import type { Numbers, Scene } from "./data";
 import { byId, make, prepare } from "./dom";
+import { shownFrames } from "./frames";
 import { bytesText, countText, ticks, timeText } from "./format";
 import { columnColour, themeNow, type Theme } from "./theme";
 import { AXIS } from "./timeline";
@@ -32,7 +33,7 @@ export class Addresses {
   private selected = -1;
   private timer = 0;
 
-  constructor(private readonly scene: Scene, private readonly shown: Shown, private readonly siteOf: number[]) {
+  constructor(private readonly scene: Scene, private readonly shown: Shown) {
     const { meta } = scene;
     this.begin = scene.array("block.begin");
     this.end = scene.array("block.end");
@@ -46,7 +47,7 @@ export class Addresses {
     const columnOf = meta.groupings.map((g) => new Map(g.rows.map((row) => [row.group, row.column])));
     this.columns = [
       (i) => columnOf[0].get(this.tag[i]) ?? 0,
-      (i) => columnOf[1].get(this.siteOf[this.stack[i]]) ?? 0,
+      (i) => columnOf[1].get(meta.stacks[this.stack[i]].site) ?? 0,
       (i) => columnOf[2].get(this.stream[i]) ?? 0,
       (i) => columnOf[3].get(Math.max(0, Math.floor(Math.log2(this.bytes[i] || 1)))) ?? 0,
     ];
@@ -292,9 +293,9 @@ export class Addresses {
     const age = (never ? meta.span : (this.end[block] / WHOLE) * meta.span) - begin;
     const tag = meta.groupings[0].rows.find((row) => row.group === this.tag[block])?.name ?? "no tag";
     box.append(make("strong", `${bytesText(this.bytes[block])} at ${this.addressOf(block)}`));
-    box.append(make("div", `from ${timeText(begin)}, ${never ? `never freed (${timeText(age)})` : `for ${timeText(age)}`}`));
+    box.append(make("div", `from ${timeText(meta.begin + begin)}, ${never ? `never freed (${timeText(age)})` : `for ${timeText(age)}`}`));
     box.append(make("div", tag));
-    for (const frame of meta.stacks[this.stack[block]].frames.slice(0, frames)) {
+    for (const frame of shownFrames(meta.stacks[this.stack[block]].frames).slice(0, frames)) {
       box.append(make("div", frame, "frame"));
     }
     return box;

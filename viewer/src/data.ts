@@ -18,6 +18,7 @@ export interface Grouping {
 }
 
 export interface Stack {
+  site: number; // group
   peak: number;
   left: number;
   blocks: number;
@@ -64,6 +65,7 @@ export interface Meta {
   schema: string;
   version: string;
   report: Report;
+  begin: number; // ns since the trace began: times below count from here
   span: number; // ns
   peak_bytes: number;
   peak_time: number; // ns from the begin

@@ -3,6 +3,7 @@
 
 import type { Numbers, Scene } from "./data";
 import { byId, make } from "./dom";
+import { frameName, shownFrames } from "./frames";
 import { bytesText, timeText } from "./format";
 import { frameColour, themeNow } from "./theme";
 import type { Shown } from "./window";
@@ -17,11 +18,6 @@ const ROW = 18;
 const LEAST = 0.002; // of the width: narrower ones are left out
 const DEEPEST = 64;
 
-// "run+0x1f (main.c:42, program+0x2a3f)" is "run (main.c:42)".
-export function frameName(frame: string): string {
-  return frame.replace(/\+0x[0-9a-f]+(?= \()/, "").replace(/, [^,()]*\)$/, ")");
-}
-
 export class Flame {
   private readonly moments: Numbers;
   private readonly changes: Numbers;
@@ -29,6 +25,7 @@ export class Flame {
   private readonly bytes: Numbers;
   private kind: "moment" | "left" | "difference" = "moment";
   private root: string[] = []; // names from the outermost to what is shown whole
+  private every = false; // all frames
   private drawn = "";
 
   constructor(private readonly scene: Scene, private readonly shown: Shown) {
@@ -43,6 +40,12 @@ export class Flame {
         this.draw();
       });
     }
+    const every = byId<HTMLInputElement>("flame-every");
+    every.addEventListener("change", () => {
+      this.every = every.checked;
+      this.root = [];
+      this.draw();
+    });
     byId("flame-peak").addEventListener("click", () => {
       shown.view.moment = scene.meta.peak_time / Math.max(1, scene.meta.span);
       this.kind = "moment";
@@ -91,7 +94,7 @@ export class Flame {
   }
 
   private title(): string {
-    const at = (part: number) => timeText(this.moments[this.nearest(part)]);
+    const at = (part: number) => timeText(this.scene.meta.begin + this.moments[this.nearest(part)]);
     const { moment, other } = this.shown.view;
     if (this.kind === "left") {
       return "Never freed, by call stack";
@@ -110,7 +113,8 @@ export class Flame {
       if (bytes <= 0) {
         return; // of a difference only growth is drawn: the table has the rest
       }
-      const frames = this.scene.meta.stacks[i].frames;
+      const all = this.scene.meta.stacks[i].frames;
+      const frames = this.every ? all : shownFrames(all);
       const names = frames.length > 0 ? frames.slice(0, DEEPEST).map(frameName).reverse()
         : [i === 0 ? "smaller stacks, or none" : "no stack"];
       let node = root;
@@ -130,7 +134,7 @@ export class Flame {
 
   draw(): void {
     const { moment, other } = this.shown.view;
-    const key = `${this.kind} ${this.nearest(moment)} ${other === null ? "" : this.nearest(other)} ${this.root.join("\n")}`;
+    const key = `${this.kind} ${this.every} ${this.nearest(moment)} ${other === null ? "" : this.nearest(other)} ${this.root.join("\n")}`;
     if (key === this.drawn) {
       return;
     }

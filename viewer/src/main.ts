@@ -11,20 +11,6 @@ import { columnColour, themeNow } from "./theme";
 import { Timeline } from "./timeline";
 import { Shown } from "./window";
 
-// The site of each stack: the site's group has the name that begins with its innermost frame.
-function sitesOf(scene: Scene): number[] {
-  const { meta } = scene;
-  const groups = new Map(meta.groupings[1].rows.map((row) => [row.name, row.group]));
-  return meta.stacks.map((stack) => {
-    const frame = stack.frames[0];
-    if (frame === undefined) {
-      return 0;
-    }
-    const line = frame.replace(/\+0x[0-9a-f]+(?= \()/, "").replace(/, [^,()]*\)$/, ")");
-    return groups.get(line) ?? groups.get(frame) ?? 0;
-  });
-}
-
 function legendDraw(scene: Scene, shown: Shown): void {
   const theme = themeNow();
   const grouping = scene.meta.groupings[shown.view.grouping];
@@ -61,7 +47,7 @@ async function start(): Promise<void> {
     });
   });
   new Timeline(scene, shown);
-  new Addresses(scene, shown, sitesOf(scene));
+  new Addresses(scene, shown);
   new Flame(scene, shown);
   new Table(scene, shown);
   shown.listen(() => legendDraw(scene, shown));

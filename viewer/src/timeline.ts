@@ -31,7 +31,7 @@ export class Timeline {
     });
     this.canvas.setAttribute(
       "aria-label",
-      `Live memory over ${timeText(meta.span)}; the peak is ${bytesText(meta.peak_bytes)} at ${timeText(meta.peak_time)}. ` +
+      `Live memory over ${timeText(meta.span)}; the peak is ${bytesText(meta.peak_bytes)} at ${timeText(meta.begin + meta.peak_time)}. ` +
         "Arrow keys pan, plus and minus zoom, 0 shows all.",
     );
     shown.listen(() => this.draw());
@@ -83,7 +83,6 @@ export class Timeline {
     if (!context) {
       return;
     }
-    const theme = themeNow();
     const most = this.most();
     const y = (bytes: number) => this.height - (bytes / most) * this.height;
     context.clearRect(0, 0, this.canvas.clientWidth, this.canvas.clientHeight);
@@ -95,7 +94,6 @@ export class Timeline {
     this.lines(context, pixels, y);
     this.axes(context, most, y);
     this.marks(context, y);
-    context.fillStyle = theme.text;
   }
 
   private areas(context: CanvasRenderingContext2D, pixels: number[], y: (b: number) => number): void {
@@ -149,7 +147,7 @@ export class Timeline {
   private axes(context: CanvasRenderingContext2D, most: number, y: (b: number) => number): void {
     const theme = themeNow();
     const { begin, end } = this.shown.view;
-    const span = this.scene.meta.span;
+    const { begin: from, span } = this.scene.meta;
     context.font = "11px system-ui, sans-serif";
     context.fillStyle = theme.text;
     context.strokeStyle = theme.soft;
@@ -167,8 +165,8 @@ export class Timeline {
     }
     context.textAlign = "center";
     context.textBaseline = "top";
-    for (const time of ticks(begin * span, end * span, Math.max(2, this.width / 110), 10)) {
-      const x = this.x(time / span);
+    for (const time of ticks(from + begin * span, from + end * span, Math.max(2, this.width / 110), 10)) {
+      const x = this.x((time - from) / span);
       context.fillText(timeText(time), Math.min(AXIS + this.width - 24, Math.max(AXIS + 14, x)), this.height + 5);
     }
   }
@@ -231,14 +229,14 @@ export class Timeline {
     const box = make("div");
     if (note) {
       const what = note.status ? `refused: ${bytesText(note.bytes)} (${note.status})` : note.text;
-      box.append(make("strong", `${timeText(note.time)}: ${what}`));
+      box.append(make("strong", `${timeText(meta.begin + note.time)}: ${what}`));
       tip(this.canvas, x, y, box);
       return;
     }
     const bin = this.binOf(x);
     const grouping = meta.groupings[this.shown.view.grouping];
     const held = this.held[bin];
-    const time = timeText(((bin + 0.5) / meta.bins) * meta.span);
+    const time = timeText(meta.begin + ((bin + 0.5) / meta.bins) * meta.span);
     box.append(make("strong", `${time}: ${bytesText(this.total[bin])} live`));
     if (!Number.isNaN(held)) {
       box.append(make("div", `${bytesText(held)} held`));
