@@ -61,7 +61,7 @@ ${literals("viewer_tail", tail)}
 // As tests/lint/viewer.py does it: names and contents, in the order of names.
 function sourceHash() {
   const names = ["build.mjs", "package.json", "page.html", "style.css", "tsconfig.json",
-    ...["addresses", "data", "dom", "flame", "format", "frames", "main", "story", "tables", "theme", "timeline", "tip", "window"]
+    ...["addresses", "data", "dom", "flame", "format", "frames", "main", "raster", "story", "tables", "theme", "timeline", "tip", "window"]
       .map((name) => `src/${name}.ts`)];
   const hash = createHash("sha256");
   for (const name of names.sort()) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks over time by address. The largest are drawn first: while the reader pans or zooms only some thousands, all of
-// them once the picture rests. What is too small to be kept on its own lies beneath as grey cells.
+// Blocks over time by address. What is too small to be kept on its own lies beneath as grey cells.
 
 import type { Numbers, Scene } from "./data";
 import { byId, make, prepare } from "./dom";
 import { shownFrames } from "./frames";
 import { bytesText, countText, ticks, timeText } from "./format";
+import { pixelOf, Raster } from "./raster";
 import { columnColour, themeNow, type Theme } from "./theme";
 import { AXIS } from "./timeline";
 import { tip, tipHide } from "./tip";
@@ -13,8 +13,6 @@ import { interact, type Shown } from "./window";
 
 const WHOLE = 4294967294; // of block.begin and block.end
 const NEVER = 0xffffffff;
-const MOVING = 6000; // blocks drawn while the picture moves
-const REST_MS = 150;
 
 export class Addresses {
   private readonly canvas = byId<HTMLCanvasElement>("addresses");
@@ -26,12 +24,12 @@ export class Addresses {
   private readonly stack: Numbers;
   private readonly stream: Numbers;
   private readonly order: Uint32Array; // by area, the largest first
-  private readonly columns: ((block: number) => number)[];
+  private readonly columns: Uint8Array[]; // of each block, by grouping
+  private readonly raster = new Raster();
   private readonly cells: HTMLCanvasElement | null;
   private low = 0; // of the places shown, in bytes
   private high: number;
   private selected = -1;
-  private timer = 0;
 
   constructor(private readonly scene: Scene, private readonly shown: Shown) {
     const { meta } = scene;
@@ -45,12 +43,14 @@ export class Addresses {
     this.high = meta.place_bytes;
     this.order = this.byArea();
     const columnOf = meta.groupings.map((g) => new Map(g.rows.map((row) => [row.group, row.column])));
-    this.columns = [
-      (i) => columnOf[0].get(this.tag[i]) ?? 0,
-      (i) => columnOf[1].get(meta.stacks[this.stack[i]].site) ?? 0,
-      (i) => columnOf[2].get(this.stream[i]) ?? 0,
-      (i) => columnOf[3].get(Math.max(0, Math.floor(Math.log2(this.bytes[i] || 1)))) ?? 0,
+    const groupOf = [
+      (i: number) => this.tag[i],
+      (i: number) => meta.stacks[this.stack[i]].site,
+      (i: number) => this.stream[i],
+      (i: number) => Math.max(0, Math.floor(Math.log2(this.bytes[i] || 1))),
     ];
+    this.columns = groupOf.map((of, grouping) =>
+      Uint8Array.from({ length: this.begin.length }, (_, i) => columnOf[grouping].get(of(i)) ?? 0));
     this.cells = this.cellsMake();
     interact(this.canvas, AXIS, shown, {
       hover: (x, y) => this.hover(x, y),
@@ -65,7 +65,7 @@ export class Addresses {
         "shift and the wheel zoom in addresses.",
     );
     byId("addresses-note").textContent = this.noteText();
-    shown.listen(() => this.draw(false));
+    shown.listen(() => this.draw());
   }
 
   private noteText(): string {
@@ -143,8 +143,7 @@ export class Addresses {
     this.shown.changed();
   }
 
-  draw(resting: boolean): void {
-    window.clearTimeout(this.timer);
+  draw(): void {
     if (this.scene.meta.addressed === 0) {
       this.canvas.hidden = true;
       return;
@@ -159,14 +158,12 @@ export class Addresses {
     context.beginPath();
     context.rect(AXIS, 0, this.width, this.height);
     context.clip();
+    this.drawBlocks(context, theme);
     this.drawCells(context);
-    const more = this.drawBlocks(context, theme, resting ? this.order.length : MOVING);
     this.drawRanges(context, theme);
+    this.drawSelected(context, theme);
     context.restore();
     this.drawAxis(context, theme);
-    if (more) {
-      this.timer = window.setTimeout(() => this.draw(true), REST_MS);
-    }
   }
 
   private drawCells(context: CanvasRenderingContext2D): void {
@@ -175,64 +172,54 @@ export class Addresses {
     if (this.cells) {
       const { width, height } = this.cells;
       context.imageSmoothingEnabled = false;
+      context.globalCompositeOperation = "destination-over";
       context.drawImage(
         this.cells, begin * width, (1 - this.high / all) * height, (end - begin) * width,
         ((this.high - this.low) / all) * height, AXIS, 0, this.width, this.height,
       );
+      context.globalCompositeOperation = "source-over";
     }
   }
 
-  // Returns whether there are more than `most`.
-  private drawBlocks(context: CanvasRenderingContext2D, theme: Theme, most: number): boolean {
+  // Each block in whole device pixels, with a gap between those that are large enough for one.
+  private drawBlocks(context: CanvasRenderingContext2D, theme: Theme): void {
     const { begin, end, grouping } = this.shown.view;
+    const ratio = this.canvas.width / this.canvas.clientWidth;
     const first = begin * WHOLE;
     const last = end * WHOLE;
-    const perTime = this.width / (last - first);
-    const perByte = this.height / (this.high - this.low);
-    const columnOf = this.columns[grouping];
-    const paths: (Path2D | undefined)[] = [];
-    let drawn = 0;
-    let left = false;
-    for (const i of this.order) {
-      if (this.begin[i] > last || this.end[i] < first || this.place[i] > this.high ||
-          this.place[i] + this.bytes[i] < this.low) {
+    const raster = this.raster;
+    raster.begin(this.width * ratio, this.height * ratio);
+    const perTime = raster.width / (last - first);
+    const perByte = raster.height / (this.high - this.low);
+    const columns = this.columns[grouping];
+    const colours = this.scene.meta.groupings[grouping].columns.map((_, i) => pixelOf(columnColour(i, theme)));
+    for (let i = 0; i < this.begin.length; i++) {
+      const above = this.place[i] + this.bytes[i];
+      if (this.begin[i] > last || this.end[i] < first || this.place[i] >= this.high || above <= this.low) {
         continue;
       }
-      if (drawn === most) {
-        left = true;
-        break;
-      }
-      drawn++;
-      const from = Math.max(first, this.begin[i]);
-      const to = Math.min(last, this.end[i]);
-      const height = this.bytes[i] * perByte;
-      const path = (paths[columnOf(i)] ??= new Path2D());
-      path.rect(
-        AXIS + (from - first) * perTime, this.height - (this.place[i] - this.low) * perByte - height,
-        Math.max(0.7, (to - from) * perTime - (height > 3 ? 0.5 : 0)), Math.max(0.7, height - (height > 3 ? 0.5 : 0)),
-      );
+      const x = Math.max(0, Math.floor((this.begin[i] - first) * perTime));
+      const y = Math.max(0, Math.floor((this.high - above) * perByte));
+      const right = Math.min(raster.width, Math.max(x + 1, Math.floor((this.end[i] - first) * perTime)));
+      const bottom = Math.min(raster.height, Math.max(y + 1, Math.floor((this.high - this.place[i]) * perByte)));
+      raster.fill(x, y, right - x > 4 ? right - 1 : right, bottom - y > 3 ? bottom - 1 : bottom, colours[columns[i]]);
     }
-    paths.forEach((path, column) => {
-      if (path) {
-        context.fillStyle = columnColour(column, theme);
-        context.fill(path);
-      }
-    });
-    this.drawSelected(context, theme, first, last, perTime, perByte);
-    return left;
+    raster.end(context, AXIS * ratio, 0);
   }
 
-  private drawSelected(context: CanvasRenderingContext2D, theme: Theme, first: number, last: number, perTime: number,
-                       perByte: number): void {
+  private drawSelected(context: CanvasRenderingContext2D, theme: Theme): void {
     const i = this.selected;
     if (i >= 0) {
-      const from = Math.max(first, this.begin[i]);
-      const to = Math.min(last, this.end[i]);
-      const height = this.bytes[i] * perByte;
+      const { begin, end } = this.shown.view;
+      const perTime = this.width / ((end - begin) * WHOLE);
+      const perByte = this.height / (this.high - this.low);
+      const from = Math.max(begin * WHOLE, this.begin[i]);
+      const to = Math.min(end * WHOLE, this.end[i]);
       context.strokeStyle = theme.select;
       context.lineWidth = 2;
-      context.strokeRect(AXIS + (from - first) * perTime, this.height - (this.place[i] - this.low) * perByte - height,
-                         Math.max(2, (to - from) * perTime), Math.max(2, height));
+      context.strokeRect(AXIS + (from - begin * WHOLE) * perTime,
+                         (this.high - this.place[i] - this.bytes[i]) * perByte,
+                         Math.max(2, (to - from) * perTime), Math.max(2, this.bytes[i] * perByte));
     }
   }
 
@@ -313,6 +300,6 @@ export class Addresses {
   private choose(x: number, y: number): void {
     this.selected = this.blockAt(x, y);
     byId("block").replaceChildren(...(this.selected >= 0 ? [this.describe(this.selected, 64)] : []));
-    this.draw(true);
+    this.draw();
   }
 }

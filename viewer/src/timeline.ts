@@ -4,6 +4,7 @@
 import type { Numbers, Scene } from "./data";
 import { byId, make, prepare } from "./dom";
 import { bytesText, ticks, timeText } from "./format";
+import { pixelOf, Raster } from "./raster";
 import { columnColour, themeNow } from "./theme";
 import { tip, tipHide } from "./tip";
 import { interact, type Shown } from "./window";
@@ -17,6 +18,7 @@ export class Timeline {
   private readonly held: Numbers;
   private readonly limit: Numbers;
   private readonly columns: Numbers[][];
+  private readonly raster = new Raster();
 
   constructor(private readonly scene: Scene, private readonly shown: Shown) {
     const { meta } = scene;
@@ -90,30 +92,32 @@ export class Timeline {
     for (let x = 0; x < this.width; x++) {
       pixels.push(this.binOf(AXIS + x));
     }
-    this.areas(context, pixels, y);
+    this.areas(context, most);
     this.lines(context, pixels, y);
     this.axes(context, most, y);
     this.marks(context, y);
   }
 
-  private areas(context: CanvasRenderingContext2D, pixels: number[], y: (b: number) => number): void {
+  private areas(context: CanvasRenderingContext2D, most: number): void {
     const theme = themeNow();
+    const ratio = this.canvas.width / this.canvas.clientWidth;
     const columns = this.columns[this.shown.view.grouping];
-    const below = new Float64Array(pixels.length);
-    for (let i = columns.length - 1; i >= 0; i--) {
-      const column = columns[i];
-      context.fillStyle = columnColour(i, theme);
-      context.beginPath();
-      for (let x = 0; x < pixels.length; x++) {
-        const bytes = column[pixels[x]];
-        if (bytes > 0) {
-          const top = y(below[x] + bytes);
-          context.rect(AXIS + x, top, 1, y(below[x]) - top);
-          below[x] += bytes;
-        }
+    const colours = columns.map((_, i) => pixelOf(columnColour(i, theme)));
+    const raster = this.raster;
+    raster.begin(this.width * ratio, this.height * ratio);
+    const perByte = raster.height / most;
+    for (let x = 0; x < raster.width; x++) {
+      const bin = this.binOf(AXIS + x / ratio);
+      let below = 0;
+      let bottom = raster.height;
+      for (let i = columns.length - 1; i >= 0; i--) {
+        below += columns[i][bin];
+        const top = Math.max(0, Math.round(raster.height - below * perByte));
+        raster.column(x, top, bottom, colours[i]);
+        bottom = top;
       }
-      context.fill();
     }
+    raster.end(context, AXIS * ratio, 0);
   }
 
   private line(context: CanvasRenderingContext2D, pixels: number[], values: Numbers, y: (b: number) => number): void {
