@@ -229,8 +229,9 @@ static const struct flag flags[] = {
     {.name = "format",
      .letter = 'f',
      .value = "NAME",
-     .help = "write it for other tools: html, text (as heaptrack_print), json, memory_viz (PyTorch's "
-             "viewer), perfetto, folded (flame graphs) or csv (vram replay)",
+     .help =
+         "write it for other tools: html, text (as heaptrack_print), json, memory_viz (PyTorch's "
+         "viewer), perfetto, folded (flame graphs) or csv (vram replay)",
      .choices = REPORT_FORMATS},
     {.name = "output",
      .letter = 'o',

@@ -2,8 +2,8 @@
 // Builds the viewer into cli/viewer/generated/viewer_page.h, which is checked in, so that building libvram needs no
 // Node. `node build.mjs --check` only says whether that file is what the sources give.
 import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -60,9 +60,10 @@ ${literals("viewer_tail", tail)}
 
 // As tests/lint/viewer.py does it: names and contents, in the order of names.
 function sourceHash() {
-  const names = ["build.mjs", "package.json", "page.html", "style.css", "tsconfig.json",
-    ...["addresses", "data", "dom", "flame", "format", "frames", "main", "raster", "story", "tables", "theme", "timeline", "tip", "window"]
-      .map((name) => `src/${name}.ts`)];
+  const names = readdirSync(here, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name !== "package-lock.json")
+    .map((entry) => relative(here, join(entry.parentPath ?? entry.path, entry.name)))
+    .filter((name) => !name.startsWith("node_modules"));
   const hash = createHash("sha256");
   for (const name of names.sort()) {
     hash.update(name + "\0").update(readFileSync(join(here, name))).update("\0");

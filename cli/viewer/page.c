@@ -4,7 +4,6 @@
 #include "generated/viewer_page.h"
 #include "json_out.h"
 #include "payload.h"
-#include "report/report_view.h"
 #include "scene_groups.h"
 
 #include <stdlib.h>
@@ -252,7 +251,7 @@ static void figures_write(struct json_out *json, const struct scene *scene) {
     json_unsigned(json, "place_bytes", scene->ranges.bytes);
 }
 
-static bool meta_write(FILE *to, const struct page *page, const struct history *history) {
+static bool meta_write(FILE *to, const struct page *page, const struct report_view *view) {
     struct json_out json;
     bool good = true;
     json_begin(&json, to);
@@ -260,8 +259,8 @@ static bool meta_write(FILE *to, const struct page *page, const struct history *
     json_text(&json, "schema", "vram.page/1");
     json_text(&json, "version", vram_version_text());
     json_object_begin(&json, "report");
-    report_write_summary(history, &json);
-    report_write_advice(history, &json);
+    report_write_summary(view, &json);
+    report_write_advice(view->history, &json);
     json_object_end(&json);
     figures_write(&json, page->scene);
     json_array_begin(&json, "groupings");
@@ -312,40 +311,40 @@ static void texts_write(FILE *to, const char *const *texts) {
     }
 }
 
-static const char *data_write(FILE *to, const struct page *page, const struct history *history) {
+static bool data_write(FILE *to, const struct page *page, const struct report_view *view) {
     char *meta = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&meta, &bytes);
     if (memory == NULL) {
-        return "out of host memory";
+        return false;
     }
-    bool good = meta_write(memory, page, history);
+    bool good = meta_write(memory, page, view);
     good = fclose(memory) == 0 && good && bytes < UINT32_MAX - 8;
     struct payload *payload = malloc(sizeof *payload);
     good = good && payload != NULL && payload_begin(payload, to) &&
            payload_fill(payload, page, meta, bytes);
     free(payload);
     free(meta);
-    return good ? NULL : "out of host memory";
+    return good;
 }
 
-const char *page_write(FILE *to, const struct scene *scene, struct report_input *input,
-                       const struct history *history) {
+bool page_write(FILE *to, const struct scene *scene, struct report_input *input,
+                const struct report_view *view) {
     struct page *page = calloc(1, sizeof *page);
     if (page == NULL) {
-        return "out of host memory";
+        return false;
     }
     page->scene = scene;
     page->input = input;
-    const char *problem = "out of host memory";
-    if (page_fill(page)) {
+    bool good = page_fill(page);
+    if (good) {
         texts_write(to, viewer_head);
-        problem = data_write(to, page, history);
+        good = data_write(to, page, view);
         texts_write(to, viewer_tail);
     }
     for (size_t i = 0; i < page->own_count; i++) {
         free(page->own[i]);
     }
     free(page);
-    return problem;
+    return good;
 }

@@ -15,13 +15,13 @@
 #ifndef VIEWER_PAGE_H
 #define VIEWER_PAGE_H
 
-#include "report/history.h"
+#include "report/report_view.h"
 #include "scene.h"
 
 #include <stdio.h>
 
-/* NULL: it is whole, unless the stream says otherwise; else what failed. */
-const char *page_write(FILE *to, const struct scene *scene, struct report_input *input,
-                       const struct history *history);
+/* False: out of host memory. The stream keeps its own failures. */
+bool page_write(FILE *to, const struct scene *scene, struct report_input *input,
+                const struct report_view *view);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scene_groups.c: see scene_groups.h. */
 #include "scene_groups.h"
+#include "report/sites.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,59 +77,6 @@ void groups_free(struct scene *scene) {
 
 /* -------------------------------------------------------------------- sites */
 
-/* "run (main.c:42, program+0x2a3f)" and "run+0x1f (main.c:42, ...)" are "run (main.c:42)": one
-   source line is one site. What has no line keeps its offset. */
-static size_t site_text(const char *frame, char text[NAME_MAX_BYTES + 1]) {
-    const char *open = strrchr(frame, '('), *colon = open != NULL ? strchr(open, ':') : NULL;
-    const char *comma = colon != NULL ? strchr(colon, ',') : NULL;
-    if (comma == NULL) { /* Python's "run (main.py:42)" is as it should be */
-        return (size_t)snprintf(text, NAME_MAX_BYTES + 1, "%s", frame);
-    }
-    size_t function = strcspn(frame, "+ ");
-    function =
-        function > 0 && function < (size_t)(open - frame) ? function : (size_t)(open - frame);
-    return (size_t)snprintf(text, NAME_MAX_BYTES + 1, "%.*s %.*s)", (int)function, frame,
-                            (int)(comma - open), open);
-}
-
-static bool is_python(const char *frame) {
-    return strstr(frame, ".py:") != NULL;
-}
-
-static bool is_installed(const char *frame) {
-    return strstr(frame, "site-packages/") != NULL || strstr(frame, "dist-packages/") != NULL;
-}
-
-/* Allocators and how they walk stacks: the library itself where a program has it inside, and
-   PyTorch's. */
-static bool is_own(const char *frame) {
-    static const char *const begins[] = {
-        "vr_",          "vram_",         "by_unwinder",   "c10::",
-        "at::detail::", "torch::unwind", "torch::cuda::", "torch::CapturedTraceback"};
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
-        if (strncmp(frame, begins[i], strlen(begins[i])) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The frame that says where in the program it was: the innermost line of Python outside of
-   installed packages, else the innermost line of Python, else the innermost that is not ours. The
-   innermost of all if there is none of these. */
-static uint32_t site_frame(struct report_input *input, uint32_t stack) {
-    uint32_t python = UINT32_MAX, native = UINT32_MAX;
-    const char *frame;
-    for (uint32_t i = 0; (frame = report_input_frame(input, stack, i)) != NULL; i++) {
-        if (is_python(frame) && !is_installed(frame)) {
-            return i;
-        }
-        python = is_python(frame) && i < python ? i : python;
-        native = !is_own(frame) && i < native ? i : native;
-    }
-    return python != UINT32_MAX ? python : native != UINT32_MAX ? native : 0;
-}
-
 static uint32_t name_hash(const char *name) {
     uint32_t hash = 2166136261U;
     for (; *name; name++) {
@@ -165,12 +113,11 @@ static bool site_find(struct scene_grouped *sites, const char *name, uint64_t nu
 
 static bool stack_note(struct scene *scene, struct report_input *input, uint32_t stack) {
     struct scene_grouped *sites = &scene->grouped[SCENE_SITES];
-    char text[NAME_MAX_BYTES + 1];
+    const struct history_group only = {.stack = stack, .tag = ""};
+    char text[SITE_TEXT_MAX];
     uint32_t group = 0;
-    const char *frame = report_input_frame(input, stack, site_frame(input, stack));
-    if (frame != NULL) {
-        size_t bytes = site_text(frame, text);
-        text[bytes < NAME_MAX_BYTES ? bytes : NAME_MAX_BYTES] = 0;
+    if (report_input_frame(input, stack, 0) != NULL) {
+        site_name(input, &only, text);
         if (!site_find(sites, text, stack, &group)) {
             return false;
         }

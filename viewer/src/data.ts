@@ -42,6 +42,7 @@ export interface Advice {
 
 export interface Report {
   file: string;
+  story: string[];
   end: string;
   lost_events: number;
   missing_chunks: number;

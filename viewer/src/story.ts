@@ -11,16 +11,6 @@ function tile(name: string, figure: string, more: string): HTMLElement {
   return box;
 }
 
-function largest(scene: Scene): string {
-  for (const grouping of [scene.meta.groupings[0], scene.meta.groupings[1], scene.meta.groupings[3]]) {
-    const first = grouping.rows[0];
-    if (first && (first.group !== 0 || grouping.name === "size")) {
-      return `most by ${grouping.name}: ${first.name}, ${bytesText(first.peak)}`;
-    }
-  }
-  return "";
-}
-
 export function storyTell(scene: Scene): void {
   const { meta } = scene;
   const { report } = meta;
@@ -44,7 +34,7 @@ export function storyTell(scene: Scene): void {
   }
   document.title = `${name}: GPU memory`;
   byId("title").textContent = name;
-  byId("subtitle").textContent = [largest(scene), partial(scene)].filter(Boolean).join(". ");
+  byId("story").replaceChildren(...report.story.map((sentence) => make("p", sentence)));
   byId("tiles").replaceChildren(...tiles);
   byId("advice").replaceChildren(
     ...report.advice.map((advice) => {
@@ -54,22 +44,4 @@ export function storyTell(scene: Scene): void {
     }),
   );
   byId("made").textContent = `libvram ${meta.version}, ${countText(report.events)} events`;
-}
-
-function partial(scene: Scene): string {
-  const { report } = scene.meta;
-  const parts: string[] = [];
-  if (report.end === "cut") {
-    parts.push("the trace is not whole: its program was killed or still ran");
-  }
-  if (report.end === "stopped") {
-    parts.push("the trace stopped early: its disk was full");
-  }
-  if (report.lost_events > 0) {
-    parts.push(`${countText(report.lost_events)} events were lost`);
-  }
-  if (report.missing_chunks > 0 || report.live.unknown_blocks > 0) {
-    parts.push("its beginning is missing");
-  }
-  return parts.join("; ");
 }

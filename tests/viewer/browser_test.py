@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""browser_test.py VRAM TRAINING: the page of `vram report --html` in Chromium, by browser.mjs. Skipped without Node,
+Chromium or playwright-core (`npm install` in viewer/)."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+SKIPPED = 77
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    return SKIPPED
+
+
+def hostile(path):
+    """Names with HTML, in a trace of PyTorch's own format."""
+    import pickle
+    bad = "<img src=x onerror=document.title='run'></script><script>document.title='run'</script>"
+    frames = [{"name": bad, "filename": bad + ".py", "line": 1}, {"name": "x" * 1000000, "filename": "y", "line": 2}]
+    entries = [{"action": "alloc", "addr": 4096 * (i + 1), "size": 512, "stream": 0, "time_us": 10 + i, "frames": frames}
+               for i in range(50)]
+    snapshot = {"segments": [], "device_traces": [entries], "allocator_settings": {}}
+    with open(path, "wb") as file:
+        pickle.dump(snapshot, file, protocol=4)
+
+
+def main():
+    vram, training = sys.argv[1:3]
+    node = shutil.which("node")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    modules = os.path.join(ROOT, "viewer", "node_modules")
+    if not node or not chromium:
+        return skip("node and chromium are needed")
+    if not os.path.isdir(os.path.join(modules, "playwright-core")):
+        return skip("run `npm install` in viewer/")
+    with tempfile.TemporaryDirectory() as folder:
+        traces = {"training": os.path.join(folder, "training.vrt"), "hostile": os.path.join(folder, "hostile.pickle"),
+                  "gpt2": os.path.join(ROOT, "traces", "gpt2_train_varlen.csv.gz")}
+        settings = {"VRAM_TRACE": traces["training"], "VRAM_TRACK_STACKS": "1", "VRAM_TRACE_SAMPLE": "1ms"}
+        subprocess.run([training, "60"], env={**os.environ, **settings}, check=True)
+        hostile(traces["hostile"])
+        for name, trace in traces.items():
+            subprocess.run([vram, "report", trace, "--html", os.path.join(folder, name + ".html")], check=True)
+        # Modules are looked for beside a script, so it runs from a place that has them.
+        script = os.path.join(modules, ".vram-browser-test.mjs")
+        shutil.copy(os.path.join(HERE, "browser.mjs"), script)
+        try:
+            return subprocess.run([node, script, chromium, folder], check=False).returncode
+        finally:
+            os.unlink(script)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

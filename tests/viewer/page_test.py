@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""page_test.py VRAM TRAINING: the page of a trace says what `vram report --json` says, and is one safe file."""
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import page_data  # noqa: E402
+
+VRAM, TRAINING = sys.argv[1:3]
+MIB = 1 << 20
+
+
+def run(*command, **settings):
+    done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.trace = os.path.join(cls.folder.name, "training.vrt")
+        code, _, errors = run(TRAINING, "30", VRAM_TRACE=cls.trace, VRAM_TRACK_STACKS="1", VRAM_TRACE_SAMPLE="1ms")
+        assert code == 0, errors
+        cls.html = cls.page(cls.trace)
+        cls.meta, cls.arrays = page_data.read(cls.html)
+        cls.report = json.loads(run(VRAM, "report", cls.trace, "--json")[1])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def page(cls, trace):
+        to = os.path.join(cls.folder.name, "page.html")
+        code, _, errors = run(VRAM, "report", trace, "--html", to)
+        assert code == 0, errors
+        with open(to, encoding="utf-8") as file:
+            return file.read()
+
+    def test_peak_is_that_of_the_report(self):
+        self.assertEqual(self.meta["peak_bytes"], self.report["peak"]["bytes"])
+        self.assertEqual(self.meta["begin"] + self.meta["peak_time"], self.report["peak"]["time_ns"])
+        self.assertEqual(max(self.arrays["total"]), float(self.meta["peak_bytes"]))
+
+    def test_columns_add_up(self):
+        for grouping in self.meta["groupings"]:
+            columns = [self.arrays[f"{grouping['name']}.{i}"] for i in range(len(grouping["columns"]))]
+            for i in range(0, self.meta["bins"], 37):
+                self.assertAlmostEqual(sum(column[i] for column in columns), self.arrays["total"][i], delta=MIB / 100)
+
+    def test_tags_and_leaks(self):
+        tags = {row["name"]: row for row in self.meta["groupings"][0]["rows"]}
+        self.assertEqual(tags["loss"]["left"], 30 * MIB)
+        self.assertEqual(tags["loss"]["blocks"], 30)
+        self.assertEqual(tags["model/activations"]["left"], 0)
+        self.assertEqual(tags["model/weights"]["peak"], sum(8 + i for i in range(12)) * MIB)
+        self.assertEqual(len(self.meta["groupings"][2]["rows"]), 2)
+
+    def test_moments_add_up_to_the_peak(self):
+        values, most, at = {}, 0, 0
+        for changes in self.arrays["moment.changes"][:-1]:
+            for i in range(at, at + changes):
+                values[self.arrays["change.stack"][i]] = self.arrays["change.bytes"][i]
+            at += changes
+            most = max(most, sum(values.values()))
+        self.assertEqual(most, self.meta["peak_bytes"])
+
+    def test_stacks_name_functions_of_the_program(self):
+        frames = " ".join(frame for stack in self.meta["stacks"] for frame in stack["frames"])
+        for name in ("load_weights", "forward", "backward", "keep_loss"):
+            self.assertIn(name, frames)
+
+    def test_blocks_lie_in_the_ranges(self):
+        self.assertEqual(self.meta["kept"], self.meta["blocks"])
+        self.assertEqual(self.meta["merged"], 0)
+        for place, size in zip(self.arrays["block.place"], self.arrays["block.bytes"]):
+            self.assertLessEqual(place + size, self.meta["place_bytes"])
+        for begin, end in zip(self.arrays["block.begin"], self.arrays["block.end"]):
+            self.assertLessEqual(begin, end)
+
+    def test_held_is_never_below_live(self):
+        for held, live in zip(self.arrays["held"], self.arrays["total"]):
+            self.assertTrue(math.isnan(held) or held >= live)
+
+    def test_refusal_is_noted(self):
+        refused = [note for note in self.meta["notes"] if note["status"]]
+        self.assertEqual([note["bytes"] for note in refused], [900 * MIB])
+
+    def test_one_file_without_network_and_scripts_of_others(self):
+        self.assertIn("default-src 'none'", self.html)
+        without = self.html.replace(page_data.payload_of(self.html), "")
+        self.assertIsNone(re.search(r"https?:|src=|href=|@import|url\(", without))
+        self.assertEqual(without.count("<script"), 2)
+
+    def test_hostile_names_stay_data(self):
+        trace = os.path.join(self.folder.name, "hostile.csv")
+        with open(trace, "w", encoding="utf-8") as file:
+            file.write("op,id,bytes,stream,t_us\na,1,18446744073709551000,1,5\na,2,1,1,5\nf,1,,1,5\n")
+        page = os.path.join(self.folder.name, "</script><script>alert(1)</script>.csv".replace("/", "_"))
+        os.rename(trace, page)
+        html = self.page(page)
+        self.assertNotIn("alert(1)", html)
+        self.assertIn("alert(1)", page_data.read(html)[0]["report"]["file"])
+
+    def test_empty_and_single_events(self):
+        for text in ("", "a,1,4096,1,0\n", "a,1,4096,1,7\nf,1,,1,7\n"):
+            trace = os.path.join(self.folder.name, "small.csv")
+            with open(trace, "w", encoding="utf-8") as file:
+                file.write("op,id,bytes,stream,t_us\n" + text)
+            code, _, errors = run(VRAM, "report", trace, "--html", "/dev/null")
+            self.assertEqual((code, errors), (0, ""), text)
+
+    def test_misuse(self):
+        for words, told in ((["-", "--html", "x"], "read again"), ([self.trace, "--html", self.trace], "at once"),
+                            ([self.trace, "--html", "/nonexistent/x"], "No such file"),
+                            ([self.trace, "--html", "x", "--json"], "neither")):
+            code, _, errors = run(VRAM, "report", *words)
+            self.assertEqual(code, 2, words)
+            self.assertIn(told, errors)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
