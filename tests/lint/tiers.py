@@ -46,12 +46,13 @@ TIERS = [
     ("src/compute/", (PUBLIC, "src/compute/") + HELPER),
     ("src/extension/", (PUBLIC, BASE)),
     ("src/model/", (PUBLIC, "src/model/") + HELPER),
-    ("cli/", (PUBLIC, "cli/")),
+    ("cli/", (PUBLIC, "cli/", "interpose/run_page.h")),
+    ("interpose/", (PUBLIC, BASE, "src/track/", "interpose/")),
     ("adapters/", (PUBLIC, "adapters/")),
     ("examples/", (PUBLIC, "examples/")),
     ("bench/", (PUBLIC, "bench/")),
 ]
-CHECKED = ("include/", "src/", "cli/", "adapters/", "examples/", "bench/")
+CHECKED = ("include/", "src/", "cli/", "interpose/", "adapters/", "examples/", "bench/")
 
 # The C library that any tier may use. What speaks to the operating system is one folder's business.
 STANDARD = {"assert.h", "ctype.h", "errno.h", "float.h", "inttypes.h", "limits.h", "math.h",
@@ -76,7 +77,7 @@ def system_allowed(path, header):
 
 def resolve(root, path, name):
     """The file of the tree that an include means, or None for a system header."""
-    for folder in (os.path.dirname(path), "src", "include", "cli", ""):
+    for folder in (os.path.dirname(path), "src", "include", "cli", "interpose", ""):
         candidate = os.path.normpath(os.path.join(folder, name)).replace(os.sep, "/")
         if os.path.isfile(os.path.join(root, candidate)):
             return candidate

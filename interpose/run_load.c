@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_load.c: what happens when this library is loaded into a process, and when the process exits.
+ */
+#include "run_process.h"
+
+__attribute__((constructor)) static void run_begins(void) {
+    struct run_page *page = run_page_attach();
+    if (page) {
+        atomic_fetch_add(&page->processes, 1);
+    }
+}
+
+/* Linked to run last. A process that is killed, or calls _exit, leaves its trace without an end,
+   which readers accept. */
+__attribute__((destructor)) static void run_ends(void) {
+    run_record_end();
+}

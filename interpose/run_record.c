@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_record.c: see run_record.h. Each pair of device and kind is a pool of the trace; the library
+ * that took a block is its tag.
+ */
+#include "run_record.h"
+
+#include "base/clock.h"
+#include "base/os/os.h"
+#include "base/text.h"
+#include "run_live.h"
+#include "run_owner.h"
+#include "run_process.h"
+#include "track/event.h"
+#include "track/stack.h"
+#include "track/trace_writer.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { FIGURE_NS = 100000000 };
+
+const struct run_kind_row run_kinds[RUN_KINDS] = {
+    [RUN_DEVICE] = {"device", true},
+    [RUN_STREAM] = {"stream-ordered", true},
+    [RUN_PHYSICAL] = {"physical", true},
+    [RUN_MANAGED] = {"managed", true},
+    [RUN_ARRAY] = {"array", true},
+    [RUN_CODE] = {"code", true},
+    [RUN_CONTEXT] = {"context", true},
+    [RUN_SERVED] = {"served", false},
+    [RUN_IMPORTED] = {"imported", false},
+    [RUN_PINNED] = {"pinned host", false},
+    [RUN_REGISTERED] = {"registered", false},
+    [RUN_HOST] = {"host", false},
+};
+
+static const char *api_name(uint32_t api) {
+    static const char *const names[] = {"", "cuda", "hip", "opencl", "vulkan"};
+    return api < sizeof names / sizeof names[0] ? names[api] : "";
+}
+
+/* --------------------------------------------------------------------- devices */
+
+static struct run_device *device_of(struct run_slot *slot, uint32_t device) {
+    return slot && device < RUN_DEVICES ? &slot->devices[device] : NULL;
+}
+
+/* The device, or the free place for it: a place is claimed by its `claim` and used once its api is
+   set, so two threads never describe one place. */
+uint32_t run_device_find(enum run_api api, uint32_t ordinal, const char *name, uint64_t total) {
+    struct run_slot *slot = run_slot_get();
+    for (uint32_t i = 0; slot && i < RUN_DEVICES; i++) {
+        struct run_device *device = &slot->devices[i];
+        uint64_t mine = (uint64_t)api << 32 | ordinal | UINT64_C(1) << 63, found = 0;
+        if (atomic_compare_exchange_strong(&device->claim, &found, mine)) {
+            device->ordinal = ordinal;
+            atomic_store(&device->total, total);
+            (void)vr_text_copy(device->name, sizeof device->name, name ? name : "");
+            atomic_store(&device->api, (uint32_t)api);
+            return i;
+        }
+        if (found == mine) {
+            if (total && !atomic_load(&device->total)) {
+                atomic_store(&device->total, total);
+            }
+            return i;
+        }
+    }
+    return RUN_NO_DEVICE;
+}
+
+static void figure_set(struct run_figure *figure, uint64_t free, uint64_t counted) {
+    atomic_store(&figure->free, free);
+    atomic_store(&figure->counted, counted);
+    atomic_store(&figure->time_ns, vr_os_now());
+}
+
+void run_device_figure(uint32_t device, uint64_t free) {
+    struct run_device *at = device_of(run_slot_get(), device);
+    if (!at) {
+        return;
+    }
+    uint64_t counted = atomic_load(&at->counted);
+    if (!atomic_load(&at->first.time_ns)) {
+        figure_set(&at->first, free, counted);
+    }
+    if (!atomic_load(&at->least.time_ns) || free < atomic_load(&at->least.free)) {
+        figure_set(&at->least, free, counted);
+    }
+    figure_set(&at->last, free, counted);
+}
+
+void run_device_before(uint32_t device, uint64_t used) {
+    struct run_device *at = device_of(run_slot_get(), device);
+    uint64_t unknown = 0;
+    if (at) {
+        (void)atomic_compare_exchange_strong(&at->before, &unknown, used + 1);
+    }
+}
+
+bool run_device_due(uint32_t device) {
+    struct run_device *at = device_of(run_slot_get(), device);
+    uint64_t last = at ? atomic_load(&at->last.time_ns) : 0;
+    return at && (!last || vr_os_now_coarse() > last + FIGURE_NS);
+}
+
+/* ---------------------------------------------------------------------- sums */
+
+static void counter_raise(_Atomic(uint64_t) *peak, uint64_t value) {
+    uint64_t seen = atomic_load(peak);
+    while (seen < value && !atomic_compare_exchange_weak(peak, &seen, value)) {
+    }
+}
+
+static void sums_add(struct run_slot *slot, const struct run_block *block) {
+    struct run_device *device = device_of(slot, block->device);
+    atomic_fetch_add(&slot->allocs, 1);
+    if (device) {
+        uint64_t live = atomic_fetch_add(&device->live[block->kind], block->bytes) + block->bytes;
+        counter_raise(&device->peak[block->kind], live);
+        if (run_kinds[block->kind].counts) {
+            uint64_t all = atomic_fetch_add(&device->counted, block->bytes) + block->bytes;
+            counter_raise(&device->counted_peak, all);
+        }
+    }
+}
+
+static void sums_remove(struct run_slot *slot, const struct run_block *block) {
+    struct run_device *device = device_of(slot, block->device);
+    atomic_fetch_add(&slot->frees, 1);
+    if (device) {
+        atomic_fetch_sub(&device->live[block->kind], block->bytes);
+        if (run_kinds[block->kind].counts) {
+            atomic_fetch_sub(&device->counted, block->bytes);
+        }
+    }
+}
+
+/* --------------------------------------------------------------------- events */
+
+/* Handles of the trace; pools of unknown devices come last. */
+static uint32_t pool_of(uint32_t device, enum run_kind kind) {
+    return (device < RUN_DEVICES ? device : RUN_DEVICES) * RUN_KINDS + kind;
+}
+
+/* Values of other spaces than addresses are numbered: handles may be anything. */
+static uint64_t trace_address(const struct run_block *block) {
+    return block->space == RUN_SPACE_ADDRESS
+               ? block->value
+               : (uint64_t)(block->space + 1) << 56 | (block->serial & ((UINT64_C(1) << 56) - 1));
+}
+
+static struct vr_event event_of(uint32_t device, enum run_kind kind, enum vr_event_kind what) {
+    return (struct vr_event){.kind = what,
+                             .pool = pool_of(device, kind) + UINT64_C(1),
+                             .device = device < RUN_DEVICES ? device + UINT64_C(1) : 0,
+                             .thread = vr_os_thread_number()};
+}
+
+struct pool_begin {
+    struct vr_trace_writer *writer;
+    uint32_t device;
+    enum run_kind kind;
+};
+
+static void pool_begin_write(void *user) {
+    const struct pool_begin *pool = user;
+    char name[64];
+    const struct run_device *at = device_of(run_slot_get(), pool->device);
+    if (at) {
+        (void)vr_text_format(name, sizeof name, "%s:%u %s", api_name(atomic_load(&at->api)),
+                             at->ordinal, run_kinds[pool->kind].name);
+    } else {
+        (void)vr_text_format(name, sizeof name, "%s", run_kinds[pool->kind].name);
+    }
+    struct vr_event event = event_of(pool->device, pool->kind, VR_EVENT_POOL_BEGIN);
+    event.name = event.pool_name = name;
+    vr_trace_write_event(pool->writer, &event);
+}
+
+/* A pool of the trace begins with its first event, and the name of its device. */
+static void pool_begin(struct vr_trace_writer *writer, uint32_t device, enum run_kind kind) {
+    struct pool_begin pool = {writer, device, kind};
+    run_pool_once(pool_of(device, kind), pool_begin_write, &pool);
+}
+
+static void event_write(const struct run_block *block, enum vr_event_kind what) {
+    int before = errno;
+    struct vr_trace_writer *writer = run_trace_enter();
+    if (writer) {
+        struct vr_event event = event_of(block->device, block->kind, what);
+        event.addr = trace_address(block);
+        event.bytes = block->bytes;
+        event.held = block->held;
+        event.queue = block->queue;
+        if (what == VR_EVENT_ALLOC) {
+            event.tag = block->owner;
+            event.stack = block->stack;
+        }
+        pool_begin(writer, block->device, block->kind);
+        vr_trace_write_event(writer, &event);
+        run_trace_leave();
+    }
+    errno = before;
+}
+
+/* --------------------------------------------------------------------- blocks */
+
+static vr_atomic_u64 serials;
+
+/* A block whose free was not seen: its address has been allocated again. */
+static void block_lapse(struct run_slot *slot, struct run_block *block) {
+    sums_remove(slot, block);
+    if (run_kinds[block->kind].counts) {
+        run_limit_give(block->device, block->kind, block->limit);
+    }
+}
+
+static void block_enter(struct run_slot *slot, const struct run_block *block) {
+    struct run_block replaced;
+    if (run_live_add(block, &replaced)) {
+        if (replaced.serial) {
+            block_lapse(slot, &replaced);
+        }
+        sums_add(slot, block);
+    }
+    event_write(block, VR_EVENT_ALLOC);
+}
+
+void run_alloc(struct run_block *block) {
+    struct run_slot *slot = run_slot_get();
+    if (!slot) {
+        return;
+    }
+    int before = errno;
+    block->serial = vr_fetch_add(&serials, 1, VR_RELAXED) + 1;
+    block->held = block->held > block->bytes ? block->held : block->bytes;
+    block->limit = block->limit ? block->limit : block->bytes;
+    bool stacks = run_page_get()->settings.stacks == RUN_STACKS_NATIVE;
+    block->stack = stacks ? vr_stack_take() : 0;
+    block->owner =
+        block->stack ? run_owner_of_stack(block->stack) : run_owner_of_caller(block->caller);
+    errno = before;
+    block_enter(slot, block);
+}
+
+bool run_free_begin(enum run_space space, uint64_t value, struct run_block *block) {
+    struct run_slot *slot = run_slot_get();
+    if (!slot || !value) {
+        return false;
+    }
+    if (!run_live_take(space, value, block)) {
+        atomic_fetch_add(&slot->strangers, 1);
+        return false;
+    }
+    sums_remove(slot, block);
+    event_write(block, VR_EVENT_FREE);
+    return true;
+}
+
+void run_free_end(struct run_block *block, bool freed) {
+    struct run_slot *slot = block ? run_slot_get() : NULL;
+    if (!slot) {
+        return;
+    }
+    if (freed) {
+        run_limit_give(block->device, block->kind, block->limit);
+    } else {
+        block_enter(slot, block);
+    }
+}
+
+bool run_block_find(enum run_space space, uint64_t value, struct run_block *block) {
+    return run_slot_get() && run_live_look(space, value, block);
+}
+
+struct free_all {
+    uint32_t device;
+    bool (*which)(const struct run_block *block, void *user);
+    void *user;
+};
+
+static bool free_selects(const struct run_block *block, void *user) {
+    const struct free_all *all = user;
+    return block->device == all->device && (!all->which || all->which(block, all->user));
+}
+
+void run_free_all(uint32_t device, bool (*which)(const struct run_block *block, void *user),
+                  void *user) {
+    struct run_slot *slot = run_slot_get();
+    struct free_all all = {device, which, user};
+    struct run_block block;
+    for (uint64_t at = 0; slot && run_live_take_any(&at, free_selects, &all, &block);) {
+        sums_remove(slot, &block);
+        event_write(&block, VR_EVENT_FREE);
+        run_limit_give(block.device, block.kind, block.limit);
+    }
+}
+
+void run_refused(uint32_t device, enum run_kind kind, uint64_t bytes, bool by_limit) {
+    struct run_slot *slot = run_slot_get();
+    if (!slot) {
+        return;
+    }
+    atomic_fetch_add(by_limit ? &slot->limit_refusals : &slot->refusals, 1);
+    struct vr_trace_writer *writer = run_trace_enter();
+    if (writer) {
+        struct vr_event event = event_of(device, kind, VR_EVENT_REFUSED);
+        event.bytes = bytes;
+        event.status = by_limit ? VRAM_ERR_LIMIT : VRAM_ERR_DEVICE_MEMORY;
+        pool_begin(writer, device, kind);
+        vr_trace_write_event(writer, &event);
+        run_trace_leave();
+    }
+}
+
+void run_mark(const char *text) {
+    struct vr_trace_writer *writer = run_trace_enter();
+    if (writer) {
+        vr_trace_write_mark(writer, text);
+        run_trace_leave();
+    }
+}
+
+void run_unknown(const char *name) {
+    struct run_slot *slot = run_slot_get();
+    uint64_t number = slot ? atomic_fetch_add(&slot->unknown, 1) : RUN_UNKNOWN_NAMES;
+    if (number < RUN_UNKNOWN_NAMES) {
+        (void)vr_text_copy(slot->unknown_names[number], RUN_NAME, name);
+    }
+}
+
+void run_record_end(void) {
+    run_trace_end();
+}
