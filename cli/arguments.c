@@ -199,10 +199,26 @@ static bool read_operand(struct invocation *invocation, const char *word) {
     return true;
 }
 
+/* Whether the word just read is a program: it and what follows is not ours to read. */
+static bool takes_program(struct reader *reader) {
+    const char *operands = reader->invocation->verb->operands;
+    if (operands == NULL || strcmp(operands, OPERANDS_PROGRAM) != 0) {
+        return false;
+    }
+    reader->invocation->rest = reader->words - 1;
+    while (*reader->words != NULL) {
+        reader->words++;
+    }
+    return true;
+}
+
 /* Reads one word, and the next one too where it is a flag's argument. */
 static bool read_word(struct reader *reader) {
     const char *word = *reader->words++;
     if (reader->flags_ended || word[0] != '-' || word[1] == 0) {
+        if (takes_program(reader)) {
+            return true;
+        }
         return read_operand(reader->invocation, word);
     }
     if (strcmp(word, "--") == 0) {

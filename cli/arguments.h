@@ -69,6 +69,7 @@ struct invocation {
     size_t repeated_count;
     const char *operands[OPERANDS_MAX];
     size_t operand_count;
+    char *const *rest; /* a program and its arguments (OPERANDS_PROGRAM); NULL: none */
 };
 
 /*

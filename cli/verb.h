@@ -20,8 +20,9 @@ enum exit_code {
     EXIT_MISUSE = 2 /* wrong arguments, or something outside failed; one line is on stderr */
 };
 
-#define OPERANDS_VERBS "@verbs" /* in verb.operands: the names of the verbs */
-#define OPERANDS_FILES "@files" /* any number of files, and - for standard input */
+#define OPERANDS_VERBS   "@verbs"   /* in verb.operands: the names of the verbs */
+#define OPERANDS_FILES   "@files"   /* any number of files, and - for standard input */
+#define OPERANDS_PROGRAM "@program" /* a program and its arguments, which are not read */
 
 struct verb {
     const char *name;     /* "info" */
@@ -39,6 +40,7 @@ extern const struct verb verb_check;
 extern const struct verb verb_tour;
 extern const struct verb verb_replay;
 extern const struct verb verb_report;
+extern const struct verb verb_run;
 extern const struct verb verb_bench;
 extern const struct verb verb_estimate;
 extern const struct verb verb_stress;

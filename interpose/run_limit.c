@@ -91,7 +91,7 @@ bool run_limit_take(uint32_t device, enum run_kind kind, uint64_t bytes) {
 }
 
 void run_limit_give(uint32_t device, enum run_kind kind, uint64_t bytes) {
-    struct run_page *page = run_page_attach();
+    struct run_page *page = bytes == RUN_LIMIT_NONE ? NULL : run_page_attach();
     struct run_device *at = page && page->settings.limit_bytes && run_kinds[kind].counts
                                 ? device_of(run_slot_get(), device)
                                 : NULL;

@@ -4,7 +4,18 @@
  */
 #include "run_process.h"
 
-__attribute__((constructor)) static void run_begins(void) {
+#include <string.h>
+
+/* Linked to run first, before the C library knows its environment: it is handed in. */
+__attribute__((constructor)) static void run_begins(int count, char **words, char **environment) {
+    static const char name[] = RUN_PAGE_VARIABLE "=";
+    (void)count;
+    (void)words;
+    for (; environment && *environment; environment++) {
+        if (strncmp(*environment, name, sizeof name - 1) == 0) {
+            run_page_path(*environment + sizeof name - 1);
+        }
+    }
     struct run_page *page = run_page_attach();
     if (page) {
         atomic_fetch_add(&page->processes, 1);

@@ -55,6 +55,12 @@ enum run_api { RUN_CUDA = 1, RUN_HIP = 2, RUN_OPENCL = 3, RUN_VULKAN = 4 };
 
 enum run_stacks { RUN_STACKS_OFF = 0, RUN_STACKS_NATIVE = 1 };
 
+/* What was in use on a device before the program started. */
+struct run_before {
+    unsigned char uuid[16];
+    uint64_t used; /* bytes, plus 1; 0: unknown */
+};
+
 struct run_settings {
     uint64_t limit_bytes; /* of each device; 0: none */
     int64_t root;         /* pid of the program that `vram run` started; written before it runs */
@@ -62,6 +68,7 @@ struct run_settings {
     uint32_t follow;      /* record children as well */
     uint32_t tree;        /* the limit is for all processes together */
     uint32_t serve;       /* stream-ordered memory comes from a libvram pool */
+    struct run_before before[RUN_DEVICES];
     char trace[RUN_PATH]; /* path of the trace; %p and %h are replaced; "": write none */
 };
 
@@ -76,6 +83,7 @@ struct run_device {
     _Atomic(uint32_t) api;    /* enum run_api; 0: unused. Written last. */
     uint32_t ordinal;         /* as the API counts */
     char name[RUN_NAME];      /* "" if unknown */
+    unsigned char uuid[16];   /* zeros: unknown */
     _Atomic(uint64_t) total;  /* bytes, as the driver says; 0: unknown */
     _Atomic(uint64_t) before; /* used on the device before this process's first context, by all
                                  processes, plus 1; 0: unknown */

@@ -28,17 +28,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { POOL_WORDS = (RUN_DEVICES + 1) * RUN_KINDS / 64 + 1, LEAVE_MS = 200 };
+enum { POOLS = (RUN_DEVICES + 1) * RUN_KINDS, POOL_WORDS = POOLS / 64 + 1, LEAVE_MS = 200 };
 
 static struct vr_once attach_once = VR_ONCE_INIT;
 static struct run_page *page;
+static const char *page_path; /* NULL: not known before the environment */
 
 /* ------------------------------------------------------------------- attaching */
 
 static void page_attach(void) {
     struct stat about;
-    const char *path = vr_os_environment(RUN_PAGE_VARIABLE);
-    int fd = path && *path ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+    const char *path = page_path ? page_path : vr_os_environment(RUN_PAGE_VARIABLE);
+    bool of_process = path && strncmp(path, "/proc/", 6) == 0; /* a link of the kernel's */
+    int fd = path && *path ? open(path, O_RDWR | O_CLOEXEC | (of_process ? 0 : O_NOFOLLOW)) : -1;
     if (fd < 0) {
         return;
     }
@@ -59,6 +61,10 @@ static void page_attach(void) {
     }
 }
 
+void run_page_path(const char *path) {
+    page_path = path;
+}
+
 struct run_page *run_page_attach(void) {
     vr_once(&attach_once, page_attach);
     return page;
@@ -77,6 +83,7 @@ static struct {
     vr_atomic_ptr writer;            /* struct vr_trace_writer *; NULL: none, or no longer */
     vr_atomic_u32 inside;            /* threads that write */
     vr_atomic_u64 begun[POOL_WORDS]; /* pools of the trace, by number */
+    vr_atomic_u64 ended[POOLS];      /* how often */
 } state;
 
 static struct run_slot *slot_claim(int64_t pid, unsigned *earlier) {
@@ -252,4 +259,14 @@ void run_pool_once(uint32_t pool, void (*begin)(void *user), void *user) {
         vr_fetch_or(word, bit, VR_RELEASE);
     }
     vr_mutex_unlock(&lock);
+}
+
+uint64_t run_pool_handle(uint32_t pool) {
+    uint64_t times = vr_load(&state.ended[pool % POOLS], VR_ACQUIRE);
+    return times * POOLS + pool + 1;
+}
+
+void run_pool_ended(uint32_t pool) {
+    vr_fetch_add(&state.ended[pool % POOLS], 1, VR_RELEASE);
+    vr_fetch_and(&state.begun[pool / 64 % POOL_WORDS], ~(UINT64_C(1) << pool % 64), VR_ACQ_REL);
 }

@@ -9,6 +9,8 @@
 
 struct vr_trace_writer;
 
+/* Where the page is, before anything attaches to it; the text stays. Else the environment says. */
+void run_page_path(const char *path);
 /* The page, which may be written; NULL: none. */
 struct run_page *run_page_attach(void);
 
@@ -26,5 +28,8 @@ void run_trace_end(void);
 /* Calls `begin` before the first event of a pool of the trace, once, and before this returns in any
    thread. */
 void run_pool_once(uint32_t pool, void (*begin)(void *user), void *user);
+/* The handle of a pool in the trace; another one after the pool has ended there. */
+uint64_t run_pool_handle(uint32_t pool);
+void run_pool_ended(uint32_t pool);
 
 #endif

@@ -91,18 +91,54 @@ void run_device_figure(uint32_t device, uint64_t free) {
     figure_set(&at->last, free, counted);
 }
 
-void run_device_before(uint32_t device, uint64_t used) {
+uint64_t run_device_before(uint32_t device) {
     struct run_device *at = device_of(run_slot_get(), device);
-    uint64_t unknown = 0;
+    return at ? atomic_load(&at->before) : 0;
+}
+
+uint64_t run_device_counted(uint32_t device) {
+    struct run_device *at = device_of(run_slot_get(), device);
+    return at ? atomic_load(&at->counted) : 0;
+}
+
+uint64_t run_device_total(uint32_t device) {
+    struct run_device *at = device_of(run_slot_get(), device);
+    return at ? atomic_load(&at->total) : 0;
+}
+
+void run_device_uuid(uint32_t device, const unsigned char uuid[16]) {
+    struct run_device *at = device_of(run_slot_get(), device);
     if (at) {
-        (void)atomic_compare_exchange_strong(&at->before, &unknown, used + 1);
+        const struct run_before *before = run_page_get()->settings.before;
+        memcpy(at->uuid, uuid, sizeof at->uuid);
+        for (unsigned i = 0; i < RUN_DEVICES; i++) {
+            if (before[i].used && memcmp(before[i].uuid, uuid, sizeof before[i].uuid) == 0) {
+                atomic_store(&at->before, before[i].used);
+            }
+        }
     }
+}
+
+uint32_t run_device_by_uuid(const unsigned char uuid[16]) {
+    const struct run_slot *slot = run_slot_get();
+    for (uint32_t i = 0; slot && i < RUN_DEVICES; i++) {
+        if (atomic_load(&slot->devices[i].api) &&
+            memcmp(slot->devices[i].uuid, uuid, sizeof slot->devices[i].uuid) == 0) {
+            return i;
+        }
+    }
+    return RUN_NO_DEVICE;
 }
 
 bool run_device_due(uint32_t device) {
     struct run_device *at = device_of(run_slot_get(), device);
-    uint64_t last = at ? atomic_load(&at->last.time_ns) : 0;
-    return at && (!last || vr_os_now_coarse() > last + FIGURE_NS);
+    if (!at) {
+        return false;
+    }
+    uint64_t last = atomic_load(&at->last.time_ns), counted = atomic_load(&at->counted);
+    uint64_t then = atomic_load(&at->least.counted);
+    bool grown = counted > then && counted - then > counted / 16 + (1 << 20);
+    return !last || grown || vr_os_now_coarse() > last + FIGURE_NS;
 }
 
 /* ---------------------------------------------------------------------- sums */
@@ -153,7 +189,7 @@ static uint64_t trace_address(const struct run_block *block) {
 
 static struct vr_event event_of(uint32_t device, enum run_kind kind, enum vr_event_kind what) {
     return (struct vr_event){.kind = what,
-                             .pool = pool_of(device, kind) + UINT64_C(1),
+                             .pool = run_pool_handle(pool_of(device, kind)),
                              .device = device < RUN_DEVICES ? device + UINT64_C(1) : 0,
                              .thread = vr_os_thread_number()};
 }
@@ -295,6 +331,45 @@ void run_free_all(uint32_t device, bool (*which)(const struct run_block *block, 
         sums_remove(slot, &block);
         event_write(&block, VR_EVENT_FREE);
         run_limit_give(block.device, block.kind, block.limit);
+    }
+}
+
+/* All blocks of one kind and their bytes. */
+struct kind_end {
+    uint32_t device;
+    enum run_kind kind;
+};
+
+static bool kind_selects(const struct run_block *block, void *user) {
+    const struct kind_end *end = user;
+    return block->device == end->device && block->kind == end->kind;
+}
+
+static void kind_ended(struct run_slot *slot, uint32_t device, enum run_kind kind) {
+    struct kind_end end = {device, kind};
+    struct vr_event event = event_of(device, kind, VR_EVENT_POOL_END);
+    struct run_block block;
+    for (uint64_t at = 0; run_live_take_any(&at, kind_selects, &end, &block);) {
+        sums_remove(slot, &block);
+        run_limit_give(block.device, block.kind, block.limit);
+        event.bytes += block.bytes;
+        event.held += block.held;
+        event.elements++;
+    }
+    struct vr_trace_writer *writer = event.elements ? run_trace_enter() : NULL;
+    if (writer) {
+        vr_trace_write_event(writer, &event);
+        run_pool_ended(pool_of(device, kind));
+        run_trace_leave();
+    }
+}
+
+void run_context_ended(uint32_t device) {
+    struct run_slot *slot = run_slot_get();
+    for (unsigned kind = 0; slot && kind < RUN_KINDS; kind++) {
+        if (kind != RUN_PHYSICAL && kind != RUN_SERVED && kind != RUN_HOST) {
+            kind_ended(slot, device, (enum run_kind)kind);
+        }
     }
 }
 

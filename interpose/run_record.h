@@ -59,6 +59,7 @@ enum run_space {
     RUN_SPACE_OTHER = 8
 };
 
+#define RUN_LIMIT_NONE UINT64_MAX
 enum { RUN_NO_DEVICE = UINT32_MAX }; /* no such device, or more than RUN_DEVICES: not counted */
 
 struct run_block {
@@ -69,7 +70,7 @@ struct run_block {
     uint64_t bytes;     /* as requested */
     uint64_t held;      /* as the driver rounds; 0: the same */
     uint64_t queue;     /* stream or queue; 0: none */
-    uint64_t limit;     /* bytes that run_limit_take took for it; 0 if it counts: `bytes` */
+    uint64_t limit;     /* bytes that run_limit_take took for it; 0: `bytes`; RUN_LIMIT_NONE */
     const void *caller; /* return address into the program, for --stacks off; NULL: unknown */
     /* Set by run_alloc. */
     uint64_t serial;
@@ -90,9 +91,18 @@ static inline bool run_active(void) {
 uint32_t run_device_find(enum run_api api, uint32_t ordinal, const char *name, uint64_t total);
 /* What the driver said about free memory just now, not seen through the limit. */
 void run_device_figure(uint32_t device, uint64_t free);
-/* Used memory of the device before this process's first context. */
-void run_device_before(uint32_t device, uint64_t used);
-/* Whether the driver should be asked for a figure again: at most ten times a second. */
+/* Its bytes; 0: not known yet. */
+uint64_t run_device_total(uint32_t device);
+/* Its identity, as NVML and nvidia-smi show it. */
+void run_device_uuid(uint32_t device, const unsigned char uuid[16]);
+/* The device of that identity; RUN_NO_DEVICE: none was used yet. */
+uint32_t run_device_by_uuid(const unsigned char uuid[16]);
+/* Memory of the device in use before the program started, plus 1; 0: unknown. */
+uint64_t run_device_before(uint32_t device);
+/* What this process has now of the kinds that count. */
+uint64_t run_device_counted(uint32_t device);
+/* Whether the driver should be asked for a figure again: ten times a second, and when a new peak is
+   a sixteenth above the last one. */
 bool run_device_due(uint32_t device);
 
 /* --------------------------------------------------------------------- blocks */
@@ -108,6 +118,9 @@ bool run_block_find(enum run_space space, uint64_t value, struct run_block *bloc
 /* Frees all blocks of a device that `which` selects: their context has ended. NULL: all of them. */
 void run_free_all(uint32_t device, bool (*which)(const struct run_block *block, void *user),
                   void *user);
+/* The device's context has ended, and with it all blocks but physical and host memory. The trace
+   has them as never freed. */
+void run_context_ended(uint32_t device);
 /* Out of memory: by the limit, or as the driver said. */
 void run_refused(uint32_t device, enum run_kind kind, uint64_t bytes, bool by_limit);
 /* A text in the trace. */

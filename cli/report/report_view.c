@@ -177,7 +177,7 @@ static void print_tags(const struct report_view *view, enum report_order order, 
 }
 
 /* The stacks that had the most: a line of figures and the frames below it, the innermost first. */
-static void print_stacks(const struct report_view *view, enum report_order order, uint64_t whole) {
+void report_print_holders(const struct report_view *view, enum report_order order, uint64_t whole) {
     size_t count, shown = 0;
     const struct history_group **groups = report_order(view->history, order, &count);
     for (size_t i = 0; groups != NULL && i < count && shown < view->top; i++) {
@@ -440,7 +440,7 @@ void report_print(const struct report_view *view) {
     if (view->history->peak_bytes > 0) {
         title(view->terminal, "Live at the peak");
         print_tags(view, ORDER_PEAK, view->history->peak_bytes);
-        print_stacks(view, ORDER_PEAK, view->history->peak_bytes);
+        report_print_holders(view, ORDER_PEAK, view->history->peak_bytes);
     }
     print_pools(view);
     print_transfers(view);
@@ -478,7 +478,7 @@ void report_print_leaks(const struct report_view *view) {
                    history->lost_blocks > 0 ? " or when their pool ended" : "");
     printf("\n\n");
     print_tags(view, ORDER_END, bytes);
-    print_stacks(view, ORDER_END, bytes);
+    report_print_holders(view, ORDER_END, bytes);
     title(view->terminal, "Largest");
     for (size_t i = 0; blocks != NULL && i < count && i < view->top; i++) {
         print_leak(view, blocks[i]);

@@ -52,6 +52,8 @@ uint64_t report_weight(const struct history_group *group, enum report_order orde
 
 /* How many frames a stack has. */
 uint32_t report_depth(const struct report_view *view, uint32_t stack);
+/* The stacks that had the most, with their frames and share of `whole` bytes. */
+void report_print_holders(const struct report_view *view, enum report_order order, uint64_t whole);
 
 /* "outer;inner" of a group's stack, or what stands for one; cut to `bytes`. Returns `text`. */
 const char *report_stack(const struct report_view *view, const struct history_group *group,

@@ -4,6 +4,7 @@
  *
  *   FAKE_NVML_PROCESSES=PID:BYTES,...  what its one device runs; "self" for the calling process,
  *                                      and "?" for bytes that are not available
+ *   FAKE_NVML_USED=BYTES               of its memory, 4 GiB, that other processes use (0)
  *   FAKE_NVML_FAIL=NAME[:CODE]         the call that answers that code, or "unknown error"; 3:
  *                                      "not supported", where host and device share one memory
  */
@@ -87,4 +88,38 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
     }
     *count = found;
     return found > room ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
+/* -------------------------------------------------------------- memory, for `vram run` */
+
+struct memory {
+    unsigned long long total, free, used;
+};
+
+FAKE_API int nvmlDeviceGetCount_v2(unsigned *count);
+int nvmlDeviceGetCount_v2(unsigned *count) {
+    *count = 1;
+    return started ? SUCCESS : UNINITIALIZED;
+}
+
+FAKE_API int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
+    *device = &started;
+    return index == 0 ? SUCCESS : NOT_FOUND;
+}
+
+FAKE_API int nvmlDeviceGetUUID(void *device, char *text, unsigned bytes);
+int nvmlDeviceGetUUID(void *device, char *text, unsigned bytes) {
+    (void)device;
+    snprintf(text, bytes, "GPU-01020304-0506-0708-090a-0b0c0d0e0f10");
+    return SUCCESS;
+}
+
+FAKE_API int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory);
+int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory) {
+    const char *used = getenv("FAKE_NVML_USED");
+    memory->total = 4ull << 30;
+    memory->used = used ? strtoull(used, NULL, 0) : 0;
+    memory->free = memory->total - memory->used;
+    return device == &started ? SUCCESS : UNKNOWN;
 }

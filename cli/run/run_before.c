@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_before.c: see run_before.h. NVML is asked here and not in the program, whose time it would
+ * take.
+ */
+#include "run_before.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct memory { /* nvmlMemory_t */
+    unsigned long long total, free, used;
+};
+
+struct nvml {
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*count)(unsigned *count);
+    int (*device)(unsigned index, void **device);
+    int (*uuid)(void *device, char *text, unsigned bytes);
+    int (*memory)(void *device, struct memory *memory);
+};
+
+static bool nvml_load(void *library, struct nvml *nvml) {
+    static const char *const names[] = {"nvmlInit_v2",           "nvmlShutdown",
+                                        "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2",
+                                        "nvmlDeviceGetUUID",     "nvmlDeviceGetMemoryInfo"};
+    void *found[sizeof names / sizeof names[0]];
+    _Static_assert(sizeof found == sizeof *nvml, "one name for each function");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        found[i] = dlsym(library, names[i]);
+        if (found[i] == NULL) {
+            return false;
+        }
+    }
+    memcpy(nvml, found, sizeof *nvml);
+    return true;
+}
+
+/* "GPU-01020304-0506-...": the digits are the identity. */
+static bool uuid_parse(const char *text, unsigned char uuid[16]) {
+    const char *at = strchr(text, '-');
+    unsigned count = 0, byte;
+    for (at = at != NULL ? at + 1 : text; *at != 0 && count < 16; at += *at == '-' ? 1 : 2) {
+        if (*at == '-') {
+            continue;
+        }
+        if (at[1] == 0 || sscanf(at, "%2x", &byte) != 1) {
+            return false;
+        }
+        uuid[count++] = (unsigned char)byte;
+    }
+    return count == 16;
+}
+
+static void devices_read(const struct nvml *nvml, struct run_page *page) {
+    unsigned count = 0;
+    if (nvml->count(&count) != 0) {
+        return;
+    }
+    for (unsigned i = 0; i < count && i < RUN_DEVICES; i++) {
+        struct run_before *before = &page->settings.before[i];
+        struct memory memory;
+        char text[96] = "";
+        void *device;
+        if (nvml->device(i, &device) == 0 && nvml->uuid(device, text, sizeof text) == 0 &&
+            nvml->memory(device, &memory) == 0 && uuid_parse(text, before->uuid)) {
+            before->used = memory.used + 1;
+        }
+    }
+}
+
+void run_before_read(struct run_page *page) {
+    struct nvml nvml;
+    const char *path = getenv("VRAM_NVML_LIBRARY");
+    void *library = dlopen(path != NULL ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library != NULL && nvml_load(library, &nvml) && nvml.init() == 0) {
+        devices_read(&nvml, page);
+        nvml.shutdown();
+    }
+    if (library != NULL) {
+        dlclose(library);
+    }
+}
