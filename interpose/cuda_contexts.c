@@ -116,7 +116,7 @@ static void driver_took(uint32_t device, enum run_kind kind, enum run_space spac
 static void context_took(uint32_t device, uint64_t free) {
     uint64_t before = run_device_before(device), total = run_device_total(device);
     struct run_block block;
-    if (before && total > free && !run_block_find(RUN_SPACE_CONTEXT, device + 1, &block)) {
+    if (before && total >= free && !run_block_find(RUN_SPACE_CONTEXT, device + 1, &block)) {
         uint64_t used = total - free, counted = run_device_counted(device);
         uint64_t known = before - 1 + counted;
         driver_took(device, RUN_CONTEXT, RUN_SPACE_CONTEXT, device + 1,

@@ -125,6 +125,16 @@ int cuMemPoolGetAttribute(void *pool, int attribute, void *value) {
                : CUDA_REAL(cuMemPoolGetAttribute)(pool, attribute, value);
 }
 
+int cuMemPoolSetAccess(void *pool, const struct cuda_access *access, size_t count) {
+    int code = CUDA_REAL(cuMemPoolSetAccess)(pool, access, count);
+    for (size_t i = 0; code == CUDA_SUCCESS && access && i < count; i++) {
+        if (access[i].location_type == LOCATION_DEVICE && access[i].flags != 0) {
+            serve_pool_shared(pool, &access[i].location_id, 1);
+        }
+    }
+    return code;
+}
+
 int cuStreamDestroy_v2(void *stream) {
     serve_stream_ends(stream);
     return CUDA_REAL(cuStreamDestroy_v2)(stream);

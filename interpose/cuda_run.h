@@ -61,6 +61,7 @@ enum {
     X(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020, false)                                            \
     X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", 11020, false)                                \
     X(cuMemPoolGetAttribute, "cuMemPoolGetAttribute", 11020, false)                                \
+    X(cuMemPoolSetAccess, "cuMemPoolSetAccess", 11020, false)                                      \
     X(cuStreamDestroy_v2, "cuStreamDestroy", 4000, false)                                          \
     X(cuCtxCreate_v2, "cuCtxCreate", 3020, false)                                                  \
     X(cuCtxCreate_v3, "cuCtxCreate", 11040, false)                                                 \
@@ -131,6 +132,10 @@ RUN_EXPORT int cuMemPoolDestroy(void *pool);
 RUN_EXPORT int cuMemPoolTrimTo(void *pool, size_t keep);
 RUN_EXPORT int cuMemPoolSetAttribute(void *pool, int attribute, void *value);
 RUN_EXPORT int cuMemPoolGetAttribute(void *pool, int attribute, void *value);
+struct cuda_access { /* CUmemAccessDesc */
+    int location_type, location_id, flags;
+};
+RUN_EXPORT int cuMemPoolSetAccess(void *pool, const struct cuda_access *access, size_t count);
 RUN_EXPORT int cuStreamDestroy_v2(void *stream);
 RUN_EXPORT int cuCtxCreate_v2(void **context, unsigned flags, int device);
 RUN_EXPORT int cuCtxCreate_v3(void **context, void *params, int count, unsigned flags, int device);

@@ -33,6 +33,16 @@ bool run_owner_is_driver(const char *module) {
     return false;
 }
 
+static _Thread_local const char *owner_named; /* NULL: none */
+
+void run_owner_as(const char *name) {
+    owner_named = name;
+}
+
+const char *run_owner_set(void) {
+    return owner_named;
+}
+
 /* --------------------------------------------------------------------- names */
 
 static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_MONITOR);

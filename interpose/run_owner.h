@@ -13,6 +13,11 @@
 const char *run_owner_of_stack(uint32_t stack);
 const char *run_owner_of_caller(const void *caller);
 
+/* Names the owner of what the calling thread takes from now on; NULL: the library that calls. The
+   text stays. */
+void run_owner_as(const char *name);
+const char *run_owner_set(void);
+
 /* Whether a module is a driver or a runtime, by its file name. */
 bool run_owner_is_driver(const char *module);
 

@@ -275,8 +275,9 @@ void run_alloc(struct run_block *block) {
     block->limit = block->limit ? block->limit : block->bytes;
     bool stacks = run_page_get()->settings.stacks == RUN_STACKS_NATIVE;
     block->stack = stacks ? vr_stack_take() : 0;
-    block->owner =
-        block->stack ? run_owner_of_stack(block->stack) : run_owner_of_caller(block->caller);
+    block->owner = run_owner_set() ? run_owner_set()
+                   : block->stack  ? run_owner_of_stack(block->stack)
+                                   : run_owner_of_caller(block->caller);
     errno = before;
     block_enter(slot, block);
 }

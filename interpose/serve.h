@@ -24,6 +24,8 @@ void serve_pool_created(void *pool, const void *props);
 void serve_pool_ends(void *pool);
 bool serve_pool_trim(void *pool, size_t keep, int *code);
 bool serve_pool_attribute(void *pool, int attribute, void *value, bool set, int *code);
+/* After the program gave other devices access to a pool: ordinals. */
+void serve_pool_shared(void *pool, const int *locations, size_t count);
 /* Before the driver destroys a stream. */
 void serve_stream_ends(void *stream);
 

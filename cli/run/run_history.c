@@ -18,6 +18,7 @@ static enum run_part part_of(uint64_t pool) {
     case RUN_HOST:
         return RUN_PART_HOST;
     case RUN_SERVED:
+        return RUN_PART_SERVED;
     case RUN_IMPORTED:
         return RUN_PART_OTHER;
     default:

@@ -14,7 +14,8 @@ enum run_part {
     RUN_PART_PROGRAM, /* device memory that the program or its libraries asked for */
     RUN_PART_DRIVER,  /* code and contexts */
     RUN_PART_HOST,    /* of the host, page-locked */
-    RUN_PART_OTHER,   /* served by a pool that is part of the first, or other processes' */
+    RUN_PART_SERVED,  /* by the pool of --serve, whose memory is part of the first */
+    RUN_PART_OTHER,   /* of other processes */
     RUN_PARTS
 };
 

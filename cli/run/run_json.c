@@ -121,6 +121,7 @@ static void write_slot(struct run_report *report, const struct run_slot *slot,
         write_part(report, history, RUN_PART_PROGRAM, "device_memory", json);
         write_part(report, history, RUN_PART_DRIVER, "driver_memory", json);
         write_part(report, history, RUN_PART_HOST, "host_memory", json);
+        write_part(report, history, RUN_PART_SERVED, "served_memory", json);
         write_part(report, history, RUN_PART_OTHER, "other_memory", json);
     }
     json_object_end(json);

@@ -69,7 +69,8 @@ static int by_bytes(const void *one, const void *other) {
 
 /* Which library had what at the peak: the program's own allocator is one of the rows, and what
    others took beside it are the rest. */
-static void print_owners(const struct run_report *report, const struct history *history) {
+static void print_owners(const struct run_report *report, const char *title,
+                         const struct history *history) {
     struct owner *owners = calloc(history->group_count + 1, sizeof *owners);
     size_t count = 0;
     for (size_t i = 0; owners != NULL && i < history->group_count; i++) {
@@ -85,7 +86,7 @@ static void print_owners(const struct run_report *report, const struct history *
     }
     if (count > 0) {
         qsort(owners, count, sizeof *owners, by_bytes);
-        print_title(report, "Who had it at the peak");
+        print_title(report, title);
         print_heads(report, "library");
     }
     for (size_t i = 0; i < count && i < TOP && owners[i].blocks > 0; i++) {
@@ -180,7 +181,9 @@ static void print_leaks(const struct run_report *report, const struct run_histor
             continue;
         }
         if (shown++ == 0) {
-            print_title(report, part == RUN_PART_HOST ? "Host memory never freed" : "Never freed");
+            print_title(report, part == RUN_PART_HOST     ? "Host memory never freed"
+                                : part == RUN_PART_SERVED ? "Served memory never freed"
+                                                          : "Never freed");
             print_heads(report, "library");
         }
         print_row(report, groups[i]->tag, groups[i]->bytes + groups[i]->lost_bytes,
@@ -219,8 +222,12 @@ static void print_history(struct run_report *report, const struct run_slot *slot
     print_figures(report, slot, history);
     print_unknown(report, slot);
     if (program->peak_bytes > 0) {
-        print_owners(report, program);
+        print_owners(report, "Who had it at the peak", program);
         report_print_holders(&view, ORDER_PEAK, program->peak_bytes);
+    }
+    if (history->parts[RUN_PART_SERVED].peak_bytes > 0) {
+        print_owners(report, "Who had it of libvram's pool, at its peak",
+                     &history->parts[RUN_PART_SERVED]);
     }
     for (unsigned i = 0; i < RUN_DEVICES; i++) {
         if (run_device_view(slot, i, &device)) {
@@ -229,6 +236,7 @@ static void print_history(struct run_report *report, const struct run_slot *slot
     }
     if (report->leaks) {
         print_leaks(report, history, RUN_PART_PROGRAM);
+        print_leaks(report, history, RUN_PART_SERVED);
         print_leaks(report, history, RUN_PART_HOST);
     }
 }
@@ -252,7 +260,7 @@ static void print_head(const struct run_report *report) {
 }
 
 static void leaks_note(struct run_report *report, const struct run_history *history) {
-    static const enum run_part parts[] = {RUN_PART_PROGRAM, RUN_PART_HOST};
+    static const enum run_part parts[] = {RUN_PART_PROGRAM, RUN_PART_SERVED, RUN_PART_HOST};
     for (unsigned i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         struct run_leaks leaks;
         run_leaks_sum(report, history, parts[i], &leaks);

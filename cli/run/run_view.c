@@ -83,6 +83,9 @@ void run_leaks_sum(const struct run_report *report, const struct run_history *hi
         if (blocks == 0) {
             continue;
         }
+        if (strcmp(group->tag, RUN_POOL_OWNER) == 0) {
+            continue;
+        }
         if (run_leak_is_out(report, history, group)) {
             sum->suppressed += blocks;
         } else {

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""run_test.py BUILD [--pairs]: `vram run` with programs that use the fake drivers.
+
+With --pairs it measures what the recorder adds to a driver allocation instead.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.path.abspath(sys.argv[1])
+VRAM = os.path.join(BUILD, "vram")
+TESTS = os.path.join(BUILD, "tests")
+FOUND, LINKED = os.path.join(TESTS, "run_program"), os.path.join(TESTS, "run_program_linked")
+MIB = 1 << 20
+
+ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=os.path.join(TESTS, "fake"), NO_COLOR="1", LC_ALL="C",
+                   OCL_ICD_VENDORS="/nonexistent",
+                   # The library comes before the sanitizer's runtime; LeakSanitizer looks at the program's own memory.
+                   ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0")
+
+
+def vram(*words, code=0, more=None, **options):
+    result = subprocess.run([VRAM, "run", *words], env=dict(ENVIRONMENT, **(more or {})), text=True,
+                            capture_output=True, timeout=60, check=False, **options)
+    assert result.returncode == code, (words, result.returncode, result.stdout, result.stderr)
+    return result
+
+
+def report(*words, code=0, more=None):
+    return json.loads(vram("--json", *words, code=code, more=more).stdout)
+
+
+def one(document):
+    assert len(document["processes"]) == 1, document
+    return document["processes"][0]
+
+
+def test_leak(folder):
+    """Three blocks, found with the function that leaked them, however the program finds its driver."""
+    for program in (FOUND, LINKED):
+        document = report("--leaks", "-o", f"{folder}/leak.vrt", "--", program, "use", "leak")
+        assert (document["never_freed_blocks"], document["never_freed_bytes"]) == (3, 6 * MIB), document
+        groups = one(document)["device_memory"]["groups"]
+        assert all(any("leak_three" in frame for frame in group["frames"]) for group in groups), groups
+        assert {group["library"] for group in groups} == {os.path.basename(program)}
+        text = vram("--leaks", "-o", f"{folder}/leak.vrt", "--", program, "use", "leak").stderr
+        assert "never freed   6.00 MiB in 3 blocks" in text and "leak_three" in text, text
+        assert f"next: vram report {folder}/leak.vrt --leaks" in text, text
+        again = subprocess.run([VRAM, "report", f"{folder}/leak.vrt", "--leaks"], env=ENVIRONMENT, text=True,
+                               capture_output=True, check=False)
+        assert again.returncode == 1 and "3 blocks, 6.00 MiB" in again.stdout, again
+        again = subprocess.run([VRAM, "replay", f"{folder}/leak.vrt", "--backend", "sim"], env=ENVIRONMENT, text=True,
+                               capture_output=True, check=False)
+        assert again.returncode == 0, again
+
+
+def test_kinds(folder):
+    for program in (FOUND, LINKED):
+        process = one(report("-o", f"{folder}/kinds.vrt", "--", program, "use", "kinds", "virtual"))
+        kinds = process["devices"][0]["peak_bytes_by_kind"]
+        assert kinds == {"device": 8 * MIB + 1024 * 100, "stream-ordered": 2 * MIB, "physical": 2 * MIB,
+                         "managed": MIB, "array": 65536, "pinned host": MIB, "registered": MIB}, kinds
+        assert process["devices"][0]["counted_bytes"] == 0, process
+        assert process["unknown_frees"] == 1 and process["frees"] == 8, process
+        assert process["host_memory"]["peak_bytes"] == 2 * MIB, process
+
+
+def test_context(folder):
+    """What was in use before comes from NVML; the rest is the driver's and ours."""
+    process = one(report("-o", f"{folder}/context.vrt", "--", FOUND, "use", "leak"))
+    driver = process["devices"][0]["driver"]
+    assert driver["context_bytes"] == 0 and driver["unexplained_bytes"] == driver["used_bytes"] - driver[
+        "counted_bytes"], driver
+    assert driver["used_bytes"] >= driver["counted_bytes"] > 0, driver
+
+
+def test_limit(folder):
+    document = report("--limit", "8M", "-o", f"{folder}/limit.vrt", "--", FOUND, "use", "limit")
+    assert document["limit_bytes"] == 8 * MIB and one(document)["limit_refusals"] == 3, document
+    assert one(document)["devices"][0]["counted_peak_bytes"] <= 8 * MIB, document
+    vram("-q", "--limit", "8M", "--tree", "-o", f"{folder}/tree.vrt", "--", FOUND, "tree")
+    vram("--tree", "--", FOUND, code=2)
+    vram("--limit", "much", "--", FOUND, code=2)
+
+
+NVML = """
+import ctypes, sys
+class Memory(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
+nvml, device, memory = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), Memory()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
+assert nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)) == 0
+print(memory.total, memory.free, memory.used)
+"""
+
+
+def test_nvml(folder):
+    words = ["-q", "-o", f"{folder}/nvml.vrt", "--", sys.executable, "-c", NVML]
+    assert vram(*words).stdout.split() == [str(4 << 30), str(4 << 30), "0"]
+    assert vram("--limit", "1G", *words).stdout.split() == [str(1 << 30), str(1 << 30), "0"]
+
+
+HIP = """
+import ctypes
+hip, one, two = ctypes.CDLL("libamdhip64.so.6"), ctypes.c_void_p(), ctypes.c_void_p()
+assert hip.hipInit(0) == 0
+assert hip.hipMalloc(ctypes.byref(one), ctypes.c_size_t(3 << 20)) == 0
+assert hip.hipHostMalloc(ctypes.byref(two), ctypes.c_size_t(1 << 20), 0) == 0
+assert hip.hipFree(one) == 0
+print(hip.hipMalloc(ctypes.byref(one), ctypes.c_size_t(9 << 20)))
+"""
+
+
+def test_hip(folder):
+    words = ["-o", f"{folder}/hip.vrt", "--", sys.executable, "-c", HIP]
+    process = one(report(*words))
+    assert process["devices"][0]["api"] == "hip", process
+    assert process["device_memory"]["never_freed_bytes"] == 9 * MIB, process
+    assert process["host_memory"]["never_freed_bytes"] == MIB, process
+    assert vram("-q", "--limit", "8M", *words).stdout == "2\n"
+
+
+def test_serve(folder):
+    plain = vram("-q", "-o", f"{folder}/plain.vrt", "--", FOUND, "use", "serve")
+    assert "used 0 reserved 0" in plain.stdout, plain
+    for program in (FOUND, LINKED):
+        served = vram("-q", "--serve", "-o", f"{folder}/serve.vrt", "--", program, "use", "serve")
+        assert "used 4194304 reserved 4194304\nreused\n" in served.stdout, served
+        document = report("--serve", "-o", f"{folder}/serve.vrt", "--", program, "use", "serve")
+        process = one(document)
+        assert document["never_freed_blocks"] == 0 and process["served_memory"]["peak_bytes"] == 4 * MIB, document
+        assert process["devices"][0]["peak_bytes_by_kind"]["device"] == MIB, process
+        assert process["device_memory"]["groups"][0]["library"] == "libvram pool", process
+    # The pool asks the driver, and the driver is limited.
+    vram("-q", "--serve", "--limit", "3M", "-o", f"{folder}/serve.vrt", "--", FOUND, "use", "serve", code=5)
+
+
+def test_children(folder):
+    text = vram("-o", f"{folder}/child.vrt", "--", FOUND, "fork").stderr
+    assert "was not recorded: --follow-children records it" in text, text
+    document = report("--follow-children", "-o", f"{folder}/%p.vrt", "--", FOUND, "use", "leak", "fork")
+    assert len(document["processes"]) == 2 and document["never_freed_bytes"] == 11 * MIB, document
+    assert all(os.path.isfile(process["trace"]) for process in document["processes"]), document
+    document = report("--follow-children", "-o", f"{folder}/sh.vrt", "--", "/bin/sh", "-c", f"{FOUND} use leak; exit 3",
+                      code=3)
+    assert document["programs"] == 2 and document["never_freed_blocks"] == 3, document
+    assert re.search(r"/sh\.vrt\.[0-9]+$", one(document)["trace"]), document
+
+
+def test_threads(folder):
+    """A thread that allocates while main returns: the trace is whole, whatever it was doing."""
+    for _ in range(3):
+        process = one(report("-o", f"{folder}/thread.vrt", "--", FOUND, "use", "thread"))
+        assert process["allocs"] > 0 and "device_memory" in process, process
+    process = one(report("-o", f"{folder}/threads.vrt", "--", FOUND, "use", "threads"))
+    memory = process["device_memory"]
+    assert memory["allocs"] == memory["frees"] == 8 * 200 and memory["never_freed_blocks"] == 0, process
+    assert process["devices"][0]["counted_bytes"] == 0, process
+
+
+def test_kill(folder):
+    document = report("-o", f"{folder}/kill.vrt", "--", FOUND, "use", "kill", code=137)
+    assert document["signal"] == 9 and document["never_freed_blocks"] == 3, document
+    # At any moment: what is there can be read.
+    for delay in (0.0, 0.01, 0.02, 0.04):
+        run = subprocess.Popen([VRAM, "run", "--json", "-o", f"{folder}/any.vrt", "--", FOUND, "use", "forever"],
+                               env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        time.sleep(delay)
+        child = children_of(run.pid)
+        for pid in child:
+            os.kill(pid, signal.SIGKILL)
+        if not child:
+            run.kill()
+        out = run.communicate(timeout=30)[0]
+        if child:
+            assert run.returncode == 137 and json.loads(out)["signal"] == 9, (run.returncode, out)
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+def test_now(folder):
+    """SIGUSR1 to vram run: a report, and the program does not notice."""
+    run = subprocess.Popen([VRAM, "run", "-o", f"{folder}/now.vrt", "--", FOUND, "use", "leak", "wait"],
+                           env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           text=True)
+    assert run.stdout.readline() == "ready\n"
+    run.send_signal(signal.SIGUSR1)
+    lines = []
+    while not lines or not lines[-1].startswith("next: "):
+        lines.append(run.stderr.readline())
+        assert lines[-1], lines
+    assert "running for" in lines[0] and any("live now      6.00 MiB in 3 blocks" in line for line in lines), lines
+    out, err = run.communicate("\n", timeout=30)
+    assert run.returncode == 0 and "exit code 0" in err, (run.returncode, out, err)
+
+
+def test_codes(folder):
+    words = ("-q", "-o", f"{folder}/code.vrt")
+    vram(*words, "--", FOUND, "use", "=7", code=7)
+    vram(*words, FOUND, "use", "=7", code=7)  # -- may be left out
+    vram(*words, "--error-exitcode", "99", "--", FOUND, "use", "leak", code=99)
+    vram(*words, "--error-exitcode", "99", "--", FOUND, "use", "kinds")
+    suppress = f"{folder}/suppress"
+    with open(suppress, "w", encoding="ascii") as file:
+        file.write("# ours\nrace:x\nleak:^leak_*\n")
+    vram(*words, "--error-exitcode", "99", "--suppressions", suppress, "--", FOUND, "use", "leak")
+    with open(suppress, "w", encoding="ascii") as file:
+        file.write("leak:another\n")
+    vram(*words, "--error-exitcode", "99", "--suppressions", suppress, "--", FOUND, "use", "leak", code=99)
+    vram(*words, "--suppressions", f"{folder}/gone", "--", FOUND, code=2)
+    run = subprocess.Popen([VRAM, "run", *words, "--", "sleep", "60"], env=ENVIRONMENT)
+    deadline = time.time() + 20
+    while not children_of(run.pid) and time.time() < deadline:
+        time.sleep(0.01)
+    run.terminate()
+    assert run.wait(timeout=30) == 128 + signal.SIGTERM
+
+
+def test_output(folder):
+    vram("-q", "-o", f"{folder}/%h-%p.vrt", "--", FOUND, "use", "leak")
+    names = [name for name in os.listdir(folder) if name.startswith(socket.gethostname())]
+    assert len(names) == 1 and re.fullmatch(r".*-[0-9]+\.vrt", names[0]), names
+    vram("-q", "--", FOUND, "use", cwd=folder)
+    vram("-q", "--", FOUND, "use", "leak", cwd=folder)
+    assert [name for name in os.listdir(folder) if re.fullmatch(r"vram\.run_program\.[0-9]+\.vrt", name)]
+    text = vram("-o", f"{folder}/no/such/folder", "--", FOUND, "use", "leak").stderr
+    assert "no trace" in text, text
+    text = vram("--", "/bin/true", cwd=folder).stderr
+    assert "no device was used" in text, text
+    off = one(report("--stacks", "off", "-o", f"{folder}/off.vrt", "--", FOUND, "use", "leak"))
+    assert [group["frames"] for group in off["device_memory"]["groups"]] == [[]], off
+    assert off["device_memory"]["groups"][0]["library"] == "run_program", off
+    assert vram("--json", "-o", f"{folder}/o.vrt", "--", "/bin/echo", "hello").stderr == "hello\n"
+
+
+def test_refused(folder):
+    """What cannot be executed or intercepted is said."""
+    assert "cannot be executed: No such file" in vram("--", f"{folder}/none", code=127).stderr
+    assert "cannot be executed" in vram("--", folder, code=126).stderr
+    assert "cannot be executed" in vram("--", "no-such-program-at-all", code=127).stderr
+    assert "needs a program" in vram(code=2).stderr
+    plain = f"{folder}/plain"
+    with open(plain, "w", encoding="ascii") as file:
+        file.write("no program\n")
+    os.chmod(plain, 0o755)
+    assert "cannot be executed: Exec format" in vram("--", plain, code=126).stderr
+    static = os.path.join(TESTS, "run_static")
+    if os.path.exists(static):
+        text = vram("--", static).stderr
+        assert "is statically linked" in text and "the library was not loaded" in text, text
+    if os.geteuid() == 0:
+        copy = f"{folder}/setuid"
+        shutil.copy("/bin/true", copy)
+        os.chown(copy, 65534, 65534)
+        os.chmod(copy, stat.S_ISUID | 0o755)
+        assert "the loader refuses the library" in vram("--", copy).stderr
+
+
+def test_newer(folder):
+    """A driver later than the table: what has another meaning is passed through and counted."""
+    process = one(report("-o", f"{folder}/newer.vrt", "--", FOUND, "use", "leak",
+                         more={"FAKE_CUDA_NEWER": "cuMemAllocPitch", "RUN_VERSION": "14000"}))
+    assert process["unknown_entry_points"] == 1 and process["device_memory"]["never_freed_blocks"] == 3, process
+    text = vram("-o", f"{folder}/newer.vrt", "--", FOUND, "use",
+                more={"FAKE_CUDA_NEWER": "cuMemAllocPitch", "RUN_VERSION": "14000"}).stderr
+    assert "cuMemAllocPitch: an entry point that is not known here" in text, text
+
+
+def measure():
+    """What one driver allocation and its free take more, in ns; the driver is the fake one."""
+    def seconds(*words):
+        with tempfile.TemporaryDirectory() as folder:
+            words = [VRAM, "run", "-q", "-o", f"{folder}/p.vrt", *words, "--", FOUND] if words else [FOUND]
+            out = subprocess.run([*words, "use", "pairs"], env=ENVIRONMENT, text=True, capture_output=True, check=True)
+            return float(out.stdout)
+    rows = {"without": lambda: seconds(), "--stacks off": lambda: seconds("--stacks", "off"),
+            "--stacks native": lambda: seconds("--stacks", "native")}
+    best = {name: min(run() for _ in range(15)) for name, run in rows.items()}
+    for name, value in best.items():
+        print(f"{name:18} {value:8.0f} ns a pair, {value - best['without']:6.0f} more")
+
+
+if __name__ == "__main__":
+    if "--pairs" in sys.argv:
+        measure()
+        sys.exit(0)
+    for name, test in sorted(globals().items()):
+        if name.startswith("test_") and (len(sys.argv) < 3 or sys.argv[2] == name):
+            began = time.time()
+            with tempfile.TemporaryDirectory() as folder_:
+                test(folder_)
+            print(f"{name}: passed in {time.time() - began:.2f} s", flush=True)
