@@ -195,6 +195,10 @@ static void state_renew(uint64_t generation) {
     vr_store(&state.generation, generation, VR_RELEASE);
 }
 
+bool run_slot_has(void) {
+    return vr_load(&state.generation, VR_ACQUIRE) == vr_os_process_generation();
+}
+
 struct run_slot *run_slot_get(void) {
     uint64_t generation = vr_os_process_generation();
     if (vr_load(&state.generation, VR_ACQUIRE) != generation) {
@@ -231,7 +235,7 @@ void run_trace_leave(void) {
 
 /* Keeps (2). */
 void run_trace_end(void) {
-    if (vr_load(&state.generation, VR_ACQUIRE) != vr_os_process_generation()) {
+    if (!run_slot_has()) {
         return; /* nothing was recorded, or it was by the parent */
     }
     struct vr_trace_writer *writer = vr_exchange(&state.writer, NULL, VR_SEQ_CST);

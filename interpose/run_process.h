@@ -18,6 +18,9 @@ struct run_page *run_page_attach(void);
    a fork the child takes another one. */
 struct run_slot *run_slot_get(void);
 
+/* Whether this process has taken one. */
+bool run_slot_has(void);
+
 /* The trace to write to; NULL: none. Every call is paired with run_trace_leave, if it was not
    NULL. */
 struct vr_trace_writer *run_trace_enter(void);

@@ -11,8 +11,8 @@
 #include "run_live.h"
 #include "run_owner.h"
 #include "run_process.h"
+#include "run_stack.h"
 #include "track/event.h"
-#include "track/stack.h"
 #include "track/trace_writer.h"
 
 #include <errno.h>
@@ -274,7 +274,7 @@ void run_alloc(struct run_block *block) {
     block->held = block->held > block->bytes ? block->held : block->bytes;
     block->limit = block->limit ? block->limit : block->bytes;
     bool stacks = run_page_get()->settings.stacks == RUN_STACKS_NATIVE;
-    block->stack = stacks ? vr_stack_take() : 0;
+    block->stack = stacks ? run_stack_take() : 0;
     block->owner = run_owner_set() ? run_owner_set()
                    : block->stack  ? run_owner_of_stack(block->stack)
                                    : run_owner_of_caller(block->caller);
@@ -407,6 +407,18 @@ void run_unknown(const char *name) {
     }
 }
 
+/* What the driver took for itself ends with the process, and is no leak of the program's. */
+static bool is_of_driver(const struct run_block *block, void *user) {
+    (void)user;
+    return block->kind == RUN_CODE || block->kind == RUN_CONTEXT;
+}
+
 void run_record_end(void) {
+    if (!run_slot_has()) {
+        return;
+    }
+    for (uint32_t device = 0; device < RUN_DEVICES; device++) {
+        run_free_all(device, is_of_driver, NULL);
+    }
     run_trace_end();
 }

@@ -70,7 +70,7 @@ def test_kinds(folder):
         assert kinds == {"device": 8 * MIB + 1024 * 100, "stream-ordered": 2 * MIB, "physical": 2 * MIB,
                          "managed": MIB, "array": 65536, "pinned host": MIB, "registered": MIB}, kinds
         assert process["devices"][0]["counted_bytes"] == 0, process
-        assert process["unknown_frees"] == 1 and process["frees"] == 8, process
+        assert process["unknown_frees"] == 1 and process["frees"] == 9, process
         assert process["host_memory"]["peak_bytes"] == 2 * MIB, process
 
 
@@ -282,7 +282,7 @@ def test_newer(folder):
 
 
 def measure():
-    """What one driver allocation and its free take more, in ns; the driver is the fake one."""
+    """What one driver allocation and its free take more, in ns of CPU time; the driver is the fake one."""
     def seconds(*words):
         with tempfile.TemporaryDirectory() as folder:
             words = [VRAM, "run", "-q", "-o", f"{folder}/p.vrt", *words, "--", FOUND] if words else [FOUND]
@@ -290,7 +290,7 @@ def measure():
             return float(out.stdout)
     rows = {"without": lambda: seconds(), "--stacks off": lambda: seconds("--stacks", "off"),
             "--stacks native": lambda: seconds("--stacks", "native")}
-    best = {name: min(run() for _ in range(15)) for name, run in rows.items()}
+    best = {name: min(run() for _ in range(30)) for name, run in rows.items()}
     for name, value in best.items():
         print(f"{name:18} {value:8.0f} ns a pair, {value - best['without']:6.0f} more")
 
