@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_verb.c: `vram run`: runs a program with libvram-run.so in front of its libraries, waits for it,
- * and reports what it did with device memory.
+ * run_verb.c: `vram run`: runs a program with libvram-run.so in front of its libraries, waits for
+ * it, and reports what it did with device memory.
  *
  * Signals that end programs reach the program by themselves when they come from the terminal, and
  * are passed on otherwise. This process stays to report.

@@ -9,7 +9,7 @@ _vram() {
         prev=${COMP_WORDS[COMP_CWORD-2]}
     fi
     if ((COMP_CWORD == 1)); then
-        words="--help --version info check tour replay report bench stress estimate completion help"
+        words="--help --version info check tour replay report run bench stress estimate completion help"
         COMPREPLY=($(compgen -W "$words" -- "$cur"))
         return
     fi
@@ -37,6 +37,12 @@ _vram() {
     report,--fail-if) words="" ;;
     report,--top | report,-n) words="" ;;
     report,--color) words="auto always never" ;;
+    run,--output | run,-o) words="" ;;
+    run,--stacks) words="native off" ;;
+    run,--suppressions) words="" ;;
+    run,--error-exitcode) words="" ;;
+    run,--limit) words="" ;;
+    run,--color) words="auto always never" ;;
     bench,--pattern | bench,-p) words="pair burst mixed handover" ;;
     bench,--size | bench,-s) words="" ;;
     bench,--messages | bench,-m) words="" ;;
@@ -85,11 +91,13 @@ _vram() {
     tour,*) words="--backend --device --race --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --least --rebuild --verify --pace --picture --svg --print --json --color --help " files=yes ;;
     report,*) words="--leaks --stacks --format --output --count --against --fail-if --top --json --color --help " files=yes ;;
+    report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
+    run,*) words="--output --stacks --leaks --suppressions --error-exitcode --limit --tree --serve --follow-children --quiet --json --color --help @program" ;;
     bench,*) words="--pattern --size --messages --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy distance grow launch matmul readback ring track" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;
     estimate,*) words="--ctx-size --gpu-layers --cache-type-k --cache-type-v --batch-size --ubatch-size --parallel --flash-attn --swa-full --tensor-split --n-cpu-moe --cpu-moe --mmproj --guess --fit --memory --overhead --weights --outputs --activation-bytes --params --backend --device --json --color --help " files=yes ;;
     completion,*) words="--json --color --help bash zsh fish" ;;
-    help,*) words="--json --color --help info check tour replay report bench stress estimate completion help" ;;
+    help,*) words="--json --color --help info check tour replay report run bench stress estimate completion help" ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
     if [[ $files && $cur != -* ]]; then

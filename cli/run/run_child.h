@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_child.h: starts a program under `vram run`: the page that it shares with the library in it, its
- * environment, and what can be said beforehand about whether the loader will take the library.
+ * run_child.h: starts a program under `vram run`: the page that it shares with the library in it,
+ * its environment, and what can be said beforehand about whether the loader will take the library.
  */
 #ifndef RUN_CHILD_H
 #define RUN_CHILD_H

@@ -71,9 +71,7 @@ static void write_device(const struct run_device_view *device, struct json_out *
     json_unsigned(json, "counted_peak_bytes", device->counted_peak);
     json_object_begin(json, "peak_bytes_by_kind");
     for (unsigned i = 0; i < RUN_KINDS; i++) {
-        if (device->peak[i] != 0) {
-            json_unsigned(json, run_kind_name(i), device->peak[i]);
-        }
+        json_unsigned(json, run_kind_name(i), device->peak[i]);
     }
     json_object_end(json);
     if (device->figures) {
@@ -133,7 +131,7 @@ static void write_slot(struct run_report *report, const struct run_slot *slot,
 
 bool run_report_write(struct run_report *report) {
     struct json_out json;
-    output_json_begin(&json, "vram.run-1");
+    output_json_begin(&json, "vram.run/1");
     json_array_begin(&json, "command");
     for (size_t i = 0; report->words[i] != NULL; i++) {
         json_text(&json, NULL, report->words[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fake_resolution.c: what the CUDA driver has for runtimes, and libvram does not call:
- * cuGetProcAddress, which answers with the symbol of a version, the current context, pitched memory,
- * arrays, and pools of stream-ordered memory. `vram run` is tested with these.
+ * cuGetProcAddress, which answers with the symbol of a version, the current context, pitched
+ * memory, arrays, and pools of stream-ordered memory. `vram run` is tested with these.
  */
 #include "fake/fake_state.h"
 

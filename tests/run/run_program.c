@@ -304,7 +304,7 @@ static void step_forever(void) {
     thread_run(NULL);
 }
 
-/* Stream-ordered memory as --serve has it: reuse, a pool of the program's own, trims, attributes. */
+/* Stream-ordered memory as --serve has it: reuse, the program's own pool, trims, attributes. */
 static void step_serve(void) {
     enum { RESERVED = 5, USED = 7, THRESHOLD = 4 };
     struct prop props = {.type = 1, .location_type = 1};
