@@ -2,9 +2,9 @@
 /*
  * layer_opencl.h: what the files of the OpenCL layer share.
  *
- * The loader calls the layer instead of itself, and the layer calls the loader (`layer_cl()`), which
- * finds the driver by the object. Arguments go through unchanged, NULL or invalid as they may be: the
- * driver checks them. The layer reads what the driver reads, lists of properties and accepted
+ * The loader calls the layer instead of itself, and the layer calls the loader (layer_cl), which
+ * finds the driver by the object. Arguments go through unchanged, NULL or invalid as they may be:
+ * the driver checks them. The layer reads what the driver reads, lists of properties and accepted
  * descriptions, and nothing else.
  *
  * A buffer or image is known to the recorder from its creation until the last reference is gone:

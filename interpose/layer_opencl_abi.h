@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layer_opencl_abi.h: the part of OpenCL and of its loader's ABI that the layer needs and the
- * backend does not. tests/lint/layer_abi.c compares it with Khronos's headers, where they are found.
+ * backend does not. tests/lint/opencl_abi.c compares it with Khronos's headers, where there are
+ * some.
  *
  * A loader hands a layer its dispatch table, an array of pointers in an order that never changes.
  * Each row below is a function that the layer reads or replaces, by its place in that array.
@@ -16,13 +17,14 @@ enum {
     LAYER_CL_NAME = 0x4241,
     LAYER_CL_API_VERSION_100 = 100,
 
-    LAYER_CL_DEVICE_PLATFORM = 0x1031,
     LAYER_CL_DEVICE_PARENT = 0x1042,
     LAYER_CL_DEVICE_FREE_MEMORY_AMD = 0x4039, /* size_t[1 or 2], in KiB */
     LAYER_CL_MEM_USE_HOST_PTR = 1 << 3,
     LAYER_CL_EXTERNAL_FIRST = 0x2060, /* CL_EXTERNAL_MEMORY_HANDLE_..._KHR */
     LAYER_CL_EXTERNAL_LAST = 0x206F
 };
+
+struct layer_cl_image_format; /* cl_image_format */
 
 struct layer_cl_image_desc { /* cl_image_desc */
     vr_cl_uint type;
@@ -60,12 +62,13 @@ typedef void layer_cl_free_fn(struct vr_cl_queue *queue, vr_cl_uint count, void 
       (struct vr_cl_context *context, vr_cl_bits flags, size_t bytes, void *host,                  \
        vr_cl_int *code))                                                                           \
     X(15, struct vr_cl_memory *, clCreateImage2D,                                                  \
-      (struct vr_cl_context *context, vr_cl_bits flags, const void *format, size_t width,          \
-       size_t height, size_t row_pitch, void *host, vr_cl_int *code))                              \
+      (struct vr_cl_context *context, vr_cl_bits flags,                                            \
+       const struct layer_cl_image_format *format, size_t width, size_t height, size_t row_pitch,  \
+       void *host, vr_cl_int *code))                                                               \
     X(16, struct vr_cl_memory *, clCreateImage3D,                                                  \
-      (struct vr_cl_context *context, vr_cl_bits flags, const void *format, size_t width,          \
-       size_t height, size_t depth, size_t row_pitch, size_t slice_pitch, void *host,              \
-       vr_cl_int *code))                                                                           \
+      (struct vr_cl_context *context, vr_cl_bits flags,                                            \
+       const struct layer_cl_image_format *format, size_t width, size_t height, size_t depth,      \
+       size_t row_pitch, size_t slice_pitch, void *host, vr_cl_int *code))                         \
     X(17, vr_cl_int, clRetainMemObject, (struct vr_cl_memory *memory))                             \
     X(18, vr_cl_int, clReleaseMemObject, (struct vr_cl_memory *memory))                            \
     X(65, void *, clGetExtensionFunctionAddress, (const char *name))                               \
@@ -73,7 +76,7 @@ typedef void layer_cl_free_fn(struct vr_cl_queue *queue, vr_cl_uint count, void 
       (struct vr_cl_memory *memory, vr_cl_bits flags, vr_cl_uint type, const void *region,         \
        vr_cl_int *code))                                                                           \
     X(96, struct vr_cl_memory *, clCreateImage,                                                    \
-      (struct vr_cl_context *context, vr_cl_bits flags, const void *format,                        \
+      (struct vr_cl_context *context, vr_cl_bits flags, const struct layer_cl_image_format *format,\
        const struct layer_cl_image_desc *desc, void *host, vr_cl_int *code))                       \
     X(107, void *, clGetExtensionFunctionAddressForPlatform,                                       \
       (struct vr_cl_platform *platform, const char *name))                                         \
@@ -92,7 +95,8 @@ typedef void layer_cl_free_fn(struct vr_cl_queue *queue, vr_cl_uint count, void 
        void *host, vr_cl_int *code))                                                               \
     X(147, struct vr_cl_memory *, clCreateImageWithProperties,                                     \
       (struct vr_cl_context *context, const vr_cl_bits *props, vr_cl_bits flags,                   \
-       const void *format, const struct layer_cl_image_desc *desc, void *host, vr_cl_int *code))
+       const struct layer_cl_image_format *format, const struct layer_cl_image_desc *desc,         \
+       void *host, vr_cl_int *code))
 
 #define LAYER_CL_FUNCTIONS(X) LAYER_CL_CALLED(X) LAYER_CL_REPLACED(X)
 
@@ -112,6 +116,6 @@ typedef void layer_cl_free_fn(struct vr_cl_queue *queue, vr_cl_uint count, void 
     X(4, vr_cl_int, clMemBlockingFreeINTEL, (struct vr_cl_context *context, void *pointer))
 /* clang-format on */
 
-enum { LAYER_CL_PLACES = 149, LAYER_CL_USM_COUNT = 5 };
+enum { LAYER_CL_PLACES = 149 };
 
 #endif

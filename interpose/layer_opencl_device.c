@@ -237,7 +237,7 @@ static void *own_function(const char *name, void *driver) {
         returns(*own) parameters = layer_##function;                                               \
         memcpy(&found, &own, sizeof own);                                                          \
     }
-    if (driver) {
+    if (driver && name) {
         LAYER_CL_USM_FUNCTIONS(OWN)
     }
 #undef OWN

@@ -135,8 +135,9 @@ static struct vr_cl_memory *parent_of(const struct layer_cl_image_desc *desc,
 }
 
 struct vr_cl_memory *layer_clCreateImage(struct vr_cl_context *context, vr_cl_bits flags,
-                                         const void *format, const struct layer_cl_image_desc *desc,
-                                         void *host, vr_cl_int *code) {
+                                         const struct layer_cl_image_format *format,
+                                         const struct layer_cl_image_desc *desc, void *host,
+                                         vr_cl_int *code) {
     vr_cl_int own = VR_CL_SUCCESS, *answer = code ? code : &own;
     struct vr_cl_memory *memory =
         layer_cl()->clCreateImage(context, flags, format, desc, host, answer);
@@ -145,7 +146,7 @@ struct vr_cl_memory *layer_clCreateImage(struct vr_cl_context *context, vr_cl_bi
 
 struct vr_cl_memory *layer_clCreateImageWithProperties(struct vr_cl_context *context,
                                                        const vr_cl_bits *props, vr_cl_bits flags,
-                                                       const void *format,
+                                                       const struct layer_cl_image_format *format,
                                                        const struct layer_cl_image_desc *desc,
                                                        void *host, vr_cl_int *code) {
     vr_cl_int own = VR_CL_SUCCESS, *answer = code ? code : &own;
@@ -155,8 +156,9 @@ struct vr_cl_memory *layer_clCreateImageWithProperties(struct vr_cl_context *con
 }
 
 struct vr_cl_memory *layer_clCreateImage2D(struct vr_cl_context *context, vr_cl_bits flags,
-                                           const void *format, size_t width, size_t height,
-                                           size_t row_pitch, void *host, vr_cl_int *code) {
+                                           const struct layer_cl_image_format *format, size_t width,
+                                           size_t height, size_t row_pitch, void *host,
+                                           vr_cl_int *code) {
     vr_cl_int own = VR_CL_SUCCESS, *answer = code ? code : &own;
     return made(
         context, kind_of(flags, NULL, RUN_ARRAY), NULL,
@@ -165,9 +167,9 @@ struct vr_cl_memory *layer_clCreateImage2D(struct vr_cl_context *context, vr_cl_
 }
 
 struct vr_cl_memory *layer_clCreateImage3D(struct vr_cl_context *context, vr_cl_bits flags,
-                                           const void *format, size_t width, size_t height,
-                                           size_t depth, size_t row_pitch, size_t slice_pitch,
-                                           void *host, vr_cl_int *code) {
+                                           const struct layer_cl_image_format *format, size_t width,
+                                           size_t height, size_t depth, size_t row_pitch,
+                                           size_t slice_pitch, void *host, vr_cl_int *code) {
     vr_cl_int own = VR_CL_SUCCESS, *answer = code ? code : &own;
     return made(context, kind_of(flags, NULL, RUN_ARRAY), NULL,
                 layer_cl()->clCreateImage3D(context, flags, format, width, height, depth, row_pitch,

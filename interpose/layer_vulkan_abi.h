@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layer_vulkan_abi.h: the part of Vulkan and of its loader's ABI that the layer needs and the
- * backend does not. tests/lint/layer_abi.c compares it with Khronos's headers, where they are found.
+ * backend does not. tests/lint/vulkan_abi.c compares it with Khronos's headers, where there are
+ * some.
  */
 #ifndef LAYER_VULKAN_ABI_H
 #define LAYER_VULKAN_ABI_H

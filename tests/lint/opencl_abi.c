@@ -6,13 +6,18 @@
  * CL/cl.h of OpenCL 3.0; elsewhere the test is skipped, with that reason.
  */
 #define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
+#if __has_include(<CL/cl_layer.h>) /* older headers do not tell the order of a loader's table */
+#include <CL/cl_layer.h>
+#endif
 
 #include <stdbool.h>
 
 #include "backend/opencl/opencl_api.h"
+#include "layer_opencl_abi.h"
 
 /* ------------------------------------------------------------------- values */
 
@@ -73,6 +78,26 @@ SAME(offsetof(struct vr_cl_region, size), offsetof(cl_buffer_region, size));
 SAME(sizeof(struct vr_cl_pci), sizeof(cl_device_pci_bus_info_khr));
 SAME(offsetof(struct vr_cl_pci, function), offsetof(cl_device_pci_bus_info_khr, pci_function));
 
+/* ------------------------------------------------------ the layer of vram run */
+
+#ifdef CL_LAYER_API_VERSION
+#define PLACE(place, returns, name, parameters)                                                    \
+    SAME(place, offsetof(struct _cl_icd_dispatch, name) / sizeof(void *));
+LAYER_CL_FUNCTIONS(PLACE)
+_Static_assert(sizeof(struct _cl_icd_dispatch) >= LAYER_CL_PLACES * sizeof(void *), "places");
+SAME(LAYER_CL_API_VERSION, CL_LAYER_API_VERSION);
+SAME(LAYER_CL_NAME, CL_LAYER_NAME);
+SAME(LAYER_CL_API_VERSION_100, CL_LAYER_API_VERSION_100);
+#endif
+SAME(LAYER_CL_DEVICE_PARENT, CL_DEVICE_PARENT_DEVICE);
+SAME(LAYER_CL_DEVICE_FREE_MEMORY_AMD, CL_DEVICE_GLOBAL_FREE_MEMORY_AMD);
+SAME(LAYER_CL_MEM_USE_HOST_PTR, CL_MEM_USE_HOST_PTR);
+SAME(LAYER_CL_EXTERNAL_FIRST, CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR);
+_Static_assert(LAYER_CL_EXTERNAL_LAST >= CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR, "imports");
+SAME(sizeof(struct layer_cl_image_desc), sizeof(cl_image_desc));
+SAME(offsetof(struct layer_cl_image_desc, samples), offsetof(cl_image_desc, num_samples));
+SAME(offsetof(struct layer_cl_image_desc, parent), offsetof(cl_image_desc, mem_object));
+
 /* --------------------------------------------------------------- prototypes */
 
 /* The list is expanded once more with Khronos's types in the place of ours: each row must then have
@@ -100,3 +125,10 @@ typedef void built_fn(cl_program program, void *user);
 #define GIVE(name, need, parameters, arguments)       IS(name, void *(*)parameters)
 #define TAKE(name, need, parameters, arguments)       IS(name, void(*) parameters)
 VR_OPENCL_FUNCTIONS(CALL, MAKE, GIVE, TAKE)
+
+#define layer_cl_image_desc   _cl_image_desc
+#define layer_cl_image_format _cl_image_format
+typedef void free_fn(cl_command_queue queue, cl_uint count, void **pointers, void *user);
+#define layer_cl_free_fn                        free_fn
+#define LAYER(place, returns, name, parameters) IS(name, returns(*) parameters)
+LAYER_CL_FUNCTIONS(LAYER)

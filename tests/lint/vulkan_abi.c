@@ -6,11 +6,13 @@
  * vulkan/vulkan.h of 1.3 or newer. Where that is not installed the test is skipped, with that
  * reason.
  */
+#include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
 #include <stdbool.h>
 
 #include "backend/vulkan/vulkan_api.h"
+#include "layer_vulkan_abi.h"
 
 /* ------------------------------------------------------------------- values */
 
@@ -308,6 +310,36 @@ FIELD(vr_vk_compute_info, layout, VkComputePipelineCreateInfo, layout);
 FIELD(vr_vk_compute_info, base, VkComputePipelineCreateInfo, basePipelineHandle);
 FIELD(vr_vk_compute_info, base_index, VkComputePipelineCreateInfo, basePipelineIndex);
 
+/* ------------------------------------------------------ the layer of vram run */
+
+SAME(LAYER_VK_INTERFACE_VERSION, CURRENT_LOADER_LAYER_INTERFACE_VERSION);
+SAME(LAYER_VK_NEGOTIATE, LAYER_NEGOTIATE_INTERFACE_STRUCT);
+SAME(LAYER_VK_LINK, VK_LAYER_LINK_INFO);
+SAME(LAYER_VK_TYPE_LOADER_INSTANCE, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
+SAME(LAYER_VK_TYPE_LOADER_DEVICE, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
+SAME(LAYER_VK_TYPE_IMPORT_WIN32_NV, VK_STRUCTURE_TYPE_IMPORT_MEMORY_WIN32_HANDLE_INFO_NV);
+SAME(LAYER_VK_TYPE_IMPORT_WIN32, VK_STRUCTURE_TYPE_IMPORT_MEMORY_WIN32_HANDLE_INFO_KHR);
+SAME(LAYER_VK_TYPE_IMPORT_FD, VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR);
+SAME(LAYER_VK_TYPE_IMPORT_ANDROID, VK_STRUCTURE_TYPE_IMPORT_ANDROID_HARDWARE_BUFFER_INFO_ANDROID);
+SAME(LAYER_VK_TYPE_IMPORT_HOST, VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
+SAME(LAYER_VK_TYPE_IMPORT_METAL, VK_STRUCTURE_TYPE_IMPORT_METAL_BUFFER_INFO_EXT);
+SAME(LAYER_VK_TYPE_IMPORT_ZIRCON, VK_STRUCTURE_TYPE_IMPORT_MEMORY_ZIRCON_HANDLE_INFO_FUCHSIA);
+SAME(LAYER_VK_TYPE_IMPORT_COLLECTION, VK_STRUCTURE_TYPE_IMPORT_MEMORY_BUFFER_COLLECTION_FUCHSIA);
+LAYOUT(layer_vk_negotiate, VkNegotiateLayerInterface);
+FIELD(layer_vk_negotiate, version, VkNegotiateLayerInterface, loaderLayerInterfaceVersion);
+FIELD(layer_vk_negotiate, instance_get, VkNegotiateLayerInterface, pfnGetInstanceProcAddr);
+FIELD(layer_vk_negotiate, physical_get, VkNegotiateLayerInterface, pfnGetPhysicalDeviceProcAddr);
+LAYOUT(layer_vk_instance_link, VkLayerInstanceLink);
+FIELD(layer_vk_instance_link, instance_get, VkLayerInstanceLink, pfnNextGetInstanceProcAddr);
+LAYOUT(layer_vk_device_link, VkLayerDeviceLink);
+FIELD(layer_vk_device_link, device_get, VkLayerDeviceLink, pfnNextGetDeviceProcAddr);
+FIELD(layer_vk_chain, function, VkLayerInstanceCreateInfo, function);
+FIELD(layer_vk_chain, link.instance, VkLayerInstanceCreateInfo, u.pLayerInfo);
+FIELD(layer_vk_chain, function, VkLayerDeviceCreateInfo, function);
+FIELD(layer_vk_chain, link.device, VkLayerDeviceCreateInfo, u.pLayerInfo);
+FIELD(layer_vk_import, handle_type, VkImportMemoryFdInfoKHR, handleType);
+FIELD(layer_vk_import, handle_type, VkImportMemoryHostPointerInfoEXT, handleType);
+
 /* --------------------------------------------------------------- prototypes */
 
 /* The list is expanded once more with Khronos's types in the place of ours: each row must then have
@@ -359,3 +391,10 @@ FIELD(vr_vk_compute_info, base_index, VkComputePipelineCreateInfo, basePipelineI
 #define PROTOTYPE(returns, name, level, parameters, names)                                         \
     _Static_assert(_Generic((PFN_##name)0, returns(*) parameters : true, default : false), #name);
 VR_VULKAN_FUNCTIONS(PROTOTYPE)
+
+#define vr_vk_memory_properties VkPhysicalDeviceMemoryProperties
+#define LAYER(returns, name, parameters)                                                           \
+    _Static_assert(_Generic((PFN_##name)0, returns(*) parameters : true, default : false), #name);
+LAYER_VK_INSTANCE_FUNCTIONS(LAYER)
+LAYER_VK_INSTANCE_CALLED(LAYER)
+LAYER_VK_DEVICE_FUNCTIONS(LAYER)
