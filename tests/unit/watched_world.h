@@ -16,10 +16,11 @@
 
 static struct run_page *watched_page;
 
-/* Before the first call of the recorder in this process. */
-static inline void watched_begin(void) {
-    char path[] = "/tmp/vram_watched_XXXXXX";
-    int fd = mkstemp(path);
+static char watched_path[] = "/tmp/vram_watched_XXXXXX";
+
+/* The page and the variable that names it. watched_end removes the file. */
+static inline void watched_file(void) {
+    int fd = mkstemp(watched_path);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, sizeof *watched_page), 0);
     watched_page = mmap(NULL, sizeof *watched_page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -30,9 +31,18 @@ static inline void watched_begin(void) {
     watched_page->bytes = sizeof *watched_page;
     watched_page->settings.root = getpid();
     watched_page->settings.limit_bytes = UINT64_C(1) << 50;
-    assert_int_equal(setenv(RUN_PAGE_VARIABLE, path, 1), 0);
+    assert_int_equal(setenv(RUN_PAGE_VARIABLE, watched_path, 1), 0);
+}
+
+static inline void watched_end(void) {
+    assert_int_equal(unlink(watched_path), 0);
+}
+
+/* For programs with the recorder in them, before its first call. */
+static inline void watched_begin(void) {
+    watched_file();
     assert_true(run_active());
-    unlink(path);
+    watched_end();
 }
 
 /* The limit counts from the start, or not at all: 0 is one that is larger than any device. */

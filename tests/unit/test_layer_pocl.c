@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_layer_pocl.c: the OpenCL layer as vram run has it loaded: by the system's loader, in front
+ * of PoCL. The recorder is that of the library which the loader loads.
+ */
+#include "unit/child.h"
+
+#include "interpose/layer_opencl_abi.h"
+#include "unit/watched_world.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+enum { MIB = 1024 * 1024 };
+
+/* What a program finds in the loader. */
+static struct {
+#define FIELD(place, returns, name, parameters) returns(*name) parameters;
+    LAYER_CL_FUNCTIONS(FIELD)
+#undef FIELD
+    vr_cl_int (*clReleaseContext)(struct vr_cl_context *context);
+    struct vr_cl_queue *(*clCreateCommandQueue)(struct vr_cl_context *context,
+                                                struct vr_cl_device *device, vr_cl_bits props,
+                                                vr_cl_int *code);
+    vr_cl_int (*clReleaseCommandQueue)(struct vr_cl_queue *queue);
+    vr_cl_int (*clFinish)(struct vr_cl_queue *queue);
+} cl;
+
+static struct vr_cl_platform *platform;
+static struct vr_cl_device *device;
+
+static struct vr_cl_context *context_make(void) {
+    vr_cl_int code = -1;
+    struct vr_cl_context *context = cl.clCreateContext(NULL, 1, &device, NULL, NULL, &code);
+    assert_int_equal(code, VR_CL_SUCCESS);
+    return context;
+}
+
+static struct watched now(void) {
+    return watched_of(RUN_OPENCL, 0);
+}
+
+/* ocl-icd has layers since 2.3. */
+static void skip_without_layers(void) {
+    struct vr_cl_context *context = context_make();
+    vr_cl_int code = -1;
+    cl.clReleaseMemObject(cl.clCreateBuffer(context, 0, MIB, NULL, &code));
+    cl.clReleaseContext(context);
+    if (!now().allocs) {
+        watched_end();
+        puts("skipped: this OpenCL loader has no layers");
+        exit(77);
+    }
+}
+
+static int loader_open(void **state) {
+    vr_cl_uint count = 0;
+    (void)state;
+    watched_file();
+    setenv("OPENCL_LAYERS", VRAM_RUN_PATH, 1);
+    void *loader = dlopen("libOpenCL.so.1", RTLD_NOW);
+    assert_non_null(loader);
+    void *found;
+#define LOAD(place, returns, name, parameters) FIND(name)
+#define FIND(name)                                                                                 \
+    found = dlsym(loader, #name);                                                                  \
+    memcpy(&cl.name, &found, sizeof found);
+    LAYER_CL_FUNCTIONS(LOAD)
+    FIND(clReleaseContext)
+    FIND(clCreateCommandQueue)
+    FIND(clReleaseCommandQueue)
+    FIND(clFinish)
+    assert_int_equal(cl.clGetPlatformIDs(1, &platform, &count), VR_CL_SUCCESS);
+    assert_int_equal(cl.clGetDeviceIDs(platform, VR_CL_DEVICE_TYPE_ALL, 1, &device, &count),
+                     VR_CL_SUCCESS);
+    skip_without_layers();
+    return 0;
+}
+
+static int loader_leave(void **state) {
+    (void)state;
+    watched_end();
+    return 0;
+}
+
+/* --------------------------------------------------------------------- tests */
+
+static void buffers_of_two_contexts_end_in_any_order(void **state) {
+    struct vr_cl_context *first = context_make(), *second = context_make();
+    struct vr_cl_region region = {0, 65536};
+    struct vr_cl_memory *memory[3];
+    vr_cl_int code = -1;
+    (void)state;
+    struct watched before = now();
+    memory[0] = cl.clCreateBuffer(first, VR_CL_MEM_READ_WRITE, 3 * MIB, NULL, &code);
+    memory[1] = cl.clCreateBuffer(second, VR_CL_MEM_READ_WRITE, 5 * MIB, NULL, NULL);
+    memory[2] = cl.clCreateSubBuffer(memory[0], VR_CL_MEM_READ_WRITE,
+                                     VR_CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    assert_true(memory[0] && memory[1] && memory[2]);
+    assert_int_equal(now().live[RUN_DEVICE] - before.live[RUN_DEVICE], 8 * MIB);
+    assert_int_equal(cl.clReleaseContext(first), VR_CL_SUCCESS); /* the buffers keep it */
+    assert_int_equal(cl.clReleaseMemObject(memory[0]), VR_CL_SUCCESS);
+    assert_int_equal(now().live[RUN_DEVICE] - before.live[RUN_DEVICE], 8 * MIB);
+    assert_int_equal(cl.clReleaseMemObject(memory[2]), VR_CL_SUCCESS);
+    assert_int_equal(now().live[RUN_DEVICE] - before.live[RUN_DEVICE], 5 * MIB);
+    assert_int_equal(cl.clReleaseMemObject(memory[1]), VR_CL_SUCCESS);
+    assert_int_equal(cl.clReleaseContext(second), VR_CL_SUCCESS);
+    assert_int_equal(now().live[RUN_DEVICE], before.live[RUN_DEVICE]);
+    assert_int_equal(now().strangers, 0);
+}
+
+static void invalid_calls_reach_the_driver(void **state) {
+    struct vr_cl_context *context = context_make();
+    vr_cl_int code = 0;
+    struct watched before = now();
+    (void)state;
+    assert_null(cl.clCreateBuffer(NULL, 0, MIB, NULL, &code));
+    assert_int_equal(code, VR_CL_INVALID_CONTEXT);
+    assert_null(cl.clCreateBuffer(context, 0, 0, NULL, &code));
+    assert_int_equal(code, VR_CL_INVALID_BUFFER_SIZE);
+    assert_null(cl.clCreateBuffer(context, ~UINT64_C(0), MIB, NULL, &code));
+    assert_int_equal(code, VR_CL_INVALID_VALUE);
+    assert_null(cl.clCreateSubBuffer(NULL, 0, VR_CL_BUFFER_CREATE_TYPE_REGION, NULL, &code));
+    assert_int_equal(code, VR_CL_INVALID_MEM_OBJECT);
+    assert_int_equal(cl.clRetainMemObject(NULL), VR_CL_INVALID_MEM_OBJECT);
+    assert_int_equal(cl.clReleaseMemObject(NULL), VR_CL_INVALID_MEM_OBJECT);
+    assert_null(cl.clCreateImage(context, 0, NULL, NULL, NULL, &code));
+    assert_true(code != VR_CL_SUCCESS);
+    assert_null(cl.clSVMAlloc(context, 0, 0, 0));
+    cl.clSVMFree(context, NULL);
+    assert_null(cl.clGetExtensionFunctionAddressForPlatform(platform, "clNothing"));
+    assert_int_equal(now().allocs, before.allocs);
+    assert_int_equal(now().strangers, before.strangers);
+    cl.clReleaseContext(context);
+}
+
+static void images_have_the_size_that_the_driver_gives_them(void **state) {
+    struct vr_cl_context *context = context_make();
+    const uint32_t format[2] = {0x10B5, 0x10DE}; /* CL_RGBA of CL_FLOAT */
+    struct layer_cl_image_desc desc = {.type = 0x10F1, .width = 256, .height = 128};
+    vr_cl_int code = -1;
+    struct watched before = now();
+    (void)state;
+    struct vr_cl_memory *image =
+        cl.clCreateImage(context, VR_CL_MEM_READ_WRITE,
+                         (const struct layer_cl_image_format *)format, &desc, NULL, &code);
+    assert_int_equal(code, VR_CL_SUCCESS);
+    assert_true(now().live[RUN_ARRAY] - before.live[RUN_ARRAY] >= 256 * 128 * 16);
+    cl.clReleaseMemObject(image);
+    assert_int_equal(now().live[RUN_ARRAY], before.live[RUN_ARRAY]);
+    struct vr_cl_memory *pipe = cl.clCreatePipe(context, 0, 16, 64, NULL, &code);
+    if (pipe) { /* not every version has them */
+        cl.clReleaseMemObject(pipe);
+    }
+    assert_int_equal(now().counted, before.counted);
+    cl.clReleaseContext(context);
+}
+
+static void shared_virtual_memory_is_freed_in_order(void **state) {
+    struct vr_cl_context *context = context_make();
+    vr_cl_int code = -1;
+    void *pointers[3];
+    (void)state;
+    struct vr_cl_queue *queue = cl.clCreateCommandQueue(context, device, 0, &code);
+    struct watched before = now();
+    for (int i = 0; i < 3; i++) {
+        assert_non_null(pointers[i] = cl.clSVMAlloc(context, VR_CL_MEM_READ_WRITE, MIB, 0));
+    }
+    assert_int_equal(now().live[RUN_MANAGED] - before.live[RUN_MANAGED], 3 * MIB);
+    assert_int_equal(cl.clEnqueueSVMFree(queue, 2, pointers, NULL, NULL, 0, NULL, NULL),
+                     VR_CL_SUCCESS);
+    cl.clFinish(queue);
+    cl.clSVMFree(context, pointers[2]);
+    assert_int_equal(now().live[RUN_MANAGED], before.live[RUN_MANAGED]);
+    cl.clReleaseCommandQueue(queue);
+    cl.clReleaseContext(context);
+}
+
+static void under_a_limit_the_device_is_smaller(void **state) {
+    uint64_t total = 0, largest = 0;
+    vr_cl_int code = 0;
+    (void)state;
+    watched_limit(UINT64_C(64) * MIB + now().counted);
+    struct vr_cl_context *context = context_make();
+    cl.clGetDeviceInfo(device, VR_CL_DEVICE_GLOBAL_MEM_SIZE, sizeof total, &total, NULL);
+    cl.clGetDeviceInfo(device, VR_CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, NULL);
+    assert_int_equal(total, watched_page->settings.limit_bytes);
+    assert_true(largest <= total);
+    struct vr_cl_memory *memory = cl.clCreateBuffer(context, 0, 40 * MIB, NULL, &code);
+    assert_int_equal(code, VR_CL_SUCCESS);
+    assert_null(cl.clCreateBuffer(context, 0, 40 * MIB, NULL, &code));
+    assert_int_equal(code, VR_CL_MEM_OBJECT_ALLOCATION_FAILURE);
+    cl.clReleaseMemObject(memory);
+    memory = cl.clCreateBuffer(context, 0, 40 * MIB, NULL, &code);
+    assert_int_equal(code, VR_CL_SUCCESS);
+    cl.clReleaseMemObject(memory);
+    cl.clReleaseContext(context);
+    watched_limit(0);
+}
+
+static void *work(void *argument) {
+    struct vr_cl_context *context = argument;
+    for (int i = 0; i < 200; i++) {
+        vr_cl_int code;
+        struct vr_cl_memory *memory = cl.clCreateBuffer(context, 0, 4096, NULL, &code);
+        cl.clRetainMemObject(memory);
+        cl.clReleaseMemObject(memory);
+        cl.clReleaseMemObject(memory);
+    }
+    return NULL;
+}
+
+static void threads_leave_nothing(void **state) {
+    struct vr_cl_context *context = context_make();
+    pthread_t threads[4];
+    struct watched before = now();
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work, context), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(now().allocs - before.allocs, 800);
+    assert_int_equal(now().counted, before.counted);
+    cl.clReleaseContext(context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buffers_of_two_contexts_end_in_any_order),
+        cmocka_unit_test(invalid_calls_reach_the_driver),
+        cmocka_unit_test(images_have_the_size_that_the_driver_gives_them),
+        cmocka_unit_test(shared_virtual_memory_is_freed_in_order),
+        cmocka_unit_test(under_a_limit_the_device_is_smaller),
+        cmocka_unit_test(threads_leave_nothing),
+    };
+    return cmocka_run_group_tests(tests, loader_open, loader_leave);
+}
