@@ -21,6 +21,7 @@ vr_cl_int clInitLayer(vr_cl_uint count, void *const *target, vr_cl_uint *own_cou
 struct loader {
     struct layer_cl functions;
     void *table[LAYER_CL_PLACES]; /* what the layer replaces; NULL: the loader keeps its own */
+    struct loader *older;
 };
 
 static vr_atomic_ptr loader; /* struct loader * */
@@ -98,6 +99,7 @@ LAYER_EXPORT vr_cl_int clInitLayer(vr_cl_uint count, void *const *target, vr_cl_
         vr_mem_free(made);
         return VR_CL_SUCCESS;
     }
+    made->older = vr_load(&loader, VR_ACQUIRE);
     vr_store(&loader, made, VR_RELEASE);
     *own = made->table;
     return VR_CL_SUCCESS;

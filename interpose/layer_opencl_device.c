@@ -24,6 +24,7 @@ struct device_table {
     struct layer_cl_usm usm[PLATFORMS_MAX];
     struct device_row rows[DEVICES_MAX];
     uint32_t count;
+    struct device_table *older;
 };
 
 static vr_atomic_ptr known; /* struct device_table * */
@@ -70,6 +71,7 @@ static struct device_table *devices_renew(struct device_table *old) {
         return NULL;
     }
     devices_list(layer_cl(), made);
+    made->older = old;
     if (vr_cas(&known, &seen, made, VR_ACQ_REL)) {
         return made;
     }
