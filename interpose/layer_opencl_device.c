@@ -3,13 +3,14 @@
  * layer_opencl_device.c: devices, contexts and their platforms' own functions.
  *
  * The table of devices is made by the first thread that needs it. Devices are numbered as the
- * loader lists them, platform after platform. If a device is not in it, the loader was loaded anew
- * in the meantime, and another table is made; older ones stay allocated.
+ * loader lists them, platform after platform. If a device is not in it, but in a new one, the
+ * loader was loaded anew in the meantime; older tables stay allocated.
  */
 #include "layer_handles.h"
 #include "layer_opencl.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -18,6 +19,8 @@ enum { PLATFORMS_MAX = 16, DEVICES_MAX = 64 };
 struct device_row {
     struct vr_cl_device *device;
     uint32_t platform;
+    uint64_t total; /* bytes; 0: unknown */
+    char name[RUN_NAME];
 };
 
 struct device_table {
@@ -45,6 +48,18 @@ static void usm_find(const struct layer_cl *cl, struct vr_cl_platform *platform,
 #undef FIND
 }
 
+static void row_fill(const struct layer_cl *cl, struct vr_cl_device *device,
+                     struct device_row *row) {
+    char name[256] = "";
+    row->device = device;
+    (void)cl->clGetDeviceInfo(device, VR_CL_DEVICE_GLOBAL_MEM_SIZE, sizeof row->total, &row->total,
+                              NULL);
+    if (cl->clGetDeviceInfo(device, VR_CL_DEVICE_NAME, sizeof name - 1, name, NULL) ==
+        VR_CL_SUCCESS) {
+        (void)vr_text_copy(row->name, sizeof row->name, name);
+    }
+}
+
 static void devices_list(const struct layer_cl *cl, struct device_table *table) {
     struct vr_cl_platform *platforms[PLATFORMS_MAX];
     struct vr_cl_device *found[DEVICES_MAX];
@@ -58,25 +73,10 @@ static void devices_list(const struct layer_cl *cl, struct device_table *table) 
             continue;
         }
         for (vr_cl_uint k = 0; k < count && k < DEVICES_MAX && table->count < DEVICES_MAX; k++) {
-            table->rows[table->count++] = (struct device_row){found[k], i};
+            row_fill(cl, found[k], &table->rows[table->count]);
+            table->rows[table->count++].platform = i;
         }
     }
-}
-
-/* Replaces `old`, which lacks a device. NULL: no memory. */
-static struct device_table *devices_renew(struct device_table *old) {
-    void *seen = old;
-    struct device_table *made = vr_mem_alloc(1, sizeof *made, "vram run");
-    if (!made) {
-        return NULL;
-    }
-    devices_list(layer_cl(), made);
-    made->older = old;
-    if (vr_cas(&known, &seen, made, VR_ACQ_REL)) {
-        return made;
-    }
-    vr_mem_free(made); /* another thread was first */
-    return seen;
 }
 
 /* The place of a device in the table; its count if it is not there. */
@@ -86,6 +86,23 @@ static uint32_t place_of(const struct device_table *table, const struct vr_cl_de
         place++;
     }
     return place;
+}
+
+/* Replaces `old`, which lacks the device. NULL: the loader does not list it, or no memory. */
+static struct device_table *devices_renew(struct device_table *old,
+                                          const struct vr_cl_device *device) {
+    void *seen = old;
+    struct device_table *made = vr_mem_alloc(1, sizeof *made, "vram run");
+    if (!made) {
+        return NULL;
+    }
+    devices_list(layer_cl(), made);
+    made->older = old;
+    if (place_of(made, device) < made->count && vr_cas(&known, &seen, made, VR_ACQ_REL)) {
+        return made;
+    }
+    vr_mem_free(made); /* nothing new, or another thread was first */
+    return seen;
 }
 
 /* A sub-device counts as the device that it is a part of. */
@@ -111,26 +128,17 @@ static struct device_table *row_find(struct vr_cl_device *device, uint32_t *plac
     if (table && (*place = place_of(table, device)) < table->count) {
         return table;
     }
-    table = device ? devices_renew(table) : NULL;
+    table = device ? devices_renew(table, device) : NULL;
     return table && (*place = place_of(table, device)) < table->count ? table : NULL;
 }
 
-/* The recorder knows the device from its first memory on. */
-static uint32_t device_number(struct vr_cl_device *device, uint32_t ordinal) {
-    const struct layer_cl *cl = layer_cl();
-    char name[256] = "";
-    uint64_t total = 0;
-    if (cl->clGetDeviceInfo(device, VR_CL_DEVICE_NAME, sizeof name, name, NULL)) {
-        name[0] = 0;
-    }
-    name[sizeof name - 1] = 0;
-    (void)cl->clGetDeviceInfo(device, VR_CL_DEVICE_GLOBAL_MEM_SIZE, sizeof total, &total, NULL);
-    return run_device_find(RUN_OPENCL, ordinal, name, total);
-}
-
+/* The recorder knows a device from its first memory on. */
 uint32_t layer_cl_device(struct vr_cl_device *device) {
     uint32_t place;
-    return row_find(device, &place) ? device_number(device_whole(device), place) : RUN_NO_DEVICE;
+    const struct device_table *table = row_find(device, &place);
+    return table ? run_device_find(RUN_OPENCL, place, table->rows[place].name,
+                                   table->rows[place].total)
+                 : RUN_NO_DEVICE;
 }
 
 /* ------------------------------------------------------------------ contexts */
@@ -141,40 +149,45 @@ static uint64_t context_key(const struct vr_cl_context *context) {
     return (uint64_t)(uintptr_t)context | CONTEXT_BIT;
 }
 
-/* Asks the driver for a context's first device, and keeps the answer: every allocation needs it. */
-static bool context_ask(struct vr_cl_context *context, struct layer_handle *handle) {
-    struct vr_cl_device *own[DEVICES_MAX];
-    size_t bytes = 0;
+/* Asks the driver for a context's first device, and keeps the answer, whatever it is: every
+   allocation needs it. */
+static void context_ask(struct vr_cl_context *context, struct layer_handle *handle) {
+    struct vr_cl_device *own[DEVICES_MAX] = {NULL};
+    const struct layer_cl_usm *usm = &no_usm;
     uint32_t place;
-    const struct device_table *table;
-    if (layer_cl()->clGetContextInfo(context, VR_CL_CONTEXT_DEVICES, sizeof own, own, &bytes) ||
-        bytes < sizeof own[0] || !(table = row_find(own[0], &place))) {
-        return false;
+    const struct device_table *table = NULL;
+    if (layer_cl()->clGetContextInfo(context, VR_CL_CONTEXT_DEVICES, sizeof own, own, NULL) ==
+        VR_CL_SUCCESS) {
+        table = row_find(own[0], &place);
     }
-    *handle = (struct layer_handle){
-        .value = context_key(context),
-        .parent = (uint64_t)(uintptr_t)&table->usm[table->rows[place].platform],
-        .references = 1,
-        .device = layer_cl_device(own[0])};
-    (void)layer_handle_put(handle);
-    return true;
+    if (table) {
+        usm = &table->usm[table->rows[place].platform];
+    }
+    *handle = (struct layer_handle){.value = context_key(context),
+                                    .parent = (uint64_t)(uintptr_t)usm,
+                                    .references = 1,
+                                    .device = table ? layer_cl_device(own[0]) : RUN_NO_DEVICE};
+    if (own[0]) {
+        (void)layer_handle_put(handle);
+    }
 }
 
 uint32_t layer_cl_context(struct vr_cl_context *context, const struct layer_cl_usm **usm) {
-    struct layer_handle handle;
-    bool found = context &&
-                 (layer_handle_get(context_key(context), &handle) || context_ask(context, &handle));
-    if (usm) {
-        *usm = found ? (const struct layer_cl_usm *)(uintptr_t)handle.parent : &no_usm;
+    struct layer_handle handle = {.parent = (uint64_t)(uintptr_t)&no_usm, .device = RUN_NO_DEVICE};
+    if (context && !layer_handle_get(context_key(context), &handle)) {
+        context_ask(context, &handle);
     }
-    return found ? handle.device : RUN_NO_DEVICE;
+    if (usm) {
+        *usm = (const struct layer_cl_usm *)(uintptr_t)handle.parent;
+    }
+    return handle.device;
 }
 
 /* A new context may have the value of one that has ended. */
 static void context_enter(struct vr_cl_context *context) {
     struct layer_handle handle;
     if (context) {
-        (void)context_ask(context, &handle);
+        context_ask(context, &handle);
     }
 }
 
