@@ -225,25 +225,40 @@ int run_child_find(struct run_child *child, const char *name) {
 
 /* ---------------------------------------------------------------------- starting */
 
-/* NAME=ours, or NAME=ours:what it was. */
-static bool variable_lead(const char *name, const char *ours) {
+/* NAME=ours, or ours before or behind what it was, with a colon between the two. */
+static bool variable_add(const char *name, const char *ours, bool lead) {
     const char *before = getenv(name);
-    size_t bytes = strlen(ours) + (before != NULL ? strlen(before) : 0) + 2;
+    if (before == NULL || *before == 0) {
+        return setenv(name, ours, 1) == 0;
+    }
+    size_t bytes = strlen(ours) + strlen(before) + 2;
     char *text = malloc(bytes);
     bool good = text != NULL;
     if (good) {
-        snprintf(text, bytes, "%s%s%s", ours, before != NULL && *before != 0 ? ":" : "",
-                 before != NULL ? before : "");
+        snprintf(text, bytes, "%s:%s", lead ? ours : before, lead ? before : ours);
         good = setenv(name, text, 1) == 0;
     }
     free(text);
     return good;
 }
 
+/* The loaders of OpenCL and Vulkan take the library as a layer, the one next to the drivers. A path
+   of the user's own for Vulkan's layers replaces all others. */
+static bool layers_set(const char *library) {
+    char folder[RUN_PATH + 16];
+    snprintf(folder, sizeof folder, "%.*s/vulkan", (int)(strrchr(library, '/') - library), library);
+    const char *own = getenv("VK_LAYER_PATH");
+    return variable_add("OPENCL_LAYERS", library, true) &&
+           variable_add(own != NULL && *own != 0 ? "VK_LAYER_PATH" : "VK_ADD_LAYER_PATH", folder,
+                        true) &&
+           variable_add("VK_INSTANCE_LAYERS", "VK_LAYER_VRAM_run", false);
+}
+
 static bool environment_set(const struct run_child *child, pid_t parent) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)parent, child->page_fd);
-    return setenv(RUN_PAGE_VARIABLE, path, 1) == 0 && variable_lead("LD_PRELOAD", child->library);
+    return setenv(RUN_PAGE_VARIABLE, path, 1) == 0 &&
+           variable_add("LD_PRELOAD", child->library, true) && layers_set(child->library);
 }
 
 /* In the child. What fails is told to the parent: it would be mistaken for the program's own. */
