@@ -19,7 +19,8 @@ enum { PLATFORMS_MAX = 16, DEVICES_MAX = 64 };
 struct device_row {
     struct vr_cl_device *device;
     uint32_t platform;
-    uint64_t total; /* bytes; 0: unknown */
+    uint64_t total;         /* bytes; 0: unknown */
+    unsigned char uuid[16]; /* zeros: unknown */
     char name[RUN_NAME];
 };
 
@@ -54,6 +55,7 @@ static void row_fill(const struct layer_cl *cl, struct vr_cl_device *device,
     row->device = device;
     (void)cl->clGetDeviceInfo(device, VR_CL_DEVICE_GLOBAL_MEM_SIZE, sizeof row->total, &row->total,
                               NULL);
+    (void)cl->clGetDeviceInfo(device, VR_CL_DEVICE_UUID_KHR, sizeof row->uuid, row->uuid, NULL);
     if (cl->clGetDeviceInfo(device, VR_CL_DEVICE_NAME, sizeof name - 1, name, NULL) ==
         VR_CL_SUCCESS) {
         (void)vr_text_copy(row->name, sizeof row->name, name);
@@ -134,11 +136,18 @@ static struct device_table *row_find(struct vr_cl_device *device, uint32_t *plac
 
 /* The recorder knows a device from its first memory on. */
 uint32_t layer_cl_device(struct vr_cl_device *device) {
+    static const unsigned char unknown[16];
     uint32_t place;
     const struct device_table *table = row_find(device, &place);
-    return table ? run_device_find(RUN_OPENCL, place, table->rows[place].name,
-                                   table->rows[place].total)
-                 : RUN_NO_DEVICE;
+    if (!table) {
+        return RUN_NO_DEVICE;
+    }
+    const struct device_row *row = &table->rows[place];
+    uint32_t number = run_device_find(RUN_OPENCL, place, row->name, row->total);
+    if (memcmp(row->uuid, unknown, sizeof unknown) != 0) {
+        run_device_uuid(number, row->uuid);
+    }
+    return number;
 }
 
 /* ------------------------------------------------------------------ contexts */

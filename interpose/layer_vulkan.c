@@ -145,12 +145,10 @@ void layer_vkDestroyInstance(struct vr_vk_instance *instance,
 
 enum { PHYSICALS = 64 };
 
-static uint32_t number_find(struct layer_vk_instance *instance, struct vr_vk_physical *physical) {
+static uint32_t ordinal_of(struct layer_vk_instance *instance,
+                           const struct vr_vk_physical *physical) {
     struct vr_vk_physical *physicals[PHYSICALS];
-    struct vr_vk_properties properties = {.name = ""};
-    struct vr_vk_memory_properties memory = {0};
     uint32_t count = PHYSICALS, ordinal = 0;
-    uint64_t total = 0;
     vr_vk_result result = instance->vkEnumeratePhysicalDevices(instance->handle, &count, physicals);
     if (result != VR_VK_SUCCESS && result != VR_VK_INCOMPLETE) {
         count = 0;
@@ -158,13 +156,37 @@ static uint32_t number_find(struct layer_vk_instance *instance, struct vr_vk_phy
     while (ordinal < count && physicals[ordinal] != physical) {
         ordinal++;
     }
-    instance->vkGetPhysicalDeviceProperties(physical, &properties);
-    instance->vkGetPhysicalDeviceMemoryProperties(physical, &memory);
-    for (uint32_t i = 0; i < memory.heap_count && i < VR_VK_MEMORY_HEAPS; i++) {
-        total += memory.heaps[i].flags & VR_VK_HEAP_DEVICE_LOCAL ? memory.heaps[i].bytes : 0;
+    return ordinal;
+}
+
+static uint64_t local_bytes(const struct vr_vk_memory_properties *memory) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < memory->heap_count && i < VR_VK_MEMORY_HEAPS; i++) {
+        bytes += memory->heaps[i].flags & VR_VK_HEAP_DEVICE_LOCAL ? memory->heaps[i].bytes : 0;
     }
+    return bytes;
+}
+
+/* The identity by which other interfaces know the device; Vulkan has it since 1.1. */
+static void uuid_tell(struct layer_vk_instance *instance, struct vr_vk_physical *physical,
+                      uint32_t number) {
+    struct vr_vk_id id = {.head.type = VR_VK_TYPE_ID};
+    struct vr_vk_properties_2 properties = {.head = {VR_VK_TYPE_PROPERTIES, &id}};
+    if (instance->vkGetPhysicalDeviceProperties2) {
+        instance->vkGetPhysicalDeviceProperties2(physical, &properties);
+        run_device_uuid(number, id.device_uuid);
+    }
+}
+
+static uint32_t number_find(struct layer_vk_instance *instance, struct vr_vk_physical *physical,
+                            const struct vr_vk_memory_properties *memory) {
+    struct vr_vk_properties properties = {.name = ""};
+    instance->vkGetPhysicalDeviceProperties(physical, &properties);
     properties.name[sizeof properties.name - 1] = 0;
-    return run_device_find(RUN_VULKAN, ordinal, properties.name, total);
+    uint32_t number = run_device_find(RUN_VULKAN, ordinal_of(instance, physical), properties.name,
+                                      local_bytes(memory));
+    uuid_tell(instance, physical, number);
+    return number;
 }
 
 uint32_t layer_vk_number(const struct vr_vk_physical *physical) {
@@ -176,8 +198,7 @@ uint32_t layer_vk_number(const struct vr_vk_physical *physical) {
 }
 
 static void device_fill(struct layer_vk_device *record, struct vr_vk_device *device,
-                        struct layer_vk_instance *instance, struct vr_vk_physical *physical,
-                        layer_vk_device_get *get) {
+                        struct vr_vk_physical *physical, layer_vk_device_get *get) {
     vr_vk_function found;
     record->get = get;
 #define FILL(returns, name, parameters)                                                            \
@@ -185,8 +206,6 @@ static void device_fill(struct layer_vk_device *record, struct vr_vk_device *dev
     memcpy(&record->name, &found, sizeof found);
     LAYER_VK_DEVICE_FUNCTIONS(FILL)
 #undef FILL
-    instance->vkGetPhysicalDeviceMemoryProperties(physical, &record->memory);
-    record->number = number_find(instance, physical);
     record->serial = vr_fetch_add(&device_count, 1, VR_RELAXED) + 1;
     vr_store(&record->physical, physical, VR_RELEASE);
     vr_store(&record->key, key_of(device), VR_RELEASE);
@@ -198,6 +217,7 @@ vr_vk_result layer_vkCreateDevice(struct vr_vk_physical *physical,
                                   struct vr_vk_device **device) {
     struct layer_vk_instance *instance = layer_vk_instance_of(physical);
     struct layer_vk_chain *chain = chain_find(info->head.next, LAYER_VK_TYPE_LOADER_DEVICE);
+    uint64_t left = 0;
     if (!instance || !chain || !chain->link.device) {
         return VR_VK_INITIALIZATION_FAILED;
     }
@@ -208,12 +228,29 @@ vr_vk_result layer_vkCreateDevice(struct vr_vk_physical *physical,
     }
     chain->link.device = chain->link.device->next; /* the next layer finds its own link */
     vr_vk_result result = instance->vkCreateDevice(physical, info, allocator, device);
-    if (result == VR_VK_SUCCESS) {
-        device_fill(record, *device, instance, physical, get);
-    } else {
+    if (result != VR_VK_SUCCESS) {
         record_give(&record->key);
+        return result;
     }
+    instance->vkGetPhysicalDeviceMemoryProperties(physical, &record->memory);
+    record->instance = instance;
+    record->number = number_find(instance, physical, &record->memory);
+    record->budget = layer_vk_free(instance, physical, &left);
+    if (record->budget) {
+        run_device_figure(record->number, left);
+    }
+    device_fill(record, *device, physical, get);
     return result;
+}
+
+/* Whether no other device is of the same physical one. */
+static bool is_alone(const struct layer_vk_device *record) {
+    const struct layer_vk_device *at = vr_load(&devices, VR_ACQUIRE);
+    while (at &&
+           (at == record || !vr_load(&at->physical, VR_ACQUIRE) || at->number != record->number)) {
+        at = at->next;
+    }
+    return !at;
 }
 
 void layer_vkDestroyDevice(struct vr_vk_device *device, const struct vr_vk_allocator *allocator) {
@@ -221,7 +258,7 @@ void layer_vkDestroyDevice(struct vr_vk_device *device, const struct vr_vk_alloc
     if (record) {
         void (*destroy)(struct vr_vk_device *, const struct vr_vk_allocator *) =
             record->vkDestroyDevice;
-        layer_vk_memory_end(record);
+        layer_vk_memory_end(record, is_alone(record));
         vr_store(&record->physical, NULL, VR_RELEASE);
         record_give(&record->key);
         destroy(device, allocator);

@@ -34,6 +34,8 @@ struct layer_vk_device {
     LAYER_VK_DEVICE_FUNCTIONS(LAYER_VK_FIELD)
     struct vr_vk_memory_properties memory; /* as the driver said */
     vr_atomic_ptr physical;
+    struct layer_vk_instance *instance;
+    bool budget;     /* the driver tells how much memory is free */
     uint64_t serial; /* of the device among all that were created, from 1 on */
     uint32_t number; /* the recorder's */
 };
@@ -52,7 +54,12 @@ LAYER_VK_INSTANCE_FUNCTIONS(LAYER_VK_DECLARE)
 LAYER_VK_DEVICE_FUNCTIONS(LAYER_VK_DECLARE)
 #undef LAYER_VK_DECLARE
 
-/* A device ends, and what it has not freed with it. */
-void layer_vk_memory_end(const struct layer_vk_device *device);
+/* Asks the driver how much memory is free; false: it does not tell. */
+bool layer_vk_free(struct layer_vk_instance *instance, struct vr_vk_physical *physical,
+                   uint64_t *bytes);
+
+/* A device ends, and what it has not freed with it; `alone`: no other of the same physical one is
+   there. */
+void layer_vk_memory_end(const struct layer_vk_device *device, bool alone);
 
 #endif

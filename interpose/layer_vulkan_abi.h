@@ -87,7 +87,12 @@ struct layer_vk_import {
     X(vr_vk_result, vkEnumeratePhysicalDevices,                                                    \
       (struct vr_vk_instance *instance, uint32_t *count, struct vr_vk_physical **physicals))       \
     X(void, vkGetPhysicalDeviceProperties,                                                         \
-      (struct vr_vk_physical *physical, struct vr_vk_properties *properties))
+      (struct vr_vk_physical *physical, struct vr_vk_properties *properties))                      \
+    X(void, vkGetPhysicalDeviceProperties2,                                                        \
+      (struct vr_vk_physical *physical, struct vr_vk_properties_2 *properties))                    \
+    X(vr_vk_result, vkEnumerateDeviceExtensionProperties,                                          \
+      (struct vr_vk_physical *physical, const char *layer, uint32_t *count,                        \
+       struct vr_vk_extension *extensions))
 
 /* ... and replaces of a device. */
 #define LAYER_VK_DEVICE_FUNCTIONS(X)                                                               \

@@ -2,13 +2,71 @@
 /* layer_vulkan_memory.c: allocations, and the sizes of heaps and budgets under a limit. */
 #include "layer_vulkan.h"
 
+#include "base/memory.h"
 #include "base/text.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Handles need to be unique within a device only. */
 static uint64_t value_of(const struct layer_vk_device *device, const struct vr_vk_memory *memory) {
     return (uint64_t)(uintptr_t)memory ^ (device->serial - 1) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+/* ------------------------------------------------------ the driver's own figures */
+
+static bool has_budget(struct layer_vk_instance *instance, struct vr_vk_physical *physical) {
+    uint32_t count = 0;
+    bool found = false;
+    if (instance->vkEnumerateDeviceExtensionProperties(physical, NULL, &count, NULL)) {
+        return false;
+    }
+    struct vr_vk_extension *extensions = vr_mem_alloc(count, sizeof *extensions, "vram run");
+    vr_vk_result result =
+        extensions
+            ? instance->vkEnumerateDeviceExtensionProperties(physical, NULL, &count, extensions)
+            : VR_VK_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; (!result || result == VR_VK_INCOMPLETE) && i < count && !found; i++) {
+        found = strncmp(extensions[i].name, VR_VK_EXT_BUDGET, sizeof extensions[i].name) == 0;
+    }
+    vr_mem_free(extensions);
+    return found;
+}
+
+/* The part of all budgets of local heaps that this process does not use. */
+static uint64_t budget_free(struct layer_vk_instance *instance, struct vr_vk_physical *physical) {
+    struct vr_vk_budget budget = {.head.type = VR_VK_TYPE_BUDGET};
+    struct vr_vk_memory_properties_2 memory = {.head = {VR_VK_TYPE_MEMORY_PROPERTIES, &budget}};
+    uint64_t bytes = 0;
+    if (instance->vkGetPhysicalDeviceMemoryProperties2) {
+        instance->vkGetPhysicalDeviceMemoryProperties2(physical, &memory);
+    } else {
+        instance->vkGetPhysicalDeviceMemoryProperties2KHR(physical, &memory);
+    }
+    for (uint32_t i = 0; i < memory.properties.heap_count && i < VR_VK_MEMORY_HEAPS; i++) {
+        bool local = memory.properties.heaps[i].flags & VR_VK_HEAP_DEVICE_LOCAL;
+        bytes +=
+            local && budget.budget[i] > budget.usage[i] ? budget.budget[i] - budget.usage[i] : 0;
+    }
+    return bytes;
+}
+
+bool layer_vk_free(struct layer_vk_instance *instance, struct vr_vk_physical *physical,
+                   uint64_t *bytes) {
+    bool able = (instance->vkGetPhysicalDeviceMemoryProperties2 ||
+                 instance->vkGetPhysicalDeviceMemoryProperties2KHR) &&
+                has_budget(instance, physical);
+    if (able) {
+        *bytes = budget_free(instance, physical);
+    }
+    return able;
+}
+
+static void figure_note(struct layer_vk_device *device) {
+    struct vr_vk_physical *physical = vr_load(&device->physical, VR_RELAXED);
+    if (device->budget && run_device_due(device->number)) {
+        run_device_figure(device->number, budget_free(device->instance, physical));
+    }
 }
 
 /* --------------------------------------------------------------- allocations */
@@ -76,6 +134,7 @@ vr_vk_result layer_vkAllocateMemory(struct vr_vk_device *handle,
     if (result == VR_VK_SUCCESS) {
         block.value = value_of(device, *memory);
         run_alloc(&block);
+        figure_note(device);
         return result;
     }
     run_limit_give(block.device, block.kind, block.bytes);
@@ -109,10 +168,16 @@ static bool of_device(const struct run_block *block, void *user) {
     return own;
 }
 
-/* Vulkan asks programs to free memory first; the driver does it for those that do not. */
-void layer_vk_memory_end(const struct layer_vk_device *device) {
+/* Vulkan asks programs to free memory first; the driver does it for those that do not. The trace
+   has such blocks as never freed. If other devices share the recorder's one, only their number is
+   told. */
+void layer_vk_memory_end(const struct layer_vk_device *device, bool alone) {
     struct not_freed sum = {.serial = device->serial};
     char text[128];
+    if (alone) {
+        run_context_ended(device->number);
+        return;
+    }
     run_free_all(device->number, of_device, &sum);
     if (sum.blocks) {
         (void)vr_text_format(text, sizeof text,

@@ -14,7 +14,7 @@
 
 vr_vk_result vkNegotiateLoaderLayerInterfaceVersion(struct layer_vk_negotiate *negotiate);
 
-enum { MIB = 1024 * 1024, DEVICES = 8 };
+enum { MIB = 1024 * 1024, DEVICES = 16 };
 
 /* ---------------------------------------------------------------- the driver */
 
@@ -96,6 +96,26 @@ static void get_memory_2(struct vr_vk_physical *physical,
     }
 }
 
+static bool has_budget;
+
+static vr_vk_result list_extensions(struct vr_vk_physical *physical, const char *of_layer,
+                                    uint32_t *count, struct vr_vk_extension *extensions) {
+    (void)physical, (void)of_layer;
+    if (extensions) {
+        strcpy(extensions[0].name, "VK_KHR_other");
+        strcpy(extensions[1].name, has_budget ? VR_VK_EXT_BUDGET : "VK_KHR_another");
+    }
+    *count = 2;
+    return VR_VK_SUCCESS;
+}
+
+static void get_properties_2(struct vr_vk_physical *physical,
+                             struct vr_vk_properties_2 *properties) {
+    struct vr_vk_id *id = properties->head.next;
+    assert_int_equal(id->head.type, VR_VK_TYPE_ID);
+    memset(id->device_uuid, 0x40 + (int)(physical - driver_physicals), sizeof id->device_uuid);
+}
+
 static vr_vk_result create_device(struct vr_vk_physical *physical,
                                   const struct vr_vk_device_info *info,
                                   const struct vr_vk_allocator *allocator,
@@ -144,6 +164,8 @@ static vr_vk_function driver_get(struct vr_vk_instance *instance, const char *na
         {"vkDestroyInstance", (vr_vk_function)destroy_instance},
         {"vkEnumeratePhysicalDevices", (vr_vk_function)list_physicals},
         {"vkGetPhysicalDeviceProperties", (vr_vk_function)get_properties},
+        {"vkGetPhysicalDeviceProperties2", (vr_vk_function)get_properties_2},
+        {"vkEnumerateDeviceExtensionProperties", (vr_vk_function)list_extensions},
         {"vkGetPhysicalDeviceMemoryProperties", (vr_vk_function)get_memory},
         {"vkGetPhysicalDeviceMemoryProperties2", (vr_vk_function)get_memory_2},
         {"vkCreateDevice", (vr_vk_function)create_device},
@@ -404,6 +426,48 @@ static void heaps_and_budgets_agree_with_the_limit(void **state) {
     device_end(device);
 }
 
+static const struct run_device *recorded(unsigned ordinal) {
+    for (int i = 0; i < RUN_DEVICES; i++) {
+        const struct run_device *at = &watched_page->slots[0].devices[i];
+        if (at->api == RUN_VULKAN && at->ordinal == ordinal) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+static void the_driver_is_asked_what_is_free(void **state) {
+    unsigned char uuid[16];
+    (void)state;
+    struct vr_vk_device *device = device_of(0);
+    assert_int_equal(recorded(0)->first.time_ns, 0); /* it does not tell */
+    assert_int_equal(recorded(0)->total, UINT64_C(576) * MIB);
+    memset(uuid, 0x40, sizeof uuid);
+    assert_memory_equal(recorded(0)->uuid, uuid, sizeof uuid);
+    device_end(device);
+    has_budget = true;
+    driver_usage = 300 * MIB;
+    device = device_of(0);
+    assert_int_equal(recorded(0)->first.free, UINT64_C(400) * MIB); /* 200 of each local heap */
+    device_end(device);
+    has_budget = false;
+    driver_usage = 0;
+}
+
+static void what_a_device_did_not_free_ends_with_it(void **state) {
+    struct vr_vk_device *first = device_of(0), *second = device_of(0);
+    struct vr_vk_memory *memory;
+    struct watched before = now(0);
+    (void)state;
+    assert_int_equal(take(first, MIB, 0, NULL, &memory), 0);
+    assert_int_equal(take(second, 2 * MIB, 0, NULL, &memory), 0);
+    device_end(first);
+    assert_int_equal(now(0).counted, 2 * MIB);
+    device_end(second);
+    assert_int_equal(now(0).counted, 0);
+    assert_int_equal(now(0).strangers, before.strangers);
+}
+
 /* ------------------------------------------------------------------- threads */
 
 enum { THREADS = 4, ROUNDS = 500 };
@@ -464,6 +528,8 @@ int main(void) {
         cmocka_unit_test(heaps_and_imports_are_told_apart),
         cmocka_unit_test(beyond_the_limit_memory_runs_out),
         cmocka_unit_test(heaps_and_budgets_agree_with_the_limit),
+        cmocka_unit_test(the_driver_is_asked_what_is_free),
+        cmocka_unit_test(what_a_device_did_not_free_ends_with_it),
         cmocka_unit_test(threads_leave_nothing),
         cmocka_unit_test(an_instance_ends),
     };
