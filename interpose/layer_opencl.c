@@ -9,6 +9,7 @@
 #include "layer_opencl.h"
 
 #include "base/memory.h"
+#include "layer_loaders.h"
 
 #include <string.h>
 
@@ -85,6 +86,7 @@ LAYER_EXPORT vr_cl_int clInitLayer(vr_cl_uint count, void *const *target, vr_cl_
     if (!target || !own_count || !own) {
         return VR_CL_INVALID_VALUE;
     }
+    layer_loaded(RUN_OPENCL);
     *own_count = LAYER_CL_PLACES;
     *own = nothing;
     if (!run_active() || listed_twice(count, target)) {

@@ -6,6 +6,7 @@
 
 #include "base/lock.h"
 #include "base/memory.h"
+#include "layer_loaders.h"
 
 #include <string.h>
 
@@ -317,6 +318,7 @@ vkNegotiateLoaderLayerInterfaceVersion(struct layer_vk_negotiate *negotiate) {
         negotiate->version < LAYER_VK_INTERFACE_VERSION) {
         return VR_VK_INITIALIZATION_FAILED; /* the loader leaves the layer out */
     }
+    layer_loaded(RUN_VULKAN);
     negotiate->version = LAYER_VK_INTERFACE_VERSION;
     negotiate->instance_get = instance_get;
     negotiate->device_get = device_get;

@@ -2,6 +2,7 @@
 /*
  * run_load.c: what happens when this library is loaded into a process, and when the process exits.
  */
+#include "layer_loaders.h"
 #include "run_process.h"
 
 #include <string.h>
@@ -25,5 +26,9 @@ __attribute__((constructor)) static void run_begins(int count, char **words, cha
 /* Linked to run last. A process that is killed, or calls _exit, leaves its trace without an end,
    which readers accept. */
 __attribute__((destructor)) static void run_ends(void) {
+    struct run_page *page = run_page_attach();
+    if (page) {
+        layer_loaders_count(page);
+    }
     run_record_end();
 }

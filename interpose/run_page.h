@@ -119,6 +119,8 @@ struct run_page {
     struct run_settings settings;
     _Atomic(uint32_t) processes; /* that loaded the library, the program itself among them */
     _Atomic(uint32_t) slotless;  /* processes that found no free slot */
+    _Atomic(uint32_t) unlayered[RUN_APIS]; /* processes that had the API's loader, which did not
+                                              load the layer; by enum run_api, minus 1 */
     _Atomic(uint64_t) tree_used[RUN_APIS][RUN_DEVICES]; /* of all processes, by ordinal */
     struct run_slot slots[RUN_SLOTS];
 };

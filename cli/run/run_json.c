@@ -146,6 +146,10 @@ bool run_report_write(struct run_report *report) {
         (vram_value){report->page->settings.limit_bytes, report->page->settings.limit_bytes != 0});
     json_bool(&json, "serve", report->page->settings.serve != 0);
     json_unsigned(&json, "programs", atomic_load(&report->page->processes));
+    json_unsigned(&json, "opencl_without_layer",
+                  atomic_load(&report->page->unlayered[RUN_OPENCL - 1]));
+    json_unsigned(&json, "vulkan_without_layer",
+                  atomic_load(&report->page->unlayered[RUN_VULKAN - 1]));
     json_array_begin(&json, "processes");
     for (unsigned i = 0; i < RUN_SLOTS; i++) {
         if (atomic_load(&report->page->slots[i].pid) > 0) {

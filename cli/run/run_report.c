@@ -311,6 +311,20 @@ static bool print_slot(struct run_report *report, const struct run_slot *slot, b
     return good;
 }
 
+/* Why an API may have been used without being seen. */
+static void print_unlayered(const struct run_report *report) {
+    if (atomic_load(&report->page->unlayered[RUN_OPENCL - 1]) > 0) {
+        print_line(report, "",
+                   "libOpenCL.so was loaded without the layer of vram run: it was never "
+                   "called, or it has no layers (ocl-icd has them since 2.3)");
+    }
+    if (atomic_load(&report->page->unlayered[RUN_VULKAN - 1]) > 0) {
+        print_line(report, "",
+                   "libvulkan.so was loaded without the layer of vram run: it made no "
+                   "instance, or it is older than VK_ADD_LAYER_PATH (March 2022)");
+    }
+}
+
 void run_report_print(struct run_report *report, bool quiet) {
     unsigned slots = 0;
     uint32_t processes = atomic_load(&report->page->processes);
@@ -330,6 +344,7 @@ void run_report_print(struct run_report *report, bool quiet) {
         print_line(report, "nothing",
                    processes == 0 ? "the library was not loaded: a static or set-user-ID program?"
                                   : "no device was used");
+        print_unlayered(report);
     }
     if (processes > 1 && slots == 0 && !report->page->settings.follow) {
         print_line(report, "", "it started %u other program%s: --follow-children records them",
