@@ -25,6 +25,7 @@ set(vram_keeps_record OFF)
 if(PROJECT_IS_TOP_LEVEL AND NOT VRAM_DEB)
     set(vram_keeps_record ON)
     set(folders ${vram_package_dir} ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_INCLUDEDIR}/vram
+        ${CMAKE_INSTALL_LIBDIR}/vram/vulkan ${CMAKE_INSTALL_LIBDIR}/vram
         ${CMAKE_INSTALL_DATADIR}/vram ${CMAKE_INSTALL_DOCDIR} ${CMAKE_INSTALL_BINDIR}
         ${CMAKE_INSTALL_MANDIR}/man1 ${vram_completion_dirs})
     install(CODE "include(\"${vram_record}\")\nvram_record_begin(\"${folders}\")" ALL_COMPONENTS)
@@ -97,6 +98,13 @@ if(VRAM_BUILD_COMMAND)
     install(FILES completions/vram.bash RENAME vram DESTINATION ${bash} COMPONENT command)
     install(FILES completions/vram.fish DESTINATION ${fish} COMPONENT command)
     install(FILES completions/_vram DESTINATION ${zsh} COMPONENT command)
+endif()
+
+# vram run looks there for its library; the manifest names it relative to itself.
+if(VRAM_BUILD_COMMAND AND TARGET vram_run)
+    install(TARGETS vram_run LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/vram COMPONENT command)
+    install(FILES interpose/VkLayer_vram_run.json DESTINATION ${CMAKE_INSTALL_LIBDIR}/vram/vulkan
+            COMPONENT command)
 endif()
 
 # Debian's Python looks there. Elsewhere the package comes as a wheel, with a library of its own: docs/python.md.
