@@ -19,8 +19,10 @@
 #if defined(__x86_64__)
 
 #include "base/lock.h"
+#include "base/memory.h"
 #include "base/os/platform.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -41,11 +43,32 @@ static struct vr_once once = VR_ONCE_INIT;
 static unwind_fn *unwind; /* of the compiler's runtime; NULL: not available */
 static unwind_word_fn *unwind_ip, *unwind_cfa;
 
-static _Thread_local struct known_stack known[REMEMBERED];
+/* Memory of its own: a library that is loaded later than the program, as loaders of OpenCL and
+   Vulkan do, has less than 2 KiB for all variables of a thread. */
+static pthread_key_t known_key;
+static bool known_keeps;                        /* there is such a key */
+static _Thread_local struct known_stack *known; /* REMEMBERED of them; NULL: none yet */
 static _Thread_local uintptr_t stack_low, stack_high;
+
+static void known_end(void *stacks) {
+    known = NULL;
+    vr_mem_free(stacks);
+}
+
+/* The thread's stacks; NULL: no memory. */
+static struct known_stack *known_get(void) {
+    if (!known && known_keeps) {
+        known = vr_mem_alloc(REMEMBERED, sizeof *known, "vram run");
+        if (known && pthread_setspecific(known_key, known) != 0) {
+            known_end(known);
+        }
+    }
+    return known;
+}
 
 static void unwinder_load(void) {
     char why[128];
+    known_keeps = pthread_key_create(&known_key, known_end) == 0;
     void *library = vr_os_library_open("libgcc_s.so.1", why, sizeof why);
     void *walk = library ? vr_os_library_symbol(library, "_Unwind_Backtrace") : NULL;
     void *ip = library ? vr_os_library_symbol(library, "_Unwind_GetIP") : NULL;
@@ -108,11 +131,15 @@ __attribute__((noinline)) uint32_t run_stack_take(void) {
     if (frame < stack_low || frame >= stack_high) {
         return vr_stack_take();
     }
-    struct known_stack *stack = &known[(frame >> 4 ^ (uintptr_t)own >> 2) % REMEMBERED];
+    vr_once(&once, unwinder_load);
+    struct known_stack *stack = known_get();
+    if (!stack) {
+        return vr_stack_take();
+    }
+    stack += (frame >> 4 ^ (uintptr_t)own >> 2) % REMEMBERED;
     if (is_same(stack, frame)) {
         return stack->number;
     }
-    vr_once(&once, unwinder_load);
     uint32_t number = vr_stack_take();
     *stack = (struct known_stack){.frame = number && unwind ? frame : 0, .number = number};
     if (stack->frame) {
