@@ -95,6 +95,7 @@ static int loader_open(void **state) {
     watched_file();
     setenv("VK_ADD_LAYER_PATH", VRAM_LAYER_PATH, 1);
     setenv("VK_INSTANCE_LAYERS", "VK_LAYER_VRAM_run", 1);
+    assert_non_null(dlopen(VRAM_RUN_PATH, RTLD_NOW)); /* as the loader will, or does not */
     void *loader = dlopen("libvulkan.so.1", RTLD_NOW);
     assert_non_null(loader);
     void *found = dlsym(loader, "vkGetInstanceProcAddr");
