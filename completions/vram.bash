@@ -31,7 +31,8 @@ _vram() {
     replay,--repeat | replay,-r) words="" ;;
     replay,--svg) words="" ;;
     replay,--color) words="auto always never" ;;
-    report,--format | report,-f) words="text json memory_viz perfetto folded csv" ;;
+    report,--html) words="" ;;
+    report,--format | report,-f) words="html text json memory_viz perfetto folded csv" ;;
     report,--output | report,-o) words="" ;;
     report,--against | report,-a) words="" ;;
     report,--fail-if) words="" ;;
@@ -90,8 +91,7 @@ _vram() {
     check,*) words="--backend --device --filter --isolate --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --race --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --least --rebuild --verify --pace --picture --svg --print --json --color --help " files=yes ;;
-    report,*) words="--leaks --stacks --format --output --count --against --fail-if --top --json --color --help " files=yes ;;
-    report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
+    report,*) words="--leaks --stacks --html --format --output --count --against --fail-if --top --json --color --help " files=yes ;;
     run,*) words="--output --stacks --leaks --suppressions --error-exitcode --limit --tree --serve --follow-children --quiet --json --color --help @program" ;;
     bench,*) words="--pattern --size --messages --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy distance grow launch matmul readback ring track" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;

@@ -48,7 +48,8 @@ complete -c vram -n __fish_use_subcommand -a report -d 'Report on a trace: the p
 complete -c vram -n '__fish_seen_subcommand_from report' -F
 complete -c vram -n '__fish_seen_subcommand_from report' -l leaks -s l -d 'show what was never freed, by tag and stack; exit with 1 if there is any'
 complete -c vram -n '__fish_seen_subcommand_from report' -l stacks -s s -d 'write collapsed stacks by function for flame graphs: bytes live at the peak, or with --leaks never freed'
-complete -c vram -n '__fish_seen_subcommand_from report' -l format -s f -x -a 'text json memory_viz perfetto folded csv' -d 'write it for other tools: text (as heaptrack_print), json, memory_viz (PyTorch\'s viewer), perfetto, folded (flame graphs) or csv (vram replay)'
+complete -c vram -n '__fish_seen_subcommand_from report' -l html -x -a '' -d 'write one page for a browser: timeline, flame graphs, map of addresses, tables'
+complete -c vram -n '__fish_seen_subcommand_from report' -l format -s f -x -a 'html text json memory_viz perfetto folded csv' -d 'write it for other tools: html, text (as heaptrack_print), json, memory_viz (PyTorch\'s viewer), perfetto, folded (flame graphs) or csv (vram replay)'
 complete -c vram -n '__fish_seen_subcommand_from report' -l output -s o -x -a '' -d 'write that to a file instead of standard output'
 complete -c vram -n '__fish_seen_subcommand_from report' -l count -d 'weigh collapsed stacks by allocations instead of bytes'
 complete -c vram -n '__fish_seen_subcommand_from report' -l against -s a -x -a '' -d 'compare with another trace: figures, and the call sites that changed'

@@ -30,9 +30,8 @@ static bool events_read(struct run_history *history) {
     struct recorded event;
     bool there = true;
     for (;;) {
-        if (!recording_next(&history->recording, &event, &there)) {
-            snprintf(history->problem, sizeof history->problem, "at offset %llu: %.150s",
-                     (unsigned long long)history->recording.problem_at, history->recording.problem);
+        if (!report_input_next(&history->input, &event, &there)) {
+            snprintf(history->problem, sizeof history->problem, "%.200s", history->input.problem);
             return false;
         }
         if (!there) {
@@ -57,21 +56,20 @@ bool run_history_read(struct run_history *history, const char *path) {
         snprintf(history->problem, sizeof history->problem, "out of host memory");
         return false;
     }
-    if (!trace_source_open(&history->source, path)) {
-        snprintf(history->problem, sizeof history->problem, "%.150s", history->source.problem);
+    if (!report_input_open(&history->input, path)) {
+        snprintf(history->problem, sizeof history->problem, "%.200s", history->input.problem);
         return false;
     }
-    history->opened = true;
-    history->recorded = true;
-    if (!recording_open(&history->recording, &history->source)) {
-        snprintf(history->problem, sizeof history->problem, "%.150s", history->recording.problem);
+    if (history->input.format != FORMAT_RECORDING) {
+        snprintf(history->problem, sizeof history->problem, "%.200s: not a trace of ours", path);
         return false;
     }
     good = events_read(history);
     for (unsigned i = 0; i < RUN_PARTS; i++) {
-        history->parts[i].recorded = true;
-        history->parts[i].end = chunk_reader_end(&history->recording.reader);
-        history->parts[i].lost_events = history->recording.reader.lost;
+        const struct chunk_reader *reader = &history->input.events.recording->reader;
+        history->parts[i].format = FORMAT_RECORDING;
+        history->parts[i].end = chunk_reader_end(reader);
+        history->parts[i].lost_events = reader->lost;
         history_finish(&history->parts[i]);
     }
     return good;
@@ -81,11 +79,6 @@ void run_history_free(struct run_history *history) {
     for (unsigned i = 0; i < RUN_PARTS; i++) {
         history_free(&history->parts[i]);
     }
-    if (history->recorded) {
-        recording_close(&history->recording);
-    }
-    if (history->opened) {
-        trace_source_close(&history->source);
-    }
+    report_input_close(&history->input);
     memset(history, 0, sizeof *history);
 }

@@ -7,6 +7,7 @@
 #define RUN_HISTORY_H
 
 #include "report/history.h"
+#include "report/report_input.h"
 #include "run_page.h"
 
 /* Whose memory it is. */
@@ -20,9 +21,7 @@ enum run_part {
 };
 
 struct run_history {
-    struct trace_source source;
-    struct recording recording;
-    bool opened, recorded;
+    struct report_input input;
     struct history parts[RUN_PARTS];
     char problem[TRACE_PROBLEM_MAX];
 };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void write_group(const struct run_history *history, const struct history_group *group,
+static void write_group(struct run_history *history, const struct history_group *group,
                         struct json_out *json) {
     const char *frame;
     json_object_begin(json, NULL);
@@ -22,7 +22,7 @@ static void write_group(const struct run_history *history, const struct history_
     json_unsigned(json, "allocs", group->allocs);
     json_unsigned(json, "alloc_bytes", group->alloc_bytes);
     json_array_begin(json, "frames");
-    for (uint32_t i = 0; (frame = recording_frame(&history->recording, group->stack, i)) != NULL;
+    for (uint32_t i = 0; (frame = report_input_frame(&history->input, group->stack, i)) != NULL;
          i++) {
         json_text(json, NULL, frame);
     }
@@ -30,8 +30,8 @@ static void write_group(const struct run_history *history, const struct history_
     json_object_end(json);
 }
 
-static void write_part(struct run_report *report, const struct run_history *history,
-                       enum run_part part, const char *key, struct json_out *json) {
+static void write_part(struct run_report *report, struct run_history *history, enum run_part part,
+                       const char *key, struct json_out *json) {
     const struct history *from = &history->parts[part];
     struct run_leaks leaks;
     size_t count;

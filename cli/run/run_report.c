@@ -99,7 +99,7 @@ static void print_owners(const struct run_report *report, const char *title,
 /* --------------------------------------------------------------------- sections */
 
 static void print_figures(const struct run_report *report, const struct run_slot *slot,
-                          const struct run_history *history) {
+                          struct run_history *history) {
     const struct history *program = &history->parts[RUN_PART_PROGRAM];
     char size[VRAM_SIZE_TEXT_MAX], other[VRAM_SIZE_TEXT_MAX], duration[DURATION_TEXT_MAX];
     uint64_t limited = atomic_load(&slot->limit_refusals), refused = atomic_load(&slot->refusals);
@@ -170,7 +170,7 @@ static void print_device(const struct run_report *report, const struct run_devic
 }
 
 /* Groups that were never freed, the largest first, with their frames. */
-static void print_leaks(const struct run_report *report, const struct run_history *history,
+static void print_leaks(const struct run_report *report, struct run_history *history,
                         enum run_part part) {
     size_t count, shown = 0;
     const struct history *from = &history->parts[part];
@@ -189,7 +189,7 @@ static void print_leaks(const struct run_report *report, const struct run_histor
         print_row(report, groups[i]->tag, groups[i]->bytes + groups[i]->lost_bytes,
                   from->live_bytes + from->lost_bytes, groups[i]->blocks + groups[i]->lost_blocks);
         for (uint32_t k = 0;
-             (frame = recording_frame(&history->recording, groups[i]->stack, k)) != NULL; k++) {
+             (frame = report_input_frame(&history->input, groups[i]->stack, k)) != NULL; k++) {
             printf("    ");
             terminal_print(report->terminal, STYLE_DIM, "%s", frame);
             printf("\n");
@@ -212,12 +212,10 @@ static void print_unknown(const struct run_report *report, const struct run_slot
 }
 
 static void print_history(struct run_report *report, const struct run_slot *slot,
-                          const struct run_history *history) {
+                          struct run_history *history) {
     const struct history *program = &history->parts[RUN_PART_PROGRAM];
-    struct report_view view = {.history = program,
-                               .recording = &history->recording,
-                               .terminal = report->terminal,
-                               .top = TOP};
+    struct report_view view = {
+        .history = program, .input = &history->input, .terminal = report->terminal, .top = TOP};
     struct run_device_view device;
     print_figures(report, slot, history);
     print_unknown(report, slot);
@@ -259,7 +257,7 @@ static void print_head(const struct run_report *report) {
     printf("\n");
 }
 
-static void leaks_note(struct run_report *report, const struct run_history *history) {
+static void leaks_note(struct run_report *report, struct run_history *history) {
     static const enum run_part parts[] = {RUN_PART_PROGRAM, RUN_PART_SERVED, RUN_PART_HOST};
     for (unsigned i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         struct run_leaks leaks;

@@ -59,12 +59,12 @@ const char *run_kind_name(unsigned kind);
 struct run_leaks {
     uint64_t blocks, bytes, suppressed;
 };
-void run_leaks_sum(const struct run_report *report, const struct run_history *history,
-                   enum run_part part, struct run_leaks *sum);
+void run_leaks_sum(const struct run_report *report, struct run_history *history, enum run_part part,
+                   struct run_leaks *sum);
 
 /* Whether a group of blocks that were never freed is left out: suppressed, or the pool of --serve,
    which lives as long as the process. */
-bool run_leak_is_out(const struct run_report *report, const struct run_history *history,
+bool run_leak_is_out(const struct run_report *report, struct run_history *history,
                      const struct history_group *group);
 
 #define RUN_POOL_OWNER "libvram pool" /* the tag of that pool's memory */

@@ -80,13 +80,13 @@ static bool pattern_matches(const char *pattern, const char *text) {
     }
 }
 
-static bool line_matches(const char *pattern, const struct recording *recording,
+static bool line_matches(const char *pattern, struct report_input *input,
                          const struct history_group *group) {
     const char *frame;
     if (pattern_matches(pattern, group->tag)) {
         return true;
     }
-    for (uint32_t i = 0; (frame = recording_frame(recording, group->stack, i)) != NULL; i++) {
+    for (uint32_t i = 0; (frame = report_input_frame(input, group->stack, i)) != NULL; i++) {
         if (pattern_matches(pattern, frame)) {
             return true;
         }
@@ -94,12 +94,12 @@ static bool line_matches(const char *pattern, const struct recording *recording,
     return false;
 }
 
-bool run_suppressed(const struct run_suppressions *by, const struct recording *recording,
+bool run_suppressed(const struct run_suppressions *by, struct report_input *input,
                     const struct history_group *group) {
     const char *end = by->text != NULL ? by->text + by->bytes : NULL;
     for (const char *line = by->text; line != NULL && line < end; line += strlen(line) + 1) {
         const char *at = line + strspn(line, " \t");
-        if (strncmp(at, "leak:", 5) == 0 && at[5] != 0 && line_matches(at + 5, recording, group)) {
+        if (strncmp(at, "leak:", 5) == 0 && at[5] != 0 && line_matches(at + 5, input, group)) {
             return true;
         }
     }

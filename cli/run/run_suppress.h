@@ -21,7 +21,7 @@ struct run_suppressions {
 bool run_suppressions_read(struct run_suppressions *to, const char *path);
 void run_suppressions_free(struct run_suppressions *suppressions);
 
-bool run_suppressed(const struct run_suppressions *by, const struct recording *recording,
+bool run_suppressed(const struct run_suppressions *by, struct report_input *input,
                     const struct history_group *group);
 
 #endif

@@ -67,14 +67,14 @@ bool run_device_view(const struct run_slot *slot, unsigned number, struct run_de
     return true;
 }
 
-bool run_leak_is_out(const struct run_report *report, const struct run_history *history,
+bool run_leak_is_out(const struct run_report *report, struct run_history *history,
                      const struct history_group *group) {
     return strcmp(group->tag, RUN_POOL_OWNER) == 0 ||
-           run_suppressed(report->suppressions, &history->recording, group);
+           run_suppressed(report->suppressions, &history->input, group);
 }
 
-void run_leaks_sum(const struct run_report *report, const struct run_history *history,
-                   enum run_part part, struct run_leaks *sum) {
+void run_leaks_sum(const struct run_report *report, struct run_history *history, enum run_part part,
+                   struct run_leaks *sum) {
     const struct history *from = &history->parts[part];
     *sum = (struct run_leaks){0};
     for (size_t i = 0; i < from->group_count; i++) {
