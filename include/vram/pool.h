@@ -110,7 +110,8 @@ VRAM_API vram_status vram_provider_get(vram_device *device, vram_memory_kind kin
  */
 typedef enum vram_pool_flag {
     VRAM_POOL_DETERMINISTIC = 1 << 0, /* addresses depend on the order of calls alone */
-    VRAM_POOL_SEGMENTS = 1 << 1,      /* segments even if the device can map memory */
+    VRAM_POOL_SEGMENTS = 1 << 1,      /* segments even if the device can map memory; shareable pools
+                                         map memory in any case */
     VRAM_POOL_ZERO_ALLOC = 1 << 2,    /* safety modes: see above */
     VRAM_POOL_ZERO_FREE = 1 << 3,
     VRAM_POOL_POISON = 1 << 4,
@@ -364,7 +365,8 @@ typedef struct vram_sleep_options {
  * see must not use them: a kernel that touches sleeping memory is a mistake of the program, and
  * ends its context on the device (CUDA reports an illegal address). Blocks may be freed. Nothing
  * can be allocated from a pool that sleeps as a whole (VRAM_ERR_BUSY). With a tag, only memory that
- * lies under its blocks alone is released, and the rest of the pool goes on.
+ * lies under its blocks alone is released, and the rest of the pool goes on. Memory under exported
+ * blocks (vram/share.h) stays awake with its contents.
  *
  * While a captured region of the device is open (vram_capture_begin), contents are never dropped:
  * _DROP keeps them as _HOST does, and the graphs find them where they were after vram_pool_wake. No

@@ -15,11 +15,17 @@
  *   vram_share_parts_get(share, 0, 1, &part);           part.addr, part.bytes
  *
  * What is shared. A physical handle is shared whole. In a pool with VRAM_POOL_SHAREABLE every block
- * has a handle of its own, in whole granules of the device (often 2 MiB): whoever opens a block
- * sees that block and nothing else. Small blocks are packed in a pool with VRAM_POOL_SHARE_GROUP.
- * Such a pool is one group, named by the pool's name: whoever opens one of its blocks may see all
- * memory that shares a handle with it, so the program puts only what belongs together there.
- * Both run on segments: they do not sleep (VRAM_ERR_UNSUPPORTED).
+ * has handles of its own, in whole granules of the device (often 2 MiB), and they serve no other
+ * block later: whoever opens a block sees that block and nothing else. Small blocks are packed in a
+ * pool with VRAM_POOL_SHARE_GROUP. Such a pool is one group, named by the pool's name: whoever
+ * opens one of its blocks may see all memory that shares a handle with it, so the program puts only
+ * what belongs together there. A group moves free memory like any pool.
+ *
+ * What else the pool can do. Both sleep, wake and rebuild. Handles under exported blocks stay as
+ * they are: they are neither moved, released nor put to sleep, and keep their contents whatever
+ * vram_pool_sleep says, so that readers notice nothing. Everything else in the pool sleeps. Sealed
+ * blocks are exported with VRAM_SHARE_READ_ONLY only, and exported blocks cannot be sealed
+ * (VRAM_ERR_BUSY). docs/composition.md has the whole table.
  *
  * How it travels. The exporting process serves a Unix socket in a directory that both processes
  * see: the option `share_dir` (VRAM_SHARE_DIR), else XDG_RUNTIME_DIR, else /tmp/vram-UID. A thread

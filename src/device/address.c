@@ -42,7 +42,6 @@ struct vr_record *vr_record_take(void) {
     vr_store(&record->sleeps, false, VR_RELEASE);
     vr_store(&record->seals, false, VR_RELEASE);
     vr_store(&record->read_only, false, VR_RELEASE);
-    record->share = 0;
     record->link = (struct vr_link){NULL, NULL};
     record->freeing = record->stuck = record->passed_on = false;
     record->mappings = NULL;

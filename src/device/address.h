@@ -42,8 +42,7 @@ struct vr_record {
     vr_atomic_bool sleeps;          /* parts of it may be asleep: a check takes a lock */
     vr_atomic_bool seals;           /* parts of it may be sealed: a check of writes takes a lock */
     vr_atomic_bool read_only;       /* memory of another process that may not be written */
-    uint64_t share; /* the driver's handle of memory that other processes import; 0: it is none */
-    bool passed_on; /* in the second map: its memory is in the first one already */
+    bool passed_on;                 /* in the second map: its memory is in the first one already */
 
     /* The fields below are guarded by the device's lock. */
     struct vr_link link;

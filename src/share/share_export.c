@@ -29,7 +29,7 @@ static void export_free(void *memory) {
 /* Removes the pins of the first `count` blocks; the pool is alive. */
 static void blocks_unpin(struct vr_share *share, struct vr_pool *pool, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        vr_pool_unpin(pool, share->parts[i].addr);
+        vr_pool_unexport(pool, share->parts[i].addr);
     }
 }
 
@@ -110,40 +110,65 @@ static void pool_ended(struct vr_pool_child *child) {
 
 /* ----------------------------------------------------------------- exporting */
 
-/* The handle under a pinned block. */
-static vram_status block_handle(struct vr_pool *pool, vram_addr addr,
-                                struct vr_share_handle *handle) {
-    struct vr_address_info place;
-    if (!vr_address_find(addr, &place) || place.pool != pool->object.handle ||
-        !place.record->share) {
-        return vr_fail(VRAM_ERR_INVALID,
-                       "the block at 0x%llx is not device memory of the pool: it was taken from "
-                       "other memory when the device had none; free it, or forbid fallbacks",
-                       (unsigned long long)addr);
+/* Handles found under the blocks, one or more for each. */
+struct found {
+    struct vr_share_handle *handles;
+    uint32_t count, capacity;
+};
+
+static vram_status found_add(struct found *found, const struct vr_exported_piece *piece) {
+    if (found->count && found->handles[found->count - 1].base == piece->base) {
+        return VRAM_OK; /* several small blocks lie in one */
     }
-    *handle = (struct vr_share_handle){
-        .native = place.record->share, .bytes = place.bytes, .base = place.base};
+    if (found->count == found->capacity) {
+        uint32_t capacity = found->capacity ? found->capacity * 2 : 16;
+        struct vr_share_handle *handles =
+            vr_mem_resize(found->handles, capacity, sizeof *handles, vr_operation());
+        if (!handles) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        found->handles = handles;
+        found->capacity = capacity;
+    }
+    found->handles[found->count++] = (struct vr_share_handle){
+        .native = piece->native, .bytes = piece->bytes, .base = piece->base};
     return VRAM_OK;
 }
 
-/* Pins the blocks and finds their handles; *pinned of them are pinned, on failure too. `found` has
-   room for one handle for each. */
+/* All handles under an exported block. */
+static vram_status block_handles(struct vr_pool *pool, const struct vram_share_part *part,
+                                 struct found *found) {
+    struct vr_exported_piece piece;
+    vram_status status = VRAM_OK;
+    vram_addr end = part->addr + vr_larger(part->bytes, 1);
+    for (vram_addr at = part->addr; status == VRAM_OK && at < end; at = piece.base + piece.bytes) {
+        if (!vr_pool_exported_piece(pool, at, &piece)) {
+            return vr_fail(VRAM_ERR_CORRUPT, "there is no memory at 0x%llx, inside a live block",
+                           (unsigned long long)at);
+        }
+        status = found_add(found, &piece);
+    }
+    return status;
+}
+
+/* Takes the blocks and finds their handles; *pinned of them are taken, on failure too. */
 static vram_status blocks_take(struct vr_share *share, struct vr_pool *pool,
-                               const vram_addr *blocks, struct vr_share_handle *found,
-                               uint32_t *pinned) {
+                               const vram_addr *blocks, struct found *found, uint32_t *pinned) {
     for (uint32_t i = 0; i < share->part_count; i++) {
         vram_block_info info = {.size = sizeof info};
-        vram_status status = vr_pool_pin(pool, blocks[i]);
+        vram_status status = vr_pool_export(pool, blocks[i], share->read_only);
         if (status != VRAM_OK) {
             return status;
         }
         share->parts[i].addr = blocks[i];
         *pinned = i + 1;
-        if ((status = vr_block_info_get(blocks[i], &info)) != VRAM_OK ||
-            (status = block_handle(pool, blocks[i], &found[i])) != VRAM_OK) {
+        if ((status = vr_block_info_get(blocks[i], &info)) != VRAM_OK) {
             return status;
         }
         share->parts[i].bytes = info.requested_bytes;
+        if ((status = block_handles(pool, &share->parts[i], found)) != VRAM_OK) {
+            return status;
+        }
     }
     return VRAM_OK;
 }
@@ -154,16 +179,20 @@ static int handle_order(const void *a, const void *b) {
 }
 
 /* Each handle once, in the order of addresses, one after the other. */
-static void handles_arrange(struct vr_share *share, struct vr_share_handle *found) {
+static void handles_arrange(struct vr_share *share, struct found *found) {
     uint32_t count = 0;
-    qsort(found, share->part_count, sizeof *found, handle_order);
-    for (uint32_t i = 0; i < share->part_count; i++) {
-        if (!count || share->handles[count - 1].base != found[i].base) {
-            share->handles[count] = found[i];
-            share->handles[count++].offset = share->bytes;
-            share->bytes += found[i].bytes;
+    if (found->count) {
+        qsort(found->handles, found->count, sizeof *found->handles, handle_order);
+    }
+    for (uint32_t i = 0; i < found->count; i++) {
+        struct vr_share_handle handle = found->handles[i];
+        if (!count || found->handles[count - 1].base != handle.base) {
+            handle.offset = share->bytes;
+            share->bytes += handle.bytes;
+            found->handles[count++] = handle;
         }
     }
+    share->handles = found->handles;
     share->handle_count = count;
 }
 
@@ -182,22 +211,18 @@ static void parts_place(struct vr_share *share) {
 
 static vram_status export_fill(struct vr_share *share, struct vr_pool *pool,
                                const vram_addr *blocks, uint32_t *pinned) {
-    struct vr_share_handle *found = vr_mem_alloc(share->part_count, sizeof *found, vr_operation());
-    if (!found) {
-        return VRAM_ERR_HOST_MEMORY;
+    struct found found = {.handles = NULL};
+    vram_status status = blocks_take(share, pool, blocks, &found, pinned);
+    handles_arrange(share, &found); /* the share frees the list, on failure too */
+    if (status != VRAM_OK) {
+        return status;
     }
-    vram_status status = blocks_take(share, pool, blocks, found, pinned);
-    if (status == VRAM_OK) {
-        handles_arrange(share, found);
-        parts_place(share);
-        if (share->handle_count > VR_WIRE_HANDLES_MAX) {
-            status = vr_fail(VRAM_ERR_LIMIT, "%u handles are too many for one export; %s",
-                             share->handle_count,
-                             "use VRAM_POOL_SHARE_GROUP for small blocks, or several exports");
-        }
-    }
-    vr_mem_free(found);
-    return status;
+    parts_place(share);
+    return share->handle_count <= VR_WIRE_HANDLES_MAX
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_LIMIT, "%u handles are too many for one export; %s",
+                         share->handle_count,
+                         "use VRAM_POOL_SHARE_GROUP for small blocks, or several exports");
 }
 
 /* Gives a served export its handle and lists it with its pool. From then on the pool may end it. */
@@ -244,7 +269,7 @@ static vram_status export_make(struct vr_pool *pool, const vram_addr *blocks, ui
         return VRAM_ERR_HOST_MEMORY;
     }
     export_init(share, pool, options);
-    vram_status status = vr_share_lists_make(share, count, count);
+    vram_status status = vr_share_lists_make(share, count, 0);
     if (status == VRAM_OK) {
         status = export_fill(share, pool, blocks, &pinned);
     }

@@ -22,10 +22,11 @@ struct vr_share *vr_share_make(void) {
 vram_status vr_share_lists_make(struct vr_share *share, uint32_t parts, uint32_t handles) {
     share->parts = vr_mem_alloc(parts, sizeof *share->parts, vr_operation());
     share->offsets = vr_mem_alloc(parts, sizeof *share->offsets, vr_operation());
-    share->handles = vr_mem_alloc(handles, sizeof *share->handles, vr_operation());
+    share->handles = handles ? vr_mem_alloc(handles, sizeof *share->handles, vr_operation()) : NULL;
     share->part_count = parts;
     share->handle_count = handles;
-    return share->parts && share->offsets && share->handles ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    return share->parts && share->offsets && (share->handles || !handles) ? VRAM_OK
+                                                                          : VRAM_ERR_HOST_MEMORY;
 }
 
 void vr_share_free(struct vr_share *share) {

@@ -117,7 +117,7 @@ extern struct vr_mutex vr_share_lock;
 
 /* A new object without lists; NULL with the error set. */
 struct vr_share *vr_share_make(void);
-/* Memory for the lists. */
+/* Memory for the lists; 0 handles: the caller brings that list. */
 vram_status vr_share_lists_make(struct vr_share *share, uint32_t parts, uint32_t handles);
 /* Frees lists, timeline and the object itself. */
 void vr_share_free(struct vr_share *share);

@@ -2,7 +2,7 @@
 /*
  * model.c: random operations on the block engine, against a naive model of memory (naive_memory.h).
  *
- *     build/tests/model --ops N --mode vmm|segments --seed S [--check K] [--json]
+ *     build/tests/model --ops N --mode vmm|segments|alone|coarse --seed S [--check K] [--json]
  *
  * Several queues allocate, resize and free; stamps pass at random; several plans are open at once,
  * their steps executed one by one between other operations, failing at random, undone with failures
@@ -191,6 +191,14 @@ static void check_answer(struct session *session, const struct vr_want *want,
                     "asked for %" PRIu64 " on a multiple of %" PRIu64 ", got %" PRIu64
                     " at %" PRIx64,
                     want->bytes, want->align, bytes, addr);
+    }
+    if (!session->config.direct || want->behind) {
+        return;
+    }
+    const struct vr_piece *piece = vr_space_piece_at(session->space, addr);
+    uint64_t whole = (bytes + NAIVE_GRANULE - 1) / NAIVE_GRANULE * NAIVE_GRANULE;
+    if (!piece || piece->addr != addr || piece->bytes != whole) {
+        naive_blame(&session->memory, "the block at %" PRIx64 " has no handle of its own", addr);
     }
 }
 
@@ -487,12 +495,15 @@ static void wind_up(struct session *session) {
     }
 }
 
-static bool session_begin(struct session *session, enum vr_space_mode mode, uint64_t seed) {
+static bool session_begin(struct session *session, const char *name, uint64_t seed) {
+    enum vr_space_mode mode = strcmp(name, "segments") == 0 ? VR_SPACE_SEGMENTS : VR_SPACE_VMM;
     session->random = seed;
     session->appetite = (uint64_t)NAIVE_GRANULES * NAIVE_GRANULE / 4;
     session->config = (struct vr_space_config){
         .mode = mode,
-        .alias = mode == VR_SPACE_VMM && seed % 4 < 2,
+        .alias = mode == VR_SPACE_VMM && seed % 4 < 2 && strcmp(name, "alone") != 0,
+        .direct = strcmp(name, "alone") == 0,
+        .coarse = strcmp(name, "coarse") == 0,
         .base = NAIVE_BASE,
         .bytes = (uint64_t)NAIVE_GRANULES * NAIVE_GRANULE,
         .granule = NAIVE_GRANULE,
@@ -567,13 +578,16 @@ int main(int count, char **words) {
         }
         i++;
     }
-    bool is_segments = strcmp(mode, "segments") == 0;
-    if (ops == 0 || check == 0 || (!is_segments && strcmp(mode, "vmm") != 0)) {
-        fprintf(stderr, "usage: model --ops N --mode vmm|segments --seed S [--check K] [--json]\n");
+    static const char modes[] = " vmm segments alone coarse ";
+    char word[16];
+    snprintf(word, sizeof word, " %s ", mode);
+    if (ops == 0 || check == 0 || !strstr(modes, word)) {
+        fprintf(stderr, "usage: model --ops N --mode vmm|segments|alone|coarse --seed S "
+                        "[--check K] [--json]\n");
         return 2;
     }
     struct session *session = calloc(1, sizeof *session);
-    if (!session || !session_begin(session, is_segments ? VR_SPACE_SEGMENTS : VR_SPACE_VMM, seed)) {
+    if (!session || !session_begin(session, mode, seed)) {
         fprintf(stderr, "model: no memory\n");
         return 2;
     }

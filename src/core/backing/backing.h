@@ -20,13 +20,6 @@ vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step);
 /* Makes mapped memory read-only, or writable again. */
 vram_status vr_pool_protect(struct vr_pool *pool, uint64_t addr, uint64_t bytes, bool read_only);
 
-/* A segment of a shareable pool: one handle that can be exported, mapped in a range of its own;
-   shared_segment.c. */
-vram_status vr_shared_segment_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr,
-                                    uint64_t *handle);
-vram_status vr_shared_segment_free(struct vr_device *device, vram_addr addr, uint64_t bytes,
-                                   uint64_t handle);
-
 /* Updates the peaks of the pool and its device with what is held now. Called after the steps of a
    plan, and after the undo of a failed one. Under the lock; executor.c. */
 void vr_pool_note_peak(struct vr_pool *pool);

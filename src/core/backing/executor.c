@@ -83,19 +83,6 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
     return VRAM_OK;
 }
 
-static vram_status driver_alloc(struct vr_pool *pool, uint64_t bytes, struct vr_record *record,
-                                vram_addr *addr) {
-    return vr_pool_is_shareable(pool)
-               ? vr_shared_segment_alloc(&pool->device->base, bytes, addr, &record->share)
-               : vr_memory_row(pool->kind)->alloc(&pool->device->base, bytes, addr);
-}
-
-static vram_status driver_release(struct vr_pool *pool, const struct vr_record *record,
-                                  vram_addr addr, uint64_t bytes) {
-    return record->share ? vr_shared_segment_free(&pool->device->base, addr, bytes, record->share)
-                         : vr_memory_row(pool->kind)->free(&pool->device->base, addr, bytes);
-}
-
 static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *step) {
     VR_OPERATION("vram_alloc");
     vram_addr addr = 0;
@@ -103,7 +90,7 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = driver_alloc(pool, step->bytes, record, &addr);
+    vram_status status = vr_memory_row(pool->kind)->alloc(&pool->device->base, step->bytes, &addr);
     if (status == VRAM_OK && (!addr || addr % pool->granule)) {
         status = vr_fail(VRAM_ERR_CORRUPT,
                          "the driver reported success with the impossible address 0x%llx",
@@ -116,7 +103,7 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
         if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
             struct vram_error error;
             vr_error_save(&error);
-            (void)driver_release(pool, record, addr, step->bytes);
+            (void)vr_memory_row(pool->kind)->free(&pool->device->base, addr, step->bytes);
             vr_error_restore(&error);
         }
     }
@@ -164,8 +151,10 @@ static vram_status segment_release(struct vr_pool *pool, const struct vr_step *s
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
         vr_record_withdraw(record);
     }
-    vram_status status = pool->provider.alloc ? provider_release(pool, addr, step->bytes)
-                                              : driver_release(pool, record, addr, step->bytes);
+    vram_status status =
+        pool->provider.alloc
+            ? provider_release(pool, addr, step->bytes)
+            : vr_memory_row(pool->kind)->free(&pool->device->base, addr, step->bytes);
     if (status == VRAM_OK) {
         vr_record_give(record);
     } else {
@@ -187,7 +176,8 @@ static vram_status step_create(struct vr_pool *pool, struct vr_step *step) {
     } else if (!pool->range) {
         status = segment_from_driver(pool, step);
     } else {
-        status = vr_vmm_create(&pool->device->base, step->bytes, &step->piece->native);
+        status = (vr_pool_is_shareable(pool) ? vr_share_create : vr_vmm_create)(
+            &pool->device->base, step->bytes, &step->piece->native);
     }
     if (status != VRAM_OK) {
         vr_budget_uncharge(pool, step->bytes);

@@ -22,7 +22,7 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr
     block->home = home_of(pool, queue);
     block->freed = block->before = (struct vr_queue_stamp){{0}, 0};
     block->uses = NULL;
-    block->pins = 0;
+    block->pins = block->exports = 0;
     block->asleep = block->sealed = block->growing = false;
     block->part = (uint8_t)vr_part_of(vr_load(&block->bytes, VR_RELAXED));
     vr_store(&block->zone, 0, VR_RELAXED);

@@ -211,7 +211,7 @@ static inline bool vr_pool_on_device(const struct vr_pool *pool) {
     return !pool->provider.alloc && pool->kind == VRAM_MEMORY_DEVICE;
 }
 
-/* Whether other processes may open its blocks: core/backing/shared_segment.c. */
+/* Whether other processes may open its blocks: its memory is created so; src/share. */
 static inline bool vr_pool_is_shareable(const struct vr_pool *pool) {
     return pool->flags & (VRAM_POOL_SHAREABLE | VRAM_POOL_SHARE_GROUP);
 }

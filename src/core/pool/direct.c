@@ -4,9 +4,11 @@
  * whether a fault is the pool's or the program's.
  *
  * Such a pool has one segment per block, as large as the block in whole granules. The space never
- * hands out a segment twice. A freed block is released to the driver once its queue has completed
- * the work submitted before the free. The call that frees it checks that, and so does every later
- * call that allocates or frees. Statuses and counters are those of any pool.
+ * hands out a segment twice. Pools with VRAM_POOL_SHAREABLE do the same with handles that they map,
+ * so that what another process has seen of a handle is never a later block's. A freed block is
+ * released to the driver once its queue has completed the work submitted before the free. The call
+ * that frees it checks that, and so does every later call that allocates or frees. Statuses and
+ * counters are those of any pool.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"

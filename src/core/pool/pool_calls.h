@@ -14,9 +14,21 @@ vram_status vr_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
                           const vram_alloc_options *options, vram_addr *addr);
 vram_status vr_free(vram_pool *pool, vram_addr addr, vram_queue *queue);
 vram_status vr_pin(vram_addr addr);
-/* The same for a pool that the caller has a reference to, and back; pool_info.c. */
-vram_status vr_pool_pin(struct vr_pool *pool, vram_addr addr);
-void vr_pool_unpin(struct vr_pool *pool, vram_addr addr);
+
+/* One physical handle under an exported block. */
+struct vr_exported_piece {
+    uint64_t native; /* the driver's */
+    vram_addr base;  /* where it is mapped */
+    uint64_t bytes;
+};
+
+/* Keeps a live block and its physical memory where they are until vr_pool_unexport. The caller has
+   a reference to the pool, and no lock; exported.c. */
+vram_status vr_pool_export(struct vr_pool *pool, vram_addr addr, bool read_only);
+void vr_pool_unexport(struct vr_pool *pool, vram_addr addr);
+/* The handle at an address inside an exported block; false: there is none. */
+bool vr_pool_exported_piece(struct vr_pool *pool, vram_addr addr, struct vr_exported_piece *found);
+
 vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options, vram_pool **out);
 vram_status vr_pool_destroy(vram_pool *handle);
 

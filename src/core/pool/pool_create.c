@@ -38,6 +38,7 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
         .mode = pool->range ? VR_SPACE_VMM : VR_SPACE_SEGMENTS,
         .deterministic = (pool->flags & VRAM_POOL_DETERMINISTIC) != 0,
         .direct = pool->direct,
+        .coarse = (pool->flags & VRAM_POOL_SHARE_GROUP) != 0,
         .alias = (info->caps & info->caps_known & VRAM_CAP_ALIAS) != 0,
         .base = part == VR_PART_SMALL ? base : base + small_bytes,
         .bytes = part == VR_PART_SMALL ? small_bytes : bytes - small_bytes,
@@ -112,14 +113,14 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     uint32_t share = options->flags & SHARE_FLAGS;
     pool->direct = !vr_option_number(VR_OPTION_POOL) || share == VRAM_POOL_SHAREABLE;
     pool->kind = options->provider ? vr_provider_kind(options->provider) : options->kind;
+    bool segments = options->flags & VRAM_POOL_SEGMENTS || pool->direct;
     bool vmm = pool->device->base.vmm && !options->provider && pool->kind == VRAM_MEMORY_DEVICE &&
-               !(options->flags & VRAM_POOL_SEGMENTS) && !share && !pool->direct;
+               (share || !segments); /* only handles can be exported */
     if (options->provider) {
         pool->provider = *options->provider;
         pool->granule = pool->provider.granule ? pool->provider.granule : 2 * VR_MIB;
     } else {
-        pool->granule =
-            vmm || share ? info->vmm_granule.value : vr_memory_granule(pool->device, pool->kind);
+        pool->granule = vmm ? info->vmm_granule.value : vr_memory_granule(pool->device, pool->kind);
     }
     pool->flags = options->flags;
     if (vr_option_number(VR_OPTION_POWER_OF_TWO)) {

@@ -113,7 +113,7 @@ static vram_status change_pins(struct vr_pool *pool, vram_addr addr, bool add) {
         block->pins++;
         vr_block_note_held(block);
         status = VRAM_OK;
-    } else if (block && !add && block->pins) {
+    } else if (block && !add && block->pins > block->exports) {
         block->pins--;
         vr_block_note_held(block);
         vr_pool_settle(pool);
@@ -138,18 +138,6 @@ static vram_status change_pins_at(vram_addr addr, bool add) {
         vr_leave(pool);
     }
     return status;
-}
-
-vram_status vr_pool_pin(struct vr_pool *pool, vram_addr addr) {
-    return change_pins(pool, addr, true);
-}
-
-void vr_pool_unpin(struct vr_pool *pool, vram_addr addr) {
-    struct vram_error error;
-    vr_error_save(&error);
-    (void)change_pins(pool, addr, false);
-    vr_pool_flush(pool);
-    vr_error_restore(&error);
 }
 
 vram_status vr_pin(vram_addr addr) {

@@ -295,12 +295,12 @@ static vram_status pick_states(struct vr_sleep_change *change) {
         return status;
     }
     const char *tag = change->tag ? change->tag : "";
-    return seen
-               ? vr_fail(VRAM_ERR_BUSY,
-                         "all memory under blocks tagged \"%s\" is asleep%s already or shared with "
-                         "other blocks",
-                         tag, seal ? " or sealed" : "")
-               : vr_fail(VRAM_ERR_INVALID, "no live block is tagged \"%s\"", tag);
+    return seen ? vr_fail(
+                      VRAM_ERR_BUSY,
+                      "all memory under blocks tagged \"%s\" is asleep%s already, or shared with "
+                      "other blocks or processes",
+                      tag, seal ? " or sealed" : "")
+                : vr_fail(VRAM_ERR_INVALID, "no live block is tagged \"%s\"", tag);
 }
 
 vram_status vr_sleep_change_pick(struct vr_sleep_change *change) {

@@ -22,6 +22,8 @@
  *      it is `sealed`: if it is freed, it is deferred like one that is asleep. So the host has what
  *      the piece has. If the piece falls asleep, it gets a second sleep state, which borrows the
  *      contents: its `store` is NULL.
+ *  (6) A piece under an exported block stays awake: other processes have it mapped. Sleep keeps
+ *      such pieces, with whatever else lies on them, and takes the others. Other pins refuse it.
  */
 #ifndef VR_SLEEP_H
 #define VR_SLEEP_H

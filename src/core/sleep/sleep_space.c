@@ -72,19 +72,21 @@ static const struct vr_piece *piece_hidden(const struct vr_space *space,
     return hidden ? vr_granule_map_get(&space->granule_map, vr_span_addr(span)) : NULL;
 }
 
-/* Marks on every piece what lies over it. VRAM_ERR_BUSY: a block that would fall asleep is
-   pinned. */
+/* Marks on every piece what lies over it. VRAM_ERR_BUSY: a block that would fall asleep is pinned,
+   or one that would be sealed is exported. */
 static vram_status mark_all_seen(struct vr_space *space, const char *tag, bool seal, bool *seen) {
     clear_seen(space);
     for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_BLOCK && is_wanted(span, tag, seal)) {
-            if (span->pins) {
-                return vr_fail(VRAM_ERR_BUSY,
-                               "the block at 0x%llx is pinned; call vram_unpin first",
-                               (unsigned long long)vr_span_addr(span));
+            if (span->pins > span->exports || (seal && span->exports)) {
+                return vr_fail(VRAM_ERR_BUSY, "the block at 0x%llx is %s first",
+                               (unsigned long long)vr_span_addr(span),
+                               seal && span->exports
+                                   ? "shared with other processes; call vram_share_close"
+                                   : "pinned; call vram_unpin");
             }
             *seen = true;
-            mark_seen(space, span, SEEN_WANTED);
+            mark_seen(space, span, span->exports ? SEEN_OTHER : SEEN_WANTED); /* sleep.h (6) */
         } else if (span->span.kind == VR_SPAN_BLOCK || span->span.kind == VR_SPAN_CLAIM) {
             const struct vr_piece *piece = piece_hidden(space, span);
             if (!piece || !piece->seal) {

@@ -132,7 +132,8 @@ struct vr_block {
 
     struct vr_block *next;        /* in a list of cached blocks */
     struct vr_uses *uses;         /* other queues that use it; usually NULL; lock */
-    uint32_t pins;                /* vram_pin; lock */
+    uint32_t pins;                /* vram_pin, and exports; lock */
+    uint32_t exports;             /* of `pins`, those of src/share: sleep.h (6); lock */
     uint32_t generation;          /* the last one, shifted as in `state`; lock */
     bool asleep;                  /* a piece under it is asleep: sleep.h (2); lock */
     bool sealed;                  /* a piece under it is sealed: sleep.h (5); lock */

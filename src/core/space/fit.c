@@ -34,6 +34,7 @@ enum {
     STUCK_PART = 8,      /* a block may leave 1/8 of its size, or STUCK_BYTES, of a piece unused */
     COARSE_TRIES = 16,   /* holes on coarse pieces skipped in search of another hole */
     LOW_TRIES = 32,      /* holes among which the lowest is chosen */
+    SEGMENT_PART = 16,   /* an ordinary segment is 1/16 of what is held */
     EXACT_PART = 1000    /* a hole fits exactly if the block leaves <= 1/1000 of its size */
 };
 
@@ -520,4 +521,45 @@ vram_status vr_fit_behind(const struct vr_space *space, const struct vr_want *wa
         return VRAM_OK;
     }
     return only_work_blocks(next, addr + want->bytes) ? VRAM_ERR_NOT_READY : VRAM_ERR_BUSY;
+}
+
+/* ----------------------------------------------- spaces that lay out whole handles */
+
+struct vr_window vr_fit_void(const struct vr_space *space, uint64_t bytes) {
+    uint64_t whole = vr_granule_up(space, bytes);
+    struct vr_block *span =
+        space->config.mode == VR_SPACE_VMM ? vr_hole_least(space, VR_QUEUE_VOID, whole) : NULL;
+    return span ? (struct vr_window){span, vr_span_addr(span), bytes, whole / space->config.granule}
+                : (struct vr_window){.first = NULL};
+}
+
+bool vr_fit_is_alone(const struct vr_space *space, const struct vr_want *want) {
+    uint64_t end = vr_span_end(want->behind);
+    const struct vr_piece *last = space->config.mode == VR_SPACE_VMM
+                                      ? vr_granule_map_get(&space->granule_map, end - 1)
+                                      : NULL;
+    if (!last || end + want->bytes <= last->addr + last->bytes) {
+        return true; /* a segment has one block anyway */
+    }
+    const struct vr_block *span = want->behind->span.after;
+    while (span && vr_span_end(span) <= last->addr + last->bytes) {
+        span = span->span.after;
+    }
+    return vr_span_is(span, VR_SPAN_VOID) && vr_span_end(span) >= end + want->bytes;
+}
+
+uint64_t vr_fit_segment_bytes(const struct vr_space *space) {
+    uint64_t ordinary = space->stats.reserved_bytes / SEGMENT_PART + 2 * VR_MIB;
+    return vr_granule_up(space, vr_smaller(ordinary, space->config.largest_handle));
+}
+
+void vr_fit_widen(const struct vr_space *space, const struct vr_want *want,
+                  struct vr_window *window) {
+    uint64_t bytes = vr_fit_segment_bytes(space);
+    uint64_t held = space->stats.reserved_bytes + space->planned_bytes;
+    uint64_t limit = space->config.limit_bytes ? space->config.limit_bytes : UINT64_MAX;
+    if (bytes > window->bytes && held <= limit && bytes <= limit - held &&
+        granules_missing(space, window->first, window->addr, bytes, want->queue) != UINT64_MAX) {
+        window->bytes = bytes;
+    }
 }

@@ -36,6 +36,17 @@ struct vr_placement vr_fit_after(struct vr_space *space, const struct vr_want *w
 vram_status vr_fit_behind(const struct vr_space *space, const struct vr_want *want,
                           struct vr_placement *place);
 
+/* Direct spaces: addresses with nothing mapped for a block and its handles. */
+struct vr_window vr_fit_void(const struct vr_space *space, uint64_t bytes);
+/* Whether the place directly behind want->behind is part of its last handle, or void. */
+bool vr_fit_is_alone(const struct vr_space *space, const struct vr_want *want);
+
+/* The size of an ordinary segment: the larger, the more the space holds. */
+uint64_t vr_fit_segment_bytes(const struct vr_space *space);
+/* Coarse spaces: extends a window, so that a handle of that size fits, if the limit allows it. */
+void vr_fit_widen(const struct vr_space *space, const struct vr_want *want,
+                  struct vr_window *window);
+
 /* Records a block that was allocated, or freed, for the prediction of runs. */
 void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t queue, uint64_t run_end);
 void vr_fit_forget(struct vr_space *space, const struct vr_block *block);

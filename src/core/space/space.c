@@ -72,7 +72,8 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
         return VRAM_ERR_HOST_MEMORY;
     }
     space->config = *config;
-    space->config.alias = config->alias && config->mode == VR_SPACE_VMM && !config->deterministic;
+    space->config.alias =
+        config->alias && config->mode == VR_SPACE_VMM && !config->deterministic && !config->direct;
     if (!space->config.largest_handle) {
         space->config.largest_handle = 64 * VR_MIB;
     }
@@ -210,7 +211,11 @@ static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
     if (space->config.mode == VR_SPACE_SEGMENTS) {
         status = vr_plan_segment(space, want, &plan);
     } else if (place->window.first) {
-        status = vr_plan_window(space, want, place, &plan);
+        struct vr_placement wider = *place;
+        if (space->config.coarse && !want->behind && !(want->flags & VR_WANT_NO_GROWTH)) {
+            vr_fit_widen(space, want, &wider.window);
+        }
+        status = vr_plan_window(space, want, &wider, &plan);
     }
     if (status == VRAM_OK) {
         need_note(space, want);
@@ -251,6 +256,9 @@ static struct vr_placement placement_find(struct vr_space *space, const struct v
 static vram_status find_behind(struct vr_space *space, const struct vr_want *want,
                                struct vr_answer *answer) {
     struct vr_placement place;
+    if (space->config.direct && !vr_fit_is_alone(space, want)) {
+        return VRAM_ERR_BUSY;
+    }
     vram_status status = vr_fit_behind(space, want, &place);
     if (!place.hole && vr_hole_settle(space, true)) {
         status = vr_fit_behind(space, want, &place);
@@ -355,6 +363,19 @@ struct vr_block *vr_space_take(struct vr_space *space, uint64_t bytes, uint64_t 
     return answer.block;
 }
 
+/* Plans a block of a direct space. */
+static vram_status alloc_alone(struct vr_space *space, const struct vr_want *want,
+                               struct vr_answer *answer) {
+    if (want->flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
+        return VRAM_ERR_LIMIT;
+    }
+    struct vr_placement place = {.window = vr_fit_void(space, want->bytes)};
+    if (!place.window.first && space->reserves && vr_reserve_end_all(space)) {
+        place.window = vr_fit_void(space, want->bytes);
+    }
+    return plan_for(space, want, &place, answer);
+}
+
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
                            struct vr_answer *answer) {
     struct vr_want want = *asked;
@@ -377,9 +398,7 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     }
     want.reserve = 0;
     if (space->config.direct) {
-        const struct vr_placement none = {.hole = NULL};
-        bool held = want.flags & (VR_WANT_HELD | VR_WANT_PROBE);
-        return held ? VRAM_ERR_LIMIT : plan_for(space, &want, &none, answer);
+        return alloc_alone(space, &want, answer);
     }
     if (space->renewal_due && refuses_for_renewal(space, want.flags)) {
         return VRAM_ERR_LIMIT;
@@ -495,6 +514,10 @@ bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes
         }
     }
     return true;
+}
+
+struct vr_piece *vr_space_piece_at(const struct vr_space *space, uint64_t addr) {
+    return vr_granule_map_get(&space->granule_map, addr);
 }
 
 struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *piece) {

@@ -52,7 +52,8 @@ enum vr_space_mode { VR_SPACE_VMM = 0, VR_SPACE_SEGMENTS = 1 };
 struct vr_space_config {
     enum vr_space_mode mode;
     bool deterministic;
-    bool direct;             /* segments: one for each block, never reused */
+    bool direct;             /* one segment, or handles of its own, for each block, never reused */
+    bool coarse;             /* VMM: grows by handles as large as segments would be */
     bool alias;              /* VMM: a handle may be mapped at several places */
     uint64_t base, bytes;    /* VMM: the first reserved range, multiples of granule */
     uint64_t granule;        /* a power of two >= 4096: unit of handles and of segments */
@@ -259,6 +260,9 @@ void vr_space_forget(struct vr_space *space, uint64_t queue);
 
 /* Whether memory is mapped throughout [addr, addr + bytes); VMM only. */
 bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes);
+
+/* The piece that is mapped at `addr`; NULL: none is; VMM only. */
+struct vr_piece *vr_space_piece_at(const struct vr_space *space, uint64_t addr);
 
 /* The piece after `piece`, in no particular order; the first for NULL, NULL after the last. */
 struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *piece);

@@ -35,7 +35,6 @@ enum {
     RECREATE_MOST = 16, /* and at most */
     VAST_PART = 2,      /* a window of VAST_BYTES and half of all that is needed is vast, */
     VAST_MOST = 4,      /* and its handles may grow to so many granules towards its middle */
-    SEGMENT_PART = 16,  /* an ordinary segment is 1/16 of what is held */
     GIANT_PART = 50     /* growth past the aim by > 1/50 of the need may use the extra budget */
 };
 
@@ -97,7 +96,7 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
                             .need_bytes = need,
                             .budget_ns = space->budget_ns,
                             .extra_budget_ns = space->extra_budget_ns,
-                            .free_first = want->flags & VR_WANT_GATHER};
+                            .free_first = want->flags & VR_WANT_GATHER && !space->config.direct};
     uint64_t slack = slack_bytes(space, need);
     supply.aim_bytes = slack < UINT64_MAX - need ? need + slack : UINT64_MAX;
     supply.limit_bytes = space->config.limit_bytes ? space->config.limit_bytes : UINT64_MAX;
@@ -244,6 +243,9 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
     uint64_t granule = space->config.granule, most = space->config.largest_handle;
     uint64_t bytes = space->stats.peak_need_bytes / VR_GROW_PART;
     uint64_t least = growth_bytes(space, GROW_LEAST);
+    if (space->config.direct) {
+        return rest; /* one handle for a block: a driver takes its time for each */
+    }
     if (recreated) {
         bytes = graded_bytes(supply, at);
         least = vr_aging_bytes(space, RECREATE_LEAST);
@@ -258,6 +260,9 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
     if (!recreated && supply->plan->behind) {
         least = vr_larger(least, supply->window_bytes / (supply->selective ? 1 : BEHIND_PART));
         most = supply->selective ? vr_larger(most, VR_EXTENSION_MOST) : most;
+    }
+    if (!recreated && space->config.coarse) {
+        least = vr_larger(least, vr_fit_segment_bytes(space));
     }
     bytes = vr_smaller(vr_smaller(vr_larger(bytes, least), most), rest);
     return UINT64_C(1) << vr_high_bit(vr_larger(bytes, granule));
@@ -335,7 +340,7 @@ static bool piece_suits(const struct supply *supply, const struct vr_piece *piec
                         uint64_t rest) {
     const struct vr_space *space = supply->space;
     uint64_t made = handle_bytes(supply, at, rest, true);
-    return piece->bytes <= rest && piece->bytes * 2 >= made &&
+    return !space->config.direct && piece->bytes <= rest && piece->bytes * 2 >= made &&
            (!space->aged || piece->bytes <= (space->tight ? made * 2 : made));
 }
 
@@ -366,8 +371,9 @@ static vram_status void_fill(struct supply *supply, struct vr_block *target) {
         bool growth = supply->recreate_bytes == 0;
         uint64_t bytes = handle_bytes(supply, at, end - at, !growth);
         if (!growth) {
-            bytes = vr_smaller(bytes, supply->recreate_bytes);
-            supply->recreate_bytes -= bytes;
+            uint64_t again = vr_smaller(bytes, supply->recreate_bytes);
+            bytes = supply->space->config.direct ? bytes : again;
+            supply->recreate_bytes -= again;
         }
         status = piece_create(supply, target, at, bytes, growth);
         at += bytes;
@@ -445,12 +451,10 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
 
 /* ---------------------------------------------------------------- segments */
 
-/* The next segment is the larger, the more the space holds. */
 static uint64_t segment_bytes(const struct supply *supply, uint64_t bytes) {
     const struct vr_space *space = supply->space;
-    uint64_t ordinary = space->stats.reserved_bytes / SEGMENT_PART + 2 * VR_MIB;
+    uint64_t ordinary = vr_fit_segment_bytes(space);
     bytes = vr_granule_up(space, bytes);
-    ordinary = vr_granule_up(space, vr_smaller(ordinary, space->config.largest_handle));
     if (space->config.direct || ordinary > bytes_beyond(supply->limit_bytes, supply_held(supply))) {
         return bytes;
     }
