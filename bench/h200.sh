@@ -44,6 +44,9 @@
 #   share    memory of two processes: the group share of the suite, what opening costs (bench/share_bench),
 #            readers that are killed, and example 24_share in two sets of user, mount and pid namespaces
 #            where the machine allows that
+#   compose  every feature with every other: the group compose of the suite (28 pairs, with real graphs), and
+#            all eight in random sequences for COMPOSE_SECONDS (300; 1800 with STAGE_SECONDS=2000 is the long
+#            run), SEED=1 the first of them
 #
 # Needs a C compiler and CMake; nvcc for handout and CUB, PyTorch for torch, its peer and models, which
 # needs transformers besides. What a step prints is in ${OUT:-build-h200/out}/STAGE.log as soon as it has ended, all of it again, file by file,
@@ -54,7 +57,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
 stage=${1:-}
-stages=(check bench transfer sleep models replay torch least largest pairs python adapters faults handout share)
+stages=(check bench transfer sleep models replay torch least largest pairs python adapters faults handout share compose)
 case $#-" ${stages[*]} " in
 1-*" $stage "*) ;;
 *)
@@ -494,6 +497,15 @@ stage_share() {
     step bench 200 bench.txt "$build/bench/share_bench" --kills "${KILLS:-100}"
     step namespaces 120 namespaces.txt bench/share_apart.sh "$build/examples/24_share" "$meet"
     rm -rf "$meet"
+    finish
+}
+
+stage_compose() {
+    local seconds=${COMPOSE_SECONDS:-300}
+    build_targets vram_command compose_soak || finish
+    step pairs 120 pairs.txt "$build/vram" check --backend cuda --filter compose. --verbose
+    step random $((seconds + 60)) random.txt "$build/tests/compose_soak" --backend cuda --seconds "$seconds" \
+        --seed "${SEED:-1}"
     finish
 }
 

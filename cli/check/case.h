@@ -305,6 +305,9 @@ bool check_take_at(struct check *check, struct check_stock *stock, uint64_t size
 #define CHECK_TAKE_WITH(check, stock, size, queue, options, addr)                                  \
     CHECK_TRY(check_take_at(check, stock, size, queue, options, addr,                              \
                             CHECK_AT("vram_alloc_with(" #size ")")))
+/* Enters a block that the case has allocated by itself, and writes its mark. */
+bool check_adopt_at(struct check *check, struct check_stock *stock, uint64_t size,
+                    vram_queue *queue, vram_addr addr, struct check_place place);
 /* Gives a block back, on any queue. Its mark is not looked at. */
 bool check_give_at(struct check *check, struct check_stock *stock, vram_addr addr,
                    vram_queue *queue, struct check_place place);

@@ -161,6 +161,39 @@ static bool group(struct check *check) {
     return true;
 }
 
+/* What is exported stays awake, and what sleeps comes back as it was. */
+static bool sleeps(struct check *check) {
+    const vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
+    struct sides sides;
+    vram_share *share, *opened, *none = NULL;
+    vram_share_token token;
+    vram_share_part part;
+    vram_addr addr, beside;
+    uint64_t count;
+
+    CHECK_NEEDS_OWN_MEMORY(check);
+    CHECK_TRY(sides_make(check, VRAM_POOL_SHAREABLE, &sides));
+    CHECK_TRY(block_make(check, &sides, BYTES, PATTERN, &addr));
+    CHECK_TRY(block_make(check, &sides, BYTES, (uint32_t)CANARY, &beside));
+    CHECK_TRY(share_make(check, &addr, 1, 0, &share, &token));
+    CHECK_OK(check, vram_share_open(sides.reader->device, &token, NULL, &opened));
+    CHECK_OK(check, vram_share_parts_get(opened, 0, 1, &part));
+    CHECK_STATUS(check, vram_pool_seal(sides.pool, NULL), VRAM_ERR_BUSY);
+    CHECK_OK(check, vram_pool_sleep(sides.pool, &keep));
+    CHECK_TRY(words_count(check, sides.other, part.addr, BYTES, PATTERN, &count));
+    CHECK_EQUAL(check, count, BYTES / 4);
+    CHECK_STATUS(check, vram_share_export(&beside, 1, NULL, &none), VRAM_ERR_BUSY);
+    CHECK_STATUS(check, vram_queue_fill(sides.queue, beside, 0, 4, 4), VRAM_ERR_INVALID);
+    CHECK_OK(check, vram_queue_fill(sides.other, part.addr, ~PATTERN, 4, BYTES));
+    CHECK_WAIT(check, sides.other);
+    CHECK_OK(check, vram_pool_wake(sides.pool, NULL));
+    CHECK_TRY(words_count(check, sides.queue, addr, BYTES, (uint32_t)~PATTERN, &count));
+    CHECK_EQUAL(check, count, BYTES / 4);
+    CHECK_TRY(words_count(check, sides.queue, beside, BYTES, (uint32_t)CANARY, &count));
+    CHECK_EQUAL(check, count, BYTES / 4);
+    return true;
+}
+
 static bool read_only(struct check *check) {
     struct sides sides;
     vram_share *share, *opened;
@@ -327,6 +360,7 @@ const struct check_case check_cases_share[] = {
     {"share.contents", "what one side writes the other reads, both ways", contents},
     {"share.whole_handles", "no byte of a neighbour is in what is opened", whole_handles},
     {"share.group", "small blocks of a group are opened in one call", group},
+    {"share.sleep", "a pool sleeps around what is exported", sleeps},
     {"share.read_only", "what was exported read-only is not written", read_only},
     {"share.any_order", "the exporter ends first, and the memory stays", any_order},
     {"share.tokens", "changed and used-up tokens open nothing", tokens},

@@ -202,6 +202,16 @@ static bool no_more_held(struct check *check, struct check_stock *stock, uint64_
                       (unsigned long long)stats.reserved_bytes, (unsigned long long)reserved);
 }
 
+bool check_adopt_at(struct check *check, struct check_stock *stock, uint64_t size,
+                    vram_queue *queue, vram_addr addr, struct check_place place) {
+    CHECK_TRY(check_that(check, stock->count < CHECK_STOCK_MAX, place));
+    struct check_block *block = &stock->blocks[stock->count++];
+    *block = (struct check_block){addr, size, queue, 0xB10C0000u + ++stock->last_mark};
+    stock->requested_bytes += size;
+    CHECK_TRY(compare_block(check, stock, block, place));
+    return stock->foreign || check_ok(check, write_mark(block), place);
+}
+
 bool check_take_at(struct check *check, struct check_stock *stock, uint64_t size, vram_queue *queue,
                    const vram_alloc_options *options, vram_addr *addr, struct check_place place) {
     vram_addr given = CHECK_CANARY;
@@ -218,13 +228,9 @@ bool check_take_at(struct check *check, struct check_stock *stock, uint64_t size
         return check_stock_failed(check, stock, place);
     }
     *addr = given;
-    struct check_block *block = &stock->blocks[stock->count++];
-    *block = (struct check_block){given, size, queue, 0xB10C0000u + ++stock->last_mark};
-    stock->requested_bytes += size;
     uint64_t align = options != NULL && options->alignment != 0 ? options->alignment : 512;
-    CHECK_TRY(check_equal(check, given % align, 0, place));
-    CHECK_TRY(compare_block(check, stock, block, place));
-    return stock->foreign || check_ok(check, write_mark(block), place);
+    return check_adopt_at(check, stock, size, queue, given, place) &&
+           check_equal(check, given % align, 0, place);
 }
 
 static uint32_t find(const struct check_stock *stock, vram_addr addr) {

@@ -47,6 +47,7 @@
     X(sleep)                                                                                       \
     X(share)                                                                                       \
     X(safety)                                                                                      \
+    X(compose)                                                                                     \
     X(together)                                                                                    \
     X(buffer)                                                                                      \
     X(ring)                                                                                        \
@@ -247,7 +248,7 @@ static bool bound_waits(void) {
 
 void check_run(const struct check_case *which, const struct check_target *target,
                struct check_result *result) {
-    struct check check = {.target = target, .result = result, .random = 1};
+    struct check check = {.target = target, .result = result, .random = 1 + target->seed};
 
     memset(result, 0, sizeof *result);
     pthread_mutex_init(&check.lock, NULL);

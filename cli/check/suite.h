@@ -34,6 +34,7 @@ struct check_target {
     const vram_context_options *options; /* how cases make contexts; NULL: all defaults */
     uint32_t device;                     /* index in such a context */
     vram_context *context;               /* use this one; NULL: every case makes its own */
+    uint64_t seed;                       /* for cases that do things at random; 0: the usual one */
     bool quick;                          /* few rounds and small sizes: for loops over cases */
     bool faulty;                         /* some of its calls are made to fail */
     bool alone; /* in a process that ends with it: it may lose the device */

@@ -393,9 +393,10 @@ vr_cu_result fake_submit(struct vr_cu_stream *handle, const struct fake_op *op, 
             op->kind == WAIT_EVENT) {
             fake_violation("a marker went into a capture");
         }
+        bool recorded = !stream->graph || (!op->staged && fake_graph_add(stream->graph, op));
         fake.captured++;
         free(op->staged);
-        return fake_leave(VR_CU_SUCCESS);
+        return fake_leave(recorded ? VR_CU_SUCCESS : VR_CU_OUT_OF_MEMORY);
     }
     struct fake_op *queued = malloc(sizeof *queued);
     if (!queued || !engine_start()) {

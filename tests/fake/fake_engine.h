@@ -46,6 +46,11 @@ struct fake_op {
     struct fake_launch launch;
 };
 
+/* Work that was captured; fake_graphs.c. */
+struct fake_graph {
+    struct fake_op *head, **tail;
+};
+
 struct vr_cu_stream {
     struct vr_cu_stream *next;
     struct fake_device *device;
@@ -55,7 +60,8 @@ struct vr_cu_stream {
     bool program; /* made by the test, not counted as live */
     int priority;
     enum vr_cu_capture_status capture;
-    uint64_t id; /* never used again */
+    struct fake_graph *graph; /* that a capture is recorded into; NULL: it is only counted */
+    uint64_t id;              /* never used again */
 };
 
 struct vr_cu_event {
@@ -88,6 +94,8 @@ vr_cu_result fake_peer_copy(vr_cu_addr to, struct fake_device *from_device, vr_c
                             size_t bytes, struct vr_cu_stream *stream);
 vr_cu_result fake_peer_enable(struct fake_device *peer);
 vr_cu_result fake_prefetch(vr_cu_addr addr, size_t bytes, int to, struct vr_cu_stream *stream);
+/* Adds a copy of an operation to a graph; false: no memory. */
+bool fake_graph_add(struct fake_graph *graph, const struct fake_op *op);
 /* Queues a wait for a word, and lets the lock go. */
 vr_cu_result fake_wait_value(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value);
 /* Queues a copy of `op`, waits for it if asked, and lets the lock go. */
