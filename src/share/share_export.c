@@ -311,7 +311,7 @@ vram_status vram_share_export(const vram_addr *blocks, uint32_t count,
                               const vram_share_options *options, vram_share **share) {
     VR_CALL;
     vram_share_options taken;
-    char dir[VR_SHARE_DIR_MAX];
+    char dir[VR_RUNTIME_DIR_MAX];
     struct vr_pool *pool;
     vram_status status = export_check(blocks, count, share);
     if (status != VRAM_OK || (status = vr_share_options_read(options, &taken)) != VRAM_OK ||

@@ -13,6 +13,7 @@
  */
 #include "share/share_server.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
@@ -26,7 +27,7 @@
 #define FILE_HEAD   "vram-name 1\n"
 
 enum {
-    PATH_BYTES = VR_SHARE_DIR_MAX + sizeof NAME_PREFIX + 3 * VRAM_SHARE_NAME_MAX,
+    PATH_BYTES = VR_RUNTIME_DIR_MAX + sizeof NAME_PREFIX + 3 * VRAM_SHARE_NAME_MAX,
     FILE_BYTES = 512
 };
 
@@ -162,7 +163,7 @@ static vram_status publish_entered(struct vr_share *share, const char *name, uin
     if (named) {
         return vr_fail(VRAM_ERR_BUSY, "the share is published under another name; export it again");
     }
-    vram_status status = vr_share_dir_lock(dir, &lock);
+    vram_status status = vr_runtime_dir_lock(dir, vr_deadline_in(VR_SHARE_TIMEOUT_NS), &lock);
     if (status != VRAM_OK) {
         return status;
     }
@@ -214,7 +215,7 @@ vram_status vr_name_withdraw(struct vr_share *share) {
     const char *dir = share->export_state.server->dir;
     vr_share_token_write(&token, &share->export_state.ticket);
     name_path(dir, name, path);
-    vram_status status = vr_share_dir_lock(dir, &lock);
+    vram_status status = vr_runtime_dir_lock(dir, vr_deadline_in(VR_SHARE_TIMEOUT_NS), &lock);
     if (status != VRAM_OK) {
         return status;
     }
@@ -232,7 +233,7 @@ vram_status vram_share_open_name(vram_device *device, const char *name,
                                  const vram_share_options *options, vram_share **share) {
     VR_CALL;
     vram_share_options taken;
-    char dir[VR_SHARE_DIR_MAX], path[PATH_BYTES];
+    char dir[VR_RUNTIME_DIR_MAX], path[PATH_BYTES];
     struct name_file file;
     if (!share) {
         return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the share is NULL");
@@ -294,7 +295,7 @@ vram_status vram_share_list(const vram_share_options *options, vram_share_name *
                             uint32_t *count) {
     VR_CALL;
     vram_share_options taken;
-    char dir[VR_SHARE_DIR_MAX];
+    char dir[VR_RUNTIME_DIR_MAX];
     if (!count || (!names && *count)) {
         return vr_fail(VRAM_ERR_INVALID, "the pointer that receives the %s is NULL",
                        count ? "names" : "number of names");

@@ -27,13 +27,12 @@
 #ifndef VR_SHARE_OBJECT_H
 #define VR_SHARE_OBJECT_H
 
-#include "base/os/unix_socket.h"
+#include "base/runtime_folder.h"
 #include "core/object/pool_object.h"
 #include "core/pool/pool_calls.h"
 #include "share/share_wire.h"
 
 #define VR_SHARE_TIMEOUT_NS UINT64_C(5000000000) /* for the other process, if nothing is said */
-enum { VR_SHARE_DIR_MAX = 72 }; /* bytes of a directory, so that a socket's path fits */
 
 /* One physical handle. */
 struct vr_share_handle {
@@ -132,13 +131,11 @@ void vr_export_end(struct vr_share *share);
 
 /* Finds the directory to use, and checks it. */
 vram_status vr_share_dir(const vram_share_options *options, bool create,
-                         char dir[VR_SHARE_DIR_MAX]);
+                         char dir[VR_RUNTIME_DIR_MAX]);
 void vr_share_socket_path(const char *dir, const uint64_t server[2], char path[VR_SOCKET_PATH_MAX]);
 /* Removes sockets of processes of this user that were killed. With the lock: a socket that is being
    made looks like one of them. */
 void vr_share_dir_sweep(const char *dir);
-/* Locks the directory against other processes of this user, until vr_os_file_close. */
-vram_status vr_share_dir_lock(const char *dir, int *fd);
 
 /* -------------------------------------------------------------- share_server.c */
 

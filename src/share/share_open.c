@@ -18,58 +18,7 @@
 
 #include <string.h>
 
-/* One exchange with a server. */
-struct exchange {
-    int fd;
-    uint64_t deadline;
-};
-
 /* ------------------------------------------------------------------ transport */
-
-/* Waits until the socket is ready. */
-static vram_status exchange_wait(const struct exchange *exchange, bool write) {
-    struct vr_os_poll poll = {.fd = exchange->fd, .read = !write, .write = write};
-    uint64_t now = vr_clock_now();
-    if (now >= exchange->deadline) {
-        return vr_fail(VRAM_ERR_TIMEOUT, "the exporting process does not answer");
-    }
-    vr_os_poll(&poll, 1, vr_smaller(exchange->deadline - now, UINT64_C(1000000000)));
-    return VRAM_OK;
-}
-
-static vram_status exchange_send(const struct exchange *exchange, const uint8_t *data,
-                                 size_t bytes) {
-    vram_status status = VRAM_OK;
-    for (size_t done = 0; done < bytes && status == VRAM_OK;) {
-        size_t some = 0;
-        status = vr_os_socket_send(exchange->fd, data + done, bytes - done, NULL, 0, &some);
-        done += status == VRAM_OK ? some : 0;
-        status = status == VRAM_ERR_NOT_READY ? exchange_wait(exchange, true) : status;
-    }
-    return status;
-}
-
-/* Receives exactly `bytes`, and up to *count descriptors with the first of them. After a failure
-   there are no descriptors. */
-static vram_status exchange_receive(const struct exchange *exchange, uint8_t *data, size_t bytes,
-                                    int *descriptors, uint32_t *count) {
-    uint32_t capacity = *count;
-    vram_status status = VRAM_OK;
-    *count = 0;
-    for (size_t done = 0; done < bytes && status == VRAM_OK;) {
-        size_t some = 0;
-        uint32_t more = capacity - *count;
-        status = vr_os_socket_receive(exchange->fd, data + done, bytes - done, &some,
-                                      descriptors ? descriptors + *count : NULL, &more);
-        done += status == VRAM_OK ? some : 0;
-        *count += status == VRAM_OK ? more : 0;
-        status = status == VRAM_ERR_NOT_READY ? exchange_wait(exchange, false) : status;
-    }
-    while (status != VRAM_OK && *count) {
-        vr_os_file_close(descriptors[--*count]);
-    }
-    return status;
-}
 
 static vram_status fail_answer(const char *what) {
     return vr_fail(VRAM_ERR_CORRUPT, "the exporting process answered with %s", what);
@@ -90,11 +39,11 @@ static vram_status fail_refused(vram_status status) {
 }
 
 /* Receives a header; a refusal becomes its status. */
-static vram_status exchange_header(const struct exchange *exchange, enum vr_wire_type type,
+static vram_status exchange_header(const struct vr_wire_exchange *exchange, enum vr_wire_type type,
                                    uint32_t most, struct vr_wire_header *header, int *descriptors,
                                    uint32_t *count) {
     uint8_t bytes[VR_WIRE_HEADER_BYTES];
-    vram_status status = exchange_receive(exchange, bytes, sizeof bytes, descriptors, count);
+    vram_status status = vr_wire_receive(exchange, bytes, sizeof bytes, descriptors, count);
     if (status != VRAM_OK) {
         return status == VRAM_ERR_STALE
                    ? vr_fail(status, "the exporting process ended, or refused without a reason")
@@ -126,8 +75,9 @@ static vram_status exchange_header(const struct exchange *exchange, enum vr_wire
 /* ------------------------------------------------------------------- connect */
 
 static vram_status exchange_begin(const struct vr_share_ticket *ticket,
-                                  const vram_share_options *options, struct exchange *exchange) {
-    char dir[VR_SHARE_DIR_MAX], path[VR_SOCKET_PATH_MAX];
+                                  const vram_share_options *options,
+                                  struct vr_wire_exchange *exchange) {
+    char dir[VR_RUNTIME_DIR_MAX], path[VR_SOCKET_PATH_MAX];
     struct vr_os_peer peer;
     uint64_t boot = vr_os_boot();
     if (ticket->boot && boot && ticket->boot != boot) {
@@ -138,6 +88,7 @@ static vram_status exchange_begin(const struct vr_share_ticket *ticket,
         return status;
     }
     vr_share_socket_path(dir, ticket->server, path);
+    exchange->silent = "the exporting process does not answer";
     exchange->deadline =
         vr_deadline_in(options->timeout_ns ? options->timeout_ns : VR_SHARE_TIMEOUT_NS);
     status = vr_os_socket_connect(path, exchange->deadline, &exchange->fd);
@@ -163,7 +114,7 @@ static vram_status exchange_begin(const struct vr_share_ticket *ticket,
     return status;
 }
 
-static vram_status exchange_ask(const struct exchange *exchange,
+static vram_status exchange_ask(const struct vr_wire_exchange *exchange,
                                 const struct vr_share_ticket *ticket) {
     uint8_t request[VR_WIRE_HEADER_BYTES + VR_WIRE_OPEN_BYTES] = {0};
     vr_wire_header_write(request, &(struct vr_wire_header){.version = VR_WIRE_VERSION,
@@ -171,7 +122,7 @@ static vram_status exchange_ask(const struct exchange *exchange,
                                                            .bytes = VR_WIRE_OPEN_BYTES});
     vr_wire_put(request + VR_WIRE_HEADER_BYTES, ticket->slot, 4);
     memcpy(request + VR_WIRE_HEADER_BYTES + 8, ticket->key, VR_SHARE_KEY_BYTES);
-    return exchange_send(exchange, request, sizeof request);
+    return vr_wire_send(exchange, request, sizeof request);
 }
 
 /* -------------------------------------------------------------------- answer */
@@ -246,7 +197,7 @@ static vram_status answer_read(struct vr_share *share, const uint8_t *from, uint
     return status == VRAM_OK ? parts_read(share, from + handles * VR_WIRE_HANDLE_BYTES) : status;
 }
 
-static vram_status answer_receive(struct vr_share *share, const struct exchange *exchange) {
+static vram_status answer_receive(struct vr_share *share, const struct vr_wire_exchange *exchange) {
     struct vr_wire_header header;
     uint32_t none = 0;
     vram_status status =
@@ -259,7 +210,7 @@ static vram_status answer_receive(struct vr_share *share, const struct exchange 
         return VRAM_ERR_HOST_MEMORY;
     }
     none = 0;
-    status = exchange_receive(exchange, payload, header.bytes, NULL, &none);
+    status = vr_wire_receive(exchange, payload, header.bytes, NULL, &none);
     if (status == VRAM_OK) {
         status = answer_read(share, payload, header.bytes);
     }
@@ -269,7 +220,8 @@ static vram_status answer_receive(struct vr_share *share, const struct exchange 
 
 /* Receives the descriptors message by message and imports them at once, so that no more than one
    message's are open. */
-static vram_status descriptors_receive(struct vr_share *share, const struct exchange *exchange) {
+static vram_status descriptors_receive(struct vr_share *share,
+                                       const struct vr_wire_exchange *exchange) {
     int descriptors[VR_SOCKET_DESCRIPTORS_MAX];
     struct vr_wire_header header;
     vram_status status = VRAM_OK;
@@ -306,7 +258,7 @@ static void share_discard(struct vr_share *share) {
     vr_error_restore(&error);
 }
 
-static vram_status open_exchange(struct vr_device_object *device, struct exchange *exchange,
+static vram_status open_exchange(struct vr_device_object *device, struct vr_wire_exchange *exchange,
                                  const struct vr_share_ticket *ticket,
                                  const vram_share_options *options, uint64_t version,
                                  vram_share **out) {
@@ -345,7 +297,7 @@ static vram_status open_entered(struct vr_device_object *device, const vram_shar
                                 const vram_share_options *options, uint64_t version,
                                 vram_share **out) {
     struct vr_share_ticket ticket;
-    struct exchange exchange;
+    struct vr_wire_exchange exchange;
     struct vram_error error;
     vram_share *opened = NULL;
     vram_status status = vr_share_token_read(token, &ticket);

@@ -244,7 +244,9 @@ static void server_run(void *argument) {
 static vram_status server_open(struct vr_share_server *server) {
     int lock;
     vram_status status = vr_os_random(server->name, sizeof server->name);
-    if (status != VRAM_OK || (status = vr_share_dir_lock(server->dir, &lock)) != VRAM_OK) {
+    if (status != VRAM_OK ||
+        (status = vr_runtime_dir_lock(server->dir, vr_deadline_in(VR_SHARE_TIMEOUT_NS), &lock)) !=
+            VRAM_OK) {
         return status;
     }
     vr_share_dir_sweep(server->dir);

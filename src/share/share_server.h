@@ -28,7 +28,7 @@ enum { VR_CONNECTIONS_MAX = 1024 }; /* of one server; more wait in the socket's 
 struct vr_share_server {
     struct vr_link link; /* in the list of servers */
     uint64_t process;    /* vr_os_process_generation of the process that made it */
-    char dir[VR_SHARE_DIR_MAX];
+    char dir[VR_RUNTIME_DIR_MAX];
     char path[VR_SOCKET_PATH_MAX]; /* of its socket */
     uint64_t name[2];              /* in its path and its tickets */
     int listener;

@@ -7,30 +7,9 @@
 
 #include <string.h>
 
-#define HEADER_MAGIC UINT32_C(0x48535256) /* "VRSH" */
-#define TOKEN_MAGIC  UINT32_C(0x4b545256) /* "VRTK" */
+#define TOKEN_MAGIC UINT32_C(0x4b545256) /* "VRTK" */
 
 enum { TOKEN_VERSION = 1, TOKEN_CHECKED = VRAM_SHARE_TOKEN_BYTES - 4 };
-
-void vr_wire_header_write(uint8_t *to, const struct vr_wire_header *header) {
-    vr_wire_put(to, HEADER_MAGIC, 4);
-    to[4] = header->version;
-    to[5] = header->type;
-    vr_wire_put(to + 6, (uint64_t)(-(int64_t)header->status), 2);
-    vr_wire_put(to + 8, header->bytes, 4);
-    vr_wire_put(to + 12, 0, 4);
-}
-
-bool vr_wire_header_read(const uint8_t *from, uint32_t most, struct vr_wire_header *header) {
-    if (vr_wire_get(from, 4) != HEADER_MAGIC) {
-        return false;
-    }
-    *header = (struct vr_wire_header){.version = from[4],
-                                      .type = from[5],
-                                      .status = (vram_status)(-(int)vr_wire_get(from + 6, 2)),
-                                      .bytes = (uint32_t)vr_wire_get(from + 8, 4)};
-    return header->bytes <= most;
-}
 
 /*
  *      0       4    5       8      12              28     36               52       60     64

@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * share_wire.h: what processes send each other, byte by byte. The bytes of a struct are never sent:
- * padding and layout differ between compilers.
- *
- * A message is a header of 16 bytes and a payload. All numbers are little-endian.
- *
- *      0        4    5    6        8          12       16
- *     +--------+----+----+--------+----------+--------+----------------- - -
- *     | magic  |ver.|type| status | bytes of payload  | payload
- *     +--------+----+----+--------+----------+--------+----------------- - -
- *                          as -status          0
+ * share_wire.h: what processes that share memory send each other. base/wire.h has the header.
  *
  * Rules of versions
  *  (1) The header never changes. Who receives another version answers with VR_WIRE_REFUSED, status
@@ -28,11 +19,11 @@
 #ifndef VR_SHARE_WIRE_H
 #define VR_SHARE_WIRE_H
 
+#include "base/wire.h"
 #include "vram/share.h"
 
 enum {
     VR_WIRE_VERSION = 1,
-    VR_WIRE_HEADER_BYTES = 16,
     VR_WIRE_OPEN_BYTES = 24,     /* payload of VR_WIRE_OPEN */
     VR_WIRE_OPENED_BYTES = 64,   /* payload of VR_WIRE_OPENED before the lists */
     VR_WIRE_HANDLE_BYTES = 8,    /* of each handle in the list: its bytes */
@@ -50,30 +41,6 @@ enum vr_wire_type {
     VR_WIRE_HANDLES = 3,
     VR_WIRE_REFUSED = 4
 };
-
-struct vr_wire_header {
-    uint8_t version, type;
-    vram_status status;
-    uint32_t bytes; /* of the payload */
-};
-
-void vr_wire_header_write(uint8_t *to, const struct vr_wire_header *header);
-/* False if the bytes are not a header, or the length exceeds `most`. The version is not checked. */
-bool vr_wire_header_read(const uint8_t *from, uint32_t most, struct vr_wire_header *header);
-
-static inline void vr_wire_put(uint8_t *to, uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; i++) {
-        to[i] = (uint8_t)(value >> 8 * i);
-    }
-}
-
-static inline uint64_t vr_wire_get(const uint8_t *from, int bytes) {
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++) {
-        value |= (uint64_t)from[i] << 8 * i;
-    }
-    return value;
-}
 
 /* ------------------------------------------------------------------- tokens */
 
