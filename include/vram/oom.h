@@ -54,6 +54,7 @@
 #ifndef VRAM_OOM_H
 #define VRAM_OOM_H
 
+#include <vram/lease.h>
 #include <vram/pool.h>
 
 #ifdef __cplusplus
@@ -62,7 +63,8 @@ extern "C" {
 
 /* --------------------------------------------------------------- the ladder */
 
-/** The steps, in their default order; `rebuild` is not in it. */
+/** The steps. The default order is that of the numbers, with `lease` before `retry` and without
+    `rebuild`. */
 typedef enum vram_ladder_step {
     VRAM_LADDER_DRAIN = 0,     /* the blocks in thread caches go back to the pool */
     VRAM_LADDER_FINISHED = 1,  /* memory of another queue, after its work or a wait on the device */
@@ -74,10 +76,11 @@ typedef enum vram_ladder_step {
     VRAM_LADDER_RETRY = 7,     /* once more, from the start */
     VRAM_LADDER_WAIT = 8,      /* for other threads and for work, up to the deadline */
     VRAM_LADDER_FALLBACK = 9,  /* managed, pinned or host memory, if the pool allows it */
-    VRAM_LADDER_REBUILD = 10   /* free parts of large handles are won; only if it is named */
+    VRAM_LADDER_REBUILD = 10,  /* free parts of large handles are won; only if it is named */
+    VRAM_LADDER_LEASE = 11     /* other processes are asked, if there is a lease (vram/lease.h) */
 } vram_ladder_step;
 
-enum { VRAM_LADDER_STEPS = 11 }; /* how many there are; values are below it */
+enum { VRAM_LADDER_STEPS = 12 }; /* how many there are; values are below it */
 
 /** "drain", "finished", ...; "unknown" for any other number. Static storage. */
 VRAM_API const char *vram_ladder_step_name(vram_ladder_step step);
@@ -156,7 +159,8 @@ VRAM_API vram_status vram_oom_callback_remove(vram_device *device, uint64_t id);
     X(HOST, 8, "host", "the library has no host memory for its own bookkeeping")                   \
     X(QUOTA, 9, "quota", "the quota of a tag was reached")                                         \
     X(PINNED, 10, "pinned", "enough was freed, but it is pinned")                                  \
-    X(ADDRESSES, 11, "addresses", "the memory is there, but no addresses to map it at")
+    X(ADDRESSES, 11, "addresses", "the memory is there, but no addresses to map it at")            \
+    X(LEASE, 12, "lease", "other processes hold it under leases and did not give it")
 
 typedef enum vram_oom_cause {
 #define VRAM_OOM_CAUSE_ENUM(NAME, value, name, text) VRAM_OOM_##NAME = (value),
@@ -168,8 +172,9 @@ typedef enum vram_oom_cause {
 VRAM_API const char *vram_oom_cause_name(vram_oom_cause cause);
 
 enum {
-    VRAM_OOM_LIST_MAX = 8, /* entries of a list in a report, largest first; the rest is left out */
-    VRAM_OOM_NAME_MAX = 64 /* bytes of a name in a report, the final 0 included */
+    VRAM_OOM_LIST_MAX = 8,  /* entries of a list in a report, largest first; the rest is left out */
+    VRAM_OOM_NAME_MAX = 64, /* bytes of a name in a report, the final 0 included */
+    VRAM_OOM_LEASE_MAX = 160 /* the same of vram_oom_report.lease_reason */
 };
 
 /** Freed memory that a queue still uses. */
@@ -194,6 +199,15 @@ typedef struct vram_oom_holder {
     char tag[VRAM_OOM_NAME_MAX]; /* "" for blocks without one */
     uint64_t bytes, blocks;      /* live, after rounding */
 } vram_oom_holder;
+
+/** Another process that was asked for memory under a lease. */
+typedef struct vram_oom_lender {
+    uint64_t process; /* its id; 0: not visible from here */
+    char name[VRAM_OOM_NAME_MAX];
+    uint64_t asked_bytes, given_bytes;
+    vram_lease_why why; /* it did not give all of it */
+    int32_t priority;
+} vram_oom_lender;
 
 /** What one step of the ladder did. */
 typedef struct vram_oom_step {
@@ -267,6 +281,11 @@ typedef struct vram_oom_report {
     uint64_t longest_bytes; /* of them, the longest run that is free and has no memory */
 
     bool integrated; /* VRAM_CAP_INTEGRATED: there is no other memory to fall back to */
+
+    vram_value lease_bytes; /* the grant of the context's lease; unknown: it has none */
+    char lease_reason[VRAM_OOM_LEASE_MAX]; /* why it was not raised; "": nobody was asked */
+    uint32_t lender_count;
+    vram_oom_lender lenders[VRAM_OOM_LIST_MAX]; /* the processes that were asked, or hold memory */
 } vram_oom_report;
 
 /**

@@ -31,6 +31,7 @@
 #include <vram/feed.h>
 #include <vram/foreign.h>
 #include <vram/growth.h>
+#include <vram/lease.h>
 #include <vram/limits.h>
 #include <vram/metal.h>
 #include <vram/named.h>

@@ -66,7 +66,8 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "a handle's number needs 64 b
     KIND(RING, "ring")                                                                             \
     KIND(STAGING, "staging ring")                                                                  \
     KIND(ATTACHMENT, "attachment")                                                                 \
-    KIND(SHARE, "share")
+    KIND(SHARE, "share")                                                                           \
+    KIND(LEASE, "lease")
 
 enum vr_kind {
     VR_KIND_NONE = 0,

@@ -67,6 +67,8 @@
       "memory of the host device; 0: what the machine has")                                        \
     X(SHARE_DIR, "share_dir", TEXT, "", 0, 0, false, "",                                           \
       "directory of sockets and names of shared memory; empty: XDG_RUNTIME_DIR, or /tmp/vram-UID") \
+    X(BROKER, "broker", TEXT, "", 0, 0, false, "",                                                 \
+      "command that is started as the broker of leases; thread: none is; empty: vram, by PATH")    \
     X(SYSTEM_ROOT, "system_root", TEXT, "", 0, 0, false, "",                                       \
       "folder in which proc/meminfo and sys/fs/cgroup are read; empty: /")                         \
     X(POOL, "pool", BOOL, "on", 0, 1, false, "",                                                   \
@@ -107,8 +109,8 @@
     X(POOL_MOVE_CREDIT, "move_credit", DURATION, "250ms", 0, UINT64_C(3600000000000), false, "",   \
       "time budget for moving memory that a pool starts with")                                     \
     X(LADDER, "ladder", LIST, "", 0, 0, false,                                                     \
-      "none, drain, finished, move, trim, others, callbacks, cleanup, retry, wait, fallback, "     \
-      "rebuild",                                                                                   \
+      "none, drain, finished, move, trim, others, callbacks, cleanup, lease, retry, wait, "        \
+      "fallback, rebuild",                                                                         \
       "steps a pool takes when memory is short, by name and comma; none; empty: see vram/oom.h")   \
     X(OOM_WAIT, "oom_wait", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",              \
       "longest wait for other threads to free memory when it is short; 0ns: none")                 \

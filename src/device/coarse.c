@@ -33,10 +33,20 @@ uint64_t vr_charge_limit(const struct vr_device_object *device) {
 vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, uint64_t most,
                              const char *why) {
     vr_atomic_u64 *charged = &device->slot->account->charged_bytes;
-    uint64_t before = vr_load(charged, VR_RELAXED);
+    uint64_t before = vr_load(charged, VR_RELAXED), lease = vr_lease_limit(device);
+    if (lease < most) {
+        most = lease;
+        why = "the grant of its lease";
+    }
     /* A refused request is never added, not even briefly: it must not make other requests fail. */
     while (bytes <= most && before <= most - bytes) {
-        if (vr_cas_weak(charged, &before, before + bytes, VR_RELAXED)) {
+        if (vr_cas_weak(charged, &before, before + bytes, VR_SEQ_CST)) {
+            if (before + bytes > (lease = vr_lease_limit(device))) { /* it was lowered meanwhile */
+                vr_fetch_sub(charged, bytes, VR_RELAXED);
+                most = lease;
+                why = "the grant of its lease";
+                break;
+            }
             vr_fetch_add(&device->slot->charged_bytes, bytes, VR_RELAXED);
             vr_fetch_add(&device->context->charged.now, bytes, VR_RELAXED);
             return VRAM_OK;

@@ -53,6 +53,7 @@ static inline void vr_gauge_add(struct vr_gauge *gauge, int64_t high, int64_t ch
 struct vr_account {
     vr_atomic_u64 charged_bytes; /* device memory held through all handles of this context */
     vr_atomic_u64 limit_bytes;   /* the program's own limit for charged_bytes; 0: none */
+    vr_atomic_u64 lease;         /* the grant of a lease (src/lease) and 1; 0: there is none */
     vr_atomic_ptr ledger;        /* owned by the tier above; NULL: not created yet */
     void (*ledger_free)(void *); /* frees it with the context; set before it */
 };
@@ -327,6 +328,13 @@ vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, ui
                              const char *why);
 /* The hard limit for the device: the smaller of the option's and the program's; 0: none. */
 uint64_t vr_charge_limit(const struct vr_device_object *device);
+/* The grant of the context's lease on the device; UINT64_MAX: it has none. Whoever lowers a grant
+   stores it first and reads charged_bytes then, both VR_SEQ_CST; a charge is made in the opposite
+   order. So one of the two sees the other, and no charge passes the grant. */
+static inline uint64_t vr_lease_limit(const struct vr_device_object *device) {
+    uint64_t lease = vr_load(&device->slot->account->lease, VR_SEQ_CST);
+    return lease ? lease - 1 : UINT64_MAX;
+}
 void vr_uncharge(struct vr_device_object *device, uint64_t bytes);
 /* Returns what is held now, for vr_held_peak once the call can no longer fail. */
 uint64_t vr_held_add(struct vr_device_object *device, uint64_t bytes);

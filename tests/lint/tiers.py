@@ -43,6 +43,7 @@ TIERS = [
     ("src/xfer/", BELOW),
     ("src/ring/", BELOW + ("src/ring/",)),
     ("src/share/", BELOW + ("src/share/",)),
+    ("src/lease/", BELOW + ("src/lease/",)),
     ("src/compute/", (PUBLIC, "src/compute/") + HELPER),
     ("src/extension/", (PUBLIC, BASE)),
     ("src/model/", (PUBLIC, "src/model/") + HELPER),

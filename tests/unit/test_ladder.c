@@ -12,7 +12,7 @@ static void steps_have_names(void **state) {
     (void)state;
     static const char *const names[] = {"drain",  "finished",  "move",    "trim",
                                         "others", "callbacks", "cleanup", "retry",
-                                        "wait",   "fallback",  "rebuild"};
+                                        "wait",   "fallback",  "rebuild", "lease"};
     for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
         assert_string_equal(vram_ladder_step_name((vram_ladder_step)i), names[i]);
     }

@@ -234,6 +234,8 @@ void vr_os_stderr(const char *text, size_t bytes);
 uint64_t vr_os_process_generation(void);
 /* The process id. */
 uint64_t vr_os_process_id(void);
+/* The name of the running program, without its folder; "" if the system does not tell. */
+void vr_os_program_name(char *name, size_t capacity);
 /* Runs these functions at a fork: `prepare` in reverse order of registration, the others in order.
    NULL functions are skipped. At most 8; never removed. Locks need no handler: see lock.h.
    VRAM_ERR_LIMIT if the table is full. */

@@ -157,6 +157,15 @@ uint64_t vr_os_process_id(void) {
     return (uint64_t)getpid();
 }
 
+void vr_os_program_name(char *name, size_t capacity) {
+#ifdef __APPLE__
+    const char *own = getprogname();
+#else
+    const char *own = program_invocation_short_name;
+#endif
+    (void)snprintf(name, capacity, "%s", own ? own : "");
+}
+
 _Thread_local struct vr_os_cancellation vr_os_cancellation
     __attribute__((tls_model("initial-exec")));
 

@@ -39,6 +39,7 @@ static const struct {
     [VRAM_LADDER_WAIT] = {"wait", false, false, ALLOC, vr_step_wait},
     [VRAM_LADDER_FALLBACK] = {"fallback", false, false, ALLOC, vr_step_fallback},
     [VRAM_LADDER_REBUILD] = {"rebuild", false, false, ALLOC, vr_step_rebuild},
+    [VRAM_LADDER_LEASE] = {"lease", false, true, ALLOC_WAKE, vr_step_lease},
 };
 
 const char *vr_ladder_step_name(vram_ladder_step step) {
@@ -59,17 +60,23 @@ static int find_step(const char *name, size_t bytes) {
     return step; /* -1: none */
 }
 
-/* Reads "drain,move,retry". Empty: all steps, in the order of their numbers, except `rebuild`: only
-   the program knows whether it may be taken. */
+/* The default order. Without `rebuild`: only the program knows whether it may be taken. Other
+   processes are asked once this one has released what it can. */
+static const uint8_t default_steps[] = {
+    VRAM_LADDER_DRAIN,  VRAM_LADDER_FINISHED,  VRAM_LADDER_MOVE,    VRAM_LADDER_TRIM,
+    VRAM_LADDER_OTHERS, VRAM_LADDER_CALLBACKS, VRAM_LADDER_CLEANUP, VRAM_LADDER_LEASE,
+    VRAM_LADDER_RETRY,  VRAM_LADDER_WAIT,      VRAM_LADDER_FALLBACK};
+
+/* Reads "drain,move,retry". Empty: the default order. */
 static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
     uint32_t seen = 0, count = 0;
     if (strcmp(text, "none") == 0) {
         ladder->count = 0;
         return VRAM_OK;
     }
-    while (!*text && count < VRAM_LADDER_REBUILD) {
-        ladder->steps[count] = (uint8_t)count;
-        count++;
+    if (!*text) {
+        count = sizeof default_steps;
+        memcpy(ladder->steps, default_steps, sizeof default_steps);
     }
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, ",");
@@ -78,8 +85,8 @@ static vram_status read_steps(const char *text, struct vr_ladder *ladder) {
         if (step < 0) {
             return vr_fail(VRAM_ERR_INVALID,
                            "the ladder has no step \"%.*s\"; the steps are drain, finished, "
-                           "move, trim, others, callbacks, cleanup, retry, wait, fallback and "
-                           "rebuild",
+                           "move, trim, others, callbacks, cleanup, lease, retry, wait, fallback "
+                           "and rebuild",
                            shown, at);
         }
         if (seen & 1u << step) {
@@ -158,11 +165,12 @@ static void choose_steps(struct vr_ladder_run *run) {
     struct vr_ladder *ladder = &run->ladder;
     bool ordered = run->pool->flags & VRAM_POOL_DETERMINISTIC;
     bool hopeless = can_never_fit(run->pool, run->request);
+    bool leased = vr_load(&run->pool->device->slot->account->lease, VR_RELAXED);
     uint32_t count = 0;
     for (uint32_t i = 0; i < ladder->count; i++) {
         uint8_t step = ladder->steps[i];
         if ((steps[step].serves & run->purpose) && (!ordered || steps[step].ordered) &&
-            (!hopeless || step == VRAM_LADDER_FALLBACK)) {
+            (!hopeless || step == VRAM_LADDER_FALLBACK) && (leased || step != VRAM_LADDER_LEASE)) {
             ladder->steps[count++] = step;
         }
     }

@@ -10,6 +10,7 @@
  *   ladder_step.c     the steps that release memory, and the one to other memory
  *   ladder_wait.c     waiting, for queues and for other threads
  *   ladder_callback.c the program's callbacks
+ *   ladder_lease.c    other processes
  *   quota_charge.c    quotas of tags
  *   handler.c         the context's error handler
  *   report.h          the report when no step helped
@@ -23,6 +24,7 @@
 #define VR_LADDER_H
 
 #include "base/status.h"
+#include "core/limit/limit.h"
 #include "core/object/request.h"
 #include "vram/oom.h"
 
@@ -60,6 +62,7 @@ struct vr_ladder_run {
     uint64_t deadline;          /* for unfinished work */
     uint32_t rounds;            /* waits for work so far */
     struct vr_step_result results[VRAM_LADDER_STEPS];
+    struct vr_lease_refusal refusal; /* of the step `lease` */
 };
 
 /* ----------------------------------------------------------------------- attempts */
@@ -129,6 +132,7 @@ vr_step_fn vr_step_drain, vr_step_finished, vr_step_move, vr_step_trim, vr_step_
     vr_step_cleanup, vr_step_retry, vr_step_rebuild, vr_step_fallback; /* ladder_step.c */
 vr_step_fn vr_step_wait;                                               /* ladder_wait.c */
 vr_step_fn vr_step_callbacks;                                          /* ladder_callback.c */
+vr_step_fn vr_step_lease;                                              /* ladder_lease.c */
 
 /* After a row of the pool's own steps: waits for unfinished work, on the device or for a short time
    on the host. False: there is none, or no time is left; ladder_wait.c. */

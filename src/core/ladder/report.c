@@ -295,6 +295,18 @@ static void read_run(struct vram_oom_report *report, const struct vr_ladder_run 
     }
 }
 
+static void read_lease(struct vram_oom_report *report, const struct vr_device_object *device,
+                       const struct vr_lease_refusal *refusal) {
+    uint64_t lease = vr_lease_limit(device);
+    report->lease_bytes.known = lease != UINT64_MAX;
+    report->lease_bytes.value = report->lease_bytes.known ? lease : 0;
+    vr_text_copy(report->lease_reason, sizeof report->lease_reason, refusal->text);
+    report->lender_count = refusal->count;
+    for (uint32_t i = 0; i < refusal->count; i++) {
+        report->lenders[i] = refusal->lenders[i];
+    }
+}
+
 static void write_report(struct vr_pool *pool, const struct vr_request *request, vram_status status,
                          const struct vr_ladder_run *run, struct vr_tag *full) {
     struct vram_oom_report report = {.size = sizeof report, .status = status};
@@ -311,6 +323,7 @@ static void write_report(struct vr_pool *pool, const struct vr_request *request,
     read_pools(&report, pool, request->tag && !full ? request : NULL);
     if (run) {
         read_run(&report, run);
+        read_lease(&report, pool->device, &run->refusal);
     }
     if (full) {
         read_quota(&report, full);

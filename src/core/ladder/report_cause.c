@@ -96,6 +96,9 @@ static vram_oom_cause cause_of(const struct vram_oom_report *report, const struc
     if (vr_pool_on_device(pool) && !pools_own && report->stranded_bytes >= missing) {
         return VRAM_OOM_STRANDED;
     }
+    if (*report->lease_reason && (!limited || vr_budget_get(pool).bound == VR_BOUND_LEASE)) {
+        return VRAM_OOM_LEASE;
+    }
     bool scarce = !limited || vr_budget_get(pool).bound == VR_BOUND_FREE;
     if (scarce && others >= missing && others > ours) {
         return VRAM_OOM_OTHERS;
@@ -168,6 +171,9 @@ static void explain_cause(struct vram_oom_report *report, char *text, size_t byt
         vr_text_format(text, bytes, "tag \"%.48s\" has %s of its quota of %s", report->quota_tag,
                        size_text(&texts, report->quota_used_bytes),
                        size_text(&texts, report->quota_bytes));
+        return;
+    case VRAM_OOM_LEASE:
+        vr_text_format(text, bytes, "%s", report->lease_reason);
         return;
     case VRAM_OOM_ADDRESSES:
         vr_text_format(
@@ -301,6 +307,13 @@ static void advise_cause(struct vram_oom_report *report, const struct vr_pool *p
         return;
     case VRAM_OOM_QUOTA:
         advise_quota(full, text, bytes);
+        return;
+    case VRAM_OOM_LEASE:
+        vr_text_format(text, bytes, "%s",
+                       report->lender_count
+                           ? "lower the minimum of those leases, or let them reach "
+                             "vram_lease_point more often; `vram info --leases` shows them"
+                           : "raise want_bytes of the lease; `vram info --leases` shows them all");
         return;
     case VRAM_OOM_ADDRESSES:
         advise_addresses(pool, text, bytes);

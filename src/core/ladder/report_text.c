@@ -116,6 +116,17 @@ static void add_lists(struct vr_writer *writer, const struct vram_oom_report *re
     }
 }
 
+static void add_lenders(struct vr_writer *writer, const struct vram_oom_report *report) {
+    for (uint32_t i = 0; i < report->lender_count; i++) {
+        const struct vram_oom_lender *lender = &report->lenders[i];
+        vr_writer_print(writer, "  leases   \"%s\" (process %llu, priority %d): ", lender->name,
+                        (unsigned long long)lender->process, (int)lender->priority);
+        add_size(writer, "gave ", lender->given_bytes, " of ");
+        add_size(writer, "", lender->asked_bytes, "");
+        vr_writer_print(writer, ": %s\n", vr_lease_why_text(lender->why));
+    }
+}
+
 static void add_steps(struct vr_writer *writer, const struct vram_oom_report *report) {
     vr_writer_print(writer, "  ladder   ");
     for (uint32_t i = 0; i < report->step_count; i++) {
@@ -141,6 +152,7 @@ static void write_text(struct vr_writer *writer, const struct vram_oom_report *r
     add_pool(writer, report);
     add_addresses(writer, report);
     add_lists(writer, report);
+    add_lenders(writer, report);
     add_steps(writer, report);
     vr_writer_print(writer, "  error    %s: %s\n", vr_status_name(report->status), report->error);
     vr_writer_print(writer, "  help     %s\n", report->advice);
@@ -235,6 +247,30 @@ static void write_lists(const struct vram_oom_report *report, struct vr_json *js
     vr_json_array_end(json);
 }
 
+static void write_lease(const struct vram_oom_report *report, struct vr_json *json) {
+    if (!report->lease_bytes.known) {
+        vr_json_text(json, "lease", NULL);
+        return;
+    }
+    vr_json_object_begin(json, "lease");
+    vr_json_unsigned(json, "granted_bytes", report->lease_bytes.value);
+    vr_json_text(json, "reason", *report->lease_reason ? report->lease_reason : NULL);
+    vr_json_array_begin(json, "lenders");
+    for (uint32_t i = 0; i < report->lender_count; i++) {
+        const struct vram_oom_lender *lender = &report->lenders[i];
+        vr_json_object_begin(json, NULL);
+        vr_json_unsigned(json, "process", lender->process);
+        vr_json_text(json, "name", lender->name);
+        vr_json_number(json, "priority", lender->priority);
+        vr_json_unsigned(json, "asked_bytes", lender->asked_bytes);
+        vr_json_unsigned(json, "given_bytes", lender->given_bytes);
+        vr_json_text(json, "why", vr_lease_why_name(lender->why));
+        vr_json_object_end(json);
+    }
+    vr_json_array_end(json);
+    vr_json_object_end(json);
+}
+
 static void write_steps(const struct vram_oom_report *report, struct vr_json *json) {
     vr_json_array_begin(json, "ladder");
     for (uint32_t i = 0; i < report->step_count; i++) {
@@ -265,6 +301,7 @@ static vram_status write_json(struct vr_writer *writer, const struct vram_oom_re
     write_pool(report, &json);
     write_lists(report, &json);
     write_steps(report, &json);
+    write_lease(report, &json);
     vr_json_object_end(&json);
     return vr_json_document_end(&json, vr_operation());
 }

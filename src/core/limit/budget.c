@@ -101,6 +101,7 @@ struct vr_budget vr_budget_get(const struct vr_pool *pool) {
         take_less(&budget, limit_minus(hard ? hard : UINT64_MAX, others), VR_BOUND_DEVICE);
         uint64_t most = device_bytes(pool, &bound);
         take_less(&budget, limit_minus(most, others), bound);
+        take_less(&budget, limit_minus(vr_lease_limit(pool->device), others), VR_BOUND_LEASE);
     }
     return budget;
 }
@@ -147,6 +148,7 @@ static vram_status charge_device(struct vr_pool *pool, uint64_t bytes) {
         [VR_BOUND_DEVICE] = "hard_bytes, option device_limit",
         [VR_BOUND_FRACTION] = "fraction, option memory_fraction",
         [VR_BOUND_FREE] = "min_free_bytes, option min_free",
+        [VR_BOUND_LEASE] = "the grant of its lease",
     };
     enum vr_bound bound;
     uint64_t most = device_bytes(pool, &bound), hard = vr_charge_limit(pool->device);

@@ -21,7 +21,8 @@ enum vr_bound {
     VR_BOUND_POOL = 1,     /* hard_bytes of the pool */
     VR_BOUND_DEVICE = 2,   /* hard_bytes of the device, or option device_limit */
     VR_BOUND_FRACTION = 3, /* of the device's memory */
-    VR_BOUND_FREE = 4      /* min_free_bytes */
+    VR_BOUND_FREE = 4,     /* min_free_bytes */
+    VR_BOUND_LEASE = 5     /* the grant of a lease: src/lease */
 };
 
 struct vr_budget {

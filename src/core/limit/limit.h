@@ -25,6 +25,7 @@
 #include "core/limit/tag.h"
 #include "core/object/pool_object.h"
 #include "vram/limits.h"
+#include "vram/oom.h"
 
 /* Device memory as the driver reported it last. */
 struct vr_sample {
@@ -32,13 +33,30 @@ struct vr_sample {
     uint64_t at_ns;         /* when, in the device's time */
 };
 
+/* Asks for `bytes` more under the lease of that handle, for a request that is short of them.
+   `refused`: the grant would do, but the driver refuses. VRAM_OK: the request may try again, and
+   *got says how much the grant rose; else *refusal says why not. No lock held; src/lease. */
+struct vr_lease_refusal {
+    uint32_t count; /* of lenders */
+    struct vram_oom_lender lenders[VRAM_OOM_LIST_MAX];
+    char text[VRAM_OOM_LEASE_MAX];
+};
+typedef vram_status vr_lease_need_fn(uint64_t lease, uint64_t bytes, bool refused, uint64_t *got,
+                                     struct vr_lease_refusal *refusal);
+
+/* "unknown" if the value is none; lease_why.c. */
+const char *vr_lease_why_name(vram_lease_why why);
+const char *vr_lease_why_text(vram_lease_why why);
+
 struct vr_ledger {
     uint64_t sample_ns;             /* option memory_sample, at creation */
     vr_atomic_u64 generation;       /* rises whenever limits change; starts at 1 */
     vr_atomic_u64 due_ns;           /* when the next sample may be taken; 0: none was */
     vr_atomic_u64 processes_due_ns; /* same for the query for other processes */
     vr_atomic_u64 usable_bytes;     /* charged plus free, at the last sample; UINT64_MAX: unknown */
-    struct vr_mutex lock;           /* guards the rest */
+    vr_atomic_u64 lease;            /* handle of the lease; 0: none */
+    _Atomic(vr_lease_need_fn *) lease_need; /* set before the first one */
+    struct vr_mutex lock;                   /* guards the rest */
     struct vram_limits limits;
     struct vr_sample sample;
     vram_value processes; /* bytes that other processes held at the last query; report.c */

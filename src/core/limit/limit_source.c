@@ -55,6 +55,11 @@ static const struct vr_limit_source sources[][SETTER_COUNT] = {
             [BY_PRESET] = {"VRAM_PRESET",
                            "set VRAM_MIN_FREE in the environment: it overrides the preset's"},
         },
+    [VR_BOUND_LEASE] =
+        {
+            [BY_POOL] = {"the lease's grant",
+                         "raise want_bytes of the lease, or have other processes give more"},
+        },
 };
 
 static enum setter setter_of_pool(const struct vr_pool *pool) {
@@ -99,9 +104,9 @@ static enum setter setter_of_share(const struct vr_pool *pool, const struct vr_l
 struct vr_limit_source vr_limit_source_of(const struct vr_pool *pool, enum vr_bound bound) {
     struct vr_ledger *ledger = vr_ledger_of(pool->device);
     vr_mutex_lock(&ledger->lock);
-    enum setter by = bound == VR_BOUND_NONE     ? BY_POOL
-                     : bound == VR_BOUND_POOL   ? setter_of_pool(pool)
-                     : bound == VR_BOUND_DEVICE ? setter_of_device(pool)
+    enum setter by = bound == VR_BOUND_NONE || bound == VR_BOUND_LEASE ? BY_POOL
+                     : bound == VR_BOUND_POOL                          ? setter_of_pool(pool)
+                     : bound == VR_BOUND_DEVICE                        ? setter_of_device(pool)
                                                 : setter_of_share(pool, ledger, bound);
     vr_mutex_unlock(&ledger->lock);
     return sources[bound][by];
@@ -142,6 +147,11 @@ void vr_limit_explain(const struct vr_pool *pool, uint64_t bytes, char *text, si
                        "this pool, and it holds %s",
                        asked, vr_size_format(vr_load(&pool->caps.min_free_bytes, VR_RELAXED), all),
                        name, most, held);
+        return;
+    case VR_BOUND_LEASE:
+        vr_text_format(text, text_bytes,
+                       "%s do not fit: the lease's grant leaves %s to this pool, and it holds %s",
+                       asked, most, held);
         return;
     case VR_BOUND_NONE:
         vr_text_format(text, text_bytes, "%s do not fit", asked);

@@ -359,8 +359,8 @@ vram_status vr_sleep_check(const struct vr_pool *pool, const char *tag) {
     return tag && !*tag ? vr_fail(VRAM_ERR_INVALID, "the tag is empty") : VRAM_OK;
 }
 
-static vram_status check_options(const struct vr_pool *pool,
-                                 const struct vram_sleep_options *options) {
+vram_status vr_sleep_options_check(const struct vr_pool *pool,
+                                   const struct vram_sleep_options *options) {
     vram_status status = vr_sleep_check(pool, options->tag);
     if (status != VRAM_OK) {
         return status;
@@ -387,6 +387,18 @@ static vram_status check_options(const struct vr_pool *pool,
     return VRAM_OK;
 }
 
+vram_status vr_pool_sleep(struct vr_pool *pool, const struct vram_sleep_options *options) {
+    vram_status status = vr_sleep_options_check(pool, options);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_sleep_change change = {.pool = pool,
+                                     .tag = options->tag,
+                                     .contents = options->contents,
+                                     .deadline = vr_deadline_in(pool->device->context->wait_ns)};
+    return fall_asleep(&change);
+}
+
 vram_status vram_pool_sleep(vram_pool *handle, const vram_sleep_options *options) {
     VR_CALL;
     struct vram_sleep_options taken;
@@ -395,16 +407,10 @@ vram_status vram_pool_sleep(vram_pool *handle, const vram_sleep_options *options
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_pool *pool = entered;
     status = vr_options_take(&taken, sizeof taken, options);
-    if (status == VRAM_OK && (status = check_options(pool, &taken)) == VRAM_OK) {
-        struct vr_sleep_change change = {.pool = pool,
-                                         .tag = taken.tag,
-                                         .contents = taken.contents,
-                                         .deadline =
-                                             vr_deadline_in(pool->device->context->wait_ns)};
-        status = fall_asleep(&change);
+    if (status == VRAM_OK) {
+        status = vr_pool_sleep(entered, &taken);
     }
-    vr_leave(pool);
+    vr_leave(entered);
     return status;
 }

@@ -173,6 +173,11 @@ typedef vram_status vr_sleep_part_fn(const struct vr_sleep_change *change, uint3
 
 /* Whether memory of the pool can sleep and be sealed; NULL: no tag. */
 vram_status vr_sleep_check(const struct vr_pool *pool, const char *tag);
+/* The same for all options of a sleep. */
+vram_status vr_sleep_options_check(const struct vr_pool *pool,
+                                   const struct vram_sleep_options *options);
+/* vram_pool_sleep for a pool that was entered. No lock held. */
+vram_status vr_pool_sleep(struct vr_pool *pool, const struct vram_sleep_options *options);
 /* Step 1. If it fails, nothing has changed; else vr_sleep_change_end ends the change. */
 vram_status vr_sleep_change_begin(const struct vr_sleep_change *change);
 /* Step 2. */

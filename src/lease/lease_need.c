@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lease_need.c: asking for memory: the ladder's step `lease`.
+ *
+ * A process has one request at a time; its other threads wait for their turn, within their own
+ * deadlines. A broker that goes away is replaced by the lease's thread, and the request put again.
+ */
+#include "lease/lease_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/os/os.h"
+#include "base/size_text.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "device/ops.h"
+
+/* Waits at most until `deadline`; false: it has passed. Under the lock. Real time: the other side
+   does not know of a simulated clock. */
+static bool changed_wait(struct vr_lease *lease, uint64_t deadline) {
+    uint64_t now = vr_os_now();
+    return now < deadline && (vr_cond_wait(&lease->changed, &lease->lock, deadline - now), true);
+}
+
+static void refuse(struct vr_lease_refusal *refusal, const char *text) {
+    vr_text_copy(refusal->text, sizeof refusal->text, text);
+}
+
+/* The one who kept the most comes first in the text. */
+static const struct vram_oom_lender *keeper_of(const struct vr_lease_refusal *refusal) {
+    const struct vram_oom_lender *best = NULL;
+    for (uint32_t i = 0; i < refusal->count; i++) {
+        const struct vram_oom_lender *lender = &refusal->lenders[i];
+        uint64_t kept = lender->asked_bytes - vr_smaller(lender->given_bytes, lender->asked_bytes);
+        uint64_t most =
+            best ? best->asked_bytes - vr_smaller(best->given_bytes, best->asked_bytes) : 0;
+        best = !best || kept > most ? lender : best;
+    }
+    return best;
+}
+
+static void refusal_explain(const struct vr_lease *lease, uint64_t bytes,
+                            struct vr_lease_refusal *refusal) {
+    char lacking[VRAM_SIZE_TEXT_MAX], all[VRAM_SIZE_TEXT_MAX], others[32] = "";
+    const struct vram_oom_lender *lender = keeper_of(refusal);
+    vr_size_format(bytes, lacking);
+    if (!lender) {
+        vr_text_format(refusal->text, sizeof refusal->text,
+                       "the lease lacks %s, and leases share out %s of this device", lacking,
+                       vr_size_format(lease->question.capacity, all));
+        return;
+    }
+    if (refusal->count > 1) {
+        vr_text_format(others, sizeof others, "; %u more were asked", refusal->count - 1);
+    }
+    vr_text_format(refusal->text, sizeof refusal->text,
+                   "the lease lacks %s; \"%.40s\" (process %llu): %s%s", lacking, lender->name,
+                   (unsigned long long)lender->process, vr_lease_why_text(lender->why), others);
+}
+
+/* ------------------------------------------------------------------ one request */
+
+/* Sends the request to the broker of the moment and waits for the answer. Under the lock. */
+static enum vr_lease_answer question_put(struct vr_lease *lease, uint64_t bytes, uint64_t free,
+                                         bool refused, uint64_t deadline) {
+    struct vr_lease_question *question = &lease->question;
+    while (lease->fd < 0 && !lease->stop) {
+        if (!changed_wait(lease, deadline)) {
+            return VR_LEASE_LOST;
+        }
+    }
+    uint64_t now = vr_os_now(), left = deadline > now ? deadline - now : 0;
+    *question = (struct vr_lease_question){
+        .busy = true, .number = ++lease->numbers, .answer = VR_LEASE_WAITING};
+    struct vr_lease_message need = {
+        .type = VR_LEASE_NEED,
+        .n = {question->number, bytes, left, vr_lease_held(lease), free, refused}};
+    if (lease->stop || !vr_lease_tell(lease, &need)) {
+        question->answer = VR_LEASE_LOST;
+        (void)changed_wait(lease, vr_smaller(deadline, now + 1000000));
+    }
+    while (question->answer == VR_LEASE_WAITING && !lease->stop &&
+           changed_wait(lease, deadline + VR_LEASE_SLACK_NS)) {
+    }
+    return question->answer;
+}
+
+/* Puts it until a broker has answered, or the time is over. Under the lock. */
+static vram_status question_ask(struct vr_lease *lease, uint64_t bytes, uint64_t free, bool refused,
+                                uint64_t deadline, uint64_t *got,
+                                struct vr_lease_refusal *refusal) {
+    enum vr_lease_answer answer;
+    do {
+        answer = question_put(lease, bytes, free, refused, deadline);
+    } while (answer == VR_LEASE_LOST && !lease->stop && vr_os_now() < deadline);
+    switch (answer) {
+    case VR_LEASE_YES:
+        *got = lease->question.got;
+        return VRAM_OK;
+    case VR_LEASE_NO:
+        *refusal = lease->question.refusal;
+        refusal_explain(lease, bytes, refusal);
+        return VRAM_ERR_LIMIT;
+    default:
+        refuse(refusal, lease->stop                  ? "the lease is being closed"
+                        : answer == VR_LEASE_WAITING ? "the broker of leases does not answer"
+                                                     : "no broker of leases can be reached");
+        return lease->stop ? VRAM_ERR_STALE : VRAM_ERR_TIMEOUT;
+    }
+}
+
+static uint64_t driver_free(struct vr_device_object *device) {
+    vram_value free = {0}, total = {0};
+    struct vram_error error;
+    vr_error_save(&error);
+    bool known = device->base.info.caps & VRAM_CAP_MEMORY_INFO &&
+                 vr_memory_info(&device->base, &free, &total) == VRAM_OK && free.known;
+    vr_error_restore(&error);
+    return known && free.value < UINT64_MAX ? free.value + 1 : 0;
+}
+
+/* Waits for other requests of this process. Under the lock. */
+static bool turn_take(struct vr_lease *lease, uint64_t deadline) {
+    while (lease->question.busy && !lease->stop && changed_wait(lease, deadline)) {
+    }
+    bool mine = !lease->question.busy && !lease->stop;
+    lease->question.busy = lease->question.busy || mine;
+    return mine;
+}
+
+vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refused, uint64_t *got,
+                               struct vr_lease_refusal *refusal) {
+    uint64_t timeout = lease->options.timeout_ns, begin = vr_os_now();
+    uint64_t deadline = begin + vr_smaller(timeout, UINT64_MAX / 4);
+    uint64_t free = driver_free(lease->device);
+    vram_status status = VRAM_ERR_TIMEOUT;
+    *refusal = (struct vr_lease_refusal){.count = 0};
+    if (vr_load(&lease->runner, VR_ACQUIRE) == vr_os_thread_number()) {
+        refuse(refusal, "an allocation inside the lease's own callback asks nobody");
+        return VRAM_ERR_BUSY;
+    }
+    if (refused) { /* what the driver does not have is nobody's to keep */
+        vr_lease_give_unused(lease);
+    }
+    vr_mutex_lock(&lease->lock);
+    lease->counts.requests++;
+    if (!turn_take(lease, deadline)) {
+        refuse(refusal, lease->stop ? "the lease is being closed"
+                                    : "other threads of this process are asking");
+    } else {
+        uint64_t most = lease->options.want_bytes - lease->grant;
+        status = VRAM_ERR_LIMIT;
+        if (most) {
+            status =
+                question_ask(lease, vr_smaller(bytes, most), free, refused, deadline, got, refusal);
+        } else {
+            refuse(refusal, "the lease's grant has reached its want_bytes");
+        }
+        lease->question.busy = false;
+        lease->question.answer = VR_LEASE_IDLE;
+    }
+    lease->counts.refusals += status != VRAM_OK;
+    lease->counts.waited_ns += vr_os_now() - begin;
+    vr_cond_broadcast(&lease->changed);
+    vr_mutex_unlock(&lease->lock);
+    return status;
+}
+
+vram_status vr_lease_need(uint64_t handle, uint64_t bytes, bool refused, uint64_t *got,
+                          struct vr_lease_refusal *refusal) {
+    struct vram_error error;
+    void *entered;
+    vr_error_save(&error);
+    vram_status status = vr_enter(VR_KIND_LEASE, (const void *)(uintptr_t)handle, &entered);
+    if (status == VRAM_OK) {
+        status = vr_lease_need_more(entered, bytes, refused, got, refusal);
+        vr_leave(entered);
+    }
+    vr_error_restore(&error);
+    return status;
+}
