@@ -2,6 +2,7 @@
 /*
  * info.c: `vram info`: every backend and device, what they can do, and why a backend is absent.
  */
+#include "leases.h"
 #include "survey.h"
 #include "target.h"
 
@@ -372,6 +373,9 @@ static int show(const struct invocation *invocation, struct survey *survey) {
 
 static int run(struct invocation *invocation) {
     struct survey survey;
+    if (flag_given(invocation, "leases")) {
+        return leases_show(invocation);
+    }
     int code = show(invocation, &survey);
     survey_free(&survey);
     return code;
@@ -380,6 +384,8 @@ static int run(struct invocation *invocation) {
 static const struct flag flags[] = {
     FLAG_BACKEND,
     {.name = "options", .help = "also list the options with their values and sources"},
+    {.name = "leases",
+     .help = "instead, list who holds memory under a lease, and who gave what to whom"},
     FLAG_END,
 };
 
@@ -390,6 +396,7 @@ const struct verb verb_info = {
     .examples = "vram info                       # everything, the best device marked *\n"
                 "vram info --backend cuda        # one backend; exit code 1 if it has no device\n"
                 "vram info --json                # for programs: schema vram.info/1\n"
+                "vram info --leases --json       # leases of all processes: schema vram.leases/1\n"
                 "VRAM_SIM=devices=2,memory=80G vram info    # with two simulated GPUs\n",
     .flags = flags,
     .run = run,

@@ -44,6 +44,7 @@ extern const struct verb verb_run;
 extern const struct verb verb_bench;
 extern const struct verb verb_estimate;
 extern const struct verb verb_stress;
+extern const struct verb verb_broker;
 extern const struct verb verb_completion;
 extern const struct verb verb_help;
 

@@ -188,13 +188,12 @@ static struct vr_broker_lease *request_first(struct vr_broker_device *device) {
     return first;
 }
 
-/* Bytes that holders were asked for and have not given yet. */
-static uint64_t promised_to(const struct vr_broker_lease *asker) {
+/* Bytes that holders were asked for, for whatever request, and have not given yet: the first request
+   gets them. */
+static uint64_t promised_in(struct vr_broker_device *device) {
     uint64_t bytes = 0;
-    EACH_LEASE(asker->device, lease) {
-        if (lease->asked && lease->ask_order == asker->wait_order) {
-            bytes += lease->ask_bytes - lease->ask_given;
-        }
+    EACH_LEASE(device, lease) {
+        bytes += lease->asked ? lease->ask_bytes - lease->ask_given : 0;
     }
     return bytes;
 }
@@ -212,7 +211,7 @@ static void questions_sweep(struct vr_broker_table *table, struct vr_broker_devi
 /* Asks holders for what the request lacks. False: nobody is left who could give. */
 static bool request_ask(struct vr_broker_table *table, struct vr_broker_lease *asker,
                         uint64_t missing, uint64_t now) {
-    uint64_t promised = promised_to(asker);
+    uint64_t promised = promised_in(asker->device);
     struct vr_broker_lease *lender;
     while (promised < missing && (lender = lender_next(asker))) {
         uint64_t bytes = vr_smaller(missing - promised, lender->grant - lender->min);
