@@ -108,6 +108,7 @@ static bool thread_wait(struct vr_lease *lease, uint64_t ns) {
     uint64_t until = vr_os_now() + ns;
     vr_mutex_lock(&lease->lock);
     lease->stop = true;
+    vr_store(&lease->ending, true, VR_RELAXED);
     vr_cond_broadcast(&lease->changed);
     vr_os_event_send(lease->wake[1]);
     for (uint64_t now = vr_os_now(); !lease->done && now < until; now = vr_os_now()) {

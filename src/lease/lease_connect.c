@@ -83,12 +83,16 @@ static vram_status answer_wait(struct vr_lease *lease, int fd, uint64_t deadline
     vram_status status;
     lease->reader.bytes = 0;
     while ((status = vr_lease_receive(&lease->reader, fd, message)) == VRAM_ERR_NOT_READY) {
-        struct vr_os_poll poll = {.fd = fd, .read = true};
+        struct vr_os_poll polls[] = {{.fd = fd, .read = true},
+                                     {.fd = lease->wake[0], .read = true}};
+        if (vr_load(&lease->ending, VR_RELAXED)) {
+            return vr_fail(VRAM_ERR_STALE, "the lease is being closed");
+        }
         if (vr_deadline_passed(deadline)) {
             return vr_fail(VRAM_ERR_TIMEOUT, "the broker of leases in %s does not answer",
                            lease->dir);
         }
-        vr_os_poll(&poll, 1, vr_smaller(vr_deadline_left(deadline), RETRY_NS));
+        vr_os_poll(polls, 2, vr_smaller(vr_deadline_left(deadline), RETRY_NS));
     }
     if (status != VRAM_OK) {
         return status;

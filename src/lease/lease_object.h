@@ -85,6 +85,7 @@ struct vr_lease {
     vr_atomic_u64 runner; /* the thread's number; 0: not yet */
     int wake[2];
     struct vr_lease_reader reader; /* (3) */
+    vr_atomic_bool ending;         /* as `stop`, for waits without the lock */
     vr_atomic_bool asked;          /* whether vram_lease_point has something to do */
 
     struct vr_mutex lock; /* guards the rest */
