@@ -45,6 +45,7 @@
     X(provider)                                                                                    \
     X(resize)                                                                                      \
     X(sleep)                                                                                       \
+    X(lease)                                                                                       \
     X(share)                                                                                       \
     X(safety)                                                                                      \
     X(compose)                                                                                     \

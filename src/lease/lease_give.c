@@ -20,6 +20,11 @@
 
 #include <string.h>
 
+enum {
+    WORK_NS = 50000, /* the first wait for work that ends soon; each next one is twice as long, */
+    WORK_DOUBLES = 9 /* so many times: 25 ms in all */
+};
+
 /* Keeps (1) of lease_object.h. */
 void vr_lease_grant_set(struct vr_lease *lease, uint64_t grant) {
     lease->grant = grant;
@@ -93,16 +98,43 @@ static uint64_t ask_missing(struct vr_lease *lease, uint64_t number) {
 
 /* ------------------------------------------------------------------ the sources */
 
-static void pools_trim(struct vr_lease *lease, uint64_t number) {
+/* Whether memory of the pool is free but for work that has not ended. */
+static bool pool_is_pending(struct vr_pool *pool) {
+    struct vr_space_stats stats;
+    vr_mutex_lock(&pool->lock);
+    bool pending = pool->deferred;
+    for (int part = 0; part < VR_PART_COUNT && !pending; part++) {
+        vr_space_stats_get(pool->spaces[part], &stats);
+        pending = stats.pending_bytes;
+    }
+    vr_mutex_unlock(&pool->lock);
+    return pending;
+}
+
+/* Releases what lies free in pools; returns whether more is about to be free. */
+static bool pools_release(struct vr_lease *lease, uint64_t number) {
     struct vr_walk walk = {.context = lease->device->context,
                            .account = lease->device->slot->account};
     struct vr_pool *pool;
     uint64_t missing;
+    bool pending = false;
     while ((missing = ask_missing(lease, number)) && (pool = vr_walk_next(&walk))) {
         if (vr_pool_is_charged(pool) && !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
             (void)vr_pool_release_free(pool, missing);
+            pending = pending || pool_is_pending(pool);
         }
         vr_leave(pool);
+    }
+    return pending;
+}
+
+/* The same, with a moment for work that ends soon: what was freed is free when its queue has come so
+   far. */
+static void pools_trim(struct vr_lease *lease, const struct vr_lease_ask *ask) {
+    for (int round = 0; pools_release(lease, ask->number) && round < WORK_DOUBLES &&
+                        ask_missing(lease, ask->number) && !vr_deadline_passed(ask->deadline);
+         round++) {
+        vr_os_sleep((uint64_t)WORK_NS << round);
     }
 }
 
@@ -167,7 +199,7 @@ static vram_lease_why program_give(struct vr_lease *lease, const struct vr_lease
     case VRAM_LEASE_DONE:
         break;
     }
-    pools_trim(lease, ask->number); /* what the program has freed lies in pools */
+    pools_trim(lease, ask); /* what the program has freed lies in pools */
     pools_sleep(lease, ask);
     return VRAM_LEASE_IN_USE;
 }
@@ -181,7 +213,7 @@ static uint64_t ask_give(struct vr_lease *lease, const struct vr_lease_ask *ask,
         free_only = true; /* nobody waits for it any more */
     }
     if (!ask->unused_alone) {
-        pools_trim(lease, ask->number);
+        pools_trim(lease, ask);
     }
     given = gift_send(lease, ask->number, why, final);
     if (!free_only && !final && ask_missing(lease, ask->number)) {

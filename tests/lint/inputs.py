@@ -16,7 +16,7 @@ HEADERS = "include/vram/"
 BATTERIES = ("cli/check/cases_handle.c", "cli/check/cases_kernel.c",
              "cli/check/cases_compute.c", "cli/check/cases_ring.c",
              "cli/check/cases_stream.c",
-             "cli/check/cases_readback.c", "cli/check/cases_share.c")
+             "cli/check/cases_readback.c", "cli/check/cases_share.c", "cli/check/cases_lease.c")
 BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_error.c", "tests/unit/test_extension.c", "tests/unit/test_pool_bounds.c", "tests/unit/test_json.c",
           "tests/unit/test_memory.c", "tests/unit/test_size.c", "tests/unit/test_limits.c",
           "tests/unit/test_pressure.c", "tests/unit/test_release.c", "tests/unit/test_tags.c",
@@ -31,9 +31,9 @@ BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_error.c", "tests/unit/tes
           "tests/unit/test_ring_bounds.c", "tests/unit/test_ring.c", "tests/unit/test_visibility.c",
           "tests/unit/test_model_config.c", "tests/unit/test_stream_set.c",
           "tests/unit/test_readback.c", "tests/unit/test_feed.c",
-          "tests/unit/test_model_estimate.c", "tests/unit/test_share.c")
+          "tests/unit/test_model_estimate.c", "tests/unit/test_share.c", "tests/unit/test_lease.c")
 HANDLE = re.compile(r"^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|"
-                    r"scope|batch|trace|named|labels|scheduler|weights|ring|stream_set|readback|feed|attachment|async_work|share) \*\w+$")
+                    r"scope|batch|trace|named|labels|scheduler|weights|ring|stream_set|readback|feed|attachment|async_work|share|lease) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 
