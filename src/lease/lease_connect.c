@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define RETRY_NS UINT64_C(1000000000) /* longest wait at a time */
+#define AGAIN_NS UINT64_C(2000000)    /* between two tries */
 
 bool vr_lease_tell(struct vr_lease *lease, const struct vr_lease_message *message) {
     struct vram_error error;
@@ -139,20 +140,34 @@ static vram_status lease_introduce(struct vr_lease *lease, int fd, bool resumed,
     return status;
 }
 
-vram_status vr_lease_connect(struct vr_lease *lease, bool resumed, uint64_t deadline) {
-    struct vr_lease_message answer;
-    int fd;
-    vram_status status = broker_reach(lease, deadline, &fd);
+/* One try. */
+static vram_status connect_once(struct vr_lease *lease, bool resumed, uint64_t deadline, int *fd,
+                                struct vr_lease_message *answer) {
+    vram_status status = broker_reach(lease, deadline, fd);
     if (status != VRAM_OK) {
         return status;
     }
-    vr_lease_fd_note(fd);
-    status = lease_introduce(lease, fd, resumed, deadline, &answer);
+    vr_lease_fd_note(*fd);
+    status = lease_introduce(lease, *fd, resumed, deadline, answer);
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
-        vr_lease_fd_close(fd);
+        vr_lease_fd_close(*fd);
         vr_error_restore(&error);
+    }
+    return status;
+}
+
+/* A broker that is just ending, or is killed, is followed by another. */
+vram_status vr_lease_connect(struct vr_lease *lease, bool resumed, uint64_t deadline) {
+    struct vr_lease_message answer;
+    vram_status status;
+    int fd;
+    while ((status = connect_once(lease, resumed, deadline, &fd, &answer)) == VRAM_ERR_STALE &&
+           !vr_deadline_passed(deadline) && !vr_load(&lease->ending, VR_RELAXED)) {
+        vr_os_sleep(AGAIN_NS);
+    }
+    if (status != VRAM_OK) {
         return status;
     }
     vr_mutex_lock(&lease->lock);

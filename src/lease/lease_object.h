@@ -29,7 +29,7 @@
 #include "lease/lease_wire.h"
 
 #define VR_LEASE_TIMEOUT_NS UINT64_C(5000000000) /* for others to give, if nothing is said */
-#define VR_LEASE_BROKER_NS  UINT64_C(2000000000) /* for the broker to start and to answer */
+#define VR_LEASE_BROKER_NS  UINT64_C(3000000000) /* for the broker to start and to answer */
 #define VR_LEASE_SLACK_NS   UINT64_C(500000000)  /* for its answer, after a request's deadline */
 #define VR_LEASE_HELD_NS    UINT64_C(250000000)  /* between two reports of what is held */
 

@@ -37,6 +37,7 @@ ENDER(vram_trace_end, w->trace)
 ENDER(vram_oom_callback_remove, w->device, w->callback)
 ENDER(vram_foreign_untrack, w->device, w->foreign)
 ENDER(vram_share_close, w->share)
+ENDER(vram_lease_close, w->lease)
 
 static vram_status destroy_share_pool_end(struct world *w) {
     return vram_pool_destroy(w->share_pool);
@@ -100,7 +101,8 @@ enum {
     END_CALLBACK,
     END_FOREIGN,
     END_SHARE,
-    END_SHARE_POOL
+    END_SHARE_POOL,
+    END_LEASE
 };
 
 struct ender race_enders[] = {
@@ -149,6 +151,7 @@ struct ender race_enders[] = {
                      0},
     [END_SHARE] = {"vram_share_close", vram_share_close_end, KIND_SHARE, 0, 0, 0},
     [END_SHARE_POOL] = {"vram_pool_destroy:share", destroy_share_pool_end, KIND_SHARE, 0, 0, 0},
+    [END_LEASE] = {"vram_lease_close", vram_lease_close_end, KIND_LEASE, 0, 0, 0},
 };
 const unsigned race_ender_count = sizeof race_enders / sizeof *race_enders;
 
@@ -233,6 +236,8 @@ static uint64_t kind_enders(enum kind kind) {
         return device | BIT(END_FOREIGN);
     case KIND_SHARE:
         return device | BIT(END_SHARE) | BIT(END_SHARE_POOL) | BIT(END_QUEUE);
+    case KIND_LEASE:
+        return device | BIT(END_LEASE) | BIT(END_POOL);
     default:
         return 0;
     }

@@ -75,6 +75,7 @@ enum kind {
     KIND_OOM_CALLBACK,
     KIND_FOREIGN,
     KIND_SHARE,
+    KIND_LEASE,
 };
 
 /* Every object that a run may need. What is not there is NULL or 0. */
@@ -117,6 +118,7 @@ struct world {
     vram_share *exported, *share; /* `share` is the export, or what was opened of it */
     vram_share_token token;
     char share_name[32]; /* under which `exported` is published */
+    vram_lease *lease;
     /* What the row's call has made, to be ended with the rest. */
     struct {
         vram_device *device;
@@ -141,6 +143,7 @@ struct world {
         vram_monitor *monitor;
         vram_trace *trace;
         vram_share *share;
+        vram_lease *lease;
         bool pinned;
     } made;
     unsigned char *host; /* COPY_BYTES that the row's call reads or writes */
@@ -163,6 +166,9 @@ void world_make(struct world *world, const char *backend, uint32_t variant, uint
 /* Ends everything that is left, and checks what a run must leave behind. The text of the first
    finding, or NULL. `call` is the status of the row's call; `flags` are the row's. */
 const char *world_end(struct world *world, vram_status call, uint32_t flags);
+
+/* What a lease of the world is opened with: its broker is of this process alone; race_world.c. */
+const vram_lease_options *race_lease_options(void);
 
 /* A monotonic clock; race_schedule.c. */
 uint64_t race_now_ns(void);

@@ -314,6 +314,35 @@ static void make_foreign(struct world *world) {
     NEED(vram_foreign_track(world->device, 1000, NULL, &world->foreign));
 }
 
+static char lease_dir[32];
+
+static void lease_dir_remove(void) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/vram-%u.lock", lease_dir, (unsigned)geteuid());
+    (void)unlink(path);
+    (void)rmdir(lease_dir);
+}
+
+const vram_lease_options *race_lease_options(void) {
+    static const vram_lease_options options = {.size = sizeof options,
+                                               .want_bytes = 16 << 20,
+                                               .capacity_bytes = 64 << 20,
+                                               .timeout_ns = 100000000,
+                                               .name = "race",
+                                               .dir = lease_dir};
+    if (!lease_dir[0]) {
+        strcpy(lease_dir, "/tmp/vram-race-XXXXXX");
+        (void)!mkdtemp(lease_dir);
+        atexit(lease_dir_remove);
+        vram_option_set("broker", "thread");
+    }
+    return &options;
+}
+
+static void make_lease(struct world *world) {
+    NEED(vram_lease_open(world->device, race_lease_options(), &world->lease));
+}
+
 static void make_share(struct world *world) {
     vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_SHAREABLE};
     vram_share_options where = {.size = sizeof where, .dir = "/tmp"};
@@ -367,6 +396,7 @@ static const struct {
     {KIND_OOM_CALLBACK, make_oom_callback},
     {KIND_FOREIGN, make_foreign},
     {KIND_SHARE, make_share},
+    {KIND_LEASE, make_lease},
 };
 
 /* Kinds whose making makes another: that is not made again. */
@@ -419,6 +449,8 @@ static bool all_are(const unsigned char *bytes, unsigned char value) {
 
 /* Everything but pool, device and context. What has ended already says that it is stale. */
 static void end_objects(struct world *w) {
+    vram_lease_close(w->made.lease);
+    vram_lease_close(w->lease);
     vram_share_close(w->made.share);
     vram_share_close(w->share);
     vram_share_close(w->exported);

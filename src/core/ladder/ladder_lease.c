@@ -38,9 +38,10 @@ static void reclaim_wait(struct vr_ladder_run *run) {
 /* Asks once; false: there is nothing to ask for, or the answer was no. */
 static bool lease_ask(struct vr_ladder_run *run, vr_lease_need_fn *need, uint64_t lease) {
     struct vr_device_object *device = run->pool->device;
-    uint64_t bytes = need_of(run), got = 0, grant = vr_lease_limit(device), all;
+    uint64_t bytes = need_of(run), got = 0, grant = vr_lease_limit(device), all = UINT64_MAX;
     uint64_t charged = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
-    bool passes = !vr_add(charged, bytes, &all) || all > grant;
+    bool passes =
+        !vr_add(charged, bytes, &all) || all > grant; /* a sum that overflows is too much */
     bool refused = run->tried == VRAM_ERR_DEVICE_MEMORY || run->status == VRAM_ERR_DEVICE_MEMORY;
     if (!passes && !refused) {
         return false; /* another limit is in the way */
