@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * page_folder.h: finds the live pages of running processes, and removes those of processes that
+ * have ended. The folders are $XDG_RUNTIME_DIR/vram and /dev/shm/vram-UID of this user; for root
+ * those of all users. Only folders that belong to their user, and that nobody else may write,
+ * are looked at.
+ */
+#ifndef PAGE_FOLDER_H
+#define PAGE_FOLDER_H
+
+#include "live/page_view.h"
+
+enum { PAGE_NAME_MAX = 96, PAGE_FOLDER_MAX = 128 };
+
+/* What pages_visit met. */
+struct pages_met {
+    uint64_t read;    /* given to the visitor */
+    uint64_t removed; /* of processes that have ended */
+    uint64_t busy;    /* not complete, or written all the time */
+    uint64_t wrong;   /* damaged, of another version, or not readable */
+    char problem[PAGE_FOLDER_MAX + PAGE_NAME_MAX + 80]; /* the first of these; "": none */
+};
+
+/* One page that can be read. The view is the visitor's to keep; it ends with page_view_free. False:
+   stop. `folder` is where the page lies, borrowed. */
+typedef bool page_fn(void *user, const char *folder, struct page_view *view);
+
+/* Calls `each` for every page of a process that runs. */
+void pages_visit(page_fn *each, void *user, struct pages_met *met);
+
+/* What the name of a file in such a folder says: PID-START-SPACE.page or .sock. */
+struct page_name {
+    uint64_t pid, start_ticks, pid_space;
+    bool socket;
+};
+bool page_name_read(const char *name, struct page_name *parts);
+
+/* Whether the process that the name means has ended. False if it cannot be known from here. */
+bool page_owner_ended(const struct page_name *parts);
+
+#endif
