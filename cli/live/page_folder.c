@@ -95,7 +95,10 @@ bool page_owner_ended(const struct page_name *parts) {
     if (kill((pid_t)parts->pid, 0) != 0 && errno == ESRCH) {
         return true;
     }
-    return process_read(parts->pid, &start, &ended) && (start != parts->start_ticks || ended);
+    if (!process_read(parts->pid, &start, &ended)) {
+        return false;
+    }
+    return ended || (parts->start_ticks && start != parts->start_ticks);
 }
 
 /* -------------------------------------------------------------------- folders */

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -255,9 +254,9 @@ static bool bytes_read(int file, void *into, size_t bytes, size_t offset) {
 }
 
 static bool sequence_read(int file, uint64_t *sequence) {
-    atomic_thread_fence(memory_order_seq_cst);
+    __sync_synchronize();
     bool read = bytes_read(file, sequence, sizeof *sequence, offsetof(vram_live_page, sequence));
-    atomic_thread_fence(memory_order_seq_cst);
+    __sync_synchronize();
     return read;
 }
 

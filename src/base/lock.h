@@ -27,6 +27,7 @@ enum vr_rank {
     VR_RANK_SCOPE = 6,    /* what a scope, a batch or a manager of names owns */
     VR_RANK_STAGING = 7,  /* a device's slots for copies of pageable memory */
     VR_RANK_COPY = 8,     /* copies that threads share; a leaf in practice */
+    VR_RANK_LIVE = 9,     /* the contexts of the live page, and the page's file */
     VR_RANK_CONTEXT = 10, /* a context's devices */
     VR_RANK_DEVICE = 20,  /* a device's children, memory records, ranges */
     VR_RANK_SHORT = 21,   /* threads that wait for other threads to free memory */

@@ -27,6 +27,7 @@ KNOWN = {"cmd", "env", "exit"} | {f"{stream}.{kind}" for stream in ("stdout", "s
                                   for kind in ("exact", "glob", "same")}
 PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "GCOV_PREFIX",
              "GCOV_PREFIX_STRIP", "LLVM_PROFILE_FILE")
+RUNTIME = tempfile.TemporaryDirectory()  # for live pages, so that the user's folder has none
 
 
 def read(path):
@@ -51,7 +52,8 @@ def environment(folder, binary):
     """Nothing of the caller's settings may reach the command but what sanitizers need."""
     env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     env.update(PATH=os.path.dirname(os.path.abspath(binary)) + os.pathsep + os.defpath,
-               LC_ALL="C", TERM="xterm", HOME="/dev/null", OCL_ICD_VENDORS="/nonexistent")
+               LC_ALL="C", TERM="xterm", HOME="/dev/null", OCL_ICD_VENDORS="/nonexistent",
+               XDG_RUNTIME_DIR=RUNTIME.name)
     path = os.path.join(folder, "env")
     for line in read(path).splitlines() if os.path.exists(path) else []:
         name, _, value = line.partition("=")

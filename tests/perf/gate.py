@@ -47,9 +47,9 @@ PLANTED = {"calls": {"VRAM_POWER_OF_TWO": "on"}, "instructions": {"VRAM_TRACKING
 
 
 def start(command, extra):
-    """Runs it with no other option of the library than `extra`."""
+    """Runs it with no other option of the library than `extra`. The thread of the live page would be counted, too."""
     env = {name: text for name, text in os.environ.items() if not name.startswith(("VRAM_", "FAKE_"))}
-    return subprocess.run(command, env={**env, **extra}, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, env={**env, "VRAM_LIVE": "off", **extra}, capture_output=True, text=True, timeout=300, check=False)
 
 
 def run(command, extra):

@@ -243,7 +243,7 @@ static void ten_thousand_stale_pages_are_removed(void **state) {
     int seen;
     own_name(getpid(), &parts, name);
     for (int i = 0; i < 10000; i++) {
-        snprintf(name, sizeof name, "%d-%d-%llu.page", (int)getpid(), i,
+        snprintf(name, sizeof name, "%d-%d-%llu.page", (int)getpid(), i + 1,
                  (unsigned long long)parts.pid_space);
         file_write(name, "", 0);
     }

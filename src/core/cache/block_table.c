@@ -146,6 +146,18 @@ struct vr_block *vr_block_table_find_to_claim(struct vr_block_table *table, vram
     return table_find(table, addr, true);
 }
 
+struct vr_block *vr_block_table_step(struct vr_block_table *table, uint64_t *at, uint32_t *left) {
+    struct vr_block_slots *slots = slots_of(table);
+    while (slots && *at <= slots->mask && *left) {
+        struct vr_block *block = vr_load(&slots->entries[(*at)++], VR_RELAXED);
+        --*left;
+        if (block && block != &tombstone) {
+            return block;
+        }
+    }
+    return NULL;
+}
+
 struct vr_block *vr_block_table_next(struct vr_block_table *table, uint64_t *at) {
     struct vr_block_slots *slots = slots_of(table);
     while (slots && *at <= slots->mask) {

@@ -45,6 +45,10 @@ uint64_t vr_block_table_bytes(struct vr_block_table *table);
    writers. */
 struct vr_block *vr_block_table_next(struct vr_block_table *table, uint64_t *at);
 
+/* The same, but looks at no more than *slots slots, which it counts down; NULL with *slots at 0:
+   not at the end yet. */
+struct vr_block *vr_block_table_step(struct vr_block_table *table, uint64_t *at, uint32_t *slots);
+
 /* The block that starts at `addr`, or NULL. Lock-free. The second is for a thread that is about to
    change the block's state: its cache line is fetched once, to be written. */
 struct vr_block *vr_block_table_find(struct vr_block_table *table, vram_addr addr);

@@ -172,6 +172,40 @@ void vr_thread_visit_all(void (*visit)(struct vr_thread_state *thread, void *use
     vr_mutex_unlock(&list_lock);
 }
 
+/* Revoking ends here without access to any cache if a thread does not leave: keeps (2). */
+static bool all_are_idle(void) {
+    bool idle = true;
+    for (struct vr_link *link = vr_list_first(&list); link && idle;
+         link = vr_list_next(&list, link)) {
+        const struct vr_thread_state *thread = VR_CONTAINER(link, struct vr_thread_state, link);
+        idle = !vr_load(&thread->busy, VR_SEQ_CST);
+        for (unsigned round = 0; !idle && round < 64; round++) {
+            vr_os_pause();
+            idle = !vr_load(&thread->busy, VR_SEQ_CST);
+        }
+    }
+    return idle;
+}
+
+bool vr_thread_visit_idle(void (*visit)(struct vr_thread_state *thread, void *user), void *user) {
+    vr_once(&once, threads_init);
+    list_enter();
+    for (struct vr_link *link = vr_list_first(&list); link; link = vr_list_next(&list, link)) {
+        vr_store(&VR_CONTAINER(link, struct vr_thread_state, link)->revoked, 1, VR_SEQ_CST);
+    }
+    process_barrier();
+    bool idle = all_are_idle();
+    for (struct vr_link *link = vr_list_first(&list); link; link = vr_list_next(&list, link)) {
+        struct vr_thread_state *thread = VR_CONTAINER(link, struct vr_thread_state, link);
+        if (idle) {
+            visit(thread, user);
+        }
+        vr_store(&thread->revoked, 0, VR_RELEASE);
+    }
+    vr_mutex_unlock(&list_lock);
+    return idle;
+}
+
 void vr_thread_quiesce(void) {
     vr_thread_visit_all(NULL, NULL);
 }

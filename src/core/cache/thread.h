@@ -77,6 +77,10 @@ static inline void vr_thread_leave(struct vr_thread_state *thread) {
  */
 void vr_thread_visit_all(void (*visit)(struct vr_thread_state *thread, void *user), void *user);
 
+/* The same, unless a thread is inside its caches for longer than a microsecond, perhaps because it
+   has lost its processor: then it visits none and returns false. For readers that can wait. */
+bool vr_thread_visit_idle(void (*visit)(struct vr_thread_state *thread, void *user), void *user);
+
 /* Returns when every thread has been outside its caches at least once since the call: what was
    unlinked before can be freed. */
 void vr_thread_quiesce(void);

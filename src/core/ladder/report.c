@@ -240,6 +240,8 @@ static struct {
         uint64_t thread; /* 0: free */
         struct vram_oom_report report;
     } places[THREADS];
+    uint64_t process; /* whose refusals these are */
+    struct vr_refusals refusals;
 } kept = {.lock = VR_MUTEX_INIT(VR_RANK_REPORT)};
 
 static _Thread_local uint64_t own_number; /* of the calling thread; 0: none yet */
@@ -259,9 +261,39 @@ static struct vram_oom_report *own_place(void) {
     return &kept.places[best].report;
 }
 
+/* Forgets the refusals of a parent. Under the lock. */
+static void own_refusals(void) {
+    if (kept.process != vr_os_process_generation()) {
+        kept.process = vr_os_process_generation();
+        kept.refusals = (struct vr_refusals){.causes = {0}};
+    }
+}
+
+static void keep_refusal(const struct vram_oom_report *report) {
+    struct vr_refusal *last = &kept.refusals.last[(report->number - 1) % VR_REFUSALS_LAST];
+    own_refusals();
+    kept.refusals.causes[report->cause % VR_REFUSAL_CAUSES]++;
+    *last = (struct vr_refusal){.number = report->number,
+                                .date_ns = vr_os_date(),
+                                .bytes = report->asked_bytes,
+                                .cause = report->cause,
+                                .status = report->status};
+    vr_text_copy(last->pool, sizeof last->pool, report->pool_name);
+    vr_text_copy(last->tag, sizeof last->tag, report->tag);
+    vr_text_copy(last->text, sizeof last->text, report->summary);
+}
+
+void vr_refusals_get(struct vr_refusals *refusals) {
+    vr_mutex_lock(&kept.lock);
+    own_refusals();
+    *refusals = kept.refusals;
+    vr_mutex_unlock(&kept.lock);
+}
+
 static void keep_report(struct vram_oom_report *report, struct vr_pool *pool) {
     vr_mutex_lock(&kept.lock);
     report->number = ++kept.count;
+    keep_refusal(report);
     *own_place() = *report;
     pool->report = *report;
     vr_mutex_unlock(&kept.lock);

@@ -25,6 +25,24 @@ void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vra
 void vr_report_write_quota(struct vr_pool *pool, const struct vr_request *request,
                            vram_status status, struct vr_tag *full);
 
+/* What the process's reports have in common, for the live page. */
+enum { VR_REFUSAL_CAUSES = 16, VR_REFUSALS_LAST = 8 };
+struct vr_refusal {
+    uint64_t number;  /* of the report; 0: none */
+    uint64_t date_ns; /* since 1970 */
+    uint64_t bytes;   /* requested */
+    vram_oom_cause cause;
+    vram_status status;
+    char pool[VRAM_OOM_NAME_MAX], tag[VRAM_OOM_NAME_MAX];
+    char text[256]; /* the summary, truncated */
+};
+struct vr_refusals {
+    uint64_t causes[VR_REFUSAL_CAUSES];       /* how many, by vram_oom_cause */
+    struct vr_refusal last[VR_REFUSALS_LAST]; /* report n at (n - 1) % VR_REFUSALS_LAST */
+};
+/* Copies those of this process; a forked child begins anew. */
+void vr_refusals_get(struct vr_refusals *refusals);
+
 /* vr_tag_charge for a request. A refusal is counted and reported, and the error handler may ask for
    a retry. No lock held; quota_charge.c. */
 vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,

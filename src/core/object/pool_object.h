@@ -5,6 +5,7 @@
  * pointer (vr_miss_ops).
  *
  *   pool/      vram_alloc and vram_free, misses, creating and destroying pools
+ *   live/      the live page, by which other processes see what pools hold
  *   sleep/     memory that is released while its addresses and contents are kept
  *   ladder/    the steps taken when memory is short, and the report when all failed
  *   tracking/  records of a pool's blocks

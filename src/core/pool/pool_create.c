@@ -7,6 +7,7 @@
 #include "core/cache/stamp.h"
 #include "core/ladder/ladder.h"
 #include "core/limit/limit.h"
+#include "core/live/live_writer.h"
 #include "core/pool/pool_calls.h"
 #include "core/tracking/pool_tracking.h"
 #include "core/tracking/recorder.h"
@@ -191,6 +192,7 @@ static vram_status pool_create(struct vr_device_object *device,
         return status;
     }
     *out = (vram_pool *)(uintptr_t)handle; /* may have ended with its device by now */
+    vr_live_note(device->context);
     return VRAM_OK;
 }
 

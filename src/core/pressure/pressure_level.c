@@ -105,6 +105,21 @@ void vr_pressure_of_pool(struct vr_pool *pool, bool fresh, struct vram_pressure 
     vr_error_restore(&error);
 }
 
+void vr_pressure_last(struct vr_pool *pool, struct vram_pressure *p) {
+    struct vr_sample sample;
+    *p = (struct vram_pressure){.size = sizeof *p};
+    p->reserved_bytes = vr_pool_reserved(pool);
+    if (vr_pool_on_device(pool) && vr_sample_get(pool->device, &sample)) {
+        p->free_bytes = sample.free;
+        p->total_bytes = sample.total;
+        add_device(p);
+    }
+    uint64_t budget = vr_budget_bytes(pool);
+    p->limit_bytes = (struct vram_value){.known = budget != UINT64_MAX, .value = budget};
+    add_own(p);
+    set_level(p);
+}
+
 void vr_pressure_of_device(struct vr_device_object *device, const struct vram_pressure *given,
                            struct vram_pressure *p) {
     struct vram_error error;

@@ -68,6 +68,9 @@ vram_status vr_pressure_begin(struct vr_pool *pool, const struct vram_response_o
 void vr_pressure_of_pool(struct vr_pool *pool, bool fresh, struct vram_pressure *pressure);
 void vr_pressure_of_device(struct vr_device_object *device, const struct vram_pressure *given,
                            struct vram_pressure *pressure);
+/* The pressure of a pool by the driver's last answer and the last budget: calls no driver. Any lock
+   below the pool's may be held. */
+void vr_pressure_last(struct vr_pool *pool, struct vram_pressure *pressure);
 /* Where a level begins; and the level after `last`, which falls only when pressure is below by more
    than the hysteresis. */
 double vr_pressure_level_begin(uint32_t level);

@@ -144,6 +144,35 @@ void vr_stats_of_pool(struct vr_pool *pool, struct vram_pool_stats *stats) {
     vr_stats_derive(stats);
 }
 
+void vr_thread_counts_add(struct vr_thread_counts *counts, const struct vr_cache *cache) {
+    counts->allocs += vr_load(&cache->counts.allocs, VR_RELAXED) + vr_cache_hits(cache);
+    counts->frees += vr_load(&cache->counts.frees, VR_RELAXED);
+    counts->misses += vr_load(&cache->counts.misses, VR_RELAXED);
+    counts->uncached += vr_load(&cache->counts.uncached, VR_RELAXED);
+    counts->requested += vr_load(&cache->counts.requested, VR_RELAXED);
+    counts->held += vr_load(&cache->counts.held, VR_RELAXED);
+    counts->cached_bytes += vr_cache_bytes(cache);
+}
+
+void vr_stats_last(struct vr_pool *pool, const struct vr_thread_counts *threads,
+                   struct vram_pool_stats *stats) {
+    struct sums sums = {.pool = pool, .stats = stats};
+    add_counts(&sums, &pool->past);
+    stats->allocs += threads->allocs;
+    stats->frees += threads->frees;
+    stats->misses += threads->misses;
+    stats->requested_bytes += threads->requested;
+    stats->allocated_bytes += threads->held;
+    stats->cached_bytes += threads->cached_bytes;
+    stats->peak_requested_bytes = vr_load(&pool->requested_peak, VR_RELAXED);
+    stats->hits = stats->allocs - stats->misses;
+    stats->cache_hits = stats->allocs - sums.uncached - threads->uncached;
+    add_space(pool, stats);
+    add_calls(pool, stats);
+    add_counters(&pool->counters, stats);
+    vr_stats_derive(stats);
+}
+
 vram_status vram_pool_stats_get(vram_pool *handle, vram_pool_stats *stats) {
     VR_CALL;
     struct vram_pool_stats full = {.size = sizeof full};
