@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * report_verb.c: `vram report`: what a trace shows: the peak and who had it, leaks, churn,
- * fragmentation, and what to do about them.
+ * fragmentation, and what to do about them. With --pid, what a running process holds.
  */
+#include "live/attach_view.h"
 #include "report/report_writer.h"
 #include "verb.h"
 
@@ -199,7 +200,54 @@ static int report(struct report_job *job) {
     return code == EXIT_YES && no ? EXIT_NO : code;
 }
 
+/* The only flags that go with --pid. */
+static bool fits_process(const struct invocation *invocation) {
+    static const char *const others[] = {"stacks", "html",    "format", "output",
+                                         "count",  "against", "fail-if"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (flag_given(invocation, others[i])) {
+            say_error("--pid cannot be combined with --%s, which is for traces", others[i]);
+            return false;
+        }
+    }
+    if (invocation->operand_count > 0) {
+        say_error("--pid is for a running process: leave out the trace");
+    }
+    return invocation->operand_count == 0;
+}
+
+static int show_process(struct invocation *invocation) {
+    char problem[ATTACH_PROBLEM_MAX];
+    struct page_view page;
+    struct attach_answer answer;
+    uint64_t pid = 0, top = 10;
+    if (!fits_process(invocation) || !flag_number(invocation, "pid", 1, INT32_MAX, &pid) ||
+        !flag_number(invocation, "top", 1, 1000000, &top)) {
+        return EXIT_MISUSE;
+    }
+    struct attach_view view = {.page = &page,
+                               .answer = &answer,
+                               .terminal = &invocation->terminal,
+                               .leaks = flag_given(invocation, "leaks"),
+                               .top = (size_t)top};
+    int code = EXIT_MISUSE;
+    if (!attach_ask(pid, &page, &answer, problem)) {
+        say_error("%s", problem);
+    } else if (!invocation->json || attach_write(&view)) {
+        if (!invocation->json) {
+            attach_print(&view);
+        }
+        code = view.leaks && attach_old_blocks(&answer) > 0 ? EXIT_NO : EXIT_YES;
+    }
+    attach_free(&answer);
+    page_view_free(&page);
+    return code;
+}
+
 static int run(struct invocation *invocation) {
+    if (flag_given(invocation, "pid")) {
+        return show_process(invocation);
+    }
     struct report_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
         return say_failure("cannot start", VRAM_ERR_HOST_MEMORY);
@@ -247,6 +295,11 @@ static const struct flag flags[] = {
      .help = "exit with 1 if a rule is broken: peak>+2%, held>+64M, live>0; figures are peak, "
              "rounded, held, live and allocs; may be repeated",
      .repeats = true},
+    {.name = "pid",
+     .letter = 'p',
+     .value = "PID",
+     .help = "ask a running process for its live blocks; with --leaks, for those that are a minute "
+             "old"},
     {.name = "top", .letter = 'n', .value = "N", .help = "rows of each table, 10 if not given"},
     FLAG_END,
 };
@@ -254,7 +307,7 @@ static const struct flag flags[] = {
 const struct verb verb_report = {
     .name = "report",
     .summary = "Report on a trace: the peak and its owners, leaks, churn, and what to do",
-    .usage = "FILE|- [OPTION]...",
+    .usage = "FILE|- | --pid PID [OPTION]...",
     .examples = "VRAM_TRACE=run.vrt ./program; vram report run.vrt\n"
                 "vram report run.vrt --leaks           # exit code 1 if anything leaked\n"
                 "vram report run.vrt --stacks | flamegraph.pl > peak.svg\n"
@@ -262,7 +315,8 @@ const struct verb verb_report = {
                 "vram report run.vrt --json | jq .peak\n"
                 "vram report snapshot.pickle           # of PyTorch; also RMM, Chrome JSON\n"
                 "vram report run.vrt --format memory_viz -o run.pickle\n"
-                "vram report new.vrt --against old.vrt --fail-if 'peak>+2%'\n",
+                "vram report new.vrt --against old.vrt --fail-if 'peak>+2%'\n"
+                "vram report --pid 1234                # what a running process holds\n",
     .flags = flags,
     .run = run,
     .operands = OPERANDS_FILES,

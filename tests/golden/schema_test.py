@@ -215,6 +215,7 @@ def check_run(binary, verb, arguments, settings, code):
     env.update(settings)
     with tempfile.TemporaryDirectory() as folder:
         arguments = [made_trace(folder, word) for word in arguments]
+        env["XDG_RUNTIME_DIR"] = folder  # for live pages
         result = subprocess.run([binary, verb, *arguments, "--json"], env=env, capture_output=True,
                                 text=True, timeout=300, check=False)
     assert result.returncode == code, f"exit code {result.returncode}: {result.stderr}"

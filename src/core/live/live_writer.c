@@ -4,7 +4,8 @@
  *
  * `live.lock` guards the list of contexts and the run, and is held while the page is collected and
  * written. So a context that ends is either in the page or out of the list, and a run that was told
- * to stop writes nothing more. The page lies in memory: writing it takes microseconds.
+ * to stop writes nothing more. The page lies in memory: writing it takes microseconds. A request is
+ * answered without the lock, in slices: in between the thread sees that it is to stop.
  */
 #include "core/live/live_writer.h"
 
@@ -13,11 +14,20 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/os/os.h"
+#include "base/os/unix_socket.h"
+#include "core/live/live_answer.h"
 #include "core/live/page_image.h"
+
+#include <string.h>
 
 #define LONGEST_NS UINT64_C(10000000000) /* between two updates, however costly they are */
 
 uint64_t vr_live_interval_ns = UINT64_C(100000000);
+
+#define REQUEST_NS UINT64_C(1000000000)  /* for a connection after a request */
+#define ANSWER_NS  UINT64_C(10000000000) /* for a peer to take the answer */
+#define NAMES_NS   UINT64_C(5000000000)  /* for looking up names of code */
+#define SLICE_NS   UINT64_C(20000000)    /* between two looks whether to stop */
 
 enum { SWEEP_MAX = 1000 }; /* stale files that a new writer removes */
 
@@ -79,20 +89,123 @@ static void turn_wait(struct live_run *run, uint64_t used_ns) {
     }
 }
 
+/* ------------------------------------------------------------------ requests */
+
+/* A connection that is answered. */
+struct live_peer {
+    struct live_run *run;
+    int fd;
+    uint64_t deadline; /* vr_os_now */
+};
+
+static bool run_is_over(const struct live_run *run) {
+    vr_mutex_lock(&live.lock);
+    bool over = must_stop(run);
+    vr_mutex_unlock(&live.lock);
+    return over;
+}
+
+/* Waits for a slice of time; false: the deadline has passed, or the thread is to stop. */
+static bool slice_wait(const struct live_run *run, struct vr_os_poll *polled, uint64_t deadline) {
+    if (vr_os_now() >= deadline || run_is_over(run)) {
+        return false;
+    }
+    vr_os_poll(polled, 1, SLICE_NS);
+    return true;
+}
+
+/* A vram_write_fn. */
+static bool peer_send(void *user, const char *text, size_t bytes) {
+    struct live_peer *peer = user;
+    while (bytes > 0) {
+        size_t sent = 0;
+        vram_status status = vr_os_socket_send(peer->fd, text, bytes, NULL, 0, &sent);
+        struct vr_os_poll writable = {.fd = peer->fd, .write = true};
+        if (status == VRAM_ERR_NOT_READY && slice_wait(peer->run, &writable, peer->deadline)) {
+            continue;
+        }
+        if (status != VRAM_OK) {
+            return false;
+        }
+        text += sent;
+        bytes -= sent;
+    }
+    return true;
+}
+
+static void peer_answer(struct live_run *run, int fd) {
+    struct live_peer peer = {.run = run, .fd = fd, .deadline = vr_os_now() + ANSWER_NS};
+    struct vr_writer writer = {.write = peer_send, .user = &peer};
+    vr_writer_line(&writer, VR_LIVE_ANSWER_FIRST);
+    struct vr_live_answer *answer = writer.refused ? NULL : vr_live_answer_make();
+    if (!answer) {
+        return;
+    }
+    vr_mutex_lock(&live.lock);
+    for (struct vr_link *link = vr_list_first(&live.contexts); link && !must_stop(run);
+         link = vr_list_next(&live.contexts, link)) {
+        vr_live_answer_add(answer, VR_CONTAINER(link, struct live_context, link)->context);
+    }
+    vr_mutex_unlock(&live.lock);
+    (void)vr_live_answer_write(answer, &writer, vr_os_now() + NAMES_NS);
+    vr_live_answer_free(answer);
+}
+
+/* Accepts one connection of the same user and answers it. */
+static void listener_serve(struct live_run *run, int listener) {
+    uint64_t deadline = vr_os_now() + REQUEST_NS;
+    struct vr_os_poll readable = {.fd = listener, .read = true};
+    vram_status status = VRAM_ERR_NOT_READY;
+    int fd = -1;
+    while (status == VRAM_ERR_NOT_READY && slice_wait(run, &readable, deadline)) {
+        status = vr_os_socket_accept(listener, &fd);
+    }
+    struct vr_os_peer who;
+    if (status == VRAM_OK) {
+        if (vr_os_socket_peer(fd, &who) == VRAM_OK && who.user == vr_os_user()) {
+            peer_answer(run, fd);
+        }
+        vr_os_file_close(fd);
+    }
+}
+
+/* Called with the lock, which it releases meanwhile. A request that cannot be answered is not:
+   the asking process says so. */
+static void request_serve(struct live_run *run) {
+    struct vram_error error;
+    char path[VR_PAGE_PATH_MAX];
+    int listener;
+    memcpy(path, run->file.socket, sizeof path);
+    vr_mutex_unlock(&live.lock);
+    vr_error_save(&error);
+    vr_os_folder_remove(path);
+    if (vr_os_socket_listen(path, &listener) == VRAM_OK) {
+        listener_serve(run, listener);
+        vr_os_file_close(listener);
+        vr_os_folder_remove(path);
+    }
+    vr_error_restore(&error);
+    vr_mutex_lock(&live.lock);
+}
+
+/* ---------------------------------------------------------------- the thread */
+
 static vram_status turns_take(struct live_run *run) {
-    uint32_t request = 0;
     vram_status status = VRAM_OK;
     while (status == VRAM_OK && !must_stop(run)) {
+        uint32_t request = 0;
         uint64_t before = vr_os_thread_cpu();
         status = page_update(run, &request);
+        uint64_t used = vr_os_thread_cpu() - before;
+        if (status == VRAM_OK && request) {
+            request_serve(run);
+        }
         if (status == VRAM_OK) {
-            turn_wait(run, vr_os_thread_cpu() - before);
+            turn_wait(run, used);
         }
     }
     return status;
 }
-
-/* ---------------------------------------------------------------- the thread */
 
 static void run_free(struct live_run *run) {
     vr_cond_destroy(&run->changed);

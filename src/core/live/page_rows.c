@@ -13,7 +13,7 @@
 
 enum {
     WALK_SLOTS = 1024, /* of a table of blocks, looked at in one collection */
-    MISSED_MAX = 20    /* collections without a visit to threads, before one waits for them */
+    MISSED_MAX = 9     /* collections without a visit to threads, before one waits for them */
 };
 
 #define RATE_NS UINT64_C(1000000000)
@@ -64,7 +64,7 @@ static void threads_add(struct vr_page_rows *rows) {
     for (uint32_t i = 0; i < VR_PAGE_POOLS_KNOWN; i++) {
         rows->known[i].counting = (struct vr_thread_counts){0};
     }
-    if (rows->missed >= MISSED_MAX) {
+    if (rows->missed >= MISSED_MAX || rows->image.head.updates == 1) {
         vr_thread_visit_all(thread_add, rows);
     } else if (!vr_thread_visit_idle(thread_add, rows)) {
         rows->missed++;

@@ -5,7 +5,8 @@
  *  (1) It calls no driver and takes no reference: an object is read under the lock of the list that
  *      it is in, and leaves that list before it is freed. So no memory is ever released here.
  *  (2) Threads are kept out of their caches once per collection, for all pools together, and not
- *      at all while one of them is inside: then the counters of the collection before are used.
+ *      at all while one of them is inside, perhaps without a processor: then the counters of the
+ *      collection before are used, for a second at most.
  *  (3) It allocates no memory and fails never. What does not fit is counted and left out.
  */
 #ifndef VR_PAGE_ROWS_H

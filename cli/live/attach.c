@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attach.c: asks a running process for its live blocks. See attach.h. */
+#include "live/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+#define ANSWER_NS (15 * SECOND_NS) /* for the whole answer, once it has begun */
+#define RETRY_MS  5
+
+enum { ANSWER_BYTES_MAX = 64 << 20 };
+
+/* The page of the process, and where it lies. */
+struct attach_target {
+    uint64_t pid;
+    char folder[PAGE_FOLDER_MAX];
+    struct page_view view;
+    bool found;
+};
+
+static uint64_t now_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+static bool target_match(void *user, const char *folder, struct page_view *view) {
+    struct attach_target *target = user;
+    if (view->head.pid != target->pid) {
+        page_view_free(view);
+        return true;
+    }
+    target->view = *view;
+    target->found = true;
+    snprintf(target->folder, sizeof target->folder, "%s", folder);
+    return false;
+}
+
+static void stem_write(const struct attach_target *target, const char *ending,
+                       char path[PAGE_FOLDER_MAX + PAGE_NAME_MAX]) {
+    const vram_live_page *head = &target->view.head;
+    snprintf(path, PAGE_FOLDER_MAX + PAGE_NAME_MAX, "%s/%llu-%llu-%llu.%s", target->folder,
+             (unsigned long long)head->pid, (unsigned long long)head->start_ticks,
+             (unsigned long long)head->pid_space, ending);
+}
+
+/* Writes the request: a number that is neither 0 nor the one that is there. */
+static bool request_write(const struct attach_target *target) {
+    char path[PAGE_FOLDER_MAX + PAGE_NAME_MAX];
+    struct stat about;
+    uint32_t request = (uint32_t)now_ns() | 1;
+    request += request == target->view.head.request || request == target->view.head.answer ? 2 : 0;
+    stem_write(target, "page", path);
+    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) {
+        return false;
+    }
+    bool written = fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+                   about.st_size == (off_t)target->view.head.page_bytes &&
+                   pwrite(file, &request, sizeof request, offsetof(vram_live_page, request)) ==
+                       (ssize_t)sizeof request;
+    (void)close(file);
+    return written;
+}
+
+/* Connects to the socket that the process opens; -1: it did not before the deadline. */
+static int socket_connect(const struct attach_target *target, uint64_t deadline) {
+    char path[PAGE_FOLDER_MAX + PAGE_NAME_MAX];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    stem_write(target, "sock", path);
+    if (strlen(path) >= sizeof address.sun_path) {
+        return -1;
+    }
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    do {
+        int peer = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (peer >= 0 && connect(peer, (struct sockaddr *)&address, sizeof address) == 0) {
+            return peer;
+        }
+        if (peer >= 0) {
+            (void)close(peer);
+        }
+        (void)poll(NULL, 0, RETRY_MS);
+    } while (now_ns() < deadline);
+    return -1;
+}
+
+/* Whether what was read so far ends with the answer's last line. */
+static bool text_has_ended(const char *text, size_t bytes) {
+    return bytes >= 5 && memcmp(text + bytes - 5, "\nend\n", 5) == 0;
+}
+
+/* The answer up to its last line, in memory with room for one byte more; NULL: it did not come. Its
+   first line comes at once from a process that runs. */
+static char *answer_receive(int peer, uint64_t first_deadline, size_t *bytes) {
+    uint64_t deadline = now_ns() + ANSWER_NS;
+    size_t capacity = 1 << 16;
+    char *text = malloc(capacity + 1);
+    *bytes = 0;
+    while (text && !text_has_ended(text, *bytes) &&
+           now_ns() < (*bytes ? deadline : first_deadline)) {
+        struct pollfd ready = {.fd = peer, .events = POLLIN};
+        if (*bytes == capacity) {
+            char *larger = capacity < ANSWER_BYTES_MAX ? realloc(text, capacity * 2 + 1) : NULL;
+            if (!larger) {
+                break;
+            }
+            text = larger;
+            capacity *= 2;
+        }
+        (void)poll(&ready, 1, 100);
+        ssize_t some = recv(peer, text + *bytes, capacity - *bytes, MSG_DONTWAIT);
+        if (some == 0 || (some < 0 && errno != EAGAIN && errno != EINTR)) {
+            break;
+        }
+        *bytes += some > 0 ? (size_t)some : 0;
+    }
+    if (text && !text_has_ended(text, *bytes)) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+/* Asks, and asks again if the socket was that of an earlier request, which is closed. *bytes is 0
+   if nothing came within a second. */
+static char *answer_get(const struct attach_target *target, size_t *bytes) {
+    uint64_t deadline = now_ns() + SECOND_NS;
+    char *text = NULL;
+    *bytes = 0;
+    if (!request_write(target)) {
+        return NULL;
+    }
+    for (int peer; !text && *bytes == 0 && (peer = socket_connect(target, deadline)) >= 0;) {
+        text = answer_receive(peer, deadline, bytes);
+        (void)close(peer);
+    }
+    return text;
+}
+
+/* Why there is no page. */
+static void absence_explain(uint64_t pid, const struct pages_met *met,
+                            char problem[ATTACH_PROBLEM_MAX]) {
+    unsigned long long number = pid;
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
+        snprintf(problem, ATTACH_PROBLEM_MAX, "there is no process %llu", number);
+    } else if (met->problem[0]) {
+        snprintf(problem, ATTACH_PROBLEM_MAX,
+                 "process %llu has no live page that can be read; a page that cannot: %s", number,
+                 met->problem);
+    } else {
+        snprintf(problem, ATTACH_PROBLEM_MAX,
+                 "process %llu has no live page: it has no pool of libvram, runs with "
+                 "VRAM_LIVE=off, or belongs to another user",
+                 number);
+    }
+}
+
+bool attach_ask(uint64_t pid, struct page_view *view, struct attach_answer *answer,
+                char problem[ATTACH_PROBLEM_MAX]) {
+    struct attach_target target = {.pid = pid};
+    struct pages_met met;
+    const char *why;
+    size_t bytes;
+    *view = (struct page_view){0};
+    *answer = (struct attach_answer){0};
+    pages_visit(target_match, &target, &met);
+    if (!target.found) {
+        absence_explain(pid, &met, problem);
+        return false;
+    }
+    *view = target.view;
+    char *text = answer_get(&target, &bytes);
+    if (!text) {
+        snprintf(problem, ATTACH_PROBLEM_MAX,
+                 "process %llu does not answer%s: it may be stopped, or starved of processor time",
+                 (unsigned long long)pid, bytes == 0 ? " within a second" : " completely");
+        return false;
+    }
+    if (!attach_take(text, bytes, answer, &why)) {
+        snprintf(problem, ATTACH_PROBLEM_MAX, "the answer of process %llu is not valid: %s",
+                 (unsigned long long)pid, why);
+        return false;
+    }
+    return true;
+}
