@@ -25,8 +25,8 @@ void vr_live_answer_free(struct vr_live_answer *answer);
 void vr_live_answer_add(struct vr_live_answer *answer, struct vr_context *context);
 
 /* Writes all lines but the first, VR_LIVE_ANSWER_FIRST, which is sent before the blocks are
-   collected: it shows that the process runs. After `deadline` (vr_os_now) addresses of code get no names any more. False:
-   the writer refused. */
+   collected: it shows that the process runs. After `deadline` (vr_os_now) addresses of code get no
+   names any more. False: the writer refused. */
 bool vr_live_answer_write(struct vr_live_answer *answer, struct vr_writer *writer,
                           uint64_t deadline);
 
