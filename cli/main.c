@@ -11,9 +11,9 @@
 #include <string.h>
 
 const struct verb *const verb_table[] = {
-    &verb_info,       &verb_check, &verb_tour,   &verb_replay,   &verb_report,
-    &verb_run,        &verb_bench, &verb_stress, &verb_estimate, &verb_broker,
-    &verb_completion, &verb_help,  NULL,
+    &verb_info,     &verb_check,  &verb_tour,       &verb_replay, &verb_report,
+    &verb_run,      &verb_top,    &verb_exporter,   &verb_bench,  &verb_stress,
+    &verb_estimate, &verb_broker, &verb_completion, &verb_help,   NULL,
 };
 
 const struct verb *verb_find(const char *name) {

@@ -45,6 +45,8 @@ extern const struct verb verb_bench;
 extern const struct verb verb_estimate;
 extern const struct verb verb_stress;
 extern const struct verb verb_broker;
+extern const struct verb verb_top;
+extern const struct verb verb_exporter;
 extern const struct verb verb_completion;
 extern const struct verb verb_help;
 

@@ -34,6 +34,7 @@
 #include <vram/lease.h>
 #include <vram/limits.h>
 #include <vram/metal.h>
+#include <vram/metrics.h>
 #include <vram/named.h>
 #include <vram/oom.h>
 #include <vram/opencl.h>

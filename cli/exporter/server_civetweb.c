@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server_civetweb.c: server.h with civetweb.
+ *
+ * No document root is set, and every request is answered before civetweb would look for a file: it
+ * serves none and lists none. Each connection has one of a few threads, one request and a deadline;
+ * further ones wait in a short queue, and then in the kernel's.
+ */
+#include "exporter/server.h"
+
+#include <civetweb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS       "8"     /* connections that are answered at the same time */
+#define QUEUE         "32"    /* that wait for a thread */
+#define REQUEST_BYTES "16384" /* of a request's line and headers */
+#define DEADLINE_MS   "3000"  /* for a client to send its request, and to take the answer */
+
+struct server {
+    struct mg_context *context;
+    const struct exporter_options *options;
+};
+
+static const char *reason_of(int code) {
+    switch (code) {
+    case 200:
+        return "OK";
+    case 403:
+        return "Forbidden";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    default:
+        return "Internal Server Error";
+    }
+}
+
+static void send_answer(struct mg_connection *connection, const struct exporter_answer *answer,
+                        bool head_only) {
+    mg_printf(connection,
+              "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%s%s"
+              "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+              "Connection: close\r\n\r\n",
+              answer->code, reason_of(answer->code), answer->type, answer->body_bytes,
+              answer->allow != NULL ? "Allow: " : "", answer->allow != NULL ? answer->allow : "",
+              answer->allow != NULL ? "\r\n" : "");
+    if (!head_only && answer->body_bytes > 0) {
+        mg_write(connection, answer->body, answer->body_bytes);
+    }
+}
+
+/* Not 0: the request was answered. */
+static int on_request(struct mg_connection *connection) {
+    const struct mg_request_info *info = mg_get_request_info(connection);
+    const struct server *server = mg_get_user_data(mg_get_context(connection));
+    struct exporter_request request = {.method = info->request_method,
+                                       .path = info->local_uri,
+                                       .host = mg_get_header(connection, "Host"),
+                                       .accept = mg_get_header(connection, "Accept")};
+    struct exporter_answer answer;
+    exporter_answer(server->options, &request, &answer);
+    send_answer(connection, &answer,
+                info->request_method != NULL && strcmp(info->request_method, "HEAD") == 0);
+    int code = answer.code;
+    exporter_answer_free(&answer);
+    return code;
+}
+
+/* What civetweb refuses by itself, such as a request that is too large, gets a plain answer too. */
+static int on_error(struct mg_connection *connection, int code, const char *text) {
+    (void)text;
+    mg_printf(connection, "HTTP/1.1 %d Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+              code);
+    return 0;
+}
+
+/* civetweb's messages about clients are no concern of the user, and it writes a file else. */
+static int on_message(const struct mg_connection *connection, const char *message) {
+    (void)connection;
+    (void)message;
+    return 1;
+}
+
+struct server *server_begin(const char *listen, const struct exporter_options *options,
+                            char problem[SERVER_PROBLEM_MAX]) {
+    static const struct mg_callbacks callbacks = {
+        .begin_request = on_request, .http_error = on_error, .log_message = on_message};
+    const char *settings[] = {"listening_ports",
+                              listen,
+                              "num_threads",
+                              THREADS,
+                              "connection_queue",
+                              QUEUE,
+                              "max_request_size",
+                              REQUEST_BYTES,
+                              "request_timeout_ms",
+                              DEADLINE_MS,
+                              "enable_keep_alive",
+                              "no",
+                              "enable_directory_listing",
+                              "no",
+                              NULL};
+    struct server *server = calloc(1, sizeof *server);
+    char text[128] = "";
+    if (server == NULL) {
+        snprintf(problem, SERVER_PROBLEM_MAX, "out of host memory");
+        return NULL;
+    }
+    server->options = options;
+    struct mg_init_data start = {
+        .callbacks = &callbacks, .user_data = server, .configuration_options = settings};
+    struct mg_error_data failure = {.text = text, .text_buffer_size = sizeof text};
+    mg_init_library(0);
+    server->context = mg_start2(&start, &failure);
+    if (server->context == NULL) {
+        snprintf(problem, SERVER_PROBLEM_MAX,
+                 "cannot listen at %.100s: %s; --listen takes another address and port", listen,
+                 text[0] != 0 ? text : "the port may be in use");
+        mg_exit_library();
+        free(server);
+        return NULL;
+    }
+    return server;
+}
+
+int server_port(const struct server *server) {
+    struct mg_server_port port;
+    return mg_get_server_ports(server->context, 1, &port) == 1 ? port.port : 0;
+}
+
+void server_end(struct server *server) {
+    if (server != NULL) {
+        mg_stop(server->context);
+        mg_exit_library();
+        free(server);
+    }
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* top_output.c: see top_output.h. */
+#include "top/top_output.h"
+
+#include "output.h"
+#include "survey.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------- JSON */
+
+static void number(struct json_out *json, const char *key, uint64_t value) {
+    json_value(json, key, (vram_value){.value = value, .known = value != UNKNOWN});
+}
+
+static void share(struct json_out *json, const char *key, uint64_t value, double unit) {
+    if (value == UNKNOWN) {
+        json_null(json, key);
+    } else {
+        json_number(json, key, (double)value / unit);
+    }
+}
+
+static void device_json(struct json_out *json, const struct machine_device *device) {
+    char uuid[UUID_TEXT_MAX];
+    json_object_begin(json, NULL);
+    json_text(json, "device", device->label);
+    json_text(json, "name", device->name[0] != 0 ? device->name : NULL);
+    json_text(json, "uuid", device->uuid_known ? uuid_format(device->uuid, uuid) : NULL);
+    json_text(json, "pci", device->pci[0] != 0 ? device->pci : NULL);
+    json_bool(json, "simulated", device->simulated);
+    number(json, "total_bytes", device->total_bytes);
+    number(json, "free_bytes", device->free_bytes);
+    number(json, "used_bytes", machine_used(device));
+    number(json, "libvram_held_bytes", device->held_bytes);
+    number(json, "others_bytes", machine_others(device));
+    json_object_end(json);
+}
+
+static void counts_json(struct json_out *json, const vram_live_page_counts *counts) {
+    number(json, "held_bytes", counts->held_bytes);
+    number(json, "live_bytes", counts->live_bytes);
+    number(json, "allocated_bytes", counts->allocated_bytes);
+    number(json, "cached_bytes", counts->cached_bytes);
+    number(json, "asleep_bytes", counts->asleep_bytes);
+    number(json, "limit_bytes", counts->limit_bytes);
+    number(json, "peak_held_bytes", counts->peak_held_bytes);
+    number(json, "peak_live_bytes", counts->peak_live_bytes);
+    number(json, "live_blocks", counts->live_blocks);
+    number(json, "allocations", counts->allocs);
+    number(json, "frees", counts->frees);
+    number(json, "hits", counts->hits);
+    number(json, "misses", counts->misses);
+    number(json, "refusals", counts->refusals);
+    number(json, "moved_bytes", counts->moved_bytes);
+    number(json, "driver_calls", counts->driver_calls);
+    share(json, "allocations_per_second", counts->alloc_rate, 1000);
+    share(json, "frees_per_second", counts->free_rate, 1000);
+}
+
+static const char *row_label(const struct page_view *view, uint32_t row, char text[40]) {
+    if (row >= view->head.devices.count) {
+        return NULL;
+    }
+    snprintf(text, 40, "%.15s:%u", view->devices[row].backend, (unsigned)view->devices[row].index);
+    return text;
+}
+
+static void pools_json(struct json_out *json, const struct page_view *view) {
+    char label[40];
+    json_array_begin(json, "pools");
+    for (uint32_t i = 0; i < view->head.pools.count; i++) {
+        const vram_live_page_pool *pool = &view->pools[i];
+        json_object_begin(json, NULL);
+        json_text(json, "name", pool->name);
+        json_text(json, "device", row_label(view, pool->device, label));
+        json_text(json, "pressure",
+                  vram_pressure_level_name((vram_pressure_level)pool->pressure_level));
+        share(json, "pressure_value", pool->pressure_millionths, 1e6);
+        counts_json(json, &pool->counts);
+        json_object_end(json);
+    }
+    json_array_end(json);
+}
+
+static void tags_json(struct json_out *json, const struct page_view *view) {
+    char label[40];
+    json_array_begin(json, "tags");
+    for (uint32_t i = 0; i < view->head.tags.count; i++) {
+        const vram_live_page_tag *tag = &view->tags[i];
+        json_object_begin(json, NULL);
+        json_text(json, "tag", tag->name);
+        json_text(json, "device", row_label(view, tag->device, label));
+        number(json, "used_bytes", tag->used_bytes);
+        number(json, "own_bytes", tag->own_bytes);
+        number(json, "peak_bytes", tag->peak_bytes);
+        number(json, "soft_bytes", tag->soft_bytes);
+        number(json, "hard_bytes", tag->hard_bytes);
+        number(json, "refusals", tag->refusals);
+        json_object_end(json);
+    }
+    json_array_end(json);
+}
+
+static void sizes_json(struct json_out *json, const struct page_view *view) {
+    json_array_begin(json, "sizes");
+    for (uint32_t i = 0; i < VRAM_LIVE_PAGE_SIZES; i++) {
+        const vram_live_page_size *size = &view->head.sizes[i];
+        if (size->blocks != 0) {
+            json_object_begin(json, NULL);
+            json_unsigned(json, "up_to_bytes", UINT64_C(1) << i);
+            number(json, "blocks", size->blocks);
+            number(json, "bytes", size->bytes);
+            json_object_end(json);
+        }
+    }
+    json_array_end(json);
+}
+
+static void refusals_json(struct json_out *json, const struct page_view *view) {
+    json_array_begin(json, "refusals");
+    for (uint32_t i = 0; i < view->head.refusals.count; i++) {
+        const vram_live_page_refusal *refusal = &view->refusals[i];
+        json_object_begin(json, NULL);
+        number(json, "date_ns", refusal->date_ns);
+        number(json, "bytes", refusal->bytes);
+        json_text(json, "cause", vram_oom_cause_name((vram_oom_cause)refusal->cause));
+        json_text(json, "pool", refusal->pool);
+        json_text(json, "tag", refusal->tag[0] != 0 ? refusal->tag : NULL);
+        json_text(json, "text", refusal->text);
+        json_object_end(json);
+    }
+    json_array_end(json);
+}
+
+static void uses_json(struct json_out *json, const struct machine *machine,
+                      const struct machine_process *process) {
+    json_array_begin(json, "devices");
+    for (uint32_t i = 0; i < process->use_count; i++) {
+        const struct machine_use *use = &process->uses[i];
+        json_object_begin(json, NULL);
+        json_text(json, "device", machine->devices[use->device].label);
+        number(json, "held_bytes", use->held_bytes);
+        number(json, "driver_bytes", use->driver_bytes);
+        number(json, "host_bytes", use->other_bytes);
+        json_object_end(json);
+    }
+    json_array_end(json);
+}
+
+static void process_json(struct json_out *json, const struct machine *machine,
+                         const struct machine_process *process) {
+    const struct page_view *view = &process->view;
+    char user[USER_TEXT_MAX];
+    json_object_begin(json, NULL);
+    json_unsigned(json, "pid", process->pid);
+    json_text(json, "user", process->user_known ? user_format(process, user) : NULL);
+    json_text(json, "command", process->command[0] != 0 ? process->command : NULL);
+    json_text(json, "origin",
+              !process->paged                           ? "driver"
+              : view->head.origin == VRAM_LIVE_PAGE_RUN ? "run"
+                                                        : "library");
+    json_bool(json, "stopped", view->silent);
+    number(json, "held_bytes", process->held_bytes);
+    number(json, "driver_bytes", process->driver_bytes);
+    share(json, "ratio", process->ratio_hundreds, 100);
+    json_text(json, "pressure",
+              process->paged ? vram_pressure_level_name((vram_pressure_level)process->level)
+                             : NULL);
+    uses_json(json, machine, process);
+    if (process->paged) {
+        json_object_begin(json, "sum");
+        counts_json(json, &view->head.sum);
+        json_object_end(json);
+        json_unsigned(json, "pool_count", view->head.pools.total);
+        json_unsigned(json, "tag_count", view->head.tags.total);
+        pools_json(json, view);
+        tags_json(json, view);
+        sizes_json(json, view);
+        refusals_json(json, view);
+    }
+    json_object_end(json);
+}
+
+bool top_json(const struct view *view, const struct machine *machine) {
+    struct json_out json;
+    output_json_begin(&json, "vram.top/1");
+    json_unsigned(&json, "time_ns", machine->now_ns);
+    json_bool(&json, "complete", !machine->cut);
+    json_array_begin(&json, "devices");
+    for (uint32_t i = 0; i < machine->device_count; i++) {
+        device_json(&json, &machine->devices[i]);
+    }
+    json_array_end(&json);
+    json_array_begin(&json, "processes");
+    for (uint32_t i = 0; i < view->row_count; i++) {
+        process_json(&json, machine, &machine->processes[view->order[i]]);
+    }
+    json_array_end(&json);
+    return output_json_end(&json);
+}
+
+/* -------------------------------------------------------------------------- CSV */
+
+/* A field in quotes if it needs them. A spreadsheet takes what begins with = for a formula: such
+   names get a quote mark before. */
+static void field_text(const char *text) {
+    bool formula = text[0] != 0 && strchr("=+-@", text[0]) != NULL && text[1] != 0;
+    if (!formula && text[strcspn(text, ",\"\r\n")] == 0) {
+        printf("%s", text);
+        return;
+    }
+    printf("\"%s", formula ? "'" : "");
+    for (; *text != 0; text++) {
+        printf("%s%c", *text == '"' ? "\"" : "", *text);
+    }
+    printf("\"");
+}
+
+/* What is not known is empty, as spreadsheets and pandas have it. */
+static void field_number(uint64_t value) {
+    if (value != UNKNOWN) {
+        printf("%" PRIu64, value);
+    }
+}
+
+static void process_csv(const struct machine *machine, const struct machine_process *process) {
+    char text[CELL_BYTES];
+    const uint64_t bytes[] = {process->held_bytes, process->live_bytes, process->cached_bytes};
+    printf("%" PRIu64 ",%" PRIu64 ",", machine->now_ns, process->pid);
+    field_text(process->user_known ? column_format(machine, process, COLUMN_USER, text) : "");
+    printf(",");
+    field_text(process->use_count > 0 ? column_format(machine, process, COLUMN_DEVICE, text) : "");
+    for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
+        printf(",");
+        field_number(bytes[i]);
+    }
+    printf(",");
+    if (process->ratio_hundreds != UNKNOWN) {
+        printf("%s", column_format(machine, process, COLUMN_RATIO, text));
+    }
+    printf(",");
+    field_number(process->peak_bytes);
+    printf(",");
+    field_number(process->driver_bytes);
+    printf(",%s,", process->paged && process->level > 0
+                       ? vram_pressure_level_name((vram_pressure_level)process->level)
+                       : "");
+    if (process->alloc_rate != UNKNOWN) {
+        printf("%" PRIu64 ".%03" PRIu64, process->alloc_rate / 1000, process->alloc_rate % 1000);
+    }
+    printf(",");
+    field_text(process->top_tag);
+    printf(",");
+    field_text(process->command);
+    printf("\n");
+}
+
+void top_csv(const struct view *view, const struct machine *machine, bool head) {
+    if (head) {
+        printf("time_ns");
+        for (int i = 0; i < COLUMN_COUNT; i++) {
+            printf(",%s", top_columns[i].key);
+        }
+        printf("\n");
+    }
+    for (uint32_t i = 0; i < view->row_count; i++) {
+        process_csv(machine, &machine->processes[view->order[i]]);
+    }
+}
