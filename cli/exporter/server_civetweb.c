@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS       "8"     /* connections that are answered at the same time */
+#define THREADS       "16"    /* connections that are answered at the same time */
 #define QUEUE         "32"    /* that wait for a thread */
 #define REQUEST_BYTES "16384" /* of a request's line and headers */
-#define DEADLINE_MS   "3000"  /* for a client to send its request, and to take the answer */
+#define DEADLINE_MS   "1500"  /* for a client to send its request, and to take the answer */
 
 struct server {
     struct mg_context *context;

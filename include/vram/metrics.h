@@ -24,9 +24,6 @@ extern "C" {
 #define VRAM_METRICS_OPENMETRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define VRAM_METRICS_PROMETHEUS_TYPE  "text/plain; version=0.0.4; charset=utf-8"
 
-/** Most tags of a device that become labels: those with the most bytes. */
-enum { VRAM_METRICS_TAGS_MAX = 64 };
-
 typedef enum vram_metrics_format {
     VRAM_METRICS_OPENMETRICS = 0, /* OpenMetrics 1.0 */
     VRAM_METRICS_PROMETHEUS = 1   /* Prometheus text 0.0.4, for programs that know no other, such as
@@ -35,10 +32,11 @@ typedef enum vram_metrics_format {
 } vram_metrics_format;
 
 /**
- * Writes the metrics of all opened devices of a context, their pools and their tags, as
- * OpenMetrics. A figure that is not known is left out. Asks no driver: memory of a device that is
- * free or used by all is as old as the option memory_sample allows. `write` is called with no lock
- * held, on the calling thread. VRAM_ERR_IO if it refuses; VRAM_ERR_HOST_MEMORY.
+ * Writes the metrics of a context as OpenMetrics: of the devices that have a pool, of the 64
+ * largest pools and the 64 largest tags. Refusals by cause are those of the whole process. A figure
+ * that is not known is left out. Calls no driver: the free memory of a device is what the driver
+ * said when it was last asked. `write` is called with no lock held, on the calling thread.
+ * VRAM_ERR_IO if it refuses; VRAM_ERR_HOST_MEMORY.
  *
  * Pools of one device that have the same name are told apart by "#2", "#3" and so on behind it.
  */
