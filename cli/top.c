@@ -236,7 +236,8 @@ static int run(struct invocation *invocation) {
     if (read_options(job)) {
         bool printed = flag_given(invocation, "once") || invocation->json ||
                        flag_given(invocation, "csv") || !isatty(STDOUT_FILENO);
-        job->sources.nvml = nvml_open();
+        job->sources.pages_only = flag_given(invocation, "pages-only");
+        job->sources.nvml = job->sources.pages_only ? NULL : nvml_open();
         code = printed ? run_printed(job) : run_screen(job);
         nvml_close(job->sources.nvml);
     }
@@ -264,6 +265,8 @@ static const struct flag flags[] = {
      .choices = "pid user device held_bytes live_bytes cached_bytes ratio peak_held_bytes "
                 "driver_bytes pressure allocations_per_second top_tag command"},
     {.name = "reverse", .letter = 'r', .help = "sort the other way round"},
+    {.name = "pages-only",
+     .help = "only processes with a live page: ask neither NVML nor /proc for others"},
     {.name = "thresholds",
      .value = "A,B,C",
      .help = "percentages from which colours change, 60,80,95 if not given"},

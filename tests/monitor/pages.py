@@ -8,6 +8,7 @@ import struct
 
 UNKNOWN = 2**64 - 1
 HEAD_BYTES = 1552
+NOBODY = 54321  # a user without a name
 SPACE = 1  # no inode of /proc/*/ns/pid is that low
 COUNTS = ("held", "live", "allocated", "cached", "asleep", "limit", "peak", "peak_live", "blocks", "allocs", "frees",
           "hits", "misses", "cache_hits", "refusals", "limit_refusals", "quota_refusals", "fallbacks", "moved",
@@ -46,7 +47,7 @@ def refusal(size, cause, words, pool_name="main", tag_name="", date=1700000000):
                        text(words, 256))
 
 
-def page(pid, command, devices=(), pools=(), tags=(), refusals=(), sizes=None, causes=None, origin=0, user=None,
+def page(pid, command, devices=(), pools=(), tags=(), refusals=(), sizes=None, causes=None, origin=0, user=NOBODY,
          total=None, updated=None, **values):
     """The bytes of a page; `sizes` is {bin: (blocks, bytes)}, `causes` {cause: times}, other values its sums."""
     tables, rows, at = b"", b"", HEAD_BYTES
@@ -59,7 +60,7 @@ def page(pid, command, devices=(), pools=(), tags=(), refusals=(), sizes=None, c
     bins = b"".join(struct.pack("=2Q", *(sizes or {}).get(number, (0, 0))) for number in range(48))
     now = FRESH if updated is None else updated
     head = struct.pack("=8sII6QII32s256sIIQQ", b"VRAMPAGE", 1, HEAD_BYTES + len(rows), pid, pid * 10, SPACE,
-                       os.getuid() if user is None else user, now, 100000000, origin, 0, text("0.1.0", 32),
+                       user, now, 100000000, origin, 0, text("0.1.0", 32),
                        text(command, 256), 0, 0, 2, now)
     head += tables + counts(values) + struct.pack("=3Q", 0, 0, 1)
     head += b"".join(struct.pack("=Q", (causes or {}).get(cause, 0)) for cause in range(16))
