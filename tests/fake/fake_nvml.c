@@ -23,11 +23,32 @@ struct process {
     unsigned gpu_instance, compute_instance;
 };
 
+struct pci {
+    char legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char text[32];
+};
+
+struct memory {
+    unsigned long long total, free, used;
+};
+
 FAKE_API int nvmlInit_v2(void);
 FAKE_API int nvmlShutdown(void);
 FAKE_API int nvmlDeviceGetHandleByUUID(const char *uuid, void **device);
 FAKE_API int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
                                                      struct process *processes);
+
+FAKE_API int nvmlDeviceGetCount_v2(unsigned *count);
+FAKE_API int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+FAKE_API int nvmlDeviceGetName(void *device, char *name, unsigned bytes);
+FAKE_API int nvmlDeviceGetUUID(void *device, char *uuid, unsigned bytes);
+FAKE_API int nvmlDeviceGetPciInfo_v3(void *device, struct pci *info);
+FAKE_API int nvmlDeviceGetMemoryInfo(void *device, struct memory *info);
+FAKE_API int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count,
+                                                      struct process *processes);
+
+#define UUID "GPU-01020304-0506-0708-090a-0b0c0d0e0f10"
 
 static int started;
 
@@ -58,7 +79,7 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
     if (!started || failing("device")) {
         return started ? failing("device") : UNINITIALIZED;
     }
-    if (strcmp(uuid, "GPU-01020304-0506-0708-090a-0b0c0d0e0f10") != 0) {
+    if (strcmp(uuid, UUID) != 0) {
         return NOT_FOUND;
     }
     *device = &started;
@@ -90,36 +111,48 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
     return found > room ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
-/* -------------------------------------------------------------- memory, for `vram run` */
+/* ---------------------------------------- what `vram top` and `vram run` ask for, of the same device */
 
-struct memory {
-    unsigned long long total, free, used;
-};
-
-FAKE_API int nvmlDeviceGetCount_v2(unsigned *count);
 int nvmlDeviceGetCount_v2(unsigned *count) {
     *count = 1;
-    return started ? SUCCESS : UNINITIALIZED;
+    return failing("count");
 }
 
-FAKE_API int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
     *device = &started;
-    return index == 0 ? SUCCESS : NOT_FOUND;
+    return index == 0 && started ? failing("device") : NOT_FOUND;
 }
 
-FAKE_API int nvmlDeviceGetUUID(void *device, char *text, unsigned bytes);
-int nvmlDeviceGetUUID(void *device, char *text, unsigned bytes) {
+int nvmlDeviceGetName(void *device, char *name, unsigned bytes) {
     (void)device;
-    snprintf(text, bytes, "GPU-01020304-0506-0708-090a-0b0c0d0e0f10");
-    return SUCCESS;
+    snprintf(name, bytes, "Fake GPU");
+    return failing("name");
 }
 
-FAKE_API int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory);
-int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory) {
-    const char *used = getenv("FAKE_NVML_USED");
-    memory->total = 4ull << 30;
-    memory->used = used ? strtoull(used, NULL, 0) : 0;
-    memory->free = memory->total - memory->used;
-    return device == &started ? SUCCESS : UNKNOWN;
+int nvmlDeviceGetUUID(void *device, char *uuid, unsigned bytes) {
+    (void)device;
+    snprintf(uuid, bytes, "%s", UUID);
+    return failing("uuid");
+}
+
+int nvmlDeviceGetPciInfo_v3(void *device, struct pci *info) {
+    (void)device;
+    *info = (struct pci){.bus = 0x3b, .text = "00000000:3B:00.0"};
+    return failing("pci");
+}
+
+int nvmlDeviceGetMemoryInfo(void *device, struct memory *info) {
+    const char *text = getenv("FAKE_NVML_USED"); /* of a smaller device, for `vram run` */
+    unsigned long long used = text ? strtoull(text, NULL, 0) : 20ull << 30;
+    (void)device;
+    info->total = text ? 4ull << 30 : 80ull << 30;
+    info->used = used;
+    info->free = info->total - used;
+    return failing("memory");
+}
+
+/* A process that computes is in this list too, as on a real driver. */
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count,
+                                             struct process *processes) {
+    return nvmlDeviceGetComputeRunningProcesses_v3(device, count, processes);
 }

@@ -152,7 +152,7 @@ def other_terminals(binary, runtime, update):
     try:
         terminal.wait("ffmpeg")
         terminal.keys("C-c")
-        assert "ended 0\n0" in terminal.wait("ended 0\n")
+        terminal.wait("ended 0\n0")
     finally:
         terminal.end()
 

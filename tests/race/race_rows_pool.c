@@ -194,6 +194,14 @@ ROW(vram_context_stats_write, CONTEXT, ROW_WALKS) {
     return vram_context_stats_write(w->context, VRAM_REPORT_JSON, race_ignore_text, NULL);
 }
 
+ROW(vram_metrics_write, CONTEXT, ROW_WALKS) {
+    return vram_metrics_write(w->context, race_ignore_text, NULL);
+}
+
+ROW(vram_metrics_write_as, CONTEXT, ROW_WALKS) {
+    return vram_metrics_write_as(w->context, VRAM_METRICS_PROMETHEUS, race_ignore_text, NULL);
+}
+
 ROW(vram_tag_stats_get, DEVICE, ROW_WALKS | ROW_INVALID) {
     vram_pool_stats stats = {.size = sizeof stats};
     vram_status status = vram_tag_quota_set(w->device, "tenant", 1, 0);

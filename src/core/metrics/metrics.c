@@ -41,7 +41,7 @@ static vram_status sources_write(struct vr_metrics_text *text,
 }
 
 static vram_status context_write(struct vr_context *context, struct vr_metrics_text *text) {
-    struct vr_page_rows *rows = vr_mem_alloc(1, sizeof *rows, "metrics");
+    struct vr_page_rows *rows = vr_mem_alloc(1, sizeof *rows, vr_operation());
     if (!rows) {
         return VRAM_ERR_HOST_MEMORY;
     }
