@@ -49,6 +49,23 @@ static bool wait_for_end(const sigset_t *ending, uint64_t seconds) {
     return got > 0;
 }
 
+/* Where the metrics are: at an address, of which `bytes` count, or in a file. */
+static void say_started(const struct invocation *invocation, int bytes, const char *address,
+                        int port, const char *path) {
+    char url[LISTEN_MAX + 32];
+    snprintf(url, sizeof url, "http://%.*s:%d/metrics", bytes, address, port);
+    if (invocation->json) {
+        struct json_out json;
+        output_json_begin(&json, "vram.exporter/1");
+        json_text(&json, "url", path == NULL ? url : NULL);
+        json_text(&json, "file", path);
+        output_json_end(&json);
+    } else if (path == NULL) {
+        printf("metrics at %s\n", url);
+    }
+    fflush(stdout);
+}
+
 static int serve(const struct invocation *invocation, const sigset_t *ending) {
     static char own_name[256];
     struct exporter_options options = {.metrics = page_metrics_write};
@@ -75,9 +92,7 @@ static int serve(const struct invocation *invocation, const sigset_t *ending) {
         say_warning("everyone who reaches %s can read the command lines and figures of processes",
                     address);
     }
-    printf("metrics at http://%.*s:%d/metrics\n", (int)(colon - address), address,
-           server_port(server));
-    fflush(stdout);
+    say_started(invocation, (int)(colon - address), address, server_port(server), NULL);
     while (!wait_for_end(ending, INTERVAL_MAX_S)) {
     }
     server_end(server);
@@ -87,7 +102,7 @@ static int serve(const struct invocation *invocation, const sigset_t *ending) {
 /* Once, or again and again: a failure then is said and may pass, as a full disk does. */
 static int save(const struct invocation *invocation, const sigset_t *ending, uint64_t interval) {
     const char *path = flag_value(invocation, "textfile");
-    bool once = flag_given(invocation, "once"), good;
+    bool once = flag_given(invocation, "once"), first = true, good;
     size_t bytes = strlen(path);
     char problem[256];
     if (bytes < 5 || strcmp(path + bytes - 5, ".prom") != 0) {
@@ -97,6 +112,9 @@ static int save(const struct invocation *invocation, const sigset_t *ending, uin
         good = page_metrics_save(path, problem, sizeof problem);
         if (!good) {
             say_error("cannot write %.200s: %s", path, problem);
+        } else if (first) {
+            say_started(invocation, 0, "", 0, path);
+            first = false;
         }
     } while (!once && !wait_for_end(ending, interval));
     return good || !once ? EXIT_YES : EXIT_MISUSE;
@@ -123,8 +141,8 @@ static int run(struct invocation *invocation) {
     if (!flag_number(invocation, "interval", 1, INTERVAL_MAX_S, &interval)) {
         return EXIT_MISUSE;
     }
-    if (invocation->json) {
-        say_error("`vram exporter` writes metrics; `vram top --once --json` writes JSON");
+    if (invocation->json && flag_given(invocation, "once") && !file) {
+        say_error("metrics are not JSON; `vram top --json` writes the same figures as JSON");
         return EXIT_MISUSE;
     }
     if (file && (flag_given(invocation, "listen") || flag_given(invocation, "host"))) {

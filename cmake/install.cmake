@@ -83,6 +83,9 @@ string(REGEX REPLACE "^/relative/" "\${CMAKE_INSTALL_PREFIX}/" pages "${pages}")
 install(CODE "include(\"${PROJECT_SOURCE_DIR}/cmake/installed_pages.cmake\")
 vram_pages_unlink(\"\$ENV{DESTDIR}${pages}\")")
 
+# For the operators of Prometheus and Grafana (docs/monitoring.md).
+install(DIRECTORY contrib/prometheus contrib/grafana DESTINATION ${CMAKE_INSTALL_DATADIR}/vram COMPONENT command)
+
 # The crate, as source: a path for Cargo.toml (docs/rust.md).
 install(DIRECTORY bindings/rust/src bindings/rust/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/vram/rust
         FILES_MATCHING PATTERN "*.rs")

@@ -84,6 +84,12 @@ need_test() {
     wish glslang-tools "makes the shaders of the tests and examples anew" has glslangValidator
     wish opencl-c-headers "is what our declarations of OpenCL are compared with" has_header CL/cl.h
     wish libmimalloc2.0 "is what vram bench compares host memory with" has_library libmimalloc.so.2
+    wish libcivetweb-dev "serves the metrics of vram exporter" has_header civetweb.h
+    wish libncurses-dev "is the screen of vram top" has_header curses.h
+    wish tmux "is the terminal in which vram top is tried" has tmux
+    wish prometheus "judges the metrics of vram exporter and scrapes them" has promtool
+    wish python3-prometheus-client "reads the metrics in the OpenMetrics form" \
+        has_python_module prometheus_client
     wish clang-format-14 "checks the layout of the sources" has clang-format-14
 }
 
@@ -114,6 +120,8 @@ deb)
     need_run
     need zlib1g-dev "reads the gzip'd traces of vram replay" has_header zlib.h
     need libzstd-dev "reads the zstd'd traces of vram replay and report" has_header zstd.h
+    need libcivetweb-dev "serves the metrics of vram exporter" has_header civetweb.h
+    need libncurses-dev "is the screen of vram top" has_header curses.h
     need dpkg-dev "finds what the packages depend on" has dpkg-shlibdeps
     ;;
 other-arch) need_other_arch ;;

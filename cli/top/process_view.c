@@ -9,7 +9,14 @@
 #include <time.h>
 #include <vram/vram.h>
 
-enum { LINES_FIXED = 16, BAR_COLUMNS = 20, QUOTA_COLUMNS = 16, POOL_COLUMNS = 16, DEPTH_MAX = 8 };
+enum {
+    LINES_FIXED = 16,
+    BAR_COLUMNS = 20,
+    QUOTA_COLUMNS = 16,
+    POOL_COLUMNS = 16,
+    WORDS_LINES = 8,
+    DEPTH_MAX = 8
+};
 
 /* Where the next line is drawn. */
 struct page_pen {
@@ -271,6 +278,27 @@ static void sizes_draw(struct page_pen *pen) {
 
 /* --------------------------------------------------------------------- refusals */
 
+/* A sentence over as many lines as it needs, broken between words. */
+static void words_draw(struct page_pen *pen, const char *text) {
+    int width = pen->canvas->columns - 2;
+    for (int lines = 0; *text != 0 && lines < WORDS_LINES; lines++) {
+        char line[sizeof((vram_live_page_refusal *)0)->text];
+        size_t fitting = strcspn(text, " ");
+        for (size_t end = fitting; text[end] != 0;) {
+            end += strspn(text + end, " ");
+            end += strcspn(text + end, " ");
+            snprintf(line, sizeof line, "%.*s", (int)end, text);
+            if (text_columns(line) > width) {
+                break;
+            }
+            fitting = end;
+        }
+        snprintf(line, sizeof line, "%.*s", (int)fitting, text);
+        canvas_text(pen->canvas, pen->row++, 2, width, PAINT_PLAIN, line);
+        text += fitting + strspn(text + fitting, " ");
+    }
+}
+
 static void refusals_draw(struct page_pen *pen) {
     const struct page_view *view = &pen->process->view;
     heading(pen, "LAST REFUSALS");
@@ -289,7 +317,7 @@ static void refusals_draw(struct page_pen *pen) {
                      short_size(refusal->bytes, size), refusal->pool,
                      refusal->tag[0] != 0 ? " for " : "", refusal->tag,
                      vram_oom_cause_name((vram_oom_cause)refusal->cause));
-        canvas_print(pen->canvas, pen->row++, 2, PAINT_PLAIN, "%s", refusal->text);
+        words_draw(pen, refusal->text);
     }
 }
 
@@ -297,7 +325,7 @@ bool process_draw(const struct view *view, const struct machine *machine,
                   const struct machine_process *process, int width, struct canvas *canvas) {
     const vram_live_page *head = &process->view.head;
     int rows = LINES_FIXED + (int)(2 * process->use_count + head->pools.count + head->tags.count +
-                                   VRAM_LIVE_PAGE_SIZES + 2 * head->refusals.count);
+                                   VRAM_LIVE_PAGE_SIZES + (1 + WORDS_LINES) * head->refusals.count);
     struct page_pen pen = {.canvas = canvas, .view = view, .process = process};
     if (!canvas_begin(canvas, rows, width, view->utf8)) {
         return false;

@@ -22,8 +22,14 @@ except ImportError:
 sys.dont_write_bytecode = True
 import make_trace  # noqa: E402
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "monitor"))
+import pages  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCHEMAS = os.path.join(ROOT, "docs", "schema")
+
+IN_FOLDER = "folder %s"  # an argument that becomes the path of a file in an empty folder
+PAGES = {"XDG_RUNTIME_DIR": "with pages"}  # which becomes a folder with the live pages of three processes
 
 TRACE = "trace %s"  # an argument that becomes a file with what make_trace.py writes
 
@@ -93,6 +99,9 @@ RUNS = [
     ("estimate", [CONFIG % "llama3_8b", "--backend", "sim"], {"VRAM_SIM": "devices=2,memory=80G"}, 0),
     ("estimate", ["--params", "hidden=64,intermediate=64,layers=2,vocab=10,heads=2,kv_heads=1",
                   "--memory", "1G"], {}, 0),
+    ("top", ["--pages-only"], PAGES, 0),
+    ("top", ["--once"], {"XDG_RUNTIME_DIR": "/nonexistent"}, 0),
+    ("exporter", ["--once", "--textfile", IN_FOLDER % "vram.prom"], PAGES, 0),
     ("help", [], {}, 0),
     ("help", ["info"], {}, 0),
     ("completion", ["bash"], {}, 0),
@@ -202,6 +211,8 @@ def check_meaning(document):
 
 
 def made_trace(folder, word):
+    if word.startswith(IN_FOLDER % ""):
+        return os.path.join(folder, word.split()[1])
     if not word.startswith(TRACE % ""):
         return word
     path = os.path.join(folder, "t.vrt")
@@ -216,6 +227,8 @@ def check_run(binary, verb, arguments, settings, code):
     with tempfile.TemporaryDirectory() as folder:
         arguments = [made_trace(folder, word) for word in arguments]
         env["XDG_RUNTIME_DIR"] = folder  # for live pages
+        if settings == PAGES:
+            pages.example(folder)
         result = subprocess.run([binary, verb, *arguments, "--json"], env=env, capture_output=True,
                                 text=True, timeout=300, check=False)
     assert result.returncode == code, f"exit code {result.returncode}: {result.stderr}"

@@ -255,7 +255,7 @@ def misuse(binary, runtime):
                              (["--listen", "127.0.0.1:99999"], "--listen takes ADDRESS:PORT"),
                              (["--listen", "192.0.2.1:0"], "cannot listen at 192.0.2.1:0"),
                              (["--textfile", "x.prom", "--listen", "1"], "--textfile writes a file"),
-                             (["--json"], "writes metrics")]:
+                             (["--json", "--once"], "metrics are not JSON")]:
         result = subprocess.run([binary, "exporter", *arguments], capture_output=True, text=True, timeout=30,
                                 env=environment(runtime), check=False)
         assert result.returncode == 2 and words in result.stderr, (arguments, result)
