@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_handle.c: handles that are none. Every call that takes a handle is tried with NULL, with
- * destroyed ones, with numbers that never were handles and with handles of another kind; all other
- * arguments are good, so that nothing else can be the reason to refuse.
+ * cases_handle.c: handles that are none. Every call that takes a handle is tried with NULL,
+ * destroyed ones, numbers that never were handles and handles of another kind; other arguments are good.
  */
 #include "case.h"
 
@@ -18,8 +17,7 @@ static bool refuses(struct check *check, vram_status status, vram_status want,
 #define REFUSES(call) CHECK_TRY(refuses(check, call, want, CHECK_AT(#call)))
 
 static bool take_text(void *user, const char *text, size_t bytes) {
-    (void)user, (void)text, (void)bytes;
-    return true;
+    return (void)user, (void)text, (void)bytes, true;
 }
 
 static void ignore(void *user, const vram_pressure_event *event) {
@@ -57,6 +55,8 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_context_trim(context, NULL, &bytes));
     REFUSES(vram_context_stats_get(context, &stats));
     REFUSES(vram_context_stats_write(context, VRAM_REPORT_JSON, take_text, NULL));
+    REFUSES(vram_metrics_write(context, take_text, NULL));
+    REFUSES(vram_metrics_write_as(context, VRAM_METRICS_PROMETHEUS, take_text, NULL));
     REFUSES(vram_context_peaks_begin(context));
     REFUSES(vram_context_peaks_end(context, &peaks));
     REFUSES(vram_context_peaks_reset(context));

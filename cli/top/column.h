@@ -3,7 +3,7 @@
 #ifndef COLUMN_H
 #define COLUMN_H
 
-#include "top/machine.h"
+#include "top/top_machine.h"
 
 enum column_id {
     COLUMN_PID,
@@ -39,7 +39,8 @@ enum { CELL_BYTES = 288 };
 const char *column_format(const struct machine *machine, const struct machine_process *process,
                           enum column_id column, char text[CELL_BYTES]);
 
-/* Writes the numbers of the processes that match the filter ("": all) in order; returns how many. */
+/* Writes the numbers of the processes that match the filter ("": all), in order; returns how
+   many. */
 uint32_t column_sort(const struct machine *machine, enum column_id column, bool reversed,
                      const char *filter, uint32_t *order);
 

@@ -11,7 +11,7 @@
 
 #include "top/canvas.h"
 #include "top/column.h"
-#include "top/history.h"
+#include "top/device_past.h"
 
 enum view_mode { VIEW_TABLE, VIEW_PROCESS, VIEW_HELP };
 

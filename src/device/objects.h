@@ -191,8 +191,9 @@ struct vr_device_object {
     uint32_t peer_count;
     vr_atomic_u64 held_bytes, held_peak_bytes, held_count;
     vr_atomic_u64 driver_calls;
-    vr_atomic_u64 flight;    /* handle of the transfer tier's object for it; 0: not created yet */
-    vr_atomic_ptr transfers; /* counters of xfer/metrics.c, one allocation; NULL: not created yet */
+    vr_atomic_u64 flight; /* handle of the transfer tier's object for it; 0: not created yet */
+    vr_atomic_ptr
+        transfers; /* counters of xfer/transfer_counts.c, one allocation; NULL: not created yet */
     vr_atomic_u64 shared_pool; /* handle of the process's pool; core/pool/shared_pool.c; 0: none */
 };
 

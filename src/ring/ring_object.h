@@ -44,7 +44,7 @@
 #include "ring/channel.h"
 #include "vram/buffer.h"
 #include "vram/ring.h"
-#include "xfer/metrics.h"
+#include "xfer/transfer_counts.h"
 
 enum {
     VR_RING_STEPS = 32, /* steps whose words may still be in transit */

@@ -18,7 +18,7 @@
 
 #include "vram/feed.h"
 #include "xfer/frame_slot.h"
-#include "xfer/metrics.h"
+#include "xfer/transfer_counts.h"
 
 enum vr_feed_state {
     VR_FEED_IDLE = 0,

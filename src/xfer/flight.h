@@ -29,8 +29,8 @@
 
 #include "vram/pool.h"
 #include "xfer/async_record.h"
-#include "xfer/metrics.h"
 #include "xfer/rates.h"
+#include "xfer/transfer_counts.h"
 
 enum vr_async_phase {
     VR_ASYNC_HELD = 0,

@@ -29,7 +29,7 @@
 
 #include "vram/readback.h"
 #include "xfer/frame_slot.h"
-#include "xfer/metrics.h"
+#include "xfer/transfer_counts.h"
 
 enum vr_frame_state {
     VR_FRAME_IDLE = 0,

@@ -7,8 +7,8 @@
 #define VR_SUBMISSION_H
 
 #include "xfer/async_record.h"
-#include "xfer/metrics.h"
 #include "xfer/route.h"
+#include "xfer/transfer_counts.h"
 
 struct vr_submission {
     struct vr_queue_object *queue; /* entered for work */

@@ -160,6 +160,8 @@ static void bad_calls_are_refused(void **state) {
     assert_int_equal(vram_metrics_write(NULL, say, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_metrics_write_as(rig.context, (vram_metrics_format)2, say, NULL),
                      VRAM_ERR_INVALID);
+    assert_int_equal(vram_metrics_write_as(rig.context, VRAM_METRICS_PROMETHEUS, NULL, NULL),
+                     VRAM_ERR_INVALID);
     vr_mem_fail_at(1, false);
     assert_int_equal(vram_metrics_write(rig.context, say, NULL), VRAM_ERR_HOST_MEMORY);
     vr_mem_fail_at(0, false);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_outsider.c: memory of processes by /proc fdinfo, from a tree made for it as AMD's and Intel's
- * drivers write it, and by NVIDIA's management library, from a fake of it; and how both join live
- * pages.
+ * test_outsider.c: memory of processes by /proc fdinfo, from a tree as AMD's and Intel's drivers
+ * write it, and by NVIDIA's management library, from a fake of it; and how both join live pages.
  */
 #include "page_maker.h"
 #include "top/column.h"
-#include "top/machine.h"
+#include "top/top_machine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_top_view.c: the canvas, the sizes, the history and the keys of `vram top`, where the tests in
- * tmux do not reach.
+ * test_top_view.c: the canvas, the sizes, the history and the keys of `vram top`, where the tests
+ * in tmux do not reach.
  */
 #include "top/view.h"
 

@@ -9,7 +9,7 @@
 #include "unit/report_text.h"
 #include "unit/transfer_stats_of.h"
 #include "vram/vram.h"
-#include "xfer/metrics.h"
+#include "xfer/transfer_counts.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metrics_family.c: the list of metrics; see metrics.h.
+ * metrics_family.c: the list of metrics; see metrics_text.h.
  *
  *  (1) Names never change, and a name means one thing. A metric that is not known of an object has
  *      no sample of it; 0 is a number like any other.
  *  (2) No two samples of a family have the same labels.
  */
-#include "core/metrics/metrics.h"
+#include "core/metrics/metrics_text.h"
 
 #include "vram/oom.h"
 #include "vram/pressure.h"

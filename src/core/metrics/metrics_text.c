@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics_text.c: see metrics.h. */
-#include "core/metrics/metrics.h"
+/* metrics_text.c: see metrics_text.h. */
+#include "core/metrics/metrics_text.h"
 
 #include "base/text.h"
 

@@ -763,6 +763,173 @@ class vram_metal_adoption(Structure):
     ]
 
 
+VRAM_LIVE_PAGE_VERSION = 1
+VRAM_LIVE_PAGE_BYTES_MAX = 1048576
+VRAM_LIVE_PAGE_DEVICES = 16
+VRAM_LIVE_PAGE_POOLS = 64
+VRAM_LIVE_PAGE_TAGS = 64
+VRAM_LIVE_PAGE_REFUSALS = 8
+VRAM_LIVE_PAGE_CAUSES = 16
+VRAM_LIVE_PAGE_SIZES = 48
+VRAM_LIVE_PAGE_LIBRARY = 0
+VRAM_LIVE_PAGE_RUN = 1
+
+
+class vram_live_page_table(Structure):
+    _fields_ = [
+        ("offset", c_uint32),
+        ("stride", c_uint32),
+        ("count", c_uint32),
+        ("total", c_uint32),
+    ]
+
+
+class vram_live_page_counts(Structure):
+    _fields_ = [
+        ("held_bytes", c_uint64),
+        ("live_bytes", c_uint64),
+        ("allocated_bytes", c_uint64),
+        ("cached_bytes", c_uint64),
+        ("asleep_bytes", c_uint64),
+        ("limit_bytes", c_uint64),
+        ("peak_held_bytes", c_uint64),
+        ("peak_live_bytes", c_uint64),
+        ("live_blocks", c_uint64),
+        ("allocs", c_uint64),
+        ("frees", c_uint64),
+        ("hits", c_uint64),
+        ("misses", c_uint64),
+        ("cache_hits", c_uint64),
+        ("refusals", c_uint64),
+        ("limit_refusals", c_uint64),
+        ("quota_refusals", c_uint64),
+        ("fallbacks", c_uint64),
+        ("moved_bytes", c_uint64),
+        ("driver_calls", c_uint64),
+        ("alloc_rate", c_uint64),
+        ("free_rate", c_uint64),
+    ]
+
+
+class vram_live_page_size(Structure):
+    _fields_ = [
+        ("blocks", c_uint64),
+        ("bytes", c_uint64),
+    ]
+
+
+class vram_live_page(Structure):
+    _fields_ = [
+        ("magic", c_uint64),
+        ("version", c_uint32),
+        ("page_bytes", c_uint32),
+        ("pid", c_uint64),
+        ("start_ticks", c_uint64),
+        ("pid_space", c_uint64),
+        ("user", c_uint64),
+        ("begun_ns", c_uint64),
+        ("interval_ns", c_uint64),
+        ("origin", c_uint32),
+        ("reserved", c_uint32),
+        ("library", c_char * 32),
+        ("command", c_char * 256),
+        ("request", c_uint32),
+        ("answer", c_uint32),
+        ("sequence", c_uint64),
+        ("updated_ns", c_uint64),
+        ("devices", vram_live_page_table),
+        ("pools", vram_live_page_table),
+        ("tags", vram_live_page_table),
+        ("refusals", vram_live_page_table),
+        ("sum", vram_live_page_counts),
+        ("tracked_pools", c_uint64),
+        ("foreign_bytes", c_uint64),
+        ("updates", c_uint64),
+        ("causes", c_uint64 * 16),
+        ("sizes_ns", c_uint64),
+        ("sizes", vram_live_page_size * 48),
+    ]
+
+
+class vram_live_page_device(Structure):
+    _fields_ = [
+        ("backend", c_char * 16),
+        ("name", c_char * 128),
+        ("pci", c_char * 16),
+        ("uuid", c_uint8 * 16),
+        ("uuid_known", c_uint32),
+        ("kind", c_uint32),
+        ("index", c_uint32),
+        ("pressure_level", c_uint32),
+        ("pressure_millionths", c_uint64),
+        ("memory_bytes", c_uint64),
+        ("free_bytes", c_uint64),
+        ("held_bytes", c_uint64),
+        ("peak_held_bytes", c_uint64),
+        ("limit_bytes", c_uint64),
+        ("pools", c_uint64),
+    ]
+
+
+VRAM_LIVE_PAGE_TRACKED = 1
+
+
+class vram_live_page_pool(Structure):
+    _fields_ = [
+        ("name", c_char * 64),
+        ("id", c_uint64),
+        ("device", c_uint32),
+        ("pressure_level", c_uint32),
+        ("pressure_millionths", c_uint64),
+        ("flags", c_uint32),
+        ("reserved", c_uint32),
+        ("counts", vram_live_page_counts),
+    ]
+
+
+class vram_live_page_tag(Structure):
+    _fields_ = [
+        ("name", c_char * 96),
+        ("device", c_uint32),
+        ("reserved", c_uint32),
+        ("used_bytes", c_uint64),
+        ("own_bytes", c_uint64),
+        ("peak_bytes", c_uint64),
+        ("live_blocks", c_uint64),
+        ("allocs", c_uint64),
+        ("soft_bytes", c_uint64),
+        ("hard_bytes", c_uint64),
+        ("refusals", c_uint64),
+    ]
+
+
+class vram_live_page_refusal(Structure):
+    _fields_ = [
+        ("number", c_uint64),
+        ("date_ns", c_uint64),
+        ("bytes", c_uint64),
+        ("cause", c_uint32),
+        ("status", c_int32),
+        ("pool", c_char * 64),
+        ("tag", c_char * 64),
+        ("text", c_char * 256),
+    ]
+
+
+VRAM_METRICS_OPENMETRICS = 0
+VRAM_METRICS_PROMETHEUS = 1
+
+
+class vram_metrics_source(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("page", c_void_p),
+        ("devices", c_void_p),
+        ("pools", c_void_p),
+        ("tags", c_void_p),
+    ]
+
+
 class vram_named_options(Structure):
     _fields_ = [
         ("size", c_size_t),
@@ -1791,6 +1958,9 @@ FUNCTIONS = {
     "vram_tag_info_get": (vram_status, [c_void_p, c_char_p, POINTER(vram_tag_info)]),
     "vram_tag_count": (c_uint32, [c_void_p]),
     "vram_tag_info_at": (vram_status, [c_void_p, c_uint32, POINTER(vram_tag_info)]),
+    "vram_metrics_write": (vram_status, [c_void_p, vram_write_fn, c_void_p]),
+    "vram_metrics_write_as": (vram_status, [c_void_p, c_int, vram_write_fn, c_void_p]),
+    "vram_metrics_pages_write": (vram_status, [POINTER(c_void_p), c_size_t, c_int, vram_write_fn, c_void_p]),
     "vram_named_create": (vram_status, [c_void_p, c_void_p, POINTER(vram_named_options), POINTER(c_void_p)]),
     "vram_named_destroy": (vram_status, [c_void_p]),
     "vram_named_config_set": (vram_status, [c_void_p, c_char_p, POINTER(vram_named_config)]),

@@ -735,6 +735,159 @@ pub struct vram_metal_adoption {
     pub size: usize,
     pub device: *mut c_void,
 }
+pub const VRAM_LIVE_PAGE_VERSION: c_int = 1;
+pub const VRAM_LIVE_PAGE_BYTES_MAX: c_int = 1048576;
+pub const VRAM_LIVE_PAGE_DEVICES: c_int = 16;
+pub const VRAM_LIVE_PAGE_POOLS: c_int = 64;
+pub const VRAM_LIVE_PAGE_TAGS: c_int = 64;
+pub const VRAM_LIVE_PAGE_REFUSALS: c_int = 8;
+pub const VRAM_LIVE_PAGE_CAUSES: c_int = 16;
+pub const VRAM_LIVE_PAGE_SIZES: c_int = 48;
+pub const VRAM_LIVE_PAGE_LIBRARY: c_int = 0;
+pub const VRAM_LIVE_PAGE_RUN: c_int = 1;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_live_page_table {
+    pub offset: u32,
+    pub stride: u32,
+    pub count: u32,
+    pub total: u32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_live_page_counts {
+    pub held_bytes: u64,
+    pub live_bytes: u64,
+    pub allocated_bytes: u64,
+    pub cached_bytes: u64,
+    pub asleep_bytes: u64,
+    pub limit_bytes: u64,
+    pub peak_held_bytes: u64,
+    pub peak_live_bytes: u64,
+    pub live_blocks: u64,
+    pub allocs: u64,
+    pub frees: u64,
+    pub hits: u64,
+    pub misses: u64,
+    pub cache_hits: u64,
+    pub refusals: u64,
+    pub limit_refusals: u64,
+    pub quota_refusals: u64,
+    pub fallbacks: u64,
+    pub moved_bytes: u64,
+    pub driver_calls: u64,
+    pub alloc_rate: u64,
+    pub free_rate: u64,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_live_page_size {
+    pub blocks: u64,
+    pub bytes: u64,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_live_page {
+    pub magic: u64,
+    pub version: u32,
+    pub page_bytes: u32,
+    pub pid: u64,
+    pub start_ticks: u64,
+    pub pid_space: u64,
+    pub user: u64,
+    pub begun_ns: u64,
+    pub interval_ns: u64,
+    pub origin: u32,
+    pub reserved: u32,
+    pub library: [c_char; 32],
+    pub command: [c_char; 256],
+    pub request: u32,
+    pub answer: u32,
+    pub sequence: u64,
+    pub updated_ns: u64,
+    pub devices: vram_live_page_table,
+    pub pools: vram_live_page_table,
+    pub tags: vram_live_page_table,
+    pub refusals: vram_live_page_table,
+    pub sum: vram_live_page_counts,
+    pub tracked_pools: u64,
+    pub foreign_bytes: u64,
+    pub updates: u64,
+    pub causes: [u64; 16],
+    pub sizes_ns: u64,
+    pub sizes: [vram_live_page_size; 48],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_live_page_device {
+    pub backend: [c_char; 16],
+    pub name: [c_char; 128],
+    pub pci: [c_char; 16],
+    pub uuid: [u8; 16],
+    pub uuid_known: u32,
+    pub kind: u32,
+    pub index: u32,
+    pub pressure_level: u32,
+    pub pressure_millionths: u64,
+    pub memory_bytes: u64,
+    pub free_bytes: u64,
+    pub held_bytes: u64,
+    pub peak_held_bytes: u64,
+    pub limit_bytes: u64,
+    pub pools: u64,
+}
+pub const VRAM_LIVE_PAGE_TRACKED: c_int = 1;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_live_page_pool {
+    pub name: [c_char; 64],
+    pub id: u64,
+    pub device: u32,
+    pub pressure_level: u32,
+    pub pressure_millionths: u64,
+    pub flags: u32,
+    pub reserved: u32,
+    pub counts: vram_live_page_counts,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_live_page_tag {
+    pub name: [c_char; 96],
+    pub device: u32,
+    pub reserved: u32,
+    pub used_bytes: u64,
+    pub own_bytes: u64,
+    pub peak_bytes: u64,
+    pub live_blocks: u64,
+    pub allocs: u64,
+    pub soft_bytes: u64,
+    pub hard_bytes: u64,
+    pub refusals: u64,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_live_page_refusal {
+    pub number: u64,
+    pub date_ns: u64,
+    pub bytes: u64,
+    pub cause: u32,
+    pub status: i32,
+    pub pool: [c_char; 64],
+    pub tag: [c_char; 64],
+    pub text: [c_char; 256],
+}
+pub type vram_metrics_format = c_int;
+pub const VRAM_METRICS_OPENMETRICS: vram_metrics_format = 0;
+pub const VRAM_METRICS_PROMETHEUS: vram_metrics_format = 1;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_metrics_source {
+    pub size: usize,
+    pub page: *const vram_live_page,
+    pub devices: *const vram_live_page_device,
+    pub pools: *const vram_live_page_pool,
+    pub tags: *const vram_live_page_tag,
+}
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vram_named_options {
@@ -2183,6 +2336,7 @@ unsafe impl Record for vram_limits {}
 unsafe impl Record for vram_tag_event {}
 unsafe impl Record for vram_tag_info {}
 unsafe impl Record for vram_metal_adoption {}
+unsafe impl Record for vram_metrics_source {}
 unsafe impl Record for vram_named_options {}
 unsafe impl Record for vram_named_config {}
 unsafe impl Record for vram_named_info {}
@@ -2700,6 +2854,24 @@ extern "C" {
         device: *mut vram_device,
         rank: u32,
         info: *mut vram_tag_info,
+    ) -> vram_status;
+    pub fn vram_metrics_write(
+        context: *mut vram_context,
+        write: Option<vram_write_fn>,
+        user: *mut c_void,
+    ) -> vram_status;
+    pub fn vram_metrics_write_as(
+        context: *mut vram_context,
+        format: vram_metrics_format,
+        write: Option<vram_write_fn>,
+        user: *mut c_void,
+    ) -> vram_status;
+    pub fn vram_metrics_pages_write(
+        sources: *const *const vram_metrics_source,
+        count: usize,
+        format: vram_metrics_format,
+        write: Option<vram_write_fn>,
+        user: *mut c_void,
     ) -> vram_status;
     pub fn vram_named_create(
         pool: *mut vram_pool,

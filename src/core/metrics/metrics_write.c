@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c: the public calls of vram/metrics.h. */
-#include "core/metrics/metrics.h"
+/* metrics_write.c: the public calls of vram/metrics.h. */
+#include "core/metrics/metrics_text.h"
 
 #include "base/error.h"
 #include "base/memory.h"

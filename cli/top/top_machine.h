@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine.h: all devices and processes of the machine at one moment: live pages first, then what
- * drivers say of devices and of processes without a page.
+ * top_machine.h: all devices and processes of the machine at one moment: live pages first, then
+ * what drivers say of devices and of processes without a page.
  */
-#ifndef MACHINE_H
-#define MACHINE_H
+#ifndef TOP_MACHINE_H
+#define TOP_MACHINE_H
 
 #include "live/page_folder.h"
 #include "top/outsider.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* history.h: how full each device was at the last samples, for the plot. */
-#ifndef HISTORY_PLOT_H
-#define HISTORY_PLOT_H
+/* device_past.h: how full each device was at the last samples, for the plot. */
+#ifndef DEVICE_PAST_H
+#define DEVICE_PAST_H
 
-#include "top/machine.h"
+#include "top/top_machine.h"
 
 enum { HISTORY_SAMPLES = 512, HISTORY_DEVICES = 64, HISTORY_UNKNOWN = UINT16_MAX };
 

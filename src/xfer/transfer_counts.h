@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metrics.h: counts transfers, for the code that makes them.
+ * transfer_counts.h: counts transfers, for the code that makes them.
  *
  *     struct vr_transfer_count count;
  *     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED, &count);
@@ -10,8 +10,8 @@
  * The caller keeps the device pinned from begin to end. Nothing fails: without memory for the
  * counters nothing is counted. Any thread; begin and end may be on different ones.
  */
-#ifndef VR_METRICS_H
-#define VR_METRICS_H
+#ifndef VR_TRANSFER_COUNTS_H
+#define VR_TRANSFER_COUNTS_H
 
 #include "device/objects.h"
 #include "vram/transfer.h"
@@ -24,7 +24,7 @@ struct vr_transfer_count {
     uint64_t start_ns;
     uint8_t direction, route;
     uint8_t
-        busy; /* bit i: the i-th of its cells counts it among those under way; (2) of metrics.c */
+        busy; /* bit i: the i-th of its cells counts it among those under way; (2) of transfer_counts.c */
 };
 
 void vr_transfer_begin(struct vr_device_object *device, vram_transfer_direction direction,

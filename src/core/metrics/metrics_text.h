@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metrics.h: the text of metrics, made of live pages (vram/live_page.h).
+ * metrics_text.h: the text of metrics, made of live pages (vram/live_page.h).
  *
  *   metrics_text.c    writes labels and samples in either form
  *   metrics_family.c  the list of metrics, and all samples of each
- *   metrics.c         the public calls
+ *   metrics_write.c   the public calls
  *
  * The format wants all samples of a family together, whatever process they are of. So all pages
  * are read first, and then written family by family.
  */
-#ifndef VR_METRICS_H
-#define VR_METRICS_H
+#ifndef VR_METRICS_TEXT_H
+#define VR_METRICS_TEXT_H
 
 #include "base/writer.h"
 #include "vram/live_page.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metrics.c: bytes and times of transfers, by direction and route.
+ * transfer_counts.c: bytes and times of transfers, by direction and route.
  *
  * A device has one table, created by the first transfer and freed with the device object. A
  * transfer is counted in three of its cells: of its direction and route, of its direction, and of
@@ -21,7 +21,7 @@
  *      changes it to 0 adds the time that has passed. A transfer that finds the 16 bits full is not
  *      counted there, and its token says so.
  */
-#include "xfer/metrics.h"
+#include "xfer/transfer_counts.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine.c: see machine.h. */
-#include "top/machine.h"
+/* top_machine.c: see top_machine.h. */
+#include "top/top_machine.h"
 
 #include <pwd.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* history.c: see history.h. */
-#include "top/history.h"
+/* device_past.c: see device_past.h. */
+#include "top/device_past.h"
 
 #include <string.h>
 
