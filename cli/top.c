@@ -280,7 +280,7 @@ const struct verb verb_top = {
     .usage = "[OPTION]...",
     .examples = "vram top\n"
                 "vram top --once                       # one look, for a mail or a log\n"
-                "vram top --once --pid 4711            # pools, tags and refusals of one process\n"
+                "vram top --once --pid 4711            # one process: pools, tags, refusals\n"
                 "vram top --json | jq '.processes[] | {pid, held_bytes}'\n"
                 "vram top --csv -i 1 > memory.csv\n",
     .flags = flags,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cases_handle.c: handles that are none. Every call that takes a handle is tried with NULL,
- * destroyed ones, numbers that never were handles and handles of another kind; other arguments are good.
+ * destroyed ones, made-up numbers and handles of another kind; all other arguments are good.
  */
 #include "case.h"
 

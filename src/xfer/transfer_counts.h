@@ -23,8 +23,8 @@ struct vr_transfer_count {
     struct vr_metrics *metrics;
     uint64_t start_ns;
     uint8_t direction, route;
-    uint8_t
-        busy; /* bit i: the i-th of its cells counts it among those under way; (2) of transfer_counts.c */
+    /* Bit i: the i-th of its cells counts it among those under way; (2) of transfer_counts.c. */
+    uint8_t busy;
 };
 
 void vr_transfer_begin(struct vr_device_object *device, vram_transfer_direction direction,
