@@ -23,10 +23,11 @@ enum { INTERVAL_DEFAULT_S = 15, INTERVAL_MAX_S = 86400, LISTEN_MAX = 128 };
 static bool listen_address(const char *given, char address[LISTEN_MAX]) {
     bool port_only = given[0] != 0 && given[strspn(given, "0123456789")] == 0;
     const char *colon = strrchr(given, ':');
-    const char *port = port_only ? given : colon != NULL ? colon + 1 : "";
+    const char *port = port_only ? given : colon != NULL && colon != given ? colon + 1 : "";
+    bool bare_v6 = colon != NULL && strchr(given, ':') != colon && given[0] != '[';
     char *end;
     unsigned long number = strtoul(port, &end, 10);
-    if (port[0] < '0' || port[0] > '9' || *end != 0 || number > 65535 ||
+    if (bare_v6 || port[0] < '0' || port[0] > '9' || *end != 0 || number > 65535 ||
         given[strcspn(given, ", ")] != 0 ||
         snprintf(address, LISTEN_MAX, "%s%s", port_only ? "127.0.0.1:" : "", given) >= LISTEN_MAX) {
         say_error("--listen takes ADDRESS:PORT, such as %s, not \"%.80s\"", LISTEN_DEFAULT, given);

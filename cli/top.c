@@ -141,6 +141,7 @@ static int run_screen(struct top_job *job) {
     char problem[SCREEN_PROBLEM_MAX];
     struct sigaction end = {.sa_handler = on_end};
     job->view.interactive = true;
+    sigaction(SIGINT, &end, NULL); /* the terminal is given back in order */
     sigaction(SIGTERM, &end, NULL);
     sigaction(SIGHUP, &end, NULL);
     if (!screen_begin(job->invocation->terminal.color, problem)) {

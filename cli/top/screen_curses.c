@@ -52,7 +52,7 @@ bool screen_begin(bool color, char problem[SCREEN_PROBLEM_MAX]) {
         return false;
     }
     set_term(screen);
-    raw(); /* ^C is a key: the terminal is given back in order */
+    cbreak();
     noecho();
     nonl();
     keypad(stdscr, TRUE);

@@ -2,6 +2,8 @@
 /* top_machine.c: see top_machine.h. */
 #include "top/top_machine.h"
 
+#include "terminal.h"
+
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +94,7 @@ static uint32_t device_of_outsider(struct machine *machine, const struct outside
     if (device->label[0] == 0) {
         snprintf(device->label, sizeof device->label, "%s", from->pci);
         snprintf(device->name, sizeof device->name, "%s", from->name);
+        text_sanitize(device->name);
         snprintf(device->pci, sizeof device->pci, "%s", from->pci);
         device->uuid_known = from->uuid_known;
         memcpy(device->uuid, from->uuid, sizeof device->uuid);
@@ -240,6 +243,7 @@ static void command_read(const char *root, struct machine_process *process) {
         bytes--;
     }
     process->command[bytes] = 0;
+    text_sanitize(process->command);
     if (fstat(fileno(file), &about) == 0) {
         process->user = about.st_uid;
         process->user_known = true;
@@ -351,15 +355,33 @@ void machine_free(struct machine *machine) {
     *machine = (struct machine){0};
 }
 
-const char *user_format(const struct machine_process *process, char text[USER_TEXT_MAX]) {
+static void user_look_up(uid_t user, char text[USER_TEXT_MAX]) {
     struct passwd entry, *found = NULL;
     char room[1024];
-    if (!process->user_known) {
-        snprintf(text, USER_TEXT_MAX, "-");
-    } else if (getpwuid_r(process->user, &entry, room, sizeof room, &found) == 0 && found != NULL) {
+    if (getpwuid_r(user, &entry, room, sizeof room, &found) == 0 && found != NULL) {
         snprintf(text, USER_TEXT_MAX, "%s", found->pw_name);
     } else {
-        snprintf(text, USER_TEXT_MAX, "%lu", (unsigned long)process->user);
+        snprintf(text, USER_TEXT_MAX, "%lu", (unsigned long)user);
     }
+}
+
+/* Names are kept: a look-up may ask the network, and sorting by user asks for thousands. */
+const char *user_format(const struct machine_process *process, char text[USER_TEXT_MAX]) {
+    static struct {
+        bool known;
+        uid_t user;
+        char name[USER_TEXT_MAX];
+    } names[64];
+    if (!process->user_known) {
+        snprintf(text, USER_TEXT_MAX, "-");
+        return text;
+    }
+    size_t at = process->user % (sizeof names / sizeof names[0]);
+    if (!names[at].known || names[at].user != process->user) {
+        user_look_up(process->user, names[at].name);
+        names[at].user = process->user;
+        names[at].known = true;
+    }
+    memcpy(text, names[at].name, USER_TEXT_MAX);
     return text;
 }

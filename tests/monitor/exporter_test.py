@@ -253,6 +253,8 @@ def many_processes(binary, runtime):
 def misuse(binary, runtime):
     for arguments, words in [(["--listen", "nowhere"], "--listen takes ADDRESS:PORT"),
                              (["--listen", "127.0.0.1:99999"], "--listen takes ADDRESS:PORT"),
+                             (["--listen", ":9865"], "--listen takes ADDRESS:PORT"),
+                             (["--listen", "::1"], "--listen takes ADDRESS:PORT"),
                              (["--listen", "192.0.2.1:0"], "cannot listen at 192.0.2.1:0"),
                              (["--textfile", "x.prom", "--listen", "1"], "--textfile writes a file"),
                              (["--json", "--once"], "metrics are not JSON")]:
