@@ -9,7 +9,7 @@ _vram() {
         prev=${COMP_WORDS[COMP_CWORD-2]}
     fi
     if ((COMP_CWORD == 1)); then
-        words="--help --version info check tour replay report run bench stress estimate completion help"
+        words="--help --version info check tour replay report run top exporter bench stress estimate broker completion help"
         COMPREPLY=($(compgen -W "$words" -- "$cur"))
         return
     fi
@@ -36,6 +36,7 @@ _vram() {
     report,--output | report,-o) words="" ;;
     report,--against | report,-a) words="" ;;
     report,--fail-if) words="" ;;
+    report,--pid | report,-p) words="" ;;
     report,--top | report,-n) words="" ;;
     report,--color) words="auto always never" ;;
     run,--output | run,-o) words="" ;;
@@ -44,6 +45,17 @@ _vram() {
     run,--error-exitcode) words="" ;;
     run,--limit) words="" ;;
     run,--color) words="auto always never" ;;
+    top,--interval | top,-i) words="" ;;
+    top,--pid | top,-p) words="" ;;
+    top,--filter | top,-f) words="" ;;
+    top,--sort | top,-s) words="pid user device held_bytes live_bytes cached_bytes ratio peak_held_bytes driver_bytes pressure allocations_per_second top_tag command" ;;
+    top,--thresholds) words="" ;;
+    top,--color) words="auto always never" ;;
+    exporter,--listen | exporter,-l) words="" ;;
+    exporter,--host) words="" ;;
+    exporter,--textfile | exporter,-f) words="" ;;
+    exporter,--interval | exporter,-i) words="" ;;
+    exporter,--color) words="auto always never" ;;
     bench,--pattern | bench,-p) words="pair burst mixed handover" ;;
     bench,--size | bench,-s) words="" ;;
     bench,--messages | bench,-m) words="" ;;
@@ -85,19 +97,25 @@ _vram() {
     estimate,--backend) words="cuda hip metal vulkan opencl sim host" ;;
     estimate,--device | estimate,-d) words="" ;;
     estimate,--color) words="auto always never" ;;
+    broker,--dir) words="" ;;
+    broker,--idle) words="" ;;
+    broker,--color) words="auto always never" ;;
     completion,--color) words="auto always never" ;;
     help,--color) words="auto always never" ;;
-    info,*) words="--backend --options --json --color --help " ;;
+    info,*) words="--backend --options --leases --json --color --help " ;;
     check,*) words="--backend --device --filter --isolate --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --race --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --least --rebuild --verify --pace --picture --svg --print --json --color --help " files=yes ;;
-    report,*) words="--leaks --stacks --html --format --output --count --against --fail-if --top --json --color --help " files=yes ;;
+    report,*) words="--leaks --stacks --html --format --output --count --against --fail-if --pid --top --json --color --help " files=yes ;;
     run,*) words="--output --stacks --leaks --suppressions --error-exitcode --limit --tree --serve --follow-children --quiet --json --color --help @program" ;;
+    top,*) words="--once --interval --csv --pid --filter --sort --reverse --pages-only --thresholds --ascii --json --color --help " ;;
+    exporter,*) words="--listen --host --textfile --interval --once --json --color --help " ;;
     bench,*) words="--pattern --size --messages --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy distance grow launch matmul readback ring track" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;
     estimate,*) words="--ctx-size --gpu-layers --cache-type-k --cache-type-v --batch-size --ubatch-size --parallel --flash-attn --swa-full --tensor-split --n-cpu-moe --cpu-moe --mmproj --guess --fit --memory --overhead --weights --outputs --activation-bytes --params --backend --device --json --color --help " files=yes ;;
+    broker,*) words="--dir --idle --detach --json --color --help " ;;
     completion,*) words="--json --color --help bash zsh fish" ;;
-    help,*) words="--json --color --help info check tour replay report run bench stress estimate completion help" ;;
+    help,*) words="--json --color --help info check tour replay report run top exporter bench stress estimate broker completion help" ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
     if [[ $files && $cur != -* ]]; then
