@@ -20,7 +20,23 @@ function(vram_dependency name found adds)
     set(vram_dependency_lines ${vram_dependency_lines} "${line}" PARENT_SCOPE)
 endfunction()
 
-# The library needs none today. Libraries are looked for by header and file: what distributions ship
+# libvram-ucx needs the headers of UCX, 1.13 or newer, to be built, and libucp to run.
+set(VRAM_UCX_FOUND FALSE)
+if(VRAM_DEPS AND NOT APPLE)
+    find_path(VRAM_UCX_INCLUDE ucp/api/ucp.h)
+    if(VRAM_UCX_INCLUDE)
+        file(STRINGS ${VRAM_UCX_INCLUDE}/ucp/api/ucp_version.h minor REGEX "^#define UCP_API_MINOR +[0-9]+")
+        string(REGEX MATCH "[0-9]+$" minor "${minor}")
+        if(minor GREATER_EQUAL 13)
+            set(VRAM_UCX_FOUND TRUE)
+        endif()
+    endif()
+else()
+    unset(VRAM_UCX_INCLUDE CACHE)
+endif()
+vram_dependency(ucx "${VRAM_UCX_FOUND}" "libvram-ucx, memory of other processes and machines")
+
+# libvram itself needs none today. Libraries are looked for by header and file: what distributions ship
 # along differs.
 set(VRAM_ZLIB_FOUND FALSE)
 set(VRAM_ZSTD_FOUND FALSE)

@@ -3,8 +3,8 @@
 # What `cmake --install` puts where. Everything found again by a consumer is relocatable: the
 # package may be moved as a whole after it was installed.
 #
-# Components, of which cmake/package.cmake makes a package each: vram, compute, model (a shared library each), command,
-# python (in Debian packages alone), and development for everything else. Without --component all are installed.
+# Components, of which cmake/package.cmake makes a package each: vram, compute, model, ucx (a shared library each),
+# command, python (in Debian packages alone), and development for everything else. Without --component all are installed.
 include(CMakePackageConfigHelpers)
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
@@ -42,6 +42,9 @@ endfunction()
 vram_install_library(vram vram vram vram_static)
 vram_install_library(compute vram-compute vram_compute vram_compute_static)
 vram_install_library(model vram-model vram_model vram_model_static)
+if(VRAM_UCX_FOUND)
+    vram_install_library(ucx vram-ucx vram_ucx vram_ucx_static)
+endif()
 install(DIRECTORY include/vram DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h" PATTERN "*.glsl" PATTERN "*.hpp")
 
@@ -67,7 +70,11 @@ foreach(dir INCLUDEDIR LIBDIR)
         set(vram_pc_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
     endif()
 endforeach()
-foreach(name libvram libvram-compute libvram-model)
+set(vram_pc_files libvram libvram-compute libvram-model)
+if(VRAM_UCX_FOUND)
+    list(APPEND vram_pc_files libvram-ucx)
+endif()
+foreach(name IN LISTS vram_pc_files)
     configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()

@@ -100,6 +100,13 @@ VRAM_API vram_status vram_async_finish(vram_async_work *work, vram_status status
 VRAM_API vram_status vram_memory_check(vram_device *device, vram_addr addr, uint64_t bytes);
 
 /**
+ * The physical handle, or the allocation of the driver, that lies at `addr`: its first address and
+ * size. For registering memory once per handle. It stays the same while a block in it is pinned
+ * (vram_pin). VRAM_ERR_INVALID if there is no memory, or it was mapped by vram_range_map.
+ */
+VRAM_API vram_status vram_memory_handle_get(vram_addr addr, vram_addr *base, uint64_t *bytes);
+
+/**
  * Whether memory of libvram, such as page-locked memory, lies at a host pointer. Takes no lock and
  * makes no error record.
  */

@@ -67,7 +67,10 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "a handle's number needs 64 b
     KIND(STAGING, "staging ring")                                                                  \
     KIND(ATTACHMENT, "attachment")                                                                 \
     KIND(SHARE, "share")                                                                           \
-    KIND(LEASE, "lease")
+    KIND(LEASE, "lease")                                                                           \
+    KIND(REMOTE, "remote")                                                                         \
+    KIND(REMOTE_REGION, "remote region")                                                           \
+    KIND(REMOTE_PEER, "remote peer")
 
 enum vr_kind {
     VR_KIND_NONE = 0,

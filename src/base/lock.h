@@ -20,6 +20,7 @@
 #include <pthread.h>
 
 enum vr_rank {
+    VR_RANK_REMOTE = 1,   /* commands, marks and memory of a remote (adapters/ucx); a leaf */
     VR_RANK_LEASE = 2,    /* a lease, or the list of hosted brokers; a leaf in practice */
     VR_RANK_SHARE = 3,    /* the servers of shared memory, their exports and readers */
     VR_RANK_RING = 4,     /* whether a ring's thread is to stop, and what it failed with */

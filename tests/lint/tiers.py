@@ -50,6 +50,7 @@ TIERS = [
     ("cli/", (PUBLIC, "cli/", "interpose/run_page.h")),
     ("interpose/", (PUBLIC, BASE, "src/track/", "interpose/",
                     "src/backend/opencl/opencl_api.h", "src/backend/vulkan/vulkan_types.h")),
+    ("adapters/ucx/", (PUBLIC, "adapters/ucx/") + HELPER),
     ("adapters/", (PUBLIC, "adapters/")),
     ("examples/", (PUBLIC, "examples/")),
     ("bench/", (PUBLIC, "bench/")),

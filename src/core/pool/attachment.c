@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attachment.c: what libraries on top of libvram attach to a pool.
+ * attachment.c: what libraries on top of libvram attach to a pool, and where its memory lies.
  *
  *  (1) An attachment is a child of its pool and pins it: the pool's memory is released after the
  *      last attachment has ended.
@@ -117,4 +117,49 @@ vram_status vram_attachment_wait(vram_attachment *handle, vram_queue *queue, uin
 vram_status vram_attachment_end(vram_attachment *handle) {
     VR_CALL;
     return vr_object_destroy(VR_KIND_ATTACHMENT, handle, NULL, "the attachment is being ended");
+}
+
+/* ------------------------------------------------------------------ handles */
+
+/* The handle of a pool's range at `addr`. */
+static bool pool_handle_at(uint64_t number, vram_addr addr, vram_addr *base, uint64_t *bytes) {
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (void *)(uintptr_t)number);
+    const struct vr_piece *piece = NULL;
+    if (!pool) {
+        return false;
+    }
+    vr_mutex_lock(&pool->lock);
+    for (int part = 0; part < VR_PART_COUNT && !piece; part++) {
+        piece = vr_space_piece_at(pool->spaces[part], addr);
+    }
+    bool found = piece && !piece->sleep_state;
+    if (found) {
+        *base = piece->addr;
+        *bytes = piece->bytes;
+    }
+    vr_mutex_unlock(&pool->lock);
+    vr_leave(pool);
+    return found;
+}
+
+vram_status vram_memory_handle_get(vram_addr addr, vram_addr *base, uint64_t *bytes) {
+    VR_CALL;
+    struct vr_address_info place;
+    struct vr_device_object *device;
+    if (!base || !bytes) {
+        return vr_fail(VRAM_ERR_INVALID, "the pointers that receive the handle's place are NULL");
+    }
+    vram_status status = vr_span_owner(addr, &place, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_leave(device);
+    if (!place.is_range) {
+        *base = place.base;
+        *bytes = place.bytes;
+    } else if (!place.pool || !pool_handle_at(place.pool, addr, base, bytes)) {
+        status = vr_fail(VRAM_ERR_INVALID, "no handle of a pool is mapped at 0x%llx",
+                         (unsigned long long)addr);
+    }
+    return status;
 }
