@@ -184,6 +184,11 @@ static void remote_free(void *memory) {
         worker_close(&remote->near);
         worker_close(&remote->net);
     }
+    struct vr_link *link;
+    while ((link = vr_list_first(&remote->abandoned)) != NULL) {
+        vr_link_remove(link);
+        vr_mem_free(VR_CONTAINER(link, struct vr_abandoned, link));
+    }
     vr_mem_free(remote->address);
     vr_mem_free(remote->sessions);
     vr_cond_destroy(&remote->changed);
@@ -370,7 +375,7 @@ static struct vr_remote *remote_make(const struct vram_remote_options *options) 
     vr_mutex_init(&remote->lock, VR_RANK_REMOTE);
     struct vr_list *lists[] = {&remote->inbox,   &remote->segments,      &remote->peers,
                                &remote->regions, &remote->registrations, &remote->mail,
-                               &remote->marks};
+                               &remote->marks,   &remote->abandoned};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         vr_list_init(lists[i]);
     }

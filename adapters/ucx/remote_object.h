@@ -122,7 +122,7 @@ struct vr_remote {
     bool stopping;
 
     /* The thread's own. */
-    struct vr_list peers, regions, registrations, mail, marks;
+    struct vr_list peers, regions, registrations, mail, marks, abandoned;
     struct vr_peer **sessions; /* by the low 16 bits of a session */
     uint32_t session_count;
     struct vr_remote_slot *slots, *free_slots;
@@ -172,6 +172,14 @@ struct vr_holder {
 
 /* --------------------------------------------------------------------- peers */
 
+/* A connection that this process has broken, and that the other one may still read from: bytes of
+   a put that were on their way. The next HELLO to it lists them. */
+struct vr_abandoned {
+    struct vr_link link; /* in remote->abandoned */
+    uint64_t secret;     /* of the other process */
+    uint64_t session;    /* its number for the connection */
+};
+
 enum vr_peer_state { VR_PEER_OPENING, VR_PEER_READY, VR_PEER_BROKEN };
 
 struct vr_peer {
@@ -188,6 +196,9 @@ struct vr_peer {
     uint64_t session, other_session;
     vram_error why; /* why it is broken */
     struct vr_command *opening;
+    uint64_t *old; /* sessions that HELLO listed: the welcome waits for their end */
+    uint32_t old_count;
+    vram_status welcome;      /* what it will say */
     uint64_t deadline;        /* of opening */
     ucp_worker_h near_worker; /* NULL: no shared memory with this peer */
     ucp_ep_h near_ep;

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+enum { ABANDONED_MAX = 64 }; /* connections that a HELLO lists */
+
 /* ------------------------------------------------------------------ sessions */
 
 /* A session is random; its low 16 bits are the place in the table. */
@@ -60,6 +62,7 @@ struct vr_peer *vr_peer_find(struct vr_remote *remote, uint64_t session) {
 static void peer_free(void *memory) {
     struct vr_peer *peer = memory;
     struct vr_remote *remote = peer->remote;
+    vr_mem_free(peer->old);
     vr_mem_free(peer->address);
     vr_mem_free(peer);
     vr_leave(remote);
@@ -143,12 +146,48 @@ static void close_done(void *request, ucs_status_t status, void *user) {
     vr_ucx.request_free(request);
 }
 
+/* Remembers a connection that ends before the other process knows. The oldest are forgotten: who
+   breaks so many without a success in between has lost more than their bytes. */
+static void peer_abandon(struct vr_peer *peer) {
+    struct vr_remote_address address;
+    struct vr_abandoned *abandoned = vr_mem_alloc(1, sizeof *abandoned, vr_operation());
+    if (abandoned && vr_address_read(peer->address, peer->address_bytes, &address) == VRAM_OK) {
+        abandoned->secret = address.secret[0];
+        abandoned->session = peer->other_session;
+        vr_list_append(&peer->remote->abandoned, &abandoned->link);
+    } else {
+        vr_mem_free(abandoned);
+    }
+}
+
+/* The sessions of this process that were abandoned; writes at most `most`. With `forgets`, they
+   are forgotten. */
+static uint32_t abandoned_list(struct vr_remote *remote, uint64_t secret, uint64_t *sessions,
+                               bool forgets) {
+    uint32_t count = 0;
+    struct vr_link *link = vr_list_first(&remote->abandoned);
+    while (link) {
+        struct vr_abandoned *at = VR_CONTAINER(link, struct vr_abandoned, link);
+        link = vr_list_next(&remote->abandoned, link);
+        if (at->secret == secret && forgets) {
+            vr_link_remove(&at->link);
+            vr_mem_free(at);
+        } else if (at->secret == secret && count < ABANDONED_MAX) {
+            sessions[count++] = at->session;
+        }
+    }
+    return count;
+}
+
 void vr_peer_break(struct vr_peer *peer) {
     if (peer->state == VR_PEER_BROKEN) {
         return;
     }
     if (!peer->failed) {
         vr_error_save(&peer->why);
+    }
+    if (peer->object.handle && peer->state == VR_PEER_READY) {
+        peer_abandon(peer);
     }
     peer->state = VR_PEER_BROKEN;
     peer->remote->busy = true;
@@ -200,47 +239,43 @@ static bool peer_gone(struct vr_peer *peer) {
     return true;
 }
 
-void vr_peers_step(struct vr_remote *remote) {
-    struct vr_link *link = vr_list_first(&remote->peers);
-    while (link) {
-        struct vr_peer *peer = VR_CONTAINER(link, struct vr_peer, link);
-        link = vr_list_next(&remote->peers, link);
-        if (peer->failed) {
-            vr_peer_break(peer);
-        } else if (peer->state == VR_PEER_OPENING) {
-            vr_remote_wake_in(remote, 1000000);
-            if (vr_deadline_passed(peer->deadline)) {
-                (void)vr_fail(VRAM_ERR_TIMEOUT, "the other process does not answer");
-                vr_peer_break(peer);
-            }
-        }
-        vr_chunks_step(peer);
-        vr_transfers_step(peer);
-        vr_serves_step(peer);
-        if (peer->state == VR_PEER_BROKEN && !peer_gone(peer)) {
-            vr_remote_wake_in(remote, 1000000);
-        }
-    }
-}
-
-void vr_peers_end(struct vr_remote *remote) {
-    for (struct vr_link *link = vr_list_first(&remote->peers); link;
-         link = vr_list_next(&remote->peers, link)) {
-        struct vr_peer *peer = VR_CONTAINER(link, struct vr_peer, link);
-        (void)vr_fail(VRAM_ERR_SHUTDOWN, "the remote is being closed");
-        vr_peer_break(peer);
-        peer->forgotten = true;
-        if (peer->object.handle) {
-            (void)vr_handle_retire(peer->object.handle);
-        }
-    }
-}
-
 /* ----------------------------------------------------------- hello, welcome */
+
+/* Bytes of a broken connection may still be in the network, and would be written over newer ones.
+   So before a peer is welcome, what it lists as broken is closed on this side, too. */
+static bool old_are_closed(const struct vr_peer *peer) {
+    const struct vr_remote *remote = peer->remote;
+    bool closed = true;
+    for (uint32_t i = 0; i < peer->old_count; i++) {
+        uint64_t at = peer->old[i] & 0xffff;
+        struct vr_peer *old = at < remote->session_count ? remote->sessions[at] : NULL;
+        if (old && old != peer && old->session == peer->old[i] && !old->object.handle) {
+            (void)vr_fail(VRAM_ERR_IO, "the other process has given up this connection");
+            vr_peer_break(old);
+            closed = closed && old->closed && !old->requests;
+        }
+    }
+    return closed;
+}
+
+static void welcome_send(struct vr_peer *peer) {
+    if (!old_are_closed(peer)) {
+        return;
+    }
+    peer->state = VR_PEER_READY;
+    vr_mail_send(peer, (struct vr_message){.type = VR_REMOTE_WELCOME,
+                                           .status = peer->welcome,
+                                           .value = peer->session,
+                                           .bytes = peer->chunk_bytes});
+    if (peer->welcome != VRAM_OK) {
+        vr_fetch_add(&peer->remote->refused, 1, VR_RELAXED);
+        peer->session ^= UINT64_C(1) << 63; /* nothing from it is taken; the other side hangs up */
+    }
+}
 
 void vr_peer_hello(struct vr_remote *remote, struct vr_mail *mail) {
     const struct vr_message *message = &mail->message;
-    if (mail->desc || mail->bytes == 0 || mail->bytes > VRAM_REMOTE_ADDRESS_MAX) {
+    if (message->part > ABANDONED_MAX || mail->bytes <= 8 * message->part || message->bytes == 0) {
         vr_fetch_add(&remote->refused, 1, VR_RELAXED);
         return;
     }
@@ -248,26 +283,24 @@ void vr_peer_hello(struct vr_remote *remote, struct vr_mail *mail) {
     if (!peer) {
         return; /* the other process meets its deadline */
     }
-    peer->forgotten = true;
-    peer->other_session = message->value;
-    peer->chunk_bytes = message->bytes < remote->chunk_bytes ? message->bytes : remote->chunk_bytes;
-    if (peer_connect(peer, mail->data) != VRAM_OK) {
-        peer_free(peer);
-        return;
+    struct vr_cursor cursor = {.at = mail->data, .end = mail->data + mail->bytes};
+    peer->old_count = (uint32_t)message->part;
+    peer->old = vr_mem_alloc(peer->old_count + 1, sizeof *peer->old, vr_operation());
+    for (uint32_t i = 0; peer->old && i < peer->old_count; i++) {
+        peer->old[i] = vr_cursor_take(&cursor);
     }
-    peer->state = VR_PEER_READY;
     uint64_t differs =
         (message->key.secret[0] ^ remote->secret[0]) | (message->key.secret[1] ^ remote->secret[1]);
-    vram_status status = message->version != VR_REMOTE_VERSION ? VRAM_ERR_UNSUPPORTED
-                         : differs                             ? VRAM_ERR_BUSY
-                                                               : VRAM_OK;
-    vr_mail_send(peer, (struct vr_message){.type = VR_REMOTE_WELCOME,
-                                           .status = status,
-                                           .value = peer->session,
-                                           .bytes = peer->chunk_bytes});
-    if (status != VRAM_OK) {
-        vr_fetch_add(&remote->refused, 1, VR_RELAXED);
-        peer->session ^= UINT64_C(1) << 63; /* nothing from it is taken; the other side hangs up */
+    peer->welcome = message->version != VR_REMOTE_VERSION ? VRAM_ERR_UNSUPPORTED
+                    : differs                             ? VRAM_ERR_BUSY
+                                                          : VRAM_OK;
+    peer->old_count = peer->welcome == VRAM_OK ? peer->old_count : 0;
+    peer->forgotten = true;
+    peer->other_session = message->value;
+    peer->deadline = vr_deadline_in(remote->timeout_ns);
+    peer->chunk_bytes = message->bytes < remote->chunk_bytes ? message->bytes : remote->chunk_bytes;
+    if (!peer->old || peer_connect(peer, mail->data + cursor.bytes) != VRAM_OK) {
+        peer_free(peer);
     }
 }
 
@@ -293,10 +326,51 @@ void vr_peer_welcome(struct vr_peer *peer, const struct vr_message *message) {
     peer->chunk_bytes = message->bytes;
     peer->state = VR_PEER_READY;
     if (vr_address_read(peer->address, peer->address_bytes, &address) == VRAM_OK) {
+        (void)abandoned_list(peer->remote, address.secret[0], NULL, true);
         near_connect(peer, &address);
     }
     vr_command_end(peer->remote, peer->opening, VRAM_OK);
     peer->opening = NULL;
+}
+
+/* --------------------------------------------------------------------- steps */
+
+void vr_peers_step(struct vr_remote *remote) {
+    struct vr_link *link = vr_list_first(&remote->peers);
+    while (link) {
+        struct vr_peer *peer = VR_CONTAINER(link, struct vr_peer, link);
+        link = vr_list_next(&remote->peers, link);
+        if (peer->failed) {
+            vr_peer_break(peer);
+        } else if (peer->state == VR_PEER_OPENING) {
+            vr_remote_wake_in(remote, 1000000);
+            if (vr_deadline_passed(peer->deadline)) {
+                (void)vr_fail(VRAM_ERR_TIMEOUT, "the other process does not answer");
+                vr_peer_break(peer);
+            } else if (!peer->object.handle) {
+                welcome_send(peer);
+            }
+        }
+        vr_chunks_step(peer);
+        vr_transfers_step(peer);
+        vr_serves_step(peer);
+        if (peer->state == VR_PEER_BROKEN && !peer_gone(peer)) {
+            vr_remote_wake_in(remote, 1000000);
+        }
+    }
+}
+
+void vr_peers_end(struct vr_remote *remote) {
+    for (struct vr_link *link = vr_list_first(&remote->peers); link;
+         link = vr_list_next(&remote->peers, link)) {
+        struct vr_peer *peer = VR_CONTAINER(link, struct vr_peer, link);
+        (void)vr_fail(VRAM_ERR_SHUTDOWN, "the remote is being closed");
+        vr_peer_break(peer);
+        peer->forgotten = true;
+        if (peer->object.handle) {
+            (void)vr_handle_retire(peer->object.handle);
+        }
+    }
 }
 
 /* -------------------------------------------------------- the program's calls */
@@ -319,18 +393,25 @@ static void open_run(struct vr_remote *remote, struct vr_command *command) {
     }
     vr_handle_ref(peer->object.handle); /* the list's; peer_gone drops it as the owner's */
     peer->opening = command;
-    void *data = vr_mem_alloc(1, remote->net.address_bytes, vr_operation());
-    if (!data) {
+    uint64_t old[ABANDONED_MAX];
+    uint32_t count = abandoned_list(remote, address.secret[0], old, false);
+    struct vr_cursor cursor = {
+        .at = vr_mem_alloc(1, 8 * (size_t)count + remote->net.address_bytes, vr_operation())};
+    if (!cursor.at) {
         vr_peer_break(peer);
         return;
     }
-    memcpy(data, remote->net.address, remote->net.address_bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        vr_cursor_number(&cursor, old[i]);
+    }
+    vr_cursor_bytes(&cursor, remote->net.address, remote->net.address_bytes);
     vr_mail_send_data(peer,
                       (struct vr_message){.type = VR_REMOTE_HELLO,
                                           .key.secret = {address.secret[0], address.secret[1]},
+                                          .part = count,
                                           .bytes = remote->chunk_bytes,
                                           .value = peer->session},
-                      data, remote->net.address_bytes);
+                      cursor.at, cursor.bytes);
 }
 
 static vram_status peer_open(struct vr_remote *remote, const void *address, size_t bytes,

@@ -19,7 +19,7 @@
  * with a session that does not exist is dropped.
  *
  *     who asks                    who owns the region
- *     HELLO + worker address  ->
+ *     HELLO + worker address  ->                          part: sessions in front of it
  *                             <-  WELCOME                 value: session of the owner
  *     OPEN region, key        ->
  *                             <-  OPENED + table          or its status
