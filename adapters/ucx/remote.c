@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/struct_tail.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/random.h>
@@ -181,6 +182,9 @@ static void remote_free(void *memory) {
     struct vr_remote *remote = memory;
     VR_UCX_QUIET;
     if (!vr_exiting()) {
+        if (remote->listener) {
+            vr_ucx.listener_destroy(remote->listener);
+        }
         worker_close(&remote->near);
         worker_close(&remote->net);
     }
@@ -270,7 +274,9 @@ static vram_status worker_open(struct vr_ucx_worker *worker, uint64_t features, 
     if (code != UCS_OK) {
         return vr_ucx_fail(code, "ucp_config_read");
     }
-    if (tls) {
+    /* Otherwise the thread would wait in connect(2), past every deadline. */
+    code = vr_ucx.config_modify(config, "CONN_NB", "y");
+    if (code == UCS_OK && tls) {
         code = vr_ucx.config_modify(config, "TLS", tls);
     }
     if (code == UCS_OK && interfaces) {
@@ -317,6 +323,33 @@ static bool near_wanted(const char *transports) {
     return !transports;
 }
 
+/* Where other processes connect. */
+static vram_status listen_open(struct vr_remote *remote, const char *interfaces) {
+    struct sockaddr_storage socket;
+    vram_status status = vr_socket_choose(interfaces, &socket);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    ucp_listener_params_t params = {
+        .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+        .sockaddr = {.addr = (const struct sockaddr *)&socket,
+                     .addrlen = socket.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                             : sizeof(struct sockaddr_in)},
+        .conn_handler = {.cb = vr_peer_arrives, .arg = remote}};
+    ucs_status_t code = vr_ucx.listener_create(remote->net.worker, &params, &remote->listener);
+    if (code != UCS_OK) {
+        remote->listener = NULL;
+        return vr_ucx_fail(code, "ucp_listener_create");
+    }
+    ucp_listener_attr_t found = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    code = vr_ucx.listener_query(remote->listener, &found);
+    if (code != UCS_OK) {
+        return vr_ucx_fail(code, "ucp_listener_query");
+    }
+    vr_socket_write(&found.sockaddr, remote->socket);
+    return VRAM_OK;
+}
+
 /* Shared memory is an addition: without it, everything goes over the network. */
 static vram_status ucx_open(struct vr_remote *remote, const struct vram_remote_options *options) {
     VR_UCX_QUIET;
@@ -341,13 +374,14 @@ static vram_status ucx_open(struct vr_remote *remote, const struct vram_remote_o
         worker_open(&remote->near, UCP_FEATURE_RMA, "sm", NULL) != VRAM_OK) {
         worker_close(&remote->near);
     }
-    return vr_mail_open(remote);
+    status = vr_mail_open(remote);
+    return status == VRAM_OK ? listen_open(remote, options->interfaces) : status;
 }
 
 static vram_status address_make(struct vr_remote *remote) {
     struct vr_remote_address address = {.secret = {remote->secret[0], remote->secret[1]},
-                                        .net = (const uint8_t *)remote->net.address,
-                                        .net_bytes = (uint32_t)remote->net.address_bytes,
+                                        .net = remote->socket,
+                                        .net_bytes = sizeof remote->socket,
                                         .near = (const uint8_t *)remote->near.address,
                                         .near_bytes = (uint32_t)remote->near.address_bytes};
     remote->address_bytes = vr_address_write(&address, NULL, 0);
@@ -375,7 +409,7 @@ static struct vr_remote *remote_make(const struct vram_remote_options *options) 
     vr_mutex_init(&remote->lock, VR_RANK_REMOTE);
     struct vr_list *lists[] = {&remote->inbox,   &remote->segments,      &remote->peers,
                                &remote->regions, &remote->registrations, &remote->mail,
-                               &remote->marks,   &remote->abandoned};
+                               &remote->marks,   &remote->abandoned,     &remote->arrivals};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         vr_list_init(lists[i]);
     }

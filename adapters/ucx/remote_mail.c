@@ -9,8 +9,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-#include <string.h>
-
 /* ------------------------------------------------------------------- sending */
 
 /* A message until UCX has sent it. */
@@ -48,7 +46,8 @@ void vr_mail_send_data(struct vr_peer *peer, struct vr_message message, void *da
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = message.type == VR_REMOTE_HELLO ? UCP_AM_SEND_FLAG_EAGER : 0,
+        .flags =
+            message.type == VR_REMOTE_HELLO ? UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY : 0,
         .cb.send = note_sent,
         .user_data = note};
     peer->requests++;
@@ -77,7 +76,7 @@ void vr_mail_send(struct vr_peer *peer, struct vr_message message) {
 static bool length_is_good(const struct vr_message *message, size_t bytes) {
     switch (message->type) {
     case VR_REMOTE_HELLO:
-        return bytes > 0 && bytes <= VRAM_REMOTE_ADDRESS_MAX;
+        return bytes <= VRAM_REMOTE_ADDRESS_MAX && bytes == 8 * message->part;
     case VR_REMOTE_OPENED:
         return bytes <= VR_REMOTE_TABLE_MAX && (bytes > 0) == (message->status == VRAM_OK);
     case VR_REMOTE_WRITE:
@@ -97,27 +96,27 @@ static ucs_status_t mail_arrives(void *argument, const void *header, size_t head
     bool keeps = rendezvous || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA);
     if (!vr_message_read(header, header_bytes, &message) || !length_is_good(&message, bytes) ||
         (message.version != VR_REMOTE_VERSION && message.type != VR_REMOTE_HELLO) ||
-        (message.type == VR_REMOTE_HELLO ? rendezvous : bytes && !keeps) ||
+        (message.type == VR_REMOTE_HELLO && rendezvous) || (bytes && !keeps) ||
         (message.type != VR_REMOTE_HELLO && !vr_peer_find(remote, message.session))) {
         vr_fetch_add(&remote->refused, 1, VR_RELAXED);
         return rendezvous ? UCS_ERR_INVALID_PARAM : UCS_OK;
     }
-    keeps = keeps && bytes && message.type != VR_REMOTE_HELLO;
-    struct vr_mail *mail = vr_mem_alloc(1, sizeof *mail + (keeps ? 0 : bytes), vr_operation());
+    struct vr_mail *mail = vr_mem_alloc(1, sizeof *mail, vr_operation());
     if (!mail) {
         return rendezvous ? UCS_ERR_NO_MEMORY : UCS_OK; /* who sent it meets its deadline */
     }
     mail->message = message;
     mail->bytes = bytes;
-    if (keeps) {
+    if (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) {
+        mail->from = param->reply_ep;
+    }
+    if (bytes) {
         mail->desc = data;
         mail->desc_is_data = !rendezvous;
-    } else if (bytes) {
-        memcpy(mail->data, data, bytes);
     }
     vr_list_append(&remote->mail, &mail->link);
     remote->busy = true;
-    return keeps ? UCS_INPROGRESS : UCS_OK;
+    return bytes ? UCS_INPROGRESS : UCS_OK;
 }
 
 vram_status vr_mail_open(struct vr_remote *remote) {

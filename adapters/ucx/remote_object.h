@@ -9,6 +9,7 @@
  *   remote_region.c    regions and their tables
  *   remote_mark.c      marks of regions
  *   remote_peer.c      connections: hello, welcome, failure, end
+ *   remote_socket.c    the end of TCP connections that UCX holds on to
  *   remote_mail.c      messages that arrive, and messages that are sent
  *   remote_grant.c     regions of others, as this process may use them
  *   remote_transfer.c  the calls put and get, and the life of a transfer
@@ -41,6 +42,7 @@
 #include "vram/transfer.h"
 
 enum {
+    VR_SOCKET_BYTES = 19,       /* of a socket's address: family, address, port */
     VR_REMOTE_WINDOW = 16,      /* chunks of a peer on the network at once */
     VR_REMOTE_SERVED_MAX = 256, /* requests of a peer that are open here */
     VR_REMOTE_SESSIONS_MAX = 65536,
@@ -111,6 +113,8 @@ struct vr_remote {
     uint64_t secret[2]; /* that HELLO must contain */
     struct vr_ucx_worker net, near;
     int event_fd;
+    ucp_listener_h listener;         /* NULL: not yet */
+    uint8_t socket[VR_SOCKET_BYTES]; /* where it listens */
     uint8_t *address;
     size_t address_bytes;
     struct vr_thread thread;
@@ -122,7 +126,7 @@ struct vr_remote {
     bool stopping;
 
     /* The thread's own. */
-    struct vr_list peers, regions, registrations, mail, marks, abandoned;
+    struct vr_list peers, regions, registrations, mail, marks, abandoned, arrivals;
     struct vr_peer **sessions; /* by the low 16 bits of a session */
     uint32_t session_count;
     struct vr_remote_slot *slots, *free_slots;
@@ -316,14 +320,20 @@ struct vr_serve {
     vram_status status;
 };
 
+/* A process that wants to connect. */
+struct vr_arrival {
+    struct vr_link link; /* in remote->arrivals */
+    ucp_conn_request_h request;
+};
+
 /* A message that has arrived. */
 struct vr_mail {
     struct vr_link link; /* in remote->mail */
     struct vr_message message;
+    ucp_ep_h from;     /* of HELLO: the endpoint that it came by */
     void *desc;        /* UCX's: the contents; NULL: none, or taken over */
     bool desc_is_data; /* they are in memory at `desc`; otherwise they are received from it */
     size_t bytes;      /* of contents */
-    uint8_t data[];    /* contents of HELLO */
 };
 
 /* ------------------------------------------------------------------ remote.c */
@@ -378,6 +388,8 @@ void vr_holder_end(struct vr_holder *holder);
 /* ------------------------------------------------------------- remote_peer.c */
 
 void vr_peers_step(struct vr_remote *remote);
+/* UCX's callback: a process connects; `remote` is the argument. */
+void vr_peer_arrives(ucp_conn_request_h request, void *remote);
 void vr_peer_hello(struct vr_remote *remote, struct vr_mail *mail);
 void vr_peer_welcome(struct vr_peer *peer, const struct vr_message *message);
 /* Ends a connection; the thread's error record says why. Not from UCX's callbacks. */
@@ -385,6 +397,16 @@ void vr_peer_break(struct vr_peer *peer);
 struct vr_peer *vr_peer_find(struct vr_remote *remote, uint64_t session);
 /* Closes all; VRAM_ERR_SHUTDOWN is recorded. */
 void vr_peers_end(struct vr_remote *remote);
+
+/* ----------------------------------------------------------- remote_socket.c */
+
+void vr_socket_write(const struct sockaddr_storage *from, uint8_t to[VR_SOCKET_BYTES]);
+/* False if it is not an address. */
+bool vr_socket_read(const uint8_t *from, size_t bytes, struct sockaddr_storage *to);
+/* An address of this machine on one of the interfaces, with port 0; NULL: of any. */
+vram_status vr_socket_choose(const char *interfaces, struct sockaddr_storage *to);
+/* Resets TCP connections of a worker to the machine with this address. */
+void vr_sockets_reset(int event_fd, const uint8_t target[VR_SOCKET_BYTES]);
 
 /* ------------------------------------------------------------- remote_mail.c */
 

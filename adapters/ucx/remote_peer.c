@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -96,18 +97,15 @@ static void peer_failed(void *argument, ucp_ep_h ep, ucs_status_t status) {
 }
 
 /* Opens the endpoint and the session, and lists the peer. */
-static vram_status peer_connect(struct vr_peer *peer, const void *address) {
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                                            UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                              .address = address,
-                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
-                              .err_handler = {.cb = peer_failed, .arg = peer}};
+static vram_status peer_connect(struct vr_peer *peer, ucp_ep_params_t *params) {
+    params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params->err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params->err_handler = (ucp_err_handler_t){.cb = peer_failed, .arg = peer};
     vram_status status = session_make(peer);
     if (status != VRAM_OK) {
         return status;
     }
-    ucs_status_t code = vr_ucx.ep_create(peer->remote->net.worker, &params, &peer->ep);
+    ucs_status_t code = vr_ucx.ep_create(peer->remote->net.worker, params, &peer->ep);
     if (code != UCS_OK) {
         peer->ep = NULL;
         peer->remote->sessions[peer->session & 0xffff] = NULL;
@@ -189,6 +187,12 @@ void vr_peer_break(struct vr_peer *peer) {
     if (peer->object.handle && peer->state == VR_PEER_READY) {
         peer_abandon(peer);
     }
+    if (peer->object.handle) {
+        struct vr_remote_address address;
+        if (vr_address_read(peer->address, peer->address_bytes, &address) == VRAM_OK) {
+            vr_sockets_reset(peer->remote->event_fd, address.net);
+        }
+    }
     peer->state = VR_PEER_BROKEN;
     peer->remote->busy = true;
     if (peer->opening) {
@@ -259,8 +263,8 @@ static bool old_are_closed(const struct vr_peer *peer) {
 }
 
 static void welcome_send(struct vr_peer *peer) {
-    if (!old_are_closed(peer)) {
-        return;
+    if (!peer->old || !old_are_closed(peer)) {
+        return; /* no HELLO yet */
     }
     peer->state = VR_PEER_READY;
     vr_mail_send(peer, (struct vr_message){.type = VR_REMOTE_WELCOME,
@@ -273,21 +277,58 @@ static void welcome_send(struct vr_peer *peer) {
     }
 }
 
+void vr_peer_arrives(ucp_conn_request_h request, void *argument) {
+    struct vr_remote *remote = argument;
+    struct vr_arrival *arrival = vr_mem_alloc(1, sizeof *arrival, vr_operation());
+    if (!arrival) {
+        (void)vr_ucx.listener_reject(remote->listener, request);
+        return;
+    }
+    arrival->request = request;
+    vr_list_append(&remote->arrivals, &arrival->link);
+    remote->busy = true;
+}
+
+/* Accepts a connection; the peer must say HELLO in time. */
+static void arrival_accept(struct vr_remote *remote, struct vr_arrival *arrival) {
+    struct vr_peer *peer = peer_make(remote);
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST,
+                              .conn_request = arrival->request};
+    if (peer) {
+        peer->forgotten = true;
+        peer->deadline = vr_deadline_in(remote->timeout_ns);
+    }
+    if (!peer || peer_connect(peer, &params) != VRAM_OK) {
+        if (peer) {
+            peer_free(peer);
+        } else {
+            (void)vr_ucx.listener_reject(remote->listener, arrival->request);
+        }
+    }
+}
+
 void vr_peer_hello(struct vr_remote *remote, struct vr_mail *mail) {
     const struct vr_message *message = &mail->message;
-    if (message->part > ABANDONED_MAX || mail->bytes <= 8 * message->part || message->bytes == 0) {
+    struct vr_peer *peer = NULL;
+    for (struct vr_link *link = vr_list_first(&remote->peers); link && !peer;
+         link = vr_list_next(&remote->peers, link)) {
+        struct vr_peer *at = VR_CONTAINER(link, struct vr_peer, link);
+        peer =
+            at->ep == mail->from && at->state == VR_PEER_OPENING && !at->object.handle && !at->old
+                ? at
+                : NULL;
+    }
+    if (!peer || message->part > ABANDONED_MAX || message->bytes == 0) {
         vr_fetch_add(&remote->refused, 1, VR_RELAXED);
         return;
     }
-    struct vr_peer *peer = peer_make(remote);
-    if (!peer) {
+    peer->old = vr_mem_alloc(message->part + 1, sizeof *peer->old, vr_operation());
+    if (!peer->old) {
         return; /* the other process meets its deadline */
     }
-    struct vr_cursor cursor = {.at = mail->data, .end = mail->data + mail->bytes};
-    peer->old_count = (uint32_t)message->part;
-    peer->old = vr_mem_alloc(peer->old_count + 1, sizeof *peer->old, vr_operation());
-    for (uint32_t i = 0; peer->old && i < peer->old_count; i++) {
-        peer->old[i] = vr_cursor_take(&cursor);
+    struct vr_cursor cursor = {.at = mail->desc, .end = (const uint8_t *)mail->desc + mail->bytes};
+    while (peer->old_count < message->part) {
+        peer->old[peer->old_count++] = vr_cursor_take(&cursor);
     }
     uint64_t differs =
         (message->key.secret[0] ^ remote->secret[0]) | (message->key.secret[1] ^ remote->secret[1]);
@@ -295,13 +336,8 @@ void vr_peer_hello(struct vr_remote *remote, struct vr_mail *mail) {
                     : differs                             ? VRAM_ERR_BUSY
                                                           : VRAM_OK;
     peer->old_count = peer->welcome == VRAM_OK ? peer->old_count : 0;
-    peer->forgotten = true;
     peer->other_session = message->value;
-    peer->deadline = vr_deadline_in(remote->timeout_ns);
     peer->chunk_bytes = message->bytes < remote->chunk_bytes ? message->bytes : remote->chunk_bytes;
-    if (!peer->old || peer_connect(peer, mail->data + cursor.bytes) != VRAM_OK) {
-        peer_free(peer);
-    }
 }
 
 void vr_peer_welcome(struct vr_peer *peer, const struct vr_message *message) {
@@ -336,7 +372,14 @@ void vr_peer_welcome(struct vr_peer *peer, const struct vr_message *message) {
 /* --------------------------------------------------------------------- steps */
 
 void vr_peers_step(struct vr_remote *remote) {
-    struct vr_link *link = vr_list_first(&remote->peers);
+    struct vr_link *link;
+    while ((link = vr_list_first(&remote->arrivals)) != NULL) {
+        struct vr_arrival *arrival = VR_CONTAINER(link, struct vr_arrival, link);
+        vr_link_remove(link);
+        arrival_accept(remote, arrival);
+        vr_mem_free(arrival);
+    }
+    link = vr_list_first(&remote->peers);
     while (link) {
         struct vr_peer *peer = VR_CONTAINER(link, struct vr_peer, link);
         link = vr_list_next(&remote->peers, link);
@@ -384,8 +427,17 @@ static void open_run(struct vr_remote *remote, struct vr_command *command) {
     struct vr_peer *peer = ((struct peer_command *)command)->peer;
     struct vr_remote_address address;
     vram_status status = vr_address_read(peer->address, peer->address_bytes, &address);
+    struct sockaddr_storage socket;
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
+                              .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+                              .sockaddr = {.addr = (const struct sockaddr *)&socket}};
+    if (status == VRAM_OK && !vr_socket_read(address.net, address.net_bytes, &socket)) {
+        status = vr_fail(VRAM_ERR_INVALID, "the address is damaged");
+    }
     if (status == VRAM_OK) {
-        status = peer_connect(peer, address.net);
+        params.sockaddr.addrlen =
+            socket.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+        status = peer_connect(peer, &params);
     }
     if (status != VRAM_OK) {
         vr_command_end(remote, command, status);
@@ -395,8 +447,7 @@ static void open_run(struct vr_remote *remote, struct vr_command *command) {
     peer->opening = command;
     uint64_t old[ABANDONED_MAX];
     uint32_t count = abandoned_list(remote, address.secret[0], old, false);
-    struct vr_cursor cursor = {
-        .at = vr_mem_alloc(1, 8 * (size_t)count + remote->net.address_bytes, vr_operation())};
+    struct vr_cursor cursor = {.at = vr_mem_alloc(1, 8 * (size_t)count + 1, vr_operation())};
     if (!cursor.at) {
         vr_peer_break(peer);
         return;
@@ -404,7 +455,6 @@ static void open_run(struct vr_remote *remote, struct vr_command *command) {
     for (uint32_t i = 0; i < count; i++) {
         vr_cursor_number(&cursor, old[i]);
     }
-    vr_cursor_bytes(&cursor, remote->net.address, remote->net.address_bytes);
     vr_mail_send_data(peer,
                       (struct vr_message){.type = VR_REMOTE_HELLO,
                                           .key.secret = {address.secret[0], address.secret[1]},

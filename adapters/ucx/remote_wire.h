@@ -3,7 +3,7 @@
  * remote_wire.h: what processes send each other: messages, addresses, tokens and tables of regions.
  *
  * Everything is a row of 64-bit little-endian numbers, so that compilers and processors agree. A
- * message is the header of a UCX active message; what follows it (worker addresses, tables,
+ * message is the header of a UCX active message; what follows it (tables of regions,
  * contents of memory) is its data.
  *
  *     word   0                        1        2   3       4 5  6     7       8      9      10
@@ -19,7 +19,7 @@
  * with a session that does not exist is dropped.
  *
  *     who asks                    who owns the region
- *     HELLO + worker address  ->                          part: sessions in front of it
+ *     HELLO + sessions        ->                          connections that were given up
  *                             <-  WELCOME                 value: session of the owner
  *     OPEN region, key        ->
  *                             <-  OPENED + table          or its status
@@ -91,7 +91,7 @@ vram_status vr_token_read(const vram_remote_token *token, struct vr_remote_key *
 /* An address: what a peer needs to connect. The pointers are borrowed. */
 struct vr_remote_address {
     uint64_t secret[2]; /* that HELLO must contain */
-    const uint8_t *net; /* worker address */
+    const uint8_t *net; /* of a socket: remote_object.h */
     uint32_t net_bytes;
     const uint8_t *near; /* worker address for shared memory */
     uint32_t near_bytes; /* 0: none */

@@ -30,6 +30,10 @@
     X(am_send_nbx)                                                                                 \
     X(am_recv_data_nbx)                                                                            \
     X(am_data_release)                                                                             \
+    X(listener_create)                                                                             \
+    X(listener_destroy)                                                                            \
+    X(listener_query)                                                                              \
+    X(listener_reject)                                                                             \
     X(ep_create)                                                                                   \
     X(ep_close_nbx)                                                                                \
     X(ep_flush_nbx)                                                                                \
