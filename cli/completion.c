@@ -36,7 +36,8 @@ static void put_verb_names(FILE *to) {
 }
 
 static bool takes_files(const struct verb *verb) {
-    return verb->operands != NULL && strcmp(verb->operands, OPERANDS_FILES) == 0;
+    return verb->operands != NULL && (strcmp(verb->operands, OPERANDS_FILES) == 0 ||
+                                      strcmp(verb->operands, OPERANDS_PROGRAM) == 0);
 }
 
 static void put_operands(FILE *to, const struct verb *verb) {
