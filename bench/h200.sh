@@ -47,6 +47,9 @@
 #   compose  every feature with every other: the group compose of the suite (28 pairs, with real graphs), and
 #            all eight in random sequences for COMPOSE_SECONDS (300; 1800 with STAGE_SECONDS=2000 is the long
 #            run), SEED=1 the first of them
+#   run      `vram run` (bench/run_device.py): a static-cudart program that leaks, PyTorch gpt2, CuPy, JAX, ONNX
+#            Runtime, Numba and Triton: counted bytes beside the driver's figure, time with and without, --limit,
+#            --serve; ITEMS="a b" chooses items, REPEATS=3 how often each runs
 #
 # Needs a C compiler and CMake; nvcc for handout and CUB, PyTorch for torch, its peer and models, which
 # needs transformers besides. What a step prints is in ${OUT:-build-h200/out}/STAGE.log as soon as it has ended, all of it again, file by file,
@@ -57,7 +60,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
 stage=${1:-}
-stages=(check bench transfer sleep models replay torch least largest pairs python adapters faults handout share compose)
+stages=(check bench transfer sleep models replay torch least largest pairs python adapters faults handout share compose run)
 case $#-" ${stages[*]} " in
 1-*" $stage "*) ;;
 *)
@@ -506,6 +509,14 @@ stage_compose() {
     step pairs 120 pairs.txt "$build/vram" check --backend cuda --filter compose. --verbose
     step random $((seconds + 60)) random.txt "$build/tests/compose_soak" --backend cuda --seconds "$seconds" \
         --seed "${SEED:-1}"
+    finish
+}
+
+stage_run() {
+    build_targets vram_command || finish # libvram-run.so comes with it
+    # shellcheck disable=SC2086 # a list of words
+    step run "${RUN_SECONDS:-380}" run.txt python3 bench/run_device.py "$PWD/$build/vram" ${ITEMS:-}
+    cat "$work/run.txt"
     finish
 }
 
