@@ -231,10 +231,9 @@ static uint64_t module_before(void) {
 
 static int module_after(int code, void *const *module, uint64_t before, const void *caller) {
     uint64_t after = code == CUDA_SUCCESS && before ? cuda_free_bytes() : 0;
-    if (after) {
-        uint64_t took = before > after ? before - after : 0;
-        driver_took(cuda_device_current(), RUN_CODE, RUN_SPACE_MODULE, (uintptr_t)*module, took,
-                    caller);
+    if (after && after < before) { /* most code is loaded later, or into memory that is there */
+        driver_took(cuda_device_current(), RUN_CODE, RUN_SPACE_MODULE, (uintptr_t)*module,
+                    before - after, caller);
     }
     return code;
 }

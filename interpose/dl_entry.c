@@ -22,8 +22,7 @@ static dlsym_fn *dlsym_find(void) {
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
     dlsym_fn *found = atomic_load_explicit(&run_dlsym_next, memory_order_acquire);
     for (unsigned i = 0; !found && i < sizeof versions / sizeof versions[0]; i++) {
-        void *symbol = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-        memcpy(&found, &symbol, sizeof found);
+        found = (dlsym_fn *)(uintptr_t)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
     }
     atomic_store_explicit(&run_dlsym_next, found, memory_order_release);
     return found;
@@ -54,9 +53,16 @@ bool run_module_is_own(const void *address) {
 
 static struct run_driver *const drivers[] = {&run_cuda_driver, &run_hip_driver, &run_nvml_driver};
 
+/* A sanitizer's runtime looks symbols up before it has any functions of its own: so what every
+   lookup passes through calls none, and this file is compiled without sanitizers. */
 static struct run_driver *driver_of(const char *symbol) {
     for (unsigned i = 0; i < sizeof drivers / sizeof drivers[0]; i++) {
-        if (strncmp(symbol, drivers[i]->prefix, strlen(drivers[i]->prefix)) == 0) {
+        const char *prefix = drivers[i]->prefix, *at = symbol;
+        while (*prefix && *prefix == *at) {
+            prefix++;
+            at++;
+        }
+        if (!*prefix) {
             return drivers[i];
         }
     }

@@ -7,10 +7,9 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/memory.h"
-#include "base/os/os.h"
+#include "run_frames.h"
 #include "track/stack.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
 enum { CALLERS = 1024 };
@@ -72,16 +71,6 @@ static const char *name_keep(const char *text) {
     return name ? name->text : unknown;
 }
 
-/* File name of the module at a return address; NULL: none. */
-static const char *module_at(uint64_t frame) {
-    Dl_info info;
-    if (!dladdr((void *)(uintptr_t)(frame - 1), &info) || !info.dli_fname || !*info.dli_fname) {
-        return NULL;
-    }
-    const char *file = strrchr(info.dli_fname, '/');
-    return file ? file + 1 : info.dli_fname;
-}
-
 /* ------------------------------------------------------------ stacks, callers */
 
 static vr_atomic_ptr by_stack[VR_STACKS_MOST]; /* const char *; NULL: not looked up */
@@ -95,10 +84,10 @@ const char *run_owner_of_stack(uint32_t stack) {
     if (owner) {
         return owner;
     }
-    uint32_t depth = vr_stack_frames(stack, frames);
+    uint32_t depth = run_frames(stack, frames, VR_STACK_DEPTH);
     const char *module = NULL;
     for (uint32_t i = 0; i < depth && (!module || run_owner_is_driver(module)); i++) {
-        const char *next = module_at(frames[i]);
+        const char *next = run_frame_module(frames[i]);
         module = next ? next : module;
     }
     owner = module ? name_keep(module) : unknown;
@@ -119,7 +108,7 @@ const char *run_owner_of_caller(const void *caller) {
     if (vr_load(&caller_keys[place], VR_ACQUIRE) == key) {
         return caller_owners[place];
     }
-    const char *module = module_at(key);
+    const char *module = run_frame_module(key);
     const char *owner = module ? name_keep(module) : unknown;
     uint64_t empty = 0;
     if (vr_cas(&caller_keys[place], &empty, 1, VR_ACQUIRE)) {

@@ -15,8 +15,8 @@
 #include "base/lock.h"
 #include "base/os/os.h"
 #include "base/text.h"
+#include "run_frames.h"
 #include "run_live.h"
-#include "track/stack.h"
 #include "track/trace_writer.h"
 
 #include <errno.h>
@@ -135,19 +135,14 @@ static bool trace_path(const char *pattern, int64_t pid, unsigned earlier, char 
     return more >= 0 && used < bytes;
 }
 
-static uint32_t stack_frames(uint32_t stack, uint64_t *frames, uint32_t capacity) {
-    (void)capacity; /* VR_STACK_DEPTH is less than what a trace has for a stack */
-    return vr_stack_frames(stack, frames);
-}
-
 static void frame_describe(uint64_t frame, char *text, size_t bytes) {
-    (void)bytes;
-    vr_frame_text(frame, text);
+    (void)bytes; /* VR_FRAME_TEXT */
+    run_frame_text(frame, text);
 }
 
 /* Opens the trace and says in the slot where it is, or why there is none. */
 static struct vr_trace_writer *trace_open(struct run_slot *slot, int64_t pid, unsigned earlier) {
-    const struct vr_trace_stacks stacks = {stack_frames, frame_describe};
+    const struct vr_trace_stacks stacks = {run_frames, frame_describe};
     struct vr_trace_writer *writer = NULL;
     const struct run_settings *settings = &page->settings;
     if (!settings->trace[0] || (pid != settings->root && !settings->follow)) {

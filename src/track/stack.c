@@ -130,12 +130,29 @@ static bool is_ours(uint64_t frame) {
     return named || (symbol.module && strstr(symbol.module, "libvram") != NULL);
 }
 
-uint32_t vr_stack_frames(uint32_t number, uint64_t frames[VR_STACK_DEPTH]) {
+/* NULL: there is none. */
+static const struct stack *stack_at(uint32_t number) {
     if (number == 0 || number > vr_load(&count, VR_ACQUIRE)) {
+        return NULL;
+    }
+    return vr_load(&pages[number / PAGE][number % PAGE], VR_RELAXED);
+}
+
+uint32_t vr_stack_all(uint32_t number, uint64_t *frames, uint32_t capacity) {
+    const struct stack *stack = stack_at(number);
+    uint32_t depth = stack && stack->depth < capacity ? stack->depth : stack ? capacity : 0;
+    for (uint32_t i = 0; i < depth; i++) {
+        frames[i] = stack->frames[i];
+    }
+    return depth;
+}
+
+uint32_t vr_stack_frames(uint32_t number, uint64_t frames[VR_STACK_DEPTH]) {
+    const struct stack *stack = stack_at(number);
+    uint32_t first = 0, depth = 0;
+    if (!stack) {
         return 0;
     }
-    const struct stack *stack = vr_load(&pages[number / PAGE][number % PAGE], VR_RELAXED);
-    uint32_t first = 0, depth = 0;
     while (first + 1 < stack->depth && is_ours(stack->frames[first])) {
         first++;
     }

@@ -22,6 +22,9 @@ uint32_t vr_stack_sample(uint32_t every);
 /* Its frames, innermost first, without the leading ones of this library; returns their number. */
 uint32_t vr_stack_frames(uint32_t stack, uint64_t frames[VR_STACK_DEPTH]);
 
+/* All its frames, those of this library too, at most `capacity`. */
+uint32_t vr_stack_all(uint32_t stack, uint64_t *frames, uint32_t capacity);
+
 /* "function+0x1f (main.c:42, module+0x2a3f)", or the known parts of it; always terminated. */
 enum { VR_FRAME_TEXT = 256 };
 void vr_frame_text(uint64_t frame, char text[VR_FRAME_TEXT]);
