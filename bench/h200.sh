@@ -44,6 +44,9 @@
 #   share    memory of two processes: the group share of the suite, what opening costs (bench/share_bench),
 #            readers that are killed, and example 24_share in two sets of user, mount and pid namespaces
 #            where the machine allows that
+#   lease    two processes that take turns with 16 GiB of sealed weights and 60 GiB of cache each: the
+#            group lease of the suite, and bench/lease_bench beside a sleep that copies and the driver's
+#            process checkpoint; SWITCHES, COPY_SWITCHES, CHECKPOINT_SWITCHES. Not run on hardware yet
 #   compose  every feature with every other: the group compose of the suite (28 pairs, with real graphs), and
 #            all eight in random sequences for COMPOSE_SECONDS (300; 1800 with STAGE_SECONDS=2000 is the long
 #            run), SEED=1 the first of them
@@ -60,7 +63,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
 stage=${1:-}
-stages=(check bench transfer sleep models replay torch least largest pairs python adapters faults handout share compose run)
+stages=(check bench transfer sleep models replay torch least largest pairs python adapters faults handout share lease
+    compose run)
 case $#-" ${stages[*]} " in
 1-*" $stage "*) ;;
 *)
@@ -517,6 +521,21 @@ stage_run() {
     # shellcheck disable=SC2086 # a list of words
     step run "${RUN_SECONDS:-380}" run.txt python3 bench/run_device.py "$PWD/$build/vram" ${ITEMS:-}
     cat "$work/run.txt"
+    finish
+}
+
+stage_lease() {
+    local meet
+    meet=$(mktemp -d /tmp/vram-lease-XXXXXX)
+    build_targets vram_command bench_lease example_25_lease || finish
+    export VRAM_BACKENDS=cuda,host VRAM_SHARE_DIR=$meet VRAM_BROKER=$build/vram
+    step check 120 check.txt "$build/vram" check --backend cuda --filter lease. --verbose
+    step example 60 example.txt "$build/examples/25_lease"
+    step switch 500 switch.txt "$build/bench/lease_bench" --switches "${SWITCHES:-100}" --way lease
+    step copy 300 copy.txt "$build/bench/lease_bench" --switches "${COPY_SWITCHES:-20}" --way copy
+    step checkpoint 300 checkpoint.txt "$build/bench/lease_bench" \
+        --switches "${CHECKPOINT_SWITCHES:-10}" --way checkpoint
+    rm -rf "$meet"
     finish
 }
 

@@ -35,10 +35,9 @@
  *
  * What a lease counts. All memory that the context holds on the device, through any of its handles,
  * as the device's hard limit does (vram/limits.h); memory opened by vram_share_open belongs to the
- * exporter. What a grant would not allow at the time of vram_lease_open stays the program's.
- * Contexts and other memory of the driver, and processes without a lease, count for nobody: leases
- * share out what was free when the first of them was opened. When the driver refuses memory within
- * a grant, the broker learns from that how much there is.
+ * exporter. Contexts and other memory of the driver, and processes without a lease, count for
+ * nobody: leases share out what was free when the first of them was opened. When the driver refuses
+ * memory within a grant, the broker learns from that how much there is.
  *
  * The broker. `vram broker` serves the socket vram-b-UID in the directory that vram/share.h
  * describes. The first lease starts it: the command that the option `broker` (VRAM_BROKER) names,
@@ -258,16 +257,19 @@ VRAM_API vram_status vram_lease_list(const char *dir, vram_lease_entry *entries,
 
 /* --------------------------------------------------------------------- broker */
 
+/** Asked about ten times a second; true: the broker ends. */
+typedef bool vram_broker_fn(void *user);
+
 typedef struct vram_broker_options {
-    size_t size;      /* sizeof(vram_broker_options) */
-    const char *dir;  /* NULL: the default one; copied */
-    uint64_t idle_ns; /* ends after so long without a lease; 0: 10 seconds; UINT64_MAX: never */
-    bool (*stop)(void *user); /* asked about ten times a second; true: end; NULL: never */
+    size_t size;          /* sizeof(vram_broker_options) */
+    const char *dir;      /* NULL: the default one; copied */
+    uint64_t idle_ns;     /* ends after so long without a lease; 0: 10 seconds; UINT64_MAX: never */
+    vram_broker_fn *stop; /* NULL: never */
     void *user;
 } vram_broker_options;
 
 /**
- * Is the broker until it has been idle for long enough, or is told to stop: what `vram broker` does.
+ * Is the broker until it has been idle for long enough or is told to stop: what `vram broker` does.
  * VRAM_ERR_BUSY if there is one in this directory already.
  */
 VRAM_API vram_status vram_broker_run(const vram_broker_options *options);

@@ -188,8 +188,8 @@ static struct vr_broker_lease *request_first(struct vr_broker_device *device) {
     return first;
 }
 
-/* Bytes that holders were asked for, for whatever request, and have not given yet: the first request
-   gets them. */
+/* Bytes that holders were asked for, for whatever request, and have not given yet: the first
+   request gets them. */
 static uint64_t promised_in(struct vr_broker_device *device) {
     uint64_t bytes = 0;
     EACH_LEASE(device, lease) {

@@ -128,8 +128,8 @@ static bool pools_release(struct vr_lease *lease, uint64_t number) {
     return pending;
 }
 
-/* The same, with a moment for work that ends soon: what was freed is free when its queue has come so
-   far. */
+/* The same, with a moment for work that ends soon: what was freed is free when its queue has
+   completed that work. */
 static void pools_trim(struct vr_lease *lease, const struct vr_lease_ask *ask) {
     for (int round = 0; pools_release(lease, ask->number) && round < WORK_DOUBLES &&
                         ask_missing(lease, ask->number) && !vr_deadline_passed(ask->deadline);

@@ -22,7 +22,7 @@ static bool changed_wait(struct vr_lease *lease, uint64_t deadline) {
     return now < deadline && (vr_cond_wait(&lease->changed, &lease->lock, deadline - now), true);
 }
 
-static void refuse(struct vr_lease_refusal *refusal, const char *text) {
+static void refusal_set(struct vr_lease_refusal *refusal, const char *text) {
     vr_text_copy(refusal->text, sizeof refusal->text, text);
 }
 
@@ -102,9 +102,9 @@ static vram_status question_ask(struct vr_lease *lease, uint64_t bytes, uint64_t
         refusal_explain(lease, bytes, refusal);
         return VRAM_ERR_LIMIT;
     default:
-        refuse(refusal, lease->stop                  ? "the lease is being closed"
-                        : answer == VR_LEASE_WAITING ? "the broker of leases does not answer"
-                                                     : "no broker of leases can be reached");
+        refusal_set(refusal, lease->stop                  ? "the lease is being closed"
+                             : answer == VR_LEASE_WAITING ? "the broker of leases does not answer"
+                                                          : "no broker of leases can be reached");
         return lease->stop ? VRAM_ERR_STALE : VRAM_ERR_TIMEOUT;
     }
 }
@@ -136,7 +136,7 @@ vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refu
     vram_status status = VRAM_ERR_TIMEOUT;
     *refusal = (struct vr_lease_refusal){.count = 0};
     if (vr_load(&lease->runner, VR_ACQUIRE) == vr_os_thread_number()) {
-        refuse(refusal, "an allocation inside the lease's own callback asks nobody");
+        refusal_set(refusal, "an allocation inside the lease's own callback asks nobody");
         return VRAM_ERR_BUSY;
     }
     if (refused) { /* what the driver does not have is nobody's to keep */
@@ -145,8 +145,8 @@ vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refu
     vr_mutex_lock(&lease->lock);
     lease->counts.requests++;
     if (!turn_take(lease, deadline)) {
-        refuse(refusal, lease->stop ? "the lease is being closed"
-                                    : "other threads of this process are asking");
+        refusal_set(refusal, lease->stop ? "the lease is being closed"
+                                         : "other threads of this process are asking");
     } else {
         uint64_t most = lease->options.want_bytes - lease->grant;
         status = VRAM_ERR_LIMIT;
@@ -154,7 +154,7 @@ vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refu
             status =
                 question_ask(lease, vr_smaller(bytes, most), free, refused, deadline, got, refusal);
         } else {
-            refuse(refusal, "the lease's grant has reached its want_bytes");
+            refusal_set(refusal, "the lease's grant has reached its want_bytes");
         }
         lease->question.busy = false;
         lease->question.answer = VR_LEASE_IDLE;

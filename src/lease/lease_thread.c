@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define PAUSE_NS      UINT64_C(20000000) /* after the first failure to connect; then twice as long, */
+#define PAUSE_NS      UINT64_C(20000000)   /* after the first failure; then twice as long, */
 #define PAUSE_MOST_NS UINT64_C(1000000000) /* up to this */
 
 static bool thread_must_stop(struct vr_lease *lease) {

@@ -16,7 +16,7 @@
  *      status VRAM_ERR_UNSUPPORTED, with its own version, and closes; the holder reports both. The
  *      lowest version that is still served is not known to the other side: there is only one.
  *  (2) Within a version, a payload may only become longer. A reader ignores the bytes behind the
- *      fields that it knows, and takes missing ones as 0. A payload is at most VR_LEASE_PAYLOAD_MAX.
+ *      fields that it knows, and takes missing ones as 0. VR_LEASE_PAYLOAD_MAX is the most.
  *  (3) A type that a reader does not know is skipped. So new types may be added within a version if
  *      the other side need not understand them.
  */

@@ -261,6 +261,8 @@ static void bad_input(void **state) {
     assert_int_equal(vram_lease_open(NULL, &options, &lease), VRAM_ERR_INVALID);
     assert_null(lease);
     assert_ok(vram_lease_open(holder.device, &options, &lease));
+    assert_int_equal(vram_lease_info_get(lease, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_broker_run(NULL), VRAM_ERR_BUSY); /* this process is one already */
     assert_int_equal(vram_lease_open(holder.device, &options, &holder.lease), VRAM_ERR_BUSY);
     assert_ok(vram_lease_close(lease));
     assert_int_equal(vram_lease_close(lease), VRAM_ERR_STALE);
@@ -344,7 +346,7 @@ static void lists(void **state) {
 
 /* ------------------------------------------------------------------ processes */
 
-/* The broker is another process, and is killed. Both keep what they have, and the next one knows. */
+/* The broker is another process, and is killed. Both keep what they have; the next one knows. */
 static void broker_killed(void **state) {
     struct holder first, second;
     vram_lease_options options = lease_options("first", 0, 1024 * UNIT);

@@ -2,9 +2,9 @@
 /*
  * Random leases, revocations and kill -9 of holders and of the broker, on simulated devices and on
  * files in memory. Several processes allocate, free, sleep and wake under leases that together want
- * three times what there is, and their parent kills one now and then. Nothing may be lost (contents),
- * nothing may hang past its deadline, and at the end nobody holds anything. LEASE_ROUNDS is how many
- * leases, revocations and kills there are; `ctest -C Long` has 10,000.
+ * more than twice what there is, and their parent kills one now and then. Nothing may be lost
+ * (contents), nothing may hang past its deadline, and at the end nobody holds anything.
+ * LEASE_ROUNDS is how many leases, revocations and kills there are; `ctest -C Long` has 10,000.
  */
 #include "lease_world.h"
 

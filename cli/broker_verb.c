@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker.c: `vram broker`: shares out device memory among the leases of a user's processes. The
- * library starts it on demand, with --detach.
+ * broker_verb.c: `vram broker`: shares out device memory among the leases of a user's processes.
+ * The library starts it on demand, with --detach.
  */
 #include "verb.h"
 
