@@ -39,8 +39,10 @@ struct live_run {
     bool ended;             /* the thread uses it no more, */
     bool orphan;            /* or frees it at its end, because nobody joins it */
     uint64_t thread_number; /* 0: not running yet */
+    uint64_t cpu_ns;        /* that the thread had used before the last wait */
     struct vr_page_file file;
     struct vr_page_rows rows;
+    struct vr_page_image packed; /* the page as it is written */
 };
 
 /* A context that has, or had, a pool. */
@@ -68,7 +70,7 @@ static vram_status page_update(struct live_run *run, uint32_t *request) {
         vr_page_rows_add(&run->rows, VR_CONTAINER(link, struct live_context, link)->context);
     }
     vr_page_rows_end(&run->rows);
-    vram_status status = vr_page_image_write(&run->rows.image, &run->file, request);
+    vram_status status = vr_page_image_write(&run->rows.image, &run->packed, &run->file, request);
     if (status == VRAM_ERR_STALE) { /* someone removed it */
         status = vr_page_image_create(&run->rows.image, &run->file, vr_live_interval_ns);
     }
@@ -79,9 +81,12 @@ static bool must_stop(const struct live_run *run) {
     return run->stop || vr_os_exiting();
 }
 
-/* Keeps (3): waits as much longer as the turn took more. */
-static void turn_wait(struct live_run *run, uint64_t used_ns) {
-    uint64_t ns = used_ns * VR_LIVE_CPU_SHARE;
+/* Keeps (3): waits as much longer as the turn took more, with the wait before it. What a request
+   took does not count. */
+static void turn_wait(struct live_run *run) {
+    uint64_t before = run->cpu_ns;
+    run->cpu_ns = vr_os_thread_cpu();
+    uint64_t ns = (run->cpu_ns - before) * VR_LIVE_CPU_SHARE;
     ns = ns < vr_live_interval_ns ? vr_live_interval_ns : ns > LONGEST_NS ? LONGEST_NS : ns;
     uint64_t until = vr_os_now() + ns;
     for (uint64_t now = vr_os_now(); !must_stop(run) && now < until; now = vr_os_now()) {
@@ -194,14 +199,13 @@ static vram_status turns_take(struct live_run *run) {
     vram_status status = VRAM_OK;
     while (status == VRAM_OK && !must_stop(run)) {
         uint32_t request = 0;
-        uint64_t before = vr_os_thread_cpu();
         status = page_update(run, &request);
-        uint64_t used = vr_os_thread_cpu() - before;
         if (status == VRAM_OK && request) {
             request_serve(run);
+            run->cpu_ns = vr_os_thread_cpu();
         }
         if (status == VRAM_OK) {
-            turn_wait(run, used);
+            turn_wait(run);
         }
     }
     return status;
@@ -238,6 +242,7 @@ static void run_main(void *argument) {
         status = vr_page_image_create(&run->rows.image, &run->file, vr_live_interval_ns);
     }
     if (status == VRAM_OK) {
+        run->cpu_ns = vr_os_thread_cpu(); /* the start is not counted */
         status = turns_take(run);
     }
     vr_page_file_remove(&run->file);

@@ -62,19 +62,36 @@ static vram_status sequence_write(struct vr_page_image *image, int fd, uint64_t 
     return status;
 }
 
+/* Puts the rows that are in use behind the head, one table after the other: a page with few of them
+   is short, and written at once. Returns its bytes. */
+static size_t image_pack(const struct vr_page_image *image, struct vr_page_image *packed) {
+    vram_live_page_table *tables = &packed->head.devices;
+    size_t end = sizeof image->head;
+    packed->head = image->head;
+    for (int i = 0; i < 4; i++) {
+        size_t bytes = (size_t)tables[i].count * tables[i].stride;
+        memcpy((char *)packed + end, (const char *)image + tables[i].offset, bytes);
+        tables[i].offset = (uint32_t)end;
+        end += bytes;
+    }
+    return end;
+}
+
 /* Rule (2) of the layout: the sequence is odd while the rest changes. */
-static vram_status changes_write(struct vr_page_image *image, int fd) {
+static vram_status changes_write(struct vr_page_image *image, struct vr_page_image *packed,
+                                 int fd) {
     uint64_t sequence = image->head.sequence;
+    size_t end = image_pack(image, packed);
     vram_status status = sequence_write(image, fd, sequence + 1);
     if (status == VRAM_OK) {
-        status = part_write(image, fd, FIELD_END(sequence), sizeof *image);
+        status = part_write(packed, fd, FIELD_END(sequence), end);
     }
     /* After a failure it stays odd: readers take the page as busy. */
     return status == VRAM_OK ? sequence_write(image, fd, sequence + 2) : status;
 }
 
-vram_status vr_page_image_write(struct vr_page_image *image, const struct vr_page_file *file,
-                                uint32_t *request) {
+vram_status vr_page_image_write(struct vr_page_image *image, struct vr_page_image *packed,
+                                const struct vr_page_file *file, uint32_t *request) {
     int fd;
     vram_status status = vr_page_file_open(file, &fd);
     if (status != VRAM_OK) {
@@ -87,7 +104,7 @@ vram_status vr_page_image_write(struct vr_page_image *image, const struct vr_pag
     } else {
         *request = 0;
     }
-    status = status == VRAM_OK ? changes_write(image, fd) : status;
+    status = status == VRAM_OK ? changes_write(image, packed, fd) : status;
     vr_os_file_close(fd);
     return status;
 }

@@ -11,9 +11,9 @@
 /* Creates the file, and writes the constant part of the page. */
 vram_status vr_page_image_create(struct vr_page_image *image, struct vr_page_file *file,
                                  uint64_t interval_ns);
-/* Writes the rest. *request is the number that a reader has written; 0: none. VRAM_ERR_STALE if the
-   file was removed. */
-vram_status vr_page_image_write(struct vr_page_image *image, const struct vr_page_file *file,
-                                uint32_t *request);
+/* Writes the rest; `packed` is memory to work with. *request is the number that a reader has
+   written; 0: none. VRAM_ERR_STALE if the file was removed or cut. */
+vram_status vr_page_image_write(struct vr_page_image *image, struct vr_page_image *packed,
+                                const struct vr_page_file *file, uint32_t *request);
 
 #endif

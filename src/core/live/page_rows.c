@@ -36,17 +36,17 @@ static uint64_t millionths_of(const struct vram_pressure *pressure) {
 /* ------------------------------------------------------------------ threads */
 
 static struct vr_page_pool *pool_known(struct vr_page_rows *rows, uint64_t handle) {
-    struct vr_page_pool *free = NULL;
-    for (uint32_t i = 0; i < VR_PAGE_POOLS_KNOWN; i++) {
+    for (uint32_t i = 0; i < rows->known_count; i++) {
         if (rows->known[i].handle == handle) {
             return &rows->known[i];
         }
-        free = !free && !rows->known[i].handle ? &rows->known[i] : free;
     }
-    if (free) {
-        *free = (struct vr_page_pool){.handle = handle};
+    if (rows->known_count == VR_PAGE_POOLS_KNOWN) {
+        return NULL;
     }
-    return free;
+    struct vr_page_pool *known = &rows->known[rows->known_count++];
+    *known = (struct vr_page_pool){.handle = handle};
+    return known;
 }
 
 static void thread_add(struct vr_thread_state *thread, void *user) {
@@ -61,7 +61,7 @@ static void thread_add(struct vr_thread_state *thread, void *user) {
 
 /* Keeps (2). */
 static void threads_add(struct vr_page_rows *rows) {
-    for (uint32_t i = 0; i < VR_PAGE_POOLS_KNOWN; i++) {
+    for (uint32_t i = 0; i < rows->known_count; i++) {
         rows->known[i].counting = (struct vr_thread_counts){0};
     }
     if (rows->missed >= MISSED_MAX || rows->image.head.updates == 1) {
@@ -71,7 +71,7 @@ static void threads_add(struct vr_page_rows *rows) {
         return;
     }
     rows->missed = 0;
-    for (uint32_t i = 0; i < VR_PAGE_POOLS_KNOWN; i++) {
+    for (uint32_t i = 0; i < rows->known_count; i++) {
         rows->known[i].threads = rows->known[i].counting;
     }
 }
@@ -368,7 +368,7 @@ void vr_page_rows_begin(struct vr_page_rows *rows, uint64_t now_ns) {
     head->sum = (vram_live_page_counts){.limit_bytes = VRAM_LIVE_PAGE_UNKNOWN};
     head->tracked_pools = head->foreign_bytes = 0;
     head->updates++;
-    for (uint32_t i = 0; i < VR_PAGE_POOLS_KNOWN; i++) {
+    for (uint32_t i = 0; i < rows->known_count; i++) {
         rows->known[i].seen = false;
     }
     threads_add(rows);
@@ -420,9 +420,9 @@ void vr_page_rows_end(struct vr_page_rows *rows) {
     rate_update(&rows->rate, &rows->image.head.sum, rows->image.head.updated_ns);
     refusals_add(rows);
     walk_end(rows);
-    for (uint32_t i = 0; i < VR_PAGE_POOLS_KNOWN; i++) {
+    for (uint32_t i = rows->known_count; i-- > 0;) {
         if (!rows->known[i].seen) {
-            rows->known[i].handle = 0;
+            rows->known[i] = rows->known[--rows->known_count];
         }
     }
 }

@@ -34,8 +34,8 @@ struct vr_page_rate {
 
 /* What is remembered of a pool from one collection to the next. */
 struct vr_page_pool {
-    uint64_t handle; /* 0: free */
-    bool seen;       /* in this collection */
+    uint64_t handle;
+    bool seen; /* in this collection */
     struct vr_thread_counts threads, counting;
     struct vr_page_rate rate;
 };
@@ -52,6 +52,7 @@ struct vr_page_walk {
 struct vr_page_rows {
     struct vr_page_image image;
     struct vr_page_pool known[VR_PAGE_POOLS_KNOWN];
+    uint32_t known_count;
     struct vr_page_rate rate; /* of all pools */
     struct vr_page_walk walk;
     uint32_t missed; /* collections since threads were visited */
