@@ -209,6 +209,12 @@ typedef struct vram_oom_lender {
     int32_t priority;
 } vram_oom_lender;
 
+/** Another process that has memory of the pool open (vram/share.h). */
+typedef struct vram_oom_reader {
+    uint64_t process; /* its id, as this process sees it; 0 in another pid namespace */
+    uint64_t bytes;   /* of the exports that it has open */
+} vram_oom_reader;
+
 /** What one step of the ladder did. */
 typedef struct vram_oom_step {
     vram_ladder_step step;
@@ -286,6 +292,10 @@ typedef struct vram_oom_report {
     char lease_reason[VRAM_OOM_LEASE_MAX]; /* why it was not raised; "": nobody was asked */
     uint32_t lender_count;
     vram_oom_lender lenders[VRAM_OOM_LIST_MAX]; /* the processes that were asked, or hold memory */
+
+    uint32_t reader_count;                      /* entries of `readers` */
+    uint64_t shared_bytes;                      /* of the pool, under exports */
+    vram_oom_reader readers[VRAM_OOM_LIST_MAX]; /* who has them open, in no order */
 } vram_oom_report;
 
 /**

@@ -122,6 +122,9 @@ static void request_open(struct vr_share_server *server, struct vr_connection *c
     vr_mutex_unlock(&vr_share_lock);
     if (share && vr_export_begin(share)) {
         answer_opened(connection, share);
+        vr_pool_reader_change(share->export_state.pool, connection->peer.process, share->bytes,
+                              true);
+        connection->noted = true;
         vr_export_end(share);
     } else {
         answer_refusal(connection, share ? VRAM_ERR_STALE : vr_error_get()->status);
@@ -268,6 +271,11 @@ void vr_connection_free(struct vr_connection *connection) {
     vr_mem_free(connection->answer);
     if (connection->share) {
         uint64_t handle = connection->share->object.handle;
+        if (connection->noted && vr_export_begin(connection->share)) {
+            vr_pool_reader_change(connection->share->export_state.pool, connection->peer.process,
+                                  connection->share->bytes, false);
+            vr_export_end(connection->share);
+        }
         connection->share->export_state.reader_gone(connection->share);
         vr_handle_unpin(handle);
     }

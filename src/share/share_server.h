@@ -67,6 +67,7 @@ struct vr_connection {
     uint8_t *answer;                       /* header and payload; NULL: none */
     size_t answer_bytes, sent;
     uint32_t next_descriptor; /* 0: of the timeline, then those of the handles */
+    bool noted;               /* its pool knows of it: vr_pool_reader_change */
     struct vr_share *share;   /* what it reads, with a reference; NULL: nothing; changed under the
                                lock */
 };

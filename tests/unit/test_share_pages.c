@@ -170,6 +170,62 @@ static void seals_and_writers_exclude_each_other(void **state) {
     stage_close(&stage);
 }
 
+/* ------------------------------------------------------------------ reports */
+
+static bool text_add(void *user, const char *text, size_t bytes) {
+    char *all = user;
+    size_t had = strlen(all);
+    if (had + bytes >= 16384) {
+        return false;
+    }
+    memcpy(all + had, text, bytes);
+    all[had + bytes] = 0;
+    return true;
+}
+
+static bool stats_say(vram_pool *pool, vram_report_format format, const char *what) {
+    static char text[16384];
+    text[0] = 0;
+    assert_ok(vram_pool_stats_write(pool, format, text_add, text));
+    return strstr(text, what) != NULL;
+}
+
+/* Who has memory open is in the counters' report and in that of a shortage, until it closes. */
+static void readers_are_reported(void **state) {
+    (void)state;
+    const vram_limits limits = {
+        .size = sizeof limits, .hard_bytes = 64 * MIB, .cpu_fallback = VRAM_SWITCH_OFF};
+    static char text[16384];
+    static vram_oom_report report;
+    char line[64], number[64];
+    struct stage stage;
+    vram_addr addr;
+    stage_open(&stage, "sim", VRAM_POOL_SHAREABLE, 4096);
+    snprintf(line, sizeof line, "shared with pid %d: %llu", (int)getpid(),
+             (unsigned long long)stage.granule);
+    snprintf(number, sizeof number, "\"process\": %d", (int)getpid());
+    assert_false(stats_say(stage.world.pool, VRAM_REPORT_TEXT, "shared with"));
+    stage_share(&stage, 2, 0);
+    assert_true(stats_say(stage.world.pool, VRAM_REPORT_TEXT, line));
+    assert_true(stats_say(stage.world.pool, VRAM_REPORT_JSON, number));
+    assert_ok(vram_pool_limits_set(stage.world.pool, &limits));
+    assert_int_equal(vram_alloc(stage.world.pool, 100 * MIB, stage.world.queue, &addr),
+                     VRAM_ERR_LIMIT);
+    report.size = sizeof report;
+    assert_ok(vram_oom_report_get(stage.world.pool, &report));
+    assert_int_equal(report.reader_count, 1);
+    assert_int_equal(report.readers[0].process, getpid());
+    assert_int_equal(report.shared_bytes, stage.granule);
+    text[0] = 0;
+    assert_ok(vram_oom_report_write(&report, VRAM_REPORT_TEXT, text_add, text));
+    snprintf(line, sizeof line, "shared with pid %d", (int)getpid());
+    assert_non_null(strstr(text, line));
+    assert_ok(vram_share_close(stage.opened));
+    share_await_readers(stage.share, 0);
+    assert_false(stats_say(stage.world.pool, VRAM_REPORT_TEXT, "shared with"));
+    share_world_close(&stage.world);
+}
+
 /* -------------------------------------------------------------------- place */
 
 /* A freed block's memory is the driver's at once, and no later block has it. */
@@ -277,6 +333,7 @@ int main(void) {
         cmocka_unit_test(pins_are_told_apart),
         cmocka_unit_test(sleepers_are_not_exported),
         cmocka_unit_test(seals_and_writers_exclude_each_other),
+        cmocka_unit_test(readers_are_reported),
         cmocka_unit_test(handles_are_not_used_twice),
         cmocka_unit_test(groups_move_around_exports),
         cmocka_unit_test(rebuilds_leave_exports),

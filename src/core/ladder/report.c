@@ -149,6 +149,16 @@ static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) 
     }
 }
 
+/* Who has memory of the pool open. Under the lock. */
+static void read_readers(struct vram_oom_report *report, const struct vr_pool *pool) {
+    for (int i = 0; i < VR_READERS_MOST && report->reader_count < VRAM_OOM_LIST_MAX; i++) {
+        if (pool->readers[i].opens) {
+            report->readers[report->reader_count++] =
+                (vram_oom_reader){pool->readers[i].process, pool->readers[i].bytes};
+        }
+    }
+}
+
 static void read_pool(struct vram_oom_report *report, struct vr_pool *pool, uint64_t bytes) {
     struct vram_pool_stats stats = {.size = sizeof stats};
     const struct vr_space *own = pool->spaces[vr_part_of(bytes)];
@@ -159,12 +169,14 @@ static void read_pool(struct vram_oom_report *report, struct vr_pool *pool, uint
                                  ? stats.allocated_bytes - stats.requested_bytes
                                  : 0;
     report->asleep_bytes = stats.asleep_bytes;
+    report->shared_bytes = stats.shared_bytes;
     report->fallback_bytes = vr_load(&pool->counters.fallback_bytes, VR_RELAXED);
     vr_mutex_lock(&pool->lock);
     for (int part = 0; part < VR_PART_COUNT; part++) {
         read_space(report, pool, pool->spaces[part], pool->spaces[part] != own);
     }
     read_deferred(report, pool);
+    read_readers(report, pool);
     vr_mutex_unlock(&pool->lock);
 }
 

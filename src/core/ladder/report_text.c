@@ -87,6 +87,21 @@ static void add_pool(struct vr_writer *writer, const struct vram_oom_report *rep
     vr_writer_print(writer, "\n");
 }
 
+static void add_readers(struct vr_writer *writer, const struct vram_oom_report *report) {
+    if (report->shared_bytes && !report->reader_count) {
+        add_size(writer, "  shared   ", report->shared_bytes, " exported, opened by nobody\n");
+    }
+    for (uint32_t i = 0; i < report->reader_count; i++) {
+        add_size(writer, "  shared   ", report->readers[i].bytes, "");
+        if (report->readers[i].process) {
+            vr_writer_print(writer, " shared with pid %llu\n",
+                            (unsigned long long)report->readers[i].process);
+        } else {
+            vr_writer_print(writer, " shared with a process of another pid namespace\n");
+        }
+    }
+}
+
 static void add_addresses(struct vr_writer *writer, const struct vram_oom_report *report) {
     if (report->cause == VRAM_OOM_ADDRESSES) {
         add_size(writer, "  range    ", report->address_bytes, " of addresses for such blocks, ");
@@ -150,6 +165,7 @@ static void write_text(struct vr_writer *writer, const struct vram_oom_report *r
     add_request(writer, report);
     add_device(writer, report);
     add_pool(writer, report);
+    add_readers(writer, report);
     add_addresses(writer, report);
     add_lists(writer, report);
     add_lenders(writer, report);
@@ -215,6 +231,7 @@ static void write_pool(const struct vram_oom_report *report, struct vr_json *jso
     vr_json_unsigned(json, "stranded_bytes", report->stranded_bytes);
     vr_json_unsigned(json, "address_bytes", report->address_bytes);
     vr_json_unsigned(json, "longest_bytes", report->longest_bytes);
+    vr_json_unsigned(json, "shared_bytes", report->shared_bytes);
     vr_json_object_end(json);
 }
 
@@ -233,6 +250,14 @@ static void write_lists(const struct vram_oom_report *report, struct vr_json *js
         vr_json_text(json, "name", report->pools[i].name);
         vr_json_unsigned(json, "reserved_bytes", report->pools[i].reserved_bytes);
         vr_json_unsigned(json, "unused_bytes", report->pools[i].free_bytes);
+        vr_json_object_end(json);
+    }
+    vr_json_array_end(json);
+    vr_json_array_begin(json, "shared_with");
+    for (uint32_t i = 0; i < report->reader_count; i++) {
+        vr_json_object_begin(json, NULL);
+        vr_json_unsigned(json, "process", report->readers[i].process);
+        vr_json_unsigned(json, "bytes", report->readers[i].bytes);
         vr_json_object_end(json);
     }
     vr_json_array_end(json);

@@ -144,6 +144,15 @@ struct vr_pool_child {
 
 enum { VR_FURTHER_RANGES = 32 }; /* each twice as long as the one before */
 
+/* Another process that has memory of the pool open; src/share. */
+struct vr_reader {
+    uint64_t process; /* its id; 0: it is in another pid namespace */
+    uint64_t bytes;   /* of the exports that it has open */
+    uint32_t opens;   /* how many; 0: the entry is free */
+};
+
+enum { VR_READERS_MOST = 16 }; /* that are known by their ids */
+
 struct vr_miss_ops; /* ladder.h */
 
 struct vr_pool {
@@ -195,8 +204,9 @@ struct vr_pool {
     uint64_t stateless_blocks;       /* of `deferred`, those without a queue state */
     struct vr_sleep sleep;
     struct vr_guard guard;
-    struct vr_list children;    /* vr_pool_child.link */
-    bool childless;             /* it has ended and accepts no more children */
+    struct vr_reader readers[VR_READERS_MOST]; /* in no order; exported.c */
+    struct vr_list children;                   /* vr_pool_child.link */
+    bool childless;                            /* it has ended and accepts no more children */
     vr_atomic_u64 requested_up; /* the requested_now last reported to device and context */
     struct vr_peak_stack peaks;
 

@@ -64,6 +64,33 @@ void vr_pool_unexport(struct vr_pool *pool, vram_addr addr) {
     vr_pool_flush(pool);
 }
 
+/* Its entry, or a free one; NULL: there are too many readers to know this one. */
+static struct vr_reader *reader_find(struct vr_pool *pool, uint64_t process) {
+    struct vr_reader *free_one = NULL;
+    for (int i = 0; i < VR_READERS_MOST; i++) {
+        struct vr_reader *reader = &pool->readers[i];
+        if (reader->opens && reader->process == process) {
+            return reader;
+        }
+        free_one = !free_one && !reader->opens ? reader : free_one;
+    }
+    return free_one;
+}
+
+void vr_pool_reader_change(struct vr_pool *pool, uint64_t process, uint64_t bytes, bool opened) {
+    vr_mutex_lock(&pool->lock);
+    struct vr_reader *reader = reader_find(pool, process);
+    if (reader && opened) {
+        reader->process = process;
+        reader->bytes += bytes;
+        reader->opens++;
+    } else if (reader && reader->opens) {
+        reader->bytes -= bytes < reader->bytes ? bytes : reader->bytes;
+        reader->opens--;
+    }
+    vr_mutex_unlock(&pool->lock);
+}
+
 bool vr_pool_exported_piece(struct vr_pool *pool, vram_addr addr, struct vr_exported_piece *found) {
     const struct vr_piece *piece = NULL;
     vr_mutex_lock(&pool->lock);

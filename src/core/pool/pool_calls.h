@@ -28,6 +28,8 @@ vram_status vr_pool_export(struct vr_pool *pool, vram_addr addr, bool read_only)
 void vr_pool_unexport(struct vr_pool *pool, vram_addr addr);
 /* The handle at an address inside an exported block; false: there is none. */
 bool vr_pool_exported_piece(struct vr_pool *pool, vram_addr addr, struct vr_exported_piece *found);
+/* Another process has opened or closed an export of that many bytes. For reports. */
+void vr_pool_reader_change(struct vr_pool *pool, uint64_t process, uint64_t bytes, bool opened);
 
 vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options, vram_pool **out);
 vram_status vr_pool_destroy(vram_pool *handle);

@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 enum field_kind { NUMBER, RATE, VALUE, BY_STEP, BY_RESPONSE, BY_LEVEL };
 
@@ -124,7 +125,8 @@ struct stats_report {
     const char *of; /* "pool", "device" or "context" */
     const char *name;
     struct vram_pool_stats stats;
-    struct vram_pressure pressure; /* size 0: there is none, of a context */
+    struct vram_pressure pressure;             /* size 0: there is none, of a context */
+    struct vr_reader readers[VR_READERS_MOST]; /* of a pool; else all 0 */
 };
 
 /* ----------------------------------------------------------------------- text */
@@ -161,6 +163,13 @@ static vram_status stats_text(const struct stats_report *report, struct vr_write
     vr_writer_line(writer, "%s \"%s\"", report->of, report->name);
     for (unsigned i = 0; i < FIELD_COUNT; i++) {
         field_text(writer, &fields[i], (const char *)&report->stats + fields[i].offset);
+    }
+    for (int i = 0; i < VR_READERS_MOST; i++) {
+        const struct vr_reader *reader = &report->readers[i];
+        if (reader->opens) {
+            vr_writer_line(writer, "  shared with pid %llu: %llu",
+                           (unsigned long long)reader->process, (unsigned long long)reader->bytes);
+        }
     }
     if (report->pressure.size) {
         vr_writer_line(writer, "  pressure: %s", levels[report->pressure.level]);
@@ -217,6 +226,19 @@ static void pressure_json(struct vr_json *json, const struct vram_pressure *pres
     vr_json_object_end(json);
 }
 
+static void readers_json(struct vr_json *json, const struct vr_reader *readers) {
+    vr_json_array_begin(json, "shared_with");
+    for (int i = 0; i < VR_READERS_MOST; i++) {
+        if (readers[i].opens) {
+            vr_json_object_begin(json, NULL);
+            vr_json_unsigned(json, "process", readers[i].process);
+            vr_json_unsigned(json, "bytes", readers[i].bytes);
+            vr_json_object_end(json);
+        }
+    }
+    vr_json_array_end(json);
+}
+
 static vram_status stats_json(const struct stats_report *report, struct vr_writer *writer) {
     struct vr_json json;
     vr_json_document_begin(&json, writer);
@@ -227,6 +249,7 @@ static vram_status stats_json(const struct stats_report *report, struct vr_write
     for (unsigned i = 0; i < FIELD_COUNT; i++) {
         field_json(&json, &fields[i], (const char *)&report->stats + fields[i].offset);
     }
+    readers_json(&json, report->readers);
     pressure_json(&json, &report->pressure);
     vr_json_object_end(&json);
     return vr_json_document_end(&json, vr_operation());
@@ -266,6 +289,9 @@ vram_status vram_pool_stats_write(vram_pool *handle, vram_report_format format,
     report.name = pool->name;
     vr_stats_of_pool(pool, &report.stats);
     vr_pressure_of_pool(pool, false, &report.pressure);
+    vr_mutex_lock(&pool->lock);
+    memcpy(report.readers, pool->readers, sizeof report.readers);
+    vr_mutex_unlock(&pool->lock);
     return report_end(&report, format, &writer, entered);
 }
 
