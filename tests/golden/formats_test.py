@@ -85,9 +85,9 @@ def check_real(whole):
     replay = json.loads(vram("replay", SNAPSHOT, "-b", "sim", "-p", "vram", "-p", "caching", "--json").stdout)
     held = {row["policy"]: row["peak_reserved_bytes"] for row in replay["passes"]}
     expect(held["caching"] == RESERVED and held["vram"] < 1.05 * REQUESTED, f"the model of PyTorch's allocator holds what it held: {held}")
-    for protocol in (2, 3, 4, 5):
-        again = report(path_of(f"p{protocol}.pickle", pickle.dumps(whole, protocol)))
-        expect(again["peak"] == peak and again["groups"] == found["groups"], f"protocol {protocol} reads the same")
+    part = dict(whole, device_traces=[whole["device_traces"][0][:1500]], segments=whole["segments"][:4])
+    parts = [report(path_of("part.pickle", pickle.dumps(part, protocol))) for protocol in (2, 3, 4, 5)]
+    expect(all(one == parts[0] for one in parts) and parts[0]["events"] > 500, "all protocols read the same")
 
 
 def live_at(trace, cut):
@@ -171,7 +171,7 @@ def check_hostile(whole):
     refused("gzip.pickle", gzip.compress(data)[:-20], "ends in the middle")
     for cut in (3, 50, len(data) // 2, len(data) - 1):
         refused("cut.pickle", data[:cut], "ends in the middle")
-    for place in range(20, len(data), len(data) // 20):
+    for place in range(20, len(data), len(data) // 9):
         spoilt = bytearray(data)
         spoilt[place] ^= 0x41
         run = vram("report", path_of("flip.pickle", bytes(spoilt)))

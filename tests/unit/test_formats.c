@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_formats.c: traces of other programs: what PyTorch's allocator cut, what grows over time, and
+ * every allocation that can fail on the way. tests/golden/formats_test.py has the formats
+ * themselves.
+ */
+#include "formats/segment_map.h"
+#include "report/advice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB UINT64_C(1048576)
+
+/* ------------------------------------------------------------ memory that fails */
+
+static long fail_at; /* calls until one fails; 0: none does */
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+
+static bool fails(void) {
+    return fail_at > 0 && --fail_at == 0;
+}
+
+void *__wrap_malloc(size_t bytes) {
+    return fails() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+    return fails() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *memory, size_t bytes) {
+    return fails() ? NULL : __real_realloc(memory, bytes);
+}
+
+/* Reads a file as a report does; whether it was good. */
+static bool read_report(const char *path, struct history *history) {
+    struct report_input *input = __real_calloc(1, sizeof *input);
+    bool good = history_begin(history, path) && report_input_open(input, path) &&
+                history_read(history, input, NULL);
+    report_input_close(input);
+    free(input);
+    return good;
+}
+
+/* Call 1, 2, 3 ... fails, until none is left: each time the file is refused with a reason. */
+static void every_allocation_may_fail(void **state) {
+    static const char *const files[] = {"snapshot/protocol4.pickle", "rmm_log/small.csv",
+                                        "chrome_trace/torch_xla.json"};
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[512];
+        long at = 0;
+        bool good = false;
+        snprintf(path, sizeof path, "%s/%s", CORPUS, files[i]);
+        while (!good) {
+            struct history history;
+            fail_at = ++at;
+            good = read_report(path, &history);
+            bool reached = fail_at == 0;
+            fail_at = 0;
+            history_free(&history);
+            assert_false(good && reached);
+            assert_true(at < 10000);
+        }
+        assert_true(at > 5);
+    }
+}
+
+/* ------------------------------------------------------------- real snapshots */
+
+static void check_peaks(const char *name, uint64_t requested, uint64_t allocated,
+                        uint64_t reserved) {
+    struct history history;
+    char path[512];
+    snprintf(path, sizeof path, "%s/snapshots/%s", TRACES, name);
+    assert_true(read_report(path, &history));
+    assert_int_equal(history.peak_bytes, requested);
+    assert_int_equal(history.peak_held, allocated);
+    assert_int_equal(history.peak_reserved, reserved);
+    assert_false(history.partial);
+    history_free(&history);
+}
+
+static void peaks_are_those_of_pytorch(void **state) {
+    (void)state;
+    if (inflate_built) {
+        check_peaks("resnet_leak.pickle.gz", 612628019, 616564736, 1235222528);
+    }
+    if (unzstd_built) {
+        check_peaks("gpt2.pickle.zst", 11143718328, 11185480704, 15296626688);
+    }
+}
+
+/* ------------------------------------------------------------------- segments */
+
+static uint64_t take(struct segment_map *map, uint64_t addr, uint64_t bytes, bool expandable,
+                     bool *exact) {
+    const struct split_rule rule = {.expandable = expandable};
+    struct map_block *block = segment_map_take(map, addr, bytes, 0, &rule, exact);
+    assert_non_null(block);
+    return block->size;
+}
+
+/* A small remainder is split off small blocks, and stays with large ones. */
+static void blocks_are_cut_as_pytorch_does(void **state) {
+    struct segment_map map;
+    bool exact;
+    (void)state;
+    assert_true(segment_map_begin(&map));
+    assert_true(segment_map_add(&map, 2 * MIB, 2 * MIB, false));
+    assert_int_equal(take(&map, 2 * MIB, 100, false, &exact), 512);
+    assert_true(exact);
+    assert_int_equal(take(&map, 2 * MIB + 512, 513, false, &exact), 1024);
+    assert_true(segment_map_add(&map, 32 * MIB, 20 * MIB, false));
+    assert_int_equal(take(&map, 32 * MIB, 19 * MIB + 1, false, &exact), 20 * MIB);
+    assert_true(exact);
+    assert_true(segment_map_give(&map, 32 * MIB));
+    assert_int_equal(take(&map, 32 * MIB, 19 * MIB + 1, true, &exact), 19 * MIB + 512);
+    assert_int_equal(take(&map, 700 * MIB, 1000, false, &exact), 1024); /* of unknown memory */
+    assert_false(exact);
+    segment_map_free(&map);
+}
+
+/* Freed neighbours merge, but not across the begin of a segment. */
+static void free_memory_merges_within_segments(void **state) {
+    struct segment_map map;
+    bool exact;
+    (void)state;
+    assert_true(segment_map_begin(&map));
+    assert_true(segment_map_add(&map, 2 * MIB, 2 * MIB, false));
+    assert_true(segment_map_add(&map, 4 * MIB, 2 * MIB, false));
+    take(&map, 2 * MIB, MIB, false, &exact);
+    take(&map, 3 * MIB, MIB, false, &exact);
+    assert_true(segment_map_give(&map, 3 * MIB));
+    assert_true(segment_map_give(&map, 2 * MIB));
+    assert_int_equal(take(&map, 2 * MIB, 2 * MIB, false, &exact), 2 * MIB);
+    assert_true(exact);
+    assert_null(segment_map_find(&map, 4 * MIB));
+    assert_int_equal(take(&map, 4 * MIB, 2 * MIB, false, &exact), 2 * MIB);
+    assert_true(segment_map_give(&map, 4 * MIB));
+    assert_true(segment_map_remove(&map, 4 * MIB, 2 * MIB));
+    take(&map, 4 * MIB, MIB, false, &exact);
+    assert_false(exact);
+    segment_map_free(&map);
+}
+
+/* --------------------------------------------------------------------- growth */
+
+static void growth_is_told_from_oscillation(void **state) {
+    struct growth steady = {.part = 0}, waves = steady, burst = steady;
+    struct growth_span span;
+    (void)state;
+    for (uint32_t i = 0; i < 40; i++) {
+        growth_note(&steady, i, i / 2, i / 2 + 1);
+        growth_note(&waves, i, i % 5, i % 5 + 1);
+        growth_note(&burst, i, i < 20 ? 0 : 90 + i / 6, i < 20 ? 1 : 90 + i / 6);
+    }
+    assert_true(growth_find(&steady, 40, &span));
+    assert_int_equal(span.blocks, 19);
+    assert_false(growth_find(&waves, 40, &span));
+    assert_false(growth_find(&burst, 40, &span));
+    growth_halve(&steady);
+    assert_int_equal(steady.least[1], 1);
+    growth_finish(&steady, 64, 3);
+    assert_int_equal(steady.least[63], 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(peaks_are_those_of_pytorch),
+        cmocka_unit_test(blocks_are_cut_as_pytorch_does),
+        cmocka_unit_test(free_memory_merges_within_segments),
+        cmocka_unit_test(growth_is_told_from_oscillation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
