@@ -151,9 +151,10 @@ static bool snapshot_missing(const struct snapshot *snapshot, char *text, size_t
     if (snapshot->first_count > 0) {
         used =
             snprintf(text, bytes,
-                     "the history begins late: %zu blocks of %.1f MiB were live already, %" PRIu64
-                     " of them with an unknown call site, and an earlier peak is not known",
-                     snapshot->first_count, (double)live / 1048576, snapshot->unknown_stacks);
+                     "the history begins late: %.2f MiB in %zu block%s were live already, %" PRIu64
+                     " of them from an unknown call site, and an earlier peak is not known",
+                     (double)live / 1048576, snapshot->first_count,
+                     snapshot->first_count == 1 ? "" : "s", snapshot->unknown_stacks);
     }
     if (!snapshot->data.timed) {
         used += snprintf(text + used, bytes - (size_t)used,
@@ -173,7 +174,7 @@ bool event_reader_missing(const struct event_reader *reader, char *text, size_t 
         return snapshot_missing(reader->snapshot, text, bytes);
     }
     if (reader->format == FORMAT_CHROME && reader->chrome->host_events > 0) {
-        snprintf(text, bytes, "%" PRIu64 " events of CPU memory are left out",
+        snprintf(text, bytes, "CPU memory is left out, events: %" PRIu64,
                  reader->chrome->host_events);
         return true;
     }

@@ -86,7 +86,7 @@ struct history {
     enum event_format format;
     enum recording_end end;
     bool partial;                         /* something is not known: */
-    char missing[320];                    /* what, in a sentence */
+    char missing[400];                    /* what, in a sentence */
     uint64_t lost_events, missing_chunks; /* not written; overwritten by a ring */
     uint64_t events, duration_ns;
     uint64_t allocs, frees, resizes, refusals;

@@ -40,7 +40,9 @@ const struct history_group **report_order(const struct history *history, enum re
     const struct history_group **list = calloc(history->group_count + 1, sizeof(void *));
     *count = 0;
     for (size_t i = 0; list != NULL && i < history->group_count; i++) {
-        if (count_of(&history->groups[i], order) > 0) {
+        const struct history_group *group = &history->groups[i];
+        bool earlier = order == ORDER_CHURN && group->peak_blocks + group->blocks > 0;
+        if (count_of(group, order) > 0 || earlier) { /* blocks from before the first event */
             list[(*count)++] = &history->groups[i];
         }
     }

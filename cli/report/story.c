@@ -88,10 +88,12 @@ static void tell_torch(struct story *story, const struct history *history) {
     if (history->format != FORMAT_SNAPSHOT || history->peak_held == 0) {
         return;
     }
+    bool known = history->peak_reserved > 0;
     say(story,
         "PyTorch's own peaks: %s bytes allocated and %s bytes reserved. %s bytes were requested; "
         "allocated adds rounding and what is too small to cut off.",
-        commas(history->peak_held, held), commas(history->peak_reserved, reserved),
+        commas(history->peak_held, held),
+        known ? commas(history->peak_reserved, reserved) : "an unknown number of",
         commas(history->peak_bytes, requested));
     uint64_t gap = history->peak_reserved > history->peak_held
                        ? history->peak_reserved - history->peak_held

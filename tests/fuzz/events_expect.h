@@ -47,7 +47,7 @@ static inline void read_events(const uint8_t *data, size_t bytes, enum event_for
     struct history history;
     struct advice advice[ADVICE_MAX];
     struct trace trace;
-    char text[320], problem[TRACE_PROBLEM_MAX] = "";
+    char text[400], problem[TRACE_PROBLEM_MAX] = "";
     trace_source_open_memory(&source, data, bytes);
     FUZZ_EXPECT(history_begin(&history, "input"));
     history.format = format;

@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SNAPSHOT = os.path.join(ROOT, "traces", "snapshots", "resnet_leak.pickle.gz")
+SNAPSHOTS = os.path.join(ROOT, "traces", "snapshots")
 # What PyTorch itself reported for that program, and what its events add up to.
 ALLOCATED, RESERVED, REQUESTED = 616564736, 1235222528, 612628019
 
@@ -32,6 +32,9 @@ VIEWER_OPS = {"PROTO", "FRAME", "MEMOIZE", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TU
 binary = os.path.abspath(sys.argv[1])
 folder = tempfile.mkdtemp()
 failures = []
+SNAPSHOT = os.path.join(folder, "resnet_leak.pickle")
+with gzip.open(os.path.join(SNAPSHOTS, "resnet_leak.pickle.gz")) as packed, open(SNAPSHOT, "wb") as plain:
+    plain.write(packed.read())
 
 
 def expect(fact, what):
@@ -88,6 +91,21 @@ def check_real(whole):
     part = dict(whole, device_traces=[whole["device_traces"][0][:1500]], segments=whole["segments"][:4])
     parts = [report(path_of("part.pickle", pickle.dumps(part, protocol))) for protocol in (2, 3, 4, 5)]
     expect(all(one == parts[0] for one in parts) and parts[0]["events"] > 500, "all protocols read the same")
+
+
+def check_packed():
+    """gzip and zstd, where the build has them; else the reason is said."""
+    peaks = {"resnet_leak.pickle.gz": (REQUESTED, ALLOCATED, RESERVED),
+             "gpt2.pickle.zst": (11143718328, 11185480704, 15296626688)}
+    for name, wanted in peaks.items():
+        run = vram("report", os.path.join(SNAPSHOTS, name), "--json")
+        if run.returncode == 2 and b"this build has no" in run.stderr:
+            print(name, "is not read:", run.stderr.decode())
+            continue
+        peak = json.loads(run.stdout)["peak"]
+        expect((peak["bytes"], peak["held_bytes"], peak["reserved_bytes"]) == wanted, f"{name}: {peak}")
+    refused("cut.zst", b"\x28\xb5\x2f\xfd\x04", "zstd")
+    refused("wrong.zst", b"\x28\xb5\x2f\xfd" + b"\xff" * 50, "zstd")
 
 
 def live_at(trace, cut):
@@ -168,7 +186,7 @@ def check_hostile(whole):
     refused("deep.pickle", b"\x80\x04" + b"(" * 100000 + b".", "nests too much")
     refused("long.pickle", b"\x80\x04\x8b\xff\xff\xff\x7f", "bytes")
     refused("empty.pickle", b"\x80\x04.", "empty")
-    refused("gzip.pickle", gzip.compress(data)[:-20], "ends in the middle")
+    refused("gzip.pickle", gzip.compress(data)[:-20], "gzip")
     for cut in (3, 50, len(data) // 2, len(data) - 1):
         refused("cut.pickle", data[:cut], "ends in the middle")
     for place in range(20, len(data), len(data) // 9):
@@ -378,9 +396,10 @@ def check_package():
 if "--perfetto" in sys.argv:
     check_package()
 else:
-    with gzip.open(SNAPSHOT) as stream:
+    with open(SNAPSHOT, "rb") as stream:
         WHOLE = pickle.load(stream)
     check_real(WHOLE)
+    check_packed()
     check_rings(WHOLE)
     check_places()
     check_hostile(WHOLE)

@@ -33,6 +33,8 @@ PAGES = {"XDG_RUNTIME_DIR": "with pages"}  # which becomes a folder with the liv
 
 TRACE = "trace %s"  # an argument that becomes a file with what make_trace.py writes
 
+CORPUS = os.path.join(ROOT, "tests", "fuzz", "corpus")
+
 CONFIG = os.path.join(ROOT, "tests", "model_configs", "%s.json")
 
 # verb, arguments, environment, exit code
@@ -91,6 +93,9 @@ RUNS = [
     ("report", [TRACE % "story", "--leaks"], {}, 1),
     ("report", [TRACE % "killed"], {}, 0),
     ("report", [os.path.join(ROOT, "traces", "serve_kv_cache.csv.gz")], {}, 0),
+    ("report", [os.path.join(CORPUS, "snapshot", "protocol4.pickle"), "--against",
+                os.path.join(CORPUS, "rmm_log", "small.csv"), "--fail-if", "peak>+2%"], {}, 1),
+    ("report", [os.path.join(CORPUS, "chrome_trace", "torch_xla.json")], {}, 0),
     ("estimate", [CONFIG % "gemma3_4b", "--memory", "24G", "-c", "8192"], {}, 0),
     ("estimate", [CONFIG % "llama3_70b", "--memory", "24G", "--memory", "24G", "--fit"], {}, 0),
     ("estimate", [CONFIG % "llama3_8b", "--memory", "1G"], {}, 1),
