@@ -42,8 +42,12 @@ function literals(name, text) {
 }
 
 const text = `/* SPDX-License-Identifier: Apache-2.0 */
-/* Made by \`node build.mjs\` in viewer/ from its sources; tests/lint/viewer.py checks the line below.
-   sources ${sourceHash()} */
+/*
+ * viewer_page.h: the page of \`vram report --html\`, up to its data and from there on. Made by \`node
+ * build.mjs\` in viewer/; tests/lint/viewer.py compares the next line with what is there.
+ *
+ * sources ${sourceHash()}
+ */
 #ifndef VIEWER_VIEWER_PAGE_H
 #define VIEWER_VIEWER_PAGE_H
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Made by `node build.mjs` in viewer/ from its sources; tests/lint/viewer.py checks the line below.
-   sources 95cb976e6d8ebcdffe47a46d9d62de130e5a4f7cdfbda6bbc9c8513f2372d155 */
+/*
+ * viewer_page.h: the page of `vram report --html`, up to its data and from there on. Made by `node
+ * build.mjs` in viewer/; tests/lint/viewer.py compares the next line with what is there.
+ *
+ * sources 36d4b42a8f06c7a0e306b6dbe394b95384c80a5088e2daf9db2252fe141b0a5a
+ */
 #ifndef VIEWER_VIEWER_PAGE_H
 #define VIEWER_VIEWER_PAGE_H
 

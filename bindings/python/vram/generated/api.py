@@ -701,6 +701,130 @@ class vram_growth_info(Structure):
     ]
 
 
+VRAM_LEASE_NAME_MAX = 64
+VRAM_LEASE_DEVICE_MAX = 64
+VRAM_LEASE_POOLS_MAX = 64
+VRAM_LEASE_GAVE = 0
+VRAM_LEASE_SILENT = 1
+VRAM_LEASE_NO_POINT = 2
+VRAM_LEASE_REFUSED = 3
+VRAM_LEASE_IN_USE = 4
+VRAM_LEASE_MINIMUM = 5
+VRAM_LEASE_PRIORITY = 6
+VRAM_LEASE_GONE = 7
+
+
+class vram_lease_event(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("lease", c_void_p),
+        ("device", c_void_p),
+        ("bytes", c_uint64),
+        ("left_ns", c_uint64),
+        ("process", c_uint64),
+        ("name", c_char_p),
+        ("priority", c_int32),
+        ("at_point", c_bool),
+    ]
+
+
+VRAM_LEASE_DONE = 0
+VRAM_LEASE_LATER = 1
+VRAM_LEASE_REFUSE = 2
+vram_lease_fn = CFUNCTYPE(c_int, c_void_p, POINTER(vram_lease_event))
+VRAM_LEASE_AT_ONCE = 1
+
+
+class vram_lease_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("min_bytes", c_uint64),
+        ("want_bytes", c_uint64),
+        ("priority", c_int32),
+        ("flags", c_uint32),
+        ("revoke", vram_lease_fn),
+        ("user", c_void_p),
+        ("timeout_ns", c_uint64),
+        ("capacity_bytes", c_uint64),
+        ("name", c_char_p),
+        ("dir", c_char_p),
+    ]
+
+
+class vram_lease_info(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("granted_bytes", c_uint64),
+        ("held_bytes", c_uint64),
+        ("min_bytes", c_uint64),
+        ("want_bytes", c_uint64),
+        ("priority", c_int32),
+        ("connected", c_bool),
+        ("broker", c_uint64),
+        ("brokers", c_uint64),
+        ("asked_bytes", c_uint64),
+        ("requests", c_uint64),
+        ("refusals", c_uint64),
+        ("revocations", c_uint64),
+        ("given_bytes", c_uint64),
+        ("got_bytes", c_uint64),
+        ("waited_ns", c_uint64),
+    ]
+
+
+class vram_lease_entry(Structure):
+    _fields_ = [
+        ("device", c_char * 64),
+        ("name", c_char * 64),
+        ("process", c_uint64),
+        ("priority", c_int32),
+        ("min_bytes", c_uint64),
+        ("want_bytes", c_uint64),
+        ("granted_bytes", c_uint64),
+        ("held_bytes", c_uint64),
+        ("waiting_bytes", c_uint64),
+        ("asked_bytes", c_uint64),
+        ("capacity_bytes", c_uint64),
+    ]
+
+
+VRAM_LEASE_LOG_OPENED = 0
+VRAM_LEASE_LOG_RESUMED = 1
+VRAM_LEASE_LOG_CLOSED = 2
+VRAM_LEASE_LOG_GAVE = 3
+VRAM_LEASE_LOG_KEPT = 4
+VRAM_LEASE_LOG_GRANTED = 5
+VRAM_LEASE_LOG_DENIED = 6
+
+
+class vram_lease_record(Structure):
+    _fields_ = [
+        ("number", c_uint64),
+        ("ago_ns", c_uint64),
+        ("happening", c_int),
+        ("why", c_int),
+        ("bytes", c_uint64),
+        ("waited_ns", c_uint64),
+        ("from_process", c_uint64),
+        ("to_process", c_uint64),
+        ("from", c_char * 64),
+        ("to", c_char * 64),
+    ]
+
+
+vram_broker_fn = CFUNCTYPE(c_bool, c_void_p)
+
+
+class vram_broker_options(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("dir", c_char_p),
+        ("idle_ns", c_uint64),
+        ("stop", vram_broker_fn),
+        ("user", c_void_p),
+    ]
+
+
 VRAM_SWITCH_DEFAULT = 0
 VRAM_SWITCH_ON = 1
 VRAM_SWITCH_OFF = 2
@@ -989,7 +1113,8 @@ VRAM_LADDER_RETRY = 7
 VRAM_LADDER_WAIT = 8
 VRAM_LADDER_FALLBACK = 9
 VRAM_LADDER_REBUILD = 10
-VRAM_LADDER_STEPS = 11
+VRAM_LADDER_LEASE = 11
+VRAM_LADDER_STEPS = 12
 VRAM_FALLBACK_MANAGED = 1
 VRAM_FALLBACK_PINNED = 2
 VRAM_FALLBACK_HOST = 4
@@ -1032,8 +1157,10 @@ VRAM_OOM_HOST = 8
 VRAM_OOM_QUOTA = 9
 VRAM_OOM_PINNED = 10
 VRAM_OOM_ADDRESSES = 11
+VRAM_OOM_LEASE = 12
 VRAM_OOM_LIST_MAX = 8
 VRAM_OOM_NAME_MAX = 64
+VRAM_OOM_LEASE_MAX = 160
 
 
 class vram_oom_queue(Structure):
@@ -1057,6 +1184,17 @@ class vram_oom_holder(Structure):
         ("tag", c_char * 64),
         ("bytes", c_uint64),
         ("blocks", c_uint64),
+    ]
+
+
+class vram_oom_lender(Structure):
+    _fields_ = [
+        ("process", c_uint64),
+        ("name", c_char * 64),
+        ("asked_bytes", c_uint64),
+        ("given_bytes", c_uint64),
+        ("why", c_int),
+        ("priority", c_int32),
     ]
 
 
@@ -1128,6 +1266,10 @@ class vram_oom_report(Structure):
         ("address_bytes", c_uint64),
         ("longest_bytes", c_uint64),
         ("integrated", c_bool),
+        ("lease_bytes", vram_value),
+        ("lease_reason", c_char * 160),
+        ("lender_count", c_uint32),
+        ("lenders", vram_oom_lender * 8),
         ("reader_count", c_uint32),
         ("shared_bytes", c_uint64),
         ("readers", vram_oom_reader * 8),
@@ -1958,6 +2100,17 @@ FUNCTIONS = {
     "vram_buffer_resize_elements": (vram_status, [c_void_p, c_uint64, c_void_p]),
     "vram_buffer_fit": (vram_status, [c_void_p, c_void_p]),
     "vram_buffer_growth_get": (vram_status, [c_void_p, POINTER(vram_growth_info)]),
+    "vram_lease_why_name": (c_char_p, [c_int]),
+    "vram_lease_why_text": (c_char_p, [c_int]),
+    "vram_lease_open": (vram_status, [c_void_p, POINTER(vram_lease_options), POINTER(c_void_p)]),
+    "vram_lease_close": (vram_status, [c_void_p]),
+    "vram_lease_pool_add": (vram_status, [c_void_p, c_void_p, POINTER(vram_sleep_options)]),
+    "vram_lease_point": (vram_status, [c_void_p, POINTER(c_uint64)]),
+    "vram_lease_info_get": (vram_status, [c_void_p, POINTER(vram_lease_info)]),
+    "vram_lease_happening_name": (c_char_p, [c_int]),
+    "vram_lease_list": (vram_status, [c_char_p, POINTER(vram_lease_entry), POINTER(c_uint32), POINTER(vram_lease_record),
+        POINTER(c_uint32)]),
+    "vram_broker_run": (vram_status, [POINTER(vram_broker_options)]),
     "vram_preset_get": (vram_status, [c_int, POINTER(vram_limits)]),
     "vram_pool_limits_set": (vram_status, [c_void_p, POINTER(vram_limits)]),
     "vram_pool_limits_get": (vram_status, [c_void_p, POINTER(vram_limits)]),
@@ -2131,6 +2284,7 @@ FUNCTIONS = {
     "vram_async_begin": (vram_status, [c_void_p, c_char_p, c_uint64, POINTER(vram_async), POINTER(c_void_p)]),
     "vram_async_finish": (vram_status, [c_void_p, c_int]),
     "vram_memory_check": (vram_status, [c_void_p, c_uint64, c_uint64]),
+    "vram_memory_handle_get": (vram_status, [c_uint64, POINTER(c_uint64), POINTER(c_uint64)]),
     "vram_memory_is_known": (c_bool, [c_void_p]),
     "vram_host_free_later": (vram_status, [c_void_p, c_void_p]),
 }

@@ -681,6 +681,123 @@ pub struct vram_growth_info {
     pub copied_bytes: u64,
     pub refusals: u64,
 }
+pub const VRAM_LEASE_NAME_MAX: c_int = 64;
+pub const VRAM_LEASE_DEVICE_MAX: c_int = 64;
+pub const VRAM_LEASE_POOLS_MAX: c_int = 64;
+pub type vram_lease_why = c_int;
+pub const VRAM_LEASE_GAVE: vram_lease_why = 0;
+pub const VRAM_LEASE_SILENT: vram_lease_why = 1;
+pub const VRAM_LEASE_NO_POINT: vram_lease_why = 2;
+pub const VRAM_LEASE_REFUSED: vram_lease_why = 3;
+pub const VRAM_LEASE_IN_USE: vram_lease_why = 4;
+pub const VRAM_LEASE_MINIMUM: vram_lease_why = 5;
+pub const VRAM_LEASE_PRIORITY: vram_lease_why = 6;
+pub const VRAM_LEASE_GONE: vram_lease_why = 7;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_lease_event {
+    pub size: usize,
+    pub lease: *mut vram_lease,
+    pub device: *mut vram_device,
+    pub bytes: u64,
+    pub left_ns: u64,
+    pub process: u64,
+    pub name: *const c_char,
+    pub priority: i32,
+    pub at_point: bool,
+}
+pub type vram_lease_answer = c_int;
+pub const VRAM_LEASE_DONE: vram_lease_answer = 0;
+pub const VRAM_LEASE_LATER: vram_lease_answer = 1;
+pub const VRAM_LEASE_REFUSE: vram_lease_answer = 2;
+pub type vram_lease_fn = unsafe extern "C" fn(
+    user: *mut c_void,
+    event: *const vram_lease_event,
+) -> vram_lease_answer;
+pub type vram_lease_flag = c_int;
+pub const VRAM_LEASE_AT_ONCE: vram_lease_flag = 1;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_lease_options {
+    pub size: usize,
+    pub min_bytes: u64,
+    pub want_bytes: u64,
+    pub priority: i32,
+    pub flags: u32,
+    pub revoke: Option<vram_lease_fn>,
+    pub user: *mut c_void,
+    pub timeout_ns: u64,
+    pub capacity_bytes: u64,
+    pub name: *const c_char,
+    pub dir: *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_lease_info {
+    pub size: usize,
+    pub granted_bytes: u64,
+    pub held_bytes: u64,
+    pub min_bytes: u64,
+    pub want_bytes: u64,
+    pub priority: i32,
+    pub connected: bool,
+    pub broker: u64,
+    pub brokers: u64,
+    pub asked_bytes: u64,
+    pub requests: u64,
+    pub refusals: u64,
+    pub revocations: u64,
+    pub given_bytes: u64,
+    pub got_bytes: u64,
+    pub waited_ns: u64,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_lease_entry {
+    pub device: [c_char; 64],
+    pub name: [c_char; 64],
+    pub process: u64,
+    pub priority: i32,
+    pub min_bytes: u64,
+    pub want_bytes: u64,
+    pub granted_bytes: u64,
+    pub held_bytes: u64,
+    pub waiting_bytes: u64,
+    pub asked_bytes: u64,
+    pub capacity_bytes: u64,
+}
+pub type vram_lease_happening = c_int;
+pub const VRAM_LEASE_LOG_OPENED: vram_lease_happening = 0;
+pub const VRAM_LEASE_LOG_RESUMED: vram_lease_happening = 1;
+pub const VRAM_LEASE_LOG_CLOSED: vram_lease_happening = 2;
+pub const VRAM_LEASE_LOG_GAVE: vram_lease_happening = 3;
+pub const VRAM_LEASE_LOG_KEPT: vram_lease_happening = 4;
+pub const VRAM_LEASE_LOG_GRANTED: vram_lease_happening = 5;
+pub const VRAM_LEASE_LOG_DENIED: vram_lease_happening = 6;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_lease_record {
+    pub number: u64,
+    pub ago_ns: u64,
+    pub happening: vram_lease_happening,
+    pub why: vram_lease_why,
+    pub bytes: u64,
+    pub waited_ns: u64,
+    pub from_process: u64,
+    pub to_process: u64,
+    pub from: [c_char; 64],
+    pub to: [c_char; 64],
+}
+pub type vram_broker_fn = unsafe extern "C" fn(user: *mut c_void) -> bool;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_broker_options {
+    pub size: usize,
+    pub dir: *const c_char,
+    pub idle_ns: u64,
+    pub stop: Option<vram_broker_fn>,
+    pub user: *mut c_void,
+}
 pub type vram_switch = c_int;
 pub const VRAM_SWITCH_DEFAULT: vram_switch = 0;
 pub const VRAM_SWITCH_ON: vram_switch = 1;
@@ -944,7 +1061,8 @@ pub const VRAM_LADDER_RETRY: vram_ladder_step = 7;
 pub const VRAM_LADDER_WAIT: vram_ladder_step = 8;
 pub const VRAM_LADDER_FALLBACK: vram_ladder_step = 9;
 pub const VRAM_LADDER_REBUILD: vram_ladder_step = 10;
-pub const VRAM_LADDER_STEPS: c_int = 11;
+pub const VRAM_LADDER_LEASE: vram_ladder_step = 11;
+pub const VRAM_LADDER_STEPS: c_int = 12;
 pub type vram_fallback = c_int;
 pub const VRAM_FALLBACK_MANAGED: vram_fallback = 1;
 pub const VRAM_FALLBACK_PINNED: vram_fallback = 2;
@@ -983,8 +1101,10 @@ pub const VRAM_OOM_HOST: vram_oom_cause = 8;
 pub const VRAM_OOM_QUOTA: vram_oom_cause = 9;
 pub const VRAM_OOM_PINNED: vram_oom_cause = 10;
 pub const VRAM_OOM_ADDRESSES: vram_oom_cause = 11;
+pub const VRAM_OOM_LEASE: vram_oom_cause = 12;
 pub const VRAM_OOM_LIST_MAX: c_int = 8;
 pub const VRAM_OOM_NAME_MAX: c_int = 64;
+pub const VRAM_OOM_LEASE_MAX: c_int = 160;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vram_oom_queue {
@@ -1005,6 +1125,16 @@ pub struct vram_oom_holder {
     pub tag: [c_char; 64],
     pub bytes: u64,
     pub blocks: u64,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_oom_lender {
+    pub process: u64,
+    pub name: [c_char; 64],
+    pub asked_bytes: u64,
+    pub given_bytes: u64,
+    pub why: vram_lease_why,
+    pub priority: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1073,6 +1203,10 @@ pub struct vram_oom_report {
     pub address_bytes: u64,
     pub longest_bytes: u64,
     pub integrated: bool,
+    pub lease_bytes: vram_value,
+    pub lease_reason: [c_char; 160],
+    pub lender_count: u32,
+    pub lenders: [vram_oom_lender; 8],
     pub reader_count: u32,
     pub shared_bytes: u64,
     pub readers: [vram_oom_reader; 8],
@@ -2248,6 +2382,10 @@ pub struct vram_labels {
     private: [u8; 0],
 }
 #[repr(C)]
+pub struct vram_lease {
+    private: [u8; 0],
+}
+#[repr(C)]
 pub struct vram_monitor {
     private: [u8; 0],
 }
@@ -2341,6 +2479,10 @@ unsafe impl Record for vram_foreign_info {}
 unsafe impl Record for vram_foreign_totals {}
 unsafe impl Record for vram_growth {}
 unsafe impl Record for vram_growth_info {}
+unsafe impl Record for vram_lease_event {}
+unsafe impl Record for vram_lease_options {}
+unsafe impl Record for vram_lease_info {}
+unsafe impl Record for vram_broker_options {}
 unsafe impl Record for vram_limits {}
 unsafe impl Record for vram_tag_event {}
 unsafe impl Record for vram_tag_info {}
@@ -2831,6 +2973,30 @@ extern "C" {
         buffer: *mut vram_buffer,
         info: *mut vram_growth_info,
     ) -> vram_status;
+    pub fn vram_lease_why_name(why: vram_lease_why) -> *const c_char;
+    pub fn vram_lease_why_text(why: vram_lease_why) -> *const c_char;
+    pub fn vram_lease_open(
+        device: *mut vram_device,
+        options: *const vram_lease_options,
+        lease: *mut *mut vram_lease,
+    ) -> vram_status;
+    pub fn vram_lease_close(lease: *mut vram_lease) -> vram_status;
+    pub fn vram_lease_pool_add(
+        lease: *mut vram_lease,
+        pool: *mut vram_pool,
+        options: *const vram_sleep_options,
+    ) -> vram_status;
+    pub fn vram_lease_point(lease: *mut vram_lease, given: *mut u64) -> vram_status;
+    pub fn vram_lease_info_get(lease: *mut vram_lease, info: *mut vram_lease_info) -> vram_status;
+    pub fn vram_lease_happening_name(happening: vram_lease_happening) -> *const c_char;
+    pub fn vram_lease_list(
+        dir: *const c_char,
+        entries: *mut vram_lease_entry,
+        entry_count: *mut u32,
+        records: *mut vram_lease_record,
+        record_count: *mut u32,
+    ) -> vram_status;
+    pub fn vram_broker_run(options: *const vram_broker_options) -> vram_status;
     pub fn vram_preset_get(preset: vram_preset, limits: *mut vram_limits) -> vram_status;
     pub fn vram_pool_limits_set(pool: *mut vram_pool, limits: *const vram_limits) -> vram_status;
     pub fn vram_pool_limits_get(pool: *mut vram_pool, limits: *mut vram_limits) -> vram_status;
@@ -3480,6 +3646,11 @@ extern "C" {
     ) -> vram_status;
     pub fn vram_async_finish(work: *mut vram_async_work, status: vram_status) -> vram_status;
     pub fn vram_memory_check(device: *mut vram_device, addr: vram_addr, bytes: u64) -> vram_status;
+    pub fn vram_memory_handle_get(
+        addr: vram_addr,
+        base: *mut vram_addr,
+        bytes: *mut u64,
+    ) -> vram_status;
     pub fn vram_memory_is_known(host: *const c_void) -> bool;
     pub fn vram_host_free_later(device: *mut vram_device, memory: *mut c_void) -> vram_status;
 }
