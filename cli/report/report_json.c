@@ -95,7 +95,7 @@ static void write_refusals(const struct history *history, struct json_out *json)
 
 static void write_groups(const struct report_view *view, struct json_out *json) {
     size_t count;
-    const struct history_group **groups = report_order(view->history, ORDER_CHURN, &count);
+    const struct history_group **groups = report_order(view->history, ORDER_ALL, &count);
     json_array_begin(json, "groups");
     for (size_t i = 0; groups != NULL && i < count; i++) {
         json_object_begin(json, NULL);

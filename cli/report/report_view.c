@@ -23,6 +23,7 @@ uint64_t report_weight(const struct history_group *group, enum report_order orde
 static uint64_t count_of(const struct history_group *group, enum report_order order) {
     return order == ORDER_PEAK  ? group->peak_blocks
            : order == ORDER_END ? group->blocks + group->lost_blocks
+           : order == ORDER_ALL ? group->allocs + group->peak_blocks + group->blocks
                                 : group->allocs;
 }
 
@@ -40,9 +41,7 @@ const struct history_group **report_order(const struct history *history, enum re
     const struct history_group **list = calloc(history->group_count + 1, sizeof(void *));
     *count = 0;
     for (size_t i = 0; list != NULL && i < history->group_count; i++) {
-        const struct history_group *group = &history->groups[i];
-        bool earlier = order == ORDER_CHURN && group->peak_blocks + group->blocks > 0;
-        if (count_of(group, order) > 0 || earlier) { /* blocks from before the first event */
+        if (count_of(&history->groups[i], order) > 0) {
             list[(*count)++] = &history->groups[i];
         }
     }

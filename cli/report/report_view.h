@@ -42,8 +42,9 @@ void report_write_summary(const struct report_view *view, struct json_out *json)
 void report_write_advice(const struct history *history, struct json_out *json);
 
 /* Groups in the order of what they had at the peak, never freed, or allocated in all; those that
-   had nothing are left out. Memory of the caller's; NULL: none. *count is how many. */
-enum report_order { ORDER_PEAK, ORDER_END, ORDER_CHURN };
+   had nothing are left out. ORDER_ALL is the last with those that have only blocks from before the
+   first event. Memory of the caller's; NULL: none. *count is how many. */
+enum report_order { ORDER_PEAK, ORDER_END, ORDER_CHURN, ORDER_ALL };
 const struct history_group **report_order(const struct history *history, enum report_order order,
                                           size_t *count);
 
