@@ -3,6 +3,7 @@
  * info.c: `vram info`: every backend and device, what they can do, and why a backend is absent.
  */
 #include "leases.h"
+#include "shares.h"
 #include "survey.h"
 #include "target.h"
 
@@ -376,6 +377,9 @@ static int run(struct invocation *invocation) {
     if (flag_given(invocation, "leases")) {
         return leases_show(invocation);
     }
+    if (flag_given(invocation, "shares")) {
+        return shares_show(invocation);
+    }
     int code = show(invocation, &survey);
     survey_free(&survey);
     return code;
@@ -386,6 +390,7 @@ static const struct flag flags[] = {
     {.name = "options", .help = "also list the options with their values and sources"},
     {.name = "leases",
      .help = "instead, list who holds memory under a lease, and who gave what to whom"},
+    {.name = "shares", .help = "instead, list the names under which memory is shared"},
     FLAG_END,
 };
 
@@ -397,6 +402,7 @@ const struct verb verb_info = {
                 "vram info --backend cuda        # one backend; exit code 1 if it has no device\n"
                 "vram info --json                # for programs: schema vram.info/1\n"
                 "vram info --leases --json       # leases of all processes: schema vram.leases/1\n"
+                "vram info --shares              # names of shared memory, and their owners\n"
                 "VRAM_SIM=devices=2,memory=80G vram info    # with two simulated GPUs\n",
     .flags = flags,
     .run = run,
