@@ -102,7 +102,7 @@ _vram() {
     broker,--color) words="auto always never" ;;
     completion,--color) words="auto always never" ;;
     help,--color) words="auto always never" ;;
-    info,*) words="--backend --options --leases --json --color --help " ;;
+    info,*) words="--backend --options --leases --shares --json --color --help " ;;
     check,*) words="--backend --device --filter --isolate --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --race --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --least --rebuild --verify --pace --picture --svg --print --json --color --help " files=yes ;;
