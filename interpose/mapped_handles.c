@@ -7,6 +7,7 @@
 
 #include "base/lock.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 
 struct handle_row {
     uint64_t key;    /* handle, or address of a mapping; 0: free */
@@ -23,6 +24,18 @@ struct handle_table {
 
 static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_MONITOR); /* guards the tables */
 static struct handle_table handles, mappings;
+static uint64_t generation; /* of the process that they belong to */
+
+/* Takes the lock; a forked child starts with empty tables. */
+static void tables_lock(void) {
+    vr_mutex_lock(&lock);
+    if (generation != vr_os_process_generation()) {
+        generation = vr_os_process_generation();
+        vr_mem_free(handles.rows);
+        vr_mem_free(mappings.rows);
+        handles = mappings = (struct handle_table){0};
+    }
+}
 
 static uint64_t row_first(const struct handle_table *table, uint64_t key) {
     uint64_t mixed = key * UINT64_C(0x9E3779B97F4A7C15);
@@ -89,7 +102,7 @@ static void row_remove(struct handle_table *table, struct handle_row *row) {
 
 void run_handle_created(struct run_block *block) {
     run_alloc(block);
-    vr_mutex_lock(&lock);
+    tables_lock();
     struct handle_row *row = row_find(&handles, block->value);
     if (row) { /* imported once more */
         row->refs++;
@@ -100,7 +113,7 @@ void run_handle_created(struct run_block *block) {
 }
 
 void run_handle_retained(uint64_t handle) {
-    vr_mutex_lock(&lock);
+    tables_lock();
     struct handle_row *row = row_find(&handles, handle);
     if (row) {
         row->refs++;
@@ -109,7 +122,7 @@ void run_handle_retained(uint64_t handle) {
 }
 
 void run_handle_mapped(uint64_t handle, uint64_t address, uint64_t bytes) {
-    vr_mutex_lock(&lock);
+    tables_lock();
     struct handle_row *row = row_find(&handles, handle);
     if (row) {
         row->maps++;
@@ -134,7 +147,7 @@ static void handle_freed(struct run_handle_end *end, uint64_t handle) {
 
 void run_handle_release_begin(uint64_t handle, struct run_handle_end *end) {
     *end = (struct run_handle_end){.released = true, .value = handle};
-    vr_mutex_lock(&lock);
+    tables_lock();
     struct handle_row *row = row_find(&handles, handle);
     bool last = row && row->refs <= 1 && row->maps == 0;
     vr_mutex_unlock(&lock);
@@ -146,7 +159,7 @@ void run_handle_release_begin(uint64_t handle, struct run_handle_end *end) {
 void run_handle_unmap_begin(uint64_t address, uint64_t bytes, struct run_handle_end *end) {
     *end = (struct run_handle_end){.value = address, .bytes = bytes};
     for (uint64_t at = address; at - address < bytes;) {
-        vr_mutex_lock(&lock);
+        tables_lock();
         struct handle_row *mapping = row_find(&mappings, at);
         struct handle_row *row = mapping ? row_find(&handles, mapping->handle) : NULL;
         uint64_t step = mapping ? mapping->bytes : 0, handle = row ? row->key : 0;
@@ -186,7 +199,7 @@ static void unmap_commit(const struct run_handle_end *end) {
 }
 
 void run_handle_end(struct run_handle_end *end, bool done) {
-    vr_mutex_lock(&lock);
+    tables_lock();
     struct handle_row *row = done && end->released ? row_find(&handles, end->value) : NULL;
     if (row) {
         row->refs -= row->refs > 0;

@@ -12,7 +12,6 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/text.h"
-#include "dl_entry.h"
 #include "track/stack.h"
 
 #include <dlfcn.h>
@@ -37,7 +36,7 @@ static struct vr_once once = VR_ONCE_INIT;
 static find_object_fn *find_object; /* NULL: the C library has none */
 
 static void finder_load(void) {
-    find_object = (find_object_fn *)(uintptr_t)run_dlsym_real(RTLD_DEFAULT, "_dl_find_object");
+    find_object = (find_object_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "_dl_find_object");
 }
 
 /* The module of a return address; the call lies before it. */
@@ -63,7 +62,9 @@ const char *run_frame_module(uint64_t frame) {
     if (map) {
         return map->l_name && *map->l_name ? file_name(map->l_name) : program_name();
     }
-    return run_module_of((void *)(uintptr_t)(frame - 1));
+    Dl_info info;
+    bool found = dladdr((void *)(uintptr_t)(frame - 1), &info) && info.dli_fname;
+    return found ? file_name(info.dli_fname) : NULL;
 }
 
 uint32_t run_frames(uint32_t stack, uint64_t *frames, uint32_t capacity) {
