@@ -595,7 +595,8 @@ static void pools_and_forks_race_with_it(void **state) {
 /* Removes what is left; returns whether nothing was. */
 static int world_begin(void **state) {
     (void)state;
-    snprintf(runtime, sizeof runtime, "/tmp/vram-live-XXXXXX");
+    snprintf(runtime, sizeof runtime, "%s/vram-live-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     assert_non_null(mkdtemp(runtime));
     snprintf(pages, sizeof pages, "%s/vram", runtime);
     vr_live_interval_ns = 10000000;
