@@ -8,6 +8,7 @@
  */
 #include "run/run_before.h"
 #include "run/run_child.h"
+#include "run/run_live_pages.h"
 #include "run/run_report.h"
 #include "verb.h"
 
@@ -137,14 +138,19 @@ static bool child_ended(struct run_job *job) {
 
 static void child_wait(struct run_job *job, const sigset_t *signals) {
     siginfo_t about;
+    struct run_live_pages *pages = run_live_pages_begin(job->child.page);
+    const struct timespec interval = {.tv_nsec = RUN_LIVE_INTERVAL};
     while (!child_ended(job)) {
-        int signal = sigwaitinfo(signals, &about);
+        int signal =
+            pages != NULL ? sigtimedwait(signals, &about, &interval) : sigwaitinfo(signals, &about);
+        run_live_pages_update(pages);
         if (signal == SIGUSR1) {
             report_show(job, true);
         } else if (signal > 0 && signal != SIGCHLD && about.si_code <= 0) {
             kill(job->child.pid, signal); /* sent by a process: the terminal reaches the program */
         }
     }
+    run_live_pages_end(pages);
 }
 
 static int job_run(struct run_job *job, char *const *words) {

@@ -50,9 +50,11 @@ static bool target_match(void *user, const char *folder, struct page_view *view)
 static void stem_write(const struct attach_target *target, const char *ending,
                        char path[PAGE_FOLDER_MAX + PAGE_NAME_MAX]) {
     const vram_live_page *head = &target->view.head;
-    snprintf(path, PAGE_FOLDER_MAX + PAGE_NAME_MAX, "%s/%llu-%llu-%llu.%s", target->folder,
-             (unsigned long long)head->pid, (unsigned long long)head->start_ticks,
-             (unsigned long long)head->pid_space, ending);
+    const struct page_name parts = {
+        .pid = head->pid, .start_ticks = head->start_ticks, .pid_space = head->pid_space};
+    char name[PAGE_NAME_MAX];
+    page_name_write(&parts, ending, name);
+    snprintf(path, PAGE_FOLDER_MAX + PAGE_NAME_MAX, "%s/%s", target->folder, name);
 }
 
 /* Writes the request: a number that is neither 0 nor the one that is there. */
@@ -181,6 +183,13 @@ bool attach_ask(uint64_t pid, struct page_view *view, struct attach_answer *answ
         return false;
     }
     *view = target.view;
+    if (view->head.origin == VRAM_LIVE_PAGE_RUN) {
+        snprintf(problem, ATTACH_PROBLEM_MAX,
+                 "process %llu runs under `vram run` and has no pool of libvram: send SIGUSR1 to "
+                 "`vram run` for a report",
+                 (unsigned long long)pid);
+        return false;
+    }
     char *text = answer_get(&target, &bytes);
     if (!text) {
         snprintf(problem, ATTACH_PROBLEM_MAX,

@@ -52,6 +52,11 @@ bool page_name_read(const char *name, struct page_name *parts) {
     return true;
 }
 
+void page_name_write(const struct page_name *parts, const char *ending, char name[PAGE_NAME_MAX]) {
+    snprintf(name, PAGE_NAME_MAX, "%llu-%llu-%llu.%s", (unsigned long long)parts->pid,
+             (unsigned long long)parts->start_ticks, (unsigned long long)parts->pid_space, ending);
+}
+
 /* ------------------------------------------------------------------ processes */
 
 static uint64_t own_pid_space(void) {
@@ -99,6 +104,12 @@ bool page_owner_ended(const struct page_name *parts) {
         return false;
     }
     return ended || (parts->start_ticks && start != parts->start_ticks);
+}
+
+bool page_owner_describe(uint64_t pid, struct page_name *parts) {
+    bool ended;
+    *parts = (struct page_name){.pid = pid, .pid_space = own_pid_space()};
+    return pid > 0 && pid <= INT_MAX && process_read(pid, &parts->start_ticks, &ended) && !ended;
 }
 
 /* -------------------------------------------------------------------- folders */
@@ -232,4 +243,35 @@ void pages_visit(page_fn *each, void *user, struct pages_met *met) {
         users_visit(&visit, "/run/user", "", "/vram");
         users_visit(&visit, "/dev/shm", "vram-", "");
     }
+}
+
+/* The parent must be safe as well: its owner could put another folder in the place of ours. */
+static bool parent_is_safe(const char *path) {
+    struct stat about;
+    return lstat(path, &about) == 0 && S_ISDIR(about.st_mode) &&
+           (about.st_uid == geteuid() || about.st_uid == 0) &&
+           (!(about.st_mode & (S_IWGRP | S_IWOTH)) || about.st_mode & S_ISVTX);
+}
+
+static int folder_make(const char *parent, const char *path) {
+    if (!parent_is_safe(parent)) {
+        return -1;
+    }
+    (void)mkdir(path, 0700); /* if it fails, so does the opening */
+    return folder_open(path, geteuid());
+}
+
+int page_folder_make(void) {
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char path[PAGE_FOLDER_MAX];
+    int folder = -1;
+    if (runtime && runtime[0] == '/' &&
+        snprintf(path, sizeof path, "%s/vram", runtime) < (int)sizeof path) {
+        folder = folder_make(runtime, path);
+    }
+    if (folder < 0) {
+        snprintf(path, sizeof path, "/dev/shm/vram-%lu", (unsigned long)geteuid());
+        folder = folder_make("/dev/shm", path);
+    }
+    return folder;
 }

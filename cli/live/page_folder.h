@@ -34,8 +34,16 @@ struct page_name {
     bool socket;
 };
 bool page_name_read(const char *name, struct page_name *parts);
+/* Writes it, with that ending. */
+void page_name_write(const struct page_name *parts, const char *ending, char name[PAGE_NAME_MAX]);
+
+/* What the name of a page of this running process is; false: it cannot be known. */
+bool page_owner_describe(uint64_t pid, struct page_name *parts);
 
 /* Whether the process that the name means has ended. False if it cannot be known from here. */
 bool page_owner_ended(const struct page_name *parts);
+
+/* Opens the folder for new pages of this user, and makes it if there is none; -1: it cannot. */
+int page_folder_make(void);
 
 #endif

@@ -229,6 +229,39 @@ def test_now(folder):
     assert run.returncode == 0 and "exit code 0" in err, (run.returncode, out, err)
 
 
+def test_live_page(folder):
+    """The program has a live page while it runs, and `vram top` shows it; it is gone afterwards, however it ended."""
+    pages = os.path.join(folder, "vram")
+    env = dict(ENVIRONMENT, XDG_RUNTIME_DIR=folder, VRAM_LIVE="on")
+    for ending in (None, signal.SIGKILL):
+        run = subprocess.Popen([VRAM, "run", "-q", "-o", f"{folder}/page.vrt", "--", FOUND, "use", "leak", "wait"],
+                               env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+        assert run.stdout.readline() == "ready\n"
+        child = children_of(run.pid)[0]
+        row = None
+        for _ in range(200):
+            shown = json.loads(subprocess.run([VRAM, "top", "--once", "--json"], env=env, capture_output=True, text=True,
+                                              timeout=60, check=True).stdout)
+            rows = [one for one in shown["processes"] if one["pid"] == child]
+            row = rows[0] if rows else None
+            if row and row["held_bytes"]:
+                break
+            time.sleep(0.05)
+        assert row and row["held_bytes"] >= MIB, row
+        refused = subprocess.run([VRAM, "report", "--pid", str(child)], env=env, capture_output=True, text=True,
+                                 timeout=60, check=False)
+        assert refused.returncode == 2 and "SIGUSR1" in refused.stderr, refused
+        if ending:
+            os.kill(child, ending)
+        run.communicate(timeout=30)
+        assert os.listdir(pages) == [], os.listdir(pages)
+    quiet = dict(env, VRAM_LIVE="off")
+    subprocess.run([VRAM, "run", "-q", "-o", f"{folder}/page.vrt", "--", FOUND, "use"], env=quiet, timeout=60, check=True,
+                   stdout=subprocess.DEVNULL)
+    assert os.listdir(pages) == [], os.listdir(pages)
+
+
 def test_codes(folder):
     words = ("-q", "-o", f"{folder}/code.vrt")
     vram(*words, "--", FOUND, "use", "=7", code=7)
