@@ -165,6 +165,7 @@ static const char *const levels[] = {
 static const char *const causes[] = {
 #define CAUSE_NAME(NAME, value, name, text) [value] = name,
     VRAM_OOM_CAUSE_MAP(CAUSE_NAME)};
+_Static_assert(sizeof causes / sizeof *causes <= VRAM_LIVE_PAGE_CAUSES, "a page has all causes");
 
 /* ------------------------------------------------------------------------- rows */
 
