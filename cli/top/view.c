@@ -13,6 +13,7 @@ enum {
     COMMAND_COLUMNS = 10, /* that the last column of the table has at least */
     PLOT_ROWS_MAX = 8,
     PLOT_COLUMNS_MIN = 36,
+    LEGEND_COLUMNS = 28,
     TABLE_ROWS_MIN = 5, /* processes that are shown before there is a plot */
     ROWS_LEAST = 6,
     COLUMNS_LEAST = 40
@@ -264,6 +265,21 @@ static void table_draw(struct view *view, const struct machine *machine, struct 
 
 /* ----------------------------------------------------------------------- screens */
 
+/* What the marks in bars mean. "this" is the selected process, if one is. */
+static void legend_draw(const struct view *view, struct canvas *canvas) {
+    static const char *const names[BAR_PARTS] = {"this", "libvram", "others", "free"};
+    int column = canvas->columns - LEGEND_COLUMNS;
+    for (int part = 0; part < BAR_PARTS; part++) {
+        if (part == BAR_THIS && !view->interactive && view->mode == VIEW_TABLE) {
+            column += (int)strlen(names[part]) + 2;
+            continue;
+        }
+        canvas_put(canvas, 0, column++, PAINT_PLAIN,
+                   canvas->utf8 ? bar_marks[part].character : bar_marks[part].ascii);
+        column = canvas_print(canvas, 0, column, PAINT_DIM, "%s", names[part]) + 1;
+    }
+}
+
 static void title_draw(const struct view *view, const struct machine *machine,
                        struct canvas *canvas) {
     time_t now = (time_t)(machine->now_ns / 1000000000u);
@@ -284,10 +300,12 @@ static void title_draw(const struct view *view, const struct machine *machine,
         column = canvas_print(canvas, 0, column, PAINT_HIGH, ", not all shown");
     }
     if (view->filter[0] != 0 && !view->typing) {
-        canvas_print(canvas, 0, column, PAINT_HIGH, "  filter: %s", view->filter);
+        column = canvas_print(canvas, 0, column, PAINT_HIGH, "  filter: %s", view->filter);
     }
     if (view->paused) {
         canvas_right(canvas, 0, canvas->columns - 8, 8, PAINT_HIGH, "PAUSED");
+    } else if (canvas->columns - column > LEGEND_COLUMNS) {
+        legend_draw(view, canvas);
     }
 }
 
