@@ -106,10 +106,16 @@ static uint32_t device_of_outsider(struct machine *machine, const struct outside
     return at;
 }
 
+/* What the driver said last may be older than what pools hold now. */
 uint64_t machine_used(const struct machine_device *device) {
-    bool known = device->total_bytes != UNKNOWN && device->free_bytes != UNKNOWN &&
-                 device->free_bytes <= device->total_bytes;
-    return known ? device->total_bytes - device->free_bytes : UNKNOWN;
+    if (device->total_bytes == UNKNOWN || device->free_bytes == UNKNOWN ||
+        device->free_bytes > device->total_bytes) {
+        return UNKNOWN;
+    }
+    uint64_t used = device->total_bytes - device->free_bytes;
+    uint64_t held =
+        device->held_bytes < device->total_bytes ? device->held_bytes : device->total_bytes;
+    return used > held ? used : held;
 }
 
 uint64_t machine_others(const struct machine_device *device) {

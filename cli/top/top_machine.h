@@ -78,7 +78,8 @@ void machine_free(struct machine *machine);
 /* The process's row for that device; NULL: it has none. */
 const struct machine_use *machine_use_of(const struct machine_process *process, uint32_t device);
 
-/* Bytes of a device that are used, and how many of them by none of the pages; UNKNOWN. */
+/* Bytes of a device that are used, at least those that pages hold; and how many of them are held by
+   none of the pages; UNKNOWN. */
 uint64_t machine_used(const struct machine_device *device);
 uint64_t machine_others(const struct machine_device *device);
 

@@ -86,7 +86,7 @@ static bool bar_split(const struct machine_device *device, const struct machine_
     parts[BAR_THIS] = own;
     parts[BAR_PAGED] = held - (paged ? own : 0);
     parts[BAR_OTHERS] = others - (paged ? 0 : own);
-    parts[BAR_FREE] = device->free_bytes;
+    parts[BAR_FREE] = device->total_bytes - machine_used(device);
     return true;
 }
 

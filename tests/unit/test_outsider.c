@@ -179,6 +179,9 @@ static void sources_join(void **state) {
     assert_int_equal(device->total_bytes, 80ull << 30); /* the driver's figure is the newer one */
     assert_int_equal(machine_used(device), 20ull << 30);
     assert_int_equal(machine_others(device), 15ull << 30);
+    machine.devices[0].held_bytes = 30ull << 30; /* more than the driver knew when it was asked */
+    assert_int_equal(machine_used(device), 30ull << 30);
+    assert_int_equal(machine_others(device), 0);
     assert_int_equal(machine.process_count, 2);
     const struct machine_process *ours = &machine.processes[0], *other = &machine.processes[1];
     assert_true(ours->paged && !other->paged);
