@@ -46,6 +46,11 @@ struct flag {
         .name = "device", .letter = 'd', .value = "N",                                             \
         .help = "use device N as `vram info` numbers them, within --backend if given"              \
     }
+#define FLAG_PAGES                                                                                 \
+    {                                                                                              \
+        .name = "pages", .value = "DIR",                                                           \
+        .help = "read live pages in this folder alone, such as one of a container's host"          \
+    }
 #define FLAG_END                                                                                   \
     { .name = NULL }
 

@@ -50,6 +50,11 @@ static bool wait_for_end(const sigset_t *ending, uint64_t seconds) {
     return got > 0;
 }
 
+/* The folder of --pages; NULL: all folders of the user. It is only read. */
+static void *pages_folder(const struct invocation *invocation) {
+    return (void *)(uintptr_t)flag_value(invocation, "pages");
+}
+
 /* Where the metrics are: at an address, of which `bytes` count, or in a file. */
 static void say_started(const struct invocation *invocation, int bytes, const char *address,
                         int port, const char *path) {
@@ -69,7 +74,8 @@ static void say_started(const struct invocation *invocation, int bytes, const ch
 
 static int serve(const struct invocation *invocation, const sigset_t *ending) {
     static char own_name[256];
-    struct exporter_options options = {.metrics = page_metrics_write};
+    struct exporter_options options = {.metrics = page_metrics_write,
+                                       .user = pages_folder(invocation)};
     const char *hosts[REPEATED_MAX];
     const char *given = flag_value(invocation, "listen");
     char address[LISTEN_MAX], problem[SERVER_PROBLEM_MAX];
@@ -110,7 +116,7 @@ static int save(const struct invocation *invocation, const sigset_t *ending, uin
         say_warning("node_exporter reads only files whose names end in .prom");
     }
     do {
-        good = page_metrics_save(path, problem, sizeof problem);
+        good = page_metrics_save(path, pages_folder(invocation), problem, sizeof problem);
         if (!good) {
             say_error("cannot write %.200s: %s", path, problem);
         } else if (first) {
@@ -126,10 +132,10 @@ static bool write_stdout(void *user, const char *text, size_t bytes) {
     return fwrite(text, 1, bytes, stdout) == bytes;
 }
 
-static int print_once(void) {
+static int print_once(const struct invocation *invocation) {
     char problem[256];
-    if (!page_metrics_write(NULL, VRAM_METRICS_PROMETHEUS, write_stdout, NULL, problem,
-                            sizeof problem)) {
+    if (!page_metrics_write(pages_folder(invocation), VRAM_METRICS_PROMETHEUS, write_stdout, NULL,
+                            problem, sizeof problem)) {
         say_error("cannot write the metrics: %s", problem);
         return EXIT_MISUSE;
     }
@@ -151,7 +157,7 @@ static int run(struct invocation *invocation) {
         return EXIT_MISUSE;
     }
     if (flag_given(invocation, "once") && !file) {
-        return print_once();
+        return print_once(invocation);
     }
     sigset_t ending;
     sigemptyset(&ending);
@@ -174,6 +180,7 @@ static const struct flag flags[] = {
      .letter = 'f',
      .value = "PATH",
      .help = "serve nothing; write this file for node_exporter, and replace it at each interval"},
+    FLAG_PAGES,
     {.name = "interval",
      .letter = 'i',
      .value = "SECONDS",

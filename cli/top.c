@@ -237,6 +237,7 @@ static int run(struct invocation *invocation) {
     if (read_options(job)) {
         bool printed = flag_given(invocation, "once") || invocation->json ||
                        flag_given(invocation, "csv") || !isatty(STDOUT_FILENO);
+        job->sources.pages = flag_value(invocation, "pages");
         job->sources.pages_only = flag_given(invocation, "pages-only");
         job->sources.nvml = job->sources.pages_only ? NULL : nvml_open();
         code = printed ? run_printed(job) : run_screen(job);
@@ -266,6 +267,7 @@ static const struct flag flags[] = {
      .choices = "pid user device held_bytes live_bytes cached_bytes ratio peak_held_bytes "
                 "driver_bytes pressure allocations_per_second top_tag command"},
     {.name = "reverse", .letter = 'r', .help = "sort the other way round"},
+    FLAG_PAGES,
     {.name = "pages-only",
      .help = "only processes with a live page: ask neither NVML nor /proc for others"},
     {.name = "thresholds",

@@ -111,8 +111,11 @@ bool page_metrics_write(void *user, vram_metrics_format format, vram_write_fn *w
                         char *problem, size_t problem_bytes) {
     struct page_set set = {0};
     struct pages_met met;
-    (void)user;
-    pages_visit(set_add, &set, &met);
+    if (user != NULL) {
+        pages_visit_in(user, set_add, &set, &met);
+    } else {
+        pages_visit(set_add, &set, &met);
+    }
     vram_status status = write_all(&set, &met, format, write, to);
     set_free(&set);
     if (status != VRAM_OK) {
@@ -133,7 +136,7 @@ static bool file_finish(FILE *file) {
     return fclose(file) == 0 && good;
 }
 
-bool page_metrics_save(const char *path, char *problem, size_t problem_bytes) {
+bool page_metrics_save(const char *path, const char *folder, char *problem, size_t problem_bytes) {
     char made[4096];
     if (snprintf(made, sizeof made, "%s.XXXXXX", path) >= (int)sizeof made) {
         snprintf(problem, problem_bytes, "the path is too long");
@@ -149,8 +152,8 @@ bool page_metrics_save(const char *path, char *problem, size_t problem_bytes) {
         }
         return false;
     }
-    bool written =
-        page_metrics_write(NULL, VRAM_METRICS_PROMETHEUS, file_write, file, problem, problem_bytes);
+    bool written = page_metrics_write((void *)(uintptr_t)folder, VRAM_METRICS_PROMETHEUS,
+                                      file_write, file, problem, problem_bytes);
     errno = 0;
     bool good = file_finish(file) && written && rename(made, path) == 0;
     if (!good) {

@@ -275,3 +275,12 @@ int page_folder_make(void) {
     }
     return folder;
 }
+
+void pages_visit_in(const char *path, page_fn *each, void *user, struct pages_met *met) {
+    struct pages_visit visit = {.each = each, .user = user, .met = met, .going = true};
+    struct stat about;
+    *met = (struct pages_met){0};
+    if (stat(path, &about) == 0) {
+        folder_visit(&visit, path, about.st_uid);
+    }
+}

@@ -28,6 +28,9 @@ typedef bool page_fn(void *user, const char *folder, struct page_view *view);
 /* Calls `each` for every page of a process that runs. */
 void pages_visit(page_fn *each, void *user, struct pages_met *met);
 
+/* The same for one folder alone, which may belong to anyone: a user has named it. */
+void pages_visit_in(const char *path, page_fn *each, void *user, struct pages_met *met);
+
 /* What the name of a file in such a folder says: PID-START-SPACE.page or .sock. */
 struct page_name {
     uint64_t pid, start_ticks, pid_space;

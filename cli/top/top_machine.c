@@ -344,7 +344,11 @@ bool machine_read(const struct machine_sources *sources, struct machine *machine
     }
     (void)clock_gettime(CLOCK_REALTIME, &now);
     machine->now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    pages_visit(page_add, machine, &machine->met);
+    if (sources->pages != NULL) {
+        pages_visit_in(sources->pages, page_add, machine, &machine->met);
+    } else {
+        pages_visit(page_add, machine, &machine->met);
+    }
     if (!sources->pages_only) {
         outsiders_take(sources, machine);
     }

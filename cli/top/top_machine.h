@@ -69,6 +69,7 @@ struct machine_sources {
     struct nvml *nvml; /* NULL: not there */
     const char *root;  /* of fdinfo_read */
     bool pages_only;   /* ask no driver */
+    const char *pages; /* the one folder that is read; NULL: those of the user */
 };
 
 /* Reads everything; machine_free afterwards. False: out of host memory. */

@@ -27,15 +27,20 @@ OPEN = "application/openmetrics-text; version=1.0.0"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def environment(runtime):
-    return {**os.environ, "XDG_RUNTIME_DIR": runtime, "LC_ALL": "C"}
+def environment():
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def pages_of(runtime):
+    """Other processes of the machine may have pages too."""
+    return ["--pages", os.path.join(runtime, "vram")]
 
 
 @contextlib.contextmanager
 def exporter(binary, runtime, *arguments):
     """Runs the exporter at a free port; yields it and the port."""
-    child = subprocess.Popen([binary, "exporter", "--listen", "127.0.0.1:0", *arguments], stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, text=True, env=environment(runtime))
+    child = subprocess.Popen([binary, "exporter", "--listen", "127.0.0.1:0", *pages_of(runtime), *arguments], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, env=environment())
     line = child.stdout.readline()
     match = re.fullmatch(r"metrics at http://127\.0\.0\.1:(\d+)/metrics\n", line)
     if not match:
@@ -215,14 +220,14 @@ def hostile_clients(binary, runtime):
 def file_for_node_exporter(binary, runtime):
     pages.example(runtime)
     path = os.path.join(runtime, "vram.prom")
-    run = [binary, "exporter", "--once", "--textfile", path]
-    subprocess.run(run, check=True, env=environment(runtime))
+    run = [binary, "exporter", *pages_of(runtime), "--once", "--textfile", path]
+    subprocess.run(run, check=True, env=environment())
     with open(path, encoding="utf-8") as stream:
         text = stream.read()
     promtool(text)
     assert os.stat(path).st_mode & 0o777 == 0o644 and sorted(os.listdir(runtime)) == ["vram", "vram.prom"]
     # A reader never sees half of a file: it is another file each time.
-    child = subprocess.Popen([*run[:2], "--textfile", path, "-i", "1"], env=environment(runtime))
+    child = subprocess.Popen([*run[:4], "--textfile", path, "-i", "1"], env=environment())
     first, deadline = os.stat(path).st_ino, time.monotonic() + 20
     while os.stat(path).st_ino == first and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -231,7 +236,7 @@ def file_for_node_exporter(binary, runtime):
         assert stream.read() == text
     child.terminate()
     assert child.wait(timeout=20) == 0
-    bad = subprocess.run([*run[:4], "/nonexistent/x.prom"], capture_output=True, text=True, env=environment(runtime),
+    bad = subprocess.run([*run[:6], "/nonexistent/x.prom"], capture_output=True, text=True, env=environment(),
                          check=False)
     assert bad.returncode == 2 and "cannot write /nonexistent/x.prom: No such file" in bad.stderr, bad
 
@@ -251,6 +256,7 @@ def many_processes(binary, runtime):
 
 
 def misuse(binary, runtime):
+    del runtime
     for arguments, words in [(["--listen", "nowhere"], "--listen takes ADDRESS:PORT"),
                              (["--listen", "127.0.0.1:99999"], "--listen takes ADDRESS:PORT"),
                              (["--listen", ":9865"], "--listen takes ADDRESS:PORT"),
@@ -259,15 +265,15 @@ def misuse(binary, runtime):
                              (["--textfile", "x.prom", "--listen", "1"], "--textfile writes a file"),
                              (["--json", "--once"], "metrics are not JSON")]:
         result = subprocess.run([binary, "exporter", *arguments], capture_output=True, text=True, timeout=30,
-                                env=environment(runtime), check=False)
+                                env=environment(), check=False)
         assert result.returncode == 2 and words in result.stderr, (arguments, result)
 
 
 def dashboard(binary, runtime):
     """Every metric that the dashboard and the alerts name is one that is exported."""
     pages.example(runtime)
-    text = subprocess.run([binary, "exporter", "--once"], check=True, capture_output=True, text=True,
-                          env=environment(runtime)).stdout
+    text = subprocess.run([binary, "exporter", "--once", *pages_of(runtime)], check=True, capture_output=True, text=True,
+                          env=environment()).stdout
     exported = set(re.findall(r"^(vram_[a-z_]+)[{ ]", text, re.M))
     for path, least in (("grafana/vram_dashboard.json", 12), ("prometheus/vram_alerts.yml", 4)):
         with open(os.path.join(ROOT, "contrib", path), encoding="utf-8") as stream:

@@ -24,10 +24,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 
 
-def environment(runtime, **settings):
+def environment(**settings):
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("VRAM_", "CLICOLOR", "TMUX")) and name not in ("NO_COLOR", "COLUMNS", "LINES")}
-    return {**env, "XDG_RUNTIME_DIR": runtime, "LC_ALL": "C.UTF-8", "TZ": "UTC",
+    return {**env, "LC_ALL": "C.UTF-8", "TZ": "UTC",
             "VRAM_NVML_LIBRARY": "/nonexistent", **settings}
 
 
@@ -37,7 +37,7 @@ class Terminal:
     def __init__(self, command, runtime, columns, rows, **settings):
         self.folder = tempfile.mkdtemp()
         self.socket = os.path.join(self.folder, "tmux")
-        self.env = environment(runtime, **settings)
+        self.env = environment(**settings)
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows), command)
 
     def tmux(self, *words):
@@ -83,7 +83,7 @@ def compare(name, shown, update):
 def screens(binary, runtime, update):
     pages.example(runtime)
     # One look, then none for an hour: plots have one column, and keys are all that changes the screen.
-    run = f"'{binary}' top --pages-only -i 3600 --thresholds 30,60,90"
+    run = f"'{binary}' top --pages '{runtime}/vram' --pages-only -i 3600 --thresholds 30,60,90"
     small = Terminal(run, runtime, 80, 24)
     try:
         compare("overview_80x24", small.wait("ffmpeg"), update)
@@ -127,7 +127,7 @@ def screens(binary, runtime, update):
 def other_terminals(binary, runtime, update):
     pages.example(runtime)
     for name, arguments, settings in (("latin", "", {"LC_ALL": "C"}), ("ascii", "--ascii", {})):
-        terminal = Terminal(f"'{binary}' top --pages-only -i 3600 {arguments}; echo ended $?; sleep 60", runtime, 80, 24, **settings)
+        terminal = Terminal(f"'{binary}' top --pages '{runtime}/vram' --pages-only -i 3600 {arguments}; echo ended $?; sleep 60", runtime, 80, 24, **settings)
         try:
             shown = terminal.wait("ffmpeg")
             assert shown.isascii(), shown
@@ -138,7 +138,7 @@ def other_terminals(binary, runtime, update):
             terminal.end()
     # Colours, and none of them with NO_COLOR.
     for settings, expected in (({}, True), ({"NO_COLOR": "1"}, False)):
-        terminal = Terminal(f"'{binary}' top --pages-only -i 3600 --thresholds 10,20,30", runtime, 80, 24, **settings)
+        terminal = Terminal(f"'{binary}' top --pages '{runtime}/vram' --pages-only -i 3600 --thresholds 10,20,30", runtime, 80, 24, **settings)
         try:
             terminal.wait("ffmpeg")
             shown = terminal.screen("-e")
@@ -148,7 +148,7 @@ def other_terminals(binary, runtime, update):
         finally:
             terminal.end()
     # A signal and ^C leave the terminal as it was.
-    terminal = Terminal(f"'{binary}' top --pages-only; echo ended $?; stty -a | grep -c '[-]echo '; sleep 60", runtime, 80, 24)
+    terminal = Terminal(f"'{binary}' top --pages '{runtime}/vram' --pages-only; echo ended $?; stty -a | grep -c '[-]echo '; sleep 60", runtime, 80, 24)
     try:
         terminal.wait("ffmpeg")
         terminal.keys("C-c")
@@ -162,7 +162,7 @@ def many_processes(binary, runtime, update):
     for pid in range(1, 1001):
         pages.write(runtime, pid, pages.page(pid, f"job {pid}", [pages.device(held=pid * pages.MIB, free=0)],
                                              [pages.pool("pool", held=pid * pages.MIB)], held=pid * pages.MIB))
-    terminal = Terminal(f"'{binary}' top --pages-only -i 3600", runtime, 100, 30)
+    terminal = Terminal(f"'{binary}' top --pages '{runtime}/vram' --pages-only -i 3600", runtime, 100, 30)
     try:
         shown = terminal.wait("job 1000")
         assert "1000 processes, 1000 with libvram" in shown
@@ -174,12 +174,12 @@ def many_processes(binary, runtime, update):
         terminal.wait("job 777")
     finally:
         terminal.end()
-    result = subprocess.run([binary, "top", "--pages-only", "--json"], env=environment(runtime), check=True, capture_output=True)
+    result = subprocess.run([binary, "top", "--pages", f"{runtime}/vram", "--pages-only", "--json"], env=environment(), check=True, capture_output=True)
     assert len(json.loads(result.stdout)["processes"]) == 1000
 
 
 def print_top(binary, runtime, *arguments, code=0):
-    result = subprocess.run([binary, "top", "--pages-only", *arguments], env=environment(runtime), capture_output=True, text=True,
+    result = subprocess.run([binary, "top", "--pages", f"{runtime}/vram", "--pages-only", *arguments], env=environment(), capture_output=True, text=True,
                             encoding="utf-8", timeout=60, check=False)
     assert result.returncode == code, result
     return result.stdout
@@ -218,10 +218,10 @@ def main(arguments):
         return 77
     binary, update = os.path.abspath(arguments[0]), "--update" in arguments
     trials = [texts, screens, other_terminals, many_processes]
-    probe = subprocess.run([binary, "top"], env=environment("/nonexistent", TERM="xterm"), capture_output=True,
+    probe = subprocess.run([binary, "top"], env=environment(TERM="xterm"), capture_output=True,
                            text=True, check=False)
     with tempfile.TemporaryDirectory() as runtime:
-        terminal = Terminal(f"'{binary}' top --pages-only; sleep 60", runtime, 80, 24)
+        terminal = Terminal(f"'{binary}' top --pages '{runtime}/vram' --pages-only; sleep 60", runtime, 80, 24)
         try:
             if "no screen" in terminal.wait("v", 30):
                 print("screens not tried: this build of the command has none")
