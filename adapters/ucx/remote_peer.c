@@ -16,7 +16,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { ABANDONED_MAX = 64 }; /* connections that a HELLO lists */
+enum {
+    ABANDONED_MAX = 64,      /* connections that a HELLO lists */
+    CLOSE_WAIT_NS = 20000000 /* for UCX to close an endpoint before its socket is reset */
+};
 
 /* ------------------------------------------------------------------ sessions */
 
@@ -187,13 +190,8 @@ void vr_peer_break(struct vr_peer *peer) {
     if (peer->object.handle && peer->state == VR_PEER_READY) {
         peer_abandon(peer);
     }
-    if (peer->object.handle) {
-        struct vr_remote_address address;
-        if (vr_address_read(peer->address, peer->address_bytes, &address) == VRAM_OK) {
-            vr_sockets_reset(peer->remote->event_fd, address.net);
-        }
-    }
     peer->state = VR_PEER_BROKEN;
+    peer->deadline = vr_deadline_in(CLOSE_WAIT_NS);
     peer->remote->busy = true;
     if (peer->opening) {
         vr_error_restore(&peer->why);
@@ -215,6 +213,17 @@ void vr_peer_break(struct vr_peer *peer) {
                                  .user_data = peer};
     ucs_status_ptr_t request = vr_ucx.ep_close_nbx(peer->ep, &param);
     peer->closed = !UCS_PTR_IS_PTR(request);
+}
+
+/* Resets the connection of a broken peer that UCX does not let go of. */
+static void peer_hurry(struct vr_peer *peer) {
+    struct vr_remote_address address;
+    if (peer->object.handle && (!peer->closed || peer->requests) &&
+        vr_deadline_passed(peer->deadline) &&
+        vr_address_read(peer->address, peer->address_bytes, &address) == VRAM_OK) {
+        vr_sockets_reset(peer->remote->event_fd, address.net);
+        peer->deadline = vr_deadline_in(CLOSE_WAIT_NS); /* again, should that not help */
+    }
 }
 
 /* Frees a broken peer once UCX has let go and the program has closed it; false: not yet. */
@@ -399,6 +408,7 @@ void vr_peers_step(struct vr_remote *remote) {
         vr_serves_step(peer);
         if (peer->state == VR_PEER_BROKEN && !peer_gone(peer)) {
             vr_remote_wake_in(remote, 1000000);
+            peer_hurry(peer);
         }
     }
 }
