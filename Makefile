@@ -74,7 +74,7 @@ docs: ## write anew what is made: API reference, file map, the picture of ratios
 install: ## build and install: make install PREFIX=/usr/local
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE -DCMAKE_INSTALL_PREFIX=$(abspath $(PREFIX))
-	@cmake --build build -j $(JOBS) --target vram vram_static vram_compute vram_compute_static vram_model vram_model_static vram_command
+	@cmake --build build -j $(JOBS) --target vram vram_static vram_compute vram_compute_static vram_model vram_model_static vram_extras vram_command
 	@cmake --install build
 
 uninstall: ## remove what make install put there: make uninstall PREFIX=/usr/local

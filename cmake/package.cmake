@@ -6,6 +6,10 @@
 set(vram_deb_version ${PROJECT_VERSION})
 set(vram_deb_soversion ${PROJECT_VERSION_MAJOR})
 set(vram_deb_libraries vram compute model) # components with a shared library
+set(vram_deb_ucx libvram-ucx${vram_deb_soversion})
+if(VRAM_UCX_FOUND)
+    list(APPEND vram_deb_libraries ucx)
+endif()
 set(vram_deb_vram libvram${vram_deb_soversion})
 set(vram_deb_compute libvram-compute${vram_deb_soversion})
 set(vram_deb_model libvram-model${vram_deb_soversion})
@@ -47,6 +51,11 @@ caches on libvram.")
 vram_deb(model libs same "memory estimates of models"
 "This package holds libvram-model: how much memory a model takes, from its
 GGUF, safetensors or config.json file.")
+if(VRAM_UCX_FOUND)
+    vram_deb(ucx libs same "memory of other processes and machines"
+"This package holds libvram-ucx: copies to and from memory of other processes
+and machines, on UCX, which is loaded at run time.")
+endif()
 vram_deb(development libdevel same "development files"
 "This package holds the headers, the static libraries, the pkg-config files,
 the CMake package, the documents and the examples.")

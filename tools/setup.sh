@@ -90,6 +90,8 @@ need_test() {
     wish prometheus "judges the metrics of vram exporter and scrapes them" has promtool
     wish python3-prometheus-client "reads the metrics in the OpenMetrics form" \
         has_python_module prometheus_client
+    wish libucx-dev "builds libvram-ucx, and runs it" has_header ucp/api/ucp.h
+    wish ucx-utils "brings ucx_perftest, which libvram-ucx is measured beside" has ucx_perftest
     wish clang-format-14 "checks the layout of the sources" has clang-format-14
 }
 
@@ -122,6 +124,7 @@ deb)
     need libzstd-dev "reads the zstd'd traces of vram replay and report" has_header zstd.h
     need libcivetweb-dev "serves the metrics of vram exporter" has_header civetweb.h
     need libncurses-dev "is the screen of vram top" has_header curses.h
+    wish libucx-dev "builds libvram-ucx" has_header ucp/api/ucp.h
     need dpkg-dev "finds what the packages depend on" has dpkg-shlibdeps
     ;;
 other-arch) need_other_arch ;;

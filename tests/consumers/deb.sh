@@ -15,6 +15,11 @@ so=${version%%.*}
 architecture=$(dpkg --print-architecture)
 triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 packages=("libvram$so" "libvram-compute$so" "libvram-model$so" libvram-dev vram python3-vram)
+libraries=(libvram libvram-compute libvram-model)
+if [ -e /usr/include/ucp/api/ucp.h ]; then # as tools/deb
+    packages+=("libvram-ucx$so")
+    libraries+=(libvram-ucx)
+fi
 export PATH=$PATH:/usr/sbin:/sbin
 
 fail() {
@@ -60,14 +65,14 @@ depends "libvram-model$so" 'libc6 [^,]*' "libvram$so $equal"
 depends libvram-dev "libvram$so $equal" "libvram-compute$so $equal" "libvram-model$so $equal"
 depends vram 'libc6 [^,]*' "libvram$so $equal" "libvram-compute$so $equal" "libvram-model$so $equal"
 depends python3-vram 'python3 \(>= 3\.9\)' "libvram$so $equal"
-for library in libvram libvram-compute libvram-model; do
+for library in "${libraries[@]}"; do
     dpkg-deb -e "$(file_of "$library$so")" "$work/control"
     [ "$(cat "$work/control/shlibs")" = "$library $so $library$so (>= $version)" ] || fail "shlibs of $library"
     [ "$(cat "$work/control/triggers")" = "activate-noawait ldconfig" ] || fail "triggers of $library"
     [ ! -e "$work/control/postinst" ] || fail "$library$so has a script where a trigger does"
     rm -r "$work/control"
 done
-echo "ok: six packages, what they depend on and what they trigger"
+echo "ok: ${#packages[@]} packages, what they depend on and what they trigger"
 
 # The folder stands for a system that has nothing but the libraries of this one that ours need.
 root=$work/root

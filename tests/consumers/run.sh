@@ -52,7 +52,7 @@ done
 # The pages lead nowhere else, and each example is built as a reader would build it.
 pages=$(dirname "$(find "$prefix/share/doc" -name README.md -not -path '*/examples/*')")
 quietly python3 "$source/tests/docs/links.py" --installed "$pages"
-for example in "$pages"/examples/*.c; do
+for example in "$pages"/examples/*.c "$pages"/examples/kv_transfer/*.c; do
     quietly "$cc" -std=c11 -Wall -Wextra -Werror -fsyntax-only -I "$prefix/include" "$example"
 done
 quietly "$cc" -std=c11 -I "$prefix/include" "$pages"/examples/forces/*.c -o "$work/forces" -L "$libdir" -lvram -lm
@@ -60,7 +60,9 @@ echo "ok: installed pages and examples"
 
 CC=$cc quietly cmake -S "$here/find_package" -B "$work/package" -DCMAKE_PREFIX_PATH="$prefix"
 quietly cmake --build "$work/package"
-for program in shared static cplusplus compute compute_static model model_static; do
+extras=()
+[ ! -e "$libdir/libvram-ucx.so" ] || extras=(ucx ucx_static)
+for program in shared static cplusplus compute compute_static model model_static "${extras[@]}"; do
     try "find_package, $program" "$work/package/$program"
 done
 
@@ -79,6 +81,7 @@ by_pkg_config() {
 by_pkg_config consumer.c libvram
 by_pkg_config compute.c libvram-compute
 by_pkg_config model.c libvram-model
+[ ${#extras[@]} -eq 0 ] || by_pkg_config ucx.c libvram-ucx
 
 CC=$cc quietly cmake -S "$here/subdirectory" -B "$work/sub" -DVRAM_SOURCE="$source"
 quietly cmake --build "$work/sub" -j 2

@@ -31,7 +31,8 @@ BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_error.c", "tests/unit/tes
           "tests/unit/test_ring_bounds.c", "tests/unit/test_ring.c", "tests/unit/test_visibility.c",
           "tests/unit/test_model_config.c", "tests/unit/test_stream_set.c",
           "tests/unit/test_readback.c", "tests/unit/test_feed.c",
-          "tests/unit/test_model_estimate.c", "tests/unit/test_share.c", "tests/unit/test_lease.c")
+          "tests/unit/test_model_estimate.c", "tests/unit/test_share.c", "tests/unit/test_lease.c",
+          "tests/unit/test_remote_bounds.c")
 HANDLE = re.compile(r"^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|"
                     r"scope|batch|trace|named|labels|scheduler|weights|ring|stream_set|readback|feed|attachment|async_work|share|lease) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)

@@ -29,7 +29,8 @@ def defined(*arguments):
 
 
 # Headers of the libraries on top of libvram; all others are libvram's.
-HEADERS = {"vram-compute": ("compute.h", "distance.h", "labels.h"), "vram-model": ("model.h",)}
+HEADERS = {"vram-compute": ("compute.h", "distance.h", "labels.h"), "vram-model": ("model.h",),
+           "vram-ucx": ("remote.h",)}
 OTHERS = tuple(header for headers in HEADERS.values() for header in headers)
 
 

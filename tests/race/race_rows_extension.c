@@ -41,6 +41,12 @@ ROW(vram_async_finish, DEVICE, 0) {
     return status ? status : vram_async_finish(work, VRAM_ERR_BACKEND);
 }
 
+ROW(vram_memory_handle_get, MEMORY, ROW_INVALID) {
+    vram_addr base;
+    uint64_t bytes;
+    return vram_memory_handle_get(w->memory, &base, &bytes);
+}
+
 ROW(vram_memory_check, MEMORY, ROW_INVALID) {
     return vram_memory_check(w->device, w->memory, 1);
 }
