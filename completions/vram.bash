@@ -104,12 +104,12 @@ _vram() {
     broker,--color) words="auto always never" ;;
     completion,--color) words="auto always never" ;;
     help,--color) words="auto always never" ;;
-    info,*) words="--backend --options --leases --json --color --help " ;;
+    info,*) words="--backend --options --leases --shares --json --color --help " ;;
     check,*) words="--backend --device --filter --isolate --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --race --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --least --rebuild --verify --pace --picture --svg --print --json --color --help " files=yes ;;
     report,*) words="--leaks --stacks --html --format --output --count --against --fail-if --pid --top --json --color --help " files=yes ;;
-    run,*) words="--output --stacks --leaks --suppressions --error-exitcode --limit --tree --serve --follow-children --quiet --json --color --help @program" ;;
+    run,*) words="--output --stacks --leaks --suppressions --error-exitcode --limit --tree --serve --follow-children --quiet --json --color --help " files=yes ;;
     top,*) words="--once --interval --csv --pid --filter --sort --reverse --pages --pages-only --thresholds --ascii --json --color --help " ;;
     exporter,*) words="--listen --host --textfile --pages --interval --once --json --color --help " ;;
     bench,*) words="--pattern --size --messages --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy distance grow launch matmul readback ring track" ;;

@@ -7,6 +7,7 @@ complete -c vram -n __fish_use_subcommand -a info -d 'Show backends, devices, me
 complete -c vram -n '__fish_seen_subcommand_from info' -l backend -s b -x -a 'cuda hip metal vulkan opencl sim host' -d 'use only this backend, or several joined by commas'
 complete -c vram -n '__fish_seen_subcommand_from info' -l options -d 'also list the options with their values and sources'
 complete -c vram -n '__fish_seen_subcommand_from info' -l leases -d 'instead, list who holds memory under a lease, and who gave what to whom'
+complete -c vram -n '__fish_seen_subcommand_from info' -l shares -d 'instead, list the names under which memory is shared'
 complete -c vram -n '__fish_seen_subcommand_from info' -l json -s j -d 'print one JSON document, sizes in bytes'
 complete -c vram -n '__fish_seen_subcommand_from info' -l color -x -a 'auto always never' -d 'use colors: auto (the default), always or never'
 complete -c vram -n '__fish_seen_subcommand_from info' -l help -s h -d 'print this help and exit'
@@ -61,7 +62,7 @@ complete -c vram -n '__fish_seen_subcommand_from report' -l json -s j -d 'print 
 complete -c vram -n '__fish_seen_subcommand_from report' -l color -x -a 'auto always never' -d 'use colors: auto (the default), always or never'
 complete -c vram -n '__fish_seen_subcommand_from report' -l help -s h -d 'print this help and exit'
 complete -c vram -n __fish_use_subcommand -a run -d 'Run a program and report what it did with device memory'
-complete -c vram -n '__fish_seen_subcommand_from run' -a '@program'
+complete -c vram -n '__fish_seen_subcommand_from run' -F
 complete -c vram -n '__fish_seen_subcommand_from run' -l output -s o -x -a '' -d 'write the trace there; %p is the process, %h the host; vram.PROGRAM.%p.vrt if not given'
 complete -c vram -n '__fish_seen_subcommand_from run' -l stacks -x -a 'native off' -d 'record who allocated: native (the default) or off'
 complete -c vram -n '__fish_seen_subcommand_from run' -l leaks -s l -d 'list what was never freed, with stacks'
