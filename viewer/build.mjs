@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the viewer into cli/viewer/generated/viewer_page.h, which is checked in, so that building libvram needs no
-// Node. `node build.mjs --check` only says whether that file is what the sources give.
+// Builds the page into cli/viewer/generated/viewer_page.h; run it by tools/viewer.
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -41,10 +40,11 @@ function literals(name, text) {
   return `static const char *const ${name}[] = {\n${parts.join("\n")}\n    NULL};\n`;
 }
 
-const text = `/* SPDX-License-Identifier: Apache-2.0 */
+const text = `/* Made by tools/viewer from viewer/src/main.ts. */
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * viewer_page.h: the page of \`vram report --html\`, up to its data and from there on. Made by \`node
- * build.mjs\` in viewer/; tests/lint/viewer.py compares the next line with what is there.
+ * viewer_page.h: the page of \`vram report --html\`, up to its data and from there on. lint.viewer
+ * compares the next line with what lies in viewer/.
  *
  * sources ${sourceHash()}
  */
@@ -77,7 +77,7 @@ function sourceHash() {
 
 if (process.argv.includes("--check")) {
   if (readFileSync(target, "utf8") !== text) {
-    console.error("cli/viewer/generated/viewer_page.h is not what viewer/ gives: run `node build.mjs`");
+    console.error("cli/viewer/generated/viewer_page.h is not what viewer/ gives: run tools/viewer");
     process.exit(1);
   }
 } else {

@@ -6,16 +6,16 @@
  * second fills:
  *
  *  - Series: live bytes in SCENE_BINS equal parts of the time, by tag, call site, stream and size,
- *    the SCENE_COLUMNS largest of each and the rest as one. A bin shows the moment at which most was
- *    live in it, so the columns add up and no peak is lost.
+ *    the SCENE_COLUMNS largest of each and the rest as one. A bin shows the moment at which most
+ *    was live in it, so the columns add up and no peak is lost.
  *  - Moments: the same in SCENE_MOMENTS parts by call stack, as changes from one to the next.
  *  - Blocks: the SCENE_BLOCKS with the largest area (bytes times duration), each with its place.
  *    What is smaller is merged into a grid of cells: how many lay there, and how much of it they
  *    covered.
  *
  * A value "at the moment at which most was live" needs no copy of all values at each new maximum:
- * every maximum raises `epoch`, and a column keeps what it had when it is changed for the first time
- * after that.
+ * every maximum raises `epoch`, and a column keeps what it had when it is changed for the first
+ * time after that.
  */
 #ifndef VIEWER_SCENE_H
 #define VIEWER_SCENE_H

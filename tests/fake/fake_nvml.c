@@ -111,7 +111,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
     return found > room ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
-/* ---------------------------------------- what `vram top` and `vram run` ask for, of the same device */
+/* -------------------------- what `vram top` and `vram run` ask for, of the same device */
 
 int nvmlDeviceGetCount_v2(unsigned *count) {
     *count = 1;

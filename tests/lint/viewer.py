@@ -53,7 +53,7 @@ def main():
     if sys.argv[1] == "--self-test":
         return self_test()
     if not is_current(sys.argv[1]):
-        print("cli/viewer/generated/viewer_page.h is older than viewer/: run `npm install && node build.mjs` there")
+        print("cli/viewer/generated/viewer_page.h is older than viewer/: run tools/viewer")
         return 1
     return 0
 

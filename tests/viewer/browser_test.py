@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """browser_test.py VRAM TRAINING: the page of `vram report --html` in Chromium, by browser.mjs. Skipped without Node,
-Chromium or playwright-core (`npm install` in viewer/)."""
+Chromium or playwright-core (tools/viewer installs it)."""
 import os
 import shutil
 import subprocess
@@ -38,7 +38,7 @@ def main():
     if not node or not chromium:
         return skip("node and chromium are needed")
     if not os.path.isdir(os.path.join(modules, "playwright-core")):
-        return skip("run `npm install` in viewer/")
+        return skip("run tools/viewer once")
     with tempfile.TemporaryDirectory() as folder:
         traces = {"training": os.path.join(folder, "training.vrt"), "hostile": os.path.join(folder, "hostile.pickle"),
                   "gpt2": os.path.join(ROOT, "traces", "gpt2_train_varlen.csv.gz")}

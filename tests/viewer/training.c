@@ -66,7 +66,8 @@ __attribute__((noinline)) static void keep_loss(void) {
 
 int main(int count, char **words) {
     vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = "memory=2G"};
-    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON, .hard_bytes = 700 * MIB};
+    vram_limits limits = {
+        .size = sizeof limits, .tracking = VRAM_SWITCH_ON, .hard_bytes = 700 * MIB};
     vram_pool_options tracked = {.size = sizeof tracked, .name = "training", .limits = &limits};
     int steps = count > 1 ? atoi(words[1]) : 40;
     vram_device *device;

@@ -1,9 +1,10 @@
+/* Made by tools/viewer from viewer/src/main.ts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * viewer_page.h: the page of `vram report --html`, up to its data and from there on. Made by `node
- * build.mjs` in viewer/; tests/lint/viewer.py compares the next line with what is there.
+ * viewer_page.h: the page of `vram report --html`, up to its data and from there on. lint.viewer
+ * compares the next line with what lies in viewer/.
  *
- * sources 36d4b42a8f06c7a0e306b6dbe394b95384c80a5088e2daf9db2252fe141b0a5a
+ * sources 717282fc1eed91b0e6d83e2ad038c354ae5d1f5f0bc446c493e3c28df3b7c7c9
  */
 #ifndef VIEWER_VIEWER_PAGE_H
 #define VIEWER_VIEWER_PAGE_H
