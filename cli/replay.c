@@ -35,18 +35,50 @@ struct job {
 
 /* -------------------------------------------------------------------- traces */
 
+/* A file, as one trace, or as one for each GPU that a snapshot has. */
+static bool read_operand(struct job *job, const char *path, char problem[TRACE_PROBLEM_MAX]) {
+    struct trace *trace = &job->traces[job->trace_count];
+    if (!trace_read(path, trace, problem)) {
+        return false;
+    }
+    uint64_t gpus = trace->gpus;
+    if ((gpus & (gpus - 1)) == 0 || strcmp(path, "-") == 0) { /* one, or no second look at it */
+        job->trace_count++;
+        return true;
+    }
+    trace_free(trace);
+    for (uint32_t i = 0; i < 64; i++) {
+        if ((gpus >> i & 1) == 0) {
+            continue;
+        }
+        if (job->trace_count == TRACES_MAX) {
+            snprintf(problem, TRACE_PROBLEM_MAX, "%.100s: more traces than %d", path, TRACES_MAX);
+            return false;
+        }
+        if (!trace_read_gpu(path, i + 1, &job->traces[job->trace_count], problem)) {
+            return false;
+        }
+        job->trace_count++;
+    }
+    return true;
+}
+
 static int read_traces(struct job *job) {
     char problem[TRACE_PROBLEM_MAX];
     const char *specifications[REPEATED_MAX];
     size_t count = flag_values(job->invocation, "generate", specifications);
     for (size_t i = 0; i < job->invocation->operand_count; i++) {
-        if (!trace_read(job->invocation->operands[i], &job->traces[job->trace_count], problem)) {
-            say_error("%s", problem);
+        if (job->trace_count == TRACES_MAX ||
+            !read_operand(job, job->invocation->operands[i], problem)) {
+            say_error("%s", job->trace_count == TRACES_MAX ? "too many traces" : problem);
             return EXIT_MISUSE;
         }
-        job->trace_count++;
     }
     for (size_t i = 0; i < count; i++) {
+        if (job->trace_count == TRACES_MAX) {
+            say_error("too many traces");
+            return EXIT_MISUSE;
+        }
         if (!generator_run(specifications[i], &job->traces[job->trace_count], problem)) {
             say_error("%s", problem);
             return EXIT_MISUSE;

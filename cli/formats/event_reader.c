@@ -139,6 +139,14 @@ const char *event_reader_frame(struct event_reader *reader, uint32_t stack, uint
                : NULL;
 }
 
+uint64_t event_reader_gpus(const struct event_reader *reader) {
+    uint64_t gpus = 0;
+    for (size_t i = 0; reader->format == FORMAT_SNAPSHOT && i < SNAPSHOT_DEVICES_MAX; i++) {
+        gpus |= (uint64_t)(reader->snapshot->data.devices[i].count > 0) << i;
+    }
+    return gpus;
+}
+
 static bool snapshot_missing(const struct snapshot *snapshot, char *text, size_t bytes) {
     uint64_t live = 0;
     for (size_t i = 0; i < snapshot->first_count; i++) {

@@ -53,6 +53,9 @@ bool event_reader_next(struct event_reader *reader, struct recorded *event, bool
    call. */
 const char *event_reader_frame(struct event_reader *reader, uint32_t stack, uint32_t index);
 
+/* The GPUs of a snapshot that have a history: bit i is GPU i. 0 for other formats. */
+uint64_t event_reader_gpus(const struct event_reader *reader);
+
 /* After the last event: what of the trace is not known, in one sentence. False: nothing. */
 bool event_reader_missing(const struct event_reader *reader, char *text, size_t bytes);
 

@@ -178,8 +178,8 @@ static bool seed_block(struct scan *scan, const struct snapshot_first *first, ui
 static bool seed(struct scan *scan) {
     struct snapshot *snapshot = scan->snapshot;
     struct segment_map *map = &snapshot->devices[scan->device].map;
-    struct snapshot_first *blocks = snapshot->first + scan->from;
     size_t count = snapshot->first_count - scan->from, at = 0;
+    struct snapshot_first *blocks = count > 0 ? snapshot->first + scan->from : NULL;
     if (count > 0) {
         qsort(blocks, count, sizeof *blocks, by_block);
     }

@@ -49,6 +49,7 @@ struct trace {
     uint64_t alloc_count;
     uint64_t peak_bytes; /* most bytes live at once, as asked for */
     uint32_t block_slots, queue_count, thread_count;
+    uint64_t gpus; /* bit i: GPU i of a snapshot has entries; 0: not a snapshot */
 };
 
 /* How long the recorded program took. */

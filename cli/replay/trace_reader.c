@@ -31,6 +31,7 @@ struct reader {
     size_t text_bytes;             /* of the line so far */
     const char *complaint;         /* what is wrong with it; NULL: the builder or the source says */
     bool binary;                   /* `line` is an offset */
+    uint32_t gpu;                  /* the only one whose events count, from 1; 0: all */
     char whole[TRACE_PROBLEM_MAX]; /* what is wrong, with its place; "": as above */
     uint8_t chunk[CHUNK_BYTES];
 };
@@ -266,8 +267,11 @@ static bool read_events(struct reader *reader, enum event_format format) {
         return complain(reader, "out of host memory");
     }
     bool good = event_reader_open(events, format, &reader->source, true);
+    reader->builder.trace->gpus = good ? event_reader_gpus(events) : 0;
     while (good && there) {
-        good = event_reader_next(events, &event, &there) && (!there || add_event(reader, &event));
+        good = event_reader_next(events, &event, &there);
+        bool counts = there && (reader->gpu == 0 || event.device == reader->gpu);
+        good = good && (!counts || add_event(reader, &event));
     }
     reader->binary = true;
     if (!good && (events->problem[0] != 0 || format != FORMAT_RECORDING)) {
@@ -338,10 +342,20 @@ static struct reader *start(const char *name, struct trace *trace,
 }
 
 bool trace_read(const char *path, struct trace *trace, char problem[TRACE_PROBLEM_MAX]) {
+    return trace_read_gpu(path, 0, trace, problem);
+}
+
+bool trace_read_gpu(const char *path, uint32_t gpu, struct trace *trace,
+                    char problem[TRACE_PROBLEM_MAX]) {
     struct reader *reader = start(path, trace, problem);
     if (reader == NULL) {
         return false;
     }
+    if (gpu > 0) {
+        size_t used = strlen(trace->name);
+        snprintf(trace->name + used, sizeof trace->name - used, ", GPU %u", gpu - 1);
+    }
+    reader->gpu = gpu;
     bool good = trace_source_open(&reader->source, path) && read_all(reader);
     return finish(reader, strcmp(path, "-") == 0 ? "standard input" : path, trace, good, problem);
 }

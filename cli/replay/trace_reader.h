@@ -24,6 +24,11 @@
  */
 bool trace_read(const char *path, struct trace *trace, char problem[TRACE_PROBLEM_MAX]);
 
+/* The same of one GPU of a snapshot alone, numbered from 1; 0 is all. trace->gpus says which there
+   are. */
+bool trace_read_gpu(const char *path, uint32_t gpu, struct trace *trace,
+                    char problem[TRACE_PROBLEM_MAX]);
+
 /* The same from a source that is open and of which nothing was read; it is closed in either
    case. */
 bool trace_read_source(const char *name, struct trace_source *source, struct trace *trace,

@@ -82,17 +82,19 @@ static void tell_peak(struct story *story, const struct history *history,
 }
 
 /* What PyTorch's own counters say, and the gap between them. */
-static void tell_torch(struct story *story, const struct history *history) {
+static void tell_torch(struct story *story, const struct history *history,
+                       struct report_input *input) {
     char requested[COMMAS_TEXT_MAX], held[COMMAS_TEXT_MAX], reserved[COMMAS_TEXT_MAX];
     char size[VRAM_SIZE_TEXT_MAX];
     if (history->format != FORMAT_SNAPSHOT || history->peak_held == 0) {
         return;
     }
     bool known = history->peak_reserved > 0;
+    uint64_t gpus = event_reader_gpus(&input->events);
     say(story,
-        "PyTorch's own peaks: %s bytes allocated and %s bytes reserved. %s bytes were requested; "
+        "PyTorch's own peaks%s: %s bytes allocated and %s bytes reserved. %s bytes were requested; "
         "allocated adds rounding and what is too small to cut off.",
-        commas(history->peak_held, held),
+        (gpus & (gpus - 1)) != 0 ? ", all GPUs together" : "", commas(history->peak_held, held),
         known ? commas(history->peak_reserved, reserved) : "an unknown number of",
         commas(history->peak_bytes, requested));
     uint64_t gap = history->peak_reserved > history->peak_held
@@ -155,7 +157,7 @@ void story_tell(struct story *story, const struct history *history, struct repor
     char size[VRAM_SIZE_TEXT_MAX];
     story->count = 0;
     tell_peak(story, history, input);
-    tell_torch(story, history);
+    tell_torch(story, history, input);
     if (history->refusals > 0) {
         uint64_t largest = 0;
         for (size_t i = 0; i < history->status_count; i++) {

@@ -162,6 +162,9 @@ def check_places():
     expect(found["churn"]["refusals"] == 1 and found["refusals"][0]["largest_bytes"] == 1 << 40, "the oom")
     expect([mark["text"] for mark in found["marks"]] == ["snapshot"], "the snapshot")
     expect({group["tag"] for group in found["groups"]} == {None, "weights"}, "metadata is a tag")
+    run = json.loads(vram("replay", os.path.join(folder, "places.pickle"), "-b", "sim", "--json").stdout)
+    expect([(one["trace"], one["peak_requested_bytes"]) for one in run["passes"]] ==
+           [("places, GPU 0", 6000), ("places, GPU 1", 100)], "a replay has a table for each GPU")
     untimed = copy.deepcopy(snapshot)
     for one in untimed["device_traces"][0] + untimed["device_traces"][1]:
         del one["time_us"]
