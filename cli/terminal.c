@@ -81,9 +81,9 @@ void terminal_detect(struct terminal *terminal, const char *color) {
 /* --------------------------------------------------------------------- text */
 
 /*
- * Bytes of the UTF-8 character that `text` starts with; 0 when it is none. Overlong forms and
- * surrogates are let through: a terminal shows them as rubbish, it does not obey them. The control
- * characters U+0080 to U+009F, which some terminals do obey, are not.
+ * Bytes of the UTF-8 character that `text` starts with; 0 when it is none, an overlong form or a
+ * surrogate: what is printed may be read by a program. The control characters U+0080 to U+009F,
+ * which some terminals obey, are none either.
  */
 static size_t character_bytes(const unsigned char *text) {
     size_t bytes = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : 3;
@@ -92,6 +92,10 @@ static size_t character_bytes(const unsigned char *text) {
         if ((text[i] & 0xc0) != 0x80) {
             return 0;
         }
+    }
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] >= 0xa0) ||
+        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] >= 0x90)) {
+        return 0;
     }
     bool control = text[0] < 0x20 || text[0] == 0x7f || (text[0] == 0xc2 && text[1] < 0xa0);
     return control ? 0 : bytes;

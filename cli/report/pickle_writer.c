@@ -3,9 +3,7 @@
  * pickle_writer.c: see pickle_writer.h.
  */
 #include "pickle_writer.h"
-
-#include <stdbool.h>
-#include <string.h>
+#include "utf8_text.h"
 
 enum { SHORT_TEXT_MAX = 255 };
 
@@ -72,37 +70,9 @@ void pickle_write_number(FILE *to, uint64_t number) {
     }
 }
 
-/* Bytes of the character at `text`; 0: it is not UTF-8. */
-static unsigned character_bytes(const unsigned char *text) {
-    unsigned first = text[0];
-    unsigned bytes = first < 0x80                    ? 1
-                     : first >= 0xC2 && first < 0xE0 ? 2
-                     : first >= 0xE0 && first < 0xF0 ? 3
-                     : first >= 0xF0 && first < 0xF5 ? 4
-                                                     : 0;
-    for (unsigned i = 1; i < bytes; i++) {
-        if ((text[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    bool wrong = (first == 0xE0 && text[1] < 0xA0) || (first == 0xED && text[1] >= 0xA0) ||
-                 (first == 0xF0 && text[1] < 0x90) || (first == 0xF4 && text[1] >= 0x90);
-    return wrong ? 0 : bytes;
-}
-
 void pickle_write_text(FILE *to, const char *text) {
     char clean[SHORT_TEXT_MAX];
-    size_t used = 0;
-    while (*text != 0) {
-        unsigned bytes = character_bytes((const unsigned char *)text);
-        unsigned taken = bytes > 0 ? bytes : 1;
-        if (used + taken > sizeof clean) {
-            break;
-        }
-        memcpy(clean + used, bytes > 0 ? text : "?", taken);
-        used += taken;
-        text += taken;
-    }
+    size_t used = utf8_copy(text, clean, sizeof clean);
     put_bytes(to, 0x8c, used, 1);
     fwrite(clean, 1, used, to);
 }

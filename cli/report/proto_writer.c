@@ -3,10 +3,11 @@
  * proto_writer.c: see proto_writer.h.
  */
 #include "proto_writer.h"
+#include "utf8_text.h"
 
 #include <string.h>
 
-enum { WIRE_NUMBER = 0, WIRE_BYTES = 2, NUMBER_MAX = 10 };
+enum { WIRE_NUMBER = 0, WIRE_BYTES = 2, NUMBER_MAX = 10, TEXT_MAX = 512 };
 
 static size_t put_number(uint8_t to[NUMBER_MAX], uint64_t value) {
     size_t bytes = 0;
@@ -39,7 +40,8 @@ static void proto_bytes(struct proto *proto, uint32_t field, const void *data, s
 }
 
 void proto_text(struct proto *proto, uint32_t field, const char *text) {
-    proto_bytes(proto, field, text, strlen(text));
+    char clean[TEXT_MAX];
+    proto_bytes(proto, field, clean, utf8_copy(text, clean, sizeof clean));
 }
 
 void proto_message(struct proto *proto, uint32_t field, const struct proto *message) {

@@ -17,6 +17,7 @@ struct proto {
 };
 
 void proto_number(struct proto *proto, uint32_t field, uint64_t value);
+/* What is not UTF-8 becomes '?'; 512 bytes at most. */
 void proto_text(struct proto *proto, uint32_t field, const char *text);
 void proto_message(struct proto *proto, uint32_t field, const struct proto *message);
 

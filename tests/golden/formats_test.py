@@ -341,6 +341,32 @@ def check_writers(whole):
     expect(run.returncode == 2 and not os.path.exists(out + ".x"), "a bad input leaves no output")
 
 
+def check_names():
+    """Names that are not UTF-8, and such as would end a line or a field, harm no format."""
+    hostile = [entry("alloc", 4096, 10, 1), entry("alloc", 8192, 20, 2)]
+    hostile[0]["frames"] = [{"name": "\udc80;a\nb\x1b[31m", "filename": "<script>.py", "line": 3}]
+    hostile[1]["user_metadata"] = "x" * 1000 + "\udcff"
+    path = path_of("names.pickle", pickle.dumps({"segments": [], "device_traces": [hostile]}))
+    out = os.path.join(folder, "names.out")
+    for name in ("memory_viz", "perfetto", "folded", "text", "json", "csv"):
+        run = vram("report", path, "--format", name, "-o", out)
+        expect(run.returncode == 0, f"{name}: {run.stderr}")
+        with open(out, "rb") as stream:
+            data = stream.read()
+        if name == "perfetto":
+            texts = [value for _, packet in numbers(data) for field, value in numbers(packet) if field in (12, 60)]
+            for text in texts:
+                for _, value in numbers(text):
+                    if isinstance(value, bytes) and value[:1] >= b" ":
+                        value.decode()
+        elif name == "memory_viz":
+            expect("\udc80" not in repr(pickle.loads(data)), "a pickle has no broken characters")
+        else:
+            expect(b"\x1b" not in data and len(data.decode()) > 10, f"{name} is plain text")
+        if name == "folded":
+            expect(len(data.splitlines()) == 2, "one line for each stack")
+
+
 def check_round_trip():
     """A trace of the library's own, through PyTorch's format and back."""
     sys.dont_write_bytecode = True
@@ -408,6 +434,7 @@ else:
     check_hostile(WHOLE)
     check_others()
     check_writers(WHOLE)
+    check_names()
     check_round_trip()
     check_against()
 print(f"{len(failures)} failures")
