@@ -12,6 +12,7 @@
 #include "lease/lease_wire.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -37,7 +38,7 @@ struct liar {
     enum lie lie;
     int listener;
     pthread_t thread;
-    volatile bool stop;
+    atomic_bool stop;
 };
 
 static void put(int fd, uint8_t type, vram_status status, uint64_t a, uint64_t b, uint64_t c) {
@@ -138,7 +139,8 @@ static void *liar_run(void *argument) {
 
 static void liar_start(struct liar *liar, enum lie lie) {
     char path[VR_SOCKET_PATH_MAX];
-    *liar = (struct liar){.lie = lie};
+    liar->lie = lie;
+    atomic_init(&liar->stop, false);
     vr_broker_path(lease_dir, path);
     (void)unlink(path);
     assert_ok(vr_os_socket_listen(path, &liar->listener));
