@@ -5,21 +5,21 @@
  *
  *   lease_bench [--switches N] [--weights-mib N] [--cache-mib N] [--capacity-mib N] [--way WAY]
  *
- * Each process has --weights-mib of weights (16384), sealed, and --cache-mib of cache (61440), whose
- * contents may be dropped. There are --switches (100). Three ways, or the one that --way names:
+ * Each process has --weights-mib of weights (16384), sealed, and --cache-mib of cache (61440),
+ * whose contents may be dropped. There are --switches (100). Three ways, or the one --way names:
  *
  *   lease       vram/lease.h: the holder drops its cache and releases its weights at a safe point
- *   copy        as sleep modes do it: weights are copied to page-locked memory by one thread and one
- *               stream, all is unmapped and released, then created, mapped and copied back
+ *   copy        as sleep modes do it: weights are copied to page-locked memory by one thread and
+ *               one stream, all is unmapped and released, then created, mapped and copied back
  *   checkpoint  the driver's process checkpoint (cuCheckpointProcess...), where the driver has it
  *
  * --capacity-mib is what leases share out; without it what one process has, so that a switch moves
- * all of it. Simulated devices of two processes know nothing of each other, so there only the way is
- * shown, not the speed.
+ * all of it. Simulated devices of two processes know nothing of each other, so there only the way
+ * is shown, not the speed.
  *
  * Goals on an H200: 1000 ms for the first switch, 600 ms for the others; beside its context a
- * process that sleeps holds at most 64 MiB on the device, and in host memory 1.02 times its weights.
- * Exit code 1: contents differ, or a way failed.
+ * process that sleeps holds at most 64 MiB on the device, and in host memory 1.02 times its
+ * weights. Not run on hardware yet. Exit code 1: contents differ, or a way failed.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

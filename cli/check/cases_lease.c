@@ -44,7 +44,7 @@ static vram_lease_options options_of(const struct pair *pair, uint64_t min, uint
                                 .min_bytes = min * pair->unit,
                                 .want_bytes = want * pair->unit,
                                 .capacity_bytes = SHARES * pair->unit,
-                                .timeout_ns = UINT64_C(3000000000),
+                                .timeout_ns = UINT64_C(30000000000),
                                 .dir = pair->dir};
 }
 

@@ -14,13 +14,14 @@
  *   others     free memory in the other pools of the device goes back to the driver
  *   callbacks  the program is asked to free something: vram_oom_callback_add
  *   cleanup    everything cached on the device goes back to the driver
+ *   lease      other processes are asked, if the context has a lease on the device (vram/lease.h)
  *   retry      exactly one more attempt, whether or not anything was released
  *   wait       for other threads to free, up to the option `oom_wait`
  *   fallback   managed, pinned or host memory, if the pool allows it: vram_ladder_options.fallback;
  *              never with VRAM_CAP_INTEGRATED, where that is the memory that is short
  *
  * One more step is taken only if the order names it, as in
- * "drain,finished,move,trim,others,callbacks,cleanup,retry,rebuild,wait,fallback":
+ * "drain,finished,move,trim,others,callbacks,cleanup,lease,retry,rebuild,wait,fallback":
  *
  *   rebuild    memory that is free in handles which also have live blocks is won by a copy on the
  *              device: vram_pool_rebuild. To name it declares that every allocation from the pool
@@ -33,8 +34,8 @@
  *  - with VRAM_ALLOC_CACHED_ONLY, or refused by the quota of a tag: none
  *  - larger than the device or than the program's limit: `fallback` alone
  *  - if the library's own host memory ran out: cleanup, of all devices of the context, and retry
- *  - in a deterministic pool: others, callbacks, cleanup (of other pools) and retry, because the
- *    rest would make addresses depend on time
+ *  - in a deterministic pool: others, callbacks, cleanup (of other pools), lease and retry, because
+ *    the rest would make addresses depend on time
  *
  * vram_pool_wake runs it too.
  *

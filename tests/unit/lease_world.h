@@ -58,7 +58,7 @@ static inline vram_lease_options lease_options(const char *name, uint64_t min, u
                                 .want_bytes = want,
                                 .name = name,
                                 .capacity_bytes = 1024 * UNIT,
-                                .timeout_ns = 2 * SECOND};
+                                .timeout_ns = 20 * SECOND};
 }
 
 static inline void holder_open(struct holder *holder, const vram_lease_options *options) {
@@ -140,7 +140,7 @@ static inline void waiter_join(struct waiter *waiter) {
 
 /* Declares safe points until something was given, for a few seconds at most. */
 static inline uint64_t points_until_given(struct holder *holder) {
-    uint64_t given = 0, end = lease_now() + 5 * SECOND;
+    uint64_t given = 0, end = lease_now() + 30 * SECOND;
     while (!given && lease_now() < end) {
         assert_ok(vram_lease_point(holder->lease, &given));
         usleep(200);

@@ -385,9 +385,9 @@ static void broker_killed(void **state) {
     holder_close(&second);
 }
 
-/* The part of a child, which is this program executed anew: threads and forks do not mix. It holds a
-   lease until it is killed, and so does a child that it has forked: the library closes its
-   descriptors there. */
+/* The part of a child, which is this program executed anew: threads and forks do not mix. It holds
+   a lease until it is killed. A child that it has forked does not: the library closes the
+   connection there. */
 static int play_holder(void) {
     struct holder holder;
     vram_lease_options options = lease_options("first", 800 * UNIT, 800 * UNIT);
