@@ -490,6 +490,12 @@ static bool parse(int count, char **words, struct plan *plan) {
     return true;
 }
 
+/* Two holders and their broker are three threads, and a fault strikes whichever comes first: the
+   status of the one says nothing of the other. tests/unit/test_lease.c has a loop of its own. */
+static bool is_left_out(const char *name) {
+    return strncmp(name, "lease.", 6) == 0;
+}
+
 int main(int count, char **words) {
     struct plan plan = {.backend = "sim", .sim = "devices=2,memory=1G,real=on"};
     struct totals totals = {0};
@@ -499,7 +505,7 @@ int main(int count, char **words) {
     signal(SIGALRM, on_alarm);
     const struct check_case *which;
     for (size_t i = 0; (which = check_case_at(i)) != NULL; i++) {
-        if (!plan.filter || strstr(which->name, plan.filter)) {
+        if (plan.filter ? strstr(which->name, plan.filter) != NULL : !is_left_out(which->name)) {
             run_case(&plan, which, &totals);
         }
     }
