@@ -25,6 +25,10 @@ static struct {
                                                 vr_cl_int *code);
     vr_cl_int (*clReleaseCommandQueue)(struct vr_cl_queue *queue);
     vr_cl_int (*clFinish)(struct vr_cl_queue *queue);
+    vr_cl_int (*clCreateSubDevices)(struct vr_cl_device *device, const vr_cl_props *props,
+                                    vr_cl_uint room, struct vr_cl_device **devices,
+                                    vr_cl_uint *count);
+    vr_cl_int (*clReleaseDevice)(struct vr_cl_device *device);
 } cl;
 
 static struct vr_cl_platform *platform;
@@ -72,6 +76,8 @@ static int loader_open(void **state) {
     FIND(clCreateCommandQueue)
     FIND(clReleaseCommandQueue)
     FIND(clFinish)
+    FIND(clCreateSubDevices)
+    FIND(clReleaseDevice)
     assert_int_equal(cl.clGetPlatformIDs(1, &platform, &count), VR_CL_SUCCESS);
     assert_int_equal(cl.clGetDeviceIDs(platform, VR_CL_DEVICE_TYPE_ALL, 1, &device, &count),
                      VR_CL_SUCCESS);
@@ -88,7 +94,9 @@ static int loader_leave(void **state) {
 /* --------------------------------------------------------------------- tests */
 
 static void buffers_of_two_contexts_end_in_any_order(void **state) {
-    struct vr_cl_context *first = context_make(), *second = context_make();
+    struct vr_cl_context *first = context_make();
+    struct vr_cl_context *second =
+        cl.clCreateContextFromType(NULL, VR_CL_DEVICE_TYPE_ALL, NULL, NULL, NULL);
     struct vr_cl_region region = {0, 65536};
     struct vr_cl_memory *memory[3];
     vr_cl_int code = -1;
@@ -200,6 +208,28 @@ static void under_a_limit_the_device_is_smaller(void **state) {
     watched_limit(0);
 }
 
+static void a_part_of_a_device_counts_as_the_device(void **state) {
+    const vr_cl_props equally[] = {0x1086, 1, 0}; /* CL_DEVICE_PARTITION_EQUALLY, one unit each */
+    struct vr_cl_device *parts[16], *whole = device;
+    struct watched before = now();
+    vr_cl_uint count = 0;
+    (void)state;
+    if (cl.clCreateSubDevices(device, equally, 16, parts, &count) != VR_CL_SUCCESS || !count) {
+        return; /* a processor with one unit */
+    }
+    device = parts[0];
+    struct vr_cl_context *context = context_make();
+    device = whole;
+    struct vr_cl_memory *memory = cl.clCreateBuffer(context, 0, MIB, NULL, NULL);
+    assert_int_equal(now().live[RUN_DEVICE], before.live[RUN_DEVICE] + MIB);
+    cl.clReleaseMemObject(memory);
+    cl.clReleaseContext(context);
+    for (vr_cl_uint i = 0; i < count && i < 16; i++) {
+        cl.clReleaseDevice(parts[i]);
+    }
+    assert_int_equal(now().live[RUN_DEVICE], before.live[RUN_DEVICE]);
+}
+
 static void *work(void *argument) {
     struct vr_cl_context *context = argument;
     for (int i = 0; i < 200; i++) {
@@ -235,6 +265,7 @@ int main(void) {
         cmocka_unit_test(images_have_the_size_that_the_driver_gives_them),
         cmocka_unit_test(shared_virtual_memory_is_freed_in_order),
         cmocka_unit_test(under_a_limit_the_device_is_smaller),
+        cmocka_unit_test(a_part_of_a_device_counts_as_the_device),
         cmocka_unit_test(threads_leave_nothing),
     };
     return cmocka_run_group_tests(tests, loader_open, loader_leave);
