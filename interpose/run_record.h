@@ -60,7 +60,7 @@ enum run_space {
 };
 
 #define RUN_LIMIT_NONE UINT64_MAX
-enum { RUN_NO_DEVICE = UINT32_MAX }; /* no such device, or more than RUN_DEVICES: not counted */
+#define RUN_NO_DEVICE  UINT32_MAX /* no such device, or more than RUN_DEVICES: not counted */
 
 struct run_block {
     uint32_t device; /* as run_device_find returned it */
