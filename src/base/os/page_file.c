@@ -179,12 +179,11 @@ vram_status vr_page_file_create(struct vr_page_file *file, uint64_t bytes) {
     int error = vr_os_fault();
     int fd = -1;
     if (!error) {
-        (void)unlink(file->path);
         fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         error = fd < 0 ? errno : 0;
     }
     if (error) {
-        return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
+        return vr_os_error_as(error == EEXIST ? VRAM_ERR_BUSY : VRAM_ERR_IO, error, "open", 0);
     }
     error = file_note(file, fd);
     vram_status status = error ? vr_os_error_as(VRAM_ERR_IO, error, "fstat", 0)
@@ -198,6 +197,20 @@ vram_status vr_page_file_create(struct vr_page_file *file, uint64_t bytes) {
     return status;
 }
 
+bool vr_page_file_peek(const struct vr_page_file *file, uint64_t offset, void *to, uint64_t bytes) {
+    struct vram_error error;
+    uint64_t length;
+    int fd;
+    vr_error_save(&error);
+    bool read = vr_os_disk_read_open(file->path, &fd, &length) == VRAM_OK;
+    if (read) {
+        read = vr_os_file_read(fd, offset, to, bytes) == VRAM_OK;
+        vr_os_file_close(fd);
+    }
+    vr_error_restore(&error);
+    return read;
+}
+
 /* Keeps (2). */
 vram_status vr_page_file_open(const struct vr_page_file *file, int *fd) {
     VR_UNCANCELLED;
@@ -208,10 +221,12 @@ vram_status vr_page_file_open(const struct vr_page_file *file, int *fd) {
         error = error ? error : errno;
         return vr_os_error_as(error == ENOENT ? VRAM_ERR_STALE : VRAM_ERR_IO, error, "open", 0);
     }
-    if (fstat(got, &about) != 0 || (uint64_t)about.st_dev != file->device ||
-        (uint64_t)about.st_ino != file->inode || (uint64_t)about.st_size != file->bytes) {
+    bool found = fstat(got, &about) == 0;
+    bool same =
+        found && (uint64_t)about.st_dev == file->device && (uint64_t)about.st_ino == file->inode;
+    if (!same || (uint64_t)about.st_size != file->bytes) {
         (void)close(got);
-        return vr_os_error_as(VRAM_ERR_STALE, ESTALE, "open", 0);
+        return vr_os_error_as(found && !same ? VRAM_ERR_BUSY : VRAM_ERR_STALE, ESTALE, "open", 0);
     }
     *fd = got;
     return VRAM_OK;

@@ -44,11 +44,13 @@ uint64_t vr_os_thread_cpu(void);
 
 /* Finds or makes the folder, and names the files: $XDG_RUNTIME_DIR/vram, else /dev/shm/vram-UID. */
 vram_status vr_page_file_place(struct vr_page_file *file);
-/* Creates the page of `bytes`, all zero. A file of that name is removed first: nobody else has
-   it. */
+/* Creates the page of `bytes`, all zero. VRAM_ERR_BUSY if there is one: of another copy of the
+   library in this process, of `vram run`, or of the program that this one has replaced by exec. */
 vram_status vr_page_file_create(struct vr_page_file *file, uint64_t bytes);
-/* Opens it for vr_os_file_read, _write and _close. VRAM_ERR_STALE if it is not there any more, or
-   was cut. */
+/* Reads `bytes` of the page that is there, whoever made it; false: it cannot. */
+bool vr_page_file_peek(const struct vr_page_file *file, uint64_t offset, void *to, uint64_t bytes);
+/* Opens it for vr_os_file_read, _write and _close. VRAM_ERR_STALE if it is not there any more or
+   was cut; VRAM_ERR_BUSY if another one is in its place. */
 vram_status vr_page_file_open(const struct vr_page_file *file, int *fd);
 /* Removes page and socket. */
 void vr_page_file_remove(struct vr_page_file *file);

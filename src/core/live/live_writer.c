@@ -18,6 +18,7 @@
 #include "core/live/live_answer.h"
 #include "core/live/page_image.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define LONGEST_NS UINT64_C(10000000000) /* between two updates, however costly they are */
@@ -71,7 +72,11 @@ static vram_status page_update(struct live_run *run, uint32_t *request) {
     }
     vr_page_rows_end(&run->rows);
     vram_status status = vr_page_image_write(&run->rows.image, &run->packed, &run->file, request);
-    if (status == VRAM_ERR_STALE) { /* someone removed it */
+    if (status == VRAM_ERR_BUSY) { /* another one is in its place, which stays */
+        run->file.inode = 0;
+    }
+    if (status == VRAM_ERR_STALE) { /* someone removed it, or cut it */
+        vr_page_file_remove(&run->file);
         status = vr_page_image_create(&run->rows.image, &run->file, vr_live_interval_ns);
     }
     return status;
@@ -81,6 +86,14 @@ static bool must_stop(const struct live_run *run) {
     return run->stop || vr_os_exiting();
 }
 
+/* Waits that long, or until it is to stop. */
+static void interval_wait(struct live_run *run, uint64_t ns) {
+    uint64_t until = vr_os_now() + ns;
+    for (uint64_t now = vr_os_now(); !must_stop(run) && now < until; now = vr_os_now()) {
+        (void)vr_cond_wait(&run->changed, &live.lock, until - now);
+    }
+}
+
 /* Keeps (3): waits as much longer as the turn took more, with the wait before it. What a request
    took does not count. */
 static void turn_wait(struct live_run *run) {
@@ -88,10 +101,7 @@ static void turn_wait(struct live_run *run) {
     run->cpu_ns = vr_os_thread_cpu();
     uint64_t ns = (run->cpu_ns - before) * VR_LIVE_CPU_SHARE;
     ns = ns < vr_live_interval_ns ? vr_live_interval_ns : ns > LONGEST_NS ? LONGEST_NS : ns;
-    uint64_t until = vr_os_now() + ns;
-    for (uint64_t now = vr_os_now(); !must_stop(run) && now < until; now = vr_os_now()) {
-        (void)vr_cond_wait(&run->changed, &live.lock, until - now);
-    }
+    interval_wait(run, ns);
 }
 
 /* ------------------------------------------------------------------ requests */
@@ -216,17 +226,49 @@ static void run_free(struct live_run *run) {
     vr_mem_free(run);
 }
 
-/* The page cannot be written: keeps (2). Called with the lock; returns without it. */
-static void run_give_up(struct live_run *run) {
+/* The page cannot be written: keeps (2). Called with the lock, which it releases meanwhile. */
+static void run_give_up(struct live_run *run, vram_status status) {
     if (live.run == run) { /* nobody ends it */
         live.run = NULL;
         live.gave_up = run->orphan = true;
         vr_os_thread_detach(&run->thread);
     }
     vr_mutex_unlock(&live.lock);
-    vr_log(VRAM_LOG_WARN, "no live page is written: %s; set VRAM_LIVE=off if it is not wanted",
-           vr_error_get()->text);
+    if (status == VRAM_ERR_BUSY) {
+        vr_log(VRAM_LOG_INFO, "another copy of the library in this process writes the live page");
+    } else {
+        vr_log(VRAM_LOG_WARN, "no live page is written: %s; set VRAM_LIVE=off if it is not wanted",
+               vr_error_get()->text);
+    }
     vr_mutex_lock(&live.lock);
+}
+
+static vram_status page_create(struct live_run *run) {
+    return vr_page_image_create(&run->rows.image, &run->file, vr_live_interval_ns);
+}
+
+/* Whether nobody else in this process writes the page that is there: `vram run` does, which stops
+   then, or the program did that this one has replaced by exec. */
+static bool page_is_abandoned(struct live_run *run) {
+    uint64_t before = 0, after = 0;
+    uint32_t origin = VRAM_LIVE_PAGE_LIBRARY;
+    const uint64_t at = offsetof(vram_live_page, sequence);
+    if (!vr_page_file_peek(&run->file, offsetof(vram_live_page, origin), &origin, sizeof origin) ||
+        origin == VRAM_LIVE_PAGE_RUN ||
+        !vr_page_file_peek(&run->file, at, &before, sizeof before)) {
+        return true;
+    }
+    interval_wait(run, 4 * vr_live_interval_ns);
+    return !vr_page_file_peek(&run->file, at, &after, sizeof after) || before == after;
+}
+
+static vram_status page_begin(struct live_run *run) {
+    vram_status status = page_create(run);
+    if (status == VRAM_ERR_BUSY && page_is_abandoned(run) && !must_stop(run)) {
+        vr_os_folder_remove(run->file.path);
+        status = page_create(run);
+    }
+    return status;
 }
 
 static void run_main(void *argument) {
@@ -239,7 +281,7 @@ static void run_main(void *argument) {
     vr_mutex_lock(&live.lock);
     run->thread_number = vr_os_thread_number();
     if (status == VRAM_OK && !must_stop(run)) {
-        status = vr_page_image_create(&run->rows.image, &run->file, vr_live_interval_ns);
+        status = page_begin(run);
     }
     if (status == VRAM_OK) {
         run->cpu_ns = vr_os_thread_cpu(); /* the start is not counted */
@@ -247,7 +289,7 @@ static void run_main(void *argument) {
     }
     vr_page_file_remove(&run->file);
     if (status != VRAM_OK && !vr_os_exiting()) {
-        run_give_up(run);
+        run_give_up(run, status);
     }
     run->ended = true;
     bool orphan = run->orphan;
