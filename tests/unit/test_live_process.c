@@ -5,6 +5,7 @@
  */
 #include "child.h"
 #include "fault_step.h"
+#include "live/attach.h"
 #include "live_world.h"
 
 #include <errno.h>
@@ -307,6 +308,76 @@ static void every_system_call_may_fail(void **state) {
     }
 }
 
+/* -------------------------------------------------------------------- requests */
+
+static void a_request_is_answered(void **state) {
+    (void)state;
+    struct world world;
+    struct page_view view;
+    struct attach_answer answer;
+    char problem[ATTACH_PROBLEM_MAX];
+    vram_alloc_options tagged = {.size = sizeof tagged, .tag = "model/layer"};
+    vram_addr addr;
+    world_open(&world);
+    assert_ok(vram_alloc_with(world.pool, 5 * MIB, NULL, &tagged, &addr));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(vram_alloc(world.pool, 1000, NULL, &addr));
+    }
+    view = page_now();
+    page_view_free(&view);
+    assert_true(attach_ask((uint64_t)getpid(), &view, &answer, problem));
+    assert_int_equal(answer.blocks, 4);
+    assert_int_equal(answer.bytes, 5 * MIB + 3000);
+    assert_int_equal(answer.tracked_pools, 1);
+    assert_int_equal(answer.group_count, 2);
+    assert_string_equal(answer.groups[0].tag, "model/layer");
+    assert_int_equal(answer.groups[0].bytes, 5 * MIB);
+    assert_int_equal(answer.groups[1].blocks, 3);
+    assert_int_equal(answer.largest_count, 4);
+    assert_string_equal(answer.largest[0].pool, "weights");
+    attach_free(&answer);
+    page_view_free(&view);
+    world_close(&world);
+    assert_int_equal(entries(pages), 0);
+}
+
+static atomic_bool asking;
+
+static void *requests_come(void *user) {
+    (void)user;
+    for (int i = 0; i < 20; i++) {
+        struct page_view view;
+        struct attach_answer answer;
+        char problem[ATTACH_PROBLEM_MAX];
+        (void)attach_ask((uint64_t)getpid(), &view, &answer, problem);
+        attach_free(&answer);
+        page_view_free(&view);
+    }
+    atomic_store(&asking, false);
+    return NULL;
+}
+
+static void contexts_end_while_they_are_asked_for(void **state) {
+    (void)state;
+    pthread_t thread;
+    uint64_t before = vr_live_interval_ns;
+    vr_live_interval_ns = 1000000;
+    atomic_store(&asking, true);
+    assert_int_equal(pthread_create(&thread, NULL, requests_come, NULL), 0);
+    while (atomic_load(&asking)) {
+        struct world world;
+        vram_addr addr;
+        world_open(&world);
+        for (int i = 0; i < 100; i++) {
+            assert_ok(vram_alloc(world.pool, 1000, NULL, &addr));
+            vr_os_sleep(100000);
+        }
+        world_close(&world);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    vr_live_interval_ns = before;
+}
+
 /* ----------------------------------------------------------------------- races */
 
 static void *contexts_come_and_go(void *user) {
@@ -376,6 +447,8 @@ int main(int count, char **words) {
         TEST(no_room_costs_a_line_in_the_log),
         TEST(its_log_callback_may_end_a_context),
         TEST(every_system_call_may_fail),
+        TEST(a_request_is_answered),
+        TEST(contexts_end_while_they_are_asked_for),
         TEST(pools_and_forks_race_with_it),
     };
     return cmocka_run_group_tests(tests, world_begin, world_end);
