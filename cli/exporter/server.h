@@ -10,7 +10,7 @@
 
 struct server;
 
-enum { SERVER_PROBLEM_MAX = 256 };
+enum { SERVER_PROBLEM_MAX = 384 };
 
 /*
  * Starts to answer at "127.0.0.1:9865". NULL after one sentence in `problem`. The options must stay
