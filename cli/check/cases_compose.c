@@ -15,7 +15,11 @@ static bool both_orders(struct compose *compose, enum compose_feature one,
     CHECK_TRY(compose_turn(compose, one, true) && compose_verify(compose));
     CHECK_TRY(compose_turn(compose, two, true) && compose_verify(compose));
     CHECK_TRY(compose_turn(compose, one, false) && compose_verify(compose));
-    CHECK_TRY(compose_turn(compose, two, false) && compose_turn(compose, two, true));
+    CHECK_TRY(compose_turn(compose, two, false));
+    if (compose->check->target->quick) {
+        return compose_verify(compose);
+    }
+    CHECK_TRY(compose_turn(compose, two, true));
     CHECK_TRY(compose_turn(compose, one, true) && compose_verify(compose));
     CHECK_TRY(compose_turn(compose, one, false) && compose_verify(compose));
     return compose_turn(compose, two, false) && compose_verify(compose);
