@@ -116,6 +116,14 @@ static bool file_parse(const char *text, struct name_file *file) {
     return true;
 }
 
+/* Whether there is no such file, or one that is no name whatever it says: too long, a pipe, or not
+   ours to read. One such file must not hide all other names. */
+static bool file_is_none(vram_status status) {
+    int64_t code = vr_error_get()->native_code;
+    return status == VRAM_ERR_INVALID ||
+           (status != VRAM_OK && (code == ENOENT || code == EFBIG || code == EACCES));
+}
+
 /* VRAM_OK with *found false: there is no such file, or it is not a name. */
 static vram_status file_read(const char *path, struct name_file *file, bool *found) {
     char text[FILE_BYTES];
@@ -123,7 +131,7 @@ static vram_status file_read(const char *path, struct name_file *file, bool *fou
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vr_os_text_read(path, text, sizeof text - 1, &bytes);
-    bool absent = status != VRAM_OK && vr_error_get()->native_code == ENOENT;
+    bool absent = file_is_none(status);
     *found = false;
     if (status == VRAM_OK) {
         text[bytes] = 0;

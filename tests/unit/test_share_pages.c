@@ -226,6 +226,30 @@ static void readers_are_reported(void **state) {
     share_world_close(&stage.world);
 }
 
+/* A file or folder that somebody planted beside the names hides none of them. */
+static void planted_files_hide_no_name(void **state) {
+    (void)state;
+    char path[64], large[2000];
+    vram_share_name names[4];
+    uint32_t count = 4;
+    struct stage stage;
+    stage_open(&stage, "host", VRAM_POOL_SHAREABLE, 4096);
+    stage_share(&stage, 0, 0);
+    assert_ok(vram_share_publish(stage.share, "weights", NULL));
+    memset(large, '1', sizeof large);
+    snprintf(path, sizeof path, "%s/vram-n-large", share_dir);
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(file, large, sizeof large), sizeof large);
+    close(file);
+    snprintf(path, sizeof path, "%s/vram-n-folder", share_dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_ok(vram_share_list(NULL, names, &count));
+    assert_int_equal(count, 1);
+    assert_string_equal(names[0].name, "weights");
+    rmdir(path);
+    stage_close(&stage);
+}
+
 /* -------------------------------------------------------------------- place */
 
 /* A freed block's memory is the driver's at once, and no later block has it. */
@@ -334,6 +358,7 @@ int main(void) {
         cmocka_unit_test(sleepers_are_not_exported),
         cmocka_unit_test(seals_and_writers_exclude_each_other),
         cmocka_unit_test(readers_are_reported),
+        cmocka_unit_test(planted_files_hide_no_name),
         cmocka_unit_test(handles_are_not_used_twice),
         cmocka_unit_test(groups_move_around_exports),
         cmocka_unit_test(rebuilds_leave_exports),
