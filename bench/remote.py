@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""remote.py BENCH [ROUNDS]: put bandwidth of libvram-ucx beside ucx_perftest's ucp_put_bw, on tcp and shared memory.
+"""remote.py BENCH [ROUNDS [TRANSPORT]]: put bandwidth of libvram-ucx beside that of ucx_perftest, on tcp and sm.
 
 BENCH is remote_bench (cmake --build build --target bench_remote). Rounds alternate between the two, so that both see
 the same machine. Prints the medians, the spread (lowest and highest) and the ratio of the medians. ucx_perftest comes
@@ -14,7 +14,7 @@ import tempfile
 import time
 
 SIZES = [1 << 20, 4 << 20, 16 << 20]
-BYTES = {"tcp": 256 << 20, "sm": 2 << 30}  # of each measurement
+BYTES = {"tcp": 128 << 20, "sm": 1 << 30}  # of each measurement
 
 
 def theirs(transport, size, port, count):
@@ -66,7 +66,7 @@ def main():
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
     port = 20000 + os.getpid() % 20000
     print(f"put, MB/s, median (lowest to highest) of {rounds} rounds")
-    for transport in ("tcp", "sm"):
+    for transport in sys.argv[3:4] or ("tcp", "sm"):
         for size in SIZES:
             count = BYTES[transport] // size
             figures = {"ucx_perftest": [], "libvram-ucx": []}

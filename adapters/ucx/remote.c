@@ -146,7 +146,7 @@ static void remote_run(void *argument) {
         remote_sleep(remote, &idle_since);
     } while (inbox_run(remote));
     (void)inbox_run(remote); /* nothing comes after `stopping` was set */
-    vr_regions_end(remote);  /* peers let go of them */
+    vr_regions_end(remote);  /* peers release them */
     uint64_t deadline = vr_deadline_in(remote->timeout_ns);
     while (!vr_list_empty(&remote->regions) && !vr_deadline_passed(deadline)) {
         remote->busy = false;

@@ -213,8 +213,8 @@ static void step_move(struct vr_transfer *transfer) {
         return;
     }
     transfer->peer->remote->busy = true;
-    if (!transfer->put) {
-        transfer->stage = VR_TRANSFER_OVER;
+    if (!transfer->put || (transfer->shared == transfer->bytes && !transfer->mark)) {
+        transfer->stage = VR_TRANSFER_OVER; /* shared memory needs no confirmation */
     } else if (transfer->direct) {
         flush_begin(transfer);
     } else {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kv_transfer: a key-value cache moves from the process that makes it (prefill) to the one that uses
- * it (decode), here on one machine.
+ * kv_transfer: a key-value cache moves from the process that makes it (prefill) to the one that
+ * uses it (decode), here on one machine.
  *
  *   kv_transfer [--figures] [--pages N] [--transports tcp]
  *
  * The prefill process opens a region over the pages of its cache and raises the region's mark with
  * every page that is complete. The decode process has asked for all pages beforehand, each with the
- * mark that it needs: a page is pulled as soon as it is complete, and used as soon as it is here. The
- * other way is beside it: all pages are sent after the last is complete, and then used. What the
+ * mark that it needs: a page is pulled as soon as it is complete, and used as soon as it is here.
+ * The other way is beside it: all pages are sent after the last is complete, and then used. What the
  * models would compute is a pause here (STEP_US a page, on both sides).
  */
 #include <vram/remote.h>

@@ -101,7 +101,7 @@ VRAM_API vram_status vram_remote_open(vram_device *device, const vram_remote_opt
 
 /**
  * Closes it, with its regions and peers. NULL is allowed. Transfers that are under way fail with
- * VRAM_ERR_SHUTDOWN. Waits up to the remote's timeout for other processes to let go of its regions.
+ * VRAM_ERR_SHUTDOWN. Waits up to the remote's timeout for other processes to release its regions.
  */
 VRAM_API vram_status vram_remote_close(vram_remote *remote);
 
@@ -200,7 +200,7 @@ typedef struct vram_remote_transfer {
 
 /**
  * Copies local memory into parts of a region. Ready when all bytes are in the memory of the other
- * process and it has confirmed it; the result is their number. Local memory must not change before.
+ * process, which confirms it unless the memory is shared; the result is their number. Local memory must not change before.
  * Copies of one list may run in any order. Bounds are checked before anything is sent, if the
  * region is known from an earlier transfer; otherwise the handle says so. `async` may not be NULL.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote_world.h: two remotes of one process, connected, and memory with contents that can be told. */
+/* remote_world.h: two remotes of one process, connected, and memory with known contents. */
 #ifndef TEST_REMOTE_WORLD_H
 #define TEST_REMOTE_WORLD_H
 

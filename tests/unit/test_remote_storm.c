@@ -34,11 +34,12 @@ static vram_status call(struct storm *storm, uint32_t turn) {
     uint8_t address[VRAM_REMOTE_ADDRESS_MAX];
     size_t bytes = sizeof address;
     vram_remote_token token;
+    vram_remote *remote;
     vram_remote_region *region;
     vram_remote_peer *peer;
     vram_async async = {{0}};
     vram_status status;
-    switch (turn % 9) {
+    switch (turn % 10) {
     case 0:
         status = vram_remote_put(pair->peer, &storm->token, &copy, 1, &soon, &async);
         return status == VRAM_OK ? finished(&async) : status;
@@ -59,6 +60,9 @@ static vram_status call(struct storm *storm, uint32_t turn) {
     case 7:
         status = vram_remote_region_open(pair->here, &storm->mine, 1, NULL, &region);
         return status == VRAM_OK ? vram_remote_region_close(region) : status;
+    case 8:
+        status = vram_remote_open(pair->rig.device, NULL, &remote);
+        return status == VRAM_OK ? vram_remote_close(remote) : status;
     default:
         status = vram_remote_address_get(pair->there, address, &bytes);
         if (status == VRAM_OK) {
@@ -76,7 +80,7 @@ static void *caller(void *argument) {
     for (int i = 0; i < 18; i++) {
         vram_status status = call(storm, turn + (uint32_t)i);
         if (!may_be(status)) {
-            print_message("call %u: %s: %s\n", (turn + (uint32_t)i) % 9, vram_status_name(status),
+            print_message("call %u: %s: %s\n", (turn + (uint32_t)i) % 10, vram_status_name(status),
                           vram_error_get()->text);
             return storm;
         }
