@@ -46,8 +46,9 @@ enum {
     VR_REMOTE_WINDOW = 16,      /* chunks of a peer on the network at once */
     VR_REMOTE_SERVED_MAX = 256, /* requests of a peer that are open here */
     VR_REMOTE_SESSIONS_MAX = 65536,
-    VR_REMOTE_MESSAGE_ID = 0x56, /* of UCX active messages */
-    VR_REMOTE_POLL_NS = 50000    /* between looks at a queue or a copy */
+    VR_REMOTE_DIRECT_BYTES = 64 << 10, /* least that is put in place over the network */
+    VR_REMOTE_MESSAGE_ID = 0x56,       /* of UCX active messages */
+    VR_REMOTE_POLL_NS = 50000          /* between looks at a queue or a copy */
 };
 
 struct vr_remote;

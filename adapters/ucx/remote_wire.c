@@ -116,7 +116,7 @@ vram_status vr_token_read(const vram_remote_token *token, struct vr_remote_key *
 /* ------------------------------------------------------------------- cursors */
 
 void vr_cursor_bytes(struct vr_cursor *cursor, const void *from, size_t bytes) {
-    if (cursor->at) {
+    if (cursor->at && bytes) {
         memcpy(cursor->at + cursor->bytes, from, bytes);
     }
     cursor->bytes += bytes;

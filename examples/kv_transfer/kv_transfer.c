@@ -8,8 +8,8 @@
  * The prefill process opens a region over the pages of its cache and raises the region's mark with
  * every page that is complete. The decode process has asked for all pages beforehand, each with the
  * mark that it needs: a page is pulled as soon as it is complete, and used as soon as it is here.
- * The other way is beside it: all pages are sent after the last is complete, and then used. What the
- * models would compute is a pause here (STEP_US a page, on both sides).
+ * Beside it is the other way: all pages are sent after the last is complete, and then used. What
+ * the models would compute is a pause here (STEP_US a page, on both sides).
  */
 #include <vram/remote.h>
 #include <vram/vram.h>

@@ -20,10 +20,10 @@
  *
  *   shared   memory of vram_remote_provider_get on the same machine: UCX maps it in both
  *            processes and copies without the other process
- *   direct   memory that the host reaches: UCX reads and writes it in place (RMA)
- *   served   everything else, such as device memory without GPU support in UCX, and regions with
- *            VRAM_REMOTE_CHECKED: page-locked slots on the side that needs them, copies to and
- *            from the device while the network is busy with the next piece
+ *   direct   puts of 64 KiB and more to memory that the host reaches: UCX writes it in place (RMA)
+ *   served   everything else: the owner reads and writes for the peer. Memory that the host does
+ *            not reach, such as device memory without GPU support in UCX, goes through page-locked
+ *            slots, and is copied to and from the device while the network moves the next piece
  *
  * A UCX with CUDA support would reach device memory directly; that path has not run on hardware
  * and is off unless VRAM_REMOTE_DEVICE_DIRECT asks for it.
@@ -200,9 +200,9 @@ typedef struct vram_remote_transfer {
 
 /**
  * Copies local memory into parts of a region. Ready when all bytes are in the memory of the other
- * process, which confirms it unless the memory is shared; the result is their number. Local memory must not change before.
- * Copies of one list may run in any order. Bounds are checked before anything is sent, if the
- * region is known from an earlier transfer; otherwise the handle says so. `async` may not be NULL.
+ * process, which confirms it unless the memory is shared; the result is their number. Local memory
+ * must not change before. Copies of one list may run in any order. Bounds are checked before
+ * anything is sent; the handle says what is wrong. `async` may not be NULL.
  */
 VRAM_API vram_status vram_remote_put(vram_remote_peer *peer, const vram_remote_token *token,
                                      const vram_remote_copy *copies, size_t count,

@@ -33,6 +33,7 @@ enum { PARTS = 6, BYTES = 768 << 10, WORDS = BYTES / 4 };
 #define DEADLINE    (400 * MILLISECOND)
 #define SLACK       (1500 * MILLISECOND)
 
+static vram_context *context;
 static vram_queue *queue;
 static vram_pool *pool;
 static vram_remote *remote;
@@ -88,7 +89,6 @@ static void open_all(const char *interface) {
                                    .interfaces = interface,
                                    .timeout_ns = 2000 * MILLISECOND,
                                    .chunk_bytes = 128 << 10};
-    vram_context *context;
     vram_device *device;
     check(vram_context_create(&options, &context), "vram_context_create");
     check(vram_device_open(context, 0, &device), "vram_device_open");
@@ -262,5 +262,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: remote_link own INTERFACE | ask INTERFACE PLACE SECONDS SEED\n");
         return 2;
     }
+    check(vram_context_destroy(context), "vram_context_destroy");
     return 0;
 }
