@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layer_program opencl|vulkan: takes 1, 2 and 4 MiB of the first device, frees the first block and
- * leaves the others behind. Exit code 3: a request was refused. It declares the few functions that
- * it needs, so that it is built everywhere.
+ * leaves the others behind. Exit code 3: a request was refused. `layer_program again` loads and
+ * unloads OpenCL's loader three times, with a buffer of 1 MiB each time. It declares the few
+ * functions that it needs, so that it is built everywhere.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -40,14 +41,15 @@ __attribute__((noinline)) static void *leave_buffer(void *context, size_t bytes)
     return memory;
 }
 
-static void opencl(void) {
-    void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *platform, *device;
+static int32_t (*release_buffer)(void *memory);
+
+static void *opencl_context(void *library) {
+    void *platform, *device;
     int32_t (*platforms)(uint32_t room, void **found, uint32_t *count), code = 0;
     int32_t (*devices)(void *platform, uint64_t type, uint32_t room, void **found, uint32_t *count);
     int32_t (*info)(void *device, uint32_t what, size_t bytes, void *value, size_t *needed);
     void *(*create)(const intptr_t *props, uint32_t count, void **devices, void *fault, void *user,
                     int32_t *code);
-    int32_t (*release)(void *memory);
     uint32_t count = 0;
     uint64_t total = 0;
     symbol(library, "clGetPlatformIDs", &platforms);
@@ -55,17 +57,33 @@ static void opencl(void) {
     symbol(library, "clGetDeviceInfo", &info);
     symbol(library, "clCreateContext", &create);
     symbol(library, "clCreateBuffer", &create_buffer);
-    symbol(library, "clReleaseMemObject", &release);
+    symbol(library, "clReleaseMemObject", &release_buffer);
     must(platforms(1, &platform, &count) == 0, "clGetPlatformIDs");
     must(devices(platform, 0xFFFFFFFF, 1, &device, &count) == 0, "clGetDeviceIDs");
     must(info(device, 0x101F, sizeof total, &total, NULL) == 0, "clGetDeviceInfo");
     printf("total %llu\n", (unsigned long long)total);
     void *context = create(NULL, 1, &device, NULL, NULL, &code);
     must(context != NULL, "clCreateContext");
+    return context;
+}
+
+static void opencl(void) {
+    void *context = opencl_context(dlopen("libOpenCL.so.1", RTLD_NOW));
     void *first = leave_buffer(context, MIB);
     leave_buffer(context, 2 * MIB);
     leave_buffer(context, 4 * MIB);
-    release(first);
+    release_buffer(first);
+}
+
+static void again(void) {
+    for (int i = 0; i < 3; i++) {
+        int32_t (*release)(void *context);
+        void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *context = opencl_context(library);
+        symbol(library, "clReleaseContext", &release);
+        release_buffer(leave_buffer(context, MIB));
+        release(context);
+        dlclose(library);
+    }
 }
 
 /* -------------------------------------------------------------------- Vulkan */
@@ -144,9 +162,11 @@ static void vulkan(void) {
 }
 
 int main(int argc, char **argv) {
-    must(argc == 2, "opencl or vulkan?");
+    must(argc == 2, "opencl, vulkan or again?");
     if (strcmp(argv[1], "opencl") == 0) {
         opencl();
+    } else if (strcmp(argv[1], "again") == 0) {
+        again();
     } else {
         vulkan();
     }

@@ -82,6 +82,14 @@ def test_other_layers(folder):
             assert messages <= {"VUID-vkDestroyDevice-device-00378", "VUID-vkDestroyDevice-device-05137"}, said
 
 
+def test_again(folder):
+    """A loader that is unloaded and loaded again loads the layer again."""
+    if API == "opencl":
+        process = one(watched(folder, "--", PROGRAM, "again")[1])
+        assert (process["allocs"], process["frees"], process["unknown_frees"]) == (3, 3, 0), process
+        assert len(process["devices"]) == 1, process
+
+
 def test_no_layers(folder):
     """A libOpenCL without layers is named."""
     fake = os.path.join(BUILD, "tests", "fake", "libOpenCL.so.1")
