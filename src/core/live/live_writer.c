@@ -274,11 +274,13 @@ static vram_status page_begin(struct live_run *run) {
 static void run_main(void *argument) {
     VR_OPERATION("vram_pool_create");
     struct live_run *run = argument;
-    vram_status status = vr_page_file_place(&run->file);
+    struct vr_page_file file; /* run->file is under the lock: whoever stops the run reads it */
+    vram_status status = vr_page_file_place(&file);
     if (status == VRAM_OK) {
-        (void)vr_page_folder_sweep(run->file.folder, SWEEP_MAX);
+        (void)vr_page_folder_sweep(file.folder, SWEEP_MAX);
     }
     vr_mutex_lock(&live.lock);
+    run->file = file;
     run->thread_number = vr_os_thread_number();
     if (status == VRAM_OK && !must_stop(run)) {
         status = page_begin(run);
