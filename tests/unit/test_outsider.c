@@ -146,7 +146,7 @@ static void nvml_is_read(void **state) {
    has dashes. */
 static void sources_join(void **state) {
     (void)state;
-    char runtime[128], path[512], cell[CELL_BYTES];
+    char pages[128], path[512], cell[CELL_BYTES];
     struct page_maker page;
     static const uint8_t uuid[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
     page_make(&page, 11, 110, 1);
@@ -157,13 +157,12 @@ static void sources_join(void **state) {
     page.devices[0].uuid_known = 1;
     page.devices[0].held_bytes = 5ull << 30;
     page.devices[0].memory_bytes = page.devices[0].free_bytes = 7;
-    snprintf(runtime, sizeof runtime, "%s/run", root);
-    snprintf(path, sizeof path, "%s/vram/11-110-1.page", runtime);
+    snprintf(pages, sizeof pages, "%s/pages", root);
+    snprintf(path, sizeof path, "%s/11-110-1.page", pages);
     make_folders(path);
     FILE *file = fopen(path, "w");
     assert_int_equal(fwrite(&page, 1, sizeof page, file), sizeof page);
     fclose(file);
-    setenv("XDG_RUNTIME_DIR", runtime, 1);
     setenv("FAKE_NVML_PROCESSES", "11:6000000000,12:1000000000", 1);
     make_file("proc/12/cmdline", "");
     snprintf(path, sizeof path, "%s/proc/12/cmdline", root);
@@ -171,7 +170,7 @@ static void sources_join(void **state) {
     fwrite("./other\0-x\0", 1, 11, file);
     fclose(file);
     struct machine machine;
-    struct machine_sources sources = {.nvml = nvml_open(), .root = root};
+    struct machine_sources sources = {.nvml = nvml_open(), .root = root, .pages = pages};
     assert_true(machine_read(&sources, &machine));
     assert_int_equal(machine.device_count, 1);
     const struct machine_device *device = &machine.devices[0];
