@@ -96,6 +96,8 @@ static void number_text(enum column_id column, uint64_t number, char text[CELL_B
         snprintf(text, CELL_BYTES, "-");
     } else if (column == COLUMN_PID) {
         snprintf(text, CELL_BYTES, "%" PRIu64, number);
+    } else if (column == COLUMN_RATIO && number >= 10000) { /* 100 and more: no room for a point */
+        snprintf(text, CELL_BYTES, "%" PRIu64, number / 100);
     } else if (column == COLUMN_RATIO) {
         snprintf(text, CELL_BYTES, "%" PRIu64 ".%02" PRIu64, number / 100, number % 100);
     } else if (column == COLUMN_PRESSURE) {

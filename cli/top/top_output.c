@@ -239,7 +239,8 @@ static void process_csv(const struct machine *machine, const struct machine_proc
     }
     printf(",");
     if (process->ratio_hundreds != UNKNOWN) {
-        printf("%s", column_format(machine, process, COLUMN_RATIO, text));
+        printf("%" PRIu64 ".%02" PRIu64, process->ratio_hundreds / 100,
+               process->ratio_hundreds % 100);
     }
     printf(",");
     field_number(process->peak_bytes);
