@@ -66,7 +66,7 @@ static inline bool page_wait(uint64_t pid, uint64_t updates, struct page_view *v
     struct wanted wanted = {.pid = pid, .updates = updates};
     struct pages_met met;
     for (int i = 0; i < 2000 && !wanted.found; i++) {
-        pages_visit(page_match, &wanted, &met);
+        pages_visit_in(pages, page_match, &wanted, &met);
         assert_string_equal(met.problem, "");
         if (!wanted.found) {
             vr_os_sleep(5000000);

@@ -184,11 +184,11 @@ static void it_may_be_killed_at_any_moment(void **state) {
             _exit(1);
         }
         vr_os_sleep(i * 317000);
-        pages_visit(page_pass, NULL, &met);
+        pages_visit_in(pages, page_pass, NULL, &met);
         assert_string_equal(met.problem, "");
         kill(child, SIGKILL);
         assert_int_equal(child_end(child), 1000 + SIGKILL);
-        pages_visit(page_pass, NULL, &met);
+        pages_visit_in(pages, page_pass, NULL, &met);
         assert_string_equal(met.problem, "");
         assert_int_equal(entries(pages), 0);
     }
