@@ -147,8 +147,8 @@ typedef struct vram_lease_options {
  * VRAM_ERR_INVALID for a lease of 0 bytes, or a minimum above `want_bytes`. VRAM_ERR_LIMIT if it
  * asks for more than the device has, or others do not give enough for the minimum: the error record
  * names them. VRAM_ERR_BUSY if the context has a lease on the device already. VRAM_ERR_UNSUPPORTED
- * if the broker speaks another version. VRAM_ERR_TIMEOUT if it does not answer, VRAM_ERR_CORRUPT if
- * its answer makes no sense, VRAM_ERR_IO if the directory cannot be used.
+ * if the broker speaks another version. VRAM_ERR_TIMEOUT if it does not answer in 3 seconds,
+ * VRAM_ERR_CORRUPT if its answer makes no sense, VRAM_ERR_IO if the directory cannot be used.
  */
 VRAM_API vram_status vram_lease_open(vram_device *device, const vram_lease_options *options,
                                      vram_lease **lease);
