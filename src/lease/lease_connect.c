@@ -19,6 +19,12 @@
 #define RETRY_NS UINT64_C(1000000000) /* longest wait at a time */
 #define AGAIN_NS UINT64_C(2000000)    /* between two tries */
 
+/* Keeps (1) of lease_object.h. */
+void vr_lease_grant_set(struct vr_lease *lease, uint64_t grant) {
+    lease->grant = grant;
+    vr_store(&lease->device->slot->account->lease, grant + 1, VR_SEQ_CST);
+}
+
 bool vr_lease_tell(struct vr_lease *lease, const struct vr_lease_message *message) {
     struct vram_error error;
     if (lease->fd < 0) {

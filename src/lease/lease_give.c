@@ -25,12 +25,6 @@ enum {
     WORK_DOUBLES = 9 /* so many times: 25 ms in all */
 };
 
-/* Keeps (1) of lease_object.h. */
-void vr_lease_grant_set(struct vr_lease *lease, uint64_t grant) {
-    lease->grant = grant;
-    vr_store(&lease->device->slot->account->lease, grant + 1, VR_SEQ_CST);
-}
-
 /* Lowers the grant by up to `bytes`, as far as it is not used. Under the lock. */
 static uint64_t grant_lower(struct vr_lease *lease, uint64_t bytes) {
     uint64_t before = lease->grant, held = vr_lease_held(lease);

@@ -107,7 +107,7 @@ static inline uint64_t vr_lease_held(const struct vr_lease *lease) {
     return vr_load(&lease->device->slot->account->charged_bytes, VR_SEQ_CST);
 }
 
-/* Sets the grant, here and in the account. Under the lock; lease_give.c. */
+/* Sets the grant, here and in the account. Under the lock; lease_connect.c. */
 void vr_lease_grant_set(struct vr_lease *lease, uint64_t grant);
 
 /* Connects, and says what this process holds. Sets fd and grant. VRAM_ERR_STALE if no broker could
