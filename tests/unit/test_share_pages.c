@@ -275,6 +275,23 @@ static void handles_are_not_used_twice(void **state) {
     stage_close(&stage);
 }
 
+/* Sealed memory that wakes is mapped in larger pieces elsewhere; here each block keeps its own. */
+static void waking_joins_no_neighbours(void **state) {
+    (void)state;
+    struct stage stage;
+    vram_share_info info = {.size = sizeof info};
+    stage_open(&stage, "sim", VRAM_POOL_SHAREABLE, 2 * MIB);
+    assert_int_equal(stage.granule, 2 * MIB);
+    assert_ok(vram_pool_seal(stage.world.pool, NULL));
+    assert_ok(vram_pool_sleep(stage.world.pool, NULL));
+    assert_ok(vram_pool_wake(stage.world.pool, NULL));
+    stage_share(&stage, 3, VRAM_SHARE_READ_ONLY);
+    assert_ok(vram_share_info_get(stage.share, &info));
+    assert_int_equal(info.bytes, stage.granule);
+    assert_reader(&stage, pattern_of(3));
+    stage_close(&stage);
+}
+
 /* A group takes the free memory between exported blocks and maps it where it is needed. */
 static void groups_move_around_exports(void **state) {
     (void)state;
@@ -360,6 +377,7 @@ int main(void) {
         cmocka_unit_test(readers_are_reported),
         cmocka_unit_test(planted_files_hide_no_name),
         cmocka_unit_test(handles_are_not_used_twice),
+        cmocka_unit_test(waking_joins_no_neighbours),
         cmocka_unit_test(groups_move_around_exports),
         cmocka_unit_test(rebuilds_leave_exports),
         cmocka_unit_test(growth_leaves_what_is_exported),

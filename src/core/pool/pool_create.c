@@ -39,7 +39,7 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
         .mode = pool->range ? VR_SPACE_VMM : VR_SPACE_SEGMENTS,
         .deterministic = (pool->flags & VRAM_POOL_DETERMINISTIC) != 0,
         .direct = pool->direct,
-        .coarse = (pool->flags & VRAM_POOL_SHARE_GROUP) != 0,
+        .coarse = pool->flags & VRAM_POOL_SHARE_GROUP && !pool->direct,
         .alias = (info->caps & info->caps_known & VRAM_CAP_ALIAS) != 0,
         .base = part == VR_PART_SMALL ? base : base + small_bytes,
         .bytes = part == VR_PART_SMALL ? small_bytes : bytes - small_bytes,

@@ -329,11 +329,12 @@ uint64_t vr_sleep_mark(struct vr_space *space, const char *tag) {
     return missing;
 }
 
+/* In a direct space each block has pieces of its own, which other processes may map. */
 static bool may_join(const struct vr_sleep_state *a, const struct vr_sleep_state *b) {
     const struct vr_piece *first = a->piece, *second = b->piece;
-    return a->space == b->space && piece_end(first) == second->addr && first->seal &&
-           second->seal && first->released && second->released && !a->mixed && !b->mixed &&
-           a->tag == b->tag && first->bytes + second->bytes <= JOIN_MOST &&
+    return a->space == b->space && !a->space->config.direct && piece_end(first) == second->addr &&
+           first->seal && second->seal && first->released && second->released && !a->mixed &&
+           !b->mixed && a->tag == b->tag && first->bytes + second->bytes <= JOIN_MOST &&
            a->to == piece_end(first) && b->from == second->addr &&
            first->seal->store == second->seal->store && a->host + (b->from - a->from) == b->host;
 }
