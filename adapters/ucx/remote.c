@@ -246,7 +246,8 @@ vram_status vram_remote_close(vram_remote *handle) {
 /* ------------------------------------------------------------------- opening */
 
 static vram_status options_check(struct vram_remote_options *options) {
-    if (options->flags & ~(uint32_t)(VRAM_REMOTE_STAGED | VRAM_REMOTE_DEVICE_DIRECT)) {
+    const uint32_t known = VRAM_REMOTE_STAGED | VRAM_REMOTE_DEVICE_DIRECT | VRAM_REMOTE_IN_PLACE;
+    if (options->flags & ~known) {
         return vr_fail(VRAM_ERR_INVALID, "unknown flags of a remote: 0x%x", options->flags);
     }
     options->timeout_ns =
@@ -353,9 +354,11 @@ static vram_status listen_open(struct vr_remote *remote, const char *interfaces)
 /* Shared memory is an addition: without it, everything goes over the network. */
 static vram_status ucx_open(struct vr_remote *remote, const struct vram_remote_options *options) {
     VR_UCX_QUIET;
+    /* Without the feature, UCX does not take accesses to memory from the network. */
+    uint64_t features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP |
+                        (options->flags & VRAM_REMOTE_IN_PLACE ? UCP_FEATURE_RMA : 0);
     vram_status status =
-        worker_open(&remote->net, UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP,
-                    options->transports, options->interfaces);
+        worker_open(&remote->net, features, options->transports, options->interfaces);
     if (status != VRAM_OK) {
         return status;
     }

@@ -305,13 +305,13 @@ static uint64_t piece_find(const struct vr_grant *grant, uint32_t number, uint64
     return piece->bytes - offset;
 }
 
-/* Whether a piece is accessed in place. Where the network cannot, UCX sends messages for gets and
-   for small puts, and UCX 1.13 ends the process that receives one on a connection that has failed
-   (ucp_request.inl). Those are served instead, whose messages are this library's. */
-static bool access_is_safe(const struct vr_transfer *transfer, const struct vr_grant_piece *piece,
-                           uint64_t bytes) {
+/* Whether a piece is accessed in place: in shared memory, or if both sides have asked for it. Where
+   the network has no such access, UCX sends messages for gets and small puts: they are served. */
+static bool access_in_place(const struct vr_transfer *transfer, const struct vr_grant_piece *piece,
+                            uint64_t bytes) {
     return transfer->grant->near_keys[piece->key] ||
-           (transfer->put && bytes >= VR_REMOTE_DIRECT_BYTES);
+           (transfer->put && bytes >= VR_REMOTE_DIRECT_BYTES &&
+            transfer->grant->net_keys[piece->key]);
 }
 
 bool vr_chunk_next(struct vr_transfer *transfer) {
@@ -344,7 +344,7 @@ bool vr_chunk_next(struct vr_transfer *transfer) {
     if (!transfer->grant->served) {
         uint64_t in_piece = piece_find(transfer->grant, local->copy.part, chunk->offset, chunk);
         bytes = bytes < in_piece ? bytes : in_piece;
-        if (!access_is_safe(transfer, chunk->piece, bytes)) {
+        if (!access_in_place(transfer, chunk->piece, bytes)) {
             chunk->piece = NULL;
         }
     }

@@ -154,7 +154,8 @@ static bool key_unpack(ucp_ep_h ep, struct vr_cursor *cursor, uint64_t bytes, uc
 static bool keys_read(struct vr_peer *peer, struct vr_grant *grant, struct vr_cursor *cursor) {
     for (uint32_t i = 0; i < grant->key_count; i++) {
         uint64_t net = vr_cursor_take(cursor), near = vr_cursor_take(cursor);
-        if (!key_unpack(peer->ep, cursor, net, &grant->net_keys[i]) || !grant->net_keys[i] ||
+        ucp_ep_h in_place = peer->remote->flags & VRAM_REMOTE_IN_PLACE ? peer->ep : NULL;
+        if ((net && !key_unpack(in_place, cursor, net, &grant->net_keys[i])) ||
             (near && !key_unpack(peer->near_ep, cursor, near, &grant->near_keys[i]))) {
             return false;
         }

@@ -205,8 +205,11 @@ static vram_status registration_make(struct vr_remote *remote,
         registration->net = NULL;
         return vr_ucx_fail(code, "ucp_mem_map");
     }
-    vram_status status = key_pack(remote->net.context, registration->net, &registration->net_key,
-                                  &registration->net_key_bytes);
+    vram_status status = VRAM_OK;
+    if (remote->flags & VRAM_REMOTE_IN_PLACE) {
+        status = key_pack(remote->net.context, registration->net, &registration->net_key,
+                          &registration->net_key_bytes);
+    }
     if (status == VRAM_OK && vr_segment_find(remote, registration->base, &segment)) {
         registration->near = segment.memory; /* the provider's; it is unmapped there */
         status = key_pack(remote->near.context, segment.memory, &registration->near_key,

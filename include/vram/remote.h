@@ -20,10 +20,10 @@
  *
  *   shared   memory of vram_remote_provider_get on the same machine: UCX maps it in both
  *            processes and copies without the other process
- *   direct   puts of 64 KiB and more to memory that the host reaches: UCX writes it in place (RMA)
  *   served   everything else: the owner reads and writes for the peer. Memory that the host does
  *            not reach, such as device memory without GPU support in UCX, goes through page-locked
  *            slots, and is copied to and from the device while the network moves the next piece
+ *   direct   with VRAM_REMOTE_IN_PLACE, large puts to memory that the host reaches
  *
  * A UCX with CUDA support would reach device memory directly; that path has not run on hardware
  * and is off unless VRAM_REMOTE_DEVICE_DIRECT asks for it.
@@ -35,10 +35,10 @@
  * library. Nothing is written to local memory after a handle is in error.
  *
  * Trust. Messages are checked: version, lengths, keys, bounds. A process that does not know the key
- * in an address or token gets a status. But UCX itself trusts its network: over TCP it neither
- * encrypts nor checks the bounds of direct accesses, so a process that was given a token of a
- * region without VRAM_REMOTE_CHECKED can do what it likes with memory of that process. Use UCX on
- * networks where every machine is trusted.
+ * in an address or token gets a status. But UCX itself trusts its network: it does not encrypt, and
+ * whoever speaks its protocols by hand can do more. Use UCX on networks where every machine is
+ * trusted. With VRAM_REMOTE_IN_PLACE, and in shared memory, a process that was given a token is
+ * trusted with the memory, unless the region has VRAM_REMOTE_CHECKED.
  *
  * UCX (libucp.so.0, 1.13 or newer) is loaded when the first vram_remote is opened, and stays.
  * VRAM_ERR_NO_DRIVER says why it could not be. What UCX writes to its log on threads of this
@@ -76,7 +76,11 @@ typedef struct vram_remote_token {
 typedef enum vram_remote_flag {
     VRAM_REMOTE_STAGED = 1 << 0, /* all local memory goes through slots; for tests */
     /* UCX may read and write device memory itself if it was built for it. Not run on hardware. */
-    VRAM_REMOTE_DEVICE_DIRECT = 1 << 1
+    VRAM_REMOTE_DEVICE_DIRECT = 1 << 1,
+    /* Puts of 64 KiB and more are written in place by UCX (RMA), if both sides ask for it. For
+       networks that have RMA, on which it has not run. Over TCP UCX 1.13 makes do with messages of
+       its own, and ends the process that gets one on a connection that has just failed. */
+    VRAM_REMOTE_IN_PLACE = 1 << 2
 } vram_remote_flag;
 
 typedef struct vram_remote_options {

@@ -52,17 +52,27 @@ static void there_and_back(struct pair *pair, uint32_t region_flags) {
     assert_int_equal(info_of(pair->there).handles, 0);
 }
 
-static void direct_over_tcp(void **state) {
+static void served_over_tcp(void **state) {
     (void)state;
     struct pair pair = pair_make("host", NULL, 0, "tcp", false);
+    there_and_back(&pair, 0);
+    there_and_back(&pair, VRAM_REMOTE_CHECKED);
+    vram_remote_info info = info_of(pair.here);
+    assert_int_equal(info.served_bytes, info.put_bytes + info.get_bytes);
+    assert_int_equal(info.direct_bytes + info.shared_bytes + info.staged_bytes, 0);
+    assert_false(info.shared_memory);
+    pair_end(&pair);
+}
+
+static void in_place_over_tcp(void **state) {
+    (void)state;
+    struct pair pair = pair_make("host", NULL, VRAM_REMOTE_IN_PLACE, "tcp", false);
     there_and_back(&pair, 0);
     vram_remote_info info = info_of(pair.here);
     assert_true(info.direct_bytes > 0 && info.direct_bytes < info.put_bytes);
     assert_int_equal(info.direct_bytes + info.served_bytes, info.put_bytes + info.get_bytes);
-    assert_false(info.shared_memory);
     there_and_back(&pair, VRAM_REMOTE_CHECKED);
     assert_int_equal(info_of(pair.here).direct_bytes, info.direct_bytes);
-    assert_int_equal(info_of(pair.here).staged_bytes, 0);
     pair_end(&pair);
 }
 
@@ -88,7 +98,8 @@ static void staged_on_both_sides(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(direct_over_tcp),
+        cmocka_unit_test(served_over_tcp),
+        cmocka_unit_test(in_place_over_tcp),
         cmocka_unit_test(shared_memory),
         cmocka_unit_test(staged_on_both_sides),
     };
