@@ -35,6 +35,7 @@ void vr_chunk_request(struct vr_chunk *chunk, ucs_status_ptr_t request) {
     if (UCS_PTR_IS_PTR(request)) {
         chunk->peer->requests++;
     } else {
+        chunk->peer->remote->busy = true; /* the next turn of the loop ends it */
         chunk->net_done = true;
         chunk->net_status = UCS_PTR_STATUS(request);
     }
@@ -99,6 +100,7 @@ static void chunk_receive(struct vr_chunk *chunk) {
     if (chunk->desc_is_data) {
         memcpy(chunk_memory(chunk), desc, chunk->bytes);
         vr_ucx.am_data_release(worker, desc);
+        chunk->peer->remote->busy = true;
         chunk->net_done = true;
         chunk->net_status = UCS_OK;
         return;
@@ -352,6 +354,7 @@ bool vr_chunk_next(struct vr_transfer *transfer) {
     transfer->offset += bytes;
     transfer->chunks++;
     peer->moving++;
+    peer->remote->busy = true;
     vr_list_append(&peer->chunks, &chunk->link);
     vr_chunk_start(chunk);
     return true;

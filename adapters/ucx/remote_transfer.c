@@ -153,6 +153,7 @@ static void flush_begin(struct vr_transfer *transfer) {
                                  .cb.send = flush_done,
                                  .user_data = transfer};
     transfer->stage = VR_TRANSFER_FLUSH;
+    transfer->peer->remote->busy = true;
     ucs_status_ptr_t request = vr_ucx.ep_flush_nbx(transfer->peer->ep, &param);
     if (UCS_PTR_IS_PTR(request)) {
         transfer->flushing = 1;
