@@ -107,8 +107,7 @@ const struct verb verb_broker = {
     .summary = "Share out device memory among the leases of this user's processes",
     .usage = "[OPTION]...",
     .examples = "vram broker                     # until nobody has used it for 10 seconds\n"
-                "vram broker --idle 0 --detach   # for ever, in the background\n"
-                "vram info --leases              # who has what, and who gave what to whom\n",
+                "vram broker --idle 0 --detach   # for ever, in the background\n",
     .flags = flags,
     .run = run,
 };

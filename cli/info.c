@@ -401,7 +401,7 @@ const struct verb verb_info = {
     .examples = "vram info                       # everything, the best device marked *\n"
                 "vram info --backend cuda        # one backend; exit code 1 if it has no device\n"
                 "vram info --json                # for programs: schema vram.info/1\n"
-                "vram info --leases --json       # leases of all processes: schema vram.leases/1\n"
+                "vram info --leases              # who holds memory under a lease\n"
                 "vram info --shares              # names of shared memory, and their owners\n"
                 "VRAM_SIM=devices=2,memory=80G vram info    # with two simulated GPUs\n",
     .flags = flags,

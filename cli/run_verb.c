@@ -229,8 +229,7 @@ const struct verb verb_run = {
     .examples = "vram run -- python train.py              # report on stderr, trace in a file\n"
                 "vram run --leaks --error-exitcode 99 -- ./test   # for CI\n"
                 "vram run --limit 24G -- python train.py  # does it fit on a smaller card?\n"
-                "vram run --serve -- ./app                # cudaMallocAsync from libvram's pools\n"
-                "kill -USR1 PID                           # of vram run: a report now\n",
+                "vram run --serve -- ./app                # cudaMallocAsync served by libvram\n",
     .flags = flags,
     .run = run,
     .operands = OPERANDS_PROGRAM,

@@ -65,9 +65,10 @@ int main(int count, char **arguments) {
     }
     bool running = true;
     while (!given && running) { /* its work goes on between two points */
+        must(vram_queue_fill(queue, addr, 2, 4, BYTES / 8));
+        must(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
         must(vram_lease_point(lease, &given));
         running = waitpid(child, NULL, WNOHANG) == 0;
-        usleep(1000);
     }
     if (given) {
         must(vram_pool_wake(cache, NULL)); /* asks for the memory, which the second gives back */

@@ -60,6 +60,7 @@ static bool lease_open(struct check *check, const vram_lease_options *options,
 
 static bool pair_make(struct check *check, struct pair *pair) {
     CHECK_NEEDS(check, VRAM_CAP_VMM);
+    CHECK_TRY(check_needs_pools(check)); /* what is lent sleeps */
     *pair = (struct pair){.dir = "/tmp/vram-check-XXXXXX"};
     if (mkdtemp(pair->dir) == NULL) {
         return check_skip(check, "no folder can be made in /tmp");
@@ -174,7 +175,7 @@ static bool refusal(struct check *check) {
     options.name = "holder";
     CHECK_TRY(lease_open(check, &options, &pair.first));
     CHECK_OK(check, vram_lease_pool_add(pair.first.lease, pair.first.pool, NULL));
-    CHECK_TRY(block_make(check, &pair.first, 40 * pair.unit, PATTERN));
+    CHECK_TRY(block_make(check, &pair.first, 32 * pair.unit, PATTERN));
     options = options_of(&pair, 0, SHARES);
     CHECK_TRY(lease_open(check, &options, &pair.second));
     CHECK_STATUS(check, vram_alloc(pair.second.pool, 30 * pair.unit, pair.second.queue, &addr),
