@@ -34,7 +34,7 @@ struct host {
     int wake[2];
     uint32_t users; /* (1) */
     bool lonely;    /* this process has no lease: it ends when it has no connection */
-    bool listens, done;
+    bool listens, stopping, done;
     uint64_t turns;
 };
 
@@ -89,6 +89,7 @@ static bool host_stop(void *user, uint32_t connections) {
     struct host *host = user;
     vr_mutex_lock(&hosts_lock);
     bool stop = host->lonely && !connections;
+    host->stopping = stop;
     host->turns++;
     vr_cond_broadcast(&hosts_changed);
     vr_mutex_unlock(&hosts_lock);
@@ -179,7 +180,7 @@ void vr_broker_host_end(const char *dir) {
     uint64_t turns = host->turns + 3;
     host->users++;
     host->lonely = true;
-    while (!host->done && host->lonely && host->turns < turns) {
+    while (!host->done && host->lonely && (host->stopping || host->turns < turns)) {
         vr_os_event_send(host->wake[1]);
         (void)vr_cond_wait(&hosts_changed, &hosts_lock, SETTLE_NS);
     }
