@@ -86,7 +86,11 @@ static int socket_connect(const struct attach_target *target, uint64_t deadline)
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
     do {
-        int peer = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        int peer = socket(AF_UNIX, SOCK_STREAM, 0);
+        if (peer >= 0) {
+            (void)fcntl(peer, F_SETFD, FD_CLOEXEC);
+            (void)fcntl(peer, F_SETFL, O_NONBLOCK);
+        }
         if (peer >= 0 && connect(peer, (struct sockaddr *)&address, sizeof address) == 0) {
             return peer;
         }
