@@ -357,5 +357,11 @@ bool vr_chunk_next(struct vr_transfer *transfer) {
     peer->remote->busy = true;
     vr_list_append(&peer->chunks, &chunk->link);
     vr_chunk_start(chunk);
+    if (chunk->stage == VR_CHUNK_NET) {
+        step_network(chunk); /* shared memory is written by now */
+    }
+    if (chunk->stage == VR_CHUNK_END) {
+        chunk_end(chunk);
+    }
     return true;
 }

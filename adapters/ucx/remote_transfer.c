@@ -256,7 +256,9 @@ void vr_transfers_step(struct vr_peer *peer) {
         if (transfer->stage != VR_TRANSFER_OVER && now >= transfer->deadline) {
             transfer_timeout(transfer);
         }
-        if (transfer->stage != VR_TRANSFER_OVER) {
+        enum vr_transfer_stage before = VR_TRANSFER_OVER;
+        while (transfer->stage != VR_TRANSFER_OVER && transfer->stage != before) {
+            before = transfer->stage;
             transfer_step(transfer);
         }
         if (transfer->stage == VR_TRANSFER_OVER && !transfer->chunks && !transfer->flushing) {
