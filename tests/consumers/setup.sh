@@ -45,7 +45,7 @@ expect() {
 
 expect "a complete machine: nothing to do" 0 "" env -i PATH="$work/complete" "$setup" run
 expect "nothing to do for packages" 0 "" env -i PATH="$work/complete" "$setup" deb
-expect "another system: what packages need" 2 "make zlib1g-dev libzstd-dev dpkg-dev" \
+expect "another system: what packages need" 2 "make zlib1g-dev libzstd-dev libcivetweb-dev libncurses-dev dpkg-dev" \
     env -i PATH="$work/bare" "$setup" deb
 expect "an unknown purpose" 2 "usage:" "$setup" nonsense
 expect "no purpose" 2 "usage:" "$setup"
