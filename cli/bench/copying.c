@@ -159,7 +159,9 @@ static bool try_way(struct copying *copying, struct way *way, int direction, int
     put_contents(source, bytes, salt);
     memset(target, 0, bytes);
     if (!host_alone && direction == TO_HOST) {
-        if (!status_good(way, vram_to_device(copying, copying->addr, source, bytes))) {
+        /* The driver's own call may go by another stream. */
+        if (!status_good(way, vram_to_device(copying, copying->addr, source, bytes)) ||
+            !status_good(way, vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT))) {
             return false;
         }
         memset(source, 0, bytes);

@@ -11,6 +11,9 @@
  * Beside it is the other way: all pages are sent after the last is complete, and then used. What
  * the models would compute is a pause here (STEP_US a page, on both sides).
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* usleep and clock_gettime, also with -std=c11 */
+#endif
 #include <vram/remote.h>
 #include <vram/vram.h>
 
