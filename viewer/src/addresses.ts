@@ -227,8 +227,13 @@ export class Addresses {
     context.strokeStyle = theme.soft;
     context.lineWidth = 1;
     context.beginPath();
+    let last = Infinity; // dense ones would hide the blocks
     for (const range of this.scene.meta.ranges.slice(1)) {
       const y = this.height - ((range.place - this.low) / (this.high - this.low)) * this.height;
+      if (last - y < 8) {
+        continue;
+      }
+      last = y;
       context.moveTo(AXIS, Math.round(y) + 0.5);
       context.lineTo(AXIS + this.width, Math.round(y) + 0.5);
     }
