@@ -82,7 +82,7 @@ endforeach()
 # The same folders as in the sources, so that the links of the pages hold.
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
-        PATTERN "*.json" PATTERN "*.svg")
+        PATTERN "*.json" PATTERN "*.png" PATTERN "*.svg")
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.c" PATTERN "*.h"
         PATTERN "*.comp" PATTERN "*.cu" PATTERN "*.hip" PATTERN "*.md" PATTERN expected EXCLUDE)
 get_filename_component(pages "${CMAKE_INSTALL_DOCDIR}" ABSOLUTE BASE_DIR "/relative")
