@@ -320,7 +320,7 @@ bool snapshot_entry_make(struct snapshot_machine *machine, const struct value *i
 
 /* ---------------------------------------------------------------- the whole */
 
-/* The value of a key of a dictionary that is none of the above. */
+/* The value of a key of a dictionary of any other kind. */
 static struct value value_of(struct snapshot_machine *machine, struct value dict,
                              const char *name) {
     struct object *object = snapshot_machine_object(machine, dict, OBJECT_DICT);
