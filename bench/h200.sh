@@ -527,11 +527,17 @@ stage_run() {
 stage_lease() {
     local meet
     meet=$(mktemp -d /tmp/vram-lease-XXXXXX)
-    build_targets vram_command bench_lease example_25_lease || finish
+    build_targets vram_command bench_lease example_25_lease shim_cuda || finish
     export VRAM_BACKENDS=cuda,host VRAM_SHARE_DIR=$meet VRAM_BROKER=$build/vram
     step check 120 check.txt "$build/vram" check --backend cuda --filter lease. --verbose
     step example 60 example.txt "$build/examples/25_lease"
     step switch 500 switch.txt "$build/bench/lease_bench" --switches "${SWITCHES:-100}" --way lease
+    step together 300 together.txt "$build/bench/lease_bench" --switches "${TOGETHER_SWITCHES:-20}" --way lease \
+        --together 1
+    # Small blocks: what the same memory takes in many handles.
+    step blocks 300 blocks.txt "$build/bench/lease_bench" --switches "${BLOCK_SWITCHES:-10}" --way lease --parts 1024
+    VRAM_CUDA_LIBRARY=$PWD/$build/tests/fake/libcuda_shim.so step driver 300 driver.txt "$build/bench/lease_bench" \
+        --switches "${DRIVER_SWITCHES:-10}" --way lease
     step copy 300 copy.txt "$build/bench/lease_bench" --switches "${COPY_SWITCHES:-20}" --way copy
     step checkpoint 300 checkpoint.txt "$build/bench/lease_bench" \
         --switches "${CHECKPOINT_SWITCHES:-10}" --way checkpoint

@@ -3,15 +3,20 @@
  * lease_bench: two processes take turns with a device that is too small for both, and how long a
  * switch takes: from the request to the first work done by the process that gets the memory.
  *
- *   lease_bench [--switches N] [--weights-mib N] [--cache-mib N] [--capacity-mib N] [--way WAY]
+ *   lease_bench [--switches N] [--weights-mib N] [--cache-mib N] [--parts N] [--capacity-mib N]
+ *               [--together 0|1] [--way WAY]
  *
  * Each process has --weights-mib of weights (16384), sealed, and --cache-mib of cache (61440),
- * whose contents may be dropped. There are --switches (100). Three ways, or the one --way names:
+ * whose contents may be dropped, each of --parts blocks (16). With --together 1 two threads wake
+ * both at the same time. There are --switches (100). Three ways, or the one --way names:
  *
  *   lease       vram/lease.h: the holder drops its cache and releases its weights at a safe point
  *   copy        as sleep modes do it: weights are copied to page-locked memory by one thread and
  *               one stream, all is unmapped and released, then created, mapped and copied back
  *   checkpoint  the driver's process checkpoint (cuCheckpointProcess...), where the driver has it
+ *
+ * The way lease also says when each step of a switch was reached (lease_steps.h), and with the shim
+ * how long the driver took (driver_spent.h).
  *
  * --capacity-mib is what leases share out; without it what one process has, so that a switch moves
  * all of it. Simulated devices of two processes know nothing of each other, so there only the way
@@ -21,20 +26,21 @@
  * process that sleeps holds at most 64 MiB on the device, and in host memory 1.02 times its
  * weights. Not run on hardware yet. Exit code 1: contents differ, or a way failed.
  */
+#include "lease_steps.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <vram/vmm.h>
-#include <vram/vram.h>
 
-enum { PARTS = 16, SWITCHES_MAX = 10000 }; /* blocks of the weights, and of the cache */
+enum { PARTS_MAX = 4096, SWITCHES_MAX = 10000 };
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -42,20 +48,16 @@ extern char **environ;
 
 static struct settings {
     uint64_t switches, weights, cache, capacity; /* bytes but for the first */
+    uint64_t parts;                              /* blocks of the weights, and of the cache */
+    bool together;                               /* both pools wake at the same time */
     const char *way;
-} settings = {100, 16384 * MIB, 61440 * MIB, 0, NULL};
+} settings = {100, 16384 * MIB, 61440 * MIB, 0, 16, false, NULL};
 
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
         exit(1);
     }
-}
-
-static double now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
 /* -------------------------------------------------------------------- a worker */
@@ -65,12 +67,13 @@ static struct worker {
     vram_context *context;
     vram_device *device;
     vram_queue *queue;
-    vram_lease *lease;         /* way lease, as the pools */
-    vram_pool *pools[2];       /* weights, cache */
-    vram_physical *memory[2];  /* way copy: the same two, */
-    vram_addr base[2];         /* their addresses, */
-    vram_addr staging;         /* and page-locked memory for the weights */
-    vram_addr parts[2][PARTS]; /* of both */
+    vram_lease *lease;             /* way lease, as the pools */
+    vram_pool *pools[2];           /* weights, cache */
+    vram_physical *memory[2];      /* way copy: the same two, */
+    vram_addr base[2];             /* their addresses, */
+    vram_addr staging;             /* and page-locked memory for the weights */
+    vram_addr parts[2][PARTS_MAX]; /* of both */
+    double marks[MARKS];
 } worker;
 
 static void worker_open(const char *name) {
@@ -94,11 +97,11 @@ static uint64_t unaccounted(void) {
 }
 
 static uint64_t part_bytes(int kind) {
-    return (kind ? settings.cache : settings.weights) / PARTS;
+    return (kind ? settings.cache : settings.weights) / settings.parts;
 }
 
 static void weights_fill(void) {
-    for (int i = 0; i < PARTS; i++) {
+    for (int i = 0; i < (int)settings.parts; i++) {
         must(vram_queue_fill(worker.queue, worker.parts[0][i], worker.pattern + (uint32_t)i, 4,
                              part_bytes(0)));
     }
@@ -109,9 +112,9 @@ static void weights_fill(void) {
 static void first_work(void) {
     uint32_t word;
     must(vram_queue_fill(worker.queue, worker.parts[1][0], 1, 4, part_bytes(1)));
-    must(vram_queue_download(worker.queue, &word, worker.parts[0][PARTS - 1], 4));
+    must(vram_queue_download(worker.queue, &word, worker.parts[0][settings.parts - 1], 4));
     must(vram_queue_wait(worker.queue, VRAM_TIMEOUT_DEFAULT));
-    if (word != worker.pattern + PARTS - 1) {
+    if (word != worker.pattern + (uint32_t)settings.parts - 1) {
         fprintf(stderr, "the weights differ\n");
         exit(1);
     }
@@ -121,7 +124,7 @@ static void first_work(void) {
 static void weights_check(void) {
     uint64_t bytes = part_bytes(0);
     uint32_t *words = malloc(bytes);
-    for (int i = 0; words && i < PARTS; i++) {
+    for (int i = 0; words && i < (int)settings.parts; i++) {
         must(vram_queue_download(worker.queue, words, worker.parts[0][i], bytes));
         must(vram_queue_wait(worker.queue, VRAM_TIMEOUT_DEFAULT));
         for (uint64_t n = 0; n < bytes / 4; n++) {
@@ -156,7 +159,7 @@ static void lease_make(const char *name) {
     must(vram_lease_open(worker.device, &options, &worker.lease));
     for (int kind = 0; kind < 2; kind++) {
         must(vram_pool_create(worker.device, NULL, &worker.pools[kind]));
-        for (int i = 0; i < PARTS; i++) {
+        for (int i = 0; i < (int)settings.parts; i++) {
             must(vram_alloc(worker.pools[kind], part_bytes(kind), worker.queue,
                             &worker.parts[kind][i]));
         }
@@ -167,14 +170,27 @@ static void lease_make(const char *name) {
     must(vram_lease_pool_add(worker.lease, worker.pools[0], &keep));
 }
 
-/* Pools that sleep are woken, weights first. */
+static void *pool_wake(void *argument) {
+    int kind = *(const int *)argument;
+    vram_pool_stats stats = {.size = sizeof stats};
+    must(vram_pool_stats_get(worker.pools[kind], &stats));
+    if (stats.asleep_bytes) {
+        must(vram_pool_wake(worker.pools[kind], NULL));
+    }
+    worker.marks[MARK_WEIGHTS + kind] = lease_now_ms();
+    return NULL;
+}
+
+/* Pools that sleep are woken, weights first, or both together. */
 static void lease_wake(void) {
-    for (int kind = 0; kind < 2; kind++) {
-        vram_pool_stats stats = {.size = sizeof stats};
-        must(vram_pool_stats_get(worker.pools[kind], &stats));
-        if (stats.asleep_bytes) {
-            must(vram_pool_wake(worker.pools[kind], NULL));
-        }
+    static int kinds[] = {0, 1};
+    pthread_t thread;
+    bool beside = settings.together && pthread_create(&thread, NULL, pool_wake, &kinds[1]) == 0;
+    pool_wake(&kinds[0]);
+    if (beside) {
+        pthread_join(thread, NULL);
+    } else {
+        pool_wake(&kinds[1]);
     }
 }
 
@@ -182,7 +198,8 @@ static void lease_wake(void) {
 
 static void copy_map(void) {
     for (int kind = 0; kind < 2; kind++) {
-        must(vram_physical_create(worker.device, part_bytes(kind) * PARTS, &worker.memory[kind]));
+        must(vram_physical_create(worker.device, part_bytes(kind) * settings.parts,
+                                  &worker.memory[kind]));
         must(vram_range_map(worker.device, worker.base[kind], &worker.memory[kind], 1));
     }
 }
@@ -190,8 +207,9 @@ static void copy_map(void) {
 static void copy_make(void) {
     must(vram_device_alloc(worker.device, settings.weights, VRAM_MEMORY_PINNED, &worker.staging));
     for (int kind = 0; kind < 2; kind++) {
-        must(vram_range_create(worker.device, part_bytes(kind) * PARTS, &worker.base[kind]));
-        for (int i = 0; i < PARTS; i++) {
+        must(vram_range_create(worker.device, part_bytes(kind) * settings.parts,
+                               &worker.base[kind]));
+        for (int i = 0; i < (int)settings.parts; i++) {
             worker.parts[kind][i] = worker.base[kind] + (uint64_t)i * part_bytes(kind);
         }
     }
@@ -204,7 +222,7 @@ static void copy_sleep(void) {
     must(vram_queue_download(worker.queue, staging, worker.base[0], settings.weights));
     must(vram_queue_wait(worker.queue, VRAM_TIMEOUT_DEFAULT));
     for (int kind = 0; kind < 2; kind++) {
-        must(vram_range_unmap(worker.device, worker.base[kind], part_bytes(kind) * PARTS));
+        must(vram_range_unmap(worker.device, worker.base[kind], part_bytes(kind) * settings.parts));
         must(vram_physical_destroy(worker.memory[kind]));
     }
 }
@@ -229,9 +247,13 @@ static uint64_t resident(void) {
 }
 
 static void command_take(char command, const char *name) {
-    double begin = now_ms();
+    double begin = lease_now_ms();
     uint64_t answer = 0;
     bool leased = strcmp(settings.way, "lease") == 0;
+    if (command == 'b') { /* the breakdown */
+        lease_marks_write(worker.marks, worker.pools, stdout);
+        return;
+    }
     switch (command) {
     case 'm': /* make */
         if (leased) {
@@ -251,6 +273,7 @@ static void command_take(char command, const char *name) {
             copy_wake();
         }
         first_work();
+        worker.marks[MARK_WORK] = lease_now_ms();
         break;
     case 'f': /* first work: the driver has brought the rest back */
         first_work();
@@ -267,8 +290,17 @@ static void command_take(char command, const char *name) {
     default:
         break;
     }
-    printf("%.3f %llu\n", now_ms() - begin, (unsigned long long)answer);
+    printf("%.3f %llu\n", lease_now_ms() - begin, (unsigned long long)answer);
     fflush(stdout);
+}
+
+static void point_reach(void) {
+    uint64_t given = 0;
+    double begin = lease_now_ms();
+    must(vram_lease_point(worker.lease, &given));
+    if (given) {
+        lease_marks_point(worker.marks, begin);
+    }
 }
 
 /* Between two commands the worker is at a safe point. */
@@ -278,7 +310,7 @@ static int work(const char *name) {
     worker_open(name);
     for (;;) {
         if (worker.lease) {
-            must(vram_lease_point(worker.lease, NULL));
+            point_reach();
         }
         if (poll(&input, 1, worker.lease ? 0 : -1) == 0) {
             usleep(100);
@@ -338,6 +370,16 @@ static double child_ask(struct child *child, char command, uint64_t *number) {
     return ms;
 }
 
+/* Takes the marks of both sides of a switch, if the way has any; lease_steps_take says the rest. */
+static void steps_take(int at, double request, struct child *from, struct child *to) {
+    if (strcmp(settings.way, "lease") == 0 &&
+        (write(from->to, "b", 1) != 1 || write(to->to, "b", 1) != 1 ||
+         !lease_steps_take(at, request, from->from, to->from))) {
+        fprintf(stderr, "%s: a worker has failed\n", settings.way);
+        exit(1);
+    }
+}
+
 static bool child_end(struct child *child) {
     int status = 1;
     close(child->to);
@@ -391,7 +433,7 @@ static void checkpoint_restore(struct child *child) {
 
 /* Gives the memory of `from` to `to`; ms from the request to the first work. */
 static double switch_once(struct child *from, struct child *to) {
-    double begin = now_ms();
+    double begin = lease_now_ms();
     if (strcmp(settings.way, "lease") == 0) {
         child_ask(to, 'w', NULL);
     } else if (strcmp(settings.way, "copy") == 0) {
@@ -402,7 +444,7 @@ static double switch_once(struct child *from, struct child *to) {
         checkpoint_restore(to);
         child_ask(to, 'f', NULL);
     }
-    return now_ms() - begin;
+    return lease_now_ms() - begin;
 }
 
 static int compare_ms(const void *a, const void *b) {
@@ -431,8 +473,12 @@ static bool way_run(int count, char **words) {
     child_ask(&children[1], 'u', &before); /* both have their contexts */
     child_ask(&children[0], 'r', &host_before);
     both_make(children);
+    steps_take(-1, 0, &children[0], &children[1]);
     for (uint64_t i = 0; i < settings.switches; i++) {
-        ms[i] = switch_once(&children[(i + 1) % 2], &children[i % 2]);
+        struct child *from = &children[(i + 1) % 2], *to = &children[i % 2];
+        double request = lease_now_ms();
+        ms[i] = switch_once(from, to);
+        steps_take((int)i, request, from, to);
     }
     struct child *awake = &children[(settings.switches + 1) % 2];
     struct child *asleep = &children[settings.switches % 2];
@@ -454,6 +500,9 @@ static bool way_run(int count, char **words) {
            settings.way, first, median, worst,
            held > before ? (double)(held - before) / (double)MIB : 0.0,
            host > host_before ? (double)(host - host_before) / (double)settings.weights : 0.0);
+    if (strcmp(settings.way, "lease") == 0) {
+        lease_steps_print(settings.way, (int)settings.switches);
+    }
     fflush(stdout);
     bool first_ended = child_end(&children[0]), second_ended = child_end(&children[1]);
     return first_ended && second_ended;
@@ -473,6 +522,10 @@ int main(int count, char **words) {
             settings.cache = number * MIB;
         } else if (strcmp(words[i], "--capacity-mib") == 0) {
             settings.capacity = number * MIB;
+        } else if (strcmp(words[i], "--parts") == 0) {
+            settings.parts = number < 1 ? 1 : number < PARTS_MAX ? number : PARTS_MAX;
+        } else if (strcmp(words[i], "--together") == 0) {
+            settings.together = number;
         } else if (strcmp(words[i], "--way") == 0) {
             only = words[i + 1];
         } else if (strcmp(words[i], "--worker") == 0) {
@@ -483,9 +536,11 @@ int main(int count, char **words) {
         settings.way = getenv("LEASE_BENCH_WAY");
         return work(name);
     }
-    printf("two processes, %.0f MiB of weights and %.0f MiB of cache each, %llu switches\n",
-           (double)settings.weights / (double)MIB, (double)settings.cache / (double)MIB,
-           (unsigned long long)settings.switches);
+    printf(
+        "two processes, %.0f MiB of weights and %.0f MiB of cache each, %llu switches, woken %s\n",
+        (double)settings.weights / (double)MIB, (double)settings.cache / (double)MIB,
+        (unsigned long long)settings.switches,
+        settings.together ? "together" : "one after the other");
     for (int i = 0; i < 3; i++) {
         const char *why = i == 2 ? driver_find() : NULL;
         settings.way = ways[i];

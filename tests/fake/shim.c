@@ -7,8 +7,10 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,6 +23,7 @@ static struct {
 static unsigned always_count;
 static const char *names[STRIKE_CALLS_MAX];
 static void *driver;
+static _Atomic uint64_t spent[STRIKE_CALLS_MAX], forwarded[STRIKE_CALLS_MAX]; /* ns, calls */
 
 /* Versioned names first; the real driver is not under the shim's own name, so it is not found. */
 static void *driver_open(void) {
@@ -81,6 +84,31 @@ bool shim_strike(unsigned entry, vr_cu_result *answer) {
 
 void *shim_real(unsigned entry, unsigned symbol) {
     return driver ? dlsym(driver, shim_entries[entry].symbols[symbol]) : NULL;
+}
+
+/* --------------------------------------------------------------------- time */
+
+uint64_t shim_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+void shim_note(unsigned entry, uint64_t begin) {
+    atomic_fetch_add_explicit(&spent[entry], shim_now() - begin, memory_order_relaxed);
+    atomic_fetch_add_explicit(&forwarded[entry], 1, memory_order_relaxed);
+}
+
+uint64_t shim_spent(const char *name, uint64_t *calls) {
+    unsigned entry = 0;
+    while (entry < shim_entry_count && strcmp(shim_entries[entry].name, name) != 0) {
+        entry++;
+    }
+    bool known = entry < shim_entry_count;
+    if (calls) {
+        *calls = known ? forwarded[entry] : 0;
+    }
+    return known ? spent[entry] : 0;
 }
 
 /* ------------------------------------------------------------------ control */

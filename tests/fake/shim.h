@@ -11,7 +11,8 @@
  *   SHIM_FAIL=NAME:N:CODE[:forever]     the n-th call of NAME ("any": of all) answers CODE
  *   SHIM_REPORT=PATH                    the names of calls that were struck are appended here
  *
- * A program that wants to plan again and again takes the control table: dlsym shim_control.
+ * A program that plans again and again takes the control table: dlsym shim_control. One that
+ * wants to know what the real driver takes: dlsym shim_spent (bench/driver_spent.h).
  */
 #ifndef FAKE_SHIM_H
 #define FAKE_SHIM_H
@@ -33,6 +34,10 @@ struct shim_control {
 
 FAKE_API const struct shim_control *shim_control(void);
 
+/* Nanoseconds that the real driver took for calls of `name` so far; 0 for a name that it does not
+   know. *calls, if not NULL: how many. */
+FAKE_API uint64_t shim_spent(const char *name, uint64_t *calls);
+
 /* ---------------------------------- what tools/driver-table writes, and what it calls */
 
 struct shim_entry {
@@ -48,5 +53,8 @@ extern const unsigned shim_entry_count;
 bool shim_strike(unsigned entry, vr_cu_result *answer);
 /* The real driver's symbol, NULL when it has none. */
 void *shim_real(unsigned entry, unsigned symbol);
+/* The time, and adds what the real driver took since `begin` to an entry. */
+uint64_t shim_now(void);
+void shim_note(unsigned entry, uint64_t begin);
 
 #endif

@@ -92,7 +92,10 @@ FAKE_API vr_cu_result cuInit(unsigned flags) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(flags);
+    uint64_t begin = shim_now();
+    answer = real(flags);
+    shim_note(0, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDriverGetVersion(int *version);
@@ -107,7 +110,10 @@ FAKE_API vr_cu_result cuDriverGetVersion(int *version) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(version);
+    uint64_t begin = shim_now();
+    answer = real(version);
+    shim_note(1, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuGetErrorName(vr_cu_result code, const char **text);
@@ -122,7 +128,10 @@ FAKE_API vr_cu_result cuGetErrorName(vr_cu_result code, const char **text) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(code, text);
+    uint64_t begin = shim_now();
+    answer = real(code, text);
+    shim_note(2, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuGetErrorString(vr_cu_result code, const char **text);
@@ -137,7 +146,10 @@ FAKE_API vr_cu_result cuGetErrorString(vr_cu_result code, const char **text) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(code, text);
+    uint64_t begin = shim_now();
+    answer = real(code, text);
+    shim_note(3, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDeviceGet(vr_cu_device *device, int ordinal);
@@ -152,7 +164,10 @@ FAKE_API vr_cu_result cuDeviceGet(vr_cu_device *device, int ordinal) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(device, ordinal);
+    uint64_t begin = shim_now();
+    answer = real(device, ordinal);
+    shim_note(4, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDeviceGetCount(int *count);
@@ -167,7 +182,10 @@ FAKE_API vr_cu_result cuDeviceGetCount(int *count) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(count);
+    uint64_t begin = shim_now();
+    answer = real(count);
+    shim_note(5, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDeviceGetName(char *name, int bytes, vr_cu_device device);
@@ -182,7 +200,10 @@ FAKE_API vr_cu_result cuDeviceGetName(char *name, int bytes, vr_cu_device device
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(name, bytes, device);
+    uint64_t begin = shim_now();
+    answer = real(name, bytes, device);
+    shim_note(6, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDeviceGetUuid_v2(struct vr_cu_uuid *uuid, vr_cu_device device);
@@ -197,7 +218,10 @@ FAKE_API vr_cu_result cuDeviceGetUuid_v2(struct vr_cu_uuid *uuid, vr_cu_device d
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(uuid, device);
+    uint64_t begin = shim_now();
+    answer = real(uuid, device);
+    shim_note(7, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device device);
@@ -212,7 +236,10 @@ FAKE_API vr_cu_result cuDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device devi
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(uuid, device);
+    uint64_t begin = shim_now();
+    answer = real(uuid, device);
+    shim_note(7, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDeviceGetPCIBusId(char *text, int bytes, vr_cu_device device);
@@ -227,7 +254,10 @@ FAKE_API vr_cu_result cuDeviceGetPCIBusId(char *text, int bytes, vr_cu_device de
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(text, bytes, device);
+    uint64_t begin = shim_now();
+    answer = real(text, bytes, device);
+    shim_note(8, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDeviceGetAttribute(int *value, enum vr_cu_attribute attribute, vr_cu_device
@@ -244,7 +274,10 @@ FAKE_API vr_cu_result cuDeviceGetAttribute(int *value, enum vr_cu_attribute attr
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(value, attribute, device);
+    uint64_t begin = shim_now();
+    answer = real(value, attribute, device);
+    shim_note(9, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDeviceTotalMem_v2(size_t *bytes, vr_cu_device device);
@@ -259,7 +292,10 @@ FAKE_API vr_cu_result cuDeviceTotalMem_v2(size_t *bytes, vr_cu_device device) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(bytes, device);
+    uint64_t begin = shim_now();
+    answer = real(bytes, device);
+    shim_note(10, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDevicePrimaryCtxRetain(struct vr_cu_context **context, vr_cu_device device);
@@ -275,7 +311,10 @@ FAKE_API vr_cu_result cuDevicePrimaryCtxRetain(struct vr_cu_context **context, v
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(context, device);
+    uint64_t begin = shim_now();
+    answer = real(context, device);
+    shim_note(11, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDevicePrimaryCtxRelease_v2(vr_cu_device device);
@@ -290,7 +329,10 @@ FAKE_API vr_cu_result cuDevicePrimaryCtxRelease_v2(vr_cu_device device) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(device);
+    uint64_t begin = shim_now();
+    answer = real(device);
+    shim_note(12, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDevicePrimaryCtxRelease(vr_cu_device device);
@@ -305,7 +347,10 @@ FAKE_API vr_cu_result cuDevicePrimaryCtxRelease(vr_cu_device device) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(device);
+    uint64_t begin = shim_now();
+    answer = real(device);
+    shim_note(12, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuCtxPushCurrent_v2(struct vr_cu_context *context);
@@ -320,7 +365,10 @@ FAKE_API vr_cu_result cuCtxPushCurrent_v2(struct vr_cu_context *context) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(context);
+    uint64_t begin = shim_now();
+    answer = real(context);
+    shim_note(13, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuCtxPopCurrent_v2(struct vr_cu_context **context);
@@ -335,7 +383,10 @@ FAKE_API vr_cu_result cuCtxPopCurrent_v2(struct vr_cu_context **context) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(context);
+    uint64_t begin = shim_now();
+    answer = real(context);
+    shim_note(14, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode *mode);
@@ -350,7 +401,10 @@ FAKE_API vr_cu_result cuThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode 
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(mode);
+    uint64_t begin = shim_now();
+    answer = real(mode);
+    shim_note(15, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemGetInfo_v2(size_t *free, size_t *total);
@@ -365,7 +419,10 @@ FAKE_API vr_cu_result cuMemGetInfo_v2(size_t *free, size_t *total) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(free, total);
+    uint64_t begin = shim_now();
+    answer = real(free, total);
+    shim_note(16, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemAlloc_v2(vr_cu_addr *addr, size_t bytes);
@@ -380,7 +437,10 @@ FAKE_API vr_cu_result cuMemAlloc_v2(vr_cu_addr *addr, size_t bytes) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes);
+    shim_note(17, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemFree_v2(vr_cu_addr addr);
@@ -395,7 +455,10 @@ FAKE_API vr_cu_result cuMemFree_v2(vr_cu_addr addr) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr);
+    uint64_t begin = shim_now();
+    answer = real(addr);
+    shim_note(18, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
@@ -410,7 +473,10 @@ FAKE_API vr_cu_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(memory, bytes, flags);
+    uint64_t begin = shim_now();
+    answer = real(memory, bytes, flags);
+    shim_note(19, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemFreeHost(void *memory);
@@ -425,7 +491,10 @@ FAKE_API vr_cu_result cuMemFreeHost(void *memory) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(memory);
+    uint64_t begin = shim_now();
+    answer = real(memory);
+    shim_note(20, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemHostGetFlags(unsigned *flags, void *memory);
@@ -440,7 +509,10 @@ FAKE_API vr_cu_result cuMemHostGetFlags(unsigned *flags, void *memory) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(flags, memory);
+    uint64_t begin = shim_now();
+    answer = real(flags, memory);
+    shim_note(21, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags);
@@ -455,7 +527,10 @@ FAKE_API vr_cu_result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned 
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(memory, bytes, flags);
+    uint64_t begin = shim_now();
+    answer = real(memory, bytes, flags);
+    shim_note(22, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemHostRegister(void *memory, size_t bytes, unsigned flags);
@@ -470,7 +545,10 @@ FAKE_API vr_cu_result cuMemHostRegister(void *memory, size_t bytes, unsigned fla
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(memory, bytes, flags);
+    uint64_t begin = shim_now();
+    answer = real(memory, bytes, flags);
+    shim_note(22, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemHostUnregister(void *memory);
@@ -485,7 +563,10 @@ FAKE_API vr_cu_result cuMemHostUnregister(void *memory) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(memory);
+    uint64_t begin = shim_now();
+    answer = real(memory);
+    shim_note(23, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
@@ -502,7 +583,10 @@ FAKE_API vr_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct 
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(bytes, prop, which);
+    uint64_t begin = shim_now();
+    answer = real(bytes, prop, which);
+    shim_note(24, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t align, vr_cu_addr
@@ -519,7 +603,10 @@ FAKE_API vr_cu_result cuMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, align, hint, flags);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, align, hint, flags);
+    shim_note(25, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemAddressFree(vr_cu_addr addr, size_t bytes);
@@ -534,7 +621,10 @@ FAKE_API vr_cu_result cuMemAddressFree(vr_cu_addr addr, size_t bytes) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes);
+    shim_note(26, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop *prop,
@@ -552,7 +642,10 @@ FAKE_API vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const stru
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(handle, bytes, prop, flags);
+    uint64_t begin = shim_now();
+    answer = real(handle, bytes, prop, flags);
+    shim_note(27, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
@@ -569,7 +662,10 @@ FAKE_API vr_cu_result cuMemExportToShareableHandle(void *shareable, vr_cu_memory
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(shareable, handle, type, flags);
+    uint64_t begin = shim_now();
+    answer = real(shareable, handle, type, flags);
+    shim_note(28, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
@@ -586,7 +682,10 @@ FAKE_API vr_cu_result cuMemImportFromShareableHandle(vr_cu_memory *handle, void 
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(handle, shareable, type);
+    uint64_t begin = shim_now();
+    answer = real(handle, shareable, type);
+    shim_note(29, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemRelease(vr_cu_memory handle);
@@ -601,7 +700,10 @@ FAKE_API vr_cu_result cuMemRelease(vr_cu_memory handle) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(handle);
+    uint64_t begin = shim_now();
+    answer = real(handle);
+    shim_note(30, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
@@ -618,7 +720,10 @@ FAKE_API vr_cu_result cuMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, offset, handle, flags);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, offset, handle, flags);
+    shim_note(31, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access
@@ -635,7 +740,10 @@ FAKE_API vr_cu_result cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, access, count);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, access, count);
+    shim_note(32, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemUnmap(vr_cu_addr addr, size_t bytes);
@@ -650,7 +758,10 @@ FAKE_API vr_cu_result cuMemUnmap(vr_cu_addr addr, size_t bytes) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes);
+    shim_note(33, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags, int
@@ -667,7 +778,10 @@ FAKE_API vr_cu_result cuStreamCreateWithPriority(struct vr_cu_stream **stream, u
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, flags, priority);
+    uint64_t begin = shim_now();
+    answer = real(stream, flags, priority);
+    shim_note(34, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamDestroy_v2(struct vr_cu_stream *stream);
@@ -682,7 +796,10 @@ FAKE_API vr_cu_result cuStreamDestroy_v2(struct vr_cu_stream *stream) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream);
+    uint64_t begin = shim_now();
+    answer = real(stream);
+    shim_note(35, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamSynchronize(struct vr_cu_stream *stream);
@@ -697,7 +814,10 @@ FAKE_API vr_cu_result cuStreamSynchronize(struct vr_cu_stream *stream) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream);
+    uint64_t begin = shim_now();
+    answer = real(stream);
+    shim_note(36, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamQuery(struct vr_cu_stream *stream);
@@ -712,7 +832,10 @@ FAKE_API vr_cu_result cuStreamQuery(struct vr_cu_stream *stream) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream);
+    uint64_t begin = shim_now();
+    answer = real(stream);
+    shim_note(37, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamGetCtx(struct vr_cu_stream *stream, struct vr_cu_context **context);
@@ -727,7 +850,10 @@ FAKE_API vr_cu_result cuStreamGetCtx(struct vr_cu_stream *stream, struct vr_cu_c
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, context);
+    uint64_t begin = shim_now();
+    answer = real(stream, context);
+    shim_note(38, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamIsCapturing(struct vr_cu_stream *stream, enum vr_cu_capture_status
@@ -744,7 +870,10 @@ FAKE_API vr_cu_result cuStreamIsCapturing(struct vr_cu_stream *stream, enum vr_c
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, status);
+    uint64_t begin = shim_now();
+    answer = real(stream, status);
+    shim_note(39, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamWriteValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
@@ -761,7 +890,10 @@ FAKE_API vr_cu_result cuStreamWriteValue64_v2(struct vr_cu_stream *stream, vr_cu
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, addr, value, flags);
+    uint64_t begin = shim_now();
+    answer = real(stream, addr, value, flags);
+    shim_note(40, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
@@ -778,7 +910,10 @@ FAKE_API vr_cu_result cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_ad
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, addr, value, flags);
+    uint64_t begin = shim_now();
+    answer = real(stream, addr, value, flags);
+    shim_note(40, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamWaitValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
@@ -795,7 +930,10 @@ FAKE_API vr_cu_result cuStreamWaitValue64_v2(struct vr_cu_stream *stream, vr_cu_
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, addr, value, flags);
+    uint64_t begin = shim_now();
+    answer = real(stream, addr, value, flags);
+    shim_note(41, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
@@ -812,7 +950,10 @@ FAKE_API vr_cu_result cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_add
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, addr, value, flags);
+    uint64_t begin = shim_now();
+    answer = real(stream, addr, value, flags);
+    shim_note(41, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
@@ -829,7 +970,10 @@ FAKE_API vr_cu_result cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_c
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, event, flags);
+    uint64_t begin = shim_now();
+    answer = real(stream, event, flags);
+    shim_note(42, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuEventCreate(struct vr_cu_event **event, unsigned flags);
@@ -844,7 +988,10 @@ FAKE_API vr_cu_result cuEventCreate(struct vr_cu_event **event, unsigned flags) 
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(event, flags);
+    uint64_t begin = shim_now();
+    answer = real(event, flags);
+    shim_note(43, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream);
@@ -859,7 +1006,10 @@ FAKE_API vr_cu_result cuEventRecord(struct vr_cu_event *event, struct vr_cu_stre
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(event, stream);
+    uint64_t begin = shim_now();
+    answer = real(event, stream);
+    shim_note(44, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuEventDestroy_v2(struct vr_cu_event *event);
@@ -874,7 +1024,10 @@ FAKE_API vr_cu_result cuEventDestroy_v2(struct vr_cu_event *event) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(event);
+    uint64_t begin = shim_now();
+    answer = real(event);
+    shim_note(45, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(void *), void
@@ -891,7 +1044,10 @@ FAKE_API vr_cu_result cuLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, run, argument);
+    uint64_t begin = shim_now();
+    answer = real(stream, run, argument);
+    shim_note(46, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemcpyHtoDAsync_v2(vr_cu_addr to, const void *from, size_t bytes, struct
@@ -908,7 +1064,10 @@ FAKE_API vr_cu_result cuMemcpyHtoDAsync_v2(vr_cu_addr to, const void *from, size
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, from, bytes, stream);
+    shim_note(47, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemcpyDtoHAsync_v2(void *to, vr_cu_addr from, size_t bytes, struct
@@ -925,7 +1084,10 @@ FAKE_API vr_cu_result cuMemcpyDtoHAsync_v2(void *to, vr_cu_addr from, size_t byt
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, from, bytes, stream);
+    shim_note(48, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
@@ -942,7 +1104,10 @@ FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, from, bytes, stream);
+    shim_note(49, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemcpy2DAsync_v2(const struct vr_cu_rows *rows, struct vr_cu_stream
@@ -959,7 +1124,10 @@ FAKE_API vr_cu_result cuMemcpy2DAsync_v2(const struct vr_cu_rows *rows, struct v
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(rows, stream);
+    uint64_t begin = shim_now();
+    answer = real(rows, stream);
+    shim_note(50, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
@@ -976,7 +1144,10 @@ FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, value, count, stream);
+    shim_note(51, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
@@ -993,7 +1164,10 @@ FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, value, count, stream);
+    shim_note(52, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
@@ -1010,7 +1184,10 @@ FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t cou
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, value, count, stream);
+    shim_note(53, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
@@ -1025,7 +1202,10 @@ FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, flags);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, flags);
+    shim_note(54, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
@@ -1043,7 +1223,10 @@ FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struc
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, to, flags, stream);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, to, flags, stream);
+    shim_note(55, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, struct
@@ -1060,7 +1243,10 @@ FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_a
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, advice, location);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, advice, location);
+    shim_note(56, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id);
@@ -1075,7 +1261,10 @@ FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long l
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, id);
+    uint64_t begin = shim_now();
+    answer = real(stream, id);
+    shim_note(57, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
@@ -1090,7 +1279,10 @@ FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(can, device, peer);
+    uint64_t begin = shim_now();
+    answer = real(can, device, peer);
+    shim_note(58, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags);
@@ -1105,7 +1297,10 @@ FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(peer, flags);
+    uint64_t begin = shim_now();
+    answer = real(peer, flags);
+    shim_note(59, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context, vr_cu_addr
@@ -1123,7 +1318,10 @@ FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, to_context, from, from_context, bytes, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, to_context, from, from_context, bytes, stream);
+    shim_note(60, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image);
@@ -1138,7 +1336,10 @@ FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void 
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(module, image);
+    uint64_t begin = shim_now();
+    answer = real(module, image);
+    shim_note(61, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module);
@@ -1153,7 +1354,10 @@ FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(module);
+    uint64_t begin = shim_now();
+    answer = real(module);
+    shim_note(62, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
@@ -1170,7 +1374,10 @@ FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, stru
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(function, module, name);
+    uint64_t begin = shim_now();
+    answer = real(function, module, name);
+    shim_note(63, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned groups_x, unsigned
@@ -1190,8 +1397,11 @@ FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned g
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(function, groups_x, groups_y, groups_z, items_x, items_y, items_z, shared_bytes,
+    uint64_t begin = shim_now();
+    answer = real(function, groups_x, groups_y, groups_z, items_x, items_y, items_z, shared_bytes,
         stream, parameters, extra);
+    shim_note(64, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event);
@@ -1206,7 +1416,10 @@ FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(event);
+    uint64_t begin = shim_now();
+    answer = real(event);
+    shim_note(65, begin);
+    return answer;
 }
 
 /* clang-format on */

@@ -91,7 +91,10 @@ FAKE_API vr_cu_result hipInit(unsigned flags) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(flags);
+    uint64_t begin = shim_now();
+    answer = real(flags);
+    shim_note(0, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDriverGetVersion(int *version);
@@ -106,7 +109,10 @@ FAKE_API vr_cu_result hipDriverGetVersion(int *version) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(version);
+    uint64_t begin = shim_now();
+    answer = real(version);
+    shim_note(1, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDrvGetErrorName(vr_cu_result code, const char **text);
@@ -121,7 +127,10 @@ FAKE_API vr_cu_result hipDrvGetErrorName(vr_cu_result code, const char **text) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(code, text);
+    uint64_t begin = shim_now();
+    answer = real(code, text);
+    shim_note(2, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDrvGetErrorString(vr_cu_result code, const char **text);
@@ -136,7 +145,10 @@ FAKE_API vr_cu_result hipDrvGetErrorString(vr_cu_result code, const char **text)
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(code, text);
+    uint64_t begin = shim_now();
+    answer = real(code, text);
+    shim_note(3, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDeviceGet(vr_cu_device *device, int ordinal);
@@ -151,7 +163,10 @@ FAKE_API vr_cu_result hipDeviceGet(vr_cu_device *device, int ordinal) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(device, ordinal);
+    uint64_t begin = shim_now();
+    answer = real(device, ordinal);
+    shim_note(4, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipGetDeviceCount(int *count);
@@ -166,7 +181,10 @@ FAKE_API vr_cu_result hipGetDeviceCount(int *count) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(count);
+    uint64_t begin = shim_now();
+    answer = real(count);
+    shim_note(5, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDeviceGetName(char *name, int bytes, vr_cu_device device);
@@ -181,7 +199,10 @@ FAKE_API vr_cu_result hipDeviceGetName(char *name, int bytes, vr_cu_device devic
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(name, bytes, device);
+    uint64_t begin = shim_now();
+    answer = real(name, bytes, device);
+    shim_note(6, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device device);
@@ -196,7 +217,10 @@ FAKE_API vr_cu_result hipDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device dev
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(uuid, device);
+    uint64_t begin = shim_now();
+    answer = real(uuid, device);
+    shim_note(7, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDeviceGetPCIBusId(char *text, int bytes, vr_cu_device device);
@@ -211,7 +235,10 @@ FAKE_API vr_cu_result hipDeviceGetPCIBusId(char *text, int bytes, vr_cu_device d
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(text, bytes, device);
+    uint64_t begin = shim_now();
+    answer = real(text, bytes, device);
+    shim_note(8, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDeviceGetAttribute(int *value, enum vr_cu_attribute attribute, vr_cu_device
@@ -228,7 +255,10 @@ FAKE_API vr_cu_result hipDeviceGetAttribute(int *value, enum vr_cu_attribute att
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(value, attribute, device);
+    uint64_t begin = shim_now();
+    answer = real(value, attribute, device);
+    shim_note(9, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDeviceTotalMem(size_t *bytes, vr_cu_device device);
@@ -243,7 +273,10 @@ FAKE_API vr_cu_result hipDeviceTotalMem(size_t *bytes, vr_cu_device device) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(bytes, device);
+    uint64_t begin = shim_now();
+    answer = real(bytes, device);
+    shim_note(10, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipGetDevice(int *device);
@@ -258,7 +291,10 @@ FAKE_API vr_cu_result hipGetDevice(int *device) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(device);
+    uint64_t begin = shim_now();
+    answer = real(device);
+    shim_note(11, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipSetDevice(int device);
@@ -273,7 +309,10 @@ FAKE_API vr_cu_result hipSetDevice(int device) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(device);
+    uint64_t begin = shim_now();
+    answer = real(device);
+    shim_note(12, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipPeekAtLastError(void);
@@ -288,7 +327,10 @@ FAKE_API vr_cu_result hipPeekAtLastError(void) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real();
+    uint64_t begin = shim_now();
+    answer = real();
+    shim_note(13, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipGetLastError(void);
@@ -303,7 +345,10 @@ FAKE_API vr_cu_result hipGetLastError(void) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real();
+    uint64_t begin = shim_now();
+    answer = real();
+    shim_note(14, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode *mode);
@@ -318,7 +363,10 @@ FAKE_API vr_cu_result hipThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(mode);
+    uint64_t begin = shim_now();
+    answer = real(mode);
+    shim_note(15, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemGetInfo(size_t *free, size_t *total);
@@ -333,7 +381,10 @@ FAKE_API vr_cu_result hipMemGetInfo(size_t *free, size_t *total) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(free, total);
+    uint64_t begin = shim_now();
+    answer = real(free, total);
+    shim_note(16, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMalloc(vr_cu_addr *addr, size_t bytes);
@@ -348,7 +399,10 @@ FAKE_API vr_cu_result hipMalloc(vr_cu_addr *addr, size_t bytes) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes);
+    shim_note(17, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipFree(vr_cu_addr addr);
@@ -363,7 +417,10 @@ FAKE_API vr_cu_result hipFree(vr_cu_addr addr) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr);
+    uint64_t begin = shim_now();
+    answer = real(addr);
+    shim_note(18, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipHostMalloc(void **memory, size_t bytes, unsigned flags);
@@ -378,7 +435,10 @@ FAKE_API vr_cu_result hipHostMalloc(void **memory, size_t bytes, unsigned flags)
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(memory, bytes, flags);
+    uint64_t begin = shim_now();
+    answer = real(memory, bytes, flags);
+    shim_note(19, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipHostFree(void *memory);
@@ -393,7 +453,10 @@ FAKE_API vr_cu_result hipHostFree(void *memory) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(memory);
+    uint64_t begin = shim_now();
+    answer = real(memory);
+    shim_note(20, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipHostGetFlags(unsigned *flags, void *memory);
@@ -408,7 +471,10 @@ FAKE_API vr_cu_result hipHostGetFlags(unsigned *flags, void *memory) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(flags, memory);
+    uint64_t begin = shim_now();
+    answer = real(flags, memory);
+    shim_note(21, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipHostRegister(void *memory, size_t bytes, unsigned flags);
@@ -423,7 +489,10 @@ FAKE_API vr_cu_result hipHostRegister(void *memory, size_t bytes, unsigned flags
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(memory, bytes, flags);
+    uint64_t begin = shim_now();
+    answer = real(memory, bytes, flags);
+    shim_note(22, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipHostUnregister(void *memory);
@@ -438,7 +507,10 @@ FAKE_API vr_cu_result hipHostUnregister(void *memory) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(memory);
+    uint64_t begin = shim_now();
+    answer = real(memory);
+    shim_note(23, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
@@ -455,7 +527,10 @@ FAKE_API vr_cu_result hipMemGetAllocationGranularity(size_t *bytes, const struct
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(bytes, prop, which);
+    uint64_t begin = shim_now();
+    answer = real(bytes, prop, which);
+    shim_note(24, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t align, vr_cu_addr
@@ -472,7 +547,10 @@ FAKE_API vr_cu_result hipMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, align, hint, flags);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, align, hint, flags);
+    shim_note(25, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemAddressFree(vr_cu_addr addr, size_t bytes);
@@ -487,7 +565,10 @@ FAKE_API vr_cu_result hipMemAddressFree(vr_cu_addr addr, size_t bytes) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes);
+    shim_note(26, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop
@@ -505,7 +586,10 @@ FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const str
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(handle, bytes, prop, flags);
+    uint64_t begin = shim_now();
+    answer = real(handle, bytes, prop, flags);
+    shim_note(27, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
@@ -522,7 +606,10 @@ FAKE_API vr_cu_result hipMemExportToShareableHandle(void *shareable, vr_cu_memor
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(shareable, handle, type, flags);
+    uint64_t begin = shim_now();
+    answer = real(shareable, handle, type, flags);
+    shim_note(28, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int
@@ -539,7 +626,10 @@ FAKE_API vr_cu_result hipMemImportFromShareableHandle(vr_cu_memory *handle, void
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(handle, shareable, type);
+    uint64_t begin = shim_now();
+    answer = real(handle, shareable, type);
+    shim_note(29, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle);
@@ -554,7 +644,10 @@ FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(handle);
+    uint64_t begin = shim_now();
+    answer = real(handle);
+    shim_note(30, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
@@ -571,7 +664,10 @@ FAKE_API vr_cu_result hipMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, offset, handle, flags);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, offset, handle, flags);
+    shim_note(31, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access
@@ -588,7 +684,10 @@ FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struc
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, access, count);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, access, count);
+    shim_note(32, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemUnmap(vr_cu_addr addr, size_t bytes);
@@ -603,7 +702,10 @@ FAKE_API vr_cu_result hipMemUnmap(vr_cu_addr addr, size_t bytes) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes);
+    shim_note(33, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags, int
@@ -620,7 +722,10 @@ FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, 
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, flags, priority);
+    uint64_t begin = shim_now();
+    answer = real(stream, flags, priority);
+    shim_note(34, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipStreamDestroy(struct vr_cu_stream *stream);
@@ -635,7 +740,10 @@ FAKE_API vr_cu_result hipStreamDestroy(struct vr_cu_stream *stream) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream);
+    uint64_t begin = shim_now();
+    answer = real(stream);
+    shim_note(35, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream);
@@ -650,7 +758,10 @@ FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream);
+    uint64_t begin = shim_now();
+    answer = real(stream);
+    shim_note(36, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream);
@@ -665,7 +776,10 @@ FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream);
+    uint64_t begin = shim_now();
+    answer = real(stream);
+    shim_note(37, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device);
@@ -680,7 +794,10 @@ FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *devic
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, device);
+    uint64_t begin = shim_now();
+    answer = real(stream, device);
+    shim_note(38, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipStreamIsCapturing(struct vr_cu_stream *stream, enum vr_cu_capture_status
@@ -697,7 +814,10 @@ FAKE_API vr_cu_result hipStreamIsCapturing(struct vr_cu_stream *stream, enum vr_
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, status);
+    uint64_t begin = shim_now();
+    answer = real(stream, status);
+    shim_note(39, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
@@ -714,7 +834,10 @@ FAKE_API vr_cu_result hipStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_a
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, addr, value, flags);
+    uint64_t begin = shim_now();
+    answer = real(stream, addr, value, flags);
+    shim_note(40, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
@@ -731,7 +854,10 @@ FAKE_API vr_cu_result hipStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_ad
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, addr, value, flags, mask);
+    uint64_t begin = shim_now();
+    answer = real(stream, addr, value, flags, mask);
+    shim_note(41, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
@@ -748,7 +874,10 @@ FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, event, flags);
+    uint64_t begin = shim_now();
+    answer = real(stream, event, flags);
+    shim_note(42, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsigned flags);
@@ -763,7 +892,10 @@ FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsign
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(event, flags);
+    uint64_t begin = shim_now();
+    answer = real(event, flags);
+    shim_note(43, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream);
@@ -778,7 +910,10 @@ FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_str
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(event, stream);
+    uint64_t begin = shim_now();
+    answer = real(event, stream);
+    shim_note(44, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipEventDestroy(struct vr_cu_event *event);
@@ -793,7 +928,10 @@ FAKE_API vr_cu_result hipEventDestroy(struct vr_cu_event *event) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(event);
+    uint64_t begin = shim_now();
+    answer = real(event);
+    shim_note(45, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(void *), void
@@ -810,7 +948,10 @@ FAKE_API vr_cu_result hipLaunchHostFunc(struct vr_cu_stream *stream, void (*run)
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(stream, run, argument);
+    uint64_t begin = shim_now();
+    answer = real(stream, run, argument);
+    shim_note(46, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t bytes, struct
@@ -827,7 +968,10 @@ FAKE_API vr_cu_result hipMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, from, bytes, stream);
+    shim_note(47, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
@@ -844,7 +988,10 @@ FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, from, bytes, stream);
+    shim_note(48, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
@@ -861,7 +1008,10 @@ FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t 
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, from, bytes, stream);
+    shim_note(49, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemcpy2DAsync(vr_cu_addr to, size_t to_pitch, vr_cu_addr from, size_t
@@ -879,7 +1029,10 @@ FAKE_API vr_cu_result hipMemcpy2DAsync(vr_cu_addr to, size_t to_pitch, vr_cu_add
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
+    shim_note(50, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
@@ -896,7 +1049,10 @@ FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, value, count, stream);
+    shim_note(51, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
@@ -913,7 +1069,10 @@ FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, siz
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, value, count, stream);
+    shim_note(52, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
@@ -930,7 +1089,10 @@ FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t co
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, value, count, stream);
+    shim_note(53, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
@@ -945,7 +1107,10 @@ FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned 
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, flags);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, flags);
+    shim_note(54, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device, struct
@@ -962,7 +1127,10 @@ FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int dev
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, device, stream);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, device, stream);
+    shim_note(55, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, int
@@ -979,7 +1147,10 @@ FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_adv
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(addr, bytes, advice, device);
+    uint64_t begin = shim_now();
+    answer = real(addr, bytes, advice, device);
+    shim_note(56, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
@@ -994,7 +1165,10 @@ FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_c
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(can, device, peer);
+    uint64_t begin = shim_now();
+    answer = real(can, device, peer);
+    shim_note(57, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags);
@@ -1009,7 +1183,10 @@ FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(peer, flags);
+    uint64_t begin = shim_now();
+    answer = real(peer, flags);
+    shim_note(58, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int
@@ -1026,7 +1203,10 @@ FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_add
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, to_device, from, from_device, bytes, stream);
+    uint64_t begin = shim_now();
+    answer = real(to, to_device, from, from_device, bytes, stream);
+    shim_note(59, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image);
@@ -1041,7 +1221,10 @@ FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(module, image);
+    uint64_t begin = shim_now();
+    answer = real(module, image);
+    shim_note(60, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module);
@@ -1056,7 +1239,10 @@ FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(module);
+    uint64_t begin = shim_now();
+    answer = real(module);
+    shim_note(61, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
@@ -1073,7 +1259,10 @@ FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, str
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(function, module, name);
+    uint64_t begin = shim_now();
+    answer = real(function, module, name);
+    shim_note(62, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, unsigned groups_x,
@@ -1093,8 +1282,11 @@ FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, uns
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(function, groups_x, groups_y, groups_z, items_x, items_y, items_z, shared_bytes,
+    uint64_t begin = shim_now();
+    answer = real(function, groups_x, groups_y, groups_z, items_x, items_y, items_z, shared_bytes,
         stream, parameters, extra);
+    shim_note(63, begin);
+    return answer;
 }
 
 FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event);
@@ -1109,7 +1301,10 @@ FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(event);
+    uint64_t begin = shim_now();
+    answer = real(event);
+    shim_note(64, begin);
+    return answer;
 }
 
 /* clang-format on */
