@@ -90,7 +90,8 @@ struct run_device {
     struct run_figure first;  /* after the first context */
     struct run_figure least;  /* with the least free memory */
     struct run_figure last;
-    _Atomic(uint64_t) used; /* counted towards the limit, refused requests in flight too */
+    _Atomic(uint64_t) asked; /* most bytes that were counted when the driver was asked */
+    _Atomic(uint64_t) used;  /* counted towards the limit, refused requests in flight too */
     _Atomic(uint64_t) live[RUN_KINDS];
     _Atomic(uint64_t) peak[RUN_KINDS];       /* most of each kind, at different times */
     _Atomic(uint64_t) counted, counted_peak; /* of the kinds that count */

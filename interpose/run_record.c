@@ -70,6 +70,12 @@ uint32_t run_device_find(enum run_api api, uint32_t ordinal, const char *name, u
     return RUN_NO_DEVICE;
 }
 
+static void counter_raise(_Atomic(uint64_t) *peak, uint64_t value) {
+    uint64_t seen = atomic_load(peak);
+    while (seen < value && !atomic_compare_exchange_weak(peak, &seen, value)) {
+    }
+}
+
 static void figure_set(struct run_figure *figure, uint64_t free, uint64_t counted) {
     atomic_store(&figure->free, free);
     atomic_store(&figure->counted, counted);
@@ -82,6 +88,7 @@ void run_device_figure(uint32_t device, uint64_t free) {
         return;
     }
     uint64_t counted = atomic_load(&at->counted);
+    counter_raise(&at->asked, counted);
     if (!atomic_load(&at->first.time_ns)) {
         figure_set(&at->first, free, counted);
     }
@@ -136,18 +143,12 @@ bool run_device_due(uint32_t device) {
         return false;
     }
     uint64_t last = atomic_load(&at->last.time_ns), counted = atomic_load(&at->counted);
-    uint64_t then = atomic_load(&at->least.counted);
+    uint64_t then = atomic_load(&at->asked); /* free memory need not have fallen since */
     bool grown = counted > then && counted - then > counted / 16 + (1 << 20);
     return !last || grown || vr_os_now_coarse() > last + FIGURE_NS;
 }
 
 /* ---------------------------------------------------------------------- sums */
-
-static void counter_raise(_Atomic(uint64_t) *peak, uint64_t value) {
-    uint64_t seen = atomic_load(peak);
-    while (seen < value && !atomic_compare_exchange_weak(peak, &seen, value)) {
-    }
-}
 
 static void sums_add(struct run_slot *slot, const struct run_block *block) {
     struct run_device *device = device_of(slot, block->device);

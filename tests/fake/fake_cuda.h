@@ -15,6 +15,7 @@
  *   FAKE_CUDA_NAME=TEXT     what devices are called, a number behind it (Fake GPU)
  *   FAKE_CUDA_INTEGRATED=1  the memory is the host's: fake_machine.c
  *   FAKE_CUDA_CACHE=BYTES, FAKE_CUDA_HOST=BYTES  of it, in the page cache, in the host's programs
+ *   FAKE_CUDA_AHEAD=BYTES   taken ahead: free memory falls once more than that is in use (0)
  *   FAKE_CUDA_MEMINFO=PATH  where the machine's /proc/meminfo is written
  *   FAKE_CUDA_VERSION=N     what cuDriverGetVersion tells (13000)
  *   FAKE_CUDA_VMM=0|1, FAKE_CUDA_MEMORY_OPS=0|1, FAKE_CUDA_MAJOR, _MINOR, _UNIFIED: attributes

@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 uint64_t fake_machine_free(const struct fake_device *device, bool without_cache) {
-    uint64_t used = device->used + fake.host_bytes;
+    uint64_t taken = device->used > fake.ahead_bytes ? device->used : fake.ahead_bytes;
+    uint64_t used = taken + fake.host_bytes;
     uint64_t available = used < fake.capacity ? fake.capacity - used : 0;
     uint64_t cache = fake.cache_bytes < available ? fake.cache_bytes : available;
     return without_cache ? available - cache : available;

@@ -70,6 +70,7 @@ static void settings_from_environment(void) {
     fake.no_functions = !environment("FUNCTIONS", 1);
     fake.cache_bytes = environment("CACHE", 0);
     fake.host_bytes = environment("HOST", 0);
+    fake.ahead_bytes = environment("AHEAD", 0);
     for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
         attributes[i].value = (int)environment(attributes[i].name, (uint64_t)attributes[i].normal);
     }

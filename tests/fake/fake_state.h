@@ -67,6 +67,7 @@ struct fake_state {
     uint64_t capacity;
     uint64_t cache_bytes, host_bytes; /* of an integrated GPU's memory, in the page cache and in
                                          programs of the host */
+    uint64_t ahead_bytes;             /* what the driver has taken, at least */
     unsigned delay_us;
     bool held;
     bool no_functions; /* cuLaunchHostFunc is not supported */

@@ -112,6 +112,29 @@ def test_limit(folder):
     vram("--limit", "much", "--", FOUND, code=2)
 
 
+ASKED = """
+import ctypes
+driver, context, addr = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == 0
+for _ in range(500):
+    assert driver.cuMemAlloc_v2(ctypes.byref(addr), ctypes.c_size_t(2 << 20)) == 0
+    assert driver.cuMemFree_v2(addr) == 0
+driver.fake_cuda_control.restype = ctypes.POINTER(ctypes.c_void_p)
+calls = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_char_p)(driver.fake_cuda_control()[8])
+print(calls(b"cuMemGetInfo"))
+"""
+
+
+def test_asked(folder):
+    """Free memory is asked for at new peaks, not at each allocation: also if the driver's figure does not fall."""
+    for ahead in ("0", str(64 * MIB)):
+        began = time.time()
+        text = vram("-q", "-o", f"{folder}/asked.vrt", "--", sys.executable, "-c", ASKED,
+                    more={"FAKE_CUDA_AHEAD": ahead}).stdout
+        assert 1 <= int(text) <= 5 + 10 * (time.time() - began), text
+
+
 NVML = """
 import ctypes, sys
 class Memory(ctypes.Structure):
