@@ -10,7 +10,8 @@
           cuda_async: memory and time
   pair    what a driver allocation costs more: cuMemAlloc and cuMemFree of 2 MiB
 
-Exit code 1 when an item failed. An item whose package is missing is skipped with the reason.
+Exit code 1 when an item failed; one whose program runs longer than CHILD_SECONDS (60) has. An item whose package is
+missing is skipped with the reason. REPEATS is how often each program runs with and without.
 run_device.py --child NAME is a program that is measured; it prints one line of JSON at its end.
 """
 import ctypes
@@ -18,6 +19,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -27,6 +29,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1 << 20
 REPEATS = int(os.environ.get("REPEATS", "3"))
+CHILD_SECONDS = float(os.environ.get("CHILD_SECONDS", "60"))  # the most that one program may take
 
 
 # ------------------------------------------------------------------------- programs
@@ -154,12 +157,25 @@ def child_pair():
         assert alloc(ctypes.byref(addr), size) == 0
         assert free(addr) == 0
         times.append(time.perf_counter_ns() - began)
+    before, asked = used_bytes(), []
+    assert alloc(ctypes.byref(addr), size) == 0
+    NOTES["rise_bytes"] = used_bytes() - before
+    assert free(addr) == 0
+    ask, left, total = driver.cuMemGetInfo_v2, ctypes.c_size_t(), ctypes.c_size_t()
+    for _ in range(200):
+        began = time.perf_counter_ns()
+        assert ask(ctypes.byref(left), ctypes.byref(total)) == 0
+        asked.append(time.perf_counter_ns() - began)
+    NOTES["ask_seconds"] = statistics.median(asked) / 1e9
     return statistics.median(times) / 1e9
+
+
+NOTES = {}  # what a program says beside its time
 
 
 def child(name):
     seconds = globals()[f"child_{name}"]()
-    print(json.dumps({"used_bytes": used_bytes(), "seconds": seconds}))
+    print(json.dumps({"used_bytes": used_bytes(), "seconds": seconds, **NOTES}))
 
 
 # ------------------------------------------------------------------------- measuring
@@ -169,7 +185,19 @@ class Skipped(Exception):
 
 
 def start(words, more=None):
-    return subprocess.run(words, env=dict(os.environ, **(more or {})), text=True, capture_output=True, check=False)
+    """Runs a program; the assertion of one that takes too long says how far it came."""
+    began = time.time()
+    with subprocess.Popen(words, env=dict(os.environ, **(more or {})), text=True, start_new_session=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            out, err = process.communicate(timeout=CHILD_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with the program that `vram run` started
+            out, err = process.communicate()
+            raise AssertionError(f"not ended after {CHILD_SECONDS:.0f} s: {' '.join(words)}: {(out + err)[-1000:]}")
+    result = subprocess.CompletedProcess(words, process.returncode, out, err)
+    result.seconds = time.time() - began
+    return result
 
 
 def last_json(text):
@@ -188,7 +216,7 @@ def plain(words, more=None):
     if "ModuleNotFoundError" in result.stderr:
         raise Skipped(result.stderr.strip().splitlines()[-1])
     assert result.returncode == 0, result.stderr[-2000:]
-    return last_json(result.stdout)
+    return dict(last_json(result.stdout), whole_seconds=result.seconds)
 
 
 def watched(vram, words, *options, more=None):
@@ -196,7 +224,7 @@ def watched(vram, words, *options, more=None):
         result = start([vram, "run", "--json", "-o", f"{folder}/t.vrt", *options, "--", *words], more)
         assert result.returncode == 0, result.stderr[-2000:]
         document = json.loads(result.stdout)
-        return document, last_json(result.stderr)
+        return document, dict(last_json(result.stderr), whole_seconds=result.seconds)
 
 
 def root(document):
@@ -211,9 +239,12 @@ def compare(vram, name, more=None):
     plain(words, more)
     without, within = [], []
     for _ in range(REPEATS):
-        without.append(plain(words, more)["seconds"])
+        without.append(plain(words, more))
         document, said = watched(vram, words, more=more)
-        within.append(said["seconds"])
+        within.append(said)
+
+    def middle(runs, what):
+        return statistics.median(run[what] for run in runs)
     device = root(document)["devices"][0]
     driver = device["driver"]
     assert driver, "the driver was never asked"
@@ -221,8 +252,9 @@ def compare(vram, name, more=None):
     text = (f"counted {device['counted_peak_bytes'] / MIB:.0f} MiB, the driver {driver['used_bytes'] / MIB:.0f} MiB, "
             f"of them at first {driver['first_bytes'] / MIB:.0f} (context {(driver['context_bytes'] or 0) / MIB:.0f}), "
             f"unexplained {driver['unexplained_bytes'] / MIB:.1f} MiB ({share:.2%}); "
-            f"time {statistics.median(without):.3f} s, with {statistics.median(within):.3f} s "
-            f"({statistics.median(within) / statistics.median(without) - 1:+.2%})")
+            f"time {middle(without, 'seconds'):.3f} s, with {middle(within, 'seconds'):.3f} s "
+            f"({middle(within, 'seconds') / middle(without, 'seconds') - 1:+.2%}); from start to end "
+            f"{middle(without, 'whole_seconds'):.1f} s, with {middle(within, 'whole_seconds'):.1f} s")
     # What the driver loads with the first kernels is no allocation of anybody's.
     assert abs(driver["unexplained_bytes"]) < 0.01 * driver["used_bytes"] + 512 * MIB, text
     return text
@@ -278,9 +310,14 @@ def item_serve(vram):
 
 
 def item_pair(vram):
-    without = min(plain(program("pair"))["seconds"] for _ in range(REPEATS))
-    within = min(watched(vram, program("pair"))[1]["seconds"] for _ in range(REPEATS))
-    text = f"{without * 1e6:.2f} us, with {within * 1e6:.2f} us: {(within - without) * 1e9:.0f} ns more"
+    def least(*options):
+        return min(watched(vram, program("pair"), *options)[1]["seconds"] for _ in range(REPEATS))
+    alone = [plain(program("pair")) for _ in range(REPEATS)]
+    without, first = min(one["seconds"] for one in alone), alone[0]
+    unstacked, within = least("--stacks", "off"), least()
+    text = (f"{without * 1e6:.2f} us, with {within * 1e6:.2f} us: {(within - without) * 1e9:.0f} ns more "
+            f"({(unstacked - without) * 1e9:.0f} with --stacks off); "
+            f"cuMemGetInfo takes {first['ask_seconds'] * 1e6:.2f} us and sees {first['rise_bytes']} bytes of 2 MiB")
     assert within - without < 1e-6, text
     return text
 
@@ -294,13 +331,15 @@ ITEMS["jax"] = lambda vram: compare(vram, "jax", {"XLA_PYTHON_CLIENT_PREALLOCATE
 def main():
     vram, failed = sys.argv[1], 0
     for name in sys.argv[2:] or ["leak", "pair", "gpt2", "cupy", "jax", "onnx", "numba", "triton", "limit", "serve"]:
+        began = time.time()
         try:
-            print(f"{name}: {ITEMS[name](vram)}", flush=True)
+            said = ITEMS[name](vram)
         except Skipped as why:
-            print(f"{name}: skipped: {why}", flush=True)
+            said = f"skipped: {why}"
         except (AssertionError, KeyError, ValueError, IndexError) as why:
             failed += 1
-            print(f"{name}: FAILED: {type(why).__name__}: {str(why)[-1500:]}", flush=True)
+            said = f"FAILED: {type(why).__name__}: {str(why)[-1500:]}"
+        print(f"{name}: {said} [{time.time() - began:.1f} s]", flush=True)
     print(f"{failed} failed")
     return 1 if failed else 0
 
