@@ -23,9 +23,9 @@
 #            and checked (REPEATS=3 times), in their time without that, and as fast as it goes, checked
 #   models   bench/model_peak.py: the peak of inference with three models of random weights beside what
 #            `vram estimate` says of them; MODELS=a,b chooses models
-#   torch    bench/torch_run.py: six programs, three allocators; PROGRAMS=a,b chooses programs and
-#            TORCH_FLAGS adds flags (--quick, --repeats 3); memory held, after one run and after all,
-#            time, and losses bit by bit
+#   torch    bench/torch_run.py: six programs under PyTorch's allocator, its expandable_segments and vram.torch;
+#            PROGRAMS=a,b chooses programs and TORCH_FLAGS adds flags (--quick, --repeats 3, --modes vram for
+#            the C plug-in); memory held, after one run and after all, time, and losses bit by bit
 #   least    bench/torch_run.py --least: the least memory in which each of the six still runs, found by
 #            bisection, and the time that it takes there; PROGRAMS and TORCH_FLAGS as for torch
 #   largest  bench/torch_run.py --largest: the largest batch (gpt2, llama, resnet) and the longest context
@@ -419,10 +419,21 @@ stage_models() {
     finish
 }
 
+# torch_adapter: what vram.torch needs; its adapter is compiled once, before many processes want it. The shared
+# library is built as a part of libvram-model's: the command has the name of its target.
+torch_adapter() {
+    export LIBVRAM_PATH=$PWD/$build/libvram.so.0 LIBVRAM_TORCH_PLUGIN=$PWD/$build/bench/libvram_torch.so
+    export LIBVRAM_TORCH_CACHE=$PWD/$build/torch-cache
+    mkdir -p "$LIBVRAM_TORCH_CACHE"
+    PYTHONPATH=bindings/python step torch-adapter 150 torch-adapter.txt python3 -c \
+        "import torch, vram.torch.extension as e; e.load(torch); print('for PyTorch', torch.__version__)"
+}
+
 # torch_run FLAG...: bench/torch_run.py in all the time that is left. Its JSON is also beside the log.
 torch_run() {
     local choice=() left
-    build_targets vram_torch || finish
+    build_targets vram_model vram_torch || finish
+    torch_adapter || finish
     [ -z "${PROGRAMS:-}" ] || choice=(--programs "$PROGRAMS")
     left=$((seconds_in_all - SECONDS - 25))
     # shellcheck disable=SC2016,SC2086 # for the inner shell; a list of words
@@ -449,12 +460,9 @@ stage_python() {
     finish
 }
 
-# The shared library is built as a part of libvram-model's: the command has the name of its target.
 stage_adapters() {
     build_targets vram_model vram_torch || finish
-    export LIBVRAM_PATH=$PWD/$build/libvram.so.0 LIBVRAM_TORCH_PLUGIN=$PWD/$build/bench/libvram_torch.so
-    export LIBVRAM_TORCH_CACHE=$PWD/$build/torch-cache
-    mkdir -p "$LIBVRAM_TORCH_CACHE"
+    torch_adapter || finish
     step adapters 300 adapters.txt python3 tests/torch/h200.py --seconds 290 --json "$work/adapters.json" \
         ${ITEMS:+--items "$ITEMS"}
     cat "$work/adapters.txt"

@@ -187,7 +187,7 @@ def least_table(folder):
     document = read(os.path.join(folder, "least.json"))
     if document is None:
         return False
-    modes = ("default", "expandable", "vram")
+    modes = next((list(program["modes"]) for program in document["programs"] if program.get("modes")), [])
     print(f"\n{'least memory, time:':22}" + "".join(f"{mode:>18}" for mode in modes))
     for program in document["programs"]:
         cells = []

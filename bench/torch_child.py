@@ -44,7 +44,12 @@ STEPS_ON_HOST = {"serve_kv_cache"}
 
 
 def install(torch, mode, plugin):
-    """Puts the allocator in place before the first CUDA tensor. Returns the plug-in's library."""
+    """Puts the allocator in place before the first CUDA tensor. Returns the plug-in's library; None where
+    torch.cuda.memory knows all."""
+    if mode == "vram.torch":
+        sys.path.insert(0, os.path.join(os.path.dirname(HERE), "bindings", "python"))
+        adapter = importlib.import_module("vram.torch")
+        adapter.enable(fallback=False)
     if mode != "vram":
         return None
     allocator = torch.cuda.memory.CUDAPluggableAllocator(plugin, "vram_torch_alloc",
@@ -93,7 +98,7 @@ class StepClock:
 class Session:
     def __init__(self, torch, name, mode, plugin):
         sys.path.insert(0, os.path.join(HERE, "programs"))
-        self.torch, self.name = torch, name
+        self.torch, self.name, self.mode = torch, name, mode
         self.program = getattr(importlib.import_module("torch_programs"), name)
         if IMPORTS[name] is not None:
             module, attribute = IMPORTS[name].split(":")
@@ -106,7 +111,8 @@ class Session:
     def stats(self):
         if self.library is None:
             numbers = self.torch.cuda.memory_stats()
-            return {"peak_requested_bytes": numbers.get("requested_bytes.all.peak", 0),
+            pool = sys.modules["vram.torch"].stats() if self.mode == "vram.torch" else {}
+            return {**pool, "peak_requested_bytes": numbers.get("requested_bytes.all.peak", 0),
                     "peak_reserved_bytes": numbers.get("reserved_bytes.all.peak", 0),
                     "requested_bytes": numbers.get("requested_bytes.all.current", 0),
                     "reserved_bytes": numbers.get("reserved_bytes.all.current", 0),

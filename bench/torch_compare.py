@@ -108,7 +108,7 @@ def show(program):
         text = ", ".join(f"{kind} {result[kind]['ratio']:.3f} ({result[kind]['low']:.3f} to "
                          f"{result[kind]['high']:.3f})" for kind in ("median", "p99") if kind in result)
         medians = [statistics.median(column) for column in zip(*result["seconds"])]
-        print(f"  vram over {mode:11} {text}; {medians[0]:.3f} and {medians[1]:.3f} s, "
+        print(f"  {program['pool']} over {mode:11} {text}; {medians[0]:.3f} and {medians[1]:.3f} s, "
               f"{result['pairs']} pairs")
     missed = program["missed"]
     print("  " + ("MISSED: " + "; ".join(missed) if missed else "goals met"), flush=True)
@@ -116,19 +116,20 @@ def show(program):
 
 def one_program(name, children, count, soft, end):
     runs = measure(children, count, soft, end)
-    found = {mode: compare(runs["vram"], runs[mode]) for mode in runs
-             if mode != "vram" and runs["vram"] and runs[mode]}
+    ours = children[0].mode
+    found = {mode: compare(runs[ours], runs[mode]) for mode in runs
+             if mode != ours and runs[ours] and runs[mode]}
     missed = list(goals_missed(children, found))
     if not found:
         missed.append("no pair was measured")
-    program = {"name": name, "against": found, "missed": missed}
+    program = {"name": name, "pool": ours, "against": found, "missed": missed}
     show(program)
     return program
 
 
-def run(names, plugin, count, end, spawn=Child):
+def run(names, plugin, count, end, pool="vram.torch", spawn=Child):
     """Yields one result for each program."""
-    crews = {name: [spawn(name, mode, plugin) for mode in ["vram"] + peers_of(name)]
+    crews = {name: [spawn(name, mode, plugin) for mode in [pool] + peers_of(name)]
              for name in names}
     everyone = [each for children in crews.values() for each in children]
     start = min(end, time.monotonic() + START_SECONDS)

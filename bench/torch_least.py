@@ -21,7 +21,7 @@ import concurrent.futures
 import statistics
 import time
 
-from torch_process import Child, Failed, Gate, OutOfTime, Runner, share_deadline
+from torch_process import POOLS, Child, Failed, Gate, OutOfTime, Runner, pools_of, share_deadline
 
 GOALS = {"serve_kv_cache": 1.015}  # least memory over the live peak
 GOAL = 1.006
@@ -243,11 +243,12 @@ def goals_missed(name, modes):
             yield f"{mode}: did not run in 1.3 times what it had reserved without a limit"
         elif result.get("reserved_bytes", 0) > result["least_bytes"]:
             yield f"{mode}: reserved {result['reserved_bytes']} bytes, more than its limit"
-    ours = modes.get("vram", {})
-    if ours.get("least_ratio", 0) > goal_of(name) + 0.0005:
-        yield f"least memory {ours['least_ratio']:.4f} > {goal_of(name)}"
-    if ours.get("time_ratio", 0) > TIME_GOAL:
-        yield f"time at the least memory {ours['time_ratio']:.3f} > {TIME_GOAL}"
+    for mode in pools_of(modes):
+        ours = modes[mode]
+        if ours.get("least_ratio", 0) > goal_of(name) + 0.0005:
+            yield f"{mode}: least memory {ours['least_ratio']:.4f} > {goal_of(name)}"
+        if ours.get("time_ratio", 0) > TIME_GOAL:
+            yield f"{mode}: time at the least memory {ours['time_ratio']:.3f} > {TIME_GOAL}"
 
 
 def show(program):
@@ -302,10 +303,10 @@ def run(names, modes, plugin, pairs, end, arguments=None, spawn=Child):
 
 def run_phases(names, modes, pairs, end, until, runners, timers, everyone):
     capacity = capacity_of(everyone, end)
-    peers = {key: runner for key, runner in reversed(runners.items()) if key[1] != "vram"}
+    peers = {key: runner for key, runner in reversed(runners.items()) if key[1] not in POOLS}
     results = search_together(peers, until[0], end, capacity)
     alone = Gate(capacity)
-    pools = [key for key in runners if key[1] == "vram"]
+    pools = [key for key in runners if key[1] in POOLS]
     for number, key in enumerate(pools):
         now = time.monotonic()
         share = now + max(until[1] - now, 20) / (len(pools) - number) * 1.3

@@ -22,6 +22,7 @@ RUN_SECONDS = 90      # for one run of one program
 SECONDS = {"serve_kv_cache": 0.9, "resnet50_multires": 0.9, "llama1b_train_ckpt": 1.6,
            "sage_subgraphs": 2.0, "gpt2_train_varlen": 3.7, "bert_dynpad": 4.2}
 STARTS_MAX = 12       # processes for one program and allocator
+POOLS = ("vram.torch", "vram")  # allocators that are libvram's: the adapter, and the C plug-in
 DIRTY_BYTES = 64 << 20  # more than this live after a failed attempt: the next needs a new process
 
 
@@ -78,6 +79,11 @@ class Child:
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
+
+
+def pools_of(modes):
+    """Those of the allocators that are libvram's."""
+    return [mode for mode in modes if mode in POOLS]
 
 
 def run_deadline(end):

@@ -2,13 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch_run.py: real PyTorch programs under PyTorch's own allocators and under a pool of libvram.
 
-usage: torch_run.py [--plugin LIB.so] [--programs A,B] [--modes default,expandable,vram]
+usage: torch_run.py [--plugin LIB.so] [--programs A,B] [--modes default,expandable,vram.torch]
                     [--repeats 5] [--quick] [--budget-seconds N] [--no-losses] [--no-time]
                     [--json FILE]
-       torch_run.py --fresh N [--programs A,B] [--modes vram]
+       torch_run.py --fresh N [--programs A,B] [--modes vram.torch]
        torch_run.py --least [--programs A,B] [--modes ...] [--repeats 3]
        torch_run.py --largest [--programs A,B] [--modes ...]
-       torch_run.py --pairs 15 [--programs A,B]
+       torch_run.py --pairs 15 [--programs A,B] [--modes vram.torch]
+
+Allocators (--modes): PyTorch's own as it is (default) and with expandable_segments (expandable); the
+adapter of bindings/python and adapters/pytorch (vram.torch), which reads LIBVRAM_PATH; and the C plug-in
+(vram), which --plugin names.
 
 One process is started for each program and allocator, all at once, since most of their time is
 spent importing. Programs are measured one after the other; the runs of one program's processes take
@@ -47,7 +51,7 @@ import torch_compare
 import torch_largest
 import torch_least
 from torch_child import IMPORTS
-from torch_process import Child, START_SECONDS, run_deadline
+from torch_process import Child, POOLS, START_SECONDS, pools_of, run_deadline
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -140,18 +144,20 @@ def compare_losses(children, end):
 
 def goals_missed(name, results, losses):
     ratio_goal, seconds_goal = PROGRAMS[name]
-    ours, default = results.get("vram", {}), results.get("default", {})
+    default = results.get("default", {})
     for mode, result in results.items():
         if result["failed"] is not None:
             yield f"{mode}: {result['failed']}"
-    if ours and not ours["failed"] and "ratio" not in ours:
-        yield "the plug-in was never asked for memory"
-    if ours.get("ratio", 0) > ratio_goal:
-        yield f"ratio {ours['ratio']:.4f} > {ratio_goal}"
-    if "seconds_median" in ours and "seconds_median" in default:
-        share = ours["seconds_median"] / default["seconds_median"]
-        if share > seconds_goal:
-            yield f"seconds {share:.3f} of default > {seconds_goal}"
+    for mode in pools_of(results):
+        ours = results[mode]
+        if not ours["failed"] and "ratio" not in ours:
+            yield f"{mode} was never asked for memory"
+        if ours.get("ratio", 0) > ratio_goal:
+            yield f"{mode}: ratio {ours['ratio']:.4f} > {ratio_goal}"
+        if "seconds_median" in ours and "seconds_median" in default:
+            share = ours["seconds_median"] / default["seconds_median"]
+            if share > seconds_goal:
+                yield f"{mode}: seconds {share:.3f} of default > {seconds_goal}"
     for mode, step in (losses["modes"] if losses else {}).items():
         if step is None:
             yield f"losses of {mode}: the run failed"
@@ -196,7 +202,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plugin", default=os.path.join(ROOT, "build", "bench", "libvram_torch.so"))
     parser.add_argument("--programs", default=",".join(PROGRAMS))
-    parser.add_argument("--modes", default="default,expandable,vram")
+    parser.add_argument("--modes", default="default,expandable,vram.torch")
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--quick", action="store_true", help="one run after the warm-up")
     parser.add_argument("--fresh", type=int, default=0, metavar="N",
@@ -222,8 +228,10 @@ def parse():
         if name not in PROGRAMS:
             parser.error(f"no program {name}; there are {', '.join(PROGRAMS)}")
     for mode in options.modes:
-        if mode not in ("default", "expandable", "vram"):
-            parser.error(f"no mode {mode}; there are default, expandable and vram")
+        if mode not in ("default", "expandable") + POOLS:
+            parser.error(f"no mode {mode}; there are default, expandable, vram.torch and vram")
+    if options.pairs and not pools_of(options.modes):
+        parser.error("--pairs compares vram.torch or vram with PyTorch's allocators; --modes has neither")
     if "vram" in options.modes and not os.path.exists(options.plugin):
         parser.error(f"{options.plugin} is missing; cmake --build build --target vram_torch makes it")
     return options
@@ -314,7 +322,8 @@ def main():
         results = torch_largest.run(names, options.modes, options.plugin, end, options.limits)
     elif options.pairs:
         document["schema"] = "vram.torch_pairs/1"
-        results = torch_compare.run(names, options.plugin, options.pairs, end)
+        results = torch_compare.run(names, options.plugin, options.pairs, end,
+                                    pools_of(options.modes)[0])
     else:
         results = interleaved(names, options, end)
     for result in results:

@@ -11,9 +11,8 @@ import sys
 
 import torch_largest
 import torch_least
+from torch_process import pools_of
 from torch_run import PROGRAMS
-
-MODES = ("default", "expandable", "vram")
 
 
 def mark(text, good):
@@ -29,32 +28,41 @@ def head(*cells):
     print("|" + "---|" * len(cells))
 
 
+def modes_of(programs):
+    """PyTorch's own allocators, then libvram's first one, as the programs were run."""
+    modes = max((one["modes"] for one in programs), key=len)
+    return [mode for mode in modes if mode not in pools_of(modes)] + pools_of(modes)[:1]
+
+
 def show_torch(programs):
-    head("program", "default", "expandable_segments", "vram, all runs", "vram, one run",
-         "time of default / expandable / vram, s", "vram over default", "losses")
+    modes = modes_of(programs)
+    pool = modes[-1]
+    head("program", *modes[:-1], f"{pool}, all runs", f"{pool}, one run",
+         f"time of {' / '.join(modes)}, s", f"{pool} over {modes[0]}", "losses")
     for one in programs:
-        modes = one["modes"]
-        ours, goals = modes.get("vram", {}), PROGRAMS[one["name"]]
-        medians = [modes.get(mode, {}).get("seconds_median", float("nan")) for mode in MODES]
-        share = medians[2] / medians[0]
+        found = [one["modes"].get(mode, {}) for mode in modes]
+        goals, ours = PROGRAMS[one["name"]], found[-1]
+        medians = [result.get("seconds_median", float("nan")) for result in found]
+        share = medians[-1] / medians[0]
         losses = "none compared" if not one.get("losses") else \
             "equal" if set(one["losses"]["modes"].values()) == {-1} else "NOT EQUAL"
-        ratios = [modes.get(mode, {}).get("ratio", float("nan")) for mode in MODES]
+        ratios = [result.get("ratio", float("nan")) for result in found]
         first = ours.get("ratio_of_one_run", float("nan"))
-        row(one["name"], f"{ratios[0]:.3f}", f"{ratios[1]:.3f}",
-            mark(f"{ratios[2]:.4f}", ratios[2] <= goals[0]), mark(f"{first:.4f}", first <= goals[0]),
+        row(one["name"], *(f"{ratio:.3f}" for ratio in ratios[:-1]),
+            mark(f"{ratios[-1]:.4f}", ratios[-1] <= goals[0]), mark(f"{first:.4f}", first <= goals[0]),
             " / ".join(f"{seconds:.3f}" for seconds in medians),
             mark(f"{share:.3f}", share <= goals[1]), losses)
 
 
 def show_least(programs):
-    head("program", "live peak, GB", *(f"{mode}, {what}" for mode in MODES
+    modes = modes_of(programs)
+    head("program", "live peak, GB", *(f"{mode}, {what}" for mode in modes
                                        for what in ("least", "time there")))
     for one in programs:
         cells = []
-        for mode in MODES:
+        for mode in modes:
             result = one["modes"].get(mode, {})
-            least, ours = result.get("least_ratio"), mode == "vram"
+            least, ours = result.get("least_ratio"), bool(pools_of([mode]))
             slower = result.get("time_ratio")
             cells += [mark(f"{least:.4f}", not ours or least <= torch_least.goal_of(one["name"]) + 0.0005)
                       if least else result.get("failed") or "-",
@@ -79,7 +87,7 @@ def show_largest(programs):
 
 
 def show_pairs(programs):
-    head("program", "against", "pairs", "median of vram / of the other, s", "ratio of medians (95 %)",
+    head("program", "against", "pairs", "median of the pool / of the other, s", "ratio of medians (95 %)",
          "ratio of p99 of steps (95 %)")
     for one in programs:
         for mode, result in one["against"].items():
