@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a lease begins: what there is to share out, and who starts the broker. */
+#include "lease_world.h"
+
+/* Without a capacity the device's own figure is shared out: what is free, and what is held. */
+static void capacity_of_the_device(void **state) {
+    struct holder first, second;
+    vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
+    (void)state;
+    options.capacity_bytes = 0;
+    holder_device(&first);
+    holder_fill(&first, 200 * UNIT, 1);
+    assert_ok(vram_lease_open(first.device, &options, &first.lease));
+    assert_int_equal(holder_granted(&first), 1024 * UNIT);
+    options.name = "second";
+    holder_open(&second, &options);
+    assert_int_equal(holder_granted(&second), 0); /* nothing is left */
+    holder_close(&second);
+    holder_close(&first);
+}
+
+/* A command that starts no broker, or that is none, costs half of the time limit at most. */
+static void broker_command_fails(void **state) {
+    static const char *const commands[] = {"/bin/true", "/bin/false", "/nowhere/vram"};
+    (void)state;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        struct holder holder;
+        vram_lease_options options = lease_options("first", 0, 700 * UNIT);
+        assert_ok(vram_option_set("broker", commands[i]));
+        options.timeout_ns = SECOND / 2;
+        uint64_t begin = lease_now();
+        holder_open(&holder, &options);
+        assert_true(lease_now() - begin < 20 * SECOND);
+        assert_int_equal(lease_info(holder.lease).broker, getpid()); /* a thread of ours */
+        assert_int_equal(holder_granted(&holder), 700 * UNIT);
+        holder_close(&holder);
+    }
+}
+
+static void *alloc_again(void *argument) {
+    struct holder *holder = argument;
+    vram_addr addr;
+    assert_int_equal(vram_alloc(holder->pool, 500 * UNIT, holder->queue, &addr), VRAM_ERR_LIMIT);
+    return NULL;
+}
+
+/* Two threads ask: the second waits for its turn, and neither longer than the time limit allows. */
+static void two_threads_ask(void **state) {
+    struct holder first, second;
+    vram_lease_options options = lease_options("first", 600 * UNIT, 800 * UNIT);
+    pthread_t threads[2];
+    (void)state;
+    holder_open(&first, &options);
+    holder_fill(&first, 700 * UNIT, 1);
+    options = lease_options("second", 0, 1024 * UNIT);
+    options.timeout_ns = SECOND / 5;
+    holder_open(&second, &options);
+    uint64_t begin = lease_now();
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, alloc_again, &second), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_true(lease_now() - begin < 20 * SECOND);
+    holder_close(&second);
+    holder_close(&first);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(capacity_of_the_device, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(broker_command_fails, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(two_threads_ask, lease_folder_make, lease_folder_remove),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
