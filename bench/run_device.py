@@ -90,7 +90,7 @@ def child_jax():
             step(x).block_until_ready()
     work(8)
     began = time.time()
-    work(200)
+    work(2000)
     return time.time() - began
 
 
@@ -108,7 +108,8 @@ def child_onnx():
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 8
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CUDAExecutionProvider"])
-    assert session.get_providers()[0] == "CUDAExecutionProvider", session.get_providers()
+    if session.get_providers()[0] != "CUDAExecutionProvider":
+        raise ModuleNotFoundError("this ONNX Runtime has no CUDAExecutionProvider")
     session.run(None, {"x": numpy.ones((8, 4096), dtype=numpy.float32)})
     began = time.time()
     for i in range(50):

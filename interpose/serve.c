@@ -12,6 +12,7 @@
  */
 #include "serve.h"
 
+#include "base/log.h"
 #include "base/os/os.h"
 #include "run_owner.h"
 #include "serve_pools.h"
@@ -137,24 +138,33 @@ static bool is_captured(void *stream) {
 
 /* ----------------------------------------------------------------------- blocks */
 
+/* For `vram run` with VRAM_LOG=debug: why an allocation is not served. */
+static bool left_to_driver(size_t bytes, const char *why) {
+    vr_log(VRAM_LOG_DEBUG, "left to the driver: %zu bytes: %s", bytes, why);
+    return false;
+}
+
 bool serve_alloc(cuda_addr *addr, size_t bytes, void *pool, void *stream, const void *caller,
                  int *code) {
     int ordinal = 0;
     const struct cuda_driver_calls *calls = cuda_calls();
-    if (!serve_wanted() || (uintptr_t)stream == STREAM_PER_THREAD || is_captured(stream) ||
-        !calls->context_device || calls->context_device(&ordinal) != CUDA_SUCCESS) {
-        return false;
+    if (!serve_wanted() || !addr || !bytes) {
+        return false; /* the driver says what it thinks of that */
+    }
+    if ((uintptr_t)stream == STREAM_PER_THREAD || is_captured(stream)) {
+        return left_to_driver(bytes, "the stream is a thread's own, or is captured");
+    }
+    if (!calls->context_device || calls->context_device(&ordinal) != CUDA_SUCCESS) {
+        return left_to_driver(bytes, "no context is current");
     }
     if (!pool && (!calls->current_pool || calls->current_pool(&pool, ordinal) != CUDA_SUCCESS)) {
-        return false;
-    }
-    if (!addr || !bytes) {
-        return false; /* the driver says what it thinks of that */
+        return left_to_driver(bytes, "the device has no pool");
     }
     struct served_pool *served = serve_pool_take(pool, ordinal, inside_begin, inside_end);
     vram_queue *queue = served ? queue_of(served->device, served->ordinal, stream) : NULL;
     if (!queue) {
-        return false;
+        return left_to_driver(bytes, served ? "the stream cannot be adopted"
+                                            : "the pool is shared, or could not be made");
     }
     vram_addr found;
     inside_begin();
