@@ -38,15 +38,16 @@ struct vr_sleep_state {
     const struct vr_tag *tag; /* of the blocks over it */
     bool mixed;               /* they have several tags */
     uint64_t from, to;        /* from the first block over it to the end of the last; equal: none */
-    uint64_t hidden_bytes;    /* in holes over it, which have become claims */
-    char *host;               /* contents of [from, to); NULL: dropped */
-    struct vr_sleep_store *store; /* that `host` lies in; NULL: none, or borrowed: (5) */
-    bool emptied;                 /* the piece was released: only `host` has the contents */
-    bool mapped;                  /* still, or again */
-    bool read_only;               /* made so by the change in progress */
-    bool changing;                /* part of the change in progress */
-    bool created;                 /* by the change in progress */
-    bool fresh;                   /* mapped by the change in progress */
+    uint64_t cover_from, cover_to; /* the one live block over it, when it wakes; 0: there is none */
+    uint64_t hidden_bytes;         /* in holes over it, which have become claims */
+    char *host;                    /* contents of [from, to); NULL: dropped */
+    struct vr_sleep_store *store;  /* that `host` lies in; NULL: none, or borrowed: (5) */
+    bool emptied;                  /* the piece was released: only `host` has the contents */
+    bool mapped;                   /* still, or again */
+    bool read_only;                /* made so by the change in progress */
+    bool changing;                 /* part of the change in progress */
+    bool created;                  /* by the change in progress */
+    bool fresh;                    /* mapped by the change in progress */
 };
 
 /* Of a pool; under its lock. */
@@ -78,9 +79,10 @@ vram_status vr_sleep_pick_rebuilds(struct vr_space *space, struct vr_sleep_state
    the bytes to be created again for them. */
 uint64_t vr_sleep_mark(struct vr_space *space, const char *tag);
 
-/* Of states that are changing, by address: joins sealed pieces that are released and adjacent, with
-   blocks of one tag and contents that follow each other on the host. They do not move and sleep
-   together, and a driver takes its time for each piece, not for each byte. */
+/* Of states that are changing, by address: joins pieces that are released and adjacent, because a
+   driver takes its time for each piece, not for each byte. Those are sealed pieces under blocks of
+   one tag, whose contents follow each other on the host, which do not move and sleep together; and
+   pieces without contents under one block. */
 void vr_sleep_join(struct vr_sleep *sleep, struct vr_sleep_state **sleep_states, uint32_t *count);
 
 /* Marks as `changing` the seals of the space under blocks of the tag (NULL: all). */

@@ -14,7 +14,12 @@
 #include <assert.h>
 #include <string.h>
 
-#define JOIN_MOST (UINT64_C(64) << 20) /* bytes of a joined piece: a driver takes 0.1 ms for it */
+/* Bytes of a joined piece at most: a sealed one, for which a driver takes 0.1 ms, or one without
+   contents, which also is at most half of the distance to the nearer end of its block. */
+#define JOIN_MOST      (UINT64_C(64) << 20)
+#define JOIN_BARE_MOST (UINT64_C(256) << 20)
+
+enum { END_PART = 2 };
 
 /* What lies over a piece (piece->seen): blocks of the tag; other blocks or claims. */
 enum { SEEN_WANTED = 1, SEEN_OTHER = 2 };
@@ -316,9 +321,33 @@ void vr_sleep_mark_seals(struct vr_space *space, const char *tag) {
     }
 }
 
+/* Notes for each piece that is asleep whether one live block covers it. */
+static void note_covers(struct vr_space *space) {
+    struct vr_piece *piece = NULL;
+    while ((piece = vr_space_piece_next(space, piece))) {
+        if (piece->sleep_state) {
+            piece->sleep_state->cover_from = piece->sleep_state->cover_to = 0;
+        }
+    }
+    for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
+        if (span->span.kind != VR_SPAN_BLOCK || !span->asleep || !vr_block_is_live(span)) {
+            continue;
+        }
+        uint64_t at = vr_span_addr(span), end = vr_span_end(span);
+        while ((piece = piece_under(space, &at, end))) {
+            if (piece->sleep_state && piece->addr >= vr_span_addr(span) &&
+                piece_end(piece) <= end) {
+                piece->sleep_state->cover_from = vr_span_addr(span);
+                piece->sleep_state->cover_to = end;
+            }
+        }
+    }
+}
+
 uint64_t vr_sleep_mark(struct vr_space *space, const char *tag) {
     uint64_t missing = 0;
     mark_tagged(space, tag);
+    note_covers(space);
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
         if (piece->sleep_state && (!tag || piece->seen & SEEN_WANTED)) {
@@ -329,20 +358,49 @@ uint64_t vr_sleep_mark(struct vr_space *space, const char *tag) {
     return missing;
 }
 
+/* Sealed pieces do not move. */
+static bool may_join_sealed(const struct vr_sleep_state *a, const struct vr_sleep_state *b) {
+    const struct vr_piece *first = a->piece, *second = b->piece;
+    return first->seal && second->seal && !a->mixed && !b->mixed && a->tag == b->tag &&
+           first->bytes + second->bytes <= JOIN_MOST && a->to == second->addr &&
+           b->from == second->addr && first->seal->store == second->seal->store &&
+           a->host + (b->from - a->from) == b->host;
+}
+
+/* Pieces without contents under one block. Near its ends they stay fine, as those of a large block
+   are made (space/supply.c): that is where later blocks cut into what it leaves. */
+static bool may_join_bare(const struct vr_sleep_state *a, const struct vr_sleep_state *b) {
+    uint64_t begin = a->piece->addr, end = piece_end(b->piece);
+    if (a->piece->seal || b->piece->seal || a->host || b->host || !a->cover_to ||
+        a->cover_from != b->cover_from) {
+        return false;
+    }
+    uint64_t edge = vr_smaller(begin - a->cover_from, a->cover_to - end);
+    return end - begin <= vr_smaller(JOIN_BARE_MOST, edge / END_PART);
+}
+
 /* In a direct space each block has pieces of its own, which other processes may map. */
 static bool may_join(const struct vr_sleep_state *a, const struct vr_sleep_state *b) {
-    const struct vr_piece *first = a->piece, *second = b->piece;
-    return a->space == b->space && !a->space->config.direct && piece_end(first) == second->addr &&
-           first->seal && second->seal && first->released && second->released && !a->mixed &&
-           !b->mixed && a->tag == b->tag && first->bytes + second->bytes <= JOIN_MOST &&
-           a->to == piece_end(first) && b->from == second->addr &&
-           first->seal->store == second->seal->store && a->host + (b->from - a->from) == b->host;
+    return a->space == b->space && !a->space->config.direct &&
+           piece_end(a->piece) == b->piece->addr && a->piece->released && b->piece->released &&
+           (may_join_sealed(a, b) || may_join_bare(a, b));
 }
 
 static void state_absorb(struct vr_sleep_state *a, struct vr_sleep_state *b) {
     a->to = b->to;
     a->hidden_bytes += b->hidden_bytes;
     b->piece = NULL; /* b ends */
+}
+
+/* Keeps sleep.h (5): the contents of sealed pieces are joined, too. */
+static void piece_absorb(struct vr_sleep_state *a, struct vr_sleep_state *b) {
+    struct vr_piece *second = b->piece;
+    if (second->seal) {
+        vr_sleep_store_join(second->seal->store);
+        state_absorb(a->piece->seal, second->seal);
+    }
+    state_absorb(a, b);
+    vr_space_join_pieces(a->space, a->piece, second);
 }
 
 /* Removes and frees the states that were absorbed. */
@@ -363,11 +421,7 @@ void vr_sleep_join(struct vr_sleep *sleep, struct vr_sleep_state **sleep_states,
     for (uint32_t i = 0; i < *count; i++) {
         struct vr_sleep_state *a = kept ? sleep_states[kept - 1] : NULL, *b = sleep_states[i];
         if (a && may_join(a, b)) {
-            struct vr_piece *second = b->piece;
-            vr_sleep_store_join(second->seal->store);
-            state_absorb(a->piece->seal, second->seal);
-            state_absorb(a, b);
-            vr_space_join_pieces(a->space, a->piece, second);
+            piece_absorb(a, b);
         } else {
             sleep_states[kept++] = b;
         }
