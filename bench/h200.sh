@@ -53,6 +53,11 @@
 #   run      `vram run` (bench/run_device.py): a static-cudart program that leaks, PyTorch gpt2, CuPy, JAX, ONNX
 #            Runtime, Numba and Triton: counted bytes beside the driver's figure, time with and without, --limit,
 #            --serve; ITEMS="a b" chooses items, REPEATS=3 how often each runs
+#   zero     bench/zero_handouts: HANDOUTS=1000000 blocks of a pool with zero_alloc and as many with zero_free, every
+#            byte looked at by a kernel, and the proof that it can fail
+#   sanitizer  compute-sanitizer sees the blocks of pools: bench/planted_bugs, each bug found by the tool that is made
+#            for it, none without announcements (VRAM_NVTX=off) and none in the clean program; the groups memory, pool
+#            and buffer of the suite under memcheck, 0 errors. SANITIZER names the command if it is not installed
 #
 # Needs a C compiler and CMake; nvcc for handout and CUB, PyTorch for torch, its peer and models, which
 # needs transformers besides. What a step prints is in ${OUT:-build-h200/out}/STAGE.log as soon as it has ended, all of it again, file by file,
@@ -64,7 +69,7 @@ cd "$(dirname "$0")/.." || exit 2
 
 stage=${1:-}
 stages=(check bench transfer sleep models replay torch least largest pairs python adapters faults handout share lease
-    compose run)
+    compose run zero sanitizer)
 case $#-" ${stages[*]} " in
 1-*" $stage "*) ;;
 *)
@@ -205,7 +210,8 @@ memcheck() {
         row memcheck "not run: no compute-sanitizer" 0
         return
     fi
-    step memcheck 150 memcheck.txt "$tool" --tool memcheck --report-api-errors no \
+    # With announced blocks pools run on segments (stage sanitizer): here they map memory, as programs do.
+    VRAM_NVTX=off step memcheck 150 memcheck.txt "$tool" --tool memcheck --report-api-errors no \
         --error-exitcode 99 "$build/vram" check --backend cuda
 }
 
@@ -550,6 +556,60 @@ stage_lease() {
     step checkpoint 300 checkpoint.txt "$build/bench/lease_bench" \
         --switches "${CHECKPOINT_SWITCHES:-10}" --way checkpoint
     rm -rf "$meet"
+    finish
+}
+
+stage_zero() {
+    build_targets bench_zero || finish
+    step zero "${ZERO_SECONDS:-390}" zero.txt "$build/bench/zero_handouts" cuda "${HANDOUTS:-1000000}" 150
+    cat "$work/zero.txt"
+    finish
+}
+
+# sanitize NAME TOOL WANTED BUG [VARIABLE=VALUE]: WANTED is found or none.
+sanitize() {
+    local name=$1 tool=$2 wanted=$3 bug=$4 count
+    shift 4
+    # The exit code is what is asked for; a step that fails by itself must not stop the stage.
+    # shellcheck disable=SC2016 # for the inner shell
+    step "$name" 60 "$name.txt" env "$@" bash -c '"$@"; code=$?; echo "exit code $code"; exit $((code != 0 && code != 99))' \
+        run "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 99 "$build/bench/planted_bugs" "$bug" ||
+        return
+    count=$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) error.*/\1/p' "$work/$name.txt" | tail -n 1)
+    case $wanted-${count:-unknown} in
+    found-0 | found-unknown | none-[1-9]* | none-unknown)
+        row "$name" "FAILED: ${count:-unknown} errors, $wanted expected" 0
+        failed=1
+        cat "$work/$name.txt"
+        ;;
+    *) row "$name" "$count errors, as expected" 0 ;;
+    esac
+}
+
+stage_sanitizer() {
+    local sanitizer group
+    sanitizer=${SANITIZER:-$(find_tool compute-sanitizer)}
+    if [ -z "$sanitizer" ]; then
+        row sanitizer "FAILED: no compute-sanitizer" 0
+        failed=1
+        finish
+    fi
+    build_targets bench_planted vram_command || finish
+    "$sanitizer" --version | tee -a "$log"
+    quiet=1
+    sanitize clean-memcheck memcheck none clean
+    sanitize clean-initcheck initcheck none clean
+    sanitize overrun memcheck found overrun
+    sanitize freed memcheck found freed
+    sanitize fresh initcheck found fresh
+    sanitize overrun-unannounced memcheck none overrun VRAM_NVTX=off
+    sanitize freed-unannounced memcheck none freed VRAM_NVTX=off
+    sanitize fresh-unannounced initcheck none fresh VRAM_NVTX=off
+    quiet=0
+    for group in memory pool buffer; do
+        step "check-$group" 120 "check-$group.txt" "$sanitizer" --tool memcheck --report-api-errors no \
+            --error-exitcode 99 "$build/vram" check --backend cuda --filter "$group."
+    done
     finish
 }
 
