@@ -56,6 +56,7 @@ struct vr_device {
     void *impl;                   /* the backend's own */
     vr_atomic_bool lost;          /* set by src/device, read by [lost] functions */
     bool pageable_waits; /* set by open: a download to pageable memory is complete on return */
+    bool nvtx;           /* set by open: tools watch its memory through NVTX */
 
     const struct vr_device_ops *ops; /* open sets these ten */
     const struct vr_queue_ops *queue_ops;

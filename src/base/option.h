@@ -93,6 +93,8 @@
       "pools keep a record of every live block: on or off; empty or auto: in debug builds")        \
     X(TRACK_STACKS, "track_stacks", INTEGER, "0", 0, 1000000, false, "",                           \
       "tracked pools take the call stack of every n-th allocation; 0: of none")                    \
+    X(NVTX, "nvtx", BOOL, "on", 0, 1, false, "",                                                   \
+      "off: tools such as compute-sanitizer are not told which memory of a pool is in blocks")     \
     X(LIVE, "live", BOOL, "on", 0, 1, false, "",                                                   \
       "off: the process writes no live page, for vram top and others to read")                     \
     X(LEAKS, "leaks", TEXT, "", 0, 0, false, "off, text, json",                                    \

@@ -38,6 +38,7 @@ struct vr_record {
     vr_atomic_bool is_range;        /* reserved addresses; memory by mapping */
     vr_atomic_u64 pool;             /* handle of the pool that owns the memory; 0: none */
     _Atomic(vr_extent_fn *) extent; /* with a pool: finds its blocks */
+    vr_atomic_u64 heap;             /* a tool's name for a pool's segment; 0: none; track/nvtx.h */
     vr_atomic_bool object;          /* an adopted object of the program */
     vr_atomic_bool sleeps;          /* parts of it may be asleep: a check takes a lock */
     vr_atomic_bool seals;           /* parts of it may be sealed: a check of writes takes a lock */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event.c: the one receiver of events, the calls to it in progress, and the lines of the log.
+ * event.c: the one receiver of events, the calls to it in progress, the announcer, and the lines of
+ * the log.
  */
 #include "track/event.h"
 
@@ -11,14 +12,14 @@
 #include "base/status.h"
 #include "base/text.h"
 
-vr_atomic_bool vr_events_wanted_flag;
+vr_atomic_u32 vr_events_wanted_by;
 
 static struct vr_mutex change_lock =
     VR_MUTEX_INIT(VR_RANK_TRACK); /* guards changes of the receiver */
 static struct {
     vr_event_fn *take; /* written only when the flag is clear and no call is inside */
     void *user;
-    uint64_t process;     /* whose events it receives; keeps (5) */
+    uint64_t process;     /* whose events it receives; keeps (6) */
     vr_atomic_u32 inside; /* calls in progress */
 } receiver;
 
@@ -82,11 +83,27 @@ static void log_event(const struct vr_event *event) {
 
 /* --------------------------------------------------------------- the receiver */
 
+static _Atomic(vr_event_fn *) announcer; /* set once */
+
+#define is_received(order) (vr_load(&vr_events_wanted_by, order) & VR_EVENTS_RECEIVED)
+
+void vr_events_also_to(vr_event_fn *announce) {
+    vr_store(&announcer, announce, VR_RELEASE);
+    vr_fetch_or(&vr_events_wanted_by, VR_EVENTS_ANNOUNCED, VR_SEQ_CST);
+}
+
+static void announce_event(const struct vr_event *event) {
+    struct vram_error error;
+    vr_event_fn *announce = vr_load(&announcer, VR_ACQUIRE);
+    vr_error_save(&error);
+    announce(NULL, event);
+    vr_error_restore(&error);
+}
+
 static void send_event(struct vr_event *event) {
     struct vram_error error;
     vr_fetch_add(&receiver.inside, 1, VR_SEQ_CST);
-    if (vr_load(&vr_events_wanted_flag, VR_SEQ_CST) &&
-        receiver.process == vr_os_process_generation()) {
+    if (is_received(VR_SEQ_CST) && receiver.process == vr_os_process_generation()) {
         event->time_ns = vr_clock_now();
         vr_error_save(&error);
         receiver.take(receiver.user, event);
@@ -96,8 +113,12 @@ static void send_event(struct vr_event *event) {
 }
 
 void vr_event_tell(struct vr_event *event) {
-    if (vr_load(&vr_events_wanted_flag, VR_RELAXED)) {
+    uint32_t wanted_by = vr_load(&vr_events_wanted_by, VR_ACQUIRE);
+    if (wanted_by & VR_EVENTS_RECEIVED) {
         send_event(event);
+    }
+    if (wanted_by & VR_EVENTS_ANNOUNCED) {
+        announce_event(event);
     }
     if (vr_log_maybe(VRAM_LOG_DEBUG)) {
         log_event(event);
@@ -107,7 +128,7 @@ void vr_event_tell(struct vr_event *event) {
 /* Keeps (3): a call that enters from now on finds the flag clear. In a child, calls of the parent's
    threads never end, and are not waited for. */
 static void receiver_clear(void) {
-    vr_store(&vr_events_wanted_flag, false, VR_SEQ_CST);
+    vr_fetch_and(&vr_events_wanted_by, ~(uint32_t)VR_EVENTS_RECEIVED, VR_SEQ_CST);
     for (unsigned round = 0;
          vr_load(&receiver.inside, VR_SEQ_CST) && receiver.process == vr_os_process_generation();
          round++) {
@@ -121,8 +142,7 @@ static void receiver_clear(void) {
 
 bool vr_events_taken(void) {
     vr_mutex_lock(&change_lock);
-    bool taken = vr_load(&vr_events_wanted_flag, VR_RELAXED) &&
-                 receiver.process == vr_os_process_generation();
+    bool taken = is_received(VR_RELAXED) && receiver.process == vr_os_process_generation();
     vr_mutex_unlock(&change_lock);
     return taken;
 }
@@ -131,7 +151,7 @@ vram_status vr_events_to(vr_event_fn *take, void *user) {
     bool own = receiver.process == vr_os_process_generation();
     vram_status status = VRAM_OK;
     vr_mutex_lock(&change_lock);
-    if (take && vr_load(&vr_events_wanted_flag, VR_RELAXED) && own) {
+    if (take && is_received(VR_RELAXED) && own) {
         status = VRAM_ERR_BUSY;
     } else {
         receiver_clear();
@@ -142,7 +162,7 @@ vram_status vr_events_to(vr_event_fn *take, void *user) {
                 vr_store(&receiver.inside, 0, VR_RELAXED);
             }
             receiver.process = vr_os_process_generation();
-            vr_store(&vr_events_wanted_flag, true, VR_SEQ_CST);
+            vr_fetch_or(&vr_events_wanted_by, VR_EVENTS_RECEIVED, VR_SEQ_CST);
         }
     }
     vr_mutex_unlock(&change_lock);

@@ -12,7 +12,9 @@
  *      does if it is tracked, or was created while there was a receiver. Hits of such a pool may be
  *      written to a trace without an event (track/trace_shard.h). A transfer is sent by the thread
  *      that sees its end, whether or not pools are tracked.
- *  (5) After a fork the child sends no events to the receiver, whose file belongs to the parent.
+ *  (5) An announcer (core/tracking/announce.h) gets the same events, without a time, until the
+ *      process ends.
+ *  (6) After a fork the child sends no events to the receiver, whose file belongs to the parent.
  */
 #ifndef VR_EVENT_H
 #define VR_EVENT_H
@@ -35,6 +37,7 @@ struct vr_event {
     /* The pool itself, for core's own receivers; valid during the call. TRANSFER: the context, and
        `memory` is the direction, `stack` the route, `held` its ns. */
     void *source;
+    const void *block; /* likewise, of ALLOC, FREE and RESIZE; else NULL */
     enum vr_event_kind kind;
     uint32_t memory;  /* vram_memory_kind */
     uint64_t time_ns; /* vr_clock_now, when it is sent */
@@ -65,11 +68,21 @@ vram_status vr_events_to(vr_event_fn *take, void *user);
 /* Whether vr_events_to would find another receiver. */
 bool vr_events_taken(void);
 
-extern vr_atomic_bool vr_events_wanted_flag;
+/* Sends events to the announcer as well; keeps (5). */
+void vr_events_also_to(vr_event_fn *announce);
 
-/* Whether there is a receiver, or may be a log at debug level: two relaxed loads. */
+enum { VR_EVENTS_RECEIVED = 1, VR_EVENTS_ANNOUNCED = 2 };
+extern vr_atomic_u32 vr_events_wanted_by;
+
+/* Whether there is a receiver or an announcer, or may be a log at debug level: two relaxed
+   loads. */
 static inline bool vr_events_wanted(void) {
-    return vr_load(&vr_events_wanted_flag, VR_RELAXED) || vr_log_maybe(VRAM_LOG_DEBUG);
+    return vr_load(&vr_events_wanted_by, VR_RELAXED) || vr_log_maybe(VRAM_LOG_DEBUG);
+}
+/* The same without the receiver. */
+static inline bool vr_events_others_wanted(void) {
+    return vr_load(&vr_events_wanted_by, VR_RELAXED) & VR_EVENTS_ANNOUNCED ||
+           vr_log_maybe(VRAM_LOG_DEBUG);
 }
 
 /* Sends the event to the receiver, if there is one, with the time, and to the log; keeps (1) and

@@ -75,6 +75,7 @@ struct vr_cuda_dialect {
     uint64_t granule;                 /* granule of device memory; the driver aligns to it */
     bool sets_memory_aside;           /* an integrated GPU may have memory that is not the host's */
     unsigned word_flags;              /* flags for the memory of words */
+    bool nvtx;                        /* its tools use NVTX */
     enum vram_kernel_format kernel_format; /* the format that it runs */
     const char *kernel_format_name;
     enum vr_cu_call wait_call; /* the call that wait_value makes */

@@ -126,6 +126,7 @@ vram_status vr_cuda_device_open(struct vr_device *device) {
     device->ops = &device_ops;
     device->queue_ops = &vr_cuda_queue_ops;
     device->pageable_waits = true;
+    device->nvtx = dialect->nvtx;
     device->pinned = &vr_cuda_pinned_ops;
     uint32_t caps = device->info.caps;
     device->vmm = caps & VRAM_CAP_VMM ? &vr_cuda_vmm_ops : NULL;

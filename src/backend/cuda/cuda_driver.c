@@ -265,6 +265,7 @@ const struct vr_cuda_dialect vr_cuda_dialect = {
                 [VR_CUDA_QUERY_CONCURRENT_MANAGED] = VR_CU_ATTRIBUTE_CONCURRENT_MANAGED},
     .architecture = "sm_%d%d",
     .granule = GRANULE,
+    .nvtx = true,
     .word_flags = VR_CU_HOST_PORTABLE | VR_CU_HOST_DEVICEMAP,
     .wait_call = VR_CU_CALL_cuStreamWaitValue64,
     .version = cuda_version,

@@ -23,6 +23,7 @@
 #include "base/status.h"
 #include "device/ops.h"
 #include "track/event.h"
+#include "track/nvtx.h"
 
 #include <assert.h>
 
@@ -83,6 +84,18 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
     return VRAM_OK;
 }
 
+/* Tells a tool of a segment, or that the driver gets it back (track/nvtx.h). */
+static void segment_announce(const struct vr_pool *pool, struct vr_record *record, vram_addr addr,
+                             uint64_t bytes) {
+    if (pool->announced) {
+        vr_store(&record->heap, vr_nvtx_heap_begin(addr, bytes), VR_RELEASE);
+    }
+}
+
+static void segment_withdraw(struct vr_record *record) {
+    vr_nvtx_heap_end(vr_exchange(&record->heap, 0, VR_ACQ_REL));
+}
+
 static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *step) {
     VR_OPERATION("vram_alloc");
     vram_addr addr = 0;
@@ -111,6 +124,7 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
         vr_record_give(record);
         return status;
     }
+    segment_announce(pool, record, addr, step->bytes);
     step->piece->addr = addr;
     step->piece->native = (uint64_t)(uintptr_t)record; /* keeps (3) */
     return VRAM_OK;
@@ -133,6 +147,7 @@ static void segment_restore(struct vr_pool *pool, struct vr_record *record, vram
     struct vram_error error;
     vr_error_save(&error);
     (void)vr_record_publish(record, addr, bytes, pool->device->object.handle, pool->kind, false);
+    segment_announce(pool, record, addr, bytes);
     vr_error_restore(&error);
 }
 
@@ -142,6 +157,7 @@ static void segment_forget(struct vr_piece *piece) {
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
         vr_record_withdraw(record);
     }
+    segment_withdraw(record);
     vr_record_give(record);
 }
 
@@ -151,6 +167,7 @@ static vram_status segment_release(struct vr_pool *pool, const struct vr_step *s
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
         vr_record_withdraw(record);
     }
+    segment_withdraw(record);
     vram_status status =
         pool->provider.alloc
             ? provider_release(pool, addr, step->bytes)

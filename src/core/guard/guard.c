@@ -80,7 +80,7 @@ void vr_guard_forget(struct vr_pool *pool) {
 
 /* -------------------------------------------------------------------- creating */
 
-static uint32_t wanted_modes(const struct vr_pool *pool, const struct vram_pool_options *options) {
+uint32_t vr_guard_modes(const struct vr_pool *pool, const struct vram_pool_options *options) {
     static const struct {
         enum vr_option option;
         uint32_t mode;
@@ -99,7 +99,7 @@ static uint32_t wanted_modes(const struct vr_pool *pool, const struct vram_pool_
 
 vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *options) {
     struct vr_guard *guard = &pool->guard;
-    uint32_t modes = wanted_modes(pool, options);
+    uint32_t modes = vr_guard_modes(pool, options);
     vr_store(&guard->modes, modes, VR_RELAXED);
     guard->most_bytes = options->quarantine_bytes ? options->quarantine_bytes
                                                   : vr_option_number(VR_OPTION_QUARANTINE);

@@ -50,8 +50,9 @@ struct vr_guard {
     struct vr_guard_buffer *stuck;  /* buffers that a copy may still write to */
 };
 
-/* Creates what the pool's modes need. The modes are those of the flags and of the options
-   together. */
+/* The modes of a new pool: those of the flags and of the options together. */
+uint32_t vr_guard_modes(const struct vr_pool *pool, const struct vram_pool_options *options);
+/* Creates what these modes need. */
 vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *options);
 /* At the end of a pool, after vr_guard_release; and when all its work is complete. */
 void vr_guard_end(struct vr_pool *pool);

@@ -212,6 +212,7 @@ struct vr_pool {
 
     struct vr_track *track;      /* its live blocks; NULL: not tracked; fixed; pool_tracking.h */
     bool traced;                 /* it sends events (track/event.h); fixed */
+    bool announced;              /* a tool knows its blocks (announce.h); fixed */
     uint32_t stack_every;        /* option track_stacks, at creation */
     vr_atomic_bool end_reported; /* its end and its leaks were reported */
 };

@@ -9,6 +9,7 @@
 #include "core/limit/limit.h"
 #include "core/live/live_writer.h"
 #include "core/pool/pool_calls.h"
+#include "core/tracking/announce.h"
 #include "core/tracking/pool_tracking.h"
 #include "core/tracking/recorder.h"
 
@@ -114,7 +115,8 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     uint32_t share = options->flags & SHARE_FLAGS;
     pool->direct = !vr_option_number(VR_OPTION_POOL) || share == VRAM_POOL_SHAREABLE;
     pool->kind = options->provider ? vr_provider_kind(options->provider) : options->kind;
-    bool segments = options->flags & VRAM_POOL_SEGMENTS || pool->direct;
+    pool->announced = vr_announce_begin(pool, options);
+    bool segments = options->flags & VRAM_POOL_SEGMENTS || pool->direct || pool->announced;
     bool vmm = pool->device->base.vmm && !options->provider && pool->kind == VRAM_MEMORY_DEVICE &&
                (share || !segments); /* only handles can be exported */
     if (options->provider) {

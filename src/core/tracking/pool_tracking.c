@@ -75,7 +75,7 @@ void vr_tracking_begin(struct vr_pool *pool) {
         track_begin(pool);
     }
     vr_error_restore(&error);
-    pool->traced = pool->track || vr_events_taken();
+    pool->traced = pool->track || pool->announced || vr_events_taken();
     if (pool->traced && vr_events_wanted()) {
         struct vr_event event = event_of(pool, VR_EVENT_POOL_BEGIN);
         event.name = pool->name;
@@ -156,6 +156,7 @@ static inline void event_fill(struct vr_event *event, enum vr_event_kind kind, s
                               uint64_t bytes) {
     *event = (struct vr_event){
         .source = pool,
+        .block = block,
         .kind = kind,
         .memory = memory_of(block),
         .time_ns = 0,
@@ -186,7 +187,7 @@ bool vr_tracking_trace_hit(const struct vr_cache *cache, struct vr_block *block,
                                          .addr = vr_load(&block->addr, VR_RELAXED),
                                          .bytes = size,
                                          .held = vr_load(&block->bytes, VR_RELAXED)};
-    bool done = !vr_log_maybe(VRAM_LOG_DEBUG) && vr_trace_quick_alloc(&about);
+    bool done = !vr_events_others_wanted() && vr_trace_quick_alloc(&about);
     vr_store(&block->traced_by, done ? (uint32_t)vr_os_thread_number() : 0, VR_RELAXED);
     return done;
 }
@@ -200,7 +201,7 @@ bool vr_tracking_trace_free(const struct vr_cache *cache, struct vr_block *block
                                          .bytes = vr_load(&block->requested, VR_RELAXED),
                                          .own = traced_by == (uint32_t)vr_os_thread_number()};
     vr_store(&block->traced_by, 0, VR_RELAXED);
-    return !vr_log_maybe(VRAM_LOG_DEBUG) && vr_trace_quick_free(&about);
+    return !vr_events_others_wanted() && vr_trace_quick_free(&about);
 }
 
 void vr_tracking_notify(struct vr_pool *pool, const struct vr_request *request,

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * announce.c: the receiver of events that passes blocks on to a tool. See announce.h.
+ */
+#include "core/tracking/announce.h"
+
+#include "base/clock.h"
+#include "base/option.h"
+#include "device/device_calls.h"
+#include "track/event.h"
+#include "track/nvtx.h"
+
+#define ANNOUNCE_WAIT_NS UINT64_C(1000000000)
+
+/* What is left of the time until `deadline`. */
+static uint64_t left_until(uint64_t deadline) {
+    uint64_t now = vr_clock_now();
+    return now < deadline ? deadline - now : 0;
+}
+
+/* Keeps (3). The caller has claimed the block, so its uses do not change. */
+static void work_wait(const struct vr_event *event) {
+    const struct vr_block *block = event->block;
+    uint64_t deadline = vr_clock_now() + ANNOUNCE_WAIT_NS;
+    if (event->queue) {
+        (void)vr_queue_wait((vram_queue *)(uintptr_t)event->queue, left_until(deadline));
+    }
+    for (const struct vr_uses *use = block->uses; use; use = use->next) {
+        vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
+        (void)vr_point_wait(point, left_until(deadline));
+    }
+}
+
+/* The tool's heap at an address; 0: none, as for memory that a block fell back to. */
+static uint64_t heap_at(uint64_t addr) {
+    struct vr_address_info place;
+    return vr_address_find(addr, &place) ? vr_load(&place.record->heap, VR_ACQUIRE) : 0;
+}
+
+static void event_announce(void *user, const struct vr_event *event) {
+    const struct vr_pool *pool = event->source;
+    (void)user;
+    if (event->kind == VR_EVENT_TRANSFER || !pool->announced) {
+        return;
+    }
+    uint64_t heap = heap_at(event->addr);
+    if (!heap) {
+        return;
+    }
+    switch (event->kind) {
+    case VR_EVENT_ALLOC:
+        vr_nvtx_block_begin(heap, event->addr, event->bytes, event->name);
+        break;
+    case VR_EVENT_RESIZE:
+        vr_nvtx_block_resize(event->addr, event->bytes);
+        break;
+    case VR_EVENT_FREE:
+        work_wait(event);
+        vr_nvtx_block_end(event->addr);
+        break;
+    default:
+        break;
+    }
+}
+
+bool vr_announce_begin(const struct vr_pool *pool, const struct vram_pool_options *options) {
+    uint32_t others = VRAM_POOL_SHAREABLE | VRAM_POOL_SHARE_GROUP;
+    if (!VR_TRACKER || !pool->device->base.nvtx || options->provider ||
+        pool->kind != VRAM_MEMORY_DEVICE || options->flags & others ||
+        vr_guard_modes(pool, options) || !vr_option_number(VR_OPTION_NVTX) || !vr_nvtx_wanted()) {
+        return false;
+    }
+    vr_events_also_to(event_announce);
+    return true;
+}
