@@ -143,13 +143,7 @@ void serve_pool_refuse(void *handle, const int *locations, size_t count) {
 
 /* -------------------------------------------------------------------- attributes */
 
-enum pool_attribute {
-    RELEASE_THRESHOLD = 4,
-    RESERVED_CURRENT = 5,
-    RESERVED_HIGH = 6,
-    USED_CURRENT = 7,
-    USED_HIGH = 8
-};
+enum pool_attribute { RESERVED_CURRENT = 5, RESERVED_HIGH = 6, USED_CURRENT = 7, USED_HIGH = 8 };
 
 static uint64_t larger_of(uint64_t one, uint64_t other) {
     return one > other ? one : other;
@@ -167,9 +161,6 @@ static void peak_reset(struct served_pool *pool, const vram_pool_stats *stats, i
 static bool value_read(const struct served_pool *pool, const vram_pool_stats *stats, int attribute,
                        uint64_t *value) {
     switch (attribute) {
-    case RELEASE_THRESHOLD:
-        *value = pool->threshold;
-        return true;
     case RESERVED_CURRENT:
         *value = stats->reserved_bytes;
         return true;
@@ -183,7 +174,7 @@ static bool value_read(const struct served_pool *pool, const vram_pool_stats *st
         *value = larger_of(stats->peak_allocated_bytes, pool->used_high);
         return true;
     default:
-        return false; /* how the driver's pool reuses memory: it remembers */
+        return false; /* the driver remembers, also what was set before the first allocation */
     }
 }
 
@@ -197,8 +188,6 @@ bool serve_pool_value(struct served_pool *pool, int attribute, void *value, bool
     pthread_mutex_lock(&lock);
     if (!set) {
         good = value_read(pool, &stats, attribute, value);
-    } else if (attribute == RELEASE_THRESHOLD) {
-        pool->threshold = *(const uint64_t *)value;
     } else if (attribute == RESERVED_HIGH || attribute == USED_HIGH) {
         peak_reset(pool, &stats, attribute);
     } else {

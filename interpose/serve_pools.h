@@ -19,7 +19,6 @@ struct served_pool {
     vram_pool *pool;                   /* NULL: not made yet, or the driver keeps this pool */
     vram_device *device;               /* of it */
     bool refused;                      /* the driver keeps it */
-    uint64_t threshold;                /* as the program set it: kept for reading back */
     uint64_t used_high, reserved_high; /* peaks that the library has forgotten */
 };
 

@@ -176,13 +176,6 @@ FAKE_API vr_cu_result cuMemPoolTrimTo(void *pool, size_t keep) {
     return pool ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE;
 }
 
-FAKE_API vr_cu_result cuMemPoolGetAttribute(void *pool, int attribute, void *value);
-FAKE_API vr_cu_result cuMemPoolGetAttribute(void *pool, int attribute, void *value) {
-    (void)attribute;
-    *(uint64_t *)value = 0;
-    return pool ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE;
-}
-
 FAKE_API vr_cu_result cuMemAllocFromPoolAsync(vr_cu_addr *addr, size_t bytes, void *pool,
                                               struct vr_cu_stream *stream);
 FAKE_API vr_cu_result cuMemAllocFromPoolAsync(vr_cu_addr *addr, size_t bytes, void *pool,

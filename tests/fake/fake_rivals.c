@@ -37,6 +37,8 @@ FAKE_API vr_cu_result cuStreamCreate(struct vr_cu_stream **stream, unsigned flag
 
 /* ------------------------------------------------------ stream-ordered memory */
 
+enum { RELEASE_THRESHOLD = 4 };
+
 /* A device's default pool. It keeps nothing, whatever the threshold says. */
 struct vr_cu_pool {
     uint64_t threshold;
@@ -54,11 +56,19 @@ FAKE_API vr_cu_result cuDeviceGetDefaultMemPool(struct vr_cu_pool **pool, vr_cu_
 
 FAKE_API vr_cu_result cuMemPoolSetAttribute(struct vr_cu_pool *pool, int attribute, void *value);
 FAKE_API vr_cu_result cuMemPoolSetAttribute(struct vr_cu_pool *pool, int attribute, void *value) {
-    enum { RELEASE_THRESHOLD = 4 };
     if (attribute != RELEASE_THRESHOLD) {
         return VR_CU_INVALID_VALUE;
     }
     pool->threshold = *(uint64_t *)value;
+    return VR_CU_SUCCESS;
+}
+
+FAKE_API vr_cu_result cuMemPoolGetAttribute(struct vr_cu_pool *pool, int attribute, void *value);
+FAKE_API vr_cu_result cuMemPoolGetAttribute(struct vr_cu_pool *pool, int attribute, void *value) {
+    if (!pool) {
+        return VR_CU_INVALID_VALUE;
+    }
+    *(uint64_t *)value = attribute == RELEASE_THRESHOLD ? pool->threshold : 0;
     return VR_CU_SUCCESS;
 }
 

@@ -320,6 +320,8 @@ static void step_serve(void) {
     CHECK(cuda.cuMemPoolGetAttribute(standard, USED, &used) == 0);
     CHECK(cuda.cuMemPoolGetAttribute(standard, RESERVED, &reserved) == 0);
     printf("used %llu reserved %llu\n", used, reserved);
+    /* CuPy's pool sets its limit so before it allocates, and asks for it later. */
+    CHECK(cuda.cuMemPoolGetAttribute(standard, THRESHOLD, &used) == 0 && used == keep);
     CHECK(cuda.cuMemFreeAsync(one, stream) == 0);
     CHECK(cuda.cuMemAllocAsync(&three, MIB, stream) == 0);
     printf("%s\n", three == one ? "reused" : "another");
