@@ -53,6 +53,7 @@
 #   run      `vram run` (bench/run_device.py): a static-cudart program that leaks, PyTorch gpt2, CuPy, JAX, ONNX
 #            Runtime, Numba and Triton: counted bytes beside the driver's figure, time with and without, --limit,
 #            --serve; ITEMS="a b" chooses items, REPEATS=3 how often each runs
+#   top      `vram top` and `vram exporter` beside two processes of libvram and one without it
 #   zero     bench/zero_handouts: HANDOUTS=1000000 blocks of a pool with zero_alloc and as many with zero_free, every
 #            byte looked at by a kernel, and the proof that it can fail
 #   sanitizer  compute-sanitizer sees the blocks of pools: bench/planted_bugs, each bug found by the tool that is made
@@ -69,7 +70,7 @@ cd "$(dirname "$0")/.." || exit 2
 
 stage=${1:-}
 stages=(check bench transfer sleep models replay torch least largest pairs python adapters faults handout share lease
-    compose run zero sanitizer)
+    compose run top zero sanitizer)
 case $#-" ${stages[*]} " in
 1-*" $stage "*) ;;
 *)
@@ -556,6 +557,26 @@ stage_lease() {
     step checkpoint 300 checkpoint.txt "$build/bench/lease_bench" \
         --switches "${CHECKPOINT_SWITCHES:-10}" --way checkpoint
     rm -rf "$meet"
+    finish
+}
+
+# Three processes: two of libvram, and one that takes its memory from the driver alone.
+stage_top() {
+    build_targets vram_command || finish
+    beside soak-1 40 soak-1.txt "$build/vram" stress soak -b cuda -s 12 -t 2
+    beside soak-2 40 soak-2.txt "$build/vram" stress soak -b cuda -s 12 -t 1
+    beside foreign 40 foreign.txt python3 -c 'import ctypes, time
+driver, context, addr = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == 0
+assert driver.cuMemAlloc_v2(ctypes.byref(addr), ctypes.c_size_t(1 << 30)) == 0
+time.sleep(12)'
+    sleep 6
+    step top 20 top.txt "$build/vram" top --once
+    step top.json 20 top.json "$build/vram" top --once --json
+    step exporter 20 exporter.txt "$build/vram" exporter --once
+    together
+    cat "$work/top.txt"
     finish
 }
 
