@@ -48,6 +48,10 @@ struct vr_backend {
     char version[64]; /* driver version as text, set by start; "" if unknown */
 };
 
+/* Calls `call` with the driver's context current, as tools expect it. Returns without a call if
+   that fails. */
+typedef void vr_within_fn(struct vr_device *device, void (*call)(void *user), void *user);
+
 /* An opened device. src/device fills `info` (by describe) before it calls open. */
 struct vr_device {
     struct vr_backend *backend;
@@ -56,7 +60,8 @@ struct vr_device {
     void *impl;                   /* the backend's own */
     vr_atomic_bool lost;          /* set by src/device, read by [lost] functions */
     bool pageable_waits; /* set by open: a download to pageable memory is complete on return */
-    bool nvtx;           /* set by open: tools watch its memory through NVTX */
+
+    vr_within_fn *within; /* set by open: tools watch its memory through NVTX; NULL: none does */
 
     const struct vr_device_ops *ops; /* open sets these ten */
     const struct vr_queue_ops *queue_ops;

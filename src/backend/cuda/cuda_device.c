@@ -92,6 +92,14 @@ static const struct vr_device_ops device_ops = {
 
 /* Two handles on one device retain the context twice and share nothing else. A context that is
    already lost is not released: the driver would only return the same error again. */
+static void call_within(struct vr_device *device, void (*call)(void *user), void *user) {
+    struct vr_cuda_scope scope;
+    if (vr_cuda_enter(&scope, device->impl, VR_CUDA_UNCHANGED) == VRAM_OK) {
+        call(user);
+        vr_cuda_leave(&scope);
+    }
+}
+
 vram_status vr_cuda_device_open(struct vr_device *device) {
     const struct vr_cuda *backend = device->backend->impl;
     const struct vr_cuda_dialect *dialect = backend->api.dialect;
@@ -126,7 +134,7 @@ vram_status vr_cuda_device_open(struct vr_device *device) {
     device->ops = &device_ops;
     device->queue_ops = &vr_cuda_queue_ops;
     device->pageable_waits = true;
-    device->nvtx = dialect->nvtx;
+    device->within = dialect->nvtx ? call_within : NULL;
     device->pinned = &vr_cuda_pinned_ops;
     uint32_t caps = device->info.caps;
     device->vmm = caps & VRAM_CAP_VMM ? &vr_cuda_vmm_ops : NULL;

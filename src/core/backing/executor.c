@@ -13,6 +13,7 @@
 #include "core/backing/backing.h"
 #include "core/guard/block_lookup.h"
 #include "core/limit/budget.h"
+#include "core/tracking/announce.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -23,7 +24,6 @@
 #include "base/status.h"
 #include "device/ops.h"
 #include "track/event.h"
-#include "track/nvtx.h"
 
 #include <assert.h>
 
@@ -84,18 +84,6 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
     return VRAM_OK;
 }
 
-/* Tells a tool of a segment, or that the driver gets it back (track/nvtx.h). */
-static void segment_announce(const struct vr_pool *pool, struct vr_record *record, vram_addr addr,
-                             uint64_t bytes) {
-    if (pool->announced) {
-        vr_store(&record->heap, vr_nvtx_heap_begin(addr, bytes), VR_RELEASE);
-    }
-}
-
-static void segment_withdraw(struct vr_record *record) {
-    vr_nvtx_heap_end(vr_exchange(&record->heap, 0, VR_ACQ_REL));
-}
-
 static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *step) {
     VR_OPERATION("vram_alloc");
     vram_addr addr = 0;
@@ -124,7 +112,7 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
         vr_record_give(record);
         return status;
     }
-    segment_announce(pool, record, addr, step->bytes);
+    vr_announce_segment(pool, record, addr, step->bytes);
     step->piece->addr = addr;
     step->piece->native = (uint64_t)(uintptr_t)record; /* keeps (3) */
     return VRAM_OK;
@@ -147,17 +135,17 @@ static void segment_restore(struct vr_pool *pool, struct vr_record *record, vram
     struct vram_error error;
     vr_error_save(&error);
     (void)vr_record_publish(record, addr, bytes, pool->device->object.handle, pool->kind, false);
-    segment_announce(pool, record, addr, bytes);
+    vr_announce_segment(pool, record, addr, bytes);
     vr_error_restore(&error);
 }
 
 /* The pool is destroyed but the driver keeps the segment: frees its record only. */
-static void segment_forget(struct vr_piece *piece) {
+static void segment_forget(const struct vr_pool *pool, struct vr_piece *piece) {
     struct vr_record *record = (struct vr_record *)(uintptr_t)piece->native;
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
         vr_record_withdraw(record);
     }
-    segment_withdraw(record);
+    vr_announce_segment_end(pool, record);
     vr_record_give(record);
 }
 
@@ -167,7 +155,7 @@ static vram_status segment_release(struct vr_pool *pool, const struct vr_step *s
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
         vr_record_withdraw(record);
     }
-    segment_withdraw(record);
+    vr_announce_segment_end(pool, record);
     vram_status status =
         pool->provider.alloc
             ? provider_release(pool, addr, step->bytes)
@@ -437,7 +425,7 @@ static void release_space(struct vr_pool *pool, struct vr_space *space) {
             vr_log(VRAM_LOG_ERROR, "the driver refused to release %llu bytes of a pool",
                    (unsigned long long)piece->bytes);
             if (!pool->range) {
-                segment_forget(piece);
+                segment_forget(pool, piece);
             }
         }
     }

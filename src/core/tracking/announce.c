@@ -37,35 +37,70 @@ static uint64_t heap_at(uint64_t addr) {
     return vr_address_find(addr, &place) ? vr_load(&place.record->heap, VR_ACQUIRE) : 0;
 }
 
+/* What a tool is told: of a block by its event, else of a segment. */
+struct announcement {
+    const struct vr_event *event;
+    uint64_t heap, addr, bytes;
+};
+
+static void announce(void *user) {
+    struct announcement *told = user;
+    const struct vr_event *event = told->event;
+    if (!event) {
+        told->heap = vr_nvtx_heap_begin(told->addr, told->bytes);
+    } else if (event->kind == VR_EVENT_ALLOC) {
+        vr_nvtx_block_begin(told->heap, event->addr, event->bytes, event->name);
+    } else if (event->kind == VR_EVENT_RESIZE) {
+        vr_nvtx_block_resize(event->addr, event->bytes);
+    } else if (event->kind == VR_EVENT_FREE) {
+        vr_nvtx_block_end(event->addr);
+    }
+}
+
+static void heap_end(void *user) {
+    const struct announcement *told = user;
+    vr_nvtx_heap_end(told->heap);
+}
+
+/* Keeps (4). */
+static void tell(const struct vr_pool *pool, void (*call)(void *user), struct announcement *told) {
+    pool->device->base.within(&pool->device->base, call, told);
+}
+
+void vr_announce_segment(const struct vr_pool *pool, struct vr_record *record, uint64_t addr,
+                         uint64_t bytes) {
+    struct announcement told = {.addr = addr, .bytes = bytes};
+    if (pool->announced) {
+        tell(pool, announce, &told);
+        vr_store(&record->heap, told.heap, VR_RELEASE);
+    }
+}
+
+void vr_announce_segment_end(const struct vr_pool *pool, struct vr_record *record) {
+    struct announcement told = {.heap = vr_exchange(&record->heap, 0, VR_ACQ_REL)};
+    if (told.heap) {
+        tell(pool, heap_end, &told);
+    }
+}
+
 static void event_announce(void *user, const struct vr_event *event) {
     const struct vr_pool *pool = event->source;
     (void)user;
     if (event->kind == VR_EVENT_TRANSFER || !pool->announced) {
         return;
     }
-    uint64_t heap = heap_at(event->addr);
-    if (!heap) {
-        return;
-    }
-    switch (event->kind) {
-    case VR_EVENT_ALLOC:
-        vr_nvtx_block_begin(heap, event->addr, event->bytes, event->name);
-        break;
-    case VR_EVENT_RESIZE:
-        vr_nvtx_block_resize(event->addr, event->bytes);
-        break;
-    case VR_EVENT_FREE:
-        work_wait(event);
-        vr_nvtx_block_end(event->addr);
-        break;
-    default:
-        break;
+    struct announcement told = {.event = event, .heap = heap_at(event->addr)};
+    if (told.heap) {
+        if (event->kind == VR_EVENT_FREE) {
+            work_wait(event);
+        }
+        tell(pool, announce, &told);
     }
 }
 
 bool vr_announce_begin(const struct vr_pool *pool, const struct vram_pool_options *options) {
     uint32_t others = VRAM_POOL_SHAREABLE | VRAM_POOL_SHARE_GROUP;
-    if (!VR_TRACKER || !pool->device->base.nvtx || options->provider ||
+    if (!VR_TRACKER || !pool->device->base.within || options->provider ||
         pool->kind != VRAM_MEMORY_DEVICE || options->flags & others ||
         vr_guard_modes(pool, options) || !vr_option_number(VR_OPTION_NVTX) || !vr_nvtx_wanted()) {
         return false;
