@@ -12,7 +12,7 @@
  *      does if it is tracked, or was created while there was a receiver. Hits of such a pool may be
  *      written to a trace without an event (track/trace_shard.h). A transfer is sent by the thread
  *      that sees its end, whether or not pools are tracked.
- *  (5) An announcer (core/tracking/announce.h) gets the same events, without a time, until the
+ *  (5) An announcer (core/backing/announce.h) gets the same events, without a time, until the
  *      process ends.
  *  (6) After a fork the child sends no events to the receiver, whose file belongs to the parent.
  */

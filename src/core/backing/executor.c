@@ -10,10 +10,10 @@
  *  (3) A segment of driver or provider is in the address map for as long as it exists; its record
  *      is the `native` of the piece.
  */
+#include "core/backing/announce.h"
 #include "core/backing/backing.h"
 #include "core/guard/block_lookup.h"
 #include "core/limit/budget.h"
-#include "core/tracking/announce.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -2,6 +2,7 @@
 /*
  * pool_create.c: creating pools: their options, their range and their spaces.
  */
+#include "core/backing/announce.h"
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -9,7 +10,6 @@
 #include "core/limit/limit.h"
 #include "core/live/live_writer.h"
 #include "core/pool/pool_calls.h"
-#include "core/tracking/announce.h"
 #include "core/tracking/pool_tracking.h"
 #include "core/tracking/recorder.h"
 

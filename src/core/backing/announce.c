@@ -2,7 +2,7 @@
 /*
  * announce.c: the receiver of events that passes blocks on to a tool. See announce.h.
  */
-#include "core/tracking/announce.h"
+#include "core/backing/announce.h"
 
 #include "base/clock.h"
 #include "base/option.h"
@@ -37,18 +37,21 @@ static uint64_t heap_at(uint64_t addr) {
     return vr_address_find(addr, &place) ? vr_load(&place.record->heap, VR_ACQUIRE) : 0;
 }
 
-/* What a tool is told: of a block by its event, else of a segment. */
+/* What a tool is told: of a block by its event, or of a segment. */
 struct announcement {
     const struct vr_event *event;
     uint64_t heap, addr, bytes;
 };
 
-static void announce(void *user) {
+static void heap_begin(void *user) {
     struct announcement *told = user;
+    told->heap = vr_nvtx_heap_begin(told->addr, told->bytes);
+}
+
+static void block_tell(void *user) {
+    const struct announcement *told = user;
     const struct vr_event *event = told->event;
-    if (!event) {
-        told->heap = vr_nvtx_heap_begin(told->addr, told->bytes);
-    } else if (event->kind == VR_EVENT_ALLOC) {
+    if (event->kind == VR_EVENT_ALLOC) {
         vr_nvtx_block_begin(told->heap, event->addr, event->bytes, event->name);
     } else if (event->kind == VR_EVENT_RESIZE) {
         vr_nvtx_block_resize(event->addr, event->bytes);
@@ -63,7 +66,8 @@ static void heap_end(void *user) {
 }
 
 /* Keeps (4). */
-static void tell(const struct vr_pool *pool, void (*call)(void *user), struct announcement *told) {
+static void tool_call(const struct vr_pool *pool, void (*call)(void *user),
+                      struct announcement *told) {
     pool->device->base.within(&pool->device->base, call, told);
 }
 
@@ -71,7 +75,7 @@ void vr_announce_segment(const struct vr_pool *pool, struct vr_record *record, u
                          uint64_t bytes) {
     struct announcement told = {.addr = addr, .bytes = bytes};
     if (pool->announced) {
-        tell(pool, announce, &told);
+        tool_call(pool, heap_begin, &told);
         vr_store(&record->heap, told.heap, VR_RELEASE);
     }
 }
@@ -79,7 +83,7 @@ void vr_announce_segment(const struct vr_pool *pool, struct vr_record *record, u
 void vr_announce_segment_end(const struct vr_pool *pool, struct vr_record *record) {
     struct announcement told = {.heap = vr_exchange(&record->heap, 0, VR_ACQ_REL)};
     if (told.heap) {
-        tell(pool, heap_end, &told);
+        tool_call(pool, heap_end, &told);
     }
 }
 
@@ -94,7 +98,7 @@ static void event_announce(void *user, const struct vr_event *event) {
         if (event->kind == VR_EVENT_FREE) {
             work_wait(event);
         }
-        tell(pool, announce, &told);
+        tool_call(pool, block_tell, &told);
     }
 }
 
