@@ -4,7 +4,6 @@
  * one that works calls vram_lease_point between two steps; when the other needs memory, its cache
  * goes to sleep there. Without arguments the program starts the second process itself.
  */
-#include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,11 +63,10 @@ int main(int count, char **arguments) {
     if (posix_spawn(&child, arguments[0], NULL, NULL, second, environ) != 0) {
         return 1;
     }
-    bool running = true;
-    while (!given && running) { /* its work goes on between two points */
+    while (!given && waitpid(child, NULL, WNOHANG) == 0) { /* its work, and a point */
+        must(vram_queue_fill(queue, addr, 2, 4, BYTES / 8));
+        must(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
         must(vram_lease_point(lease, &given));
-        running = waitpid(child, NULL, WNOHANG) == 0;
-        poll(NULL, 0, 1); /* stands for that work: a millisecond */
     }
     if (given) {
         must(vram_pool_wake(cache, NULL)); /* asks for the memory, which the second gives back */

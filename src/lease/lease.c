@@ -172,6 +172,7 @@ static vram_status lease_make(struct vr_device_object *device,
         return status;
     }
     vr_mutex_init(&lease->lock, VR_RANK_LEASE);
+    vr_list_init(&lease->holds);
     vr_handle_ref(device->object.handle);
     lease->object.process = vr_os_process_generation();
     lease->device = device;
@@ -203,7 +204,7 @@ static vram_status lease_make(struct vr_device_object *device,
 static vram_status account_enter(struct vr_lease *lease) {
     struct vr_ledger *ledger = vr_ledger_of(lease->device);
     uint64_t none = 0;
-    atomic_store_explicit(&ledger->lease_need, vr_lease_need, memory_order_release);
+    atomic_store_explicit(&ledger->lease_ops, &vr_lease_ops, memory_order_release);
     if (!vr_cas(&ledger->lease, &none, lease->object.handle, VR_ACQ_REL)) {
         return vr_fail(VRAM_ERR_BUSY, "the context has a lease on this device already");
     }
@@ -239,6 +240,7 @@ static vram_status lease_begin(struct vr_lease *lease) {
 /* The minimum, and what the context holds already, must be granted. */
 static vram_status minimum_get(struct vr_lease *lease) {
     struct vr_lease_refusal refusal;
+    struct vr_lease_hold hold = {.lease = NULL};
     uint64_t held = vr_lease_held(lease), min = lease->options.min_bytes, got;
     uint64_t least = held > min ? held : min;
     vr_mutex_lock(&lease->lock);
@@ -247,7 +249,8 @@ static vram_status minimum_get(struct vr_lease *lease) {
     if (least <= grant) {
         return VRAM_OK;
     }
-    vram_status status = vr_lease_need_more(lease, least - grant, false, &got, &refusal);
+    vram_status status = vr_lease_need_more(lease, least - held, false, &hold, &got, &refusal);
+    vr_lease_done(&hold);
     if (status == VRAM_OK) {
         return VRAM_OK;
     }

@@ -25,16 +25,20 @@ enum {
     WORK_DOUBLES = 9 /* so many times: 25 ms in all */
 };
 
+/* What must stay of the grant. Under the lock. */
+static uint64_t grant_least(const struct vr_lease *lease) {
+    return vr_larger(vr_lease_level(lease), lease->options.min_bytes);
+}
+
 /* Lowers the grant by up to `bytes`, as far as it is not used. Under the lock. */
 static uint64_t grant_lower(struct vr_lease *lease, uint64_t bytes) {
-    uint64_t before = lease->grant, held = vr_lease_held(lease);
-    uint64_t least = held > lease->options.min_bytes ? held : lease->options.min_bytes;
+    uint64_t before = lease->grant, least = grant_least(lease);
     uint64_t given = before > least ? vr_smaller(before - least, bytes) : 0;
     if (!given || lease->fd < 0) {
         return 0;
     }
     vr_lease_grant_set(lease, before - given);
-    held = vr_lease_held(lease); /* keeps (2) of lease_object.h */
+    uint64_t held = vr_lease_held(lease); /* keeps (2) of lease_object.h */
     if (held > lease->grant) {
         uint64_t back = vr_smaller(held - lease->grant, given);
         given -= back;
@@ -83,9 +87,9 @@ void vr_lease_give_unused(struct vr_lease *lease) {
 static uint64_t ask_missing(struct vr_lease *lease, uint64_t number) {
     vr_mutex_lock(&lease->lock);
     uint64_t bytes = lease->ask.number == number ? lease->ask.bytes : 0;
-    uint64_t held = vr_lease_held(lease), min = lease->options.min_bytes, grant = lease->grant;
+    uint64_t held = vr_lease_held(lease), min = lease->options.min_bytes;
+    uint64_t least = grant_least(lease), unused = lease->grant > least ? lease->grant - least : 0;
     vr_mutex_unlock(&lease->lock);
-    uint64_t least = held > min ? held : min, unused = grant > least ? grant - least : 0;
     uint64_t above = held > min ? held - min : 0; /* what is below the minimum stays */
     return bytes > unused ? vr_smaller(bytes - unused, above) : 0;
 }
@@ -232,7 +236,7 @@ uint64_t vr_lease_give(struct vr_lease *lease, bool free_only, bool at_point) {
     vr_error_restore(&error);
     vr_mutex_lock(&lease->lock);
     lease->ask.giving = false;
-    bool other = lease->ask.number && lease->ask.at_once;
+    bool other = lease->ask.number && (lease->ask.at_once || lease->ask.rest);
     vr_cond_broadcast(&lease->changed);
     vr_mutex_unlock(&lease->lock);
     if (other) { /* it has come meanwhile, and the thread left it to this one */

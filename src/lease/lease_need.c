@@ -4,12 +4,14 @@
  *
  * A process has one request at a time; its other threads wait for their turn, within their own
  * deadlines. A broker that goes away is replaced by the lease's thread, and the request put again.
+ * It is also put again if the process had to give, while it waited, what the request counted on.
  */
 #include "lease/lease_object.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/os/os.h"
+#include "base/size.h"
 #include "base/size_text.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -58,12 +60,75 @@ static void refusal_explain(const struct vr_lease *lease, uint64_t bytes,
                    (unsigned long long)lender->process, vr_lease_why_text(lender->why), others);
 }
 
+/* ------------------------------------------------------------------- the grant */
+
+uint64_t vr_lease_level(const struct vr_lease *lease) {
+    const struct vr_lease_question *question = &lease->question;
+    uint64_t level = vr_lease_held(lease);
+    if (question->answer == VR_LEASE_YES) {
+        level = vr_larger(level, question->level);
+    }
+    for (struct vr_link *link = vr_list_first(&lease->holds); link;
+         link = vr_list_next(&lease->holds, link)) {
+        level = vr_larger(level, VR_CONTAINER(link, struct vr_lease_hold, link)->level);
+    }
+    return level;
+}
+
+uint64_t vr_lease_level_with(const struct vr_lease *lease, uint64_t bytes) {
+    uint64_t level;
+    return vr_add(vr_lease_level(lease), bytes, &level) ? level : UINT64_MAX;
+}
+
+/* What the grant lacks for `bytes` more, as far as the lease may have it. Under the lock. */
+static uint64_t grant_lacks(const struct vr_lease *lease, uint64_t bytes) {
+    uint64_t level = vr_lease_level_with(lease, bytes);
+    return vr_smaller(level > lease->grant ? level - lease->grant : 0,
+                      lease->options.want_bytes - lease->grant);
+}
+
+/* The request was granted, and keeps that until it has ended: (6). Under the lock. */
+static void hold_begin(struct vr_lease *lease, struct vr_lease_hold *hold) {
+    if (!hold->lease) {
+        vr_handle_ref(lease->object.handle);
+        hold->lease = lease;
+        vr_list_append(&lease->holds, &hold->link);
+    }
+    hold->level = lease->question.level;
+}
+
+void vr_lease_done(struct vr_lease_hold *hold) {
+    struct vr_lease *lease = hold->lease;
+    if (!lease) {
+        return;
+    }
+    vr_mutex_lock(&lease->lock);
+    vr_link_remove(&hold->link);
+    lease->ask.rest = lease->ask.number && lease->ask.bytes;
+    bool rest = lease->ask.rest;
+    vr_mutex_unlock(&lease->lock);
+    if (rest) {
+        vr_os_event_send(lease->wake[1]);
+    }
+    hold->lease = NULL;
+    vr_handle_unpin(lease->object.handle);
+}
+
 /* ------------------------------------------------------------------ one request */
 
+struct lease_request {
+    uint64_t bytes;    /* that it needs */
+    uint64_t free;     /* driver's word on what is free, and 1; 0: not known */
+    uint64_t deadline; /* vr_os_now */
+    bool refused;      /* by the driver, within the grant */
+};
+
 /* Sends the request to the broker of the moment and waits for the answer. Under the lock. */
-static enum vr_lease_answer question_put(struct vr_lease *lease, uint64_t bytes, uint64_t free,
-                                         bool refused, uint64_t deadline) {
+static enum vr_lease_answer question_put(struct vr_lease *lease, const struct lease_request *of,
+                                         uint64_t bytes) {
     struct vr_lease_question *question = &lease->question;
+    uint64_t deadline = of->deadline;
+    question->answer = VR_LEASE_IDLE; /* nothing is kept while it waits: (6) */
     while (lease->fd < 0 && !lease->stop) {
         if (!changed_wait(lease, deadline)) {
             return VR_LEASE_LOST;
@@ -71,10 +136,10 @@ static enum vr_lease_answer question_put(struct vr_lease *lease, uint64_t bytes,
     }
     uint64_t now = vr_os_now(), left = deadline > now ? deadline - now : 0;
     *question = (struct vr_lease_question){
-        .busy = true, .number = ++lease->numbers, .answer = VR_LEASE_WAITING};
+        .busy = true, .number = ++lease->numbers, .answer = VR_LEASE_WAITING, .need = of->bytes};
     struct vr_lease_message need = {
         .type = VR_LEASE_NEED,
-        .n = {question->number, bytes, left, vr_lease_held(lease), free, refused}};
+        .n = {question->number, bytes, left, vr_lease_held(lease), of->free, of->refused}};
     if (lease->stop || !vr_lease_tell(lease, &need)) {
         question->answer = VR_LEASE_LOST;
         (void)changed_wait(lease, vr_smaller(deadline, now + 1000000));
@@ -86,16 +151,14 @@ static enum vr_lease_answer question_put(struct vr_lease *lease, uint64_t bytes,
 }
 
 /* Puts it until a broker has answered, or the time is over. Under the lock. */
-static vram_status question_ask(struct vr_lease *lease, uint64_t bytes, uint64_t free, bool refused,
-                                uint64_t deadline, uint64_t *got,
-                                struct vr_lease_refusal *refusal) {
+static vram_status question_ask(struct vr_lease *lease, const struct lease_request *of,
+                                uint64_t bytes, struct vr_lease_refusal *refusal) {
     enum vr_lease_answer answer;
     do {
-        answer = question_put(lease, bytes, free, refused, deadline);
-    } while (answer == VR_LEASE_LOST && !lease->stop && vr_os_now() < deadline);
+        answer = question_put(lease, of, bytes);
+    } while (answer == VR_LEASE_LOST && !lease->stop && vr_os_now() < of->deadline);
     switch (answer) {
     case VR_LEASE_YES:
-        *got = lease->question.got;
         return VRAM_OK;
     case VR_LEASE_NO:
         *refusal = lease->question.refusal;
@@ -107,6 +170,34 @@ static vram_status question_ask(struct vr_lease *lease, uint64_t bytes, uint64_t
                                                           : "no broker of leases can be reached");
         return lease->stop ? VRAM_ERR_STALE : VRAM_ERR_TIMEOUT;
     }
+}
+
+/* Asks until the grant has what the request needs. Under the lock. */
+static vram_status request_ask(struct vr_lease *lease, const struct lease_request *of,
+                               uint64_t *got, struct vr_lease_refusal *refusal) {
+    uint64_t most = lease->options.want_bytes - lease->grant;
+    uint64_t lacks = of->refused ? vr_smaller(of->bytes, most) : grant_lacks(lease, of->bytes);
+    vram_status status = VRAM_OK;
+    if (!most) {
+        refusal_set(refusal, "the lease's grant has reached its want_bytes");
+        return VRAM_ERR_LIMIT;
+    }
+    lease->question.level = vr_lease_level_with(lease, of->bytes); /* if it lacks nothing */
+    while (lacks && status == VRAM_OK) {
+        status = question_ask(lease, of, lacks, refusal);
+        if (status == VRAM_OK) {
+            uint64_t level = lease->question.level, grant = lease->grant;
+            *got += lease->question.got;
+            lacks = of->refused || level <= grant
+                        ? 0
+                        : vr_smaller(level - grant, lease->options.want_bytes - grant);
+        }
+        if (status == VRAM_OK && lacks && vr_os_now() >= of->deadline) {
+            refusal_set(refusal, "other processes took what was granted");
+            status = VRAM_ERR_TIMEOUT;
+        }
+    }
+    return status;
 }
 
 static uint64_t driver_free(struct vr_device_object *device) {
@@ -128,12 +219,17 @@ static bool turn_take(struct vr_lease *lease, uint64_t deadline) {
     return mine;
 }
 
-vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refused, uint64_t *got,
+vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refused,
+                               struct vr_lease_hold *hold, uint64_t *got,
                                struct vr_lease_refusal *refusal) {
-    uint64_t timeout = lease->options.timeout_ns, begin = vr_os_now();
-    uint64_t deadline = begin + vr_smaller(timeout, UINT64_MAX / 4);
-    uint64_t free = driver_free(lease->device);
+    uint64_t begin = vr_os_now();
+    struct lease_request request = {
+        .bytes = bytes,
+        .free = driver_free(lease->device),
+        .deadline = begin + vr_smaller(lease->options.timeout_ns, UINT64_MAX / 4),
+        .refused = refused};
     vram_status status = VRAM_ERR_TIMEOUT;
+    *got = 0;
     *refusal = (struct vr_lease_refusal){.count = 0};
     if (vr_load(&lease->runner, VR_ACQUIRE) == vr_os_thread_number()) {
         refusal_set(refusal, "an allocation inside the lease's own callback asks nobody");
@@ -143,18 +239,15 @@ vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refu
         vr_lease_give_unused(lease);
     }
     vr_mutex_lock(&lease->lock);
+    hold->level = 0; /* while it waits: (6) */
     lease->counts.requests++;
-    if (!turn_take(lease, deadline)) {
+    if (!turn_take(lease, request.deadline)) {
         refusal_set(refusal, lease->stop ? "the lease is being closed"
                                          : "other threads of this process are asking");
     } else {
-        uint64_t most = lease->options.want_bytes - lease->grant;
-        status = VRAM_ERR_LIMIT;
-        if (most) {
-            status =
-                question_ask(lease, vr_smaller(bytes, most), free, refused, deadline, got, refusal);
-        } else {
-            refusal_set(refusal, "the lease's grant has reached its want_bytes");
+        status = request_ask(lease, &request, got, refusal);
+        if (status == VRAM_OK) {
+            hold_begin(lease, hold);
         }
         lease->question.busy = false;
         lease->question.answer = VR_LEASE_IDLE;
@@ -166,16 +259,19 @@ vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refu
     return status;
 }
 
-vram_status vr_lease_need(uint64_t handle, uint64_t bytes, bool refused, uint64_t *got,
-                          struct vr_lease_refusal *refusal) {
+static vram_status lease_need(uint64_t handle, uint64_t bytes, bool refused,
+                              struct vr_lease_hold *hold, uint64_t *got,
+                              struct vr_lease_refusal *refusal) {
     struct vram_error error;
     void *entered;
     vr_error_save(&error);
     vram_status status = vr_enter(VR_KIND_LEASE, (const void *)(uintptr_t)handle, &entered);
     if (status == VRAM_OK) {
-        status = vr_lease_need_more(entered, bytes, refused, got, refusal);
+        status = vr_lease_need_more(entered, bytes, refused, hold, got, refusal);
         vr_leave(entered);
     }
     vr_error_restore(&error);
     return status;
 }
+
+const struct vr_lease_ops vr_lease_ops = {.need = lease_need, .done = vr_lease_done};

@@ -20,6 +20,10 @@
  *  (4) Without a broker the grant stays as it is.
  *  (5) The thread holds a reference to the object. It ends when `stop` is set, which the end of the
  *      lease waits for.
+ *  (6) What a request was granted is its own until it has ended, and does not count as unused: it
+ *      takes its memory after the grant, and another's question may come right behind that. While
+ *      it still waits for others, nothing is kept for it, so that two who wait cannot keep each
+ *      other waiting.
  */
 #ifndef VR_LEASE_OBJECT_H
 #define VR_LEASE_OBJECT_H
@@ -53,6 +57,7 @@ struct vr_lease_ask {
     bool unused_alone; /* of what it does not use */
     bool giving;       /* a thread is at it */
     bool at_once;      /* the lease's thread has it to do */
+    bool rest;         /* the same, of what a request kept that has ended */
     char name[VRAM_LEASE_NAME_MAX];
 };
 
@@ -69,6 +74,8 @@ struct vr_lease_question {
     bool busy; /* a thread is inside */
     uint64_t number;
     enum vr_lease_answer answer;
+    uint64_t need;     /* bytes that the request takes once it is granted */
+    uint64_t level;    /* with VR_LEASE_YES: as in vr_lease_hold, until there is one */
     uint64_t got;      /* bytes */
     uint64_t capacity; /* of the device, with VR_LEASE_NO */
     struct vr_lease_refusal refusal;
@@ -97,6 +104,7 @@ struct vr_lease {
     uint64_t numbers;  /* of requests; the last one */
     struct vr_lease_ask ask;
     struct vr_lease_question question;
+    struct vr_list holds; /* of requests that were granted and go on: (6) */
     uint32_t pool_count;
     struct vr_lease_pool pools[VRAM_LEASE_POOLS_MAX];
     struct vram_lease_info counts; /* its counters, and the broker */
@@ -128,8 +136,15 @@ uint64_t vr_lease_give(struct vr_lease *lease, bool free_only, bool at_point);
 void vr_lease_give_unused(struct vr_lease *lease);
 
 /* lease_need.c. */
-vr_lease_need_fn vr_lease_need;
-vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refused, uint64_t *got,
+extern const struct vr_lease_ops vr_lease_ops;
+vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refused,
+                               struct vr_lease_hold *hold, uint64_t *got,
                                struct vr_lease_refusal *refusal);
+void vr_lease_done(struct vr_lease_hold *hold);
+/* What the context holds, or will hold when requests that were granted have ended. Under the lock.
+ */
+uint64_t vr_lease_level(const struct vr_lease *lease);
+/* The same with so many bytes more. */
+uint64_t vr_lease_level_with(const struct vr_lease *lease, uint64_t bytes);
 
 #endif

@@ -33,6 +33,7 @@ static bool granted_take(struct vr_lease *lease, const struct vr_lease_message *
     vr_lease_grant_set(lease, lease->grant + bytes);
     lease->counts.got_bytes += bytes;
     if (question->answer == VR_LEASE_WAITING && message->n[0] == question->number) {
+        question->level = vr_lease_level_with(lease, question->need); /* keeps (6) */
         question->answer = VR_LEASE_YES;
         question->got = bytes;
     }
@@ -169,10 +170,12 @@ static void held_report(struct vr_lease *lease) {
 static void ask_serve(struct vr_lease *lease) {
     vr_mutex_lock(&lease->lock);
     bool due = lease->ask.number && lease->ask.at_once && !lease->ask.giving;
+    bool rest = lease->ask.number && lease->ask.rest && !lease->ask.giving;
     lease->ask.at_once = lease->ask.at_once && !due;
+    lease->ask.rest = lease->ask.rest && !due && !rest;
     vr_mutex_unlock(&lease->lock);
-    if (due) {
-        (void)vr_lease_give(lease, !(lease->options.flags & VRAM_LEASE_AT_ONCE), false);
+    if (due || rest) {
+        (void)vr_lease_give(lease, !due || !(lease->options.flags & VRAM_LEASE_AT_ONCE), false);
     }
 }
 

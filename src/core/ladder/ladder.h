@@ -63,6 +63,7 @@ struct vr_ladder_run {
     uint32_t rounds;            /* waits for work so far */
     struct vr_step_result results[VRAM_LADDER_STEPS];
     struct vr_lease_refusal refusal; /* of the step `lease` */
+    struct vr_lease_hold *hold;      /* of what it is granted; NULL: until the step has ended */
 };
 
 /* ----------------------------------------------------------------------- attempts */
@@ -133,6 +134,8 @@ vr_step_fn vr_step_drain, vr_step_finished, vr_step_move, vr_step_trim, vr_step_
 vr_step_fn vr_step_wait;                                               /* ladder_wait.c */
 vr_step_fn vr_step_callbacks;                                          /* ladder_callback.c */
 vr_step_fn vr_step_lease;                                              /* ladder_lease.c */
+/* The request of run->hold has ended; ladder_lease.c. No lock held. */
+void vr_lease_hold_end(const struct vr_pool *pool, struct vr_lease_hold *hold);
 
 /* After a row of the pool's own steps: waits for unfinished work, on the device or for a short time
    on the host. False: there is none, or no time is left; ladder_wait.c. */

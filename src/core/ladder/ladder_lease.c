@@ -36,7 +36,8 @@ static void reclaim_wait(struct vr_ladder_run *run) {
 }
 
 /* Asks once; false: there is nothing to ask for, or the answer was no. */
-static bool lease_ask(struct vr_ladder_run *run, vr_lease_need_fn *need, uint64_t lease) {
+static bool lease_ask(struct vr_ladder_run *run, const struct vr_lease_ops *ops, uint64_t lease,
+                      struct vr_lease_hold *hold) {
     struct vr_device_object *device = run->pool->device;
     uint64_t bytes = need_of(run), got = 0, grant = vr_lease_limit(device), all = UINT64_MAX;
     uint64_t charged = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
@@ -46,10 +47,7 @@ static bool lease_ask(struct vr_ladder_run *run, vr_lease_need_fn *need, uint64_
     if (!passes && !refused) {
         return false; /* another limit is in the way */
     }
-    if (passes) {
-        bytes = all - grant;
-    }
-    if (need(lease, bytes, !passes, &got, &run->refusal) != VRAM_OK) {
+    if (ops->need(lease, bytes, !passes, hold, &got, &run->refusal) != VRAM_OK) {
         return false;
     }
     run->results[run->step].bytes += got;
@@ -59,20 +57,29 @@ static bool lease_ask(struct vr_ladder_run *run, vr_lease_need_fn *need, uint64_
     return true;
 }
 
+void vr_lease_hold_end(const struct vr_pool *pool, struct vr_lease_hold *hold) {
+    if (hold->lease) {
+        const struct vr_ledger *ledger = vr_ledger_of(pool->device);
+        atomic_load_explicit(&ledger->lease_ops, memory_order_acquire)->done(hold);
+    }
+}
+
 bool vr_step_lease(struct vr_ladder_run *run) {
     struct vr_ledger *ledger = vr_ledger_of(run->pool->device);
-    vr_lease_need_fn *need = atomic_load_explicit(&ledger->lease_need, memory_order_acquire);
+    const struct vr_lease_ops *ops = atomic_load_explicit(&ledger->lease_ops, memory_order_acquire);
     uint64_t lease = vr_load(&ledger->lease, VR_ACQUIRE);
+    struct vr_lease_hold own = {.lease = NULL};
     enum { ASKS = 2 }; /* once for the grant, once for what the driver then refuses */
     bool granted = true;
-    if (!need || !lease || !vr_pool_is_charged(run->pool) ||
+    if (!ops || !lease || !vr_pool_is_charged(run->pool) ||
         run->request->flags & VRAM_ALLOC_NO_WAIT) {
         return false;
     }
     int asks = 0;
     while (granted && asks < ASKS && vr_status_is_short(run->tried)) {
-        granted = lease_ask(run, need, lease);
+        granted = lease_ask(run, ops, lease, run->hold ? run->hold : &own);
         asks += granted || *run->refusal.text;
     }
+    vr_lease_hold_end(run->pool, &own);
     return asks != 0;
 }

@@ -170,6 +170,18 @@ vram_status vr_budget_charge(struct vr_pool *pool, uint64_t bytes) {
     return status;
 }
 
+vram_status vr_budget_check_lease(const struct vr_pool *pool, uint64_t bytes) {
+    uint64_t grant = vr_lease_limit(pool->device);
+    uint64_t held = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
+    if (!vr_pool_is_charged(pool) || (held <= grant && bytes <= grant - held)) {
+        return VRAM_OK;
+    }
+    return vr_fail(VRAM_ERR_LIMIT,
+                   "%llu bytes more would pass the limit of %llu bytes for this device (the grant "
+                   "of its lease); %llu are held",
+                   (unsigned long long)bytes, (unsigned long long)grant, (unsigned long long)held);
+}
+
 void vr_budget_uncharge(struct vr_pool *pool, uint64_t bytes) {
     uint64_t before = vr_fetch_sub(&pool->charged, bytes, VR_RELAXED);
     assert(before >= bytes); /* each charge is removed once */

@@ -48,6 +48,9 @@ void vr_budget_apply(struct vr_pool *pool, struct vr_space *space);
 /* Charge and uncharge what the pool takes from the driver or its provider. VRAM_ERR_LIMIT with the
    error set. */
 vram_status vr_budget_charge(struct vr_pool *pool, uint64_t bytes);
+/* Whether the grant of a lease, if there is one, has so many bytes left. VRAM_ERR_LIMIT with the
+   error set. */
+vram_status vr_budget_check_lease(const struct vr_pool *pool, uint64_t bytes);
 void vr_budget_uncharge(struct vr_pool *pool, uint64_t bytes);
 
 #endif

@@ -33,16 +33,30 @@ struct vr_sample {
     uint64_t at_ns;         /* when, in the device's time */
 };
 
-/* Asks for `bytes` more under the lease of that handle, for a request that is short of them.
-   `refused`: the grant would do, but the driver refuses. VRAM_OK: the request may try again, and
-   *got says how much the grant rose; else *refusal says why not. No lock held; src/lease. */
 struct vr_lease_refusal {
     uint32_t count; /* of lenders */
     struct vram_oom_lender lenders[VRAM_OOM_LIST_MAX];
     char text[VRAM_OOM_LEASE_MAX];
 };
-typedef vram_status vr_lease_need_fn(uint64_t lease, uint64_t bytes, bool refused, uint64_t *got,
-                                     struct vr_lease_refusal *refusal);
+
+/* What keeps a grant for the request that asked for it: without it, the process would give the
+   grant away as unused before the request has taken its memory. Begins as 0. */
+struct vr_lease_hold {
+    void *lease; /* pinned; NULL: nothing was granted */
+    struct vr_link link;
+    uint64_t level; /* bytes that the context holds once the request has what it needs */
+};
+
+/* What src/lease does for requests. No lock held. */
+struct vr_lease_ops {
+    /* Asks under the lease of that handle, for a request that needs `bytes` more. `refused`: the
+       grant would do, but the driver refuses. VRAM_OK: the request may try again, and *got says how
+       much the grant rose; else *refusal says why not. */
+    vram_status (*need)(uint64_t lease, uint64_t bytes, bool refused, struct vr_lease_hold *hold,
+                        uint64_t *got, struct vr_lease_refusal *refusal);
+    /* The request has ended. */
+    void (*done)(struct vr_lease_hold *hold);
+};
 
 /* "unknown" if the value is none; lease_why.c. */
 const char *vr_lease_why_name(vram_lease_why why);
@@ -55,8 +69,8 @@ struct vr_ledger {
     vr_atomic_u64 processes_due_ns; /* same for the query for other processes */
     vr_atomic_u64 usable_bytes;     /* charged plus free, at the last sample; UINT64_MAX: unknown */
     vr_atomic_u64 lease;            /* handle of the lease; 0: none */
-    _Atomic(vr_lease_need_fn *) lease_need; /* set before the first one */
-    struct vr_mutex lock;                   /* guards the rest */
+    _Atomic(const struct vr_lease_ops *) lease_ops; /* set before the first one */
+    struct vr_mutex lock;                           /* guards the rest */
     struct vram_limits limits;
     struct vr_sample sample;
     vram_value processes; /* bytes that other processes held at the last query; report.c */

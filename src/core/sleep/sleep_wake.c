@@ -64,12 +64,19 @@ static void release_fresh(const struct vr_sleep_change *change) {
 struct wake_piece {
     const struct vr_sleep_change *change;
     const struct vr_sleep_state *sleep_state;
+    uint64_t all; /* bytes that the grant of a lease must have for it */
 };
 
+static vram_status create_now(const struct wake_piece *piece) {
+    vram_status status = vr_budget_check_lease(piece->change->pool, piece->all);
+    return status == VRAM_OK
+               ? vr_sleep_change_step(piece->change->pool, piece->sleep_state, VR_STEP_CREATE)
+               : status;
+}
+
 static vram_status create_piece(struct vr_ladder_run *run) {
-    const struct wake_piece *piece = run->subject;
     vr_budget_refresh(run->pool, false);
-    return vr_sleep_change_step(piece->change->pool, piece->sleep_state, VR_STEP_CREATE);
+    return create_now(run->subject);
 }
 
 /* Bytes still to be created for the pieces from `at` on. */
@@ -82,20 +89,25 @@ static uint64_t missing_from(const struct vr_sleep_change *change, uint32_t at) 
     return bytes;
 }
 
-/* Creates one piece. If memory is short, runs the ladder for all bytes that are still missing. */
-static vram_status create_one(const struct vr_sleep_change *change, uint32_t at) {
+/* Creates one piece. If memory is short, runs the ladder for all bytes that are still missing.
+   Under a lease, nothing is created before all of it is granted: a process that waits for others
+   would keep what it has created from them. */
+static vram_status create_one(const struct vr_sleep_change *change, uint32_t at, bool first,
+                              struct vr_lease_hold *hold) {
     struct vr_pool *pool = change->pool;
-    struct wake_piece piece = {change, change->sleep_states[at]};
+    struct wake_piece piece = {change, change->sleep_states[at],
+                               first ? missing_from(change, at) : 0};
     struct vr_ladder_run run;
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vr_sleep_change_step(pool, piece.sleep_state, VR_STEP_CREATE);
+    vram_status status = create_now(&piece);
     if (!vr_status_is_short(status)) {
         return status;
     }
     uint64_t bytes = missing_from(change, at);
     struct vr_request request = {.size = bytes, .bytes = bytes};
     vr_ladder_begin_for(&run, VR_FOR_WAKE, pool, &request, status, create_piece, &piece);
+    run.hold = hold;
     status = vr_ladder_execute(&run);
     if (status == VRAM_OK) {
         vr_error_restore(&error);
@@ -105,8 +117,8 @@ static vram_status create_one(const struct vr_sleep_change *change, uint32_t at)
     return status;
 }
 
-static vram_status create_part(const struct vr_sleep_change *change, uint32_t first,
-                               uint32_t last) {
+static vram_status create_part(const struct vr_sleep_change *change, uint32_t first, uint32_t last,
+                               bool *begun, struct vr_lease_hold *hold) {
     vram_status status = VRAM_OK;
     for (uint32_t i = first; i < last && status == VRAM_OK; i++) {
         struct vr_sleep_state *sleep_state = change->sleep_states[i];
@@ -114,7 +126,8 @@ static vram_status create_part(const struct vr_sleep_change *change, uint32_t fi
             continue;
         }
         assert(sleep_state->changing && !sleep_state->mapped); /* a released piece is unmapped */
-        status = create_one(change, i);
+        status = create_one(change, i, !*begun, hold);
+        *begun = true;
         if (status == VRAM_OK) {
             sleep_state->created = true;
             vr_mutex_lock(&change->pool->lock);
@@ -170,15 +183,17 @@ static vram_status protect_part(const struct vr_sleep_change *change, uint32_t f
 
 static vram_status wake_up(const struct vr_sleep_change *change) {
     struct vr_sleep_copies *copies;
-    bool safe;
+    struct vr_lease_hold hold = {.lease = NULL};
+    bool safe, begun = false;
     vram_status status = vr_sleep_copies_begin(change, VR_SLEEP_IN, protect_part, &copies);
     for (uint32_t first = 0, last; status == VRAM_OK && first < change->count; first = last) {
         last = vr_sleep_part_end(change, first);
-        status = create_part(change, first, last);
+        status = create_part(change, first, last, &begun, &hold);
         if (status == VRAM_OK && (status = map_part(change, first, last)) == VRAM_OK) {
             vr_sleep_copies_allow(copies, last);
         }
     }
+    vr_lease_hold_end(change->pool, &hold);
     status = vr_sleep_copies_end(copies, status, &safe);
     if (status == VRAM_OK) {
         vr_sleep_protect(change);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was granted belongs to the request that asked for it: a broker that asks for memory back in
+ * the same breath gets what is not needed, and no more. The broker is a script here, so that its
+ * messages come in the worst order every time.
+ */
+#include "lease_world.h"
+
+#include "base/os/os.h"
+#include "base/wire.h"
+#include "lease/broker.h"
+#include "lease/lease_wire.h"
+
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#define FIRST (20 * UNIT) /* granted at the beginning */
+
+/* Answers each request. */
+struct script {
+    uint64_t before; /* bytes that it asks for before it grants, the first time */
+    uint64_t more;   /* bytes that it grants beside what was asked for */
+    bool after;      /* asks for everything behind the grant */
+
+    int listener;
+    pthread_t thread;
+    atomic_bool stop;
+    _Atomic uint64_t needs;    /* requests */
+    _Atomic uint64_t held;     /* when the first of them was made */
+    _Atomic uint64_t asked[8]; /* bytes of each */
+    _Atomic uint64_t given;    /* in all */
+};
+
+struct message {
+    uint8_t bytes[VR_LEASE_MESSAGE_BYTES];
+};
+
+static struct message message_of(uint8_t type, uint64_t a, uint64_t b, uint64_t c) {
+    struct message to;
+    vr_lease_message_write(to.bytes, &(struct vr_lease_message){.type = type, .n = {a, b, c, 1}});
+    return to;
+}
+
+static void need_answer(struct script *script, int fd, const uint64_t *n) {
+    uint64_t at = script->needs++;
+    struct message out[2];
+    size_t count = 0;
+    script->asked[at % 8] = n[1];
+    if (at == 0) {
+        script->held = n[3];
+    }
+    if (at == 0 && script->before) {
+        struct message revoke = message_of(VR_LEASE_REVOKE, 100, script->before, 10 * SECOND);
+        (void)!send(fd, &revoke, sizeof revoke, MSG_NOSIGNAL);
+        usleep(20000); /* it gives what it does not use */
+    }
+    out[count++] = message_of(VR_LEASE_GRANTED, n[0], n[1] + script->more, 0);
+    if (script->after) {
+        out[count++] = message_of(VR_LEASE_REVOKE, 200 + at, 1000 * UNIT, 10 * SECOND);
+    }
+    (void)!send(fd, out, count * sizeof out[0], MSG_NOSIGNAL);
+}
+
+static void message_take(struct script *script, int fd, const uint8_t *bytes) {
+    uint64_t n[VR_LEASE_NUMBERS];
+    for (int i = 0; i < VR_LEASE_NUMBERS; i++) {
+        n[i] = vr_wire_get(bytes + VR_WIRE_HEADER_BYTES + (size_t)i * 8, 8);
+    }
+    if (bytes[5] == VR_LEASE_OPEN) {
+        struct message opened = message_of(VR_LEASE_OPENED, n[2] ? 0 : FIRST, 1, 1024 * UNIT);
+        (void)!send(fd, &opened, sizeof opened, MSG_NOSIGNAL);
+    } else if (bytes[5] == VR_LEASE_NEED) {
+        need_answer(script, fd, n);
+    } else if (bytes[5] == VR_LEASE_GIVE) {
+        script->given += n[1];
+    }
+}
+
+static void *script_run(void *argument) {
+    struct script *script = argument;
+    int fd = -1;
+    while (!script->stop) {
+        struct vr_os_poll polls[] = {{.fd = fd < 0 ? script->listener : fd, .read = true}};
+        uint8_t bytes[VR_LEASE_MESSAGE_BYTES];
+        vr_os_poll(polls, 1, 2000000);
+        if (fd < 0) {
+            fd = accept(script->listener, NULL, NULL);
+        } else if (recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) == (ssize_t)sizeof bytes) {
+            message_take(script, fd, bytes);
+        }
+    }
+    close(fd);
+    return NULL;
+}
+
+static void script_begin(struct script *script, struct holder *holder) {
+    char path[VR_SOCKET_PATH_MAX];
+    vram_lease_options options = lease_options("asker", 0, 300 * UNIT);
+    vr_broker_path(lease_dir, path);
+    assert_ok(vr_os_socket_listen(path, &script->listener));
+    assert_int_equal(pthread_create(&script->thread, NULL, script_run, script), 0);
+    options.timeout_ns = 2 * SECOND;
+    holder_open(holder, &options);
+    assert_int_equal(holder_granted(holder), FIRST);
+}
+
+static void script_end(struct script *script, struct holder *holder) {
+    char path[VR_SOCKET_PATH_MAX];
+    holder_close(holder);
+    script->stop = true;
+    pthread_join(script->thread, NULL);
+    close(script->listener);
+    vr_broker_path(lease_dir, path);
+    (void)unlink(path);
+}
+
+/* Waits until so much was given in all. */
+static void expect_given(struct script *script, uint64_t bytes) {
+    for (int i = 0; i < 2000 && script->given < bytes; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(script->given, bytes);
+}
+
+/* An allocation takes its memory after the grant; the question that comes with the grant gets
+   nothing of it. */
+static void an_allocation_keeps_its_grant(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 20; turn++) {
+        struct script script = {.after = true};
+        struct holder holder;
+        script_begin(&script, &holder);
+        holder_fill(&holder, 100 * UNIT, 7);
+        assert_int_equal(script.needs, 1);
+        holder_expect(&holder, 100 * UNIT, 7);
+        script_end(&script, &holder);
+    }
+}
+
+/* A pool asks for all that it lacks before it takes anything. What it was granted beyond that is
+   given when it is awake, without a safe point. */
+static void a_pool_keeps_its_grant(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 20; turn++) {
+        struct script script = {.after = true, .more = 30 * UNIT};
+        struct holder holder;
+        script_begin(&script, &holder);
+        holder_fill(&holder, 16 * UNIT, 7);
+        vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
+        assert_ok(vram_pool_sleep(holder.pool, &keep));
+        vram_addr other;
+        vram_pool *pool;
+        assert_ok(vram_pool_create(holder.device, NULL, &pool));
+        assert_ok(vram_alloc(pool, 12 * UNIT, holder.queue, &other));
+        uint64_t held = lease_info(holder.lease).held_bytes;
+        assert_ok(vram_pool_wake(holder.pool, NULL));
+        assert_int_equal(script.needs, 1);
+        assert_int_equal(script.held, held);
+        holder_expect(&holder, 16 * UNIT, 7);
+        uint64_t all = FIRST + script.asked[0] + 30 * UNIT;
+        expect_given(&script, all - lease_info(holder.lease).held_bytes);
+        script_end(&script, &holder);
+    }
+}
+
+/* Who waits gives what it does not use yet, and asks for that, too. */
+static void a_waiting_request_keeps_nothing(void **state) {
+    struct script script = {.before = 15 * UNIT};
+    struct holder holder;
+    (void)state;
+    script_begin(&script, &holder);
+    holder_fill(&holder, 100 * UNIT, 7);
+    assert_int_equal(script.given, 15 * UNIT);
+    assert_int_equal(script.needs, 2);
+    assert_int_equal(script.asked[1], 15 * UNIT);
+    holder_expect(&holder, 100 * UNIT, 7);
+    script_end(&script, &holder);
+}
+
+/* A lease that is closed while a request holds its grant. */
+static void *close_soon(void *lease) {
+    usleep(30000);
+    (void)vram_lease_close(lease);
+    return NULL;
+}
+
+static void a_lease_ends_in_a_request(void **state) {
+    struct script script = {.before = 5 * UNIT};
+    struct holder holder;
+    pthread_t thread;
+    (void)state;
+    script_begin(&script, &holder);
+    assert_int_equal(pthread_create(&thread, NULL, close_soon, holder.lease), 0);
+    for (int i = 0; i < 50; i++) {
+        vram_addr addr;
+        if (vram_alloc(holder.pool, 6 * UNIT, holder.queue, &addr) != VRAM_OK) {
+            break;
+        }
+        usleep(1000);
+    }
+    pthread_join(thread, NULL);
+    holder.lease = NULL;
+    script_end(&script, &holder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_allocation_keeps_its_grant, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(a_pool_keeps_its_grant, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(a_waiting_request_keeps_nothing, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(a_lease_ends_in_a_request, lease_folder_make,
+                                        lease_folder_remove),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
