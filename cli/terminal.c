@@ -3,6 +3,7 @@
  * terminal.c: see terminal.h.
  */
 #include "terminal.h"
+#include "environment.h"
 
 #include <inttypes.h>
 #include <langinfo.h>
@@ -30,12 +31,12 @@ static const char escape_end[] = "\033[0m";
 /* ---------------------------------------------------------------- detection */
 
 static bool variable_set(const char *name) {
-    const char *value = getenv(name);
+    const char *value = environment_get(name);
     return value != NULL && value[0] != 0;
 }
 
 static bool terminal_is_dumb(void) {
-    const char *term = getenv("TERM");
+    const char *term = environment_get("TERM");
     return term != NULL && strcmp(term, "dumb") == 0;
 }
 
@@ -47,7 +48,7 @@ static bool wants_color(const char *color) {
     if (variable_set("NO_COLOR")) {
         return false;
     }
-    const char *force = getenv("CLICOLOR_FORCE");
+    const char *force = environment_get("CLICOLOR_FORCE");
     if (force != NULL && force[0] != 0 && strcmp(force, "0") != 0) {
         return true;
     }
@@ -60,7 +61,7 @@ static uint32_t clamp_width(unsigned long width) {
 
 /* COLUMNS first: it is how a user, or a test, asks for a width of their own. */
 static uint32_t width_of(int descriptor) {
-    const char *columns = getenv("COLUMNS");
+    const char *columns = environment_get("COLUMNS");
     if (columns != NULL && columns[0] >= '1' && columns[0] <= '9') {
         return clamp_width(strtoul(columns, NULL, 10));
     }

@@ -74,7 +74,7 @@ static void synchronize_device(int device) {
 /* With mutex_ held. PYTORCH_NO_CUDA_MEMORY_CACHING means for PyTorch what VRAM_POOL=off does here.
  */
 Heap *Allocator::make_heap(int device) {
-    if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
+    if (secure_getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
         vram_option_set("pool", "off");
     }
     HeapOptions heap_options;

@@ -9,6 +9,7 @@
  * microseconds are nanoseconds of one pair.
  */
 #include "bench/ways.h"
+#include "environment.h"
 #include "survey.h"
 
 #include <stdio.h>
@@ -104,7 +105,7 @@ static bool measure_way(struct tracking *tracking, uint32_t i, double seconds) {
 
 /* The same while a trace is written, to a file that goes again. */
 static bool measure_traced(struct tracking *tracking, double seconds) {
-    const char *folder = getenv("TMPDIR");
+    const char *folder = environment_get("TMPDIR");
     char path[256];
     vram_trace *trace;
     vram_trace_options options = {.size = sizeof options, .path = path, .ring_bytes = 1 << 20};

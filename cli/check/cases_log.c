@@ -6,6 +6,7 @@
  * others write meanwhile would be mistaken for the library's, so this is a short while.
  */
 #include "case.h"
+#include "environment.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -26,11 +27,11 @@ static void provoke(struct check *check, struct check_device *device) {
 
 static bool silent(struct check *check) {
     struct check_device *device;
-    const char *asked = getenv("VRAM_LOG");
+    const char *asked = environment_get("VRAM_LOG");
     char found[64] = "";
 
     CHECK_OPEN(check, &device);
-    if ((asked != NULL && asked[0] != 0) || getenv("VRAM_CONF") != NULL) {
+    if ((asked != NULL && asked[0] != 0) || environment_get("VRAM_CONF") != NULL) {
         return check_skip(check, "the environment may ask for messages (VRAM_LOG, VRAM_CONF)");
     }
     FILE *file = tmpfile();

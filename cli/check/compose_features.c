@@ -4,6 +4,7 @@
  * traces, poison, and several queues. Each sets its bit in compose->on when it has been turned on.
  */
 #include "compose.h"
+#include "environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,7 +197,7 @@ bool compose_limit_off(struct compose *compose) {
 /* The file has no name as soon as it is written to, so that nothing is left behind. */
 bool compose_trace_on(struct compose *compose) {
     struct check *check = compose->check;
-    const char *folder = getenv("TMPDIR");
+    const char *folder = environment_get("TMPDIR");
     char path[200];
     vram_trace_options options = {.size = sizeof options, .path = path};
     snprintf(path, sizeof path, "%s/vram-check-XXXXXX", folder && *folder ? folder : "/tmp");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* page_folder.c: finds live pages and removes stale ones. See page_folder.h. */
 #include "live/page_folder.h"
+#include "environment.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -230,7 +231,7 @@ static void users_visit(struct pages_visit *visit, const char *parent, const cha
 
 void pages_visit(page_fn *each, void *user, struct pages_met *met) {
     struct pages_visit visit = {.each = each, .user = user, .met = met, .going = true};
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *runtime = environment_get("XDG_RUNTIME_DIR");
     char path[PAGE_FOLDER_MAX];
     *met = (struct pages_met){0};
     if (runtime && runtime[0] == '/' &&
@@ -262,7 +263,7 @@ static int folder_make(const char *parent, const char *path) {
 }
 
 int page_folder_make(void) {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *runtime = environment_get("XDG_RUNTIME_DIR");
     char path[PAGE_FOLDER_MAX];
     int folder = -1;
     if (runtime && runtime[0] == '/' &&

@@ -4,6 +4,7 @@
  * take.
  */
 #include "run_before.h"
+#include "environment.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -75,7 +76,7 @@ static void devices_read(const struct nvml *nvml, struct run_page *page) {
 
 void run_before_read(struct run_page *page) {
     struct nvml nvml;
-    const char *path = getenv("VRAM_NVML_LIBRARY");
+    const char *path = environment_get("VRAM_NVML_LIBRARY");
     void *library = dlopen(path != NULL ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library != NULL && nvml_load(library, &nvml) && nvml.init() == 0) {
         devices_read(&nvml, page);

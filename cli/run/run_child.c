@@ -6,6 +6,7 @@
  * is left behind, however this process ends.
  */
 #include "run_child.h"
+#include "environment.h"
 #include "output.h"
 
 #include <elf.h>
@@ -201,7 +202,7 @@ static int try_file(const char *path) {
 
 int run_child_find(struct run_child *child, const char *name) {
     int error = ENOENT;
-    const char *path = getenv("PATH");
+    const char *path = environment_get("PATH");
     if (strchr(name, '/') != NULL) {
         snprintf(child->program, sizeof child->program, "%s", name);
         error = strlen(name) < sizeof child->program ? try_file(name) : ENAMETOOLONG;
@@ -227,7 +228,7 @@ int run_child_find(struct run_child *child, const char *name) {
 
 /* NAME=ours, or ours before or behind what it was, with a colon between the two. */
 static bool variable_add(const char *name, const char *ours, bool lead) {
-    const char *before = getenv(name);
+    const char *before = environment_get(name);
     if (before == NULL || *before == 0) {
         return setenv(name, ours, 1) == 0;
     }
@@ -247,7 +248,7 @@ static bool variable_add(const char *name, const char *ours, bool lead) {
 static bool layers_set(const char *library) {
     char folder[RUN_PATH + 16];
     snprintf(folder, sizeof folder, "%.*s/vulkan", (int)(strrchr(library, '/') - library), library);
-    const char *own = getenv("VK_LAYER_PATH");
+    const char *own = environment_get("VK_LAYER_PATH");
     return variable_add("OPENCL_LAYERS", library, true) &&
            variable_add(own != NULL && *own != 0 ? "VK_LAYER_PATH" : "VK_ADD_LAYER_PATH", folder,
                         true) &&

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* screen_curses.c: screen.h with ncursesw. */
 #define NCURSES_WIDECHAR 1
+#include "environment.h"
 #include "top/screen.h"
 
 #include <curses.h>
@@ -38,7 +39,7 @@ static void paints_choose(bool color) {
 }
 
 bool screen_begin(bool color, char problem[SCREEN_PROBLEM_MAX]) {
-    const char *term = getenv("TERM");
+    const char *term = environment_get("TERM");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
         snprintf(problem, SCREEN_PROBLEM_MAX, "this is not a terminal; --once works without one");
         return false;

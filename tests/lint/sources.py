@@ -21,6 +21,10 @@ ENDS = re.compile(r"(?<![\w.>])(abort|exit|_exit|_Exit|quick_exit|raise|printf|v
 # The default answer to a lock taken out of order, in debug builds alone.
 MAY_END = {"src/base/lock.c": {"abort"}}
 
+# A set-id program must not believe its environment: two files ask whether it is one.
+ENVIRONMENT = re.compile(r"(?<![\w.>])((?:secure_)?getenv)\s*\(")
+READS_ENVIRONMENT = ("src/base/os/", "cli/environment.h")
+
 # A text is for people: what the code does next follows from statuses and flags.
 BY_TEXT = re.compile(r"\b(strstr|strcmp|strncmp|strchr|strrchr|memcmp)\s*\([^;{]*?"
                      r"(?:vram_error_get\(\)|\b\w*error(?:\.|->))\s*(?:->)?\s*(?:text|operation)\b")
@@ -156,6 +160,10 @@ def check(root):
             found += check_generated(root, path)
         if path.startswith(OURS) and path.endswith((".c", ".h")):
             found += check_own(root, path)
+        if path.startswith(OURS + ("interpose/", "adapters/")) and path.endswith((".c", ".h", ".cpp")):
+            if not path.startswith(READS_ENVIRONMENT):
+                found += calls(root, path, ENVIRONMENT, () if path.startswith(OURS) else ("secure_getenv",),
+                               "the environment is read by vr_os_environment and cli/environment.h")
     return found
 
 
@@ -191,6 +199,8 @@ VIOLATIONS = [
     ("by the text", {"src/base/log.c": SPDX + "bool f(void) { return strstr(error.text, s); }\n"}),
     ("by the text", {"src/base/log.c": SPDX + "bool f(void) {\n  return x &&\n"
                                               "    !strcmp(vram_error_get()->operation, s);\n}\n"}),
+    ("the environment", {"cli/info.c": SPDX + "char *f(void) { return getenv(1); }\n"}),
+    ("the environment", {"adapters/a.cpp": SPDX + "char *f() { return std::getenv(1); }\n"}),
     ("no _t", {"src/base/log.c": SPDX + "typedef int log_t;\n"}),
     ("no _t", {"include/vram/log.h": SPDX + "struct vram_log_t { int x; };\n"}),
     ("not in src/CMakeLists.txt", {"src/base/lost.c": SPDX + "int x;\n"}),
