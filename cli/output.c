@@ -31,6 +31,15 @@ void output_start(void) {
     }
 }
 
+FILE *output_create(const char *path) {
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "wb") : NULL;
+    if (descriptor >= 0 && !file) {
+        close(descriptor);
+    }
+    return file;
+}
+
 bool output_finish(void) {
     bool failed = ferror(stdout) != 0;
     errno = 0;

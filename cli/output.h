@@ -11,6 +11,7 @@
 #include "json_out.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <vram/vram.h>
 
 /*
@@ -36,6 +37,10 @@ const char *failure_text(vram_status status);
  * and its name. Always returns EXIT_MISUSE.
  */
 int say_failure(const char *doing, vram_status status);
+
+/* Opens a file to write it anew. One that does not exist is made for this user alone, whatever the
+   umask: what it tells about a program is for its owner to publish. NULL: errno says why. */
+FILE *output_create(const char *path);
 
 /* Starts a verb's JSON document on stdout: {"schema": schema, "version": the library's. */
 void output_json_begin(struct json_out *json, const char *schema);

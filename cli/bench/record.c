@@ -84,7 +84,7 @@ static void copy_lines(FILE *to, const char *path, const struct contest *contest
 bool record_save(const char *path, const struct contest *contest, const char *backend) {
     char key[RECORD_KEY_MAX], fresh[4096];
     snprintf(fresh, sizeof fresh, "%s.new", path);
-    FILE *to = fopen(fresh, "w");
+    FILE *to = output_create(fresh);
     if (to == NULL) {
         say_error("cannot write %s: %s", fresh, strerror(errno));
         return false;

@@ -167,7 +167,7 @@ static void write_svg(FILE *to, const struct replay_report *report) {
 }
 
 bool picture_write(const struct replay_report *report, const char *path) {
-    FILE *to = fopen(path, "we");
+    FILE *to = output_create(path);
     bool good = to != NULL;
     if (good) {
         write_svg(to, report);

@@ -47,7 +47,7 @@ bool report_writer_open(struct report_writer *writer, const char *path) {
         say_error("--format=%s is not for a terminal; name a file: -o FILE", writer->format->name);
         return false;
     }
-    writer->to = to_stdout ? stdout : fopen(path, "wb");
+    writer->to = to_stdout ? stdout : output_create(path);
     if (writer->to == NULL) {
         say_error("%.200s: %s", path, strerror(errno));
         return false;

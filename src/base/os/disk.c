@@ -66,12 +66,15 @@ static bool locked_change(int from, int to) {
     return false;
 }
 
+/* Of files that are created: names of models, tags and functions are for nobody else's eyes. */
+#define PRIVATE_MODE 0600
+
 /* Never blocks: opening or locking a file that is not a regular file could block for ever. */
 static vram_status open_locked(const char *path, int *fd) {
     struct stat about;
     int error = vr_os_fault(), got = -1;
     while (!error && got < 0) {
-        got = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
+        got = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, PRIVATE_MODE);
         error = got < 0 && errno != EINTR ? errno : 0;
     }
     if (error) {
@@ -219,7 +222,7 @@ static int open_text(const char *path, int flags, int *error) {
     int fd = -1;
     *error = vr_os_fault();
     while (!*error && fd < 0) {
-        fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+        fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, PRIVATE_MODE);
         *error = fd < 0 && errno != EINTR ? errno : 0;
     }
     if (!*error &&

@@ -74,6 +74,7 @@ vram_status vr_os_socket_listen(const char *path, int *fd) {
     if (status != VRAM_OK) {
         return status;
     }
+    (void)fchmod(got, 0600); /* Linux makes the name with it; other systems by the chmod below */
     const char *call = "bind";
     error = bind(got, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;
     if (!error) {
