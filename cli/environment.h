@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * environment.h: the command's only way to a variable of the environment. A command that is set-uid,
- * set-gid or has file capabilities runs with rights that whoever set its variables may not have: it
- * finds none of them set, as the library does.
+ * environment.h: the command's only way to a variable of the environment. A command that is
+ * set-uid, set-gid or has file capabilities runs with rights that whoever set its variables may not
+ * have: it finds none of them set, as the library does.
  */
 #ifndef CLI_ENVIRONMENT_H
 #define CLI_ENVIRONMENT_H
