@@ -29,6 +29,10 @@ vram_status vr_stale_if_ended(enum vr_kind kind, uint64_t handle, vram_status st
 static inline bool vr_exiting(void) {
     return vr_os_exiting();
 }
+/* Around each call into a backend: false, and nothing to leave, if the process is exiting. At exit
+   the calls under way are waited for, a moment at most. */
+bool vr_driver_enter(void);
+void vr_driver_leave(void);
 /* Makes vr_exiting true before the drivers' own exit handlers run. Called after the drivers were
    started. Bit i of `started`: row i of the registry was. */
 vram_status vr_process_watch(uint32_t started);

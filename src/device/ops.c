@@ -23,7 +23,7 @@
 static bool call_begin_always(struct vr_device *device, const char *operation) {
     assert(vr_locks_held() == 0);
     VR_DELAY_POINT(operation);
-    if (vr_exiting()) {
+    if (!vr_driver_enter()) {
         vr_error_set(VRAM_ERR_SHUTDOWN, device->info.backend, operation, 0,
                      "the process is exiting");
         return false;
@@ -35,6 +35,7 @@ static bool call_begin_always(struct vr_device *device, const char *operation) {
 
 /* The driver has returned. Every call that began ends with this, or with call_finish. */
 static void end_call(void) {
+    vr_driver_leave();
     vr_os_cancel_on(NULL);
 }
 

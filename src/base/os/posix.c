@@ -209,7 +209,7 @@ vram_status vr_os_at_exit(void (*fn)(void)) {
 vr_atomic_bool vr_os_exit_began;
 
 void vr_os_exit_begins(void) {
-    vr_store(&vr_os_exit_began, true, VR_RELEASE);
+    vr_store(&vr_os_exit_began, true, VR_SEQ_CST);
 }
 
 void *vr_os_library_open(const char *name, char *why, size_t why_bytes) {
