@@ -5,8 +5,6 @@
  *      run_page
  *      +-----------------+  written by `vram run` before the program starts, then never changed
  *      | settings        |
- *      +-----------------+  written by the processes
- *      | tree counters   |
  *      +-----------------+  one slot for each process that has used a device; the first process to
  *      | slots           |  set `pid` owns it. It stays after the process has ended.
  *      +-----------------+
@@ -25,7 +23,7 @@
 #define RUN_PAGE_MAGIC    UINT64_C(0x316e75526d617276)
 
 enum {
-    RUN_PAGE_VERSION = 1,
+    RUN_PAGE_VERSION = 2,
     RUN_SLOTS = 64,        /* processes that used a device; what is more is only counted */
     RUN_DEVICES = 16,      /* of one process, of all APIs */
     RUN_PATH = 1024,       /* bytes of a path, the final 0 included; so below */
@@ -122,7 +120,6 @@ struct run_page {
     _Atomic(uint32_t) slotless;  /* processes that found no free slot */
     _Atomic(uint32_t) unlayered[RUN_APIS]; /* processes that had the API's loader, which did not
                                               load the layer; by enum run_api, minus 1 */
-    _Atomic(uint64_t) tree_used[RUN_APIS][RUN_DEVICES]; /* of all processes, by ordinal */
     struct run_slot slots[RUN_SLOTS];
 };
 
