@@ -99,8 +99,8 @@ static void fork_beside(int count, int forks, int (*child)(void *)) {
     pthread_t threads[8];
     assert_true(world_open(&shared, "sim"));
     for (int i = 0; i < count; i++) {
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, keep_busy, (void *)(uintptr_t)(i + 1)), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, keep_busy, (void *)(uintptr_t)(i + 1)),
+                         0);
     }
     for (int i = 0; i < forks; i++) {
         assert_int_equal(in_child(child, NULL), 0);
@@ -319,11 +319,11 @@ static void exit_under_threads(void **state) {
 
 int main(int words, char **word) {
     const struct CMUnitTest bugs[] = {
-        BUG(27, mutexes_of_the_parent),     BUG(28, forks_at_the_first_use),
-        BUG(29, three_hazards_at_once),     BUG(30, forks_from_another_thread),
-        BUG(31, a_storm_of_forks),          BUG(32, inherited_memory_at_exit),
-        BUG(33, inherited_context), BUG(39, frees_after_exit),
-        BUG(40, driver_gone_at_exit), BUG(41, exit_under_threads),
+        BUG(27, mutexes_of_the_parent), BUG(28, forks_at_the_first_use),
+        BUG(29, three_hazards_at_once), BUG(30, forks_from_another_thread),
+        BUG(31, a_storm_of_forks),      BUG(32, inherited_memory_at_exit),
+        BUG(33, inherited_context),     BUG(39, frees_after_exit),
+        BUG(40, driver_gone_at_exit),   BUG(41, exit_under_threads),
     };
     return MUSEUM(bugs, words, word);
 }

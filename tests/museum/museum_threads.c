@@ -373,10 +373,10 @@ static void large_blocks_freed_elsewhere(void **state) {
 
 int main(int words, char **word) {
     const struct CMUnitTest bugs[] = {
-        BUG(16, four_threads_one_pool),      BUG(17, moving_beside_allocations),
-        BUG(18, made_and_destroyed_at_once), BUG(19, mappings_of_two_threads),
-        BUG(22, lookups_beside_frees),       BUG(23, opening_beside_lookups),
-        BUG(24, statistics_in_step),         BUG(25, order_of_frees),
+        BUG(16, four_threads_one_pool),        BUG(17, moving_beside_allocations),
+        BUG(18, made_and_destroyed_at_once),   BUG(19, mappings_of_two_threads),
+        BUG(22, lookups_beside_frees),         BUG(23, opening_beside_lookups),
+        BUG(24, statistics_in_step),           BUG(25, order_of_frees),
         BUG(26, large_blocks_freed_elsewhere),
     };
     return MUSEUM(bugs, words, word);
