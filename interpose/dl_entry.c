@@ -120,21 +120,40 @@ static void *entry_answer(const struct run_driver *driver, struct run_entry *ent
     return entry->own;
 }
 
-/* Whether this library answers for the C library's dlsym. */
+/* The answer to RTLD_NEXT, which means the libraries after the caller's. The C library alone knows
+   them, but what it would find follows: if this library is the first with that symbol, and the
+   driver the next, a caller in front of this library would find ours, and one behind it the driver,
+   past us. If other libraries have the symbol too, they stand in front of the driver as we do, and
+   find it only if they are left alone: false. */
+static bool next_answer(const struct run_driver *driver, struct run_entry *entry, void **answer) {
+    void *first = run_dlsym_real(RTLD_DEFAULT, entry->symbol);
+    void *real = run_entry_real(driver, entry);
+    if (!first || !run_module_is_own(first) || (real && !is_of_driver(driver, real))) {
+        return false;
+    }
+    *answer = real ? entry->own : NULL;
+    return true;
+}
+
+/* Whether this library answers for the C library's dlsym. A driver that looks up its own functions,
+   or those of a second library behind it, means these. */
 __attribute__((visibility("hidden"))) bool run_dlsym_answer(void *handle, const char *name,
-                                                            void **answer);
-bool run_dlsym_answer(void *handle, const char *name, void **answer) {
+                                                            void **answer, const void *caller);
+bool run_dlsym_answer(void *handle, const char *name, void **answer, const void *caller) {
     (void)dlsym_find();
-    struct run_driver *driver = name && handle != RTLD_NEXT ? driver_of(name) : NULL;
-    if (!driver || !run_active()) {
+    struct run_driver *driver = name ? driver_of(name) : NULL;
+    if (!driver || !run_active() || is_of_driver(driver, caller)) {
         return false;
     }
     struct run_entry *entry = run_entry_find(driver, name);
+    if (entry && handle == RTLD_NEXT) {
+        return !run_module_is_own(caller) && next_answer(driver, entry, answer);
+    }
     if (entry) {
         *answer = entry_answer(driver, entry, handle);
         return true;
     }
-    if (driver->is_memory && driver->is_memory(name)) {
+    if (handle != RTLD_NEXT && driver->is_memory && driver->is_memory(name)) {
         void *found = run_dlsym_real(handle, name);
         if (found && is_of_driver(driver, found)) {
             run_unknown(name);
@@ -157,6 +176,7 @@ __asm__(".text\n"
         "    pushq $0\n" /* the answer; the stack is aligned again */
         "    .cfi_adjust_cfa_offset 8\n"
         "    movq %rsp, %rdx\n"
+        "    movq 24(%rsp), %rcx\n" /* the caller */
         "    call run_dlsym_answer\n"
         "    popq %rdx\n"
         "    .cfi_adjust_cfa_offset -8\n"
@@ -186,6 +206,7 @@ __asm__(".text\n"
         "    stp x0, x1, [sp, #16]\n"
         "    str xzr, [sp, #32]\n" /* the answer */
         "    add x2, sp, #32\n"
+        "    mov x3, x30\n" /* the caller */
         "    bl run_dlsym_answer\n"
         "    mov w9, w0\n"
         "    ldr x10, [sp, #32]\n"

@@ -181,13 +181,22 @@ static int request_end(const struct hip_request *request, int code, enum run_spa
     return code;
 }
 
+/* HIP is a shared library that may call its own exported functions, and then finds ours: what it
+   does for a call that is counted already is not counted again. */
+static _Thread_local bool inside;
+
 /* A function that allocates: parameters behind the size are in `arguments`. */
 #define HIP_ALLOC(symbol, kind, stream, ...)                                                       \
     struct hip_request request;                                                                    \
+    if (inside) {                                                                                  \
+        return HIP_REAL(symbol)(__VA_ARGS__);                                                      \
+    }                                                                                              \
     if (!request_begin(&request, kind, bytes)) {                                                   \
         return HIP_OUT_OF_MEMORY;                                                                  \
     }                                                                                              \
+    inside = true;                                                                                 \
     int code = HIP_REAL(symbol)(__VA_ARGS__);                                                      \
+    inside = false;                                                                                \
     return request_end(&request, code, RUN_SPACE_ADDRESS, code ? NULL : *memory, stream, CALLER)
 
 int hipMalloc(void **memory, size_t bytes) {
@@ -234,8 +243,13 @@ int hipHostAlloc(void **memory, size_t bytes, unsigned flags) {
 
 #define HIP_FREE(symbol, space, value, ...)                                                        \
     struct run_block block;                                                                        \
+    if (inside) {                                                                                  \
+        return HIP_REAL(symbol)(__VA_ARGS__);                                                      \
+    }                                                                                              \
     bool known = run_free_begin(space, (uintptr_t)(value), &block);                                \
+    inside = true;                                                                                 \
     int code = HIP_REAL(symbol)(__VA_ARGS__);                                                      \
+    inside = false;                                                                                \
     run_free_end(known ? &block : NULL, code == HIP_SUCCESS);                                      \
     return code
 
