@@ -7,6 +7,7 @@
  *   FAKE_NVML_USED=BYTES               of its memory, 4 GiB, that other processes use (0)
  *   FAKE_NVML_FAIL=NAME[:CODE]         the call that answers that code, or "unknown error"; 3:
  *                                      "not supported", where host and device share one memory
+ *   FAKE_NVML_HANG=PATH                the list of processes does not come before that file is gone
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,11 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
                                             struct process *processes) {
     const char *text = getenv("FAKE_NVML_PROCESSES");
+    const char *hang = getenv("FAKE_NVML_HANG");
     unsigned room = *count, found = 0;
+    while (hang && access(hang, F_OK) == 0) {
+        usleep(1000);
+    }
     if (device != &started || failing("processes")) {
         return device == &started ? failing("processes") : UNKNOWN;
     }

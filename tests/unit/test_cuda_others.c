@@ -8,6 +8,7 @@
 #include "vram/oom.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static int setup_nvml(void **state) {
     assert_int_equal(vram_option_set("nvml_library", FAKE_NVML_PATH), VRAM_OK);
@@ -78,6 +79,26 @@ static void host_memory_may_run_out(void **state) {
     assert_true(bytes.known && bytes.value == 77);
 }
 
+/* The library does not come back: whoever asks is answered all the same, and so are others. */
+static void the_library_may_hang(void **state) {
+    char path[] = "/tmp/vram-nvml-hang-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0 && close(file) == 0);
+    assert_int_equal(setenv("FAKE_NVML_HANG", path, 1), 0);
+    uint64_t began = vr_os_now();
+    assert_false(others(*state, "self:5,12:1000").known);
+    assert_true(vr_os_now() - began < 5 * FOR_EVER / 10);
+    began = vr_os_now();
+    assert_false(others(*state, "self:5,12:1000").known); /* it is not asked again */
+    assert_true(vr_os_now() - began < FOR_EVER / 20);
+    assert_int_equal(unlink(path), 0);
+    unsetenv("FAKE_NVML_HANG");
+    for (int i = 0; i < 5000 && !others(*state, "self:5,12:1000").known; i++) {
+        vr_os_sleep(1000000);
+    }
+    assert_true(others(*state, "self:5,12:1000").known);
+}
+
 #define NVML(test) cmocka_unit_test_setup_teardown(test, setup_nvml, teardown_nvml)
 
 /* ----------------------------------------------------------- in a pool's report */
@@ -146,6 +167,7 @@ int main(void) {
         NVML(the_library_may_be_missing),
         NVML(other_devices_are_not_this_one),
         NVML(host_memory_may_run_out),
+        NVML(the_library_may_hang),
         cmocka_unit_test_setup_teardown(reports_tell_of_other_processes, setup_report,
                                         teardown_report),
     };
