@@ -10,12 +10,14 @@
 #include "unit/device_world.h"
 #include "unit/stats_of.h"
 #include "unit/whole_device.h"
+#include "vram/limits.h"
 #include "vram/oom.h"
 #include "vram/vram.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -436,6 +438,36 @@ static void contents_without_the_drivers_pools(void **state) {
     vram_context_destroy(context);
 }
 
+/* The management library hangs, as on a machine whose GPU is failing, while a report is made; and
+   managed memory beyond the device's limit, whose pages could not be found, is refused. */
+static void libraries_that_never_return(void **state) {
+    char path[] = "/tmp/museum-nvml-XXXXXX";
+    int file = mkstemp(path);
+    vram_oom_report report = {.size = sizeof report};
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 64 * MIB};
+    vram_addr addr;
+    (void)state;
+    assert_true(file >= 0 && close(file) == 0);
+    assert_int_equal(setenv("FAKE_NVML_HANG", path, 1), 0);
+    assert_ok(vram_option_set("nvml_library", FAKE_NVML_PATH));
+    world_open(64 * MIB, "5s");
+    uint64_t began = vr_os_now();
+    assert_int_equal(vram_alloc(pool, 100 * MIB, queue, &addr), VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(vram_oom_report_get(pool, &report));
+    assert_false(report.processes_bytes.known);
+    assert_true(vr_os_now() - began < 5 * SECOND);
+    vram_pool_options managed = {.size = sizeof managed, .kind = VRAM_MEMORY_MANAGED};
+    vram_pool *pages;
+    assert_ok(vram_device_limits_set(device, &limits));
+    assert_ok(vram_pool_create(device, &managed, &pages));
+    assert_int_equal(vram_alloc(pages, 100 * MIB, queue, &addr), VRAM_ERR_LIMIT);
+    vram_context_destroy(context);
+    assert_int_equal(unlink(path), 0); /* it comes back after all, and leaves nothing */
+    for (int i = 0; i < 5000 && vr_mem_live_bytes() > bytes_before; i++) {
+        vr_os_sleep(1000000);
+    }
+}
+
 int main(int words, char **word) {
     const struct CMUnitTest bugs[] = {
         BUG(03, out_of_memory_beside_a_capture),    BUG(04, out_of_memory_in_a_capture),
@@ -444,7 +476,7 @@ int main(int words, char **word) {
         BUG(11, frees_under_queued_work),           BUG(12, no_question_about_captured_events),
         BUG(13, failed_captures_leave_nothing),     BUG(14, other_pools_beside_a_capture),
         BUG(15, begun_and_ended_too_often),         BUG(58, contents_without_the_drivers_pools),
-        BUG(59, device_reset_under_a_pool),
+        BUG(59, device_reset_under_a_pool),         BUG(60, libraries_that_never_return),
     };
     return MUSEUM(bugs, words, word);
 }
