@@ -77,7 +77,7 @@ static void four_threads_one_pool(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_whole(rig.device);
-    workers_run(&rig, pool, MUSEUM_WATCHED ? 2000 : 100000, run, THREADS);
+    workers_run(&rig, pool, MUSEUM_WATCHED ? 500 : 100000, run, THREADS);
     assert_int_equal(stats_of(pool).live_blocks, 0);
     rig_end_clean(&rig);
 }
@@ -281,7 +281,7 @@ static void statistics_in_step(void **state) {
     void *(*const run[])(void *) = {read_statistics, allocate_and_count, allocate_and_count,
                                     allocate_and_count};
     (void)state;
-    uint64_t rounds = MUSEUM_WATCHED ? 1000 : 10000;
+    uint64_t rounds = MUSEUM_WATCHED ? 300 : 10000;
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_whole(rig.device);
     workers_run(&rig, pool, rounds, run, 4);
