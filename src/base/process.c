@@ -4,9 +4,10 @@
  *
  * At exit the drivers shut themselves down in an order that the library does not control. So the
  * library raises a flag first, makes no driver call from then on, and leaves everything to the
- * system. Calls that other threads have under way then are waited for, since they may make several
- * calls of the driver, but not longer than EXIT_WAIT: one that blocks keeps no process alive. In a forked child a context of the parent is refused: its threads do not exist there, and
- * its driver state belongs to the parent.
+ * system. Calls that other threads have under way then are waited for, since one may make several
+ * calls of the driver, but not longer than EXIT_WAIT: a call that blocks keeps no process alive. In
+ * a forked child a context of the parent is refused: its threads do not exist there, and its driver
+ * state belongs to the parent.
  */
 #include "base/object.h"
 

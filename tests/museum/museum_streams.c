@@ -397,8 +397,8 @@ static void device_reset_under_a_pool(void **state) {
     fake->reset(); /* what the reset device had is gone with it */
 }
 
-/* Whether this program, which has the whole library in it, can look that function up. The name comes
-   in two parts, so that the test itself does not have it. */
+/* Whether this program, which has the whole library in it, can look that function up. The name
+   comes in two parts, so that the test itself does not have it. */
 static bool names_function(const char *begin, const char *end) {
     char name[64];
     bool found = false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * step_kill.h: a process that ends at a chosen instruction. The child is executed instruction by
- * instruction (ptrace), so a kill between any two of them is tested, not only one that chance finds.
+ * instruction (ptrace), so a kill between any two of them is tested, not only one that chance
+ * finds.
  */
 #ifndef TEST_STEP_KILL_H
 #define TEST_STEP_KILL_H

@@ -6,9 +6,9 @@
  * The driver reports only free and total bytes. NVML is loaded when it is first needed, and then
  * stays loaded, as drivers do.
  *
- * Its calls may never return on a machine with a failing GPU. So a thread of its own makes them, and
- * whoever asked waits for NVML_WAIT at most. A thread that does not come back is left behind; until
- * it does, nobody asks again, and the memory of other processes is unknown.
+ * Its calls may never return on a machine with a failing GPU. So a thread of its own makes them,
+ * and whoever asked waits for NVML_WAIT at most. A thread that does not come back is left behind;
+ * until it does, nobody asks again, and the memory of other processes is unknown.
  *
  * NVML identifies processes by numbers that may belong to another namespace. So the result is known
  * only if the list contains this process, and no process without a size.
