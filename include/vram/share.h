@@ -21,6 +21,11 @@
  * opens one of its blocks may see all memory that shares a handle with it, so the program puts only
  * what belongs together there. A group moves free memory like any pool.
  *
+ * Programs that cannot know beforehand what they will export set the option `exportable`
+ * (VRAM_EXPORTABLE): every pool of mapped memory that is created after that is a group, the
+ * process's own (vram/shared.h) too. It grows by small handles as it did, so that an export of many
+ * blocks has more of them.
+ *
  * What else the pool can do. Both sleep, wake and rebuild. Handles under exported blocks stay as
  * they are: they are neither moved, released nor put to sleep, and keep their contents whatever
  * vram_pool_sleep says, so that readers notice nothing. Everything else in the pool sleeps. Sealed

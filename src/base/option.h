@@ -77,6 +77,8 @@
       "addresses a pool reserves at first, for small and for large blocks each; 0: 2 and 64 "      \
       "times "                                                                                     \
       "the memory")                                                                                \
+    X(EXPORTABLE, "exportable", BOOL, "off", 0, 1, false, "",                                      \
+      "pools take memory that other processes may open, where the device has such memory")         \
     X(POWER_OF_TWO, "power_of_two", BOOL, "off", 0, 1, false, "",                                  \
       "pools round every request up to a power of two, for programs built on such buckets")        \
     X(ZERO_ALLOC, "zero_alloc", BOOL, "off", 0, 1, false, "",                                      \

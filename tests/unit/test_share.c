@@ -296,6 +296,37 @@ static void pools_that_cannot_share_say_so(void **state) {
     share_world_close(&world);
 }
 
+/* Pools that are created while the option `exportable` is on, and not those before or those of
+   segments. */
+static void the_option_makes_groups(void **state) {
+    (void)state;
+    struct share_world world, later, other;
+    vram_share *share = NULL, *there;
+    vram_share_part part;
+    vram_share_token token;
+    share_world_open(&world, 0);
+    assert_ok(vram_option_set("exportable", "on"));
+    share_world_open(&later, 0);
+    share_device_open(&other);
+    vram_addr addr = share_block(&world, 3 * MIB, FIRST);
+    assert_int_equal(vram_share_export(&addr, 1, NULL, &share), VRAM_ERR_INVALID);
+    addr = share_block(&later, 4096, SECOND);
+    share_export_one(addr, 0, &share, &token);
+    assert_ok(vram_share_open(other.device, &token, NULL, &there));
+    assert_ok(vram_share_parts_get(there, 0, 1, &part));
+    assert_int_equal(share_count(&other, part.addr, 4096, SECOND), 1024);
+    assert_ok(vram_share_close(there));
+    assert_ok(vram_share_close(share));
+    share_world_close(&other);
+    share_world_close(&later);
+    share_world_close(&world);
+    share_world_open(&world, VRAM_POOL_SEGMENTS);
+    addr = share_block(&world, MIB, FIRST);
+    assert_int_equal(vram_share_export(&addr, 1, NULL, &share), VRAM_ERR_INVALID);
+    share_world_close(&world);
+    assert_ok(vram_option_set("exportable", NULL));
+}
+
 /* ------------------------------------------------------------------------ ends */
 
 static void either_side_closes_first(void **state) {
@@ -718,6 +749,7 @@ int main(int count, char **arguments) {
         TEST(small_blocks_travel_in_groups),
         TEST(what_cannot_be_exported_is_refused),
         TEST(pools_that_cannot_share_say_so),
+        TEST(the_option_makes_groups),
         TEST(either_side_closes_first),
         TEST(a_pool_that_ends_leaves_readers_their_memory),
         TEST(memory_outlives_a_killed_owner),

@@ -162,6 +162,7 @@ struct vr_pool {
     struct vram_provider provider;   /* alloc NULL: memory comes from the driver */
     vram_memory_kind kind;           /* of its memory: DEVICE, PINNED or MANAGED */
     uint32_t flags;                  /* vram_pool_flag */
+    bool exportable;                 /* by its flags, or by the option of that name */
     bool direct;                     /* pooling is off: direct.c */
     uint64_t granule;
     char name[VR_POOL_NAME_MAX];
@@ -225,7 +226,7 @@ static inline bool vr_pool_on_device(const struct vr_pool *pool) {
 
 /* Whether other processes may open its blocks: its memory is created so; src/share. */
 static inline bool vr_pool_is_shareable(const struct vr_pool *pool) {
-    return pool->flags & (VRAM_POOL_SHAREABLE | VRAM_POOL_SHARE_GROUP);
+    return pool->exportable;
 }
 
 /* Whether it counts against the hard limit of the device, so that releasing it helps other pools:

@@ -119,6 +119,8 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     bool segments = options->flags & VRAM_POOL_SEGMENTS || pool->direct || pool->announced;
     bool vmm = pool->device->base.vmm && !options->provider && pool->kind == VRAM_MEMORY_DEVICE &&
                (share || !segments); /* only handles can be exported */
+    pool->exportable =
+        share || (vmm && pool->device->base.share && vr_option_number(VR_OPTION_EXPORTABLE));
     if (options->provider) {
         pool->provider = *options->provider;
         pool->granule = pool->provider.granule ? pool->provider.granule : 2 * VR_MIB;
