@@ -77,10 +77,14 @@ Heap *Allocator::make_heap(int device) {
     if (secure_getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
         vram_option_set("pool", "off");
     }
+    if (sharing && std::getenv("VRAM_EXPORTABLE") == nullptr) {
+        vram_option_set("exportable", "on"); /* nobody says beforehand what will be sent */
+    }
     HeapOptions heap_options;
     heap_options.moving = moving;
     heap_options.synchronize = [device] { synchronize_device(device); };
     heap_options.reclaim = run_free_callbacks;
+    heap_options.releasing = [this](uintptr_t segment) { exported_.freed(segment); };
     vram_status status = VRAM_OK;
     std::unique_ptr<Heap> heap = Heap::create(device, heap_options, &status);
     if (heap == nullptr) {
@@ -190,6 +194,9 @@ void Allocator::raw_delete(void *pointer) {
         return;
     }
     Heap &heap = *heap_if_made(block.device);
+    if (C10_UNLIKELY(exported_.any() && block.source == Source::POOL)) {
+        exported_.freed(block.addr);
+    }
     if (C10_UNLIKELY(history_.active())) {
         history_.freed(block, history_.gather(RecordContext::ALL));
     }

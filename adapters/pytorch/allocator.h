@@ -17,6 +17,7 @@
 
 #include "event_history.h"
 #include "heap.h"
+#include "shared_blocks.h"
 #include "torch_versions.h"
 
 namespace vram_torch {
@@ -28,7 +29,8 @@ class Allocator final : public cca::CUDAAllocator {
     /* The one of the process; made by the first call and never destroyed. */
     static Allocator &get();
 
-    bool moving = true; /* set before the first allocation */
+    bool moving = true;  /* set before the first allocation, and so is this: */
+    bool sharing = true; /* other processes may open the memory */
 
     /* ---- c10::Allocator */
     c10::DataPtr allocate(size_t size) override;
@@ -174,6 +176,8 @@ class Allocator final : public cca::CUDAAllocator {
     std::atomic<bool> enabled_{true};
     History history_;
     std::vector<cca::OutOfMemoryObserver> observers_;
+    ExportedBlocks exported_;
+    OpenedBlocks opened_;
 };
 
 /* The tag of allocations of this thread, and of autograd's threads that work for it; NULL: none. */

@@ -126,13 +126,14 @@ const char *vram_torch_error(void) {
     return error_text().c_str();
 }
 
-int vram_torch_enable(int moving) {
+int vram_torch_enable(int moving, int sharing) {
     return guarded([=] {
         Allocator &allocator = Allocator::get();
         if (cca::allocator.load() == &allocator) {
             return fail_with("vram.torch is enabled already");
         }
         allocator.moving = moving != 0;
+        allocator.sharing = sharing != 0;
         /* Not owned: the allocator outlives everything. Throws if PyTorch's own is in use. */
         std::shared_ptr<cca::CUDAAllocator> shared(&allocator, [](cca::CUDAAllocator *) {});
         torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(shared);

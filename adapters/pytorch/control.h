@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define VRAM_TORCH_ABI 1 /* changes with these declarations */
+#define VRAM_TORCH_ABI 2 /* changes with these declarations */
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,8 +24,9 @@ VRAM_TORCH_API const char *vram_torch_built_for(void);
 VRAM_TORCH_API const char *vram_torch_error(void);
 
 /* Makes the allocator PyTorch's, before its own was initialized. `moving` 0: memory in whole
-   segments of the driver, which other libraries may register. */
-VRAM_TORCH_API int vram_torch_enable(int moving);
+   segments of the driver, which other libraries may register. `sharing` 0: tensors are not sent to
+   other processes, and memory is taken from the driver without that ability. */
+VRAM_TORCH_API int vram_torch_enable(int moving, int sharing);
 /* Whether this allocator is PyTorch's now. */
 VRAM_TORCH_API int vram_torch_enabled(void);
 

@@ -271,7 +271,12 @@ SegmentSource Heap::own_source() {
     source.alloc = [this](uint64_t bytes, bool, uintptr_t *addr) {
         return alloc_pool(bytes, nullptr, PRIVATE_TAG, addr);
     };
-    source.free = [](uintptr_t addr, uint64_t, bool) { vram_free(addr, nullptr); };
+    source.free = [this](uintptr_t addr, uint64_t, bool) {
+        if (options_.releasing) {
+            options_.releasing(addr);
+        }
+        vram_free(addr, nullptr);
+    };
     return source;
 }
 

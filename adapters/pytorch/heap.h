@@ -40,6 +40,8 @@ struct HeapOptions {
     std::function<void()> synchronize;
     /* Asked, with no lock held, when memory is short: frees what it can, returns whether it did. */
     std::function<bool()> reclaim;
+    /* Told, with locks held, before a segment of a private pool goes back to the device's pool. */
+    std::function<void(uintptr_t segment)> releasing;
 };
 
 /* What a pool of libvram says, with sums that only this heap can keep. */

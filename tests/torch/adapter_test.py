@@ -12,7 +12,8 @@ import sys
 import tempfile
 
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
-         "late_and_twice", "inputs", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending", "main_module")
+         "late_and_twice", "inputs", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
+         "sending_lifetime", "sending_off", "sending_in_namespaces", "main_module")
 
 
 # ------------------------------------------------------------------------------------- cases

@@ -51,6 +51,32 @@ static void *driver_call(const char *name) {
     return driver == NULL ? NULL : dlsym(driver, name);
 }
 
+/* Writes the function pointer at `call`; false if the driver has no such entry. */
+static bool driver_entry(const char *name, void *call) {
+    void *found = driver_call(name);
+    memcpy(call, &found, sizeof found);
+    return found != NULL;
+}
+
+/* Makes the device's context the thread's, for calls of the driver. */
+static bool context_enter(void) {
+    int (*retain)(void **, int);
+    int (*init)(unsigned);
+    int (*push)(void *);
+    void *context = NULL;
+    return driver_entry("cuInit", &init) && driver_entry("cuDevicePrimaryCtxRetain", &retain) &&
+           driver_entry("cuCtxPushCurrent_v2", &push) && init(0) == 0 &&
+           retain(&context, current) == 0 && push(context) == 0;
+}
+
+static void context_leave(void) {
+    int (*pop)(void **);
+    void *context = NULL;
+    if (driver_entry("cuCtxPopCurrent_v2", &pop)) {
+        pop(&context);
+    }
+}
+
 static int device_count(void) {
     const char *text = getenv("FAKE_CUDA_DEVICES");
     return text == NULL ? 1 : atoi(text);
@@ -166,11 +192,19 @@ FAKE int cudaFree(void *pointer) {
     return SUCCESS;
 }
 
+enum { TO_DEVICE = 1, TO_HOST = 2 }; /* cudaMemcpyKind */
+
+/* Between host and device, for tests of contents; everything else is a kernel's work. */
 FAKE int cudaMemcpy(void *to, const void *from, size_t count, int kind) {
-    (void)to;
-    (void)from;
-    (void)count;
-    (void)kind;
+    int (*copy)(void *, const void *, size_t); /* an address is as large as a pointer */
+    if ((kind == TO_DEVICE && driver_entry("cuMemcpyHtoD_v2", &copy)) ||
+        (kind == TO_HOST && driver_entry("cuMemcpyDtoH_v2", &copy))) {
+        if (!context_enter()) {
+            return last_error = NOT_SUPPORTED;
+        }
+        copy(to, from, count);
+        context_leave();
+    }
     return SUCCESS;
 }
 
@@ -201,29 +235,14 @@ FAKE int cudaLaunchKernelExC(const void *config, const void *kernel, void **argu
 
 /* -------------------------------------------------------------------- streams */
 
-/* Writes the function pointer at `call`; false if the driver has no such entry. */
-static bool driver_entry(const char *name, void *call) {
-    void *found = driver_call(name);
-    memcpy(call, &found, sizeof found);
-    return found != NULL;
-}
-
 FAKE int cudaStreamCreateWithPriority(stream_t *stream, unsigned flags, int priority) {
     int (*create)(stream_t *, unsigned);
-    int (*retain)(void **, int);
-    int (*init)(unsigned);
-    int (*push)(void *);
-    int (*pop)(void **);
-    void *context = NULL;
     (void)priority;
-    if (!driver_entry("cuStreamCreate", &create) || !driver_entry("cuInit", &init) ||
-        !driver_entry("cuDevicePrimaryCtxRetain", &retain) ||
-        !driver_entry("cuCtxPushCurrent_v2", &push) || !driver_entry("cuCtxPopCurrent_v2", &pop) ||
-        init(0) != 0 || retain(&context, current) != 0 || push(context) != 0) {
+    if (!driver_entry("cuStreamCreate", &create) || !context_enter()) {
         return last_error = NOT_SUPPORTED;
     }
     int error = create(stream, flags);
-    pop(&context);
+    context_leave();
     return error;
 }
 
@@ -285,6 +304,29 @@ FAKE int cudaEventQuery(void *event) {
 FAKE int cudaEventSynchronize(void *event) {
     (void)event;
     return SUCCESS;
+}
+
+/* All work is complete when it is submitted, so an event of another process has passed. */
+FAKE int cudaIpcGetEventHandle(void *handle, void *event) {
+    (void)event;
+    memset(handle, 0, 64);
+    return SUCCESS;
+}
+
+struct event_handle {
+    char reserved[64];
+};
+
+FAKE int cudaIpcOpenEventHandle(void **event, struct event_handle handle) {
+    (void)handle;
+    return cudaEventCreateWithFlags(event, 0);
+}
+
+/* Memory of the fake driver has no such handles. */
+FAKE int cudaIpcGetMemHandle(void *handle, void *pointer) {
+    (void)handle;
+    (void)pointer;
+    return INVALID;
 }
 
 /* --------------------------------------------------------------------- graphs */

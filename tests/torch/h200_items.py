@@ -365,16 +365,6 @@ def expandable():
 
 
 @item()
-def sending():
-    """torch.multiprocessing: until vram/share.h is there, a clear error."""
-    torch, vt = start()
-    x = torch.ones(1000, device="cuda")
-    text = raises((RuntimeError, NotImplementedError), lambda: x.untyped_storage()._share_cuda_())
-    expect("other processes" in text, text)
-    print("skipped: " + text.splitlines()[0])
-
-
-@item()
 def at_exit():
     """Tensors, graphs and pools that are alive when the process ends."""
     code = """
@@ -398,6 +388,7 @@ late = Late()
 
 import h200_pools  # noqa: E402,F401  (they register their items)
 import h200_beyond  # noqa: E402,F401
+import h200_sharing  # noqa: E402,F401
 
 
 def main():

@@ -64,18 +64,20 @@ def _warn_of_settings() -> None:
             return
 
 
-def enable(moving: str = "on", fallback: bool = True) -> None:
+def enable(moving: str = "on", fallback: bool = True, sharing: str = "on") -> None:
     """Makes libvram PyTorch's CUDA allocator, for the rest of this process.
 
     Call it before the first CUDA tensor. moving="off" takes memory in whole segments of the driver that never move or
     shrink in place, for programs whose libraries register memory (NCCL user buffers, RDMA); it needs more memory, and
     sleep() is not available. The first call on a machine may compile the adapter for the installed PyTorch, which takes
     about half a minute; later ones find it. Without a compiler, and if `fallback` is true, a smaller adapter is used
-    that has no statistics in torch.cuda (mode() says "plugin").
+    that has no statistics in torch.cuda (mode() says "plugin"). sharing="off" takes memory from the driver that other
+    processes cannot open: CUDA tensors cannot be sent with torch.multiprocessing then.
     """
     global _library
-    if moving not in ("on", "off"):
-        raise ValueError(f"moving is 'on' or 'off', not {moving!r}")
+    for name, value in (("moving", moving), ("sharing", sharing)):
+        if value not in ("on", "off"):
+            raise ValueError(f"{name} is 'on' or 'off', not {value!r}")
     with _lock:
         if _library is not None or _plugin is not None:
             raise VramTorchError("vram.torch is enabled already")
@@ -90,9 +92,11 @@ def enable(moving: str = "on", fallback: bool = True) -> None:
             _enable_plugin(torch, error)
             return
         _prepare(library)
-        if library.vram_torch_enable(1 if moving == "on" else 0) != 0:
+        if library.vram_torch_enable(moving == "on", sharing == "on") != 0:
             raise VramTorchError(library.vram_torch_error().decode(errors="replace"))
         _library = library
+        from . import process_sharing  # it imports torch.multiprocessing
+        process_sharing.install()
 
 
 def _prepare(library: ctypes.CDLL) -> None:

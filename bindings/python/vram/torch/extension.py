@@ -20,7 +20,7 @@ from typing import Any, Iterator, List, Optional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", "..", ".."))
-ABI = 1  # VRAM_TORCH_ABI of adapters/pytorch/control.h
+ABI = 2  # VRAM_TORCH_ABI of adapters/pytorch/control.h
 COMPILE_SECONDS = 600
 
 
