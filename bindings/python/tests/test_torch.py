@@ -21,7 +21,7 @@ extern "C" {{
 __attribute__((visibility("default"))) int vram_torch_abi(void) {{ return {abi}; }}
 __attribute__((visibility("default"))) const char *vram_torch_built_for(void) {{ return "{version}"; }}
 __attribute__((visibility("default"))) const char *vram_torch_error(void) {{ return "refused"; }}
-__attribute__((visibility("default"))) int vram_torch_enable(int moving) {{ return moving ? 0 : -1; }}
+__attribute__((visibility("default"))) int vram_torch_enable(int moving, int) {{ return moving ? 0 : -1; }}
 }}
 """
 REST = """
@@ -41,13 +41,15 @@ CALL int vram_torch_stats(int, uint64_t *, int) {{ return 0; }}
 """
 
 
-def fake_torch(version="2.11.0+cu130", cuda="13.0", initialized=False, forked=False):
+def fake_torch(version="2.11.0+cu130", cuda="13.0", initialized=False, forked=False, cxx11=True):
     torch = types.ModuleType("torch")
     torch.__version__, torch.__file__ = version, os.path.join(tempfile.gettempdir(), "torch", "__init__.py")
     torch.version = types.SimpleNamespace(cuda=cuda, git_version="0")
-    torch._C = types.SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=True)
+    torch._C = types.SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=cxx11)
     torch.cuda = types.SimpleNamespace(is_initialized=lambda: initialized, _is_in_bad_fork=lambda: forked,
                                        current_device=lambda: 0, device_count=lambda: 1)
+    torch.multiprocessing = types.ModuleType("torch.multiprocessing")
+    torch.multiprocessing.reductions = types.SimpleNamespace(rebuild_cuda_tensor=lambda *parts: ("rebuilt", *parts))
     return torch
 
 
@@ -66,8 +68,10 @@ class Case(unittest.TestCase):
 
     def torch(self, **values):
         torch = fake_torch(**values)
-        patch = mock.patch.dict(sys.modules, {"torch": torch})
+        patch = mock.patch.dict(sys.modules, {"torch": torch, "torch.multiprocessing": torch.multiprocessing})
         patch.start()
+        sys.modules.pop("vram.torch.process_sharing", None)  # it has the PyTorch of the test before
+        vars(sys.modules["vram.torch"]).pop("process_sharing", None)
         self.addCleanup(patch.stop)
         return torch
 
@@ -107,6 +111,7 @@ class Refusals(Case):
 
     def test_arguments(self):
         self.assertRaises(ValueError, adapter.enable, moving="perhaps")
+        self.assertRaises(ValueError, adapter.enable, sharing="perhaps")
         self.assertRaises(ValueError, adapter.sleep, keep="nowhere")
 
     def test_nothing_before_enable(self):
@@ -175,6 +180,36 @@ class Extensions(Case):
                 os.environ["LIBVRAM_TORCH_EXTENSION"] = path
                 with self.assertRaisesRegex(extension.NoExtension, text):
                     extension.load(torch)
+
+    def test_prebuilt(self):
+        """Of the adapters in a wheel the one for the installed PyTorch is taken, without a compiler."""
+        native = os.path.join(self.folder, "native")
+        os.mkdir(native)
+        for version in ("2.11", "2.12"):
+            os.rename(self.made(version=version), os.path.join(native, f"libvram_torch-{version}.so"))
+        os.rename(self.made(abi=extension.ABI + 1, version="2.13"), os.path.join(native, "libvram_torch-2.13.so"))
+        with mock.patch.object(extension, "HERE", self.folder), \
+                mock.patch.dict(os.environ, {"PATH": "/nonexistent", "CXX": ""}):
+            for version in ("2.11.0+cu130", "2.12.1", "2.12.0a0+git1234"):
+                library = extension.load(self.torch(version=version))
+                self.assertEqual(library.vram_torch_built_for().decode(), version[:4])
+            for values, text in (({"version": "2.13.0"}, f"interface {extension.ABI + 1}.*no C\\+\\+ compiler"),
+                                 ({"version": "2.14.0"}, "no C\\+\\+ compiler"), ({"cxx11": False}, "no C\\+\\+ compiler")):
+                with self.assertRaisesRegex(extension.NoExtension, text):
+                    extension.load(self.torch(**values))
+
+    def test_tensor_of_another_process(self):
+        """A tensor that arrives enables vram.torch, unless it is too late."""
+        torch = self.torch()
+        os.environ["LIBVRAM_TORCH_EXTENSION"] = self.made()
+        from vram.torch import process_sharing
+        self.assertEqual(process_sharing.rebuild_cuda_tensor(1, 2), ("rebuilt", 1, 2))
+        self.assertTrue(adapter.enabled())
+        self.assertIs(torch.multiprocessing.reductions.rebuild_cuda_tensor, process_sharing.rebuild_cuda_tensor)
+        adapter._library = None
+        torch.cuda.is_initialized = lambda: True
+        with self.assertRaisesRegex(adapter.VramTorchError, "PyTorch's own allocator"):
+            process_sharing.rebuild_cuda_tensor(1, 2)
 
     def test_compiled_once(self):
         """Of several that start together one compiles; a change of the sources compiles again."""

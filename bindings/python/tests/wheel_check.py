@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, HERE)
 import vram_build  # noqa: E402
 
+ADAPTERS = ("libvram_torch-2.11.so", "libvram_torch-2.12.so")
 PROGRAM = """
 import os, vram
 assert os.path.dirname(vram.__file__).startswith(os.environ["PLACE"]), vram.__file__
@@ -38,7 +39,7 @@ def say(command, **variables):
     return run.stdout
 
 
-def check_wheel(path, version):
+def check_wheel(path, version, adapters=()):
     """Every file is recorded, and the library and the command can be executed."""
     with zipfile.ZipFile(path) as wheel:
         names = wheel.namelist()
@@ -48,6 +49,8 @@ def check_wheel(path, version):
                      "vram/torch/source/pytorch/allocator.cpp", "vram/torch/source/pytorch/cuda/cuda_runtime_api.h",
                      "vram/torch/source/include/vram/shared.h"):
             assert name in names, f"the wheel has no {name}"
+        for name in adapters:
+            assert f"vram/torch/native/{name}" in names, f"the wheel has no {name}"
         assert wheel.getinfo("vram/native/vram").external_attr >> 16 & 0o111, "the command cannot be executed"
         assert not [name for name in names if "__pycache__" in name or name.startswith("tests")], names
 
@@ -79,9 +82,13 @@ def main():
         if sys.argv[1] == "--sdist":
             wheel = from_sources(work, version)
         else:
-            settings = {"build-dir": os.path.abspath(sys.argv[1])}
+            adapters = os.path.join(work, "adapters")  # as tools/torch-adapters fills it
+            os.mkdir(adapters)
+            for name in ADAPTERS:
+                open(os.path.join(adapters, name), "w", encoding="utf-8").close()
+            settings = {"build-dir": os.path.abspath(sys.argv[1]), "torch-adapters": adapters}
             wheel = os.path.join(work, vram_build.build_wheel(work, settings))
-        check_wheel(wheel, version)
+        check_wheel(wheel, version, ADAPTERS if sys.argv[1] != "--sdist" else ("libvram_torch.so",))
         place = os.path.realpath(os.path.join(work, "place"))
         venv.create(place, with_pip=False, symlinks=True)
         python = os.path.join(place, "bin", "python")

@@ -104,7 +104,7 @@ def _ready(torch: Any) -> Iterator[str]:
     if named:
         yield named
     prebuilt = os.path.join(HERE, "native", f"libvram_torch-{minor_version(torch)}.so")
-    if os.path.exists(prebuilt):
+    if os.path.exists(prebuilt) and torch._C._GLIBCXX_USE_CXX11_ABI:  # as PyTorch's own wheels
         yield prebuilt
 
 
