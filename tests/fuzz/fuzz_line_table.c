@@ -47,14 +47,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
     size_t lines = (size_t)data[0] + 256 * (size_t)data[1];
     struct input input = {data, bytes};
-    struct vr_line_section names = {.offset = 2};
+    struct vr_dwarf_section names = {.offset = 2};
     if (lines > bytes - 2) {
         lines = bytes - 2;
     }
     names.offset += lines;
     names.bytes = bytes - names.offset;
-    struct vr_line_table table = {.read = input_read,
-                                  .file = &input,
+    struct vr_line_table table = {.source = {.read = input_read, .file = &input},
                                   .lines = {.offset = 2, .bytes = lines},
                                   .line_names = names,
                                   .names = names};

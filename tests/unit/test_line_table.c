@@ -256,7 +256,7 @@ static void put_address(uint64_t address) {
 }
 
 static struct vr_line_table table_made(size_t names) {
-    return (struct vr_line_table){.read = made_read,
+    return (struct vr_line_table){.source = {.read = made_read},
                                   .lines = {.bytes = names},
                                   .line_names = {.offset = names, .bytes = made.used - names},
                                   .names = {.offset = names, .bytes = made.used - names}};

@@ -44,11 +44,11 @@ static bool file_read(const void *file, uint64_t offset, void *to, uint64_t byte
     return vr_elf_read(file, offset, to, bytes);
 }
 
-static struct vr_line_section section_of(const struct vr_elf_file *file, const char *name) {
+static struct vr_dwarf_section section_of(const struct vr_elf_file *file, const char *name) {
     Elf64_Shdr section;
-    struct vr_line_section found = {0};
+    struct vr_dwarf_section found = {0};
     if (vr_elf_section_named(file, name, &section)) {
-        found = (struct vr_line_section){.offset = section.sh_offset, .bytes = section.sh_size};
+        found = (struct vr_dwarf_section){.offset = section.sh_offset, .bytes = section.sh_size};
     }
     return found;
 }
@@ -82,12 +82,12 @@ static bool list_make(struct indexed_file *to) {
 
 /* Replaces the oldest. NULL: the file has no lines. */
 static struct indexed_file *file_add(const struct vr_elf_file *file) {
-    struct indexed_file made = {
-        .device = file->status.st_dev,
-        .inode = file->status.st_ino,
-        .bytes = file->status.st_size,
-        .changed = file->status.st_mtim,
-        .table = {.read = file_read, .file = file, .lines = section_of(file, ".debug_line")}};
+    struct indexed_file made = {.device = file->status.st_dev,
+                                .inode = file->status.st_ino,
+                                .bytes = file->status.st_size,
+                                .changed = file->status.st_mtim,
+                                .table = {.source = {.read = file_read, .file = file},
+                                          .lines = section_of(file, ".debug_line")}};
     if (made.table.lines.bytes == 0 || made.table.lines.bytes > LINES_BYTES || !list_make(&made)) {
         return NULL;
     }
@@ -125,6 +125,6 @@ bool vr_elf_line(const struct vr_elf_file *file, uint64_t address, struct vr_cod
         sequence = *found;
     }
     vr_mutex_unlock(&lines.lock);
-    table.file = file;
+    table.source.file = file;
     return found && vr_line_find(&table, &sequence, address, source);
 }

@@ -32,79 +32,14 @@ enum {
     FORM_LINE_STRP
 };
 
-/* --------------------------------------------------------------------- bytes */
-
-/* Reads a part of a file through a window. After a read past the end, `bad` is set and all further
-   bytes are 0. */
-struct cursor {
-    const struct vr_line_table *table;
-    uint64_t at, end;     /* in the file */
-    uint64_t first, have; /* what the window holds of it */
-    bool bad;
-    uint8_t window[1024];
-};
-
-/* Begins at `from` bytes of a section. */
-static void cursor_begin(struct cursor *cursor, const struct vr_line_table *table,
-                         const struct vr_line_section *section, uint64_t from) {
-    bool inside = from <= section->bytes && section->bytes <= UINT64_MAX - section->offset;
-    cursor->table = table;
-    cursor->at = inside ? section->offset + from : 0;
-    cursor->end = inside ? section->offset + section->bytes : 0;
-    cursor->first = cursor->have = 0;
-    cursor->bad = !inside;
-}
-
-static bool window_fill(struct cursor *cursor) {
-    uint64_t rest = cursor->end - cursor->at;
-    cursor->first = cursor->at;
-    cursor->have = rest < sizeof cursor->window ? rest : sizeof cursor->window;
-    return cursor->table->read(cursor->table->file, cursor->first, cursor->window, cursor->have);
-}
-
-static uint8_t next_byte(struct cursor *cursor) {
-    bool held = cursor->at - cursor->first < cursor->have;
-    if (cursor->bad || cursor->at >= cursor->end || !(held || window_fill(cursor))) {
-        cursor->bad = true;
-        return 0;
-    }
-    return cursor->window[cursor->at++ - cursor->first];
-}
-
-static void skip_bytes(struct cursor *cursor, uint64_t bytes) {
-    cursor->bad = cursor->bad || bytes > cursor->end - cursor->at;
-    cursor->at += cursor->bad ? 0 : bytes;
-}
-
-static uint64_t next_number(struct cursor *cursor, uint32_t bytes) {
-    uint64_t value = 0;
-    for (uint32_t i = 0; i < bytes; i++) {
-        value |= (uint64_t)next_byte(cursor) << 8 * i;
-    }
-    return value;
-}
-
-/* LEB128; bits past the 64th are dropped. With `is_signed` the last bit is extended. */
-static uint64_t next_leb(struct cursor *cursor, bool is_signed) {
-    uint64_t value = 0;
-    uint32_t shift = 0;
-    uint8_t byte;
-    do {
-        byte = next_byte(cursor);
-        if (shift < 64) {
-            value |= (uint64_t)(byte & 0x7F) << shift;
-            shift += 7;
-        }
-    } while (byte & 0x80);
-    return is_signed && shift < 64 && byte & 0x40 ? value | UINT64_MAX << shift : value;
-}
+/* --------------------------------------------------------------------- texts */
 
 /* A text up to its final 0: what follows the last '/', truncated if it does not fit, goes to
    `name`, which may be NULL. False: the text is empty. */
-static bool next_name(struct cursor *cursor, char *name) {
+static bool next_name(struct vr_dwarf_cursor *cursor, char *name) {
     uint32_t used = 0;
     bool any = false;
-    for (uint8_t byte; (byte = next_byte(cursor)) != 0; any = true) {
+    for (uint8_t byte; (byte = vr_dwarf_byte(cursor)) != 0; any = true) {
         if (byte == '/') {
             used = 0;
         } else if (name && used + 1 < VR_CODE_FILE) {
@@ -120,6 +55,7 @@ static bool next_name(struct cursor *cursor, char *name) {
 /* --------------------------------------------------------------------- units */
 
 struct unit {
+    const struct vr_line_table *table;
     uint32_t version;
     uint32_t offset_bytes; /* of an offset: 4, or 8 in 64-bit DWARF */
     uint64_t end;          /* in the file, as the next two */
@@ -134,35 +70,37 @@ struct unit {
 
 /* Reads a header; the cursor then ends with the unit. False: there is none that can be read;
    `unit->end` is where the next one begins, or 0 if that is unknown. */
-static bool next_unit(struct cursor *cursor, struct unit *unit) {
+static bool next_unit(struct vr_dwarf_cursor *cursor, const struct vr_line_table *table,
+                      struct unit *unit) {
     memset(unit, 0, sizeof *unit);
+    unit->table = table;
     unit->offset_bytes = 4;
-    uint64_t bytes = next_number(cursor, 4);
+    uint64_t bytes = vr_dwarf_number(cursor, 4);
     if (bytes == UINT32_MAX) {
         unit->offset_bytes = 8;
-        bytes = next_number(cursor, 8);
+        bytes = vr_dwarf_number(cursor, 8);
     }
     if (cursor->bad || bytes > cursor->end - cursor->at) {
         return false;
     }
     unit->end = cursor->end = cursor->at + bytes;
-    unit->version = (uint32_t)next_number(cursor, 2);
+    unit->version = (uint32_t)vr_dwarf_number(cursor, 2);
     if (unit->version < 2 || unit->version > 5) {
         return false;
     }
-    skip_bytes(cursor, unit->version >= 5 ? 2 : 0); /* sizes of an address and a selector */
-    uint64_t header = next_number(cursor, unit->offset_bytes);
+    vr_dwarf_skip(cursor, unit->version >= 5 ? 2 : 0); /* sizes of an address and a selector */
+    uint64_t header = vr_dwarf_number(cursor, unit->offset_bytes);
     if (cursor->bad || header > unit->end - cursor->at) {
         return false;
     }
     unit->programs = cursor->at + header;
-    unit->step = next_byte(cursor);
-    skip_bytes(cursor, unit->version >= 4 ? 2 : 1); /* operations per instruction, is_stmt */
-    unit->line_base = (int8_t)next_byte(cursor);
-    unit->line_range = next_byte(cursor);
-    unit->opcode_base = next_byte(cursor);
+    unit->step = vr_dwarf_byte(cursor);
+    vr_dwarf_skip(cursor, unit->version >= 4 ? 2 : 1); /* operations per instruction, is_stmt */
+    unit->line_base = (int8_t)vr_dwarf_byte(cursor);
+    unit->line_range = vr_dwarf_byte(cursor);
+    unit->opcode_base = vr_dwarf_byte(cursor);
     for (uint32_t i = 1; i < unit->opcode_base; i++) {
-        unit->operands[i] = next_byte(cursor);
+        unit->operands[i] = vr_dwarf_byte(cursor);
     }
     unit->names = cursor->at;
     return !cursor->bad && unit->names <= unit->programs && unit->line_range > 0;
@@ -176,51 +114,52 @@ struct row {
 
 enum step { STEP_NONE, STEP_ROW, STEP_END };
 
-static enum step run_extended(struct cursor *cursor, struct row *row) {
-    uint64_t bytes = next_leb(cursor, false);
+static enum step run_extended(struct vr_dwarf_cursor *cursor, struct row *row) {
+    uint64_t bytes = vr_dwarf_leb(cursor, false);
     if (bytes == 0) {
         return STEP_NONE;
     }
-    uint8_t opcode = next_byte(cursor);
+    uint8_t opcode = vr_dwarf_byte(cursor);
     if (opcode == EXTENDED_SET_ADDRESS && bytes - 1 <= sizeof row->address) {
-        row->address = next_number(cursor, (uint32_t)bytes - 1);
+        row->address = vr_dwarf_number(cursor, (uint32_t)bytes - 1);
     } else {
-        skip_bytes(cursor, bytes - 1);
+        vr_dwarf_skip(cursor, bytes - 1);
     }
     return opcode == EXTENDED_END_SEQUENCE && !cursor->bad ? STEP_END : STEP_NONE;
 }
 
-static enum step run_standard(struct cursor *cursor, const struct unit *unit, uint8_t opcode,
-                              struct row *row) {
+static enum step run_standard(struct vr_dwarf_cursor *cursor, const struct unit *unit,
+                              uint8_t opcode, struct row *row) {
     switch (opcode) {
     case OP_COPY:
         return STEP_ROW;
     case OP_ADVANCE_PC:
-        row->address += unit->step * next_leb(cursor, false);
+        row->address += unit->step * vr_dwarf_leb(cursor, false);
         break;
     case OP_ADVANCE_LINE:
-        row->line += next_leb(cursor, true);
+        row->line += vr_dwarf_leb(cursor, true);
         break;
     case OP_SET_FILE:
-        row->file = next_leb(cursor, false);
+        row->file = vr_dwarf_leb(cursor, false);
         break;
     case OP_CONST_ADD_PC:
         row->address += (uint64_t)unit->step * ((255 - unit->opcode_base) / unit->line_range);
         break;
     case OP_FIXED_ADVANCE_PC:
-        row->address += next_number(cursor, 2);
+        row->address += vr_dwarf_number(cursor, 2);
         break;
     default: /* columns, marks, and what later versions add */
         for (uint32_t i = 0; i < unit->operands[opcode]; i++) {
-            (void)next_leb(cursor, false);
+            (void)vr_dwarf_leb(cursor, false);
         }
     }
     return STEP_NONE;
 }
 
 /* Runs one instruction. */
-static enum step run_step(struct cursor *cursor, const struct unit *unit, struct row *row) {
-    uint8_t opcode = next_byte(cursor);
+static enum step run_step(struct vr_dwarf_cursor *cursor, const struct unit *unit,
+                          struct row *row) {
+    uint8_t opcode = vr_dwarf_byte(cursor);
     if (opcode >= unit->opcode_base) {
         uint32_t advance = opcode - unit->opcode_base;
         row->address += (uint64_t)unit->step * (advance / unit->line_range);
@@ -234,7 +173,7 @@ static enum step run_step(struct cursor *cursor, const struct unit *unit, struct
 static const struct row first_row = {.file = 1, .line = 1};
 
 /* Runs to the end of the sequence at the cursor. False: it has none. */
-static bool next_sequence(struct cursor *cursor, const struct unit *unit,
+static bool next_sequence(struct vr_dwarf_cursor *cursor, const struct unit *unit,
                           struct vr_line_sequence *sequence) {
     struct row row = first_row;
     bool begun = false;
@@ -253,14 +192,14 @@ static bool next_sequence(struct cursor *cursor, const struct unit *unit,
 
 uint32_t vr_line_sequences(const struct vr_line_table *table, struct vr_line_sequence *list,
                            uint32_t capacity) {
-    const struct vr_line_section *lines = &table->lines;
+    const struct vr_dwarf_section *lines = &table->lines;
     uint64_t unit_at = 0;
     uint32_t count = 0;
     while (count < capacity && unit_at < lines->bytes && lines->bytes <= UINT32_MAX) {
-        struct cursor cursor;
+        struct vr_dwarf_cursor cursor;
         struct unit unit;
-        cursor_begin(&cursor, table, lines, unit_at);
-        bool good = next_unit(&cursor, &unit);
+        vr_dwarf_begin(&cursor, &table->source, lines, unit_at);
+        bool good = next_unit(&cursor, table, &unit);
         cursor.at = unit.programs;
         while (good && count < capacity) {
             struct vr_line_sequence *next = &list[count];
@@ -281,7 +220,7 @@ uint32_t vr_line_sequences(const struct vr_line_table *table, struct vr_line_seq
 /* --------------------------------------------------------------------- names */
 
 /* Before DWARF 5: texts of folders, an empty one, then files: a text and three numbers each. */
-static bool find_name_early(struct cursor *cursor, uint64_t file, char *name) {
+static bool find_name_early(struct vr_dwarf_cursor *cursor, uint64_t file, char *name) {
     while (next_name(cursor, NULL)) {
     }
     for (uint64_t i = 1; i <= file && next_name(cursor, name); i++) {
@@ -289,7 +228,7 @@ static bool find_name_early(struct cursor *cursor, uint64_t file, char *name) {
             return !cursor->bad;
         }
         for (int k = 0; k < 3; k++) { /* folder, time and size */
-            (void)next_leb(cursor, false);
+            (void)vr_dwarf_leb(cursor, false);
         }
     }
     return false;
@@ -303,23 +242,23 @@ struct format {
     } parts[8];
 };
 
-static bool next_format(struct cursor *cursor, struct format *format) {
-    format->count = next_byte(cursor);
+static bool next_format(struct vr_dwarf_cursor *cursor, struct format *format) {
+    format->count = vr_dwarf_byte(cursor);
     if (format->count > sizeof format->parts / sizeof format->parts[0]) {
         return false;
     }
     for (uint32_t i = 0; i < format->count; i++) {
-        format->parts[i].content = next_leb(cursor, false);
-        format->parts[i].form = next_leb(cursor, false);
+        format->parts[i].content = vr_dwarf_leb(cursor, false);
+        format->parts[i].form = vr_dwarf_leb(cursor, false);
     }
     return !cursor->bad;
 }
 
 /* A name in another section. */
-static void name_at(const struct vr_line_table *table, const struct vr_line_section *section,
+static void name_at(const struct vr_line_table *table, const struct vr_dwarf_section *section,
                     uint64_t offset, char *name) {
-    struct cursor cursor;
-    cursor_begin(&cursor, table, section, offset);
+    struct vr_dwarf_cursor cursor;
+    vr_dwarf_begin(&cursor, &table->source, section, offset);
     (void)next_name(&cursor, name);
     if (cursor.bad) {
         name[0] = '\0';
@@ -328,7 +267,8 @@ static void name_at(const struct vr_line_table *table, const struct vr_line_sect
 
 /* Reads a value and, if it is a text, what lies behind its last '/', into `name`, which may be
    NULL. Consumes at least one byte. False: a form that is not known. */
-static bool next_form(struct cursor *cursor, const struct unit *unit, uint64_t form, char *name) {
+static bool next_form(struct vr_dwarf_cursor *cursor, const struct unit *unit, uint64_t form,
+                      char *name) {
     uint64_t offset;
     switch (form) {
     case FORM_STRING:
@@ -336,36 +276,36 @@ static bool next_form(struct cursor *cursor, const struct unit *unit, uint64_t f
         return true;
     case FORM_STRP:
     case FORM_LINE_STRP:
-        offset = next_number(cursor, unit->offset_bytes);
+        offset = vr_dwarf_number(cursor, unit->offset_bytes);
         if (name) {
-            const struct vr_line_table *table = cursor->table;
+            const struct vr_line_table *table = unit->table;
             name_at(table, form == FORM_STRP ? &table->names : &table->line_names, offset, name);
         }
         return true;
     case FORM_DATA1:
-        skip_bytes(cursor, 1);
+        vr_dwarf_skip(cursor, 1);
         return true;
     case FORM_DATA2:
-        skip_bytes(cursor, 2);
+        vr_dwarf_skip(cursor, 2);
         return true;
     case FORM_DATA4:
-        skip_bytes(cursor, 4);
+        vr_dwarf_skip(cursor, 4);
         return true;
     case FORM_DATA8:
-        skip_bytes(cursor, 8);
+        vr_dwarf_skip(cursor, 8);
         return true;
     case FORM_DATA16:
-        skip_bytes(cursor, 16);
+        vr_dwarf_skip(cursor, 16);
         return true;
     case FORM_UDATA:
     case FORM_SDATA:
-        (void)next_leb(cursor, false);
+        (void)vr_dwarf_leb(cursor, false);
         return true;
     case FORM_BLOCK:
-        skip_bytes(cursor, next_leb(cursor, false));
+        vr_dwarf_skip(cursor, vr_dwarf_leb(cursor, false));
         return true;
     case FORM_BLOCK1:
-        skip_bytes(cursor, next_byte(cursor));
+        vr_dwarf_skip(cursor, vr_dwarf_byte(cursor));
         return true;
     default:
         return false;
@@ -374,13 +314,13 @@ static bool next_form(struct cursor *cursor, const struct unit *unit, uint64_t f
 
 /* Goes through a list of DWARF 5 up to entry `last`, whose path goes to `name`, or through all of
    it if `name` is NULL. */
-static bool read_entries(struct cursor *cursor, const struct unit *unit, uint64_t last,
+static bool read_entries(struct vr_dwarf_cursor *cursor, const struct unit *unit, uint64_t last,
                          char *name) {
     struct format format;
     if (!next_format(cursor, &format)) {
         return false;
     }
-    uint64_t count = next_leb(cursor, false);
+    uint64_t count = vr_dwarf_leb(cursor, false);
     if (format.count == 0 || (name && last >= count)) {
         return !name && count == 0;
     }
@@ -398,7 +338,8 @@ static bool read_entries(struct cursor *cursor, const struct unit *unit, uint64_
     return !cursor->bad;
 }
 
-static bool find_name(struct cursor *cursor, const struct unit *unit, uint64_t file, char *name) {
+static bool find_name(struct vr_dwarf_cursor *cursor, const struct unit *unit, uint64_t file,
+                      char *name) {
     name[0] = '\0';
     bool found = unit->version < 5 ? find_name_early(cursor, file, name)
                                    : read_entries(cursor, unit, 0, NULL) &&
@@ -407,7 +348,7 @@ static bool find_name(struct cursor *cursor, const struct unit *unit, uint64_t f
 }
 
 /* The last row that is not behind `address`. Line 0 is code that belongs to no line. */
-static bool find_row(struct cursor *cursor, const struct unit *unit, uint64_t address,
+static bool find_row(struct vr_dwarf_cursor *cursor, const struct unit *unit, uint64_t address,
                      struct row *found) {
     struct row row = first_row;
     *found = (struct row){.line = 0};
@@ -426,11 +367,11 @@ static bool find_row(struct cursor *cursor, const struct unit *unit, uint64_t ad
 
 bool vr_line_find(const struct vr_line_table *table, const struct vr_line_sequence *sequence,
                   uint64_t address, struct vr_code_source *source) {
-    struct cursor cursor;
+    struct vr_dwarf_cursor cursor;
     struct unit unit;
     struct row row;
-    cursor_begin(&cursor, table, &table->lines, sequence->unit);
-    if (!next_unit(&cursor, &unit)) {
+    vr_dwarf_begin(&cursor, &table->source, &table->lines, sequence->unit);
+    if (!next_unit(&cursor, table, &unit)) {
         return false;
     }
     cursor.at = table->lines.offset + sequence->program;

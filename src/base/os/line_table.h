@@ -16,20 +16,14 @@
 #ifndef VR_LINE_TABLE_H
 #define VR_LINE_TABLE_H
 
+#include "base/os/dwarf_cursor.h"
 #include "base/os/os.h"
 
-/* A part of a file; no bytes if the file has none. */
-struct vr_line_section {
-    uint64_t offset, bytes;
-};
-
 struct vr_line_table {
-    /* Reads all of it, or fails. */
-    bool (*read)(const void *file, uint64_t offset, void *to, uint64_t bytes);
-    const void *file;
-    struct vr_line_section lines;      /* .debug_line, less than 4 GiB */
-    struct vr_line_section line_names; /* .debug_line_str, DWARF 5 */
-    struct vr_line_section names;      /* .debug_str */
+    struct vr_dwarf_source source;
+    struct vr_dwarf_section lines;      /* .debug_line, less than 4 GiB */
+    struct vr_dwarf_section line_names; /* .debug_line_str, DWARF 5 */
+    struct vr_dwarf_section names;      /* .debug_str */
 };
 
 struct vr_line_sequence {
