@@ -11,8 +11,8 @@
 #include "run_live.h"
 #include "run_owner.h"
 #include "run_process.h"
-#include "run_stack.h"
 #include "track/event.h"
+#include "track/stack.h"
 #include "track/trace_writer.h"
 
 #include <errno.h>
@@ -275,7 +275,7 @@ void run_alloc(struct run_block *block) {
     block->held = block->held > block->bytes ? block->held : block->bytes;
     block->limit = block->limit ? block->limit : block->bytes;
     bool stacks = run_page_get()->settings.stacks == RUN_STACKS_NATIVE;
-    block->stack = stacks ? run_stack_take() : 0;
+    block->stack = stacks ? vr_stack_take() : 0;
     block->owner = run_owner_set() ? run_owner_set()
                    : block->stack  ? run_owner_of_stack(block->stack)
                                    : run_owner_of_caller(block->caller);

@@ -2,10 +2,9 @@
 /*
  * stack.c: the table of stacks. See stack.h.
  *
- * Stacks are found by hash under one lock, whose cost is small compared to taking a stack. A stack
- * is never changed once it has a number, and outgrown tables are kept until the end, so reading
- * takes no lock. Their memory is the system's pages: once its last context has ended, a program may
- * replace the host allocator, and may still ask for stacks.
+ * Stacks are found by hash. A stack is never changed once it is in its bin, and stays there, so
+ * only adding one takes the lock. Their memory is the system's pages: once its last context has
+ * ended, a program may replace the host allocator, and may still ask for stacks.
  */
 #include "track/stack.h"
 
@@ -28,26 +27,26 @@ struct stack {
     uint64_t frames[];
 };
 
-static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_TRACK); /* guards all below */
+static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_TRACK); /* guards changes of all below */
 static struct chunk {
     struct chunk *next; /* older */
     size_t used;        /* bytes, these two among them */
 } * chunks;
-static struct stack *bins[BINS];
+static vr_atomic_ptr bins[BINS];                    /* the latest stack of each */
 static vr_atomic_ptr *pages[VR_STACKS_MOST / PAGE]; /* by number */
 static vr_atomic_u32 count;
 
 static uint32_t bin_of(const uint64_t *frames, uint32_t depth) {
-    uint64_t hash = depth;
-    for (uint32_t i = 0; i < depth; i++) {
-        hash = (hash ^ frames[i]) * UINT64_C(0x9E3779B97F4A7C15);
-        hash ^= hash >> 29;
+    uint64_t hash = depth, factor = UINT64_C(0x9E3779B97F4A7C15);
+    for (uint32_t i = 0; i < depth; i++) { /* products that do not wait for each other */
+        hash += (frames[i] ^ frames[i] >> 32) * factor;
+        factor += UINT64_C(0xD1B54A32D192ED02); /* so that the order counts */
     }
-    return (uint32_t)(hash >> 32) % BINS;
+    return (uint32_t)((hash ^ hash >> 32) * UINT64_C(0x9E3779B97F4A7C15) >> 32) % BINS;
 }
 
 static struct stack *stack_find(uint32_t bin, const uint64_t *frames, uint32_t depth) {
-    struct stack *stack = bins[bin];
+    struct stack *stack = vr_load(&bins[bin], VR_ACQUIRE);
     while (stack &&
            !(stack->depth == depth && memcmp(stack->frames, frames, depth * sizeof *frames) == 0)) {
         stack = stack->chain;
@@ -85,22 +84,17 @@ static struct stack *stack_add(uint32_t bin, const uint64_t *frames, uint32_t de
         stack->number = number;
         stack->depth = depth;
         memcpy(stack->frames, frames, depth * sizeof *frames);
-        stack->chain = bins[bin];
-        bins[bin] = stack;
+        stack->chain = vr_load(&bins[bin], VR_RELAXED);
         vr_store(&(*page)[number % PAGE], stack, VR_RELAXED);
         vr_store(&count, number, VR_RELEASE);
+        vr_store(&bins[bin], stack, VR_RELEASE);
     }
     return stack;
 }
 
-uint32_t vr_stack_take(void) {
-    uint64_t frames[VR_STACK_DEPTH + 8]; /* some are the library's own */
+/* Another thread may have added it meanwhile. */
+static struct stack *stack_find_or_add(uint32_t bin, const uint64_t *frames, uint32_t depth) {
     struct vram_error error;
-    uint32_t depth = vr_os_callers(frames, VR_STACK_DEPTH + 8);
-    if (depth == 0) {
-        return 0;
-    }
-    uint32_t bin = bin_of(frames, depth);
     vr_error_save(&error);
     vr_mutex_lock(&lock);
     struct stack *stack = stack_find(bin, frames, depth);
@@ -109,6 +103,20 @@ uint32_t vr_stack_take(void) {
     }
     vr_mutex_unlock(&lock);
     vr_error_restore(&error);
+    return stack;
+}
+
+uint32_t vr_stack_take(void) {
+    uint64_t frames[VR_STACK_DEPTH + 8]; /* some are the library's own */
+    uint32_t depth = vr_os_callers(frames, VR_STACK_DEPTH + 8);
+    if (depth == 0) {
+        return 0;
+    }
+    uint32_t bin = bin_of(frames, depth);
+    struct stack *stack = stack_find(bin, frames, depth);
+    if (!stack) {
+        stack = stack_find_or_add(bin, frames, depth);
+    }
     return stack ? stack->number : 0;
 }
 
@@ -186,7 +194,9 @@ void vr_frame_text(uint64_t frame, char text[VR_FRAME_TEXT]) {
 void vr_stacks_reset(void) {
     vr_mutex_lock(&lock);
     vr_store(&count, 0, VR_RELAXED);
-    memset(bins, 0, sizeof bins);
+    for (uint32_t i = 0; i < BINS; i++) {
+        vr_store(&bins[i], NULL, VR_RELAXED);
+    }
     memset(pages, 0, sizeof pages);
     for (struct chunk *next; chunks; chunks = next) {
         next = chunks->next;

@@ -187,6 +187,27 @@ void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high) {
     *low = *high - pthread_get_stacksize_np(pthread_self());
 }
 
+/* All code there has frame pointers: a frame begins with its caller's and the return address. */
+bool vr_os_frames_walk(const struct vr_stack_frame *from, uint64_t *frames, uint32_t capacity,
+                       uint32_t *count) {
+    static _Thread_local uintptr_t low, high; /* of the thread's stack; 0: unknown yet */
+    uintptr_t at = from->fp, pc = from->pc;
+    *count = 0;
+    if (!high) {
+        vr_os_stack_bounds(&low, &high);
+    }
+    while (pc && *count < capacity) {
+        frames[(*count)++] = pc;
+        if (at < low || at >= high || high - at < 2 * sizeof at || at % sizeof at != 0) {
+            break;
+        }
+        const uintptr_t *frame = (const uintptr_t *)at;
+        pc = vr_os_plain_address(frame[1]);
+        at = frame[0] > at ? frame[0] : 0;
+    }
+    return true;
+}
+
 /* Macs have one node. */
 vram_value vr_os_numa_of_device(const char *root, const char *pci) {
     (void)root, (void)pci;

@@ -28,6 +28,16 @@ int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes);
 /* The calling thread's stack; both 0 if unknown. */
 void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high);
 
+/* A place on the stack: where a function continues, and its registers there. */
+struct vr_stack_frame {
+    uintptr_t pc, sp, fp;
+};
+
+/* The return addresses from a frame of the calling thread on, at most `capacity`; the first is the
+   frame's own. False: the walk ended early. */
+bool vr_os_frames_walk(const struct vr_stack_frame *from, uint64_t *frames, uint32_t capacity,
+                       uint32_t *count);
+
 /* What the file mapped at `pc` says about it. `module` distinguishes modules that were loaded at
    the same address at different times. */
 void vr_os_source_at(uint64_t pc, uint64_t module, struct vr_code_source *source);
@@ -44,6 +54,17 @@ int vr_os_cond_init(pthread_cond_t *cond);
 int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns);
 
 /* ---------------------------------------------------- shared by the folder */
+
+/* A return address without the signature that aarch64 may have put into it. */
+static inline uintptr_t vr_os_plain_address(uintptr_t address) {
+#if defined(__aarch64__)
+    register uintptr_t plain __asm__("x30") = address;
+    __asm__("hint #7" : "+r"(plain)); /* xpaclri; older processors do nothing */
+    return plain;
+#else
+    return address;
+#endif
+}
 
 /* How mmap reserves addresses, without memory behind them. */
 #define VR_OS_RESERVED (MAP_PRIVATE | MAP_ANON | MAP_NORESERVE)
