@@ -208,9 +208,9 @@ static struct place next_expression(struct vr_dwarf_cursor *cursor) {
     uint32_t number = vr_dwarf_byte(cursor) - (uint32_t)EXPRESSION_BREG0;
     if (bytes >= 2 && number < 32) {
         place = (struct place){where_register(number), false, vr_dwarf_leb(cursor, true)};
-        if (cursor->at - begin == bytes - 1 && vr_dwarf_byte(cursor) == EXPRESSION_DEREF) {
-            place.stored = true;
-        } else if (cursor->at - begin != bytes) {
+        uint64_t rest = begin + bytes - cursor->at;
+        place.stored = rest == 1 && vr_dwarf_byte(cursor) == EXPRESSION_DEREF;
+        if (rest > 0 && !place.stored) {
             place.where = WHERE_OTHER;
         }
     }

@@ -41,6 +41,7 @@ struct vr_frame_rule {
     bool fp_based : 1;     /* the same for the caller's frame pointer */
     bool fp_same : 1;      /* the function has not changed the frame pointer */
     bool interrupted : 1;  /* by a signal: the caller's address is not behind a call */
+    uint8_t unused : 2;    /* 0, so that rules can be compared as a whole */
 };
 
 struct vr_frame_table {
