@@ -9,10 +9,17 @@ import { pixelOf, Raster } from "./raster";
 import { columnColour, themeNow, type Theme } from "./theme";
 import { AXIS } from "./timeline";
 import { tip, tipHide } from "./tip";
-import { interact, type Shown } from "./window";
+import { interact, whenSeen, type Shown } from "./window";
 
 const WHOLE = 4294967294; // of block.begin and block.end
 const NEVER = 0xffffffff;
+
+// What the raster shows.
+interface Drawn {
+  key: string;
+  scale: number; // pixels per unit of block.begin
+  origin: number; // the pixel of the trace that is the first one shown
+}
 
 export class Addresses {
   private readonly canvas = byId<HTMLCanvasElement>("addresses");
@@ -30,6 +37,9 @@ export class Addresses {
   private low = 0; // of the places shown, in bytes
   private high: number;
   private selected = -1;
+  private drawn: Drawn = { key: "", scale: 0, origin: 0 };
+  private width = 1; // without the axis, CSS pixels
+  private height = 1;
 
   constructor(private readonly scene: Scene, private readonly shown: Shown) {
     const { meta } = scene;
@@ -65,7 +75,7 @@ export class Addresses {
         "shift and the wheel zoom in addresses.",
     );
     byId("addresses-note").textContent = this.noteText();
-    shown.listen(() => this.draw());
+    whenSeen(this.canvas, shown, () => this.draw());
   }
 
   private noteText(): string {
@@ -117,12 +127,9 @@ export class Addresses {
     return cells;
   }
 
-  private get width(): number {
-    return Math.max(1, this.canvas.clientWidth - AXIS);
-  }
-
-  private get height(): number {
-    return Math.max(1, this.canvas.clientHeight);
+  private measure(): void {
+    this.width = Math.max(1, this.canvas.clientWidth - AXIS);
+    this.height = Math.max(1, this.canvas.clientHeight);
   }
 
   private zoom(factor: number, y: number): void {
@@ -152,8 +159,9 @@ export class Addresses {
     if (!context) {
       return;
     }
+    this.measure();
     const theme = themeNow();
-    context.clearRect(0, 0, this.canvas.clientWidth, this.height);
+    context.clearRect(0, 0, AXIS + this.width, this.height);
     context.save();
     context.beginPath();
     context.rect(AXIS, 0, this.width, this.height);
@@ -181,30 +189,50 @@ export class Addresses {
     }
   }
 
-  // Each block in whole device pixels, with a gap between those that are large enough for one.
+  // Each block in whole device pixels, with a gap between those that are large enough for one. Pixels are counted from
+  // the begin of the trace, so that panning moves what was drawn and draws only what comes in.
   private drawBlocks(context: CanvasRenderingContext2D, theme: Theme): void {
     const { begin, end, grouping } = this.shown.view;
-    const ratio = this.canvas.width / this.canvas.clientWidth;
-    const first = begin * WHOLE;
-    const last = end * WHOLE;
-    const raster = this.raster;
-    raster.begin(this.width * ratio, this.height * ratio);
-    const perTime = raster.width / (last - first);
-    const perByte = raster.height / (this.high - this.low);
+    const ratio = this.canvas.width / (AXIS + this.width);
+    const width = Math.max(1, Math.round(this.width * ratio));
+    const scale = width / ((end - begin) * WHOLE);
+    const key = `${grouping} ${theme.dark} ${width} ${this.height * ratio} ${this.low} ${this.high}`;
+    const panned = key === this.drawn.key && Math.abs(scale / this.drawn.scale - 1) < 1e-9;
+    const to: Drawn = { key, scale: panned ? this.drawn.scale : scale, origin: 0 };
+    to.origin = Math.round(begin * WHOLE * to.scale);
+    const by = to.origin - this.drawn.origin;
+    if (panned && Math.abs(by) < width) {
+      if (by !== 0) {
+        this.drawStrip(to, theme, ...this.raster.shift(by));
+      }
+    } else {
+      this.raster.begin(width, this.height * ratio);
+      this.drawStrip(to, theme, 0, width);
+    }
+    this.drawn = to;
+    this.raster.end(context, AXIS * ratio, 0);
+  }
+
+  // The columns of pixels from `left` to `until`, which are empty.
+  private drawStrip({ scale, origin }: Drawn, theme: Theme, left: number, until: number): void {
+    const { raster, low, high, begin, end, place, bytes } = this;
+    const { grouping } = this.shown.view;
+    const first = (origin + left - 1) / scale;
+    const last = (origin + until) / scale;
+    const perByte = raster.height / (high - low);
     const columns = this.columns[grouping];
     const colours = this.scene.meta.groupings[grouping].columns.map((_, i) => pixelOf(columnColour(i, theme)));
-    for (let i = 0; i < this.begin.length; i++) {
-      const above = this.place[i] + this.bytes[i];
-      if (this.begin[i] > last || this.end[i] < first || this.place[i] >= this.high || above <= this.low) {
+    for (let i = 0; i < begin.length && begin[i] <= last; i++) { // they are in the order of their begin
+      if (end[i] < first || place[i] >= high || place[i] + bytes[i] <= low) {
         continue;
       }
-      const x = Math.max(0, Math.floor((this.begin[i] - first) * perTime));
-      const y = Math.max(0, Math.floor((this.high - above) * perByte));
-      const right = Math.min(raster.width, Math.max(x + 1, Math.floor((this.end[i] - first) * perTime)));
-      const bottom = Math.min(raster.height, Math.max(y + 1, Math.floor((this.high - this.place[i]) * perByte)));
-      raster.fill(x, y, right - x > 4 ? right - 1 : right, bottom - y > 3 ? bottom - 1 : bottom, colours[columns[i]]);
+      const x = Math.floor(begin[i] * scale) - origin;
+      const ends = Math.max(x + 1, Math.floor(end[i] * scale) - origin);
+      const y = Math.max(0, Math.floor((high - place[i] - bytes[i]) * perByte));
+      const bottom = Math.min(raster.height, Math.max(y + 1, Math.floor((high - place[i]) * perByte)));
+      const right = Math.min(until, ends - x > 4 ? ends - 1 : ends);
+      raster.fill(Math.max(left, x), y, right, bottom - y > 3 ? bottom - 1 : bottom, colours[columns[i]]);
     }
-    raster.end(context, AXIS * ratio, 0);
   }
 
   private drawSelected(context: CanvasRenderingContext2D, theme: Theme): void {

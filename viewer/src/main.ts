@@ -11,8 +11,16 @@ import { columnColour, themeNow } from "./theme";
 import { Timeline } from "./timeline";
 import { Shown } from "./window";
 
+let legendDrawn = "";
+
+// Only when it changes: new elements make the browser lay out the whole page again.
 function legendDraw(scene: Scene, shown: Shown): void {
   const theme = themeNow();
+  const key = `${shown.view.grouping} ${theme.dark}`;
+  if (key === legendDrawn) {
+    return;
+  }
+  legendDrawn = key;
   const grouping = scene.meta.groupings[shown.view.grouping];
   byId("legend").replaceChildren(
     ...grouping.columns.map((name, i) => {
@@ -53,7 +61,7 @@ async function start(): Promise<void> {
   shown.listen(() => legendDraw(scene, shown));
   new ResizeObserver(() => shown.changed()).observe(byId("timeline"));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => shown.changed());
-  window.addEventListener("beforeprint", () => shown.changed());
+  window.addEventListener("beforeprint", () => shown.draw(true));
   shown.changed();
   byId("flame-section").hidden = scene.meta.stacks.every((stack) => stack.frames.length === 0);
   byId("main").hidden = false;

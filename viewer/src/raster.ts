@@ -18,10 +18,27 @@ export class Raster {
     }
   }
 
+  // Moves the picture to the left by so many pixels, or to the right. What comes in is to be drawn: the columns from
+  // the first number to the second.
+  shift(by: number): [number, number] {
+    this.pixels.copyWithin(Math.max(0, -by), Math.max(0, by), this.pixels.length - Math.max(0, -by));
+    const [from, to] = by > 0 ? [this.width - by, this.width] : [0, -by];
+    this.fill(from, 0, to, this.height, 0);
+    return [from, to];
+  }
+
   // From (x, y) to (right, bottom), which are not part of it; within the picture.
   fill(x: number, y: number, right: number, bottom: number, colour: number): void {
-    for (let row = y * this.width; row < bottom * this.width; row += this.width) {
-      this.pixels.fill(colour, row + x, row + right);
+    const pixels = this.pixels;
+    const width = right - x;
+    for (let row = y * this.width + x; row < bottom * this.width; row += this.width) {
+      if (width > 24) {
+        pixels.fill(colour, row, row + width);
+      } else { // a call costs more than a few stores
+        for (let at = row; at < row + width; at++) {
+          pixels[at] = colour;
+        }
+      }
     }
   }
 

@@ -19,8 +19,11 @@ export interface Theme {
   select: string;
 }
 
+const wantsDark = window.matchMedia("(prefers-color-scheme: dark)");
+const prints = window.matchMedia("print");
+
 export function themeNow(): Theme {
-  const dark = window.matchMedia("(prefers-color-scheme: dark)").matches && !window.matchMedia("print").matches;
+  const dark = wantsDark.matches && !prints.matches;
   return dark
     ? { dark, text: "#e6e6e6", soft: "#4a4f57", line: "#ffffff", limit: "#ff6b6b", mark: "#ff6b6b", rest: "#7a818c",
         paper: "#14171b", select: "#ffffff" }

@@ -7,7 +7,7 @@ import { bytesText, ticks, timeText } from "./format";
 import { pixelOf, Raster } from "./raster";
 import { columnColour, themeNow } from "./theme";
 import { tip, tipHide } from "./tip";
-import { interact, type Shown } from "./window";
+import { interact, whenSeen, type Shown } from "./window";
 
 export const AXIS = 64; // width of the axis of bytes
 const BELOW = 20; // height of the axis of time
@@ -19,6 +19,9 @@ export class Timeline {
   private readonly limit: Numbers;
   private readonly columns: Numbers[][];
   private readonly raster = new Raster();
+  private readonly highest: number; // bytes at the top of the picture
+  private width = 1; // without the axes, CSS pixels
+  private height = 1;
 
   constructor(private readonly scene: Scene, private readonly shown: Shown) {
     const { meta } = scene;
@@ -26,6 +29,7 @@ export class Timeline {
     this.held = scene.array("held");
     this.limit = scene.array("limit");
     this.columns = meta.groupings.map((g) => g.columns.map((_, i) => scene.array(`${g.name}.${i}`)));
+    this.highest = this.most();
     interact(this.canvas, AXIS, shown, {
       hover: (x, y) => this.hover(x, y),
       leave: tipHide,
@@ -36,15 +40,13 @@ export class Timeline {
       `Live memory over ${timeText(meta.span)}; the peak is ${bytesText(meta.peak_bytes)} at ${timeText(meta.begin + meta.peak_time)}. ` +
         "Arrow keys pan, plus and minus zoom, 0 shows all.",
     );
-    shown.listen(() => this.draw());
+    whenSeen(this.canvas, shown, () => this.draw());
   }
 
-  private get width(): number {
-    return Math.max(1, this.canvas.clientWidth - AXIS);
-  }
-
-  private get height(): number {
-    return Math.max(1, this.canvas.clientHeight - BELOW);
+  // Asked of the element once a frame: each question after a change of the page makes the browser lay it out again.
+  private measure(): void {
+    this.width = Math.max(1, this.canvas.clientWidth - AXIS);
+    this.height = Math.max(1, this.canvas.clientHeight - BELOW);
   }
 
   private at(x: number): number {
@@ -85,9 +87,10 @@ export class Timeline {
     if (!context) {
       return;
     }
-    const most = this.most();
+    this.measure();
+    const most = this.highest;
     const y = (bytes: number) => this.height - (bytes / most) * this.height;
-    context.clearRect(0, 0, this.canvas.clientWidth, this.canvas.clientHeight);
+    context.clearRect(0, 0, AXIS + this.width, this.height + BELOW);
     const pixels: number[] = [];
     for (let x = 0; x < this.width; x++) {
       pixels.push(this.binOf(AXIS + x));
@@ -100,7 +103,7 @@ export class Timeline {
 
   private areas(context: CanvasRenderingContext2D, most: number): void {
     const theme = themeNow();
-    const ratio = this.canvas.width / this.canvas.clientWidth;
+    const ratio = this.canvas.width / (AXIS + this.width);
     const columns = this.columns[this.shown.view.grouping];
     const colours = columns.map((_, i) => pixelOf(columnColour(i, theme)));
     const raster = this.raster;

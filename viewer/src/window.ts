@@ -11,15 +11,22 @@ export interface View {
 
 export class Shown {
   readonly view: View;
-  private readonly listeners: (() => void)[] = [];
+  private readonly listeners: ((all: boolean) => void)[] = [];
   private waiting = false;
 
   constructor(moment: number, grouping: number) {
     this.view = { begin: 0, end: 1, moment, other: null, grouping };
   }
 
-  listen(listener: () => void): void {
+  // `all` is true if what cannot be seen is to be drawn too.
+  listen(listener: (all: boolean) => void): void {
     this.listeners.push(listener);
+  }
+
+  draw(all: boolean): void {
+    for (const listener of this.listeners) {
+      listener(all);
+    }
   }
 
   // Draws once before the next frame, however many changes there were.
@@ -28,9 +35,7 @@ export class Shown {
       this.waiting = true;
       requestAnimationFrame(() => {
         this.waiting = false;
-        for (const listener of this.listeners) {
-          listener();
-        }
+        this.draw(false);
       });
     }
   }
@@ -53,6 +58,29 @@ export class Shown {
     const width = this.view.end - this.view.begin;
     this.range(this.view.begin + by * width, this.view.begin + by * width + width);
   }
+}
+
+// Draws an element after changes while it can be seen, and when it comes into sight; for the first time and for
+// printing anyway.
+export function whenSeen(element: HTMLElement, shown: Shown, draw: () => void): void {
+  let seen = true;
+  let due = false;
+  const drawNow = () => {
+    due = false;
+    draw();
+  };
+  new IntersectionObserver((entries) => {
+    seen = entries[entries.length - 1].isIntersecting;
+    if (seen && due) {
+      drawNow();
+    }
+  }, { rootMargin: "100px" }).observe(element);
+  shown.listen((all) => {
+    due = true;
+    if (seen || all) {
+      drawNow();
+    }
+  });
 }
 
 export interface Handlers {
