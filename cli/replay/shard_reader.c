@@ -75,6 +75,16 @@ static void read_refusal(struct cursor *cursor, struct recorded *event) {
     event->tag = cursor_text(cursor, &event->tag_number);
 }
 
+/* A request that was tried again with success leaves a report without a refusal, which must not
+   become that of a later one. */
+static void take_report(struct shard_reader *shard, struct recorded *event) {
+    const struct refusal_report *report = shard->report;
+    if (shard->reported && report->thread == event->thread && report->asked == event->bytes) {
+        event->report = report;
+        shard->reported = false;
+    }
+}
+
 static void read_body(struct shard_reader *shard, struct cursor *cursor, struct recorded *event) {
     uint32_t ignored;
     switch (event->kind) {
@@ -95,6 +105,7 @@ static void read_body(struct shard_reader *shard, struct cursor *cursor, struct 
     case RECORDED_REFUSE:
         read_place(shard, cursor, event);
         read_refusal(cursor, event);
+        take_report(shard, event);
         return;
     case RECORDED_POOL_BEGIN:
         read_pool(cursor, event);
@@ -132,8 +143,21 @@ static void read_transfer(struct cursor *body, uint64_t ticks, struct recorded *
     }
 }
 
+static void read_report(struct shard_reader *shard, struct cursor *body) {
+    if (shard->report == NULL) {
+        shard->report = malloc(sizeof *shard->report);
+    }
+    if (shard->report == NULL) {
+        cursor_refuse(body, "out of host memory");
+        return;
+    }
+    refusal_report_read(body, shard->report);
+    shard->report->thread = shard->thread;
+    shard->reported = true;
+}
+
 /* A record that says how long it is; what is not known is passed over. */
-static void read_long(struct cursor *cursor, uint64_t ticks, struct recorded *event) {
+static void read_long(struct shard_reader *shard, struct cursor *cursor, struct recorded *event) {
     uint64_t bytes = cursor_number(cursor);
     if (bytes > (uint64_t)(cursor->end - cursor->at)) {
         cursor->cut_short = true;
@@ -143,7 +167,9 @@ static void read_long(struct cursor *cursor, uint64_t ticks, struct recorded *ev
     }
     struct cursor body = {cursor->definitions, cursor->at, cursor->at + bytes, NULL, false};
     if (event->kind == RECORDED_TRANSFER) {
-        read_transfer(&body, ticks, event);
+        read_transfer(&body, shard->ticks, event);
+    } else if ((int)event->kind == RECORD_REPORT) {
+        read_report(shard, &body);
     }
     cursor->wrong = body.wrong;
     cursor->at += bytes;
@@ -154,7 +180,7 @@ static void read_long(struct cursor *cursor, uint64_t ticks, struct recorded *ev
 static void read_kind(struct shard_reader *shard, struct cursor *cursor, struct recorded *event) {
     uint8_t kind = (uint8_t)event->kind;
     if (kind >= LENGTHS) {
-        read_long(cursor, shard->ticks, event);
+        read_long(shard, cursor, event);
     } else if (kind >= RECORDED_ALLOC) {
         event->time_ns = cursor_sum(cursor, shard->ticks, cursor_number(cursor));
         read_body(shard, cursor, event);
@@ -254,4 +280,6 @@ void shard_reader_free(struct shard_reader *shard) {
     while (shard->chunk_count > 0) {
         chunk_drop(shard);
     }
+    free(shard->report);
+    shard->report = NULL;
 }

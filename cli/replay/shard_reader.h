@@ -6,7 +6,7 @@
 #ifndef REPLAY_SHARD_READER_H
 #define REPLAY_SHARD_READER_H
 
-#include "record_cursor.h"
+#include "refusal_report.h"
 
 enum recorded_kind {
     RECORDED_ALLOC = 0x10,
@@ -19,6 +19,8 @@ enum recorded_kind {
     RECORDED_MARK = 0x17,
     RECORDED_TRANSFER = 0x40 /* none of the events that a file counts */
 };
+
+enum { RECORD_REPORT = 0x41 }; /* no event: it becomes `report` of the refusal that follows */
 
 /* A look at a pool, in bytes. */
 struct recorded_sample {
@@ -53,6 +55,7 @@ struct recorded {
     const char *tag, *name,
         *pool_name; /* "" when there is none; borrowed while the recording is open */
     struct recorded_sample sample;
+    const struct refusal_report *report; /* REFUSE: why, or NULL; until the next event is read */
 };
 
 /* What is wrong with a file. */
@@ -72,9 +75,11 @@ struct shard_reader {
     uint64_t ticks;          /* of the last event */
     uint64_t thread;         /* whose records follow */
     uint64_t last_id, last_addr;
-    struct recorded next; /* its time is in ticks */
-    bool ready;           /* `next` is there, */
-    uint64_t order;       /* and takes its turn at this time, in ticks */
+    struct refusal_report *report; /* read last; NULL: none yet */
+    bool reported;                 /* it waits for its refusal */
+    struct recorded next;          /* its time is in ticks */
+    bool ready;                    /* `next` is there, */
+    uint64_t order;                /* and takes its turn at this time, in ticks */
 };
 
 /* Adds the shard's next chunk, whose memory is the shard's from here on. */

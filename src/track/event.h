@@ -28,9 +28,10 @@ enum vr_event_kind {
     VR_EVENT_POOL_END = 2,   /* bytes, held, elements: what was live then, in `elements` blocks */
     VR_EVENT_ALLOC = 3,
     VR_EVENT_FREE = 4,
-    VR_EVENT_RESIZE = 5,  /* in place; `before` is the old size */
-    VR_EVENT_REFUSED = 6, /* no block: status says why; id and addr are 0 */
-    VR_EVENT_TRANSFER = 7 /* of no pool: a copy ended; see below */
+    VR_EVENT_RESIZE = 5,   /* in place; `before` is the old size */
+    VR_EVENT_REFUSED = 6,  /* no block: status says why; id and addr are 0 */
+    VR_EVENT_TRANSFER = 7, /* of no pool: a copy ended; see below */
+    VR_EVENT_REPORT = 8    /* `report`; the refusal follows, unless a retry succeeds */
 };
 
 struct vr_event {
@@ -44,19 +45,20 @@ struct vr_event {
     uint64_t id;      /* of the block, unique in the process; 0: none, its record was lost */
     uint64_t pool;    /* handles, never reused */
     uint64_t device;
-    uint64_t queue;        /* of the call; 0: none */
-    uint64_t addr;         /* as the program sees it */
-    uint64_t bytes;        /* as requested */
-    uint64_t held;         /* after rounding */
-    uint64_t before;       /* RESIZE: the requested bytes before; else 0 */
-    uint64_t elements;     /* 0: unknown */
-    uint64_t thread;       /* vr_os_thread_number of the caller */
-    const char *tag;       /* NULL: none; valid during the call, as `name` */
-    const char *name;      /* NULL: none; not set for FREE and RESIZE */
-    const char *pool_name; /* valid during the call; NULL for TRANSFER */
-    char label[64];        /* FREE and RESIZE: the block's name; "": none */
-    uint32_t stack;        /* number of its stack in stack.h; 0: none taken */
-    vram_status status;    /* REFUSED: why */
+    uint64_t queue;                       /* of the call; 0: none */
+    uint64_t addr;                        /* as the program sees it */
+    uint64_t bytes;                       /* as requested */
+    uint64_t held;                        /* after rounding */
+    uint64_t before;                      /* RESIZE: the requested bytes before; else 0 */
+    uint64_t elements;                    /* 0: unknown */
+    uint64_t thread;                      /* vr_os_thread_number of the caller */
+    const char *tag;                      /* NULL: none; valid during the call, as `name` */
+    const char *name;                     /* NULL: none; not set for FREE and RESIZE */
+    const char *pool_name;                /* valid during the call; NULL for TRANSFER */
+    char label[64];                       /* FREE and RESIZE: the block's name; "": none */
+    uint32_t stack;                       /* number of its stack in stack.h; 0: none taken */
+    vram_status status;                   /* REFUSED: why */
+    const struct vram_oom_report *report; /* REPORT; valid during the call */
 };
 
 typedef void vr_event_fn(void *user, const struct vr_event *event);

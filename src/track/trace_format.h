@@ -104,6 +104,8 @@ enum vr_trace_record {
     VR_RECORD_TRANSFER =
         0x40 /* bytes; time, which does not count for the next record, thread, device,
                                  direction, route, bytes, ns, status negated */
+    ,
+    VR_RECORD_REPORT = 0x41 /* bytes; why the next refusal of the thread is one: trace_report.c */
 };
 
 #endif

@@ -14,6 +14,9 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "track/trace_names.h"
+#include "track/trace_report.h"
+
+#include <string.h>
 
 struct vr_trace_writer {
     uint64_t process; /* that made the file; keeps (4) */
@@ -193,6 +196,29 @@ static void write_transfer(struct vr_trace_writer *writer, struct vr_trace_shard
     vr_trace_shard_commit(shard, VR_RECORD_TRANSFER, at);
 }
 
+/* A reader may skip this record too. A program that is refused over and over gets one report in
+   ten milliseconds for each shard: a report is much larger than an event. */
+static void write_report(struct vr_trace_writer *writer, struct vr_trace_shard *shard,
+                         const struct vram_oom_report *report) {
+    uint8_t body[VR_TRACE_REPORT_MAX];
+    uint64_t now = shard_now(writer, shard);
+    bool fresh;
+    if (now < shard->report_due) {
+        return;
+    }
+    size_t bytes = (size_t)(vr_trace_report_put(body, report) - body);
+    _Static_assert(VR_TRACE_REPORT_MAX + VR_TRACE_NUMBER_MAX + 1 <= VR_TRACE_RESERVE_MAX,
+                   "a fresh chunk has enough space");
+    if (!vr_trace_shard_reserve(&writer->shards, shard, (uint32_t)bytes + 1 + VR_TRACE_NUMBER_MAX,
+                                &fresh)) {
+        return;
+    }
+    shard->report_due = now + vr_clock_tick_rate() / 100;
+    uint8_t *at = vr_trace_number(vr_trace_shard_at(shard) + 1, bytes);
+    memcpy(at, body, bytes);
+    vr_trace_shard_commit(shard, VR_RECORD_REPORT, at + bytes);
+}
+
 /* The calling thread's shard; NULL: nothing is to be written. Keeps (4). */
 static struct vr_trace_shard *writer_enter(struct vr_trace_writer *writer) {
     return writer->process == vr_os_process_generation() ? vr_trace_shard_take(&writer->shards)
@@ -210,6 +236,8 @@ void vr_trace_write_event(struct vr_trace_writer *writer, const struct vr_event 
     }
     if (event->kind == VR_EVENT_TRANSFER) {
         write_transfer(writer, shard, event);
+    } else if (event->kind == VR_EVENT_REPORT) {
+        write_report(writer, shard, event->report);
     } else {
         write_event(writer, shard, event);
     }

@@ -7,6 +7,7 @@
 #include "track/crc32.h"
 #include "unit/trace_world.h"
 
+#include <vram/oom.h>
 #include <vram/transfer.h>
 
 #include <pthread.h>
@@ -28,6 +29,27 @@ static uint32_t frames_of(uint32_t stack, uint64_t *frames, uint32_t room) {
 
 static void describe(uint64_t frame, char *text, size_t bytes) {
     snprintf(text, bytes, "program`function_%u", (unsigned)frame);
+}
+
+static void write_report(struct vr_trace_writer *writer, uint64_t asked) {
+    struct vram_oom_report report = {
+        .size = sizeof report,
+        .cause = VRAM_OOM_FRAGMENTED,
+        .asked_bytes = asked,
+        .needed_bytes = 2048,
+        .stranded_bytes = 12,
+        .total_bytes = {.known = true, .value = 1000},
+        .free_bytes = {.known = true},
+        .limit_bytes = {.known = true, .value = UINT64_MAX - 1},
+        .step_count = 2,
+        .steps = {{VRAM_LADDER_DRAIN, 1, 2, 3}, {VRAM_LADDER_LEASE, 1, 300, UINT64_MAX}},
+        .holder_count = 1,
+        .holders = {{"model/<b>", 4096, 3}},
+        .summary = "no memory"};
+    struct vr_event event = {
+        .kind = VR_EVENT_REPORT, .pool = 0x106, .device = 0x102, .report = &report};
+    memset(report.advice, 'x', sizeof report.advice - 1);
+    vr_trace_write_event(writer, &event);
 }
 
 /* One of each kind of event. */
@@ -56,6 +78,11 @@ static void write_small(uint64_t ring_bytes) {
     struct vr_event refused = event_of(VR_EVENT_REFUSED, 0, UINT64_C(1) << 40);
     refused.status = VRAM_ERR_DEVICE_MEMORY;
     clock_ns = 2600;
+    write_report(writer, 7);             /* of a request that a retry served */
+    write_report(writer, refused.bytes); /* too soon after it: left out */
+    clock_ns += 10000000;
+    write_report(writer, refused.bytes);
+    clock_ns -= 10000000;
     vr_trace_write_event(writer, &refused);
     clock_ns = 3000;
     vr_trace_write_sample(writer, &(struct vr_trace_sample){.pool = 0x106,
@@ -90,6 +117,24 @@ static void write_small(uint64_t ring_bytes) {
 }
 
 /* ---------------------------------------------------------------- both ways */
+
+static void report_is_as_written(const struct refusal_report *report) {
+    assert_non_null(report);
+    assert_int_equal(report->cause, VRAM_OOM_FRAGMENTED);
+    assert_int_equal(report->needed, 2048);
+    assert_int_equal(report->stranded, 12);
+    assert_true(report->total == 1000 && report->free == 0);
+    assert_true(report->others == REFUSAL_NOT_KNOWN && report->limit == UINT64_MAX - 1);
+    assert_int_equal(report->step_count, 2);
+    assert_int_equal(report->steps[1].step, VRAM_LADDER_LEASE);
+    assert_int_equal(report->steps[1].bytes, 300);
+    assert_int_equal(report->steps[1].ns, UINT64_MAX);
+    assert_int_equal(report->holder_count, 1);
+    assert_string_equal(report->holders[0].tag, "model/<b>");
+    assert_int_equal(report->holders[0].blocks, 3);
+    assert_string_equal(report->summary, "no memory");
+    assert_int_equal(strlen(report->advice), 255);
+}
 
 static unsigned seen;
 
@@ -133,6 +178,7 @@ static void each_is_as_written(const struct recording *recording, const struct r
     case 4:
         assert_int_equal(event->status, VRAM_ERR_DEVICE_MEMORY);
         assert_int_equal(event->bytes, UINT64_C(1) << 40);
+        report_is_as_written(event->report);
         break;
     case 5:
         assert_int_equal(event->sample.reserved, 2 << 20);
@@ -346,6 +392,9 @@ static void records_that_cannot_be(void **state) {
     REFUSED("\x41\x05\x00", 0, "a record extends past its chunk");
     REFUSED("\x40\x09\x00", 0, "a record extends past its chunk");
     REFUSED("\x40\x00", 0, "a transfer record is too short");
+    REFUSED("\x41\x00", 0, "the report of a refusal is too short");
+    REFUSED("\x41\x16\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1", 0,
+            "the report of a refusal is too short");
     REFUSED("\x17\x05\x00\x40\x07\x00\x01\x02\x03\x04\x05\x06", 3,
             "a transfer record is too short");
     REFUSED("\x40\x08\x00\x01\x02\x03\x04\x05\x06\x80", 0, "a transfer record is too short");
@@ -355,7 +404,7 @@ static void records_that_cannot_be(void **state) {
 
 static void records_of_the_future_are_passed_over(void **state) {
     (void)state;
-    static const char text[] = "\x41\x03\x01\x02\x03\x17\x05\x00\x7f\x00\x17\x00\x00";
+    static const char text[] = "\x42\x03\x01\x02\x03\x17\x05\x00\x7f\x00\x17\x00\x00";
     struct found found = read_records(text, sizeof text - 1, NULL);
     assert_string_equal(found.problem, "");
     assert_int_equal(found.events, 2);

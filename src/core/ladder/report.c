@@ -14,6 +14,7 @@
 #include "core/space/hole.h"
 #include "core/space/span.h"
 #include "core/stats/pool_stats.h"
+#include "core/tracking/pool_tracking.h"
 #include "device/ops.h"
 
 enum { THREADS = 32 }; /* that keep their last report */
@@ -374,6 +375,7 @@ static void write_report(struct vr_pool *pool, const struct vr_request *request,
     }
     vr_report_judge(&report, pool, full);
     keep_report(&report, pool);
+    vr_tracking_report(pool, &report);
     vr_log(VRAM_LOG_INFO, "%s; %s", report.summary, report.advice);
     vr_error_restore(&error);
 }

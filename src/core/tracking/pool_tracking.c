@@ -251,6 +251,14 @@ void vr_tracking_refuse(struct vr_pool *pool, const struct vr_request *request,
     }
 }
 
+void vr_tracking_report(struct vr_pool *pool, const struct vram_oom_report *report) {
+    if (vr_events_wanted()) {
+        struct vr_event event = event_of(pool, VR_EVENT_REPORT);
+        event.report = report;
+        vr_event_tell(&event);
+    }
+}
+
 bool vr_tracking_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
                       struct vr_event *event) {
     struct vr_track_brief brief = {0};
