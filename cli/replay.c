@@ -5,7 +5,7 @@
  */
 #include "replay/generator.h"
 #include "replay/least_report.h"
-#include "replay/picture.h"
+#include "replay/replay_page.h"
 #include "replay/trace_reader.h"
 
 #include <inttypes.h>
@@ -21,6 +21,7 @@ struct job {
     struct target target;
     struct session_options options;
     struct trace traces[TRACES_MAX];
+    const char *files[TRACES_MAX]; /* that they came from; NULL: none, or not as a whole */
     size_t trace_count;
     const struct policy *policies[POLICIES_MAX];
     size_t policy_count;
@@ -43,6 +44,7 @@ static bool read_operand(struct job *job, const char *path, char problem[TRACE_P
     }
     uint64_t gpus = trace->gpus;
     if ((gpus & (gpus - 1)) == 0 || strcmp(path, "-") == 0) { /* one, or no second look at it */
+        job->files[job->trace_count] = strcmp(path, "-") == 0 ? NULL : path;
         job->trace_count++;
         return true;
     }
@@ -282,6 +284,11 @@ static int judge(const struct job *job) {
 
 /* ----------------------------------------------------------------------- verb */
 
+static const char *file_of_trace(void *user, const struct trace *trace) {
+    const struct job *job = user;
+    return job->files[trace - job->traces];
+}
+
 static int replay(struct job *job) {
     job->options.place.backend = job->target.info.backend;
     job->options.place.device = job->target.info.backend_index;
@@ -308,7 +315,10 @@ static int replay(struct job *job) {
         replay_report_print(&job->report, &job->invocation->terminal);
     }
     const char *svg = flag_value(job->invocation, "svg");
-    if (svg != NULL && !picture_write(&job->report, svg)) {
+    const char *html = flag_value(job->invocation, "html");
+    if ((svg != NULL && !picture_write(&job->report, svg)) ||
+        (html != NULL &&
+         !replay_page_write(&job->report, html, &job->invocation->terminal, file_of_trace, job))) {
         return EXIT_MISUSE;
     }
     return judge(job);
@@ -316,7 +326,8 @@ static int replay(struct job *job) {
 
 /* --least plays each trace many times, each time on a device of its own. */
 static int check_least(const struct job *job) {
-    static const char *const others[] = {"repeat", "verify", "pace", "picture", "svg", "print"};
+    static const char *const others[] = {"repeat", "verify", "pace", "picture",
+                                         "svg",    "html",   "print"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (flag_given(job->invocation, "least") && flag_given(job->invocation, others[i])) {
             say_error("--least cannot be combined with --%s", others[i]);
@@ -362,7 +373,8 @@ static int run(struct invocation *invocation) {
     job->options.verify = job->report.verify = flag_given(invocation, "verify");
     job->options.pace = flag_given(invocation, "pace");
     job->options.place.rebuild = flag_given(invocation, "rebuild");
-    job->pictured = flag_given(invocation, "picture") || flag_given(invocation, "svg");
+    job->pictured = flag_given(invocation, "picture") || flag_given(invocation, "svg") ||
+                    flag_given(invocation, "html");
     int code = prepare(job);
     job->report.repeats = (uint32_t)job->repeats;
     if (code == EXIT_YES && flag_given(invocation, "print")) {
@@ -418,6 +430,9 @@ static const struct flag flags[] = {
     {.name = "picture",
      .help = "draw what each policy held over time, side by side, instead of the table"},
     {.name = "svg", .value = "FILE", .help = "write that picture to a file, as SVG"},
+    {.name = "html",
+     .value = "FILE",
+     .help = "write one page for a browser: the traces, and what each policy held"},
     {.name = "print", .help = "write the trace as CSV, do not replay it"},
     FLAG_END,
 };
@@ -431,6 +446,7 @@ const struct verb verb_replay = {
                 "vram replay t.csv -b sim --memory 24G          # does it fit in 24 GiB\n"
                 "vram replay t.csv -b sim --least -p vram -p expandable\n"
                 "vram replay t.csv -b sim -p vram -p caching --picture\n"
+                "vram replay run.vrt -b sim -p vram -p caching --html run.html\n"
                 "zcat t.csv.gz | vram replay - --backend host --verify\n"
                 "vram replay --generate queues,seed=7 -b sim    # a generated trace\n"
                 "vram replay --generate steady --print > t.csv  # the same as a file\n",

@@ -6,6 +6,7 @@
 #include "live/attach_view.h"
 #include "report/report_writer.h"
 #include "verb.h"
+#include "viewer/page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,8 @@ struct report_job {
     struct report_trace now, before; /* `before`: --against */
     struct report_writer writer;     /* --format */
     struct against against;
-    const char *output; /* NULL: standard output */
+    const char *output;                 /* NULL: standard output */
+    const char *more[OPERANDS_MAX + 1]; /* further traces of a page: operands, and --against */
     uint64_t top;
 };
 
@@ -54,6 +56,45 @@ static void trace_forget(struct report_trace *trace) {
 
 /* ------------------------------------------------------------------- settings */
 
+/* A file that is read while it is written would be neither. */
+static bool is_same_file(const char *one, const char *other) {
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino && S_ISREG(a.st_mode);
+}
+
+/* The traces of a page behind the first. */
+static bool choose_traces(struct report_job *job) {
+    const struct invocation *invocation = job->invocation;
+    const char *against = flag_value(invocation, "against");
+    struct report_writer *writer = &job->writer;
+    for (size_t i = 0; i < invocation->operand_count; i++) {
+        if (strcmp(invocation->operands[i], "-") == 0) {
+            say_error("an HTML page needs a file that can be read again, not standard input");
+            return false;
+        }
+        if (i > 0) {
+            job->more[writer->more_count++] = invocation->operands[i];
+        }
+    }
+    if (against != NULL) {
+        job->more[writer->more_count++] = against;
+    }
+    if (writer->more_count >= PAGE_TRACES_MAX) {
+        say_error("a page has %d traces at most, but %zu are given", PAGE_TRACES_MAX,
+                  writer->more_count + 1);
+        return false;
+    }
+    for (size_t i = 0; i < writer->more_count && job->output != NULL; i++) {
+        if (is_same_file(job->output, job->more[i])) {
+            say_error("%.200s: it cannot be read and written at once", job->output);
+            return false;
+        }
+    }
+    writer->more = job->more;
+    return true;
+}
+
 /* --format, or --json and --html for short. */
 static int choose_format(struct report_job *job) {
     const char *name = flag_value(job->invocation, "format");
@@ -81,9 +122,13 @@ static int choose_format(struct report_job *job) {
         say_error("--stacks cannot be combined with --format; --format=folded is the same");
         return EXIT_MISUSE;
     }
-    if (name != NULL && strcmp(name, "html") == 0 &&
-        strcmp(job->invocation->operands[0], "-") == 0) {
-        say_error("an HTML page needs a file that can be read again, not standard input");
+    bool page = name != NULL && strcmp(name, "html") == 0;
+    if (job->invocation->operand_count > 1 && !page) {
+        say_error("several traces make one page: add --html FILE; to compare two in words, "
+                  "`vram report NEW --against OLD`");
+        return EXIT_MISUSE;
+    }
+    if (page && !choose_traces(job)) {
         return EXIT_MISUSE;
     }
     job->writer.source = job->invocation->operands[0];
@@ -106,13 +151,6 @@ static int read_rules(struct report_job *job) {
     return EXIT_YES;
 }
 
-/* A file that is read while it is written would be neither. */
-static bool is_same_file(const char *one, const char *other) {
-    struct stat a, b;
-    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino && S_ISREG(a.st_mode);
-}
-
 static int prepare(struct report_job *job) {
     struct invocation *invocation = job->invocation;
     const char *against = flag_value(invocation, "against");
@@ -120,8 +158,8 @@ static int prepare(struct report_job *job) {
     if (!flag_number(invocation, "top", 1, 1000000, &job->top)) {
         return EXIT_MISUSE;
     }
-    if (invocation->operand_count != 1) {
-        say_error("`vram report` needs one trace: a file, or - for standard input; run the program "
+    if (invocation->operand_count == 0) {
+        say_error("`vram report` needs a trace: a file, or - for standard input; run the program "
                   "with VRAM_TRACE=FILE to write one");
         return EXIT_MISUSE;
     }
@@ -273,7 +311,8 @@ static const struct flag flags[] = {
              "never freed"},
     {.name = "html",
      .value = "FILE",
-     .help = "write one page for a browser: timeline, flame graphs, map of addresses, tables"},
+     .help = "write one page for a browser: timeline, flame graphs, map of addresses, tables; of "
+             "several traces or with --against, all of them"},
     {.name = "format",
      .letter = 'f',
      .value = "NAME",
@@ -307,11 +346,12 @@ static const struct flag flags[] = {
 const struct verb verb_report = {
     .name = "report",
     .summary = "Report on a trace: the peak and its owners, leaks, churn, and what to do",
-    .usage = "FILE|- | --pid PID [OPTION]...",
+    .usage = "FILE...|- | --pid PID [OPTION]...",
     .examples = "VRAM_TRACE=run.vrt ./program; vram report run.vrt\n"
                 "vram report run.vrt --leaks           # exit code 1 if anything leaked\n"
                 "vram report run.vrt --stacks | flamegraph.pl > peak.svg\n"
                 "vram report run.vrt --html run.html   # open it in a browser\n"
+                "vram report rank0.vrt rank1.vrt --html job.html\n"
                 "vram report run.vrt --json | jq .peak\n"
                 "vram report snapshot.pickle           # of PyTorch; also RMM, Chrome JSON\n"
                 "vram report run.vrt --format memory_viz -o run.pickle\n"

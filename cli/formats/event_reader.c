@@ -177,6 +177,17 @@ static bool snapshot_missing(const struct snapshot *snapshot, char *text, size_t
     return true;
 }
 
+uint64_t event_reader_date_us(const struct event_reader *reader) {
+    enum { YEAR_2001 = 1000000000 }; /* seconds; what is less is no date */
+    uint64_t us = 0;
+    if (reader->any != NULL && reader->format == FORMAT_RECORDING) {
+        us = reader->recording->reader.date_ns / 1000;
+    } else if (reader->any != NULL && reader->format == FORMAT_SNAPSHOT) {
+        us = reader->snapshot->first_us;
+    }
+    return us / 1000000 >= YEAR_2001 ? us : 0;
+}
+
 bool event_reader_missing(const struct event_reader *reader, char *text, size_t bytes) {
     if (reader->format == FORMAT_SNAPSHOT) {
         return snapshot_missing(reader->snapshot, text, bytes);

@@ -56,6 +56,9 @@ const char *event_reader_frame(struct event_reader *reader, uint32_t stack, uint
 /* The GPUs of a snapshot that have a history: bit i is GPU i. 0 for other formats. */
 uint64_t event_reader_gpus(const struct event_reader *reader);
 
+/* When time 0 of the events was, in us since 1970; 0: the file does not say. */
+uint64_t event_reader_date_us(const struct event_reader *reader);
+
 /* After the last event: what of the trace is not known, in one sentence. False: nothing. */
 bool event_reader_missing(const struct event_reader *reader, char *text, size_t bytes);
 

@@ -243,6 +243,7 @@ static bool take_entry(struct snapshot *snapshot, uint32_t device,
     case SNAPSHOT_OOM:
         fill(snapshot, event, RECORDED_REFUSE, snapshot_pool_of(snapshot, device, entry->place, 0));
         event->bytes = entry->size;
+        event->held = entry->addr; /* PyTorch has device_free there */
         event->status = VRAM_ERR_DEVICE_MEMORY;
         event->stack = entry->stack;
         return true;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CURVE_POINTS = 240 };
+enum { CURVE_POINTS = 1920 }; /* a multiple of 240, which pictures show */
 
 struct curve {
     uint64_t held[CURVE_POINTS];    /* bytes taken from the driver, most in each part */

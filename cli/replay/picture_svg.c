@@ -12,7 +12,8 @@
 
 /* Pixels. */
 enum {
-    PANEL_WIDTH = 2 * CURVE_POINTS,
+    POINTS = 240, /* of a panel */
+    PANEL_WIDTH = 2 * POINTS,
     PANEL_HEIGHT = 200,
     MARGIN = 24,
     SCALE_WIDTH = 90, /* of the sizes at the left */
@@ -49,11 +50,18 @@ static double height_of(uint64_t value, uint64_t top) {
 }
 
 /* The area below one of a pass's two lines; parts of one height are one step. */
-static void write_area(FILE *to, const struct curve *curve, const uint64_t *values, uint32_t x,
+static void write_area(FILE *to, const struct curve *curve, bool is_held, uint32_t x,
                        uint32_t floor, uint64_t top, const char *color) {
+    const uint32_t each = CURVE_POINTS / POINTS;
+    uint32_t count = (curve->count + each - 1) / each;
+    uint64_t values[POINTS], other;
+    for (uint32_t i = 0; i < count; i++) {
+        curve_column(curve, i, POINTS, is_held ? &values[i] : &other,
+                     is_held ? &other : &values[i]);
+    }
     fprintf(to, "<path fill=\"%s\" d=\"M%" PRIu32 " %" PRIu32, color, x, floor);
-    for (uint32_t i = 0, next; i < curve->count; i = next) {
-        for (next = i + 1; next < curve->count && values[next] == values[i];) {
+    for (uint32_t i = 0, next; i < count; i = next) {
+        for (next = i + 1; next < count && values[next] == values[i];) {
             next++;
         }
         fprintf(to, "V%.1fh%" PRIu32, (double)floor - height_of(values[i], top), 2 * (next - i));
@@ -69,8 +77,8 @@ static void write_panel(FILE *to, const struct pass *pass, uint32_t x, uint32_t 
             "<rect x=\"%" PRIu32 "\" y=\"%" PRIu32
             "\" width=\"%d\" height=\"%d\" fill=\"#f6f8fa\"/>\n",
             x, y, PANEL_WIDTH, PANEL_HEIGHT);
-    write_area(to, pass->curve, pass->curve->held, x, floor, top, beyond);
-    write_area(to, pass->curve, pass->curve->asked, x, floor, top, within);
+    write_area(to, pass->curve, true, x, floor, top, beyond);
+    write_area(to, pass->curve, false, x, floor, top, within);
     snprintf(text, sizeof text, "font-size=\"15\" font-weight=\"bold\" fill=\"%s\"", ink);
     write_text(to, x, floor + 22, text, pass->policy->name);
     vram_size_format(pass->counts.peak_reserved_bytes, size);

@@ -39,7 +39,7 @@ struct recorded {
     uint64_t id;                  /* of the block; in version 2 of the recording's making */
     uint64_t addr;
     uint64_t bytes;       /* asked for */
-    uint64_t held;        /* after rounding */
+    uint64_t held;        /* after rounding. REFUSE of a snapshot: what the device had free */
     uint64_t before;      /* RESIZE: bytes as they were */
     uint64_t blocks;      /* POOL_END: those that were live then, of `bytes`; version 2 */
     int status;           /* REFUSE and TRANSFER: why, as vram_status. SAMPLE of a snapshot: what

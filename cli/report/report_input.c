@@ -32,6 +32,20 @@ bool report_input_open(struct report_input *input, const char *path) {
            refuse(input, name, input->events.problem);
 }
 
+bool report_source_open(struct report_input *input, const struct report_source *source) {
+    if (source->trace == NULL) {
+        return report_input_open(input, source->path);
+    }
+    memset(input, 0, sizeof *input);
+    input->format = FORMAT_CSV;
+    input->given = source->trace;
+    return true;
+}
+
+uint64_t report_input_date_us(const struct report_input *input) {
+    return input->format == FORMAT_CSV ? 0 : event_reader_date_us(&input->events);
+}
+
 void report_input_close(struct report_input *input) {
     if (input->format != FORMAT_CSV) {
         event_reader_close(&input->events);
@@ -44,7 +58,7 @@ void report_input_close(struct report_input *input) {
 
 /* An operation of a CSV trace as an event; a use is none. */
 static bool take_op(struct report_input *input, struct recorded *event) {
-    const struct trace *trace = &input->trace;
+    const struct trace *trace = input->given != NULL ? input->given : &input->trace;
     while (input->next < trace->op_count && trace->ops[input->next].kind == TRACE_USE) {
         input->next++;
     }

@@ -71,7 +71,9 @@ bool report_writer_close(struct report_writer *writer, const struct report_view 
     const struct report_format *format = writer->format;
     bool good = view != NULL;
     if (good && format->end != NULL && !format->end(writer, view)) {
-        say_error("out of host memory, or of space for temporary files");
+        if (!writer->told) {
+            say_error("out of host memory, or of space for temporary files");
+        }
         good = false;
     }
     if (format->forget != NULL && writer->state != NULL) {

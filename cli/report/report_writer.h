@@ -24,7 +24,10 @@ struct report_format {
 
 struct report_writer {
     const struct report_format *format;
-    const char *source; /* the trace's file, to be read again */
+    const char *source;      /* the trace's file, to be read again */
+    const char *const *more; /* html: further files for the same page */
+    size_t more_count;
+    bool told; /* one line on stderr has said what failed */
     const char *path;
     FILE *to;
     struct report_input *input;

@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * write_html.c: a report as one HTML file for a browser. The trace is read again, twice: what the
- * page shows has to be known before it is placed (viewer/scene.h).
- */
+/* write_html.c: a report on one trace or on several as one HTML file for a browser. */
+#include "html_trace.h"
+#include "output.h"
 #include "report_writer.h"
-#include "viewer/page.h"
-
-#include <stdlib.h>
-
-struct html_job {
-    struct report_input input;
-    struct scene scene;
-};
 
 bool write_html_end(struct report_writer *writer, const struct report_view *view) {
-    struct html_job *job = calloc(1, sizeof *job);
-    if (job == NULL) {
-        return false;
+    struct html_trace trace = {.to = writer->to,
+                               .source = {.path = writer->source},
+                               .blocks = SCENE_BLOCKS / (writer->more_count + 1)};
+    page_begin(writer->to);
+    bool good = html_trace_add(&trace, view);
+    for (size_t i = 0; i < writer->more_count && good; i++) {
+        trace.source.path = writer->more[i];
+        good = html_trace_read(&trace, writer->more[i], view);
     }
-    bool good = scene_read(&job->scene, writer->source, &job->input) &&
-                page_write(writer->to, &job->scene, &job->input, view);
-    scene_free(&job->scene);
-    report_input_close(&job->input);
-    free(job);
+    page_end(writer->to);
+    if (!good) {
+        say_error("%s", trace.problem);
+        writer->told = true;
+    }
     return good;
 }

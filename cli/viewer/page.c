@@ -3,9 +3,11 @@
 #include "page.h"
 #include "generated/viewer_page.h"
 #include "json_out.h"
+#include "page_notes.h"
 #include "payload.h"
 #include "scene_groups.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +24,11 @@ struct page_array {
 struct page {
     const struct scene *scene;
     struct report_input *input;
+    const struct page_policy *policies;
+    size_t policy_count;
     struct page_array arrays[ARRAYS_MAX];
     size_t array_count;
-    void *own[16]; /* memory of arrays that were made for the page */
+    void *own[32]; /* memory of arrays that were made for the page */
     size_t own_count;
 };
 
@@ -116,6 +120,32 @@ static bool moments_add_arrays(struct page *page) {
     return times != NULL;
 }
 
+/* NaN behind the last point of a pass that failed. */
+static bool curve_add(struct page *page, const struct page_policy *policy, const uint64_t *values,
+                      const char *name) {
+    float *points = page_own(page, CURVE_POINTS, sizeof *points);
+    for (uint32_t i = 0; points != NULL && i < CURVE_POINTS; i++) {
+        points[i] = i < policy->curve->count ? (float)values[i] : NAN;
+    }
+    array_add(page, "f32", CURVE_POINTS, points, name);
+    return points != NULL;
+}
+
+static bool policies_add_arrays(struct page *page) {
+    bool good = true;
+    char name[24];
+    for (size_t i = 0; i < page->policy_count; i++) {
+        snprintf(name, sizeof name, "policy.%u", (unsigned)i);
+        good = curve_add(page, &page->policies[i], page->policies[i].curve->held, name) && good;
+    }
+    if (page->policy_count > 0) { /* all were asked for the same */
+        good =
+            curve_add(page, &page->policies[0], page->policies[0].curve->asked, "policy.asked") &&
+            good;
+    }
+    return good;
+}
+
 static bool page_fill(struct page *page) {
     const struct scene *scene = page->scene;
     char name[24];
@@ -128,7 +158,7 @@ static bool page_fill(struct page *page) {
             array_add(page, "f32", SCENE_BINS, scene->grouped[i].bins[column], name);
         }
     }
-    return moments_add_arrays(page) && blocks_add_arrays(page) &&
+    return moments_add_arrays(page) && blocks_add_arrays(page) && policies_add_arrays(page) &&
            grid_add_array(page, scene->grid_count, "grid.count") &&
            grid_add_array(page, scene->grid_cover, "grid.cover");
 }
@@ -205,21 +235,6 @@ static void stacks_write(struct json_out *json, const struct page *page) {
     json_array_end(json);
 }
 
-static void notes_write(struct json_out *json, const struct scene *scene) {
-    json_array_begin(json, "notes");
-    for (size_t i = 0; i < scene->note_count; i++) {
-        const struct scene_note *note = &scene->notes[i];
-        json_object_begin(json, NULL);
-        json_unsigned(json, "time", note->time_ns - scene->begin_ns);
-        json_unsigned(json, "bytes", note->bytes);
-        json_text(json, "status",
-                  note->status != 0 ? vram_status_name((vram_status)note->status) : NULL);
-        json_text(json, "text", note->text);
-        json_object_end(json);
-    }
-    json_array_end(json);
-}
-
 static void ranges_write(struct json_out *json, const struct scene *scene) {
     json_array_begin(json, "ranges");
     for (size_t i = 0; i < scene->ranges.count; i++) {
@@ -251,6 +266,22 @@ static void figures_write(struct json_out *json, const struct scene *scene) {
     json_unsigned(json, "place_bytes", scene->ranges.bytes);
 }
 
+static void policies_write(struct json_out *json, const struct page *page) {
+    json_array_begin(json, "policies");
+    for (size_t i = 0; i < page->policy_count; i++) {
+        const struct page_policy *policy = &page->policies[i];
+        json_object_begin(json, NULL);
+        json_text(json, "name", policy->name);
+        json_unsigned(json, "held_bytes", policy->held_bytes);
+        json_unsigned(json, "calls", policy->calls);
+        json_unsigned(json, "spent_ns", policy->spent_ns);
+        json_text(json, "problem", policy->problem);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    json_unsigned(json, "policy_span", page->policy_count > 0 ? page->policies[0].span_ns : 0);
+}
+
 static bool meta_write(FILE *to, const struct page *page, const struct report_view *view) {
     struct json_out json;
     bool good = true;
@@ -262,6 +293,7 @@ static bool meta_write(FILE *to, const struct page *page, const struct report_vi
     report_write_summary(view, &json);
     report_write_advice(view->history, &json);
     json_object_end(&json);
+    json_unsigned(&json, "date_us", report_input_date_us(page->input));
     figures_write(&json, page->scene);
     json_array_begin(&json, "groupings");
     for (int i = 0; i < SCENE_GROUPINGS; i++) {
@@ -269,7 +301,8 @@ static bool meta_write(FILE *to, const struct page *page, const struct report_vi
     }
     json_array_end(&json);
     stacks_write(&json, page);
-    notes_write(&json, page->scene);
+    page_notes_write(&json, page->scene);
+    policies_write(&json, page);
     ranges_write(&json, page->scene);
     json_array_begin(&json, "arrays");
     for (size_t i = 0; i < page->array_count; i++) {
@@ -323,28 +356,34 @@ static bool data_write(FILE *to, const struct page *page, const struct report_vi
     struct payload *payload = malloc(sizeof *payload);
     good = good && payload != NULL && payload_begin(payload, to) &&
            payload_fill(payload, page, meta, bytes);
+    (void)fputc('\n', to);
     free(payload);
     free(meta);
     return good;
 }
 
-bool page_write(FILE *to, const struct scene *scene, struct report_input *input,
-                const struct report_view *view) {
+void page_begin(FILE *to) {
+    texts_write(to, viewer_head);
+}
+
+bool page_add(FILE *to, const struct page_trace *trace) {
     struct page *page = calloc(1, sizeof *page);
     if (page == NULL) {
         return false;
     }
-    page->scene = scene;
-    page->input = input;
-    bool good = page_fill(page);
-    if (good) {
-        texts_write(to, viewer_head);
-        good = data_write(to, page, view);
-        texts_write(to, viewer_tail);
-    }
+    page->scene = trace->scene;
+    page->input = trace->input;
+    page->policies = trace->policies;
+    page->policy_count =
+        trace->policy_count < PAGE_POLICIES_MAX ? trace->policy_count : PAGE_POLICIES_MAX;
+    bool good = page_fill(page) && data_write(to, page, trace->view);
     for (size_t i = 0; i < page->own_count; i++) {
         free(page->own[i]);
     }
     free(page);
     return good;
+}
+
+void page_end(FILE *to) {
+    texts_write(to, viewer_tail);
 }

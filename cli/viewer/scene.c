@@ -2,6 +2,7 @@
 /* scene.c: the two passes over a trace; see scene.h. */
 #include "scene_blocks.h"
 #include "scene_groups.h"
+#include "scene_notes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -230,19 +231,6 @@ static void pool_look(struct pass *pass, const struct recorded *event) {
     pass->held_most = pass->held_most > pass->held ? pass->held_most : pass->held;
 }
 
-static void note_add(struct scene *scene, const struct recorded *event) {
-    if (scene->note_count == SCENE_NOTES_MAX) {
-        scene->notes_left_out++;
-        return;
-    }
-    struct scene_note *note = &scene->notes[scene->note_count++];
-    *note = (struct scene_note){.time_ns = event->time_ns,
-                                .bytes = event->bytes,
-                                .status = event->kind == RECORDED_REFUSE ? event->status : 0};
-    size_t bytes = strnlen(event->name, sizeof note->text - 1);
-    memcpy(note->text, event->name, bytes);
-}
-
 /* --------------------------------------------------------------------- passes */
 
 static void pass_begun(void *user, const struct live_block *block) {
@@ -275,7 +263,7 @@ static bool pass_event(struct pass *pass, struct report_input *input, struct liv
         if (event->kind == RECORDED_SAMPLE || event->kind == RECORDED_POOL_END) {
             pool_look(pass, event);
         } else if (event->kind == RECORDED_REFUSE || event->kind == RECORDED_MARK) {
-            note_add(scene, event);
+            pass->full = !notes_add(scene, event, pass->held) || pass->full;
         }
     } else {
         bool first = scene->blocks == 0 && event->kind == RECORDED_ALLOC;
@@ -289,7 +277,8 @@ static bool pass_event(struct pass *pass, struct report_input *input, struct liv
     return live_set_add(set, event, &watcher) && !pass->full;
 }
 
-static bool pass_run(struct pass *pass, const char *path, struct report_input *input) {
+static bool pass_run(struct pass *pass, const struct report_source *source,
+                     struct report_input *input) {
     const struct live_watcher watcher = {pass, pass_begun, pass_ended};
     struct scene *scene = pass->scene;
     struct live_set set;
@@ -298,7 +287,7 @@ static bool pass_run(struct pass *pass, const char *path, struct report_input *i
     if (pass->second) {
         report_input_close(input);
     }
-    read = report_input_open(input, path);
+    read = report_source_open(input, source);
     while (good && read && there) {
         read = report_input_next(input, &event, &there);
         if (read && there && event.kind != RECORDED_TRANSFER) {
@@ -339,8 +328,10 @@ static bool second_begin(struct scene *scene, struct pass *pass) {
            scene->moment_ns && scene->notes && pass->emitted;
 }
 
-bool scene_read(struct scene *scene, const char *path, struct report_input *input) {
+bool scene_read(struct scene *scene, const struct report_source *source, size_t blocks,
+                struct report_input *input) {
     memset(scene, 0, sizeof *scene);
+    scene->kept_max = blocks > 0 && blocks < SCENE_BLOCKS ? blocks : SCENE_BLOCKS;
     struct pass *pass = calloc(2, sizeof *pass);
     bool good = pass != NULL && groups_begin(scene);
     scene->problem = good ? NULL : "out of host memory";
@@ -349,12 +340,12 @@ bool scene_read(struct scene *scene, const char *path, struct report_input *inpu
         pass[1].second = true;
         pass[1].bin_epoch = pass[1].moment_epoch = 1;
         pass[1].held = pass[1].held_most = pass[1].limit = (double)NAN;
-        good = pass_run(&pass[0], path, input);
+        good = pass_run(&pass[0], source, input);
     }
     if (good) {
         good = second_begin(scene, &pass[1]);
         scene->problem = good ? NULL : "out of host memory";
-        good = good && pass_run(&pass[1], path, input);
+        good = good && pass_run(&pass[1], source, input);
     }
     if (good) {
         blocks_finish(scene);
@@ -385,6 +376,6 @@ void scene_free(struct scene *scene) {
     free(scene->kept);
     free(scene->grid_count);
     free(scene->grid_cover);
-    free(scene->notes);
+    notes_free(scene);
     memset(scene, 0, sizeof *scene);
 }

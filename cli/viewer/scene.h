@@ -29,7 +29,7 @@ enum {
     SCENE_COLUMNS = 12, /* by name; one more is the rest */
     SCENE_MOMENTS = 1 << 10,
     SCENE_STACKS = 1000,   /* by name; number 0 is the rest */
-    SCENE_BLOCKS = 200000, /* kept */
+    SCENE_BLOCKS = 200000, /* kept, at most */
     SCENE_GRID_TIMES = 1 << 10,
     SCENE_GRID_PLACES = 1 << 9,
     SCENE_NUMBERS_MAX = 1 << 20, /* of tags and stacks; larger ones count as 0 */
@@ -79,10 +79,13 @@ struct scene_stack {
     uint64_t blocks, bytes; /* allocated in all */
 };
 
+struct scene_refusal;
+
 struct scene_note {
     uint64_t time_ns, bytes;
     int status; /* of a refusal; VRAM_OK: a mark */
     char text[64];
+    struct scene_refusal *refusal; /* NULL for a mark; scene_notes.h */
 };
 
 struct scene {
@@ -103,7 +106,7 @@ struct scene {
     float *total, *held, *limit; /* SCENE_BINS; NaN: not known */
     struct address_ranges ranges;
     struct scene_block *kept; /* a heap by area, then by time */
-    size_t kept_count;
+    size_t kept_count, kept_max;
     double *grid_count, *grid_cover; /* (SCENE_GRID_TIMES + 1) * (SCENE_GRID_PLACES + 1) */
     uint64_t merged;                 /* blocks in the grid */
     struct scene_note *notes;
@@ -112,9 +115,11 @@ struct scene {
     const char *problem; /* NULL: none */
 };
 
-/* Reads a file, which must be there to be read twice. False with the problem set, or with that of
-   the input. Either way the input is open, for its frames, and scene_free is due. */
-bool scene_read(struct scene *scene, const char *path, struct report_input *input);
+/* Reads a trace, which must be there to be read twice, and keeps `blocks` of its blocks one by one,
+   SCENE_BLOCKS at most. False with the problem set, or with that of the input. Either way the input
+   is open, for its frames, and scene_free is due. */
+bool scene_read(struct scene *scene, const struct report_source *source, size_t blocks,
+                struct report_input *input);
 
 void scene_free(struct scene *scene);
 

@@ -13,7 +13,7 @@
 enum { GRID_WIDTH = SCENE_GRID_TIMES + 1, GRID_HEIGHT = SCENE_GRID_PLACES + 1 };
 
 bool blocks_begin(struct scene *scene) {
-    scene->kept = malloc(SCENE_BLOCKS * sizeof *scene->kept);
+    scene->kept = malloc(scene->kept_max * sizeof *scene->kept);
     scene->grid_count = calloc((size_t)GRID_WIDTH * GRID_HEIGHT, sizeof(double));
     scene->grid_cover = calloc((size_t)GRID_WIDTH * GRID_HEIGHT, sizeof(double));
     return scene->kept != NULL && scene->grid_count != NULL && scene->grid_cover != NULL;
@@ -92,7 +92,7 @@ static void heap_down(struct scene_block *heap, size_t count) {
 }
 
 void blocks_add(struct scene *scene, const struct scene_block *block) {
-    if (scene->kept_count < SCENE_BLOCKS) {
+    if (scene->kept_count < scene->kept_max) {
         scene->kept[scene->kept_count] = *block;
         heap_up(scene->kept, scene->kept_count++);
     } else if (block->area <= scene->kept[0].area) {
