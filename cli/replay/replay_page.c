@@ -31,6 +31,7 @@ static size_t policies_of(const struct replay_report *report, const struct trace
             .held_bytes = pass->counts.peak_reserved_bytes,
             .calls = pass_calls(pass),
             .spent_ns = pass->spent_ns,
+            .begin_ns = trace->op_count > 0 ? trace->ops[0].t_us * 1000 : 0,
             .span_ns = trace_ns(trace),
             .problem = pass->result == PASS_DONE ? NULL : pass->reason,
             .curve = pass->curve,

@@ -279,6 +279,7 @@ static void policies_write(struct json_out *json, const struct page *page) {
         json_object_end(json);
     }
     json_array_end(json);
+    json_unsigned(json, "policy_begin", page->policy_count > 0 ? page->policies[0].begin_ns : 0);
     json_unsigned(json, "policy_span", page->policy_count > 0 ? page->policies[0].span_ns : 0);
 }
 

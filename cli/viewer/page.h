@@ -29,7 +29,8 @@ struct page_policy {
     uint64_t held_bytes; /* most that it held */
     uint64_t calls;      /* of the driver */
     uint64_t spent_ns;   /* inside it */
-    uint64_t span_ns;    /* of the curve, from time 0 of the trace */
+    uint64_t begin_ns;   /* of the trace's first event, */
+    uint64_t span_ns;    /* and of the curve, which begins at 0 of the same clock */
     const char *problem; /* why it was not done; NULL: it was */
     const struct curve *curve;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * training.c: a program whose trace has everything that the page shows: tags, call stacks, several
- * streams, a loss that is kept at each step, and a request that is refused. Arguments: steps (40).
+ * streams, a loss that is kept at each step, and two requests that are refused: one that is larger
+ * than the limit, and one for which the whole ladder is run. Arguments: steps (40).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,8 +85,9 @@ int main(int count, char **words) {
         forward(activations, step);
         keep_loss();
         backward(activations);
-        if (step == steps / 2 && vram_alloc(pool, 900 * MIB, queues[0], &refused) == VRAM_OK) {
-            fprintf(stderr, "900 MiB were not refused\n");
+        uint64_t large = step == steps / 2 ? 900 * MIB : step == steps / 3 ? 600 * MIB : 0;
+        if (large > 0 && vram_alloc(pool, large, queues[0], &refused) == VRAM_OK) {
+            fprintf(stderr, "a large request was not refused\n");
             return 1;
         }
     }

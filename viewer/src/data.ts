@@ -26,11 +26,61 @@ export interface Stack {
   frames: string[]; // the innermost first
 }
 
+export interface LadderStep {
+  name: string;
+  taken: number;
+  bytes: number;
+  ns: number;
+}
+
+// What the library itself said of a refusal; null: not known.
+export interface RefusalReport {
+  summary: string;
+  advice: string;
+  cause: string;
+  needed: number;
+  reserved: number;
+  live: number;
+  rounding: number;
+  cached: number;
+  unused: number;
+  largest: number;
+  pending: number;
+  pinned: number;
+  stranded: number;
+  process: number;
+  total: number | null;
+  free: number | null;
+  others: number | null;
+  limit: number | null;
+  steps: LadderStep[];
+  holders: { tag: string; bytes: number; blocks: number }[];
+}
+
+export interface Refusal {
+  live: number;
+  held: number | null;
+  device_free: number; // 0: not known
+  stack: number; // of the request; 0: not known
+  tags: number[]; // live bytes by column
+  stacks: { stack: number; bytes: number }[]; // those with most
+  report?: RefusalReport;
+}
+
 export interface Note {
   time: number;
   bytes: number;
   status: string | null;
   text: string;
+  refusal?: Refusal;
+}
+
+export interface Policy {
+  name: string;
+  held_bytes: number;
+  calls: number;
+  spent_ns: number;
+  problem: string | null;
 }
 
 export interface Advice {
@@ -66,6 +116,7 @@ export interface Meta {
   schema: string;
   version: string;
   report: Report;
+  date_us: number; // since 1970, when the trace's time 0 was; 0: not known
   begin: number; // ns since the trace began: times below count from here
   span: number; // ns
   peak_bytes: number;
@@ -84,11 +135,23 @@ export interface Meta {
   groupings: Grouping[];
   stacks: Stack[];
   notes: Note[];
+  policies: Policy[]; // that it was replayed with
+  policy_begin: number;
+  policy_span: number;
   ranges: { addr: string; place: number; bytes: number }[];
   arrays: ArrayEntry[];
 }
 
 export type Numbers = Float32Array | Float64Array | Uint32Array;
+
+// The largest; what is no number is passed over.
+export function mostIn(values: Numbers): number {
+  let most = 0;
+  for (let i = 0; i < values.length; i++) {
+    most = values[i] > most ? values[i] : most;
+  }
+  return most;
+}
 
 export interface Scene {
   meta: Meta;
@@ -112,6 +175,11 @@ async function bytesOf(text: string): Promise<ArrayBuffer> {
   }
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).arrayBuffer();
+}
+
+// The page has one line for each trace.
+export async function scenesRead(text: string): Promise<Scene[]> {
+  return Promise.all(text.trim().split(/\s+/).map(sceneRead));
 }
 
 export async function sceneRead(text: string): Promise<Scene> {

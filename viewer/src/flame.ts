@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flame graphs of a moment, of what was never freed, and of the difference between two moments.
 
-import type { Numbers, Scene } from "./data";
+import type { Scene } from "./data";
 import { byId, make } from "./dom";
 import { frameName, shownFrames } from "./frames";
 import { bytesText, timeText } from "./format";
+import { Moments } from "./moments";
 import { frameColour, themeNow } from "./theme";
 import type { Shown } from "./window";
 
@@ -19,20 +20,14 @@ const LEAST = 0.002; // of the width: narrower ones are left out
 const DEEPEST = 64;
 
 export class Flame {
-  private readonly moments: Numbers;
-  private readonly changes: Numbers;
-  private readonly stacks: Numbers;
-  private readonly bytes: Numbers;
+  private readonly moments: Moments;
   private kind: "moment" | "left" | "difference" = "moment";
   private root: string[] = []; // names from the outermost to what is shown whole
   private every = false; // all frames
   private drawn = "";
 
   constructor(private readonly scene: Scene, private readonly shown: Shown) {
-    this.moments = scene.array("moment.time");
-    this.changes = scene.array("moment.changes");
-    this.stacks = scene.array("change.stack");
-    this.bytes = scene.array("change.bytes");
+    this.moments = new Moments(scene);
     for (const kind of ["moment", "left", "difference"] as const) {
       byId(`flame-${kind}`).addEventListener("click", () => {
         this.kind = kind;
@@ -56,45 +51,21 @@ export class Flame {
     shown.listen(() => this.draw());
   }
 
-  // The stored moment that is nearest to a part of the time.
-  private nearest(part: number): number {
-    const time = part * this.scene.meta.span;
-    let best = 0;
-    for (let i = 0; i < this.scene.meta.moments; i++) {
-      if (Math.abs(this.moments[i] - time) < Math.abs(this.moments[best] - time)) {
-        best = i;
-      }
-    }
-    return best;
-  }
-
-  // Live bytes by stack at a moment; the last is the end of the trace.
-  private valuesAt(moment: number): Float64Array {
-    const values = new Float64Array(this.scene.meta.stacks.length);
-    let at = 0;
-    for (let i = 0; i <= moment; i++) {
-      for (let j = 0; j < this.changes[i]; j++, at++) {
-        values[this.stacks[at]] = this.bytes[at];
-      }
-    }
-    return values;
-  }
-
   private values(): Float64Array {
     const { meta } = this.scene;
     if (this.kind === "left") {
       return Float64Array.from(meta.stacks, (stack) => stack.left);
     }
-    const values = this.valuesAt(this.nearest(this.shown.view.moment));
+    const values = this.moments.valuesAt(this.moments.nearest(this.shown.view.moment));
     if (this.kind === "difference" && this.shown.view.other !== null) {
-      const other = this.valuesAt(this.nearest(this.shown.view.other));
+      const other = this.moments.valuesAt(this.moments.nearest(this.shown.view.other));
       return values.map((value, i) => value - other[i]);
     }
     return values;
   }
 
   private title(): string {
-    const at = (part: number) => timeText(this.scene.meta.begin + this.moments[this.nearest(part)]);
+    const at = (part: number) => timeText(this.scene.meta.begin + this.moments.timeOf(this.moments.nearest(part)));
     const { moment, other } = this.shown.view;
     if (this.kind === "left") {
       return "Never freed, by call stack";
@@ -134,7 +105,7 @@ export class Flame {
 
   draw(): void {
     const { moment, other } = this.shown.view;
-    const key = `${this.kind} ${this.every} ${this.nearest(moment)} ${other === null ? "" : this.nearest(other)} ${this.root.join("\n")}`;
+    const key = `${this.kind} ${this.every} ${this.moments.nearest(moment)} ${other === null ? "" : this.moments.nearest(other)} ${this.root.join("\n")}`;
     if (key === this.drawn) {
       return;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Live memory over time, stacked by the chosen grouping, with what was held, the limit, the peak and refusals.
 
-import type { Numbers, Scene } from "./data";
+import type { Note, Numbers, Scene } from "./data";
 import { byId, make, prepare } from "./dom";
 import { bytesText, ticks, timeText } from "./format";
 import { pixelOf, Raster } from "./raster";
@@ -11,6 +11,12 @@ import { interact, whenSeen, type Shown } from "./window";
 
 export const AXIS = 64; // width of the axis of bytes
 const BELOW = 20; // height of the axis of time
+
+// Told when a reader chooses something: a note, or a moment, which may be one to compare with.
+export interface Chosen {
+  note(note: Note): void;
+  chose(compare: boolean): void;
+}
 
 export class Timeline {
   private readonly canvas = byId<HTMLCanvasElement>("timeline");
@@ -23,7 +29,7 @@ export class Timeline {
   private width = 1; // without the axes, CSS pixels
   private height = 1;
 
-  constructor(private readonly scene: Scene, private readonly shown: Shown) {
+  constructor(private readonly scene: Scene, private readonly shown: Shown, private readonly handlers: Chosen) {
     const { meta } = scene;
     this.total = scene.array("total");
     this.held = scene.array("held");
@@ -33,7 +39,7 @@ export class Timeline {
     interact(this.canvas, AXIS, shown, {
       hover: (x, y) => this.hover(x, y),
       leave: tipHide,
-      choose: (x, _, compare) => this.choose(x, compare),
+      choose: (x, y, compare) => this.choose(x, y, compare),
     });
     this.canvas.setAttribute(
       "aria-label",
@@ -237,6 +243,9 @@ export class Timeline {
     if (note) {
       const what = note.status ? `refused: ${bytesText(note.bytes)} (${note.status})` : note.text;
       box.append(make("strong", `${timeText(meta.begin + note.time)}: ${what}`));
+      if (note.refusal) {
+        box.append(make("div", "a click opens its report"));
+      }
       tip(this.canvas, x, y, box);
       return;
     }
@@ -258,13 +267,19 @@ export class Timeline {
     tip(this.canvas, x, y, box);
   }
 
-  private choose(x: number, compare: boolean): void {
+  private choose(x: number, y: number, compare: boolean): void {
+    const note = this.noteAt(x, y);
+    if (note?.refusal) {
+      this.handlers.note(note);
+      return;
+    }
     const part = Math.min(1, Math.max(0, this.at(x)));
     if (compare) {
       this.shown.view.other = part;
     } else {
       this.shown.view.moment = part;
     }
+    this.handlers.chose(compare);
     this.shown.changed();
   }
 }

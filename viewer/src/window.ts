@@ -23,6 +23,11 @@ export class Shown {
     this.listeners.push(listener);
   }
 
+  // The views that listened are gone.
+  forget(): void {
+    this.listeners.length = 0;
+  }
+
   draw(all: boolean): void {
     for (const listener of this.listeners) {
       listener(all);
