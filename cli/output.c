@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MESSAGE_MAX = 1024 }; /* bytes of one message; longer ones are cut */
@@ -102,4 +103,19 @@ bool output_json_end(struct json_out *json) {
         say_error("the JSON document is incomplete: %s", mistake);
     }
     return mistake == NULL && !ferror(stdout);
+}
+
+/* ---------------------------------------------------------------------- files */
+
+bool is_same_file(const char *one, const char *other) {
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino && S_ISREG(a.st_mode);
+}
+
+void remove_file(const char *path) {
+    struct stat status;
+    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode)) {
+        (void)unlink(path);
+    }
 }

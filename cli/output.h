@@ -48,4 +48,10 @@ void output_json_begin(struct json_out *json, const char *schema);
 /* Ends it with } and a line break. False after one line on stderr when it is not whole. */
 bool output_json_end(struct json_out *json);
 
+/* Whether two paths are one regular file: what is read while it is written would be neither. */
+bool is_same_file(const char *one, const char *other);
+
+/* Removes a file that is not whole; a device stays. */
+void remove_file(const char *path);
+
 #endif

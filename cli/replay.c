@@ -337,6 +337,18 @@ static int check_least(const struct job *job) {
     return EXIT_YES;
 }
 
+/* The page reads its traces again. */
+static int check_page(const struct job *job) {
+    const char *html = flag_value(job->invocation, "html");
+    for (size_t i = 0; html != NULL && i < job->invocation->operand_count; i++) {
+        if (is_same_file(html, job->invocation->operands[i])) {
+            say_error("%.200s: it cannot be read and written at once", html);
+            return EXIT_MISUSE;
+        }
+    }
+    return EXIT_YES;
+}
+
 /* Mistakes are told before any driver is started. */
 static int prepare(struct job *job) {
     int code = check_least(job);
@@ -348,6 +360,9 @@ static int prepare(struct job *job) {
     }
     if (code == EXIT_YES) {
         code = read_memory(job);
+    }
+    if (code == EXIT_YES) {
+        code = check_page(job);
     }
     return code == EXIT_YES ? read_traces(job) : code;
 }

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* A trace that was read. */
 struct report_trace {
@@ -55,13 +54,6 @@ static void trace_forget(struct report_trace *trace) {
 }
 
 /* ------------------------------------------------------------------- settings */
-
-/* A file that is read while it is written would be neither. */
-static bool is_same_file(const char *one, const char *other) {
-    struct stat a, b;
-    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino && S_ISREG(a.st_mode);
-}
 
 /* The traces of a page behind the first. */
 static bool choose_traces(struct report_job *job) {

@@ -42,6 +42,7 @@ complete -c vram -n '__fish_seen_subcommand_from replay' -l verify -s v -d 'fill
 complete -c vram -n '__fish_seen_subcommand_from replay' -l pace -d 'follow the times of the trace instead of running at full speed'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l picture -d 'draw what each policy held over time, side by side, instead of the table'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l svg -x -a '' -d 'write that picture to a file, as SVG'
+complete -c vram -n '__fish_seen_subcommand_from replay' -l html -x -a '' -d 'write one page for a browser: the traces, and what each policy held'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l print -d 'write the trace as CSV, do not replay it'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l json -s j -d 'print one JSON document, sizes in bytes'
 complete -c vram -n '__fish_seen_subcommand_from replay' -l color -x -a 'auto always never' -d 'use colors: auto (the default), always or never'
@@ -50,7 +51,7 @@ complete -c vram -n __fish_use_subcommand -a report -d 'Report on a trace: the p
 complete -c vram -n '__fish_seen_subcommand_from report' -F
 complete -c vram -n '__fish_seen_subcommand_from report' -l leaks -s l -d 'show what was never freed, by tag and stack; exit with 1 if there is any'
 complete -c vram -n '__fish_seen_subcommand_from report' -l stacks -s s -d 'write collapsed stacks by function for flame graphs: bytes live at the peak, or with --leaks never freed'
-complete -c vram -n '__fish_seen_subcommand_from report' -l html -x -a '' -d 'write one page for a browser: timeline, flame graphs, map of addresses, tables'
+complete -c vram -n '__fish_seen_subcommand_from report' -l html -x -a '' -d 'write one page for a browser: timeline, flame graphs, map of addresses, tables; of several traces or with --against, all of them'
 complete -c vram -n '__fish_seen_subcommand_from report' -l format -s f -x -a 'html text json memory_viz perfetto folded csv' -d 'write it for other tools: html, text (as heaptrack_print), json, memory_viz (PyTorch\'s viewer), perfetto, folded (flame graphs) or csv (vram replay)'
 complete -c vram -n '__fish_seen_subcommand_from report' -l output -s o -x -a '' -d 'write that to a file instead of standard output'
 complete -c vram -n '__fish_seen_subcommand_from report' -l count -d 'weigh collapsed stacks by allocations instead of bytes'

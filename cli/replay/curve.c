@@ -40,6 +40,16 @@ void curve_column(const struct curve *curve, uint32_t column, uint32_t columns, 
     }
 }
 
+uint32_t curve_coarse(const struct curve *curve, uint64_t held[CURVE_COARSE],
+                      uint64_t asked[CURVE_COARSE]) {
+    const uint32_t each = CURVE_POINTS / CURVE_COARSE;
+    uint32_t count = (curve->count + each - 1) / each;
+    for (uint32_t i = 0; i < count; i++) {
+        curve_column(curve, i, CURVE_COARSE, &held[i], &asked[i]);
+    }
+    return count;
+}
+
 uint64_t curve_most(const struct curve *curve) {
     uint64_t most = 0;
     for (uint32_t i = 0; i < curve->count; i++) {

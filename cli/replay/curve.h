@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CURVE_POINTS = 1920 }; /* a multiple of 240, which pictures show */
+enum { CURVE_POINTS = 1920, CURVE_COARSE = 240 /* of curve_coarse; it divides the other */ };
 
 struct curve {
     uint64_t held[CURVE_POINTS];    /* bytes taken from the driver, most in each part */
@@ -30,6 +30,10 @@ void curve_finish(struct curve *curve);
    noted. */
 void curve_column(const struct curve *curve, uint32_t column, uint32_t columns, uint64_t *held,
                   uint64_t *asked);
+
+/* The same curve in CURVE_COARSE parts. Returns how many there are. */
+uint32_t curve_coarse(const struct curve *curve, uint64_t held[CURVE_COARSE],
+                      uint64_t asked[CURVE_COARSE]);
 
 /* The most that was held. */
 uint64_t curve_most(const struct curve *curve);

@@ -12,8 +12,7 @@
 
 /* Pixels. */
 enum {
-    POINTS = 240, /* of a panel */
-    PANEL_WIDTH = 2 * POINTS,
+    PANEL_WIDTH = 2 * CURVE_COARSE,
     PANEL_HEIGHT = 200,
     MARGIN = 24,
     SCALE_WIDTH = 90, /* of the sizes at the left */
@@ -50,15 +49,8 @@ static double height_of(uint64_t value, uint64_t top) {
 }
 
 /* The area below one of a pass's two lines; parts of one height are one step. */
-static void write_area(FILE *to, const struct curve *curve, bool is_held, uint32_t x,
-                       uint32_t floor, uint64_t top, const char *color) {
-    const uint32_t each = CURVE_POINTS / POINTS;
-    uint32_t count = (curve->count + each - 1) / each;
-    uint64_t values[POINTS], other;
-    for (uint32_t i = 0; i < count; i++) {
-        curve_column(curve, i, POINTS, is_held ? &values[i] : &other,
-                     is_held ? &other : &values[i]);
-    }
+static void write_area(FILE *to, const uint64_t *values, uint32_t count, uint32_t x, uint32_t floor,
+                       uint64_t top, const char *color) {
     fprintf(to, "<path fill=\"%s\" d=\"M%" PRIu32 " %" PRIu32, color, x, floor);
     for (uint32_t i = 0, next; i < count; i = next) {
         for (next = i + 1; next < count && values[next] == values[i];) {
@@ -73,12 +65,14 @@ static void write_panel(FILE *to, const struct pass *pass, uint32_t x, uint32_t 
     char text[160], size[VRAM_SIZE_TEXT_MAX], duration[DURATION_TEXT_MAX];
     uint32_t floor = y + PANEL_HEIGHT;
     bool timed = pass->spent_ns > 0 || pass_calls(pass) == 0;
+    uint64_t held[CURVE_COARSE], asked[CURVE_COARSE];
     fprintf(to,
             "<rect x=\"%" PRIu32 "\" y=\"%" PRIu32
             "\" width=\"%d\" height=\"%d\" fill=\"#f6f8fa\"/>\n",
             x, y, PANEL_WIDTH, PANEL_HEIGHT);
-    write_area(to, pass->curve, true, x, floor, top, beyond);
-    write_area(to, pass->curve, false, x, floor, top, within);
+    uint32_t count = curve_coarse(pass->curve, held, asked);
+    write_area(to, held, count, x, floor, top, beyond);
+    write_area(to, asked, count, x, floor, top, within);
     snprintf(text, sizeof text, "font-size=\"15\" font-weight=\"bold\" fill=\"%s\"", ink);
     write_text(to, x, floor + 22, text, pass->policy->name);
     vram_size_format(pass->counts.peak_reserved_bytes, size);

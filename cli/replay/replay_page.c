@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The traces of the report, each once. Returns how many, PAGE_TRACES_MAX at most. */
 static size_t traces_of(const struct replay_report *report,
@@ -76,7 +75,7 @@ bool replay_page_write(const struct replay_report *report, const char *path,
         say_error("cannot write the page to %.200s: %s", path, strerror(errno));
     }
     if (!good || failed) {
-        (void)unlink(path);
+        remove_file(path);
     }
     return good && !failed;
 }

@@ -248,8 +248,10 @@ static void write_curve(const struct replay_report *report, struct json_out *jso
         last = last && later->curve != pass->curve;
     }
     if (last) {
-        write_points(json, "held_bytes", pass->curve->held, pass->curve->count);
-        write_points(json, "asked_bytes", pass->curve->asked, pass->curve->count);
+        uint64_t held[CURVE_COARSE], asked[CURVE_COARSE];
+        uint32_t count = curve_coarse(pass->curve, held, asked);
+        write_points(json, "held_bytes", held, count);
+        write_points(json, "asked_bytes", asked, count);
     }
 }
 

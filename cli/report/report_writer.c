@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static bool write_folded(struct report_writer *writer, const struct report_view *view) {
@@ -57,14 +56,6 @@ bool report_writer_open(struct report_writer *writer, const char *path) {
         return false;
     }
     return true;
-}
-
-/* A file that is not whole is removed; a device is not. */
-static void remove_file(const char *path) {
-    struct stat status;
-    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode)) {
-        unlink(path);
-    }
 }
 
 bool report_writer_close(struct report_writer *writer, const struct report_view *view) {
