@@ -50,7 +50,7 @@ struct vr_trace_shard {
     uint64_t thread;            /* whose records follow; 0: none yet in this chunk */
     uint64_t time;              /* ticks of the last event */
     uint64_t addr;              /* the last one of the chunk */
-    uint64_t report_due;        /* ticks; until then no further report of a refusal */
+    uint64_t report_due;        /* ticks; how far reports of refusals are ahead of their rate */
     vr_atomic_u64 events, lost; /* written, and not; written by the lock's holder */
     uint64_t lost_told;         /* of those lost, as the file's header has them */
     uint32_t number;

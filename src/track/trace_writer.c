@@ -18,6 +18,8 @@
 
 #include <string.h>
 
+enum { REPORTS_AT_ONCE = 64 };
+
 struct vr_trace_writer {
     uint64_t process; /* that made the file; keeps (4) */
     struct vr_trace_shards shards;
@@ -196,14 +198,16 @@ static void write_transfer(struct vr_trace_writer *writer, struct vr_trace_shard
     vr_trace_shard_commit(shard, VR_RECORD_TRANSFER, at);
 }
 
-/* A reader may skip this record too. A program that is refused over and over gets one report in
-   ten milliseconds for each shard: a report is much larger than an event. */
+/* A reader may skip this record too. A program that is refused over and over gets REPORTS_AT_ONCE
+   reports for each shard, and then one in ten milliseconds: a report is much larger than an
+   event. */
 static void write_report(struct vr_trace_writer *writer, struct vr_trace_shard *shard,
                          const struct vram_oom_report *report) {
     uint8_t body[VR_TRACE_REPORT_MAX];
     uint64_t now = shard_now(writer, shard);
     bool fresh;
-    if (now < shard->report_due) {
+    uint64_t period = vr_clock_tick_rate() / 100;
+    if (shard->report_due > now + (REPORTS_AT_ONCE - 1) * period) {
         return;
     }
     size_t bytes = (size_t)(vr_trace_report_put(body, report) - body);
@@ -213,7 +217,7 @@ static void write_report(struct vr_trace_writer *writer, struct vr_trace_shard *
                                 &fresh)) {
         return;
     }
-    shard->report_due = now + vr_clock_tick_rate() / 100;
+    shard->report_due = (shard->report_due > now ? shard->report_due : now) + period;
     uint8_t *at = vr_trace_number(vr_trace_shard_at(shard) + 1, bytes);
     memcpy(at, body, bytes);
     vr_trace_shard_commit(shard, VR_RECORD_REPORT, at + bytes);

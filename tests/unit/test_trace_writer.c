@@ -78,11 +78,8 @@ static void write_small(uint64_t ring_bytes) {
     struct vr_event refused = event_of(VR_EVENT_REFUSED, 0, UINT64_C(1) << 40);
     refused.status = VRAM_ERR_DEVICE_MEMORY;
     clock_ns = 2600;
-    write_report(writer, 7);             /* of a request that a retry served */
-    write_report(writer, refused.bytes); /* too soon after it: left out */
-    clock_ns += 10000000;
+    write_report(writer, 7); /* of a request that a retry served */
     write_report(writer, refused.bytes);
-    clock_ns -= 10000000;
     vr_trace_write_event(writer, &refused);
     clock_ns = 3000;
     vr_trace_write_sample(writer, &(struct vr_trace_sample){.pool = 0x106,
@@ -134,6 +131,40 @@ static void report_is_as_written(const struct refusal_report *report) {
     assert_int_equal(report->holders[0].blocks, 3);
     assert_string_equal(report->summary, "no memory");
     assert_int_equal(strlen(report->advice), 255);
+}
+
+static unsigned reported;
+
+static void count_reports(const struct recording *recording, const struct recorded *event) {
+    (void)recording;
+    reported += event->kind == RECORDED_REFUSE && event->report != NULL;
+}
+
+/* Reports are large: a program that is refused over and over does not fill the disk by them. */
+static void reports_have_a_rate(void **state) {
+    (void)state;
+    const struct vr_clock_source source = {.now = clock_now};
+    struct vr_trace_writer *writer = NULL;
+    clock_ns = 1000;
+    vr_clock_set(&source);
+    assert_ok(vr_trace_writer_open(trace_path, 0, NULL, &writer));
+    for (unsigned i = 0; i < 200; i++) {
+        struct vr_event refused = event_of(VR_EVENT_REFUSED, 0, 1 + i);
+        refused.status = VRAM_ERR_DEVICE_MEMORY;
+        write_report(writer, 1 + i);
+        vr_trace_write_event(writer, &refused);
+        clock_ns += i >= 100 ? 1000000 : 0; /* for the second hundred, a millisecond each */
+    }
+    vr_trace_writer_close(writer);
+    vr_clock_set(NULL);
+    reported = 0;
+    size_t bytes;
+    uint8_t *data = file_bytes(trace_path, &bytes);
+    struct found found = read_memory(data, bytes, count_reports);
+    free(data);
+    assert_string_equal(found.problem, "");
+    assert_int_equal(found.events, 200);
+    assert_in_range(reported, 64 + 8, 64 + 11);
 }
 
 static unsigned seen;
@@ -504,6 +535,7 @@ int main(void) {
         cmocka_unit_test(records_that_cannot_be),
         cmocka_unit_test(records_of_the_future_are_passed_over),
         cmocka_unit_test(a_transfer_is_read_between_events),
+        cmocka_unit_test(reports_have_a_rate),
         cmocka_unit_test(names_are_found_without_the_lock),
     };
     return cmocka_run_group_tests(tests, trace_world_begin, trace_world_end);

@@ -10,12 +10,20 @@ FORMS = {"f32": ("f", 4), "f64": ("d", 8), "u32": ("I", 4)}
 
 
 def payload_of(html):
-    return re.search(r'<script type="text/plain" id="payload">([A-Za-z0-9+/=]*)</script>', html).group(1)
+    return re.search(r'<script type="text/plain" id="payload">([A-Za-z0-9+/=\n]*)</script>', html).group(1)
 
 
 def read(html):
-    """The JSON and the arrays by name."""
-    data = base64.b64decode(payload_of(html), validate=True)
+    """The JSON and the arrays by name, of the first trace."""
+    return read_all(html)[0]
+
+
+def read_all(html):
+    return [read_line(line) for line in payload_of(html).split()]
+
+
+def read_line(line):
+    data = base64.b64decode(line, validate=True)
     data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     length, zero = struct.unpack_from("<II", data)
     assert zero == 0

@@ -4,6 +4,7 @@
 import json
 import math
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -39,9 +40,9 @@ class Page(unittest.TestCase):
         cls.folder.cleanup()
 
     @classmethod
-    def page(cls, trace):
+    def page(cls, *traces, verb=("report",)):
         to = os.path.join(cls.folder.name, "page.html")
-        code, _, errors = run(VRAM, "report", trace, "--html", to)
+        code, _, errors = run(VRAM, *verb, *traces, "--html", to)
         assert code == 0, errors
         with open(to, encoding="utf-8") as file:
             return file.read()
@@ -93,7 +94,64 @@ class Page(unittest.TestCase):
 
     def test_refusal_is_noted(self):
         refused = [note for note in self.meta["notes"] if note["status"]]
-        self.assertEqual([note["bytes"] for note in refused], [900 * MIB])
+        self.assertEqual([note["bytes"] for note in refused], [600 * MIB, 900 * MIB])
+
+    def test_refusal_says_who_held_what_and_what_steps_gave(self):
+        ladder, large = (note["refusal"] for note in self.meta["notes"] if note["status"])
+        weights = sum(8 + i for i in range(12)) * MIB
+        for refusal, losses in ((ladder, 11), (large, 16)):
+            self.assertEqual(refusal["live"], weights + losses * MIB)
+            self.assertEqual(sum(refusal["tags"]), refusal["live"])
+            self.assertEqual(sum(stack["bytes"] for stack in refusal["stacks"]), refusal["live"])
+            report = refusal["report"]
+            self.assertEqual(report["limit"], 700 * MIB)
+            self.assertEqual({holder["tag"]: holder["bytes"] for holder in report["holders"]},
+                             {"model/weights": weights, "loss": losses * MIB})
+            self.assertIn("raise", report["advice"])
+            self.assertIn("out of memory", report["summary"])
+        steps = {step["name"]: step for step in ladder["report"]["steps"]}
+        self.assertGreater(steps["cleanup"]["bytes"], 100 * MIB)
+        self.assertEqual([step["name"] for step in large["report"]["steps"]], ["fallback"])
+
+    def test_oom_of_a_snapshot(self):
+        frames = [{"name": "step", "filename": "train.py", "line": 7}]
+        entries = [{"action": "alloc", "addr": 4096 * (i + 1), "size": 4096, "stream": 0, "time_us": 10 + i,
+                    "frames": frames} for i in range(5)]
+        entries.append({"action": "oom", "size": 1 << 30, "stream": 0, "time_us": 20, "frames": frames,
+                        "device_free": 12345})
+        trace = os.path.join(self.folder.name, "oom.pickle")
+        with open(trace, "wb") as file:
+            pickle.dump({"segments": [], "device_traces": [entries]}, file, protocol=4)
+        meta = page_data.read(self.page(trace))[0]
+        refusal = meta["notes"][0]["refusal"]
+        self.assertEqual((refusal["live"], refusal["device_free"]), (5 * 4096, 12345))
+        self.assertIn("step", meta["stacks"][refusal["stack"]]["frames"][0])
+        self.assertNotIn("report", refusal)
+
+    def test_several_traces_are_in_one_page(self):
+        other = os.path.join(self.folder.name, "other.vrt")
+        run(TRAINING, "12", VRAM_TRACE=other, VRAM_TRACK_STACKS="1")
+        both = page_data.read_all(self.page(self.trace, other))
+        self.assertEqual([meta["report"]["file"] for meta, _ in both], [self.trace, other])
+        alone = page_data.read(self.page(other))
+        self.assertEqual(both[1][1]["total"], alone[1]["total"])
+        self.assertGreater(both[1][0]["date_us"], both[0][0]["date_us"])
+        against = page_data.read_all(self.page(self.trace, "--against", other))
+        self.assertEqual([meta["report"]["file"] for meta, _ in against], [self.trace, other])
+
+    def test_policies_of_a_replay(self):
+        verb = ("replay", "--backend", "sim", "-p", "vram", "-p", "caching")
+        table = json.loads(run(VRAM, *verb, self.trace, "--json")[1])["passes"]
+        for source in ((self.trace,), ("--generate", "steady,steps=5")):
+            html = self.page(*source, verb=verb)
+            meta, arrays = page_data.read(html)
+            self.assertEqual([policy["name"] for policy in meta["policies"]], ["vram", "caching"])
+            for i, policy in enumerate(meta["policies"]):
+                self.assertEqual(max(arrays[f"policy.{i}"]), float(policy["held_bytes"]))
+            self.assertEqual(max(arrays["policy.asked"]), max(arrays["total"]))
+        meta = page_data.read(self.page(self.trace, verb=verb))[0]
+        self.assertEqual([policy["held_bytes"] for policy in meta["policies"]][1], table[1]["peak_reserved_bytes"])
+        self.assertLess(abs(meta["policy_span"] - meta["policy_begin"] - meta["span"]), 2000)
 
     def test_one_file_without_network_and_scripts_of_others(self):
         self.assertIn("default-src 'none'", self.html)
