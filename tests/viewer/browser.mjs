@@ -2,6 +2,7 @@
 // browser.mjs CHROMIUM FOLDER: opens the pages in FOLDER and uses them as a reader would. Exit code 1 and a line for
 // each thing that is not as it should be.
 import { chromium } from "playwright-core";
+import { hostileViews, policies, refusals, several } from "./browser_views.mjs";
 
 const [executablePath, folder] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
@@ -90,12 +91,14 @@ async function views() {
 }
 
 async function sizes() {
-  for (const [width, colorScheme] of [[390, "light"], [390, "dark"], [1600, "dark"]]) {
-    const { page, errors } = await open("training", { viewport: { width, height: 844 }, colorScheme });
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth + 1);
-    expect(!wide, `nothing is wider than a window of ${width} pixels`);
-    expect(errors.length === 0, `no errors at ${width}: ${errors[0]}`);
-    await page.close();
+  for (const name of ["training", "ranks", "policies"]) {
+    for (const [width, colorScheme] of [[390, "light"], [390, "dark"], [1600, "dark"]]) {
+      const { page, errors } = await open(name, { viewport: { width, height: 844 }, colorScheme });
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth + 1);
+      expect(!wide, `${name}: nothing is wider than a window of ${width} pixels`);
+      expect(errors.length === 0, `${name}: no errors at ${width}: ${errors[0]}`);
+      await page.close();
+    }
   }
 }
 
@@ -136,6 +139,11 @@ if (process.argv.includes("--frames")) {
   await views();
   await sizes();
   await hostileNames();
+  const use = { open, expect, colours, bytesOf, text };
+  await several(use);
+  await policies(use);
+  await refusals(use);
+  await hostileViews(use);
   await frames("gpt2");
 }
 await browser.close();

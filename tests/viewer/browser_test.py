@@ -25,6 +25,7 @@ def hostile(path):
     frames = [{"name": bad, "filename": bad + ".py", "line": 1}, {"name": "x" * 1000000, "filename": "y", "line": 2}]
     entries = [{"action": "alloc", "addr": 4096 * (i + 1), "size": 512, "stream": 0, "time_us": 10 + i, "frames": frames}
                for i in range(50)]
+    entries.append({"action": "oom", "size": 1 << 40, "stream": 0, "time_us": 80, "frames": frames, "device_free": 5})
     snapshot = {"segments": [], "device_traces": [entries], "allocator_settings": {}}
     with open(path, "wb") as file:
         pickle.dump(snapshot, file, protocol=4)
@@ -45,15 +46,19 @@ def main():
         settings = {"VRAM_TRACE": traces["training"], "VRAM_TRACK_STACKS": "1", "VRAM_TRACE_SAMPLE": "1ms"}
         subprocess.run([training, "60"], env={**os.environ, **settings}, check=True)
         hostile(traces["hostile"])
-        for name, trace in traces.items():
-            subprocess.run([vram, "report", trace, "--html", os.path.join(folder, name + ".html")], check=True)
+        second = os.path.join(folder, "<img src=x onerror=document.title='run'>.vrt")
+        subprocess.run([training, "40"], env={**os.environ, **settings, "VRAM_TRACE": second}, check=True)
+        pages = {name: ["report", trace] for name, trace in traces.items()}
+        pages["ranks"] = ["report", traces["training"], second, traces["hostile"]]
+        pages["policies"] = ["replay", second, "-b", "sim", "-p", "vram", "-p", "expandable", "-p", "caching"]
+        for name, words in pages.items():
+            subprocess.run([vram, *words, "--html", os.path.join(folder, name + ".html")], check=True,
+                           stdout=subprocess.DEVNULL)
         # Modules are looked for beside a script, so it runs from a place that has them.
-        script = os.path.join(modules, ".vram-browser-test.mjs")
-        shutil.copy(os.path.join(HERE, "browser.mjs"), script)
-        try:
-            return subprocess.run([node, script, chromium, folder], check=False).returncode
-        finally:
-            os.unlink(script)
+        with tempfile.TemporaryDirectory(dir=modules, prefix=".vram-browser-") as place:
+            for name in ("browser.mjs", "browser_views.mjs"):
+                shutil.copy(os.path.join(HERE, name), place)
+            return subprocess.run([node, os.path.join(place, "browser.mjs"), chromium, folder], check=False).returncode
 
 
 if __name__ == "__main__":
