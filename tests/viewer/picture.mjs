@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // picture.mjs CHROMIUM PAGE PNG WIDTH SCHEME [SECTION [BUTTON...]]: a picture of a page, or of one of its sections after
-// some buttons were pressed. tools/pictures makes those of the documents by it.
+// some buttons were pressed: their ids, or what follows # in a selector. tools/pictures makes those of the documents by it.
 import { chromium } from "playwright-core";
 
 const [executablePath, file, png, width, colorScheme, section, ...buttons] = process.argv.slice(2);
@@ -9,7 +9,7 @@ const page = await browser.newPage({ viewport: { width: Number(width), height: 9
 await page.goto(`file://${file}`);
 await page.waitForFunction(() => document.documentElement.dataset.ready, null, { timeout: 30000 });
 for (const button of buttons) {
-  await page.locator(`#${button}`).click();
+  await page.locator(`#${button}`).first().click();
 }
 await page.mouse.move(2, 2);
 await page.waitForTimeout(400);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who had how much of a trace's memory at a moment, by source line where the trace has stacks.
 
-import type { Scene } from "./data";
+import type { Scene, Stack } from "./data";
 import { frameName, shownFrames } from "./frames";
 import type { Moments } from "./moments";
 import type { Shown } from "./window";
@@ -19,11 +19,17 @@ export type By = "site" | "stack" | "tag" | "size";
 const CALLERS = 5; // frames of a stack in its name
 const OTHERS = "smaller ones, or without a name";
 
+function isNamed(stack: Stack): boolean {
+  return stack.frames.length > 0;
+}
+
 // What can be told apart in all of the traces, the most useful first.
 export function bysOf(traces: Trace[]): By[] {
-  const stacks = traces.every(({ scene }) => scene.meta.stacks.some((stack) => stack.frames.length > 0));
+  const stacks = traces.every(({ scene }) => scene.meta.stacks.some(isNamed));
   const tags = traces.every(({ scene }) => scene.meta.groupings[0].rows.length > 1);
-  return [...(stacks ? ["site", "stack"] as const : []), ...(tags ? ["tag"] as const : []), "size"];
+  const lines = traces.some(({ scene }) => new Set(scene.meta.stacks.filter(isNamed).map((stack) => stack.site)).size > 1);
+  const first: By[] = lines ? ["site", "stack"] : ["stack", "site"]; // a wrapper may be the one line of them all
+  return [...(stacks ? first : []), ...(tags ? ["tag"] as const : []), "size"];
 }
 
 export const byText: Record<By, string> = { site: "source line", stack: "call stack", tag: "tag", size: "size" };

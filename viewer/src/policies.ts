@@ -10,6 +10,7 @@ import { tip, tipHide } from "./tip";
 import { interact, whenSeen, type Shown } from "./window";
 
 const BELOW = 20;
+const DASHES = [[], [12, 4], [4, 3], [12, 3, 3, 3], [2, 5], [20, 4], [7, 7], [1, 2]]; // lines that lie on each other
 
 export class Policies {
   private readonly canvas = byId<HTMLCanvasElement>("policies");
@@ -31,6 +32,7 @@ export class Policies {
     this.most = 1.05 * Math.max(1, ...this.policies.map((policy) => policy.held_bytes));
     byId("policies-words").textContent = this.words();
     byId("policies-body").replaceChildren(...this.rows());
+    byId("policies-took").textContent = this.policies.some((policy) => policy.spent_ns > 0) ? "took" : "";
     this.canvas.setAttribute("aria-label", `What ${this.policies.length} policies held over time. ${this.words()}`);
     interact(this.canvas, AXIS, shown, { hover: (x, y) => this.hover(x, y), leave: tipHide, choose: () => {} });
     whenSeen(this.canvas, shown, () => this.draw());
@@ -114,9 +116,11 @@ export class Policies {
     context.lineWidth = 2;
     this.lines.forEach((values, i) => {
       context.strokeStyle = columnColour(i + 1, theme);
+      context.setLineDash(DASHES[i % DASHES.length]);
       this.trace(context, values, false);
       context.stroke();
     });
+    context.setLineDash([]);
     this.axes(context, theme);
   }
 
