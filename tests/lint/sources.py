@@ -59,6 +59,8 @@ def check_spdx(root, path):
 
 
 def check_words(root, path):
+    if path.endswith(".png"):
+        return []  # any three letters may be among its bytes
     text = tree.read(root, path)
     return [f"{path}:{tree.line_of(text, m.start())}: {m.group(1)}: unfinished work"
             for m in WORDS.finditer(text)]
@@ -179,6 +181,7 @@ CLEAN = {
     "cli/main.c": SPDX + "int main(void) { printf(\"exit(1)\"); return 0; }\n",
     "tools/x.sh": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
     "docs/a.md": "words\n",
+    "docs/a.png": "\x89PNG XX" "X\n",
     "src/base/code.cu": "",
     "tools/made": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\nmake src/base/code.cu\n",
     "src/base/generated/code.h": MADE_LINE % ("made", "src/base/code.cu") + "int x;\n" * LINES_MAX,
