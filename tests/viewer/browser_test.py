@@ -42,10 +42,13 @@ def main():
         return skip("run tools/viewer once")
     with tempfile.TemporaryDirectory() as folder:
         traces = {"training": os.path.join(folder, "training.vrt"), "hostile": os.path.join(folder, "hostile.pickle"),
-                  "gpt2": os.path.join(ROOT, "traces", "gpt2_train_varlen.csv.gz")}
+                  "million": os.path.join(folder, "million.vrt")}
         settings = {"VRAM_TRACE": traces["training"], "VRAM_TRACK_STACKS": "1", "VRAM_TRACE_SAMPLE": "1ms"}
         subprocess.run([training, "60"], env={**os.environ, **settings}, check=True)
         hostile(traces["hostile"])
+        gpt2 = os.path.join(ROOT, "traces", "gpt2_train_varlen.csv.gz")
+        subprocess.run([vram, "replay", gpt2, "-b", "sim", "-p", "vram", "-r", "15"], check=True,
+                       env={**os.environ, "VRAM_TRACE": traces["million"]}, stdout=subprocess.DEVNULL)
         second = os.path.join(folder, "<img src=x onerror=document.title='run'>.vrt")
         subprocess.run([training, "40"], env={**os.environ, **settings, "VRAM_TRACE": second}, check=True)
         pages = {name: ["report", trace] for name, trace in traces.items()}
