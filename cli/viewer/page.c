@@ -132,16 +132,18 @@ static bool curve_add(struct page *page, const struct page_policy *policy, const
 }
 
 static bool policies_add_arrays(struct page *page) {
+    const struct page_policy *furthest = page->policies; /* all were asked for the same */
     bool good = true;
     char name[24];
     for (size_t i = 0; i < page->policy_count; i++) {
+        if (page->policies[i].curve->count > furthest->curve->count) {
+            furthest = &page->policies[i];
+        }
         snprintf(name, sizeof name, "policy.%u", (unsigned)i);
         good = curve_add(page, &page->policies[i], page->policies[i].curve->held, name) && good;
     }
-    if (page->policy_count > 0) { /* all were asked for the same */
-        good =
-            curve_add(page, &page->policies[0], page->policies[0].curve->asked, "policy.asked") &&
-            good;
+    if (page->policy_count > 0) {
+        good = curve_add(page, furthest, furthest->curve->asked, "policy.asked") && good;
     }
     return good;
 }

@@ -32,6 +32,8 @@ export class Policies {
     this.most = 1.05 * Math.max(1, ...this.policies.map((policy) => policy.held_bytes));
     byId("policies-words").textContent = this.words();
     byId("policies-body").replaceChildren(...this.rows());
+    byId("policies-problems").replaceChildren(...this.policies.filter((policy) => policy.problem)
+      .map((policy) => make("p", `${policy.name}: ${policy.problem}`)));
     byId("policies-took").textContent = this.policies.some((policy) => policy.spent_ns > 0) ? "took" : "";
     this.canvas.setAttribute("aria-label", `What ${this.policies.length} policies held over time. ${this.words()}`);
     interact(this.canvas, AXIS, shown, { hover: (x, y) => this.hover(x, y), leave: tipHide, choose: () => {} });
@@ -67,7 +69,7 @@ export class Policies {
       const name = make("td");
       const colour = make("span", "", "swatch");
       colour.style.background = columnColour(i + 1, theme);
-      name.append(colour, make("span", policy.problem ? `${policy.name}: ${policy.problem}` : policy.name));
+      name.append(colour, make("span", policy.problem ? `${policy.name} (not done)` : policy.name));
       const saved = worst - policy.held_bytes;
       line.append(name, ...[
         bytesText(policy.held_bytes),
@@ -127,8 +129,9 @@ export class Policies {
   private trace(context: CanvasRenderingContext2D, values: Numbers, area: boolean): void {
     const y = (bytes: number) => this.height - (bytes / this.most) * this.height;
     let down = false;
+    let x = AXIS;
     context.beginPath();
-    for (let x = AXIS; x < AXIS + this.width; x++) {
+    for (; x < AXIS + this.width; x++) {
       const bytes = this.valueAt(values, x);
       if (Number.isNaN(bytes)) {
         break; // the pass ended here
@@ -144,7 +147,7 @@ export class Policies {
       down = true;
     }
     if (area) {
-      context.lineTo(AXIS + this.width, this.height);
+      context.lineTo(x, this.height);
     }
   }
 
