@@ -3,8 +3,9 @@
  * exporter.c: `vram exporter`: the metrics of every process that uses libvram, over HTTP, or in a
  * file for node_exporter.
  */
+#include "exporter/answer.h"
 #include "exporter/page_metrics.h"
-#include "exporter/server.h"
+#include "http/http_server.h"
 #include "verb.h"
 
 #include <errno.h>
@@ -89,9 +90,10 @@ static int serve(const struct invocation *invocation, const sigset_t *ending) {
     if (gethostname(own_name, sizeof own_name - 1) == 0 && own_name[0] != 0) {
         options.hosts[options.host_count++] = own_name;
     }
-    struct server *server = server_begin(address, &options, problem);
+    struct http_server *server = http_server_begin(address, exporter_answer, &options, problem);
     if (server == NULL) {
-        say_error("%s", problem);
+        say_error("%s; --listen takes another address and port, and --textfile needs none",
+                  problem);
         return EXIT_MISUSE;
     }
     char *colon = strrchr(address, ':');
@@ -99,10 +101,10 @@ static int serve(const struct invocation *invocation, const sigset_t *ending) {
         say_warning("everyone who reaches %s can read the command lines and figures of processes",
                     address);
     }
-    say_started(invocation, (int)(colon - address), address, server_port(server), NULL);
+    say_started(invocation, (int)(colon - address), address, http_server_port(server), NULL);
     while (!wait_for_end(ending, INTERVAL_MAX_S)) {
     }
-    server_end(server);
+    http_server_end(server);
     return EXIT_YES;
 }
 

@@ -1,26 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * answer.h: what the exporter answers to a request. Knows nothing of sockets, so that a fuzzer can
- * drive it.
- *
- * Everything a client sends is hostile. A web page that the user opens may have its name resolve to
- * 127.0.0.1 and then read what a local server answers; so a request must name, in its header Host,
+ * answer.h: what the exporter answers to a request (http/http_answer.h). The header Host must name
  * an address, localhost, this machine, or a name that the user has allowed.
  */
 #ifndef ANSWER_H
 #define ANSWER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <vram/metrics.h>
+#include "http/http_answer.h"
 
-/* A request, as far as it matters. NULL: the client did not send it. */
-struct exporter_request {
-    const char *method; /* "GET" */
-    const char *path;   /* without the query */
-    const char *host;   /* the header Host */
-    const char *accept; /* the header Accept */
-};
+#include <vram/metrics.h>
 
 enum { ALLOWED_HOSTS_MAX = 32 };
 
@@ -33,18 +21,8 @@ struct exporter_options {
     void *user;
 };
 
-struct exporter_answer {
-    int code;          /* of HTTP: 200, 404 */
-    const char *type;  /* the media type; static */
-    const char *allow; /* the header Allow; NULL: none */
-    char *body;        /* of malloc; NULL: out of memory */
-    size_t body_bytes;
-};
-
-/* Answers a request; exporter_answer_free afterwards. */
-void exporter_answer(const struct exporter_options *options, const struct exporter_request *request,
-                     struct exporter_answer *answer);
-void exporter_answer_free(struct exporter_answer *answer);
+/* Answers a request: an http_answer_fn whose `user` is a `const struct exporter_options *`. */
+void exporter_answer(void *user, const struct http_request *request, struct http_answer *answer);
 
 /* Whether a request with this header Host may be answered. */
 bool exporter_host_allowed(const struct exporter_options *options, const char *host);

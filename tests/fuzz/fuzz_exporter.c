@@ -28,9 +28,9 @@ static bool metrics(void *user, vram_metrics_format format, vram_write_fn *write
 }
 
 /* The answer is whole, and metrics go out for one path and allowed hosts alone. */
-static void expect(const struct exporter_options *options, const struct exporter_request *request,
+static void expect(struct exporter_options *options, const struct http_request *request,
                    bool fail) {
-    struct exporter_answer answer;
+    struct http_answer answer;
     exporter_answer(options, request, &answer);
     FUZZ_EXPECT(answer.type != NULL && answer.body != NULL && answer.body_bytes > 0);
     bool served = answer.code == 200 && answer.body_bytes == sizeof body - 1 &&
@@ -40,7 +40,7 @@ static void expect(const struct exporter_options *options, const struct exporter
                  (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0);
     FUZZ_EXPECT(served == (allowed && asked && !fail));
     FUZZ_EXPECT(allowed || answer.code == 403);
-    exporter_answer_free(&answer);
+    http_answer_free(&answer);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
@@ -58,10 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
     struct exporter_options options = {
         .hosts = {"a.example"}, .host_count = 1, .metrics = metrics, .user = &fail};
-    struct exporter_request request = {.method = given[0] ? fields[0] : NULL,
-                                       .path = given[1] ? fields[1] : NULL,
-                                       .host = given[2] ? fields[2] : NULL,
-                                       .accept = given[3] ? fields[3] : NULL};
+    struct http_request request = {.method = given[0] ? fields[0] : NULL,
+                                   .path = given[1] ? fields[1] : NULL,
+                                   .host = given[2] ? fields[2] : NULL,
+                                   .accept = given[3] ? fields[3] : NULL};
     expect(&options, &request, fail);
     /* A name that merely ends or begins as an allowed one is another name. */
     FUZZ_EXPECT(!exporter_host_allowed(&options, "a.example.evil") &&

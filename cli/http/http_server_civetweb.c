@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server_civetweb.c: server.h with civetweb.
+ * http_server_civetweb.c: http_server.h with civetweb.
  *
  * No document root is set, and every request is answered before civetweb would look for a file: it
  * serves none and lists none. Each connection has one of a few threads, one request and a deadline;
  * further ones wait in a short queue, and then in the kernel's.
  */
-#include "exporter/server.h"
+#include "http/http_server.h"
 
 #include <civetweb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define THREADS       "16"    /* connections that are answered at the same time */
 #define QUEUE         "32"    /* that wait for a thread */
 #define REQUEST_BYTES "16384" /* of a request's line and headers */
-#define DEADLINE_MS   "1500"  /* for a client to send its request, and to take the answer */
+#define DEADLINE_MS   "1500"  /* for a client to send its request, and to take a piece */
 
-struct server {
+enum {
+    PIECE_BYTES = 64 << 10, /* of an answer */
+    ANSWER_SECONDS = 60     /* for a client to take all of it */
+};
+
+struct http_server {
     struct mg_context *context;
-    const struct exporter_options *options;
+    http_answer_fn *answer;
+    void *user;
 };
 
 static const char *reason_of(int code) {
@@ -38,34 +45,41 @@ static const char *reason_of(int code) {
     }
 }
 
-static void send_answer(struct mg_connection *connection, const struct exporter_answer *answer,
+static void send_answer(struct mg_connection *connection, const struct http_answer *answer,
                         bool head_only) {
     mg_printf(connection,
-              "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%s%s"
+              "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
               "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
               "Connection: close\r\n\r\n",
               answer->code, reason_of(answer->code), answer->type, answer->body_bytes,
-              answer->allow != NULL ? "Allow: " : "", answer->allow != NULL ? answer->allow : "",
-              answer->allow != NULL ? "\r\n" : "");
-    if (!head_only && answer->body_bytes > 0) {
-        mg_write(connection, answer->body, answer->body_bytes);
+              answer->headers != NULL ? answer->headers : "");
+    time_t end = time(NULL) + ANSWER_SECONDS;
+    for (size_t sent = 0; !head_only && sent < answer->body_bytes && time(NULL) < end;) {
+        size_t left = answer->body_bytes - sent;
+        size_t piece = left < PIECE_BYTES ? left : PIECE_BYTES;
+        if (mg_write(connection, answer->body + sent, piece) != (int)piece) {
+            return; /* the client is gone, or takes nothing */
+        }
+        sent += piece;
     }
 }
 
 /* Not 0: the request was answered. */
 static int on_request(struct mg_connection *connection) {
     const struct mg_request_info *info = mg_get_request_info(connection);
-    const struct server *server = mg_get_user_data(mg_get_context(connection));
-    struct exporter_request request = {.method = info->request_method,
-                                       .path = info->local_uri,
-                                       .host = mg_get_header(connection, "Host"),
-                                       .accept = mg_get_header(connection, "Accept")};
-    struct exporter_answer answer;
-    exporter_answer(server->options, &request, &answer);
+    const struct http_server *server = mg_get_user_data(mg_get_context(connection));
+    struct http_request request = {.method = info->request_method,
+                                   .path = info->local_uri,
+                                   .query = info->query_string,
+                                   .host = mg_get_header(connection, "Host"),
+                                   .origin = mg_get_header(connection, "Origin"),
+                                   .accept = mg_get_header(connection, "Accept")};
+    struct http_answer answer;
+    server->answer(server->user, &request, &answer);
     send_answer(connection, &answer,
                 info->request_method != NULL && strcmp(info->request_method, "HEAD") == 0);
     int code = answer.code;
-    exporter_answer_free(&answer);
+    http_answer_free(&answer);
     return code;
 }
 
@@ -84,8 +98,8 @@ static int on_message(const struct mg_connection *connection, const char *messag
     return 1;
 }
 
-struct server *server_begin(const char *listen, const struct exporter_options *options,
-                            char problem[SERVER_PROBLEM_MAX]) {
+struct http_server *http_server_begin(const char *listen, http_answer_fn *answer, void *user,
+                                      char problem[SERVER_PROBLEM_MAX]) {
     static const struct mg_callbacks callbacks = {
         .begin_request = on_request, .http_error = on_error, .log_message = on_message};
     const char *settings[] = {"listening_ports",
@@ -103,21 +117,21 @@ struct server *server_begin(const char *listen, const struct exporter_options *o
                               "enable_directory_listing",
                               "no",
                               NULL};
-    struct server *server = calloc(1, sizeof *server);
+    struct http_server *server = calloc(1, sizeof *server);
     char text[128] = "";
     if (server == NULL) {
         snprintf(problem, SERVER_PROBLEM_MAX, "out of host memory");
         return NULL;
     }
-    server->options = options;
+    server->answer = answer;
+    server->user = user;
     struct mg_init_data start = {
         .callbacks = &callbacks, .user_data = server, .configuration_options = settings};
     struct mg_error_data failure = {.text = text, .text_buffer_size = sizeof text};
     mg_init_library(0);
     server->context = mg_start2(&start, &failure);
     if (server->context == NULL) {
-        snprintf(problem, SERVER_PROBLEM_MAX,
-                 "cannot listen at %.100s: %s; --listen takes another address and port", listen,
+        snprintf(problem, SERVER_PROBLEM_MAX, "cannot listen at %.100s: %s", listen,
                  text[0] != 0 ? text : "the port may be in use");
         mg_exit_library();
         free(server);
@@ -126,12 +140,12 @@ struct server *server_begin(const char *listen, const struct exporter_options *o
     return server;
 }
 
-int server_port(const struct server *server) {
+int http_server_port(const struct http_server *server) {
     struct mg_server_port port;
     return mg_get_server_ports(server->context, 1, &port) == 1 ? port.port : 0;
 }
 
-void server_end(struct server *server) {
+void http_server_end(struct http_server *server) {
     if (server != NULL) {
         mg_stop(server->context);
         mg_exit_library();
