@@ -21,11 +21,11 @@
 
 enum { ANSWER_BYTES_MAX = 64 << 20 };
 
-/* The page of the process, and where it lies. */
-struct attach_target {
+/* What attach_find looks for. */
+struct attach_search {
     uint64_t pid;
-    char folder[PAGE_FOLDER_MAX];
-    struct page_view view;
+    struct attach_place *place;
+    struct page_view *view;
     bool found;
 };
 
@@ -35,41 +35,39 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
-static bool target_match(void *user, const char *folder, struct page_view *view) {
-    struct attach_target *target = user;
-    if (view->head.pid != target->pid) {
+static bool search_match(void *user, const char *folder, struct page_view *view) {
+    struct attach_search *search = user;
+    if (view->head.pid != search->pid) {
         page_view_free(view);
         return true;
     }
-    target->view = *view;
-    target->found = true;
-    snprintf(target->folder, sizeof target->folder, "%s", folder);
+    *search->view = *view;
+    search->found = true;
+    search->place->name = page_name_of(view);
+    snprintf(search->place->folder, sizeof search->place->folder, "%s", folder);
     return false;
 }
 
-static void stem_write(const struct attach_target *target, const char *ending,
+static void stem_write(const struct attach_place *place, const char *ending,
                        char path[PAGE_FOLDER_MAX + PAGE_NAME_MAX]) {
-    const vram_live_page *head = &target->view.head;
-    const struct page_name parts = {
-        .pid = head->pid, .start_ticks = head->start_ticks, .pid_space = head->pid_space};
     char name[PAGE_NAME_MAX];
-    page_name_write(&parts, ending, name);
-    snprintf(path, PAGE_FOLDER_MAX + PAGE_NAME_MAX, "%s/%s", target->folder, name);
+    page_name_write(&place->name, ending, name);
+    snprintf(path, PAGE_FOLDER_MAX + PAGE_NAME_MAX, "%s/%s", place->folder, name);
 }
 
 /* Writes the request: a number that is neither 0 nor the one that is there. */
-static bool request_write(const struct attach_target *target) {
+static bool request_write(const struct attach_place *place, const struct page_view *view) {
     char path[PAGE_FOLDER_MAX + PAGE_NAME_MAX];
     struct stat about;
     uint32_t request = (uint32_t)now_ns() | 1;
-    request += request == target->view.head.request || request == target->view.head.answer ? 2 : 0;
-    stem_write(target, "page", path);
+    request += request == view->head.request || request == view->head.answer ? 2 : 0;
+    stem_write(place, "page", path);
     int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) {
         return false;
     }
     bool written = fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
-                   about.st_size == (off_t)target->view.head.page_bytes &&
+                   about.st_size == (off_t)view->head.page_bytes &&
                    pwrite(file, &request, sizeof request, offsetof(vram_live_page, request)) ==
                        (ssize_t)sizeof request;
     (void)close(file);
@@ -77,10 +75,10 @@ static bool request_write(const struct attach_target *target) {
 }
 
 /* Connects to the socket that the process opens; -1: it did not before the deadline. */
-static int socket_connect(const struct attach_target *target, uint64_t deadline) {
+static int socket_connect(const struct attach_place *place, uint64_t deadline) {
     char path[PAGE_FOLDER_MAX + PAGE_NAME_MAX];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    stem_write(target, "sock", path);
+    stem_write(place, "sock", path);
     if (strlen(path) >= sizeof address.sun_path) {
         return -1;
     }
@@ -141,14 +139,15 @@ static char *answer_receive(int peer, uint64_t first_deadline, size_t *bytes) {
 
 /* Asks, and asks again if the socket was that of an earlier request, which is closed. *bytes is 0
    if nothing came within a second. */
-static char *answer_get(const struct attach_target *target, size_t *bytes) {
+static char *answer_get(const struct attach_place *place, const struct page_view *view,
+                        size_t *bytes) {
     uint64_t deadline = now_ns() + SECOND_NS;
     char *text = NULL;
     *bytes = 0;
-    if (!request_write(target)) {
+    if (!request_write(place, view)) {
         return NULL;
     }
-    for (int peer; !text && *bytes == 0 && (peer = socket_connect(target, deadline)) >= 0;) {
+    for (int peer; !text && *bytes == 0 && (peer = socket_connect(place, deadline)) >= 0;) {
         text = answer_receive(peer, deadline, bytes);
         (void)close(peer);
     }
@@ -173,38 +172,70 @@ static void absence_explain(uint64_t pid, const struct pages_met *met,
     }
 }
 
-bool attach_ask(uint64_t pid, struct page_view *view, struct attach_answer *answer,
-                char problem[ATTACH_PROBLEM_MAX]) {
-    struct attach_target target = {.pid = pid};
+bool attach_find(uint64_t pid, struct attach_place *place, struct page_view *view,
+                 char problem[ATTACH_PROBLEM_MAX]) {
+    struct attach_search search = {.pid = pid, .place = place, .view = view};
     struct pages_met met;
+    *view = (struct page_view){0};
+    pages_visit(search_match, &search, &met);
+    if (!search.found) {
+        absence_explain(pid, &met, problem);
+    }
+    return search.found;
+}
+
+enum page_state attach_read(const struct attach_place *place, struct page_view *view,
+                            const char **problem) {
+    char name[PAGE_NAME_MAX];
+    int folder = open(place->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    *view = (struct page_view){0};
+    *problem = NULL;
+    if (folder < 0) {
+        *problem = strerror(errno);
+        return errno == ENOENT ? PAGE_GONE : PAGE_FAILED;
+    }
+    page_name_write(&place->name, "page", name);
+    enum page_state state = page_read(folder, name, view, problem);
+    (void)close(folder);
+    if (state == PAGE_READ && !page_view_matches(view, &place->name)) {
+        page_view_free(view);
+        *problem = "it claims to be of another process";
+        state = PAGE_WRONG;
+    }
+    return state;
+}
+
+bool attach_blocks(const struct attach_place *place, const struct page_view *view,
+                   struct attach_answer *answer, char problem[ATTACH_PROBLEM_MAX]) {
+    unsigned long long pid = view->head.pid;
     const char *why;
     size_t bytes;
-    *view = (struct page_view){0};
     *answer = (struct attach_answer){0};
-    pages_visit(target_match, &target, &met);
-    if (!target.found) {
-        absence_explain(pid, &met, problem);
-        return false;
-    }
-    *view = target.view;
     if (view->head.origin == VRAM_LIVE_PAGE_RUN) {
         snprintf(problem, ATTACH_PROBLEM_MAX,
                  "process %llu runs under `vram run` and has no pool of libvram: send SIGUSR1 to "
                  "`vram run` for a report",
-                 (unsigned long long)pid);
+                 pid);
         return false;
     }
-    char *text = answer_get(&target, &bytes);
+    char *text = answer_get(place, view, &bytes);
     if (!text) {
         snprintf(problem, ATTACH_PROBLEM_MAX,
                  "process %llu does not answer%s: it may be stopped, or starved of processor time",
-                 (unsigned long long)pid, bytes == 0 ? " within a second" : " completely");
+                 pid, bytes == 0 ? " within a second" : " completely");
         return false;
     }
     if (!attach_take(text, bytes, answer, &why)) {
-        snprintf(problem, ATTACH_PROBLEM_MAX, "the answer of process %llu is not valid: %s",
-                 (unsigned long long)pid, why);
+        snprintf(problem, ATTACH_PROBLEM_MAX, "the answer of process %llu is not valid: %s", pid,
+                 why);
         return false;
     }
     return true;
+}
+
+bool attach_ask(uint64_t pid, struct page_view *view, struct attach_answer *answer,
+                char problem[ATTACH_PROBLEM_MAX]) {
+    struct attach_place place;
+    *answer = (struct attach_answer){0};
+    return attach_find(pid, &place, view, problem) && attach_blocks(&place, view, answer, problem);
 }

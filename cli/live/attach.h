@@ -46,8 +46,26 @@ struct attach_answer {
 bool attach_take(char *text, size_t bytes, struct attach_answer *answer, const char **problem);
 void attach_free(struct attach_answer *answer);
 
-/* Asks the process; fills its page and the answer. False: `problem` has a line for people. The
-   view and the answer are the caller's to free, whatever it returns. */
+/* Where the page of a process lies. */
+struct attach_place {
+    char folder[PAGE_FOLDER_MAX];
+    struct page_name name;
+};
+
+/* Finds the page of a process and reads it. False: `problem` has a line for people. */
+bool attach_find(uint64_t pid, struct attach_place *place, struct page_view *view,
+                 char problem[ATTACH_PROBLEM_MAX]);
+
+/* Reads the page again; PAGE_WRONG also if it claims to be of another process. */
+enum page_state attach_read(const struct attach_place *place, struct page_view *view,
+                            const char **problem);
+
+/* Asks the process with this page for its blocks. False: `problem` has a line for people. The
+   answer is the caller's to free, whatever it returns. */
+bool attach_blocks(const struct attach_place *place, const struct page_view *view,
+                   struct attach_answer *answer, char problem[ATTACH_PROBLEM_MAX]);
+
+/* Finds and asks. The view is the caller's to free too. */
 bool attach_ask(uint64_t pid, struct page_view *view, struct attach_answer *answer,
                 char problem[ATTACH_PROBLEM_MAX]);
 

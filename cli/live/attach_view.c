@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attach_view.c: what a running process holds, as text and as JSON. See attach_view.h. */
 #include "live/attach_view.h"
+
+#include "live/attach_json.h"
+#include "live/page_json.h"
 #include "output.h"
 
 #include <inttypes.h>
@@ -175,73 +178,6 @@ void attach_print(const struct attach_view *view) {
 
 /* --------------------------------------------------------------------- JSON */
 
-static void number_write(struct json_out *json, const char *key, uint64_t value) {
-    if (value == VRAM_LIVE_PAGE_UNKNOWN) {
-        json_null(json, key);
-    } else {
-        json_unsigned(json, key, value);
-    }
-}
-
-static void stack_write(const struct attach_view *view, struct json_out *json, size_t first,
-                        size_t count) {
-    json_array_begin(json, "stack");
-    for (size_t i = 0; i < count; i++) {
-        json_text(json, NULL, view->answer->frames[first + i]);
-    }
-    json_array_end(json);
-}
-
-static const char *text_or_null(const char *text) {
-    return text[0] ? text : NULL;
-}
-
-static void groups_write(const struct attach_view *view, struct json_out *json) {
-    json_array_begin(json, "groups");
-    for (size_t i = 0; i < view->answer->group_count; i++) {
-        const struct attach_group *group = &view->answer->groups[i];
-        if (blocks_of(view, group) == 0) {
-            continue;
-        }
-        json_object_begin(json, NULL);
-        json_text(json, "tag", text_or_null(group->tag));
-        json_bool(json, "foreign", group->foreign);
-        json_bool(json, "rest", group->rest);
-        json_unsigned(json, "bytes", group->bytes);
-        json_unsigned(json, "blocks", group->blocks);
-        json_unsigned(json, "old_bytes", group->old_bytes);
-        json_unsigned(json, "old_blocks", group->old_blocks);
-        json_unsigned(json, "oldest_ns", group->oldest_ns);
-        json_unsigned(json, "largest_bytes", group->largest_bytes);
-        stack_write(view, json, group->first_frame, group->frames);
-        json_object_end(json);
-    }
-    json_array_end(json);
-}
-
-static void largest_write(const struct attach_view *view, struct json_out *json) {
-    json_array_begin(json, "largest");
-    for (size_t i = 0; i < view->answer->largest_count; i++) {
-        const struct attach_block *block = &view->answer->largest[i];
-        if (!block_is_shown(view, block)) {
-            continue;
-        }
-        json_object_begin(json, NULL);
-        json_unsigned(json, "id", block->id);
-        json_text(json, "pool", text_or_null(block->pool));
-        json_address(json, "address", block->addr);
-        json_unsigned(json, "requested_bytes", block->requested_bytes);
-        json_unsigned(json, "held_bytes", block->held_bytes);
-        json_unsigned(json, "age_ns", block->age_ns);
-        json_unsigned(json, "thread", block->thread);
-        json_text(json, "tag", text_or_null(block->tag));
-        json_text(json, "name", text_or_null(block->name));
-        stack_write(view, json, block->first_frame, block->frames);
-        json_object_end(json);
-    }
-    json_array_end(json);
-}
-
 bool attach_write(const struct attach_view *view) {
     const vram_live_page *head = &view->page->head;
     struct json_out json;
@@ -254,15 +190,15 @@ bool attach_write(const struct attach_view *view) {
     json_object_end(&json);
     json_unsigned(&json, "pools", head->pools.total);
     json_unsigned(&json, "tracked_pools", view->answer->tracked_pools);
-    number_write(&json, "held_bytes", head->sum.held_bytes);
-    number_write(&json, "cached_bytes", head->sum.cached_bytes);
-    number_write(&json, "live_bytes", head->sum.live_bytes);
-    number_write(&json, "live_blocks", head->sum.live_blocks);
+    page_json_number(&json, "held_bytes", head->sum.held_bytes);
+    page_json_number(&json, "cached_bytes", head->sum.cached_bytes);
+    page_json_number(&json, "live_bytes", head->sum.live_bytes);
+    page_json_number(&json, "live_blocks", head->sum.live_blocks);
     json_unsigned(&json, "tracked_bytes", view->answer->bytes);
     json_unsigned(&json, "tracked_blocks", view->answer->blocks);
     json_unsigned(&json, "lost_records", view->answer->lost_records);
     json_bool(&json, "leaks", view->leaks);
-    groups_write(view, &json);
-    largest_write(view, &json);
+    attach_json_groups(&json, view->answer, view->leaks, SIZE_MAX);
+    attach_json_largest(&json, view->answer, view->leaks, SIZE_MAX);
     return output_json_end(&json);
 }

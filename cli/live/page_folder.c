@@ -58,6 +58,17 @@ void page_name_write(const struct page_name *parts, const char *ending, char nam
              (unsigned long long)parts->start_ticks, (unsigned long long)parts->pid_space, ending);
 }
 
+struct page_name page_name_of(const struct page_view *view) {
+    return (struct page_name){.pid = view->head.pid,
+                              .start_ticks = view->head.start_ticks,
+                              .pid_space = view->head.pid_space};
+}
+
+bool page_view_matches(const struct page_view *view, const struct page_name *parts) {
+    return view->head.pid == parts->pid && view->head.start_ticks == parts->start_ticks &&
+           view->head.pid_space == parts->pid_space;
+}
+
 /* ------------------------------------------------------------------ processes */
 
 static uint64_t own_pid_space(void) {
@@ -145,12 +156,6 @@ static void problem_note(struct pages_visit *visit, const char *name, const char
     }
 }
 
-/* Whether the page is that of the process in its name: a page that claims another is a lie. */
-static bool view_matches(const struct page_view *view, const struct page_name *parts) {
-    return view->head.pid == parts->pid && view->head.start_ticks == parts->start_ticks &&
-           view->head.pid_space == parts->pid_space;
-}
-
 static void entry_visit(struct pages_visit *visit, int folder, const char *name) {
     struct page_name parts;
     struct page_view view;
@@ -167,7 +172,7 @@ static void entry_visit(struct pages_visit *visit, int folder, const char *name)
     }
     switch (page_read(folder, name, &view, &problem)) {
     case PAGE_READ:
-        if (!view_matches(&view, &parts)) {
+        if (!page_view_matches(&view, &parts)) {
             page_view_free(&view);
             problem_note(visit, name, "it claims to be of another process");
         } else if (view.age_ns > FORGOTTEN_NS && parts.pid_space != own_pid_space()) {

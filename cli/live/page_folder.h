@@ -40,6 +40,11 @@ bool page_name_read(const char *name, struct page_name *parts);
 /* Writes it, with that ending. */
 void page_name_write(const struct page_name *parts, const char *ending, char name[PAGE_NAME_MAX]);
 
+/* The name of the file that this page belongs in. */
+struct page_name page_name_of(const struct page_view *view);
+/* Whether the page is that of the process in its file's name: one that claims another is a lie. */
+bool page_view_matches(const struct page_view *view, const struct page_name *parts);
+
 /* What the name of a page of this running process is; false: it cannot be known. */
 bool page_owner_describe(uint64_t pid, struct page_name *parts);
 

@@ -2,6 +2,7 @@
 /* top_output.c: see top_output.h. */
 #include "top/top_output.h"
 
+#include "live/page_json.h"
 #include "output.h"
 #include "survey.h"
 
@@ -11,18 +12,6 @@
 
 /* ------------------------------------------------------------------------- JSON */
 
-static void number(struct json_out *json, const char *key, uint64_t value) {
-    json_value(json, key, (vram_value){.value = value, .known = value != UNKNOWN});
-}
-
-static void share(struct json_out *json, const char *key, uint64_t value, double unit) {
-    if (value == UNKNOWN) {
-        json_null(json, key);
-    } else {
-        json_number(json, key, (double)value / unit);
-    }
-}
-
 static void device_json(struct json_out *json, const struct machine_device *device) {
     char uuid[UUID_TEXT_MAX];
     json_object_begin(json, NULL);
@@ -31,77 +20,12 @@ static void device_json(struct json_out *json, const struct machine_device *devi
     json_text(json, "uuid", device->uuid_known ? uuid_format(device->uuid, uuid) : NULL);
     json_text(json, "pci", device->pci[0] != 0 ? device->pci : NULL);
     json_bool(json, "simulated", device->simulated);
-    number(json, "total_bytes", device->total_bytes);
-    number(json, "free_bytes", device->free_bytes);
-    number(json, "used_bytes", machine_used(device));
-    number(json, "libvram_held_bytes", device->held_bytes);
-    number(json, "others_bytes", machine_others(device));
+    page_json_number(json, "total_bytes", device->total_bytes);
+    page_json_number(json, "free_bytes", device->free_bytes);
+    page_json_number(json, "used_bytes", machine_used(device));
+    page_json_number(json, "libvram_held_bytes", device->held_bytes);
+    page_json_number(json, "others_bytes", machine_others(device));
     json_object_end(json);
-}
-
-static void counts_json(struct json_out *json, const vram_live_page_counts *counts) {
-    number(json, "held_bytes", counts->held_bytes);
-    number(json, "live_bytes", counts->live_bytes);
-    number(json, "allocated_bytes", counts->allocated_bytes);
-    number(json, "cached_bytes", counts->cached_bytes);
-    number(json, "asleep_bytes", counts->asleep_bytes);
-    number(json, "limit_bytes", counts->limit_bytes);
-    number(json, "peak_held_bytes", counts->peak_held_bytes);
-    number(json, "peak_live_bytes", counts->peak_live_bytes);
-    number(json, "live_blocks", counts->live_blocks);
-    number(json, "allocations", counts->allocs);
-    number(json, "frees", counts->frees);
-    number(json, "hits", counts->hits);
-    number(json, "misses", counts->misses);
-    number(json, "refusals", counts->refusals);
-    number(json, "moved_bytes", counts->moved_bytes);
-    number(json, "driver_calls", counts->driver_calls);
-    share(json, "allocations_per_second", counts->alloc_rate, 1000);
-    share(json, "frees_per_second", counts->free_rate, 1000);
-}
-
-static const char *row_label(const struct page_view *view, uint32_t row, char text[40]) {
-    if (row >= view->head.devices.count) {
-        return NULL;
-    }
-    snprintf(text, 40, "%.15s:%u", view->devices[row].backend, (unsigned)view->devices[row].index);
-    return text;
-}
-
-static void pools_json(struct json_out *json, const struct page_view *view) {
-    char label[40];
-    json_array_begin(json, "pools");
-    for (uint32_t i = 0; i < view->head.pools.count; i++) {
-        const vram_live_page_pool *pool = &view->pools[i];
-        json_object_begin(json, NULL);
-        json_text(json, "name", pool->name);
-        json_text(json, "device", row_label(view, pool->device, label));
-        json_text(json, "pressure",
-                  vram_pressure_level_name((vram_pressure_level)pool->pressure_level));
-        share(json, "pressure_value", pool->pressure_millionths, 1e6);
-        counts_json(json, &pool->counts);
-        json_object_end(json);
-    }
-    json_array_end(json);
-}
-
-static void tags_json(struct json_out *json, const struct page_view *view) {
-    char label[40];
-    json_array_begin(json, "tags");
-    for (uint32_t i = 0; i < view->head.tags.count; i++) {
-        const vram_live_page_tag *tag = &view->tags[i];
-        json_object_begin(json, NULL);
-        json_text(json, "tag", tag->name);
-        json_text(json, "device", row_label(view, tag->device, label));
-        number(json, "used_bytes", tag->used_bytes);
-        number(json, "own_bytes", tag->own_bytes);
-        number(json, "peak_bytes", tag->peak_bytes);
-        number(json, "soft_bytes", tag->soft_bytes);
-        number(json, "hard_bytes", tag->hard_bytes);
-        number(json, "refusals", tag->refusals);
-        json_object_end(json);
-    }
-    json_array_end(json);
 }
 
 static void sizes_json(struct json_out *json, const struct page_view *view) {
@@ -111,26 +35,10 @@ static void sizes_json(struct json_out *json, const struct page_view *view) {
         if (size->blocks != 0) {
             json_object_begin(json, NULL);
             json_unsigned(json, "up_to_bytes", UINT64_C(1) << i);
-            number(json, "blocks", size->blocks);
-            number(json, "bytes", size->bytes);
+            page_json_number(json, "blocks", size->blocks);
+            page_json_number(json, "bytes", size->bytes);
             json_object_end(json);
         }
-    }
-    json_array_end(json);
-}
-
-static void refusals_json(struct json_out *json, const struct page_view *view) {
-    json_array_begin(json, "refusals");
-    for (uint32_t i = 0; i < view->head.refusals.count; i++) {
-        const vram_live_page_refusal *refusal = &view->refusals[i];
-        json_object_begin(json, NULL);
-        number(json, "date_ns", refusal->date_ns);
-        number(json, "bytes", refusal->bytes);
-        json_text(json, "cause", vram_oom_cause_name((vram_oom_cause)refusal->cause));
-        json_text(json, "pool", refusal->pool);
-        json_text(json, "tag", refusal->tag[0] != 0 ? refusal->tag : NULL);
-        json_text(json, "text", refusal->text);
-        json_object_end(json);
     }
     json_array_end(json);
 }
@@ -142,9 +50,9 @@ static void uses_json(struct json_out *json, const struct machine *machine,
         const struct machine_use *use = &process->uses[i];
         json_object_begin(json, NULL);
         json_text(json, "device", machine->devices[use->device].label);
-        number(json, "held_bytes", use->held_bytes);
-        number(json, "driver_bytes", use->driver_bytes);
-        number(json, "host_bytes", use->other_bytes);
+        page_json_number(json, "held_bytes", use->held_bytes);
+        page_json_number(json, "driver_bytes", use->driver_bytes);
+        page_json_number(json, "host_bytes", use->other_bytes);
         json_object_end(json);
     }
     json_array_end(json);
@@ -163,23 +71,23 @@ static void process_json(struct json_out *json, const struct machine *machine,
               : view->head.origin == VRAM_LIVE_PAGE_RUN ? "run"
                                                         : "library");
     json_bool(json, "stopped", view->silent);
-    number(json, "held_bytes", process->held_bytes);
-    number(json, "driver_bytes", process->driver_bytes);
-    share(json, "ratio", process->ratio_hundreds, 100);
+    page_json_number(json, "held_bytes", process->held_bytes);
+    page_json_number(json, "driver_bytes", process->driver_bytes);
+    page_json_share(json, "ratio", process->ratio_hundreds, 100);
     json_text(json, "pressure",
               process->paged ? vram_pressure_level_name((vram_pressure_level)process->level)
                              : NULL);
     uses_json(json, machine, process);
     if (process->paged) {
         json_object_begin(json, "sum");
-        counts_json(json, &view->head.sum);
+        page_json_counts(json, &view->head.sum);
         json_object_end(json);
         json_unsigned(json, "pool_count", view->head.pools.total);
         json_unsigned(json, "tag_count", view->head.tags.total);
-        pools_json(json, view);
-        tags_json(json, view);
+        page_json_pools(json, view);
+        page_json_tags(json, view);
         sizes_json(json, view);
-        refusals_json(json, view);
+        page_json_refusals(json, view);
     }
     json_object_end(json);
 }
