@@ -134,7 +134,8 @@ static bool is_ours(uint64_t frame) {
         return false;
     }
     bool named = symbol.function && (strncmp(symbol.function, "vram_", 5) == 0 ||
-                                     strncmp(symbol.function, "vr_", 3) == 0);
+                                     strncmp(symbol.function, "vr_", 3) == 0 ||
+                                     strcmp(symbol.function, "by_unwinder") == 0); /* callers.c */
     return named || (symbol.module && strstr(symbol.module, "libvram") != NULL);
 }
 
