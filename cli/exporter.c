@@ -3,20 +3,19 @@
  * exporter.c: `vram exporter`: the metrics of every process that uses libvram, over HTTP, or in a
  * file for node_exporter.
  */
+#include "ending.h"
 #include "exporter/answer.h"
 #include "exporter/page_metrics.h"
 #include "http/http_server.h"
 #include "verb.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LISTEN_DEFAULT "127.0.0.1:9865"
+#define SECOND_NS      UINT64_C(1000000000)
 
 enum { INTERVAL_DEFAULT_S = 15, INTERVAL_MAX_S = 86400, LISTEN_MAX = 128 };
 
@@ -39,16 +38,6 @@ static bool listen_address(const char *given, char address[LISTEN_MAX]) {
 
 static bool is_loopback(const char *address) {
     return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]:", 6) == 0;
-}
-
-/* Waits for SIGINT or SIGTERM, at most so long. True: it came. */
-static bool wait_for_end(const sigset_t *ending, uint64_t seconds) {
-    struct timespec wait = {.tv_sec = (time_t)seconds};
-    int got;
-    do {
-        got = sigtimedwait(ending, NULL, &wait);
-    } while (got < 0 && errno == EINTR);
-    return got > 0;
 }
 
 /* The folder of --pages; NULL: all folders of the user. It is only read. */
@@ -102,7 +91,7 @@ static int serve(const struct invocation *invocation, const sigset_t *ending) {
                     address);
     }
     say_started(invocation, (int)(colon - address), address, http_server_port(server), NULL);
-    while (!wait_for_end(ending, INTERVAL_MAX_S)) {
+    while (!ending_wait(ending, INTERVAL_MAX_S * SECOND_NS)) {
     }
     http_server_end(server);
     return EXIT_YES;
@@ -125,7 +114,7 @@ static int save(const struct invocation *invocation, const sigset_t *ending, uin
             say_started(invocation, 0, "", 0, path);
             first = false;
         }
-    } while (!once && !wait_for_end(ending, interval));
+    } while (!once && !ending_wait(ending, interval * SECOND_NS));
     return good || !once ? EXIT_YES : EXIT_MISUSE;
 }
 
@@ -162,10 +151,7 @@ static int run(struct invocation *invocation) {
         return print_once(invocation);
     }
     sigset_t ending;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGINT);
-    sigaddset(&ending, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &ending, NULL); /* threads of the server inherit it */
+    ending_begin(&ending);
     return file ? save(invocation, &ending, interval) : serve(invocation, &ending);
 }
 

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * report_verb.c: `vram report`: what a trace shows: the peak and who had it, leaks, churn,
- * fragmentation, and what to do about them. With --pid, what a running process holds.
+ * fragmentation, and what to do about them. With --pid, what a running process holds. With --serve,
+ * either in a browser.
  */
 #include "live/attach_view.h"
 #include "report/report_writer.h"
+#include "serve/report_server.h"
 #include "verb.h"
 #include "viewer/page.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* A trace that was read. */
 struct report_trace {
@@ -25,6 +30,7 @@ struct report_job {
     struct against against;
     const char *output;                 /* NULL: standard output */
     const char *more[OPERANDS_MAX + 1]; /* further traces of a page: operands, and --against */
+    const char *page;                   /* the HTML page's file for --serve; NULL: none */
     uint64_t top;
 };
 
@@ -95,11 +101,14 @@ static int choose_format(struct report_job *job) {
         say_error("--html=FILE is --format=html --output=FILE, and combined with neither");
         return EXIT_MISUSE;
     }
+    if (job->page != NULL) {
+        html = job->page;
+    }
     if (html != NULL) {
         name = "html";
         job->output = html;
     }
-    if (job->invocation->json) {
+    if (job->invocation->json && job->page == NULL) {
         if (name != NULL && strcmp(name, "json") != 0) {
             say_error("--json cannot be combined with --format=%s", name);
             return EXIT_MISUSE;
@@ -274,22 +283,85 @@ static int show_process(struct invocation *invocation) {
     return code;
 }
 
-static int run(struct invocation *invocation) {
-    if (flag_given(invocation, "pid")) {
-        return show_process(invocation);
-    }
+/* Reports on the trace; `page`: where its HTML page is written instead, for --serve. */
+static int show_trace(struct invocation *invocation, const char *page) {
     struct report_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
         return say_failure("cannot start", VRAM_ERR_HOST_MEMORY);
     }
     job->invocation = invocation;
     job->top = 10;
+    job->page = page;
     int code = prepare(job);
     code = code == EXIT_YES ? report(job) : code;
     trace_forget(&job->now);
     trace_forget(&job->before);
     free(job);
     return code;
+}
+
+/* --------------------------------------------------------------------- serving */
+
+/* The page of a trace is made in a file, which is removed before it is served. */
+static int serve_trace(struct invocation *invocation, uint64_t port) {
+    const char *folder = getenv("TMPDIR");
+    char path[256];
+    if (snprintf(path, sizeof path, "%s/vram-page-XXXXXX",
+                 folder != NULL && folder[0] == '/' ? folder : "/tmp") >= (int)sizeof path) {
+        say_error("TMPDIR is too long");
+        return EXIT_MISUSE;
+    }
+    int file = mkstemp(path);
+    if (file < 0) {
+        say_error("%s: %s", path, strerror(errno));
+        return EXIT_MISUSE;
+    }
+    (void)close(file);
+    int code = show_trace(invocation, path);
+    if (code != EXIT_YES) {
+        (void)unlink(path);
+        return code;
+    }
+    return serve_file(invocation, path, port);
+}
+
+static int serve(struct invocation *invocation) {
+    static const char *const others[] = {"leaks",  "stacks", "html",   "format",
+                                         "output", "count",  "fail-if"};
+    uint64_t pid = 0, port = 0;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (flag_given(invocation, others[i])) {
+            say_error("--serve cannot be combined with --%s", others[i]);
+            return EXIT_MISUSE;
+        }
+    }
+    if (!flag_number(invocation, "pid", 1, INT32_MAX, &pid) ||
+        !flag_number(invocation, "port", 1, UINT16_MAX, &port)) {
+        return EXIT_MISUSE;
+    }
+    if (invocation->operand_count > 0 && pid == 0) {
+        return serve_trace(invocation, port);
+    }
+    if (flag_given(invocation, "against")) {
+        say_error("--against compares traces: name one");
+        return EXIT_MISUSE;
+    }
+    if (invocation->operand_count > 0) {
+        say_error("--pid is for a running process: leave out the trace");
+        return EXIT_MISUSE;
+    }
+    return serve_process(invocation, pid, port);
+}
+
+static int run(struct invocation *invocation) {
+    if (flag_given(invocation, "serve")) {
+        return serve(invocation);
+    }
+    if (flag_given(invocation, "port")) {
+        say_error("--port goes with --serve");
+        return EXIT_MISUSE;
+    }
+    return flag_given(invocation, "pid") ? show_process(invocation) : show_trace(invocation, NULL);
 }
 
 static const struct flag flags[] = {
@@ -331,6 +403,13 @@ static const struct flag flags[] = {
      .value = "PID",
      .help = "ask a running process for its live blocks; with --leaks, for those that are a minute "
              "old"},
+    {.name = "serve",
+     .help = "show a running process (--pid, or the only one there is) or a trace in a browser, at "
+             "a loopback address that is printed; updated each second until Ctrl-C"},
+    {.name = "port",
+     .value = "PORT",
+     .help = "with --serve, listen at this port, such as one of a tunnel; any free one if not "
+             "given"},
     {.name = "top", .letter = 'n', .value = "N", .help = "rows of each table, 10 if not given"},
     FLAG_END,
 };
@@ -338,7 +417,7 @@ static const struct flag flags[] = {
 const struct verb verb_report = {
     .name = "report",
     .summary = "Report on a trace: the peak and its owners, leaks, churn, and what to do",
-    .usage = "FILE...|- | --pid PID [OPTION]...",
+    .usage = "FILE...|- | --pid PID | --serve [FILE | --pid PID] [OPTION]...",
     .examples = "VRAM_TRACE=run.vrt ./program; vram report run.vrt\n"
                 "vram report run.vrt --leaks           # exit code 1 if anything leaked\n"
                 "vram report run.vrt --stacks | flamegraph.pl > peak.svg\n"
@@ -348,7 +427,8 @@ const struct verb verb_report = {
                 "vram report snapshot.pickle           # of PyTorch; also RMM, Chrome JSON\n"
                 "vram report run.vrt --format memory_viz -o run.pickle\n"
                 "vram report new.vrt --against old.vrt --fail-if 'peak>+2%'\n"
-                "vram report --pid 1234                # what a running process holds\n",
+                "vram report --pid 1234                # what a running process holds\n"
+                "vram report --serve --pid 1234        # the same in a browser, live\n",
     .flags = flags,
     .run = run,
     .operands = OPERANDS_FILES,

@@ -58,6 +58,8 @@ complete -c vram -n '__fish_seen_subcommand_from report' -l count -d 'weigh coll
 complete -c vram -n '__fish_seen_subcommand_from report' -l against -s a -x -a '' -d 'compare with another trace: figures, and the call sites that changed'
 complete -c vram -n '__fish_seen_subcommand_from report' -l fail-if -x -a '' -d 'exit with 1 if a rule is broken: peak>+2%, held>+64M, live>0; figures are peak, rounded, held, live and allocs; may be repeated'
 complete -c vram -n '__fish_seen_subcommand_from report' -l pid -s p -x -a '' -d 'ask a running process for its live blocks; with --leaks, for those that are a minute old'
+complete -c vram -n '__fish_seen_subcommand_from report' -l serve -d 'show a running process (--pid, or the only one there is) or a trace in a browser, at a loopback address that is printed; updated each second until Ctrl-C'
+complete -c vram -n '__fish_seen_subcommand_from report' -l port -x -a '' -d 'with --serve, listen at this port, such as one of a tunnel; any free one if not given'
 complete -c vram -n '__fish_seen_subcommand_from report' -l top -s n -x -a '' -d 'rows of each table, 10 if not given'
 complete -c vram -n '__fish_seen_subcommand_from report' -l json -s j -d 'print one JSON document, sizes in bytes'
 complete -c vram -n '__fish_seen_subcommand_from report' -l color -x -a 'auto always never' -d 'use colors: auto (the default), always or never'

@@ -35,6 +35,10 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
+static bool is_stopped(atomic_bool *stop) {
+    return stop && atomic_load(stop);
+}
+
 static bool search_match(void *user, const char *folder, struct page_view *view) {
     struct attach_search *search = user;
     if (view->head.pid != search->pid) {
@@ -75,7 +79,7 @@ static bool request_write(const struct attach_place *place, const struct page_vi
 }
 
 /* Connects to the socket that the process opens; -1: it did not before the deadline. */
-static int socket_connect(const struct attach_place *place, uint64_t deadline) {
+static int socket_connect(const struct attach_place *place, uint64_t deadline, atomic_bool *stop) {
     char path[PAGE_FOLDER_MAX + PAGE_NAME_MAX];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     stem_write(place, "sock", path);
@@ -96,7 +100,7 @@ static int socket_connect(const struct attach_place *place, uint64_t deadline) {
             (void)close(peer);
         }
         (void)poll(NULL, 0, RETRY_MS);
-    } while (now_ns() < deadline);
+    } while (now_ns() < deadline && !is_stopped(stop));
     return -1;
 }
 
@@ -107,12 +111,12 @@ static bool text_has_ended(const char *text, size_t bytes) {
 
 /* The answer up to its last line, in memory with room for one byte more; NULL: it did not come. Its
    first line comes at once from a process that runs. */
-static char *answer_receive(int peer, uint64_t first_deadline, size_t *bytes) {
+static char *answer_receive(int peer, uint64_t first_deadline, atomic_bool *stop, size_t *bytes) {
     uint64_t deadline = now_ns() + ANSWER_NS;
     size_t capacity = 1 << 16;
     char *text = malloc(capacity + 1);
     *bytes = 0;
-    while (text && !text_has_ended(text, *bytes) &&
+    while (text && !text_has_ended(text, *bytes) && !is_stopped(stop) &&
            now_ns() < (*bytes ? deadline : first_deadline)) {
         struct pollfd ready = {.fd = peer, .events = POLLIN};
         if (*bytes == capacity) {
@@ -140,15 +144,15 @@ static char *answer_receive(int peer, uint64_t first_deadline, size_t *bytes) {
 /* Asks, and asks again if the socket was that of an earlier request, which is closed. *bytes is 0
    if nothing came within a second. */
 static char *answer_get(const struct attach_place *place, const struct page_view *view,
-                        size_t *bytes) {
+                        atomic_bool *stop, size_t *bytes) {
     uint64_t deadline = now_ns() + SECOND_NS;
     char *text = NULL;
     *bytes = 0;
     if (!request_write(place, view)) {
         return NULL;
     }
-    for (int peer; !text && *bytes == 0 && (peer = socket_connect(place, deadline)) >= 0;) {
-        text = answer_receive(peer, deadline, bytes);
+    for (int peer; !text && *bytes == 0 && (peer = socket_connect(place, deadline, stop)) >= 0;) {
+        text = answer_receive(peer, deadline, stop, bytes);
         (void)close(peer);
     }
     return text;
@@ -206,7 +210,8 @@ enum page_state attach_read(const struct attach_place *place, struct page_view *
 }
 
 bool attach_blocks(const struct attach_place *place, const struct page_view *view,
-                   struct attach_answer *answer, char problem[ATTACH_PROBLEM_MAX]) {
+                   struct attach_answer *answer, atomic_bool *stop,
+                   char problem[ATTACH_PROBLEM_MAX]) {
     unsigned long long pid = view->head.pid;
     const char *why;
     size_t bytes;
@@ -218,7 +223,7 @@ bool attach_blocks(const struct attach_place *place, const struct page_view *vie
                  pid);
         return false;
     }
-    char *text = answer_get(place, view, &bytes);
+    char *text = answer_get(place, view, stop, &bytes);
     if (!text) {
         snprintf(problem, ATTACH_PROBLEM_MAX,
                  "process %llu does not answer%s: it may be stopped, or starved of processor time",
@@ -237,5 +242,6 @@ bool attach_ask(uint64_t pid, struct page_view *view, struct attach_answer *answ
                 char problem[ATTACH_PROBLEM_MAX]) {
     struct attach_place place;
     *answer = (struct attach_answer){0};
-    return attach_find(pid, &place, view, problem) && attach_blocks(&place, view, answer, problem);
+    return attach_find(pid, &place, view, problem) &&
+           attach_blocks(&place, view, answer, NULL, problem);
 }

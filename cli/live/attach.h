@@ -9,6 +9,8 @@
 
 #include "live/page_folder.h"
 
+#include <stdatomic.h>
+
 enum { ATTACH_PROBLEM_MAX = 400 };
 
 /* Blocks of one tag and stack. */
@@ -61,9 +63,11 @@ enum page_state attach_read(const struct attach_place *place, struct page_view *
                             const char **problem);
 
 /* Asks the process with this page for its blocks. False: `problem` has a line for people. The
-   answer is the caller's to free, whatever it returns. */
+   answer is the caller's to free, whatever it returns. `stop`, which may be NULL: give up soon once
+   it is true. */
 bool attach_blocks(const struct attach_place *place, const struct page_view *view,
-                   struct attach_answer *answer, char problem[ATTACH_PROBLEM_MAX]);
+                   struct attach_answer *answer, atomic_bool *stop,
+                   char problem[ATTACH_PROBLEM_MAX]);
 
 /* Finds and asks. The view is the caller's to free too. */
 bool attach_ask(uint64_t pid, struct page_view *view, struct attach_answer *answer,

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""viewer.py ROOT | --self-test: cli/viewer/generated/viewer_page.h was made from the sources of viewer/ as they are."""
+"""viewer.py ROOT | --self-test: the pages in cli/viewer/generated were made from the sources of viewer/ as they are."""
 import hashlib
 import os
 import re
 import sys
 import tempfile
 
+PAGES = ("viewer_page.h", "serve_page.h")
 LEFT_OUT = {"node_modules", "package-lock.json"}
 
 
@@ -26,9 +27,13 @@ def digest_of(root):
     return digest.hexdigest()
 
 
-def is_current(root):
-    with open(os.path.join(root, "cli/viewer/generated/viewer_page.h"), encoding="utf-8") as file:
-        return re.search(r"sources ([0-9a-f]{64})", file.read()).group(1) == digest_of(root)
+def stale(root):
+    """The pages that are older than their sources."""
+    digest = digest_of(root)
+    for name in PAGES:
+        with open(os.path.join(root, "cli/viewer/generated", name), encoding="utf-8") as file:
+            if re.search(r"sources ([0-9a-f]{64})", file.read()).group(1) != digest:
+                yield name
 
 
 def write(root, name, text):
@@ -42,20 +47,23 @@ def self_test():
     with tempfile.TemporaryDirectory() as root:
         write(root, "viewer/src/main.ts", "one")
         write(root, "viewer/node_modules/other.ts", "not ours")
-        write(root, "cli/viewer/generated/viewer_page.h", f"sources {digest_of(root)}")
-        assert is_current(root)
+        for name in PAGES:
+            write(root, "cli/viewer/generated/" + name, f"sources {digest_of(root)}")
+        assert not list(stale(root))
+        write(root, "cli/viewer/generated/serve_page.h", "sources " + "0" * 64)
+        assert list(stale(root)) == ["serve_page.h"]
         write(root, "viewer/src/main.ts", "two")
-        assert not is_current(root)
+        assert len(list(stale(root))) == 2
     return 0
 
 
 def main():
     if sys.argv[1] == "--self-test":
         return self_test()
-    if not is_current(sys.argv[1]):
-        print("cli/viewer/generated/viewer_page.h is older than viewer/: run tools/viewer")
-        return 1
-    return 0
+    found = list(stale(sys.argv[1]))
+    for name in found:
+        print(f"cli/viewer/generated/{name} is older than viewer/: run tools/viewer")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
