@@ -61,7 +61,7 @@ bool http_answer_method(const struct http_request *request, struct http_answer *
         return false;
     }
     http_answer_text(answer, 405, "Only GET and HEAD are answered");
-    answer->headers = "Allow: GET, HEAD\r\n";
+    answer->allow = "GET, HEAD";
     return true;
 }
 

@@ -28,6 +28,7 @@ struct http_request {
 struct http_answer {
     int code;            /* of HTTP: 200, 404 */
     const char *type;    /* the media type; static */
+    const char *allow;   /* the header Allow; NULL: none; static */
     const char *headers; /* more lines, each ended by \r\n; NULL: none; borrowed */
     const char *body;    /* NULL: out of memory */
     size_t body_bytes;

@@ -48,11 +48,12 @@ static const char *reason_of(int code) {
 static void send_answer(struct mg_connection *connection, const struct http_answer *answer,
                         bool head_only) {
     mg_printf(connection,
-              "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
+              "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%s%s%s"
               "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
               "Connection: close\r\n\r\n",
               answer->code, reason_of(answer->code), answer->type, answer->body_bytes,
-              answer->headers != NULL ? answer->headers : "");
+              answer->allow != NULL ? "Allow: " : "", answer->allow != NULL ? answer->allow : "",
+              answer->allow != NULL ? "\r\n" : "", answer->headers != NULL ? answer->headers : "");
     time_t end = time(NULL) + ANSWER_SECONDS;
     for (size_t sent = 0; !head_only && sent < answer->body_bytes && time(NULL) < end;) {
         size_t left = answer->body_bytes - sent;

@@ -72,15 +72,19 @@ static void tags_take(struct live_past *past, const struct page_view *view,
     for (uint32_t i = 0; i < view->head.tags.count; i++) {
         uint64_t own = view->tags[i].own_bytes;
         uint64_t bytes = own == VRAM_LIVE_PAGE_UNKNOWN ? 0 : own < left ? own : left;
+        uint64_t generation = past->generation;
         size_t column = column_of(past, view->tags[i].name, bytes);
-        if (column < PAST_TAGS) {
-            slot->tags[column] += bytes;
-            left -= bytes;
+        if (column == PAST_TAGS) {
+            continue;
         }
-    }
-    for (size_t i = 0; i < past->tag_count; i++) {
-        struct past_tag *tag = &past->tags[i];
-        tag->peak_bytes = slot->tags[i] > tag->peak_bytes ? slot->tags[i] : tag->peak_bytes;
+        if (past->generation != generation) { /* it was another tag's */
+            slot->tags[column] = 0;
+        }
+        slot->tags[column] += bytes;
+        left -= bytes;
+        struct past_tag *tag = &past->tags[column];
+        tag->peak_bytes =
+            slot->tags[column] > tag->peak_bytes ? slot->tags[column] : tag->peak_bytes;
     }
 }
 
