@@ -94,7 +94,7 @@ export class LiveTimeline {
 
   draw(): void {
     const context = prepare(this.canvas);
-    if (!context || this.past.count === 0) {
+    if (!context || this.past.count === 0 || this.canvas.clientWidth <= AXIS) {
       return;
     }
     const most = this.most();

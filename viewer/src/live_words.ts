@@ -14,7 +14,7 @@ export function sizeText(bytes: number | null): string {
 }
 
 export function shareText(part: number, whole: number): string {
-  return whole > 0 ? `${((100 * part) / whole).toFixed(part / whole > 0.995 || part / whole < 0.1 ? 1 : 0)} %` : "";
+  return whole > 0 ? `${((100 * part) / whole).toFixed(part / whole > 0.995 || part / whole < 0.1 ? 1 : 0)}\u00a0%` : "";
 }
 
 function tile(name: string, figure: string, more: string, id: string): HTMLElement {
@@ -48,8 +48,8 @@ function firstSentence(live: Live): string {
   const { sum, pools, origin } = live.process;
   const kinds = origin === "run" ? `in ${pools} ${pools === 1 ? "kind" : "kinds"} of memory` : `by ${pools} ${pools === 1 ? "pool" : "pools"}`;
   return (
-    `Process ${live.process.pid} holds ${sizeText(sum.held_bytes)} ${kinds}; ${sizeText(sum.live_bytes)} of it ` +
-    `${live.state === "ended" ? "were" : "are"} live. It held ${sizeText(sum.peak_held_bytes)} at most so far.`
+    `Process ${live.process.pid} ${live.state === "ended" ? "held" : "holds"} ${sizeText(sum.held_bytes)} ${kinds}; ` +
+    `${sizeText(sum.live_bytes)} of it ${live.state === "ended" ? "were" : "are"} live. It held ${sizeText(sum.peak_held_bytes)} at most so far.`
   );
 }
 

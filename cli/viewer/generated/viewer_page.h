@@ -4,7 +4,7 @@
  * viewer_page.h: the page of `vram report --html`, up to its data and from there on. lint.viewer
  * compares the next line with what lies in viewer/.
  *
- * sources 22074ee403370d8e2f179bf120ea5198f979161445aa9fdc31362b06a0db78df
+ * sources a2c3081f4c13bbbd74d6f7a2629b30a1b7e50467aded74ca5e6d1786eef31e60
  */
 #ifndef VIEWER_VIEWER_PAGE_H
 #define VIEWER_VIEWER_PAGE_H
