@@ -2,9 +2,10 @@
 /*
  * fuzz_driver.c: feeds a fuzz target without libFuzzer.
  *
- *   fuzz_NAME [--runs N] [--seed S] [--only K] FILE...
+ *   fuzz_NAME [--runs N | --seconds T] [--seed S] [--only K] FILE...
  *
- * Every file goes in as it is, then N inputs that are mutations of these. An input depends on the
+ * Every file goes in as it is, then N inputs that are mutations of these, or as many as there is
+ * time for. An input depends on the
  * seed and its number alone, so that --seed S --only K shows again what ended a run; both are
  * printed then.
  */
@@ -13,6 +14,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { INPUT_MAX = 8192, FILES_MAX = 64 };
@@ -166,9 +168,15 @@ static void read_file(const char *path) {
     run(&files[file_count++], path, 0);
 }
 
+static uint64_t now_s(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec;
+}
+
 int main(int count, char **words) {
     static struct input input;
-    uint64_t runs = 1000, only = 0;
+    uint64_t runs = 1000, only = 0, seconds = UINT64_MAX, begun = now_s();
     signal(SIGABRT, on_abort);
     if (__sanitizer_set_death_callback) {
         __sanitizer_set_death_callback(say_last_words);
@@ -177,6 +185,9 @@ int main(int count, char **words) {
         bool more = i + 1 < count;
         if (more && strcmp(words[i], "--runs") == 0) {
             runs = strtoull(words[++i], NULL, 10);
+        } else if (more && strcmp(words[i], "--seconds") == 0) {
+            seconds = strtoull(words[++i], NULL, 10);
+            runs = UINT64_MAX;
         } else if (more && strcmp(words[i], "--seed") == 0) {
             seed = strtoull(words[++i], NULL, 10);
         } else if (more && strcmp(words[i], "--only") == 0) {
@@ -185,11 +196,12 @@ int main(int count, char **words) {
             read_file(words[i]);
         }
     }
-    for (uint64_t number = only ? only : 1; number <= (only ? only : runs); number++) {
+    uint64_t number = only ? only : 1, done = 0;
+    for (; number <= (only ? only : runs) && now_s() - begun < seconds; number++, done++) {
         make_input(&input, number);
         run(&input, "mutated,", number);
     }
     printf("%zu files and %llu mutations of seed %llu: nothing found\n", file_count,
-           (unsigned long long)(only ? 1 : runs), (unsigned long long)seed);
+           (unsigned long long)done, (unsigned long long)seed);
     return 0;
 }
