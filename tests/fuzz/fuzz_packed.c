@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_packed.c: a trace that is packed with gzip or zstd, and damaged. Whatever the bytes are, what
- * comes out does not depend on how much is asked for at a time, and a reader of any format gets it
- * or one reason why not. A small file may hold gigabytes: only the first of what comes out is read.
+ * fuzz_packed.c: a trace that is packed with gzip or zstd, and damaged. Whatever the bytes are,
+ * what comes out does not depend on how much is asked for at a time, and a reader of any format
+ * gets it or one reason why not. A small file may hold gigabytes: only the first part is read.
  */
 #include "events_expect.h"
 
