@@ -110,70 +110,83 @@ static char *page_join(size_t *bytes) {
     return body.text;
 }
 
-static void say_ended(const struct invocation *invocation, struct live_watch *watch, uint64_t pid) {
+/* A process that is served. */
+struct process_job {
+    const struct invocation *invocation;
+    uint64_t pid;
+    char command[sizeof((vram_live_page *)0)->command];
+    struct live_watch *watch;
+    sigset_t ending;
+};
+
+static void say_ended(const struct process_job *job) {
     char size[VRAM_SIZE_TEXT_MAX], time[DURATION_TEXT_MAX];
-    uint64_t since_ns, peak = live_watch_peak(watch, &since_ns);
-    if (!invocation->json) {
-        printf("process %" PRIu64 " has ended, %s after this began; it held %s at most\n", pid,
+    uint64_t since_ns, peak = live_watch_peak(job->watch, &since_ns);
+    if (!job->invocation->json) {
+        printf("process %" PRIu64 " has ended, %s after this began; it held %s at most\n", job->pid,
                duration_format(since_ns, time),
                peak == VRAM_LIVE_PAGE_UNKNOWN ? "an unknown amount" : vram_size_format(peak, size));
     }
+    fflush(stdout);
 }
 
-static int watch_until_end(const struct invocation *invocation, struct live_watch *watch,
-                           uint64_t pid, const sigset_t *ending) {
+/* Looks at the process until it ends, or a signal comes. */
+static void watch_until_end(const struct process_job *job) {
     enum live_state state = LIVE_RUNS;
     while (state != LIVE_ENDED) {
-        if (ending_wait(ending, SAMPLE_NS)) {
-            return EXIT_YES;
+        if (ending_wait(&job->ending, SAMPLE_NS)) {
+            return;
         }
-        state = live_watch_sample(watch);
+        state = live_watch_sample(job->watch);
     }
-    say_ended(invocation, watch, pid);
-    fflush(stdout);
-    if (live_watch_is_read(watch)) {
-        ending_wait(ending, LINGER_NS);
+    say_ended(job);
+    if (live_watch_is_read(job->watch)) {
+        ending_wait(&job->ending, LINGER_NS);
     }
-    return EXIT_YES;
+}
+
+static int serve_watch(const struct process_job *job, uint64_t port) {
+    struct serve_options options = {
+        .headers = SERVE_HEADERS SERVE_PAGE_POLICY, .live = live_watch_write, .user = job->watch};
+    char *page = page_join(&options.page_bytes);
+    if (page == NULL) {
+        say_error("out of host memory");
+        return EXIT_MISUSE;
+    }
+    options.page = page;
+    struct http_server *server = serve_begin(&options, port);
+    if (server != NULL) {
+        say_url(job->invocation, server, &options, job->pid);
+        if (!job->invocation->json) {
+            printf("process %" PRIu64 ": %s; Ctrl-C ends\n", job->pid, job->command);
+        }
+        fflush(stdout);
+        watch_until_end(job);
+    }
+    http_server_end(server);
+    free(page);
+    return server != NULL ? EXIT_YES : EXIT_MISUSE;
 }
 
 int serve_process(const struct invocation *invocation, uint64_t pid, uint64_t port) {
-    struct serve_options options = {.headers = SERVE_HEADERS SERVE_PAGE_POLICY,
-                                    .live = live_watch_write};
+    struct process_job job = {.invocation = invocation, .pid = pid != 0 ? pid : choose_process()};
     char problem[ATTACH_PROBLEM_MAX];
     struct attach_place place;
     struct page_view view;
-    sigset_t ending;
-    pid = pid != 0 ? pid : choose_process();
-    if (pid == 0) {
+    if (job.pid == 0) {
         return EXIT_MISUSE;
     }
-    if (!attach_find(pid, &place, &view, problem)) {
+    if (attach_find(job.pid, &place, &view, problem)) {
+        memcpy(job.command, view.head.command, sizeof job.command);
+        ending_begin(&job.ending);
+        job.watch = live_watch_begin(&place, &view, problem);
+    }
+    if (job.watch == NULL) {
         say_error("%s", problem);
         return EXIT_MISUSE;
     }
-    ending_begin(&ending);
-    char command[sizeof view.head.command];
-    memcpy(command, view.head.command, sizeof command);
-    char *page = page_join(&options.page_bytes);
-    struct live_watch *watch = live_watch_begin(&place, &view, problem);
-    options.page = page;
-    options.user = watch;
-    int code = EXIT_MISUSE;
-    struct http_server *server = NULL;
-    if (watch == NULL || page == NULL) {
-        say_error("%s", watch == NULL ? problem : "out of host memory");
-    } else if ((server = serve_begin(&options, port)) != NULL) {
-        say_url(invocation, server, &options, pid);
-        if (!invocation->json) {
-            printf("process %" PRIu64 ": %s; Ctrl-C ends\n", pid, command);
-        }
-        fflush(stdout);
-        code = watch_until_end(invocation, watch, pid, &ending);
-    }
-    http_server_end(server);
-    live_watch_end(watch);
-    free(page);
+    int code = serve_watch(&job, port);
+    live_watch_end(job.watch);
     return code;
 }
 

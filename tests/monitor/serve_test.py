@@ -282,6 +282,8 @@ def lies(binary):
         assert server.live()["state"] == "silent"
     liar.say([pages.device()], [pages.pool("p", held=5)], held=5)
     until(lambda: server.live()["state"] == "running")
+    liar.say([pages.device()], [pages.pool("device", held=5)], held=5, origin=1)
+    until(lambda: "runs under vram run" in (server.live()["blocks"]["problem"] or ""))
     os.unlink(liar.path)
     until(lambda: "no live page any more" in (server.live()["words"] or ""))
     server.end(signal.SIGTERM)
@@ -294,7 +296,8 @@ def absent(binary, program):
         assert result.returncode == 2 and words in result.stderr and not result.stdout, result
     fails("there is no process 2147483646", "--pid", "2147483646")
     fails("has no live page", "--pid", str(os.getpid()))
-    with living(program, "steady") as child:
+    with living(program, "steady"), living(program, "steady") as child:
+        fails("processes have live pages, choose one by --pid: ")
         if os.geteuid() == 0 and os.access(binary, os.X_OK):
             with contextlib.suppress(PermissionError):  # where others cannot enter the folder of the build
                 fails("belongs to another user", "--pid", str(child.pid), user=65534)
