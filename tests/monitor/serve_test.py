@@ -147,7 +147,7 @@ def moving(binary, program):
 
 
 def killed_and_interrupted(binary, program):
-    with living(program, "steady") as child:
+    with living(program, "steady", VRAM_TRACKING="off") as child:
         server = Server(binary, "--pid", str(child.pid))
         until(lambda: server.live()["blocks"]["problem"])
         assert "VRAM_TRACKING=on" in server.live()["blocks"]["problem"]
