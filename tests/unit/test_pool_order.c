@@ -267,6 +267,29 @@ static void reports_name_the_queues_by_their_handles(void **state) {
     rig_end_clean(&rig);
 }
 
+/* What was freed on a queue that has ended since, while its memory was sealed, is free to all. */
+static void ended_queues_free_what_was_sealed(void **state) {
+    struct rig rig = rig_make("sim", "memory=64M,lag=50");
+    (void)state;
+    vram_pool_stats stats = {.size = sizeof stats};
+    vram_pool *pool = ordered_pool(&rig);
+    vram_queue *queue;
+    vram_addr freed, kept;
+    assert_ok(vram_queue_create(rig.device, NULL, &queue));
+    assert_ok(vram_alloc(pool, 4096, NULL, &freed));
+    assert_ok(vram_alloc(pool, 4096, NULL, &kept));
+    assert_ok(vram_free(freed, queue));
+    assert_ok(vram_pool_seal(pool, NULL));
+    assert_ok(vram_queue_destroy(queue));
+    assert_ok(vram_pool_unseal(pool, NULL));
+    assert_ok(vram_free(kept, NULL));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    assert_int_equal(stats.reserved_bytes, 0);
+    expect_pool_empty(pool);
+    rig_end_clean(&rig);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
 
 int main(void) {
@@ -277,6 +300,7 @@ int main(void) {
         HERE(host_memory_outlives_the_copies_from_it),
         HERE(what_was_unmapped_outlives_its_copy),
         HERE(reports_name_the_queues_by_their_handles),
+        HERE(ended_queues_free_what_was_sealed),
     };
     return cmocka_run_group_tests_name("pool_order", tests, NULL, NULL);
 }

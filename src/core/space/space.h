@@ -255,7 +255,7 @@ uint32_t vr_space_open_plans(const struct vr_space *space);
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp);
 
 /* All work of that queue is complete: any queue may use what was freed on it. Deterministic spaces
-   learn that in no other way. O(log n) for each of its holes. */
+   learn that in no other way, and look through all spans for it. O(log n) for each hole. */
 void vr_space_forget(struct vr_space *space, uint64_t queue);
 
 /* Whether memory is mapped throughout [addr, addr + bytes); VMM only. */
