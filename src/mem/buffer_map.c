@@ -12,6 +12,7 @@
 #include "mem/buffer_object.h"
 
 #include "base/error.h"
+#include "device/address.h"
 #include "device/device_calls.h"
 #include "vram/oom.h"
 
@@ -53,6 +54,24 @@ static vram_status fetch_copy(struct vr_buffer *buffer, struct vr_buffer_mapping
     return status;
 }
 
+/* Whether the host may write where it maps the memory itself: not if it is sealed, or another
+   process's and read-only. */
+static vram_status write_check(const struct vr_buffer *buffer,
+                               const struct vr_buffer_mapping *mapping) {
+    struct vr_address_info place;
+    struct vr_device_object *owner;
+    vram_addr addr = buffer->memory.addr + mapping->offset;
+    if (!(mapping->flags & VRAM_MAP_WRITE) || !vr_buffer_on_device(&buffer->memory)) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_span_owner(addr, &place, &owner);
+    if (status == VRAM_OK) {
+        status = vr_span_check_write(owner, addr, mapping->bytes);
+        vr_leave(owner);
+    }
+    return status;
+}
+
 /* The buffer is claimed. */
 static vram_status map_claimed(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping,
                                void **pointer) {
@@ -64,8 +83,9 @@ static vram_status map_claimed(struct vr_buffer *buffer, struct vr_buffer_mappin
             status = fetch_copy(buffer, mapping);
         }
         host = (char *)(uintptr_t)mapping->staging;
-    } else {
-        host += status == VRAM_OK ? mapping->offset : 0;
+    } else if (status == VRAM_OK) {
+        host += mapping->offset;
+        status = write_check(buffer, mapping);
     }
     if (status == VRAM_OK) {
         *pointer = host;

@@ -540,6 +540,28 @@ static void bad_wraps_are_refused(void **state) {
     rig_end_clean(&rig);
 }
 
+/* The host device maps sealed memory read-only: nobody gets a pointer to write there. */
+static void sealed_memory_is_not_mapped_for_writing(void **state) {
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    vram_pool *pool = pool_whole(rig.device);
+    vram_buffer *buffer = buffer_kind(pool, 4096, VRAM_BUFFER_DEVICE, rig.queue);
+    uint8_t *seen = NULL;
+    write_all(buffer, 5, rig.queue);
+    assert_ok(vram_pool_seal(pool, NULL));
+    assert_int_equal(vram_buffer_map(buffer, 0, 16, VRAM_MAP_WRITE, NULL, (void **)&seen),
+                     VRAM_ERR_INVALID);
+    assert_null(seen);
+    assert_ok(vram_buffer_map(buffer, 0, 16, VRAM_MAP_READ, NULL, (void **)&seen));
+    assert_ok(vram_buffer_unmap(buffer));
+    assert_ok(vram_pool_unseal(pool, NULL));
+    assert_ok(vram_buffer_map(buffer, 0, 16, VRAM_MAP_WRITE, NULL, (void **)&seen));
+    memset(seen, 1, 16);
+    assert_ok(vram_buffer_unmap(buffer));
+    assert_ok(vram_buffer_destroy(buffer));
+    rig_end_clean(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(acceptance_13_pinned),
@@ -554,6 +576,7 @@ int main(void) {
         HERE(host_memory_is_wrapped),
         HERE(addresses_are_wrapped),
         HERE(bad_wraps_are_refused),
+        HERE(sealed_memory_is_not_mapped_for_writing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
