@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * draw.c: draws programs. The table says what each operation uses, changes and makes; the numbers
+ * of an operation are drawn without a look at what came before it.
+ */
+#include "programs/steps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define D USE_device
+#define Q USE_queue
+#define P USE_pool
+#define B USE_block
+#define U USE_buffer
+#define S USE_scope
+#define A USE_async
+
+static void step_none(struct run *r, const struct op *op) {
+    (void)r;
+    (void)op;
+}
+
+const struct kind kinds[] = {
+    {"none", step_none, 0, 0, 0, 0, 0}, /* what shrinking leaves */
+    /* name, step, weight, uses, writes, makes, needs */
+    {"context_create", step_context_create, 2, 0, 0, 0, NEED_ALONE},
+    {"device_open", step_device_open, 3, 0, 0, D, 0},
+    {"pool_create", step_pool_create, 4, D, 0, P, 0},
+    {"queue_create", step_queue_create, 5, D, 0, Q, 0},
+    {"alloc", step_alloc, 40, P | Q, 0, B, 0},
+    {"alloc_with", step_alloc_with, 20, P | Q, 0, B, 0},
+    {"free", step_free, 45, Q, B, 0, 0},
+    {"resize", step_resize, 6, Q, B, 0, 0},
+    {"use", step_use, 3, Q, B, 0, 0},
+    {"pin", step_pin, 3, 0, B, 0, 0},
+    {"block_info", step_block_info, 8, B, 0, 0, 0},
+    {"upload", step_upload, 14, Q, B, 0, 0},
+    {"download", step_download, 14, Q, B, 0, 0},
+    {"copy", step_copy, 8, Q | USE_from, B | USE_from, 0, 0},
+    {"fill", step_fill, 6, Q, B, 0, 0},
+    {"transfer_upload", step_transfer_upload, 5, Q, B | A, 0, 0},
+    {"transfer_download", step_transfer_download, 4, Q, B, 0, 0},
+    {"transfer_copy", step_transfer_copy, 3, Q | USE_from, B | A | USE_from, 0, 0},
+    {"transfer_fill", step_transfer_fill, 2, Q, B, 0, 0},
+    {"transfer_batch", step_transfer_batch, 2, Q, B, 0, 0},
+    {"async_wait", step_async_wait, 4, A, A, 0, 0},
+    {"async_poll", step_async_poll, 2, A, A, 0, 0},
+    {"async_end", step_async_end, 2, 0, A, 0, 0},
+    {"queue_wait", step_queue_wait, 8, Q, 0, 0, 0},
+    {"queue_poll", step_queue_poll, 2, Q, 0, 0, 0},
+    {"queue_destroy", step_queue_destroy, 2, 0, Q, 0, 0},
+    {"mark", step_mark, 3, Q, USE_point, 0, 0},
+    {"point", step_point, 3, USE_point, 0, 0, 0},
+    {"after", step_after, 2, Q | USE_point, 0, 0, 0},
+    {"buffer_create", step_buffer_create, 10, P | Q, 0, U, 0},
+    {"buffer_destroy", step_buffer_destroy, 8, 0, U, 0, 0},
+    {"buffer_info", step_buffer_info, 3, U, 0, 0, 0},
+    {"span_upload", step_span_upload, 7, Q, U, 0, 0},
+    {"span_download", step_span_download, 7, Q, U, 0, 0},
+    {"buffer_map", step_buffer_map, 4, Q, U, 0, 0},
+    {"buffer_unmap", step_buffer_unmap, 5, 0, U, 0, 0},
+    {"buffer_resize", step_buffer_resize, 6, Q, U, 0, 0},
+    {"buffer_fit", step_buffer_fit, 2, Q, U, 0, 0},
+    {"buffer_move", step_buffer_move, 4, Q, U, 0, 0},
+    {"scope_begin", step_scope_begin, 4, P | USE_parent, 0, S, 0},
+    {"scope_end", step_scope_end, 4, 0, S, 0, 0},
+    {"scope_alloc", step_scope_alloc, 6, Q, S, B, 0},
+    {"scope_free", step_scope_free, 3, Q, S | B, 0, 0},
+    {"scope_take", step_scope_take, 3, 0, S | B, 0, 0},
+    {"scope_give", step_scope_give, 3, Q, S | B, 0, 0},
+    {"scope_buffer", step_scope_buffer, 2, Q, S, U, 0},
+    {"batch_create", step_batch_create, 2, P | Q, 0, USE_batch, 0},
+    {"batch_add", step_batch_add, 4, 0, USE_batch, U, 0},
+    {"batch_destroy", step_batch_destroy, 2, 0, USE_batch, 0, 0},
+    {"named_create", step_named_create, 2, P | Q, 0, USE_named, 0},
+    {"named_add", step_named_add, 3, 0, USE_named, 0, 0},
+    {"named_ensure", step_named_ensure, 4, 0, USE_named, 0, 0},
+    {"named_remove", step_named_remove, 2, 0, USE_named, 0, 0},
+    {"named_destroy", step_named_destroy, 1, 0, USE_named, 0, 0},
+    {"ring_create", step_ring_create, 2, P, 0, USE_ring, 0},
+    {"ring_destroy", step_ring_destroy, 2, 0, USE_ring, 0, 0},
+    {"ring_send", step_ring_send, 6, USE_ring, 0, 0, 0},
+    {"ring_flush", step_ring_flush, 4, USE_ring, 0, 0, 0},
+    {"ring_fetch", step_ring_fetch, 3, USE_ring, 0, 0, 0},
+    {"ring_receive", step_ring_receive, 2, USE_ring, 0, 0, 0},
+    {"ring_stop", step_ring_stop, 1, 0, USE_ring, 0, 0},
+    {"ring_look", step_ring_look, 2, USE_ring, 0, 0, 0},
+    {"pool_destroy", step_pool_destroy, 2, 0, P, 0, 0},
+    {"pool_trim", step_pool_trim, 4, P, 0, 0, 0},
+    {"pool_stats", step_pool_stats, 4, P, 0, 0, 0},
+    {"pool_warm", step_pool_warm, 1, P, 0, 0, 0},
+    {"nap", step_nap, 1, 0, P, 0, NEED_ALONE},
+    {"sleep", step_sleep, 3, 0, P, 0, NEED_FREE},
+    {"wake", step_wake, 4, 0, P, 0, NEED_FREE},
+    {"seal", step_seal, 2, 0, P, 0, NEED_FREE},
+    {"unseal", step_unseal, 3, 0, P, 0, NEED_FREE},
+    {"rebuild", step_rebuild, 1, 0, P, 0, NEED_FREE | NEED_ALONE},
+    {"limits", step_limits, 1, 0, P, 0, NEED_FREE},
+    {"quota", step_quota, 1, D, 0, 0, 0},
+    {"option", step_option, 1, 0, 0, 0, NEED_ALONE},
+    {"share_export", step_share_export, 6, B, 0, USE_share, NEED_ALONE | NEED_SHARING},
+    {"share_open", step_share_open, 2, USE_share, 0, USE_opened, NEED_ALONE | NEED_SHARING},
+    {"share_close", step_share_close, 1, 0, USE_share, 0, NEED_ALONE | NEED_SHARING},
+    {"opened_close", step_opened_close, 1, 0, USE_opened, 0, NEED_ALONE | NEED_SHARING},
+    {"share_read", step_share_read, 2, USE_opened | Q, 0, 0, NEED_ALONE | NEED_SHARING},
+    {"memory_info", step_memory_info, 2, D, 0, 0, 0},
+    {"pinned", step_pinned, 2, D, 0, 0, 0},
+    {"trim_all", step_trim_all, 1, D, 0, 0, 0},
+    {"set", step_set, 1, D, USE_set, 0, 0},
+    {"device_close", step_device_close, 1, 0, D, 0, 0},
+    {"context_destroy", step_context_destroy, 1, 0, 0, 0, NEED_ALONE},
+    {"fault", step_fault, 12, 0, 0, 0, NEED_FAULTS},
+    {"lie", step_lie, 5, 0, 0, 0, NEED_FAULTS},
+    {"malloc_fault", step_malloc_fault, 12, 0, 0, 0, NEED_FAULTS},
+    {"fault_clear", step_fault_clear, 16, 0, 0, 0, NEED_FAULTS},
+    {"cancel", step_cancel, 2, P | Q, 0, 0, NEED_ALONE},
+    {"trace_begin", step_trace_begin, 1, 0, 0, USE_trace, NEED_ALONE},
+    {"trace_end", step_trace_end, 1, 0, USE_trace, 0, NEED_ALONE},
+    {"fork_helper", step_fork_helper, 1, 0, 0, 0, NEED_ALONE | NEED_SHARING},
+    {"second_copy", step_second_copy, 2, P | Q, 0, 0, NEED_ALONE},
+};
+const unsigned kind_count = sizeof kinds / sizeof *kinds;
+
+/* splitmix64's finalizer */
+uint64_t mix(uint64_t x) {
+    x += UINT64_C(0x9E3779B97F4A7C15);
+    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
+    return x ^ x >> 31;
+}
+
+static uint64_t draw(uint64_t *random) {
+    return mix((*random)++);
+}
+
+/* Mostly small; now and then whole granules, and sizes that are copied in pieces. */
+static uint64_t draw_bytes(uint64_t *random) {
+    uint64_t choice = draw(random) % 64, value = draw(random);
+    if (choice < 2) {
+        return 0;
+    }
+    if (choice < 30) {
+        return 1 + value % 2048;
+    }
+    if (choice < 56) {
+        return 1 + value % 65536;
+    }
+    if (choice < 60) {
+        return (1 + value % 16) * 4096;
+    }
+    if (choice < 63) {
+        return 1 + value % (1 << 20);
+    }
+    return value % 2 ? (UINT64_C(1) << 20) * (1 + value % 6) : 1 + value % (UINT64_C(5) << 20);
+}
+
+static bool kind_fits(const struct kind *kind, unsigned threads) {
+    bool sharing = strcmp(settings.backend, "opencl") != 0;
+    return !(kind->needs & NEED_ALONE && threads > 1) &&
+           !(kind->needs & NEED_FAULTS &&
+             (!settings.faults || threads > 1 || strcmp(settings.backend, "sim") != 0)) &&
+           !(kind->needs & NEED_SHARING && !sharing) &&
+           !(kind->step == step_cancel && !settings.cancel);
+}
+
+static unsigned draw_kind(uint64_t *random, unsigned threads) {
+    uint32_t sum = 0;
+    for (unsigned i = 0; i < kind_count; i++) {
+        sum += kind_fits(&kinds[i], threads) ? kinds[i].weight : 0;
+    }
+    uint32_t at = (uint32_t)(draw(random) % sum);
+    for (unsigned i = 0;; i++) {
+        uint32_t weight = kind_fits(&kinds[i], threads) ? kinds[i].weight : 0;
+        if (at < weight) {
+            return i;
+        }
+        at -= weight;
+    }
+}
+
+/* The slots that a thread fills are its own. */
+static void own_slots(struct op *op, unsigned threads) {
+    uint32_t makes = kinds[op->kind].makes;
+#define OWN(name, slots)                                                                           \
+    if (makes & USE_##name && (slots) >= threads) {                                                \
+        op->name = (uint8_t)(op->name / threads * threads + op->thread);                           \
+        op->name = op->name < (slots) ? op->name : op->thread;                                     \
+    }
+    OP_FIELDS(OWN)
+#undef OWN
+}
+
+static void op_draw(struct op *op, uint64_t *random, unsigned kind, unsigned threads) {
+    memset(op, 0, sizeof *op);
+    op->kind = (uint8_t)kind;
+    op->thread = (uint8_t)(draw(random) % threads);
+    uint64_t slots = draw(random), more = draw(random), rest = draw(random);
+    unsigned field = 0;
+#define DRAW(name, count)                                                                          \
+    op->name = (uint8_t)((field < 8    ? slots >> field * 8 & 255                                  \
+                          : field < 16 ? more >> (field - 8) * 8 & 255                             \
+                                       : rest >> (field - 16) * 8 & 255) %                         \
+                         (count));                                                                 \
+    field++;
+    OP_FIELDS(DRAW)
+#undef DRAW
+    op->choice = (uint32_t)draw(random);
+    op->flags = (uint32_t)draw(random);
+    op->bytes = draw_bytes(random);
+    op->offset = draw(random) % 3 ? draw(random) % 4096 : 0;
+    op->seed = draw(random);
+    op->nth = draw(random) >> 8;
+    if (kinds[kind].needs & NEED_FREE) {
+        op->pool = FREE_POOL;
+    }
+    /* Most work is that of one device. */
+    op->device = op->device && op->choice % 4 == 0;
+    if (threads > 1) {
+        own_slots(op, threads);
+    }
+}
+
+static unsigned kind_of(step_fn *step) {
+    unsigned i = 0;
+    while (kinds[i].step != step) {
+        i++;
+    }
+    return i;
+}
+
+static void start_draw(struct program *program, uint64_t *random, unsigned threads) {
+    struct {
+        step_fn *step;
+        unsigned count;
+    } start[] = {{step_context_create, 1},
+                 {step_device_open, 1},
+                 {step_pool_create, SLOTS_pool},
+                 {step_queue_create, SLOTS_queue}};
+    for (unsigned i = 0; i < 4; i++) {
+        for (unsigned k = 0; k < start[i].count; k++) {
+            struct op *op = &program->ops[program->count++];
+            op_draw(op, random, kind_of(start[i].step), threads);
+            op->thread = 0;
+            op->device = 0;
+            op->pool = (uint8_t)k;
+            op->queue = (uint8_t)k;
+        }
+        /* A round of its own for each. */
+        while (threads > 1 && program->count % (threads * ROUND_OPS)) {
+            struct op *op = &program->ops[program->count++];
+            op_draw(op, random, kind_of(step_none), threads);
+        }
+    }
+}
+
+void program_draw(struct program *program, uint64_t seed, uint32_t count, unsigned threads) {
+    uint64_t random = mix(seed ^ UINT64_C(0x70726f6772616d73));
+    program->seed = seed;
+    program->threads = threads;
+    program->count = 0;
+    program->ops = calloc(count + 256, sizeof *program->ops);
+    if (!program->ops) {
+        abort();
+    }
+    start_draw(program, &random, threads);
+    while (program->count < count) {
+        op_draw(&program->ops[program->count++], &random, draw_kind(&random, threads), threads);
+    }
+}

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * round.c: runs a program: its rounds and threads, the judgement of each call, and what has to be
+ * left at the end.
+ *
+ * In a round the model changes only by operations on what no other thread uses. Operations on
+ * contended objects change nothing in it: they leave a note, and after the round one thread follows
+ * the notes. So the model needs no lock, and calls are not ordered by it.
+ */
+#include "programs/steps.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+vram_context *context;
+vram_device *device[SLOTS_device];
+vram_queue *queue[SLOTS_queue];
+vram_pool *pool[SLOTS_pool];
+vram_addr block[SLOTS_block];
+vram_buffer *buffer[SLOTS_buffer];
+vram_scope *scope[SLOTS_scope];
+vram_batch *batch[SLOTS_batch];
+vram_named *named[SLOTS_named];
+vram_ring *ring[SLOTS_ring];
+vram_share *share[SLOTS_share], *opened[SLOTS_opened];
+vram_async async[SLOTS_async];
+vram_point point[SLOTS_point], mark[THREADS_MAX];
+vram_stream_set *set[SLOTS_set];
+vram_trace *trace[SLOTS_trace];
+vram_feed *feed[SLOTS_feed];
+vram_readback *readback[SLOTS_readback];
+vram_physical *physical[SLOTS_physical];
+unsigned char *host[THREADS_MAX * PENDING_MAX];
+
+struct object objects[TYPE_COUNT][32];
+struct settings settings = {.backend = "sim", .mode = "vmm", .profile = "all", .threads = 1};
+struct told *told;
+_Atomic bool faults_on;
+bool faults_were;
+
+enum { TRIMS_MAX = 300 };
+static struct run runs[THREADS_MAX];
+static pthread_barrier_t barrier;
+
+uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+/* ------------------------------------------------------------------------ text */
+
+/* Writes the text of a call with the operation's numbers in the place of its fields. */
+static void text_expand(struct run *r, const struct op *op, const char *text) {
+    char *out = told->text[r->thread];
+    size_t *at = &told->text_bytes[r->thread];
+    while (*text && *at < TEXT_MAX - 400) {
+        if (strncmp(text, "op->", 4) != 0) {
+            out[(*at)++] = *text++;
+            continue;
+        }
+        size_t length = strspn(text + 4, "abcdefghijklmnopqrstuvwxyz_");
+        unsigned long long value = 0;
+        text += 4;
+#define FIELD(name)                                                                                \
+    if (length == strlen(#name) && strncmp(text, #name, length) == 0) {                            \
+        value = op->name;                                                                          \
+    }
+#define SLOT_FIELD(name, slots) FIELD(name)
+        OP_FIELDS(SLOT_FIELD)
+        FIELD(choice)
+        FIELD(flags) FIELD(bytes) FIELD(offset) FIELD(seed) FIELD(nth)
+#undef SLOT_FIELD
+#undef FIELD
+            *at += (size_t)sprintf(out + *at, "%llu", value);
+        text += length;
+    }
+    out[*at] = 0;
+}
+
+void say(struct run *r, const char *format, ...) {
+    size_t *at = &told->text_bytes[r->thread];
+    if (!told->keep_text || *at > TEXT_MAX - 400) {
+        return;
+    }
+    va_list list;
+    va_start(list, format);
+    *at += (size_t)sprintf(told->text[r->thread] + *at, "    ");
+    *at += (size_t)vsnprintf(told->text[r->thread] + *at, 300, format, list);
+    *at += (size_t)sprintf(told->text[r->thread] + *at, "\n");
+    va_end(list);
+}
+
+/* ------------------------------------------------------------------- judgement */
+
+void fail(struct run *r, const char *format, ...) {
+    static _Atomic bool failing;
+    char text[1500];
+    va_list list;
+    if (atomic_exchange(&failing, true)) {
+        for (;;) {
+            pause();
+        }
+    }
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    snprintf(told->failure, sizeof told->failure, "%s (%s): %s", r->call ? r->call : "",
+             r->op ? kinds[r->op->kind].name : "end", text);
+    say(r, "/* %s */", text);
+    fflush(NULL);
+    _exit(1);
+}
+
+void answer(struct run *r, uint64_t number) {
+    if (r->portable) {
+        r->digest = mix(r->digest ^ number);
+    }
+}
+
+void call_begin(struct run *r, const struct op *op, const char *text) {
+    r->call = text;
+    if (told->keep_text) {
+        told->text_bytes[r->thread] +=
+            (size_t)sprintf(told->text[r->thread] + told->text_bytes[r->thread], "    CALL(");
+        text_expand(r, op, text);
+        told->text_bytes[r->thread] +=
+            (size_t)sprintf(told->text[r->thread] + told->text_bytes[r->thread], ");\n");
+    }
+    r->began_ns = now_ns();
+}
+
+static void names_of(uint64_t allowed, char text[600]) {
+    size_t at = 0;
+    text[0] = 0;
+#define NAME_OF(name, value, words)                                                                \
+    if (allowed & BIT(value)) {                                                                    \
+        at += (size_t)snprintf(text + at, 600 - at, " VRAM_%s", #name);                            \
+    }
+    VRAM_STATUS_MAP(NAME_OF)
+#undef NAME_OF
+}
+
+vram_status call_end(struct run *r, uint64_t allowed, vram_status status) {
+    uint64_t seconds = (now_ns() - r->began_ns) / UINT64_C(1000000000);
+    char text[600];
+    r->calls++;
+    allowed |= r->loose ? RACED : 0;
+    allowed |= faults_on && !r->strict ? FAULTED : 0;
+    if (told->keep_text) {
+        size_t *at = &told->text_bytes[r->thread];
+        *at +=
+            (size_t)sprintf(told->text[r->thread] + *at - 3, ", %s);\n", vram_status_name(status)) -
+            3;
+    }
+    if (!(allowed & BIT(status))) {
+        names_of(allowed, text);
+        fail(r, "%s, allowed:%s; \"%s\"", vram_status_name(status), text, vram_error_get()->text);
+    }
+    EXPECT(seconds < CALL_SECONDS, "the call took %llu s", (unsigned long long)seconds);
+    answer(r, (uint64_t)(int64_t)status);
+    return status;
+}
+
+/* --------------------------------------------------------------------- objects */
+
+bool object_under(const struct object *object, const struct object *ancestor) {
+    for (; object; object = object->parent) {
+        if (object == ancestor || (object->owner && object_under(object->owner, ancestor))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct object *object_device(struct object *object) {
+    while (object && object->type != TYPE_DEVICE) {
+        object = object->parent;
+    }
+    return object;
+}
+
+struct object *object_new(struct object *object, struct object *parent) {
+    enum type type = object->type;
+    *object = (struct object){.type = type, .state = STATE_LIVE, .parent = parent};
+    object->portable = !parent || parent->portable;
+    return object;
+}
+
+/* Stands for a home queue that has ended: its slot may have another one. */
+static struct object ended_queue = {.type = TYPE_QUEUE, .state = STATE_GONE};
+
+static void end_now(struct object *object) {
+    bool leaf = object->type == TYPE_BLOCK || object->type == TYPE_BUFFER;
+    for (unsigned type = 0; !leaf && type < TYPE_COUNT; type++) {
+        for (unsigned i = 0; i < 32; i++) {
+            struct object *other = &objects[type][i];
+            if (other->state == STATE_LIVE && other != object && object_under(other, object)) {
+                other->state = STATE_GONE;
+            }
+        }
+    }
+    object->state = STATE_GONE;
+    for (unsigned type = 0; !leaf && type < TYPE_COUNT; type++) {
+        for (unsigned i = 0; i < 32; i++) {
+            struct object *other = &objects[type][i];
+            other->last = other->last && other->last->state == STATE_GONE ? NULL : other->last;
+            if (other->home && other->home->type == TYPE_QUEUE &&
+                other->home->state == STATE_GONE) {
+                other->home = &ended_queue;
+            }
+        }
+    }
+}
+
+void object_end(struct run *r, struct object *object) {
+    if (settings.threads == 1) {
+        end_now(object);
+        return;
+    }
+    r->ends[r->end_count++] = object;
+    r->ended = true;
+}
+
+uint64_t of_objects(struct object *const *list, unsigned count, bool *skip) {
+    uint64_t allowed = OK;
+    for (unsigned i = 0; i < count; i++) {
+        if (!list[i]) {
+            continue;
+        }
+        if (list[i]->state == STATE_NONE || list[i]->unsure) {
+            *skip = true;
+        } else if (list[i]->state == STATE_GONE) {
+            /* An address that has ended is no address; a handle that has ended is stale. */
+            allowed = list[i]->type == TYPE_BLOCK ? INVALID : STALE;
+            *skip = *skip || list[i]->type == TYPE_BLOCK;
+        }
+    }
+    return allowed;
+}
+
+/* ---------------------------------------------------------------------- rounds */
+
+static const unsigned type_of_use[] = {
+    TYPE_DEVICE, TYPE_QUEUE, TYPE_QUEUE, TYPE_POOL,  TYPE_BLOCK, TYPE_BLOCK,    TYPE_BUFFER,
+    TYPE_SCOPE,  TYPE_SCOPE, TYPE_BATCH, TYPE_NAMED, TYPE_RING,  TYPE_SHARE,    TYPE_OPENED,
+    TYPE_ASYNC,  TYPE_POINT, TYPE_SET,   TYPE_TRACE, TYPE_FEED,  TYPE_READBACK, TYPE_PHYSICAL};
+
+struct object *op_object(const struct op *op, unsigned use) {
+    switch (use) {
+#define USE_CASE(name, slots)                                                                      \
+    case USE_INDEX_##name:                                                                         \
+        return op->name == 0 && type_of_use[use] == TYPE_QUEUE                                     \
+                   ? NULL                                                                          \
+                   : &objects[type_of_use[use]][op->name];
+        OP_FIELDS(USE_CASE)
+#undef USE_CASE
+    default:
+        return NULL;
+    }
+}
+
+/* The objects of an operation, those behind them included: the queue that used a block last, the
+   owner. */
+static unsigned objects_of(const struct op *op, uint32_t uses, struct object *list[64]) {
+    unsigned count = 0;
+    for (unsigned use = 0; use < sizeof type_of_use / sizeof *type_of_use; use++) {
+        struct object *object = uses >> use & 1 ? op_object(op, use) : NULL;
+        if (object) {
+            list[count++] = object;
+            struct object *behind[] = {object->last, object->home, object->owner};
+            for (unsigned i = 0; i < 3; i++) {
+                if (behind[i]) {
+                    list[count++] = behind[i];
+                }
+            }
+        }
+    }
+    return count;
+}
+
+/* Whether what `op` uses meets what `other`, of another thread, changes, or the other way round. */
+static bool ops_meet(const struct op *op, const struct op *other) {
+    struct object *mine[64], *theirs[64];
+    const struct kind *kind = &kinds[op->kind], *other_kind = &kinds[other->kind];
+    unsigned uses = objects_of(op, kind->uses | kind->writes | kind->makes, mine);
+    unsigned changes = objects_of(other, other_kind->writes | other_kind->makes, theirs);
+    for (unsigned i = 0; i < uses; i++) {
+        for (unsigned j = 0; j < changes; j++) {
+            if (object_under(mine[i], theirs[j]) || object_under(theirs[j], mine[i])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* What the plan of a round says of each of its operations. */
+static struct {
+    bool loose; /* it meets one of another thread */
+    bool skip;  /* it makes something in a slot that another thread uses */
+} plans[THREADS_MAX * ROUND_OPS];
+
+static bool makes_used(const struct op *op, const struct op *other) {
+    struct object *mine[64], *theirs[64];
+    const struct kind *kind = &kinds[other->kind];
+    unsigned makes = objects_of(op, kinds[op->kind].makes, mine);
+    unsigned uses = objects_of(other, kind->uses | kind->writes | kind->makes, theirs);
+    for (unsigned i = 0; i < makes * uses; i++) {
+        if (mine[i / uses] == theirs[i % uses]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void round_plan(const struct program *program, uint32_t first, uint32_t end) {
+    for (uint32_t i = first; i < end; i++) {
+        const struct op *op = &program->ops[i];
+        plans[i - first].loose = plans[i - first].skip = false;
+        for (uint32_t j = first; j < end; j++) {
+            const struct op *other = &program->ops[j];
+            if (other->thread % settings.threads != op->thread % settings.threads &&
+                (ops_meet(op, other) || ops_meet(other, op))) {
+                plans[i - first].loose = true;
+                plans[i - first].skip = plans[i - first].skip || makes_used(op, other);
+            }
+        }
+    }
+}
+
+/* Whether all that the operation uses has the same answers everywhere. */
+static bool op_portable(const struct op *op) {
+    struct object *list[64];
+    unsigned count = objects_of(op, kinds[op->kind].uses | kinds[op->kind].writes, list);
+    bool portable = settings.threads == 1;
+    for (unsigned i = 0; i < count; i++) {
+        portable = portable && list[i]->portable;
+    }
+    return portable;
+}
+
+/* The operations of one thread in a round. */
+static void round_run(struct run *r, const struct program *program, uint32_t first, uint32_t end) {
+    struct object *list[64];
+    r->ended = r->loose = false;
+    for (uint32_t i = first; i < end; i++) {
+        const struct op *op = &program->ops[i];
+        if (op->thread % settings.threads != r->thread || r->ended) {
+            continue;
+        }
+        if (settings.threads > 1) {
+            if (plans[i - first].skip) {
+                continue;
+            }
+            r->loose = r->loose || plans[i - first].loose;
+        } else {
+            r->portable = op_portable(op);
+        }
+        r->op = op;
+        told->op = i;
+        kinds[op->kind].step(r, op);
+        if (settings.threads == 1) {
+            told->answers[i] = r->digest;
+        } else if (r->loose) {
+            unsigned count = objects_of(op, kinds[op->kind].writes, list);
+            for (unsigned k = 0; k < count; k++) {
+                r->touched[r->touched_count++] = list[k];
+            }
+        }
+    }
+}
+
+struct thread_start {
+    const struct program *program;
+    struct run *run;
+};
+
+static void settle(struct run *r);
+
+static void rounds_run(struct run *r, const struct program *program) {
+    uint32_t step = settings.threads == 1 ? program->count : settings.threads * ROUND_OPS;
+    for (uint32_t first = 0; first < program->count; first += step) {
+        uint32_t end = first + step < program->count ? first + step : program->count;
+        if (settings.threads > 1) {
+            if (r->thread == 0) {
+                round_plan(program, first, end);
+            }
+            pthread_barrier_wait(&barrier);
+            say(r, "pthread_barrier_wait(&barrier);");
+        }
+        round_run(r, program, first, end);
+        if (settings.threads > 1) {
+            pthread_barrier_wait(&barrier);
+            say(r, "pthread_barrier_wait(&barrier);");
+            if (r->thread == 0) {
+                for (unsigned i = 0; i < settings.threads; i++) {
+                    settle(&runs[i]);
+                }
+            }
+        }
+        told->beats++;
+    }
+}
+
+static void *thread_run(void *user) {
+    struct thread_start *start = user;
+    rounds_run(start->run, start->program);
+    return NULL;
+}
+
+/* After a round: what ended, and what is no longer known. */
+static void settle(struct run *r) {
+    for (unsigned i = 0; i < r->end_count; i++) {
+        struct object *ended = r->ends[i];
+        end_now(ended);
+        for (unsigned t = 0; t < settings.threads; t++) {
+            for (unsigned k = 0; k < PENDING_MAX; k++) {
+                struct object *of = runs[t].pending[k].queue;
+                if (of && of->state == STATE_GONE) {
+                    pending_finish(&runs[t], &runs[t].pending[k]);
+                }
+            }
+        }
+    }
+    for (unsigned i = 0; i < r->touched_count; i++) {
+        r->touched[i]->contents.count = 0;
+    }
+    for (unsigned i = 0; i < r->unsure_count; i++) {
+        r->unsures[i]->unsure = true;
+    }
+    r->end_count = r->touched_count = r->unsure_count = 0;
+}
+
+/* ------------------------------------------------------------------------- end */
+
+static void pools_check(struct run *r, const struct op *op) {
+    for (unsigned i = 0; i < SLOTS_pool; i++) {
+        struct op named_op = {.pool = (uint8_t)i};
+        vram_pool_stats stats = {.size = sizeof stats};
+        op = &named_op;
+        if (OBJECT(POOL, i)->state != STATE_LIVE) {
+            continue;
+        }
+        r->portable = OBJECT(POOL, i)->portable && settings.threads == 1;
+        r->loose = false;
+        /* A trim waits for nothing. Queues of the library's own complete late, too. */
+        vram_status status = VRAM_OK;
+        for (unsigned turn = 0; turn < TRIMS_MAX && (turn < 2 || stats.reserved_bytes); turn++) {
+            if (turn < 2) {
+                DO(OK, vram_pool_trim(pool[op->pool], NULL, NULL));
+            } else {
+                vram_pool_trim(pool[op->pool], NULL, NULL);
+            }
+            for (unsigned q = 1; q < SLOTS_queue; q++) {
+                vram_queue_wait(queue[q], VRAM_TIMEOUT_DEFAULT);
+            }
+            status = vram_pool_stats_get(pool[i], &stats);
+        }
+        EXPECT(status == VRAM_OK && !stats.live_blocks && !stats.requested_bytes &&
+                   !stats.reserved_bytes && !stats.other_bytes && !stats.cached_bytes,
+               "pool[%u], of which nothing is used, has %llu live blocks, %llu bytes requested, "
+               "%llu reserved, %llu other, %llu cached",
+               i, (unsigned long long)stats.live_blocks, (unsigned long long)stats.requested_bytes,
+               (unsigned long long)stats.reserved_bytes, (unsigned long long)stats.other_bytes,
+               (unsigned long long)stats.cached_bytes);
+        DO(OK, vram_pool_destroy(pool[op->pool]));
+    }
+}
+
+static void driver_check(struct run *r) {
+    vram_sim_state state = {.size = sizeof state};
+    char text[240] = "";
+    if (strcmp(settings.backend, "sim") != 0 || vram_sim_state_get(context, &state) != VRAM_OK) {
+        return;
+    }
+    vram_sim_violation(context, 0, text, sizeof text);
+    EXPECT(!state.violations && !state.live_bytes && !state.live_handles,
+           "the driver has %llu bytes and %llu handles left, and saw %llu breaches: %s",
+           (unsigned long long)state.live_bytes, (unsigned long long)state.live_handles,
+           (unsigned long long)state.violations, text);
+}
+
+static void world_end(struct run *r) {
+    const struct op none = {0}, *op = &none;
+    r->op = NULL;
+    r->loose = r->portable = false;
+    if (OBJECT(CONTEXT, 0)->state == STATE_LIVE) {
+        steps_end(r);
+        pools_check(r, op);
+        r->loose = true;
+        for (unsigned i = 1; i < SLOTS_queue; i++) {
+            vram_queue_destroy(queue[i]);
+        }
+        for (unsigned i = 0; i < SLOTS_device; i++) {
+            struct op closed = {.device = (uint8_t)i};
+            op = &closed;
+            if (OBJECT(DEVICE, i)->state == STATE_LIVE) {
+                DO(OK, vram_device_close(device[op->device]));
+            }
+        }
+        r->loose = false;
+        driver_check(r);
+        DO(OK, vram_context_destroy(context));
+    }
+    for (int i = 0; i < 2000 && vram_host_bytes(); i++) {
+        usleep(1000); /* a thread of sharing may still be ending */
+    }
+    EXPECT(vram_host_bytes() == 0, "the library keeps %llu bytes",
+           (unsigned long long)vram_host_bytes());
+}
+
+static void world_clear(void) {
+    memset(objects, 0, sizeof objects);
+    for (unsigned type = 0; type < TYPE_COUNT; type++) {
+        for (unsigned i = 0; i < 32; i++) {
+            objects[type][i].type = (enum type)type;
+            objects[type][i].portable = true;
+        }
+    }
+    ended_queue.portable = true;
+    memset(runs, 0, sizeof runs);
+    memset(block, 0, sizeof block);
+    memset(async, 0, sizeof async);
+    memset(point, 0, sizeof point);
+    faults_on = faults_were = false;
+}
+
+void program_run(const struct program *program) {
+    pthread_t threads[THREADS_MAX];
+    struct thread_start starts[THREADS_MAX];
+    world_clear();
+    told->seed = program->seed;
+    memset(told->text_bytes, 0, sizeof told->text_bytes);
+    if (settings.threads > 1) {
+        pthread_barrier_init(&barrier, NULL, settings.threads);
+    }
+    for (unsigned i = 0; i < settings.threads; i++) {
+        runs[i].thread = i;
+        starts[i] = (struct thread_start){program, &runs[i]};
+        if (i && pthread_create(&threads[i], NULL, thread_run, &starts[i]) != 0) {
+            abort();
+        }
+    }
+    thread_run(&starts[0]);
+    for (unsigned i = 1; i < settings.threads; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    for (unsigned i = 1; i < settings.threads; i++) {
+        for (unsigned k = 0; k < PENDING_MAX; k++) {
+            if (runs[i].pending[k].queue) {
+                vram_queue_wait(queue[runs[i].pending[k].queue - objects[TYPE_QUEUE]],
+                                VRAM_TIMEOUT_DEFAULT);
+                pending_finish(&runs[i], &runs[i].pending[k]);
+            }
+        }
+    }
+    world_end(&runs[0]);
+    uint64_t calls = 0;
+    for (unsigned i = 0; i < settings.threads; i++) {
+        calls += runs[i].calls;
+    }
+    told->digest = mix(told->digest ^ runs[0].digest);
+    told->calls += calls;
+    told->programs++;
+}
