@@ -559,7 +559,7 @@ static void sealed_memory_is_not_mapped_for_writing(void **state) {
     memset(seen, 1, 16);
     assert_ok(vram_buffer_unmap(buffer));
     assert_ok(vram_buffer_destroy(buffer));
-    rig_end_clean(&rig);
+    assert_ok(vram_context_destroy(rig.context));
 }
 
 int main(void) {
