@@ -193,7 +193,10 @@ struct pending *pending_new(struct run *r, const struct op *op, unsigned queue_s
         struct object *busy = r->pending[0].queue;
         first.queue = (uint8_t)(busy - objects[TYPE_QUEUE]);
         op = &first;
+        bool portable = r->portable;
+        r->portable = false; /* when this is needed is no answer */
         vram_status status = DO(OK, vram_queue_wait(queue[op->queue], VRAM_TIMEOUT_DEFAULT));
+        r->portable = portable;
         if (status != VRAM_OK) {
             return NULL;
         }
@@ -215,6 +218,10 @@ bool order_on(struct run *r, const struct op *op, struct object *object, unsigne
     ordered.queue = (uint8_t)slot;
     ordered.choice = r->thread;
     op = &ordered;
-    return DO(OK, vram_queue_mark(queue[op->other], &mark[op->choice])) == VRAM_OK &&
-           DO(OK, vram_queue_after(queue[op->queue], mark[op->choice])) == VRAM_OK;
+    bool portable = r->portable;
+    r->portable = false;
+    bool ordered_now = DO(OK, vram_queue_mark(queue[op->other], &mark[op->choice])) == VRAM_OK &&
+                       DO(OK, vram_queue_after(queue[op->queue], mark[op->choice])) == VRAM_OK;
+    r->portable = portable;
+    return ordered_now;
 }

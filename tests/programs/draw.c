@@ -191,6 +191,45 @@ static void own_slots(struct op *op, unsigned threads) {
 #undef OWN
 }
 
+/* What is made from the free pool has slots of its own: whether it is there depends on the backend,
+   and must not decide what happens to the others. */
+static void portable_slots(struct op *op) {
+    uint32_t uses = kinds[op->kind].uses | kinds[op->kind].writes;
+    uint32_t makes = kinds[op->kind].makes;
+    bool from_free = uses & P ? op->pool == FREE_POOL
+                              : (uses & S && op->scope == SLOTS_scope - 1) ||
+                                    (uses & USE_batch && op->batch == SLOTS_batch - 1);
+    if (makes & B) {
+        op->block = (uint8_t)(from_free ? FREE_BLOCKS + op->block % (SLOTS_block - FREE_BLOCKS)
+                                        : op->block % FREE_BLOCKS);
+    }
+    if (makes & U) {
+        op->buffer = (uint8_t)(from_free ? FREE_BUFFERS + op->buffer % (SLOTS_buffer - FREE_BUFFERS)
+                                         : op->buffer % FREE_BUFFERS);
+    }
+    if (makes & S) {
+        op->scope = (uint8_t)(from_free ? SLOTS_scope - 1 : op->scope % (SLOTS_scope - 1));
+        op->parent = (uint8_t)(from_free ? SLOTS_scope - 1 : op->parent % (SLOTS_scope - 1));
+    }
+    op->batch = makes & USE_batch ? from_free : op->batch;
+    op->named = makes & USE_named ? from_free : op->named;
+    op->ring = makes & USE_ring ? from_free : op->ring;
+    bool free_block = op->block >= FREE_BLOCKS;
+    if (uses & A && uses & B) {
+        op->async = (uint8_t)(free_block ? 2 + op->async % 2 : op->async % 2);
+    }
+    if (uses & USE_from) {
+        op->from = (uint8_t)(free_block ? FREE_BLOCKS + op->from % (SLOTS_block - FREE_BLOCKS)
+                                        : op->from % FREE_BLOCKS);
+    }
+    if (uses & S && uses & B) {
+        op->scope = (uint8_t)(free_block ? SLOTS_scope - 1 : op->scope % (SLOTS_scope - 1));
+    }
+    if (kinds[op->kind].step == step_buffer_move) {
+        op->buffer = (uint8_t)(FREE_BUFFERS + op->buffer % (SLOTS_buffer - FREE_BUFFERS));
+    }
+}
+
 static void op_draw(struct op *op, uint64_t *random, unsigned kind, unsigned threads) {
     memset(op, 0, sizeof *op);
     op->kind = (uint8_t)kind;
@@ -218,6 +257,8 @@ static void op_draw(struct op *op, uint64_t *random, unsigned kind, unsigned thr
     op->device = op->device && op->choice % 4 == 0;
     if (threads > 1) {
         own_slots(op, threads);
+    } else {
+        portable_slots(op);
     }
 }
 

@@ -65,6 +65,8 @@ enum {
         THREADS_MAX = 8,
     ROUND_OPS = 3,     /* operations of a thread between two barriers */
     FREE_POOL = 3,     /* the pool of which every flag, limit and state is drawn; see `portable` */
+    FREE_BLOCKS = 16,  /* slots from here on are for what is made from it, with one thread */
+    FREE_BUFFERS = 6,  /* the same */
     PENDING_MAX = 24,  /* copies of a thread under way */
     EXTENTS_MAX = 6,   /* known parts of an object's contents */
     CALL_SECONDS = 8,  /* no call takes longer */

@@ -157,6 +157,33 @@ static void configure(char *text) {
     }
 }
 
+/* Says where two configurations first answer differently. */
+static int difference_find(char *first, char *second, uint64_t programs) {
+    static uint64_t answers[OPS_MAX];
+    for (uint64_t i = 0; i < programs; i++) {
+        struct program program;
+        char one[64], two[64];
+        snprintf(one, sizeof one, "%s", first);
+        snprintf(two, sizeof two, "%s", second);
+        configure(one);
+        program_draw(&program, options.seed + i, options.ops, settings.threads);
+        (void)child_run(&program, false);
+        memcpy(answers, told->answers, sizeof answers);
+        configure(two);
+        (void)child_run(&program, false);
+        for (uint32_t k = 0; k < program.count; k++) {
+            if (answers[k] != told->answers[k]) {
+                printf("FINDING %s and %s differ: seed %llu, operation %u (%s)\n", first, second,
+                       (unsigned long long)program.seed, k, kinds[program.ops[k].kind].name);
+                free(program.ops);
+                return 1;
+            }
+        }
+        free(program.ops);
+    }
+    return 1;
+}
+
 /* Runs the same programs on several backends; a digest each. */
 static int compare_run(void) {
     uint64_t first = 0, programs = 0;
@@ -173,8 +200,7 @@ static int compare_run(void) {
                (unsigned long long)told->programs, (unsigned long long)told->calls,
                (unsigned long long)told->digest);
         if (first_name && told->digest != first) {
-            printf("FINDING %s answers otherwise than %s\n", kept, first_name);
-            return 1;
+            return difference_find(first_name, kept, programs);
         }
         first = told->digest;
         first_name = kept;

@@ -446,7 +446,6 @@ static void pools_check(struct run *r, const struct op *op) {
         if (OBJECT(POOL, i)->state != STATE_LIVE) {
             continue;
         }
-        r->portable = OBJECT(POOL, i)->portable && settings.threads == 1;
         r->loose = false;
         /* A trim waits for nothing. Queues of the library's own complete late, too. */
         vram_status status = VRAM_OK;

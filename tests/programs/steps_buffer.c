@@ -227,6 +227,9 @@ void step_buffer_resize(struct run *r, const struct op *op) {
     if (!buffer_ready(op, &allowed) || !(allowed & OK) || r->loose) {
         return;
     }
+    if (one->portable) {
+        drawn.queue = 0; /* whether its home changes depends on how it was rounded */
+    }
     struct object *on = buffer_queue(&drawn, one);
     op = &drawn;
     if (!on || one->unsure) {

@@ -37,6 +37,7 @@ void step_pool_create(struct run *r, const struct op *op) {
         return;
     }
     if (op->pool == FREE_POOL) {
+        r->portable = false;
         flags = op->flags >> 8 & op->flags >> 20 & (VRAM_POOL_SHARE_GROUP * 2 - 1);
         flags |= op->flags & 16 ? VRAM_POOL_SHAREABLE : 0;
         allowed |= UNSUPPORTED | INVALID;
