@@ -33,15 +33,15 @@ const struct kind kinds[] = {
     {"free", step_free, 45, Q, B, 0, 0},
     {"resize", step_resize, 6, Q, B, 0, 0},
     {"use", step_use, 3, Q, B, 0, 0},
-    {"pin", step_pin, 3, 0, B, 0, 0},
+    {"pin", step_pin, 3, 0, B, 0, NEED_ALONE},
     {"block_info", step_block_info, 8, B, 0, 0, 0},
     {"upload", step_upload, 14, Q, B, 0, 0},
     {"download", step_download, 14, Q, B, 0, 0},
     {"copy", step_copy, 8, Q | USE_from, B | USE_from, 0, 0},
     {"fill", step_fill, 6, Q, B, 0, 0},
-    {"transfer_upload", step_transfer_upload, 5, Q, B | A, 0, 0},
+    {"transfer_upload", step_transfer_upload, 5, Q, B, A, 0},
     {"transfer_download", step_transfer_download, 4, Q, B, 0, 0},
-    {"transfer_copy", step_transfer_copy, 3, Q | USE_from, B | A | USE_from, 0, 0},
+    {"transfer_copy", step_transfer_copy, 3, Q | USE_from, B | USE_from, A, 0},
     {"transfer_fill", step_transfer_fill, 2, Q, B, 0, 0},
     {"transfer_batch", step_transfer_batch, 2, Q, B, 0, 0},
     {"async_wait", step_async_wait, 4, A, A, 0, 0},
@@ -215,7 +215,7 @@ static void portable_slots(struct op *op) {
     op->named = makes & USE_named ? from_free : op->named;
     op->ring = makes & USE_ring ? from_free : op->ring;
     bool free_block = op->block >= FREE_BLOCKS;
-    if (uses & A && uses & B) {
+    if (makes & A) {
         op->async = (uint8_t)(free_block ? 2 + op->async % 2 : op->async % 2);
     }
     if (uses & USE_from) {

@@ -318,6 +318,26 @@ static bool makes_used(const struct op *op, const struct op *other) {
     return false;
 }
 
+/* Whether the operation submits work on a block that another thread frees at this time. The
+   library cannot order the two: that would be a mistake of the program. */
+static bool uses_freed(const struct op *op, const struct op *other) {
+    struct object *freed[64];
+    struct object *const blocks[] = {OBJECT(BLOCK, op->block), OBJECT(BLOCK, op->from)};
+    uint32_t uses = kinds[op->kind].uses | kinds[op->kind].writes;
+    unsigned count = objects_of(other, kinds[other->kind].writes, freed);
+    for (unsigned i = 0; uses & USE_queue && uses & USE_block && i < 2 * count; i++) {
+        struct object *one = blocks[i % 2];
+        if (i % 2 && !(uses & USE_from)) {
+            continue;
+        }
+        if (one == freed[i / 2] || (one->owner && object_under(one->owner, freed[i / 2]) &&
+                                    freed[i / 2]->type == TYPE_SCOPE)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void round_plan(const struct program *program, uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) {
         const struct op *op = &program->ops[i];
@@ -327,7 +347,8 @@ static void round_plan(const struct program *program, uint32_t first, uint32_t e
             if (other->thread % settings.threads != op->thread % settings.threads &&
                 (ops_meet(op, other) || ops_meet(other, op))) {
                 plans[i - first].loose = true;
-                plans[i - first].skip = plans[i - first].skip || makes_used(op, other);
+                plans[i - first].skip =
+                    plans[i - first].skip || makes_used(op, other) || uses_freed(op, other);
             }
         }
     }
@@ -381,6 +402,7 @@ struct thread_start {
 };
 
 static void settle(struct run *r);
+static void settle_rest(struct run *r);
 
 static void rounds_run(struct run *r, const struct program *program) {
     uint32_t step = settings.threads == 1 ? program->count : settings.threads * ROUND_OPS;
@@ -400,6 +422,9 @@ static void rounds_run(struct run *r, const struct program *program) {
             if (r->thread == 0) {
                 for (unsigned i = 0; i < settings.threads; i++) {
                     settle(&runs[i]);
+                }
+                for (unsigned i = 0; i < settings.threads; i++) {
+                    settle_rest(&runs[i]);
                 }
             }
         }
@@ -427,11 +452,28 @@ static void settle(struct run *r) {
             }
         }
     }
+}
+
+/* What is no longer known, once all ends are. */
+static void settle_rest(struct run *r) {
     for (unsigned i = 0; i < r->touched_count; i++) {
-        r->touched[i]->contents.count = 0;
+        struct object *touched = r->touched[i];
+        touched->contents.count = 0;
+        if (touched->type == TYPE_POOL) { /* it may sleep or be limited, or not */
+            touched->sleeping = 3;
+            touched->stopped = false;
+            touched->count = 1;
+            for (unsigned k = 0; k < SLOTS_ring; k++) {
+                struct object *one = OBJECT(RING, k);
+                one->lost = one->lost || object_under(one, touched);
+            }
+        }
     }
     for (unsigned i = 0; i < r->unsure_count; i++) {
-        r->unsures[i]->unsure = true;
+        struct object *one = r->unsures[i]; /* it has left its owner, and is nobody's or gone */
+        one->unsure = true;
+        one->state = STATE_LIVE;
+        one->owner = NULL;
     }
     r->end_count = r->touched_count = r->unsure_count = 0;
 }

@@ -151,7 +151,7 @@ void step_free(struct run *r, const struct op *op) {
     r->strict = strcmp(settings.mode, "off") != 0; /* no free fails because something ran out */
     vram_status status = DO(allowed, vram_free(block[op->block], queue[op->queue]));
     r->strict = false;
-    if (status == VRAM_OK || (r->loose && !one->owner)) {
+    if (status == VRAM_OK) {
         object_end(r, one);
         if (settings.threads == 1 && op->flags & 1) {
             DO(INVALID, vram_free(block[op->block], queue[op->queue]));

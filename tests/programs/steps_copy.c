@@ -328,6 +328,6 @@ void step_async_end(struct run *r, const struct op *op) {
     struct object *one = OBJECT(ASYNC, op->async);
     if (one->state == STATE_LIVE) {
         DO(OK, vram_async_end(&async[op->async]));
-        one->state = r->loose ? one->state : STATE_NONE;
+        object_end(r, one);
     }
 }

@@ -174,6 +174,7 @@ void step_sleep(struct run *r, const struct op *op) {
             allowed = INVALID | UNSUPPORTED;
         }
     }
+    allowed |= settings.threads > 1 ? OK | BUSY | INVALID | UNSUPPORTED | EXHAUSTED : 0;
     if (DO(allowed, vram_pool_sleep(
                         pool[op->pool],
                         &(vram_sleep_options){.size = sizeof(vram_sleep_options),
@@ -202,6 +203,7 @@ void step_wake(struct run *r, const struct op *op) {
         allowed = !on->sleeping ? INVALID | UNSUPPORTED : OK | INVALID | UNSUPPORTED;
         allowed = on->stopped && !on->count ? OK : allowed | (on->count ? EXHAUSTED | OK : 0);
     }
+    allowed |= settings.threads > 1 ? OK | BUSY | INVALID | UNSUPPORTED | EXHAUSTED : 0;
     if (DO(allowed, vram_pool_wake(pool[op->pool], NULL)) == VRAM_OK && !r->loose) {
         on->sleeping &= ~(uint32_t)ASLEEP;
         on->stopped = false;
@@ -220,6 +222,7 @@ void step_seal(struct run *r, const struct op *op) {
         return;
     }
     allowed |= allowed & OK ? BUSY | INVALID | UNSUPPORTED : 0;
+    allowed |= settings.threads > 1 ? OK | BUSY | INVALID | UNSUPPORTED | EXHAUSTED : 0;
     if (DO(allowed, vram_pool_seal(pool[op->pool], op->nth ? tags[op->nth] : NULL)) == VRAM_OK &&
         !r->loose) {
         on->sleeping |= SEALED;
@@ -237,6 +240,7 @@ void step_unseal(struct run *r, const struct op *op) {
         return;
     }
     allowed |= allowed & OK ? BUSY | INVALID | UNSUPPORTED : 0;
+    allowed |= settings.threads > 1 ? OK | BUSY | INVALID | UNSUPPORTED | EXHAUSTED : 0;
     if (DO(allowed, vram_pool_unseal(pool[op->pool], NULL)) == VRAM_OK && !r->loose) {
         on->sleeping &= ~(uint32_t)SEALED;
     }
