@@ -173,6 +173,9 @@ vram_status vr_lease_connect(struct vr_lease *lease, bool resumed, uint64_t dead
            !vr_deadline_passed(deadline) && !vr_load(&lease->ending, VR_RELAXED)) {
         vr_os_sleep(AGAIN_NS);
     }
+    if (status == VRAM_ERR_STALE && !vr_load(&lease->ending, VR_RELAXED)) {
+        status = vr_fail(VRAM_ERR_TIMEOUT, "no broker of leases stays in %s", lease->dir);
+    }
     if (status != VRAM_OK) {
         return status;
     }

@@ -149,9 +149,21 @@ static bool is_release(vram_sim_call call) {
     }
 }
 
+/* Two holders and their broker are three threads, and a fault strikes whichever comes first. What
+   happened to one of them the others know only so: it does not give, it has gone, or it does not
+   answer. */
+static bool is_lease(const struct run *run) {
+    return strncmp(run->which->name, "lease.", 6) == 0;
+}
+
 static bool expected_status(const struct run *run) {
+    vram_status status = run->result.status;
+    if (is_lease(run) && (status == VRAM_ERR_LIMIT || status == VRAM_ERR_STALE ||
+                          status == VRAM_ERR_TIMEOUT || status == VRAM_ERR_IO)) {
+        return true;
+    }
     for (size_t i = 0; i < 6 && run->mode->expected[i] != VRAM_OK; i++) {
-        if (run->result.status == run->mode->expected[i]) {
+        if (status == run->mode->expected[i]) {
             return true;
         }
     }
@@ -356,7 +368,8 @@ enum { DENSE = 8, PART = 4 };
 
 /* n = 1, 2, 3 ... until the fault does not strike any more. Where sparse, one mode of a source has
    1, 3, 5 ... and the next 2, 4, 6 ..., and larger steps from DENSE on; each entry point has its
-   first calls in every mode. */
+   first calls in every mode. A lease whose broker failed waits for seconds: n is
+   1, 4, 16 ... there. */
 static void run_numbers(struct run *run, struct totals *totals) {
     const struct plan *plan = run->plan;
     uint64_t only = plan->nth, odd = (uint64_t)(run->mode - modes) % 2;
@@ -368,7 +381,8 @@ static void run_numbers(struct run *run, struct totals *totals) {
     }
     run->nth = only ? only : run->nth;
     while (run_once(run, totals) && !only) {
-        run->nth += run->nth >= dense ? run->nth / PART : step;
+        bool rare = plan->sparse && is_lease(run);
+        run->nth += rare ? 3 * run->nth : run->nth >= dense ? run->nth / PART : step;
     }
 }
 
@@ -490,12 +504,6 @@ static bool parse(int count, char **words, struct plan *plan) {
     return true;
 }
 
-/* Two holders and their broker are three threads, and a fault strikes whichever comes first: the
-   status of the one says nothing of the other. tests/unit/test_lease.c has a loop of its own. */
-static bool is_left_out(const char *name) {
-    return strncmp(name, "lease.", 6) == 0;
-}
-
 int main(int count, char **words) {
     struct plan plan = {.backend = "sim", .sim = "devices=2,memory=1G,real=on"};
     struct totals totals = {0};
@@ -505,7 +513,7 @@ int main(int count, char **words) {
     signal(SIGALRM, on_alarm);
     const struct check_case *which;
     for (size_t i = 0; (which = check_case_at(i)) != NULL; i++) {
-        if (plan.filter ? strstr(which->name, plan.filter) != NULL : !is_left_out(which->name)) {
+        if (!plan.filter || strstr(which->name, plan.filter)) {
             run_case(&plan, which, &totals);
         }
     }
