@@ -513,10 +513,12 @@ stage_handout() {
 stage_share() {
     local meet
     meet=$(mktemp -d /tmp/vram-share-XXXXXX)
-    build_targets vram_command bench_share example_24_share || finish
+    build_targets vram_command bench_share example_24_share shim_cuda || finish
     export VRAM_BACKENDS=cuda,host VRAM_SHARE_DIR=$meet
     step check 120 check.txt "$build/vram" check --backend cuda --filter share. --verbose
     step bench 200 bench.txt "$build/bench/share_bench" --kills "${KILLS:-100}"
+    VRAM_CUDA_LIBRARY=$PWD/$build/tests/fake/libcuda_shim.so step driver 120 driver.txt "$build/bench/share_bench" \
+        --kills 0
     step namespaces 120 namespaces.txt bench/share_apart.sh "$build/examples/24_share" "$meet"
     rm -rf "$meet"
     finish

@@ -8,7 +8,13 @@
  * One block of --mib MiB (1024) is opened and closed --rounds times (50); then --tensors blocks
  * (20000) of 64 to 800 KiB of one group, in one call; then --kills readers (100) are killed at
  * random moments, and the exporter's descriptors counted. Goals: 1 ms, 500 ms, none left.
+ *
+ * With the shim (driver_spent.h) it also says what of an open is the driver's: on the side of the
+ * reader, and cuMemExportToShareableHandle on that of the exporter, for whose answer the reader
+ * waits. The rest is ours: sockets, messages, and the switches between the two processes.
  */
+#include "driver_spent.h"
+
 #include <dirent.h>
 #include <signal.h>
 #include <spawn.h>
@@ -56,6 +62,37 @@ static uint32_t descriptors_open(void) {
     return count;
 }
 
+/* What of each open is the driver's, in ms; known with the shim. The last row is the rest. */
+static const char *const open_calls[] = {"cuMemImportFromShareableHandle", "cuMemAddressReserve",
+                                         "cuMemMap", "cuMemSetAccess"};
+enum { OPEN_CALLS = sizeof open_calls / sizeof open_calls[0], OPENS_MAX = 1000 };
+static double open_parts[OPEN_CALLS + 1][OPENS_MAX];
+
+static void open_note(int at, double open_ms) {
+    static double before[OPEN_CALLS];
+    double rest = open_ms;
+    for (int i = 0; i < OPEN_CALLS; i++) {
+        double all = driver_spent_ms(open_calls[i]);
+        open_parts[i][at] = all - before[i];
+        rest -= all - before[i];
+        before[i] = all;
+    }
+    open_parts[OPEN_CALLS][at] = rest;
+}
+
+/* Medians. */
+static void opens_explain(int opens) {
+    if (!driver_spent()) {
+        return;
+    }
+    printf("  medians:");
+    for (int i = 0; i <= OPEN_CALLS; i++) {
+        qsort(open_parts[i], (size_t)opens, sizeof open_parts[i][0], number_order);
+        printf(" %s %.3f ms%s", i < OPEN_CALLS ? open_calls[i] : "the rest",
+               open_parts[i][opens / 2], i < OPEN_CALLS ? "," : ", with the exporter's part\n");
+    }
+}
+
 /* ------------------------------------------------------------------- the reader */
 
 /* Opens and closes; the first word of the first and the last part must be its number + 1. */
@@ -64,11 +101,13 @@ static int read_name(const char *name, int rounds) {
     double *closes = calloc((size_t)rounds, sizeof *closes);
     vram_share_info info = {.size = sizeof info};
     uint32_t before = descriptors_open();
+    open_note(0, 0); /* what was spent until now */
     for (int i = 0; i < rounds; i++) {
         vram_share *share;
         double start = now_ms();
         must(vram_share_open_name(device, name, NULL, &share));
         opens[i] = now_ms() - start;
+        open_note(i, opens[i]);
         must(vram_share_info_get(share, &info));
         for (uint32_t k = 0; i == 0 && k<info.parts; k += info.parts> 1 ? info.parts - 1 : 1) {
             vram_share_part part;
@@ -93,6 +132,7 @@ static int read_name(const char *name, int rounds) {
         "%.3f ms, descriptors left %d\n",
         info.parts, info.handles, (double)info.bytes / 1048576, opens[rounds / 2], rounds, first,
         opens[rounds - 1], closes[rounds / 2], (int)descriptors_open() - (int)before);
+    opens_explain(rounds);
     bool good = info.parts == 1 ? opens[rounds / 2] < 1 : opens[rounds / 2] < 500;
     free(opens);
     free(closes);
@@ -120,10 +160,17 @@ static pid_t reader_start(const char *program, const char *part, const char *nam
     return child;
 }
 
-static void reader_wait(pid_t child) {
+static void reader_wait(pid_t child, int opens) {
+    static double before;
     int status = 0;
     waitpid(child, &status, 0);
     failed = failed || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    double ms = driver_spent_ms("cuMemExportToShareableHandle");
+    if (ms > before) {
+        printf("  and of the rest, in the mean, cuMemExportToShareableHandle %.3f ms\n",
+               (ms - before) / opens);
+    }
+    before = ms;
 }
 
 static vram_share *publish(vram_pool *pool, uint32_t count, uint64_t mib, char *name) {
@@ -188,14 +235,16 @@ int main(int count, char **arguments) {
         return code;
     }
     int rounds = option(count, arguments, "--rounds", 50);
+    rounds = rounds < 1 ? 1 : rounds < OPENS_MAX ? rounds : OPENS_MAX;
     vram_pool *pool, *group;
     must(vram_pool_create(device, &one, &pool));
     must(vram_pool_create(device, &many, &group));
     vram_share *block = publish(pool, 1, (uint64_t)option(count, arguments, "--mib", 1024), first);
-    reader_wait(reader_start("/proc/self/exe", "read", first, rounds));
+    reader_wait(reader_start("/proc/self/exe", "read", first, rounds), rounds);
     vram_share *tensors =
         publish(group, (uint32_t)option(count, arguments, "--tensors", 20000), 0, second);
-    reader_wait(reader_start("/proc/self/exe", "read", second, rounds > 10 ? 10 : rounds));
+    int less = rounds > 10 ? 10 : rounds;
+    reader_wait(reader_start("/proc/self/exe", "read", second, less), less);
     kill_readers("/proc/self/exe", first, block, option(count, arguments, "--kills", 100));
     must(vram_share_close(block));
     must(vram_share_close(tensors));

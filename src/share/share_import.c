@@ -40,7 +40,7 @@ static vram_status memory_publish(struct vr_share *share) {
     return VRAM_OK;
 }
 
-vram_status vr_import_map(struct vr_share *share) {
+vram_status vr_import_reserve(struct vr_share *share) {
     struct vr_share_opened *opened = &share->opened;
     struct vr_device *device = &opened->device->base;
     uint64_t granule = device->info.vmm_granule.value;
@@ -54,6 +54,13 @@ vram_status vr_import_map(struct vr_share *share) {
                        (unsigned long long)opened->base);
     }
     opened->reserved = true;
+    return VRAM_OK;
+}
+
+vram_status vr_import_map(struct vr_share *share) {
+    struct vr_share_opened *opened = &share->opened;
+    struct vr_device *device = &opened->device->base;
+    vram_status status = VRAM_OK;
     for (uint32_t i = 0; i < share->handle_count && status == VRAM_OK; i++) {
         struct vr_share_handle *handle = &share->handles[i];
         handle->base = opened->base + handle->offset;

@@ -171,7 +171,9 @@ bool vr_timeline_advance(struct vr_share *share);
 
 /* Imports the next handle of an opened share. The descriptor stays the caller's. */
 vram_status vr_import_handle(struct vr_share *share, uint32_t index, int descriptor);
-/* Maps all handles and enters the memory in the address map. */
+/* Reserves addresses for all handles. */
+vram_status vr_import_reserve(struct vr_share *share);
+/* Maps all handles there and enters the memory in the address map. */
 vram_status vr_import_map(struct vr_share *share);
 /* Undoes both, as far as they were done. */
 void vr_import_end(struct vr_share *share);

@@ -274,6 +274,9 @@ static vram_status open_exchange(struct vr_device_object *device, struct vr_wire
         status == VRAM_ERR_STALE) { /* it may have refused before it was asked */
         status = answer_receive(share, exchange);
     }
+    if (status == VRAM_OK) { /* meanwhile the exporter makes the descriptors */
+        status = vr_import_reserve(share);
+    }
     if (status == VRAM_OK) {
         status = descriptors_receive(share, exchange);
     }
