@@ -45,11 +45,12 @@ static size_t character_at(const char *text, uint32_t *code) {
 
 /*
  * Whether a character must not stand as it is. More than JSON asks for: C1 controls drive
- * terminals, and U+2028 and U+2029 end lines of the JavaScript that documents are pasted into.
+ * terminals, U+2028 and U+2029 end lines of the JavaScript that documents are pasted into, and
+ * those behind them turn the direction of a line, so that a name shows as another one.
  */
 static bool must_escape(uint32_t code) {
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 ||
-           code == '"' || code == '\\';
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069) || code == '"' || code == '\\';
 }
 
 static void put_escaped(FILE *to, uint32_t code) {

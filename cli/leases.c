@@ -73,7 +73,8 @@ static void print_record(const struct terminal *terminal, const vram_lease_recor
     printf("  ");
     terminal_cell(terminal, STYLE_DIM, AGO_COLUMN, "-%s ", duration_format(record->ago_ns, ago));
     if (record->from[0] != 0 || record->from_process) {
-        printf("%s (%" PRIu64 ") ", record->from, record->from_process);
+        terminal_print(terminal, STYLE_PLAIN, "%s (%" PRIu64 ") ", record->from,
+                       record->from_process);
     }
     terminal_print(terminal,
                    record->happening == VRAM_LEASE_LOG_KEPT ||
@@ -83,8 +84,9 @@ static void print_record(const struct terminal *terminal, const vram_lease_recor
                    "%s", vram_lease_happening_name(record->happening));
     printf(" %s", vram_size_format(record->bytes, size));
     if (record->to[0] != 0 || record->to_process) {
-        printf(" %s %s (%" PRIu64 ")", record->happening == VRAM_LEASE_LOG_KEPT ? "from" : "to",
-               record->to, record->to_process);
+        terminal_print(terminal, STYLE_PLAIN, " %s %s (%" PRIu64 ")",
+                       record->happening == VRAM_LEASE_LOG_KEPT ? "from" : "to", record->to,
+                       record->to_process);
     }
     if (record->happening == VRAM_LEASE_LOG_KEPT) {
         printf(": %s", vram_lease_why_text(record->why));

@@ -84,7 +84,8 @@ void terminal_detect(struct terminal *terminal, const char *color) {
 /*
  * Bytes of the UTF-8 character that `text` starts with; 0 when it is none, an overlong form or a
  * surrogate: what is printed may be read by a program. The control characters U+0080 to U+009F,
- * which some terminals obey, are none either.
+ * which some terminals obey, are none either, nor are U+2028 to U+202E and U+2066 to U+2069, which
+ * end a line or turn its direction, so that a name would show as another one.
  */
 static size_t character_bytes(const unsigned char *text) {
     size_t bytes = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : 3;
@@ -99,7 +100,9 @@ static size_t character_bytes(const unsigned char *text) {
         return 0;
     }
     bool control = text[0] < 0x20 || text[0] == 0x7f || (text[0] == 0xc2 && text[1] < 0xa0);
-    return control ? 0 : bytes;
+    bool turns = text[0] == 0xe2 && ((text[1] == 0x80 && text[2] >= 0xa8 && text[2] <= 0xae) ||
+                                     (text[1] == 0x81 && text[2] >= 0xa6 && text[2] <= 0xa9));
+    return control || turns ? 0 : bytes;
 }
 
 void text_sanitize(char *text) {

@@ -46,7 +46,8 @@ size_t vr_text_char(const char *text, size_t bytes, uint32_t *code) {
 }
 
 bool vr_text_is_control(uint32_t code) {
-    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029;
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x2028 && code <= 0x202E) ||
+           (code >= 0x2066 && code <= 0x2069);
 }
 
 char vr_text_lower(char c) {

@@ -16,7 +16,8 @@
    none: no bytes, overlong, a surrogate, above U+10FFFF, or incomplete. */
 size_t vr_text_char(const char *text, size_t bytes, uint32_t *code);
 
-/* Whether a character would move the cursor or end the line: C0, DEL, C1, U+2028 and U+2029. */
+/* Whether a character would move the cursor, end the line or turn its direction: C0, DEL, C1,
+   U+2028 to U+202E, U+2066 to U+2069. */
 bool vr_text_is_control(uint32_t code);
 
 /* ASCII letters only, in every locale. */

@@ -67,7 +67,7 @@ static void knows_control_characters(void **state) {
     for (uint32_t code = 0; code < 0x3000; code++) {
         found += vr_text_is_control(code);
     }
-    assert_int_equal(found, 32 + 33 + 2); /* C0; DEL and C1; the two separators */
+    assert_int_equal(found, 32 + 33 + 2 + 9); /* C0; DEL, C1; separators; directions */
     assert_false(vr_text_is_control(' ') || vr_text_is_control('~') || vr_text_is_control(0xA0));
     assert_true(vr_text_is_control('\n') && vr_text_is_control(0x7F) && vr_text_is_control(0x9B));
 }
