@@ -110,8 +110,8 @@ typedef enum vram_lease_answer {
 
 /**
  * Frees memory, or puts pools to sleep: what is given is measured, not reported. Called with no
- * lock held. It may call the library, but on the lease's own thread an allocation inside it does
- * not ask the broker, and the lease cannot be closed.
+ * lock held. It may call the library, but an allocation inside it does not ask the broker, and on
+ * the lease's own thread the lease cannot be closed.
  */
 typedef vram_lease_answer vram_lease_fn(void *user, const vram_lease_event *event);
 

@@ -4,8 +4,7 @@
  *
  *  (1) A process hosts at most one broker per directory. Its thread holds one reference to the
  *      record, and whoever waits for its end another.
- *  (2) A forked child has the records of its parent, but not the threads: records of another
- *      process are passed over.
+ *  (2) A forked child has the records of its parent, but not the threads: it begins anew.
  */
 #include "lease/broker.h"
 
@@ -41,15 +40,18 @@ struct host {
 static struct vr_mutex hosts_lock = VR_MUTEX_INIT(VR_RANK_LEASE);
 static struct vr_list hosts; /* next NULL: not begun */
 static struct vr_cond hosts_changed;
-static bool hosts_begun; /* the two are */
+static bool hosts_begun;       /* the two are, */
+static uint64_t hosts_process; /* in this one; (2) */
 
 static vram_status hosts_begin(void) {
     vram_status status = VRAM_OK;
+    uint64_t process = vr_os_process_generation();
     vr_mutex_lock(&hosts_lock);
-    if (!hosts_begun) {
+    if (!hosts_begun || hosts_process != process) { /* the parent's threads may wait for it */
         vr_list_init(&hosts);
         status = vr_cond_init(&hosts_changed);
         hosts_begun = status == VRAM_OK;
+        hosts_process = process;
     }
     vr_mutex_unlock(&hosts_lock);
     return status;

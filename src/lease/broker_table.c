@@ -250,13 +250,24 @@ static void capacity_learn(struct vr_broker_device *device, uint64_t free, bool 
     }
 }
 
+/* A holder that was not answered in time gives its request up, without a word, and makes another.
+   A grant that it has not received yet may make that smaller, or needless. */
 static bool need_take(struct vr_broker_table *table, struct vr_broker_lease *lease,
                       const struct vr_lease_message *message, uint64_t now) {
-    uint64_t bytes = message->n[1];
-    if (lease->waiting || !bytes || bytes > lease->want - vr_smaller(lease->want, lease->grant)) {
+    uint64_t asked = message->n[1], most = lease->want - vr_smaller(lease->want, lease->grant);
+    uint64_t bytes = vr_smaller(asked, most);
+    if (!asked || asked > lease->want) {
         return false;
     }
     lease->held = message->n[3];
+    lease->waiting = false;
+    questions_sweep(table, lease->device, now);
+    if (!bytes) {
+        table->send(lease,
+                    &(struct vr_lease_message){.type = VR_LEASE_GRANTED, .n = {message->n[0], 0}});
+        device_serve(table, lease->device, now);
+        return true;
+    }
     if (message->n[4]) {
         capacity_learn(lease->device, message->n[4] - 1, message->n[5]);
     }

@@ -100,6 +100,9 @@ static vram_status answer_wait(struct vr_lease *lease, int fd, uint64_t deadline
                            lease->dir);
         }
         vr_os_poll(polls, 2, vr_smaller(vr_deadline_left(deadline), RETRY_NS));
+        if (polls[1].readable) {
+            vr_os_event_clear(lease->wake[0]);
+        }
     }
     if (status != VRAM_OK) {
         return status;

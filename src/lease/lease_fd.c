@@ -37,7 +37,11 @@ void vr_lease_fd_note(int fd) {
     }
 }
 
+/* A child that is forked from here on has a copy that nobody closes. It is shut, too. */
 void vr_lease_fd_close(int fd) {
+    if (fd >= 0) {
+        vr_os_socket_shut(fd);
+    }
     if (fd >= 0 && fd < FDS) {
         vr_fetch_and(&noted[fd / 64], ~(UINT64_C(1) << fd % 64), VR_RELAXED);
     }

@@ -232,7 +232,9 @@ uint64_t vr_lease_give(struct vr_lease *lease, bool free_only, bool at_point) {
         return 0;
     }
     vr_error_save(&error);
+    vr_store(&lease->giver, vr_os_thread_number(), VR_RELAXED);
     uint64_t given = ask_give(lease, &ask, free_only, at_point);
+    vr_store(&lease->giver, 0, VR_RELAXED);
     vr_error_restore(&error);
     vr_mutex_lock(&lease->lock);
     lease->ask.giving = false;

@@ -231,7 +231,9 @@ vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refu
     vram_status status = VRAM_ERR_TIMEOUT;
     *got = 0;
     *refusal = (struct vr_lease_refusal){.count = 0};
-    if (vr_load(&lease->runner, VR_ACQUIRE) == vr_os_thread_number()) {
+    uint64_t thread = vr_os_thread_number();
+    if (vr_load(&lease->runner, VR_ACQUIRE) == thread ||
+        vr_load(&lease->giver, VR_RELAXED) == thread) { /* who asks now waits for this one */
         refusal_set(refusal, "an allocation inside the lease's own callback asks nobody");
         return VRAM_ERR_BUSY;
     }

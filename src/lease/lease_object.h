@@ -90,6 +90,7 @@ struct vr_lease {
     uint64_t capacity; /* that it claims for the device */
     struct vr_thread thread;
     vr_atomic_u64 runner; /* the thread's number; 0: not yet */
+    vr_atomic_u64 giver;  /* the number of the thread that gives; 0: none does */
     int wake[2];
     struct vr_lease_reader reader; /* (3) */
     vr_atomic_bool ending;         /* as `stop`, for waits without the lock */

@@ -240,6 +240,39 @@ static void capacity(void **state) {
     assert_int_equal(holders[1].granted, 1);
 }
 
+/* A holder has one request: the next one ends that which it does not wait for any more. */
+static void a_request_replaces_the_last(void **state) {
+    (void)state;
+    open_holder(0, 0, 1000, 0, 1);
+    open_holder(1, 0, 600, 0, 1);
+    need(1, 500, 1000, 2);
+    uint64_t first = holders[0].asked;
+    assert_int_equal(holders[0].ask_bytes, 500);
+    need(1, 300, 1000, 3);
+    assert_true(holders[0].asked && holders[0].asked != first);
+    assert_int_equal(holders[0].ask_bytes, 300);
+    give(0, 300, VRAM_LEASE_GAVE, true, 4);
+    assert_int_equal(holders[1].granted, 1);
+    assert_int_equal(holders[1].grant, 300);
+    assert_int_equal(vr_broker_tick(&table, 2000), UINT64_MAX);
+}
+
+/* A grant and a request may cross each other: what it lacks then is less than it says, or nothing. */
+static void a_request_crosses_a_grant(void **state) {
+    (void)state;
+    open_holder(0, 0, 600, 0, 1);
+    open_holder(1, 0, 700, 0, 1);
+    assert_int_equal(holders[1].grant, 400);
+    need(1, 700, 1000, 2); /* it has not seen its grant */
+    assert_int_equal(holders[0].ask_bytes, 300);
+    give(0, 300, VRAM_LEASE_GAVE, true, 3);
+    assert_int_equal(holders[1].grant, 700);
+    need(1, 200, 1000, 4);
+    assert_int_equal(holders[1].granted, 2); /* with nothing more */
+    assert_int_equal(holders[1].grant, 700);
+    assert_int_equal(holders[0].asked, 0);
+}
+
 static void protocol(void **state) {
     struct vr_lease_message message = {.version = VR_LEASE_VERSION, .type = VR_LEASE_OPEN};
     struct vr_broker_lease *lease;
@@ -253,7 +286,6 @@ static void protocol(void **state) {
     struct vr_lease_message wrong[] = {
         {.type = VR_LEASE_OPEN},
         {.type = VR_LEASE_GIVE, .n = {0, 501}},
-        {.type = VR_LEASE_NEED, .n = {1, 1, 1}}, /* it has all that it wanted */
         {.type = VR_LEASE_NEED, .n = {1, UINT64_MAX, 1}},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -309,7 +341,7 @@ static void random_step(uint64_t now) {
         uint64_t bytes = random_below(most + 1);
         bool whole = bytes >= holder->ask_bytes, final = whole || random_below(2);
         give(i, bytes, whole ? VRAM_LEASE_GAVE : VRAM_LEASE_IN_USE, final, now);
-    } else if (!holder->waits && holder->grant < holder->lease->want) {
+    } else if ((!holder->waits || random_below(4) == 0) && holder->grant < holder->lease->want) {
         need(i, 1 + random_below(holder->lease->want - holder->grant), random_below(50), now);
     } else if (holder->grant > holder->lease->min) {
         give(i, random_below(holder->grant - holder->lease->min + 1), VRAM_LEASE_GAVE, false, now);
@@ -342,6 +374,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(deadlines, begin, end),
         cmocka_unit_test_setup_teardown(recovery, begin, end),
         cmocka_unit_test_setup_teardown(capacity, begin, end),
+        cmocka_unit_test_setup_teardown(a_request_replaces_the_last, begin, end),
+        cmocka_unit_test_setup_teardown(a_request_crosses_a_grant, begin, end),
         cmocka_unit_test_setup_teardown(protocol, begin, end),
         cmocka_unit_test_setup_teardown(random_runs, begin, end),
     };

@@ -147,6 +147,37 @@ static void by_callback(void **state) {
     holder_close(&second);
 }
 
+static vram_lease_answer alloc_inside(void *user, const vram_lease_event *event) {
+    struct holder *holder = user;
+    vram_addr addr;
+    (void)event;
+    assert_int_equal(vram_alloc(holder->pool, 400 * UNIT, holder->queue, &addr), VRAM_ERR_LIMIT);
+    return VRAM_LEASE_DONE;
+}
+
+/* Who is giving does not ask: the other one waits for it. */
+static void no_request_inside(void **state) {
+    struct holder first, second;
+    struct waiter waiter;
+    vram_lease_options options = lease_options("first", 0, 1024 * UNIT);
+    (void)state;
+    options.revoke = alloc_inside;
+    options.user = &first;
+    holder_device(&first);
+    assert_ok(vram_lease_open(first.device, &options, &first.lease));
+    holder_list(&first, VRAM_SLEEP_DROP);
+    holder_fill(&first, 700 * UNIT, 1);
+    options = lease_options("second", 0, 1024 * UNIT);
+    holder_open(&second, &options);
+    waiter_start(&waiter, &second, 900 * UNIT);
+    assert_true(points_until_given(&first) >= 500 * UNIT);
+    waiter_join(&waiter);
+    assert_ok(waiter.status);
+    assert_true(waiter.ns < 5 * SECOND); /* not at a deadline, which is after 20 */
+    holder_close(&first);
+    holder_close(&second);
+}
+
 /* ------------------------------------------------------------------ refusals */
 
 /* Tries to get more than others give; checks who is named, and why. */
@@ -496,6 +527,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test_setup_teardown(at_point, lease_folder_make, lease_folder_remove),
         cmocka_unit_test_setup_teardown(at_once, lease_folder_make, lease_folder_remove),
         cmocka_unit_test_setup_teardown(by_callback, lease_folder_make, lease_folder_remove),
+        cmocka_unit_test_setup_teardown(no_request_inside, lease_folder_make, lease_folder_remove),
         cmocka_unit_test_setup_teardown(refusals, lease_folder_make, lease_folder_remove),
         cmocka_unit_test_setup_teardown(no_point, lease_folder_make, lease_folder_remove),
         cmocka_unit_test_setup_teardown(bad_input, lease_folder_make, lease_folder_remove),
