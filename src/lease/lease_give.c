@@ -184,6 +184,21 @@ static void pools_sleep(struct vr_lease *lease, const struct vr_lease_ask *ask) 
 
 /* ----------------------------------------------------------------------- giving */
 
+/* The answer is no more than for now. */
+static void ask_postpone(struct vr_lease *lease, uint64_t number) {
+    vr_mutex_lock(&lease->lock);
+    lease->ask.later = lease->ask.later || lease->ask.number == number;
+    vr_mutex_unlock(&lease->lock);
+}
+
+/* Whether a request of this process is under way: what it takes can be given when it has ended. */
+static bool requests_go_on(struct vr_lease *lease) {
+    vr_mutex_lock(&lease->lock);
+    bool any = vr_list_first(&lease->holds) || lease->question.answer == VR_LEASE_YES;
+    vr_mutex_unlock(&lease->lock);
+    return any;
+}
+
 /* What follows when the free parts do not suffice. Returns why more was not given. */
 static vram_lease_why program_give(struct vr_lease *lease, const struct vr_lease_ask *ask,
                                    bool at_point, bool *final) {
@@ -191,6 +206,7 @@ static vram_lease_why program_give(struct vr_lease *lease, const struct vr_lease
     switch (program_ask(lease, ask, at_point)) {
     case VRAM_LEASE_LATER:
         *final = false;
+        ask_postpone(lease, ask->number);
         return VRAM_LEASE_NO_POINT;
     case VRAM_LEASE_REFUSE:
         return VRAM_LEASE_REFUSED;
@@ -198,7 +214,9 @@ static vram_lease_why program_give(struct vr_lease *lease, const struct vr_lease
         break;
     }
     pools_trim(lease, ask); /* what the program has freed lies in pools */
+    bool wait = requests_go_on(lease);
     pools_sleep(lease, ask);
+    *final = !wait && !requests_go_on(lease);
     return VRAM_LEASE_IN_USE;
 }
 

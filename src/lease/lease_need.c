@@ -87,14 +87,28 @@ static uint64_t grant_lacks(const struct vr_lease *lease, uint64_t bytes) {
                       lease->options.want_bytes - lease->grant);
 }
 
-/* The request was granted, and keeps that until it has ended: (6). Under the lock. */
-static void hold_begin(struct vr_lease *lease, struct vr_lease_hold *hold) {
+/* Lists a request; what it was granted is its own until it has ended: (6). Under the lock. */
+static void hold_note(struct vr_lease *lease, struct vr_lease_hold *hold, uint64_t level) {
     if (!hold->lease) {
         vr_handle_ref(lease->object.handle);
         hold->lease = lease;
         vr_list_append(&lease->holds, &hold->link);
     }
-    hold->level = lease->question.level;
+    hold->level = level;
+}
+
+static void lease_hold(uint64_t handle, struct vr_lease_hold *hold) {
+    struct vram_error error;
+    void *entered;
+    vr_error_save(&error);
+    if (vr_enter(VR_KIND_LEASE, (const void *)(uintptr_t)handle, &entered) == VRAM_OK) {
+        struct vr_lease *lease = entered;
+        vr_mutex_lock(&lease->lock);
+        hold_note(lease, hold, 0);
+        vr_mutex_unlock(&lease->lock);
+        vr_leave(lease);
+    }
+    vr_error_restore(&error);
 }
 
 void vr_lease_done(struct vr_lease_hold *hold) {
@@ -249,7 +263,7 @@ vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refu
     } else {
         status = request_ask(lease, &request, got, refusal);
         if (status == VRAM_OK) {
-            hold_begin(lease, hold);
+            hold_note(lease, hold, lease->question.level);
         }
         lease->question.busy = false;
         lease->question.answer = VR_LEASE_IDLE;
@@ -276,4 +290,5 @@ static vram_status lease_need(uint64_t handle, uint64_t bytes, bool refused,
     return status;
 }
 
-const struct vr_lease_ops vr_lease_ops = {.need = lease_need, .done = vr_lease_done};
+const struct vr_lease_ops vr_lease_ops = {
+    .begin = lease_hold, .need = lease_need, .done = vr_lease_done};

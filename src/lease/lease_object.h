@@ -57,7 +57,8 @@ struct vr_lease_ask {
     bool unused_alone; /* of what it does not use */
     bool giving;       /* a thread is at it */
     bool at_once;      /* the lease's thread has it to do */
-    bool rest;         /* the same, of what a request kept that has ended */
+    bool rest;         /* the same again, because a request has ended that kept something */
+    bool later;        /* the program wants to be asked at its next point only */
     char name[VRAM_LEASE_NAME_MAX];
 };
 

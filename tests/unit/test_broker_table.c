@@ -257,7 +257,7 @@ static void a_request_replaces_the_last(void **state) {
     assert_int_equal(vr_broker_tick(&table, 2000), UINT64_MAX);
 }
 
-/* A grant and a request may cross each other: what it lacks then is less than it says, or nothing. */
+/* A grant and a request may cross: what it lacks then is less than it says, or nothing. */
 static void a_request_crosses_a_grant(void **state) {
     (void)state;
     open_holder(0, 0, 600, 0, 1);

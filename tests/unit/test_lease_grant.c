@@ -93,13 +93,14 @@ static void *script_run(void *argument) {
     return NULL;
 }
 
-static void script_begin(struct script *script, struct holder *holder) {
+static void script_begin(struct script *script, struct holder *holder, uint32_t flags) {
     char path[VR_SOCKET_PATH_MAX];
     vram_lease_options options = lease_options("asker", 0, 300 * UNIT);
     vr_broker_path(lease_dir, path);
     assert_ok(vr_os_socket_listen(path, &script->listener));
     assert_int_equal(pthread_create(&script->thread, NULL, script_run, script), 0);
     options.timeout_ns = 2 * SECOND;
+    options.flags = flags;
     holder_open(holder, &options);
     assert_int_equal(holder_granted(holder), FIRST);
 }
@@ -129,7 +130,7 @@ static void an_allocation_keeps_its_grant(void **state) {
     for (int turn = 0; turn < 20; turn++) {
         struct script script = {.after = true};
         struct holder holder;
-        script_begin(&script, &holder);
+        script_begin(&script, &holder, 0);
         holder_fill(&holder, 100 * UNIT, 7);
         assert_int_equal(script.needs, 1);
         holder_expect(&holder, 100 * UNIT, 7);
@@ -144,7 +145,7 @@ static void a_pool_keeps_its_grant(void **state) {
     for (int turn = 0; turn < 20; turn++) {
         struct script script = {.after = true, .more = 30 * UNIT};
         struct holder holder;
-        script_begin(&script, &holder);
+        script_begin(&script, &holder, 0);
         holder_fill(&holder, 16 * UNIT, 7);
         vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
         assert_ok(vram_pool_sleep(holder.pool, &keep));
@@ -163,12 +164,36 @@ static void a_pool_keeps_its_grant(void **state) {
     }
 }
 
+/* The lease's own thread cannot put a pool to sleep that is waking. It does so behind that, and does
+   not say before that no more comes. */
+static void at_once_means_afterwards(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 20; turn++) {
+        struct script script = {.after = true};
+        struct holder holder;
+        script_begin(&script, &holder, VRAM_LEASE_AT_ONCE);
+        holder_list(&holder, VRAM_SLEEP_HOST);
+        holder_fill(&holder, 16 * UNIT, 7);
+        vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
+        assert_ok(vram_pool_sleep(holder.pool, &keep));
+        vram_addr other;
+        vram_pool *pool;
+        assert_ok(vram_pool_create(holder.device, NULL, &pool));
+        assert_ok(vram_alloc(pool, 12 * UNIT, holder.queue, &other));
+        uint64_t held = lease_info(holder.lease).held_bytes;
+        assert_ok(vram_pool_wake(holder.pool, NULL));
+        expect_given(&script, FIRST + script.asked[0] - held);
+        assert_int_equal(lease_info(holder.lease).held_bytes, held); /* it sleeps again */
+        script_end(&script, &holder);
+    }
+}
+
 /* Who waits gives what it does not use yet, and asks for that, too. */
 static void a_waiting_request_keeps_nothing(void **state) {
     struct script script = {.before = 15 * UNIT};
     struct holder holder;
     (void)state;
-    script_begin(&script, &holder);
+    script_begin(&script, &holder, 0);
     holder_fill(&holder, 100 * UNIT, 7);
     assert_int_equal(script.given, 15 * UNIT);
     assert_int_equal(script.needs, 2);
@@ -189,7 +214,7 @@ static void a_lease_ends_in_a_request(void **state) {
     struct holder holder;
     pthread_t thread;
     (void)state;
-    script_begin(&script, &holder);
+    script_begin(&script, &holder, 0);
     assert_int_equal(pthread_create(&thread, NULL, close_soon, holder.lease), 0);
     for (int i = 0; i < 50; i++) {
         vram_addr addr;
@@ -208,6 +233,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_allocation_keeps_its_grant, lease_folder_make,
                                         lease_folder_remove),
         cmocka_unit_test_setup_teardown(a_pool_keeps_its_grant, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(at_once_means_afterwards, lease_folder_make,
                                         lease_folder_remove),
         cmocka_unit_test_setup_teardown(a_waiting_request_keeps_nothing, lease_folder_make,
                                         lease_folder_remove),

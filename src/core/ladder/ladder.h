@@ -134,7 +134,8 @@ vr_step_fn vr_step_drain, vr_step_finished, vr_step_move, vr_step_trim, vr_step_
 vr_step_fn vr_step_wait;                                               /* ladder_wait.c */
 vr_step_fn vr_step_callbacks;                                          /* ladder_callback.c */
 vr_step_fn vr_step_lease;                                              /* ladder_lease.c */
-/* The request of run->hold has ended; ladder_lease.c. No lock held. */
+/* The request of run->hold begins, before a run, and has ended; ladder_lease.c. No lock held. */
+void vr_lease_hold_begin(const struct vr_pool *pool, struct vr_lease_hold *hold);
 void vr_lease_hold_end(const struct vr_pool *pool, struct vr_lease_hold *hold);
 
 /* After a row of the pool's own steps: waits for unfinished work, on the device or for a short time

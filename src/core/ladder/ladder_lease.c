@@ -57,6 +57,14 @@ static bool lease_ask(struct vr_ladder_run *run, const struct vr_lease_ops *ops,
     return true;
 }
 
+void vr_lease_hold_begin(const struct vr_pool *pool, struct vr_lease_hold *hold) {
+    struct vr_ledger *ledger = vr_ledger_of(pool->device);
+    uint64_t lease = vr_load(&ledger->lease, VR_ACQUIRE);
+    if (lease) {
+        atomic_load_explicit(&ledger->lease_ops, memory_order_acquire)->begin(lease, hold);
+    }
+}
+
 void vr_lease_hold_end(const struct vr_pool *pool, struct vr_lease_hold *hold) {
     if (hold->lease) {
         const struct vr_ledger *ledger = vr_ledger_of(pool->device);

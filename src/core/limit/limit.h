@@ -42,13 +42,15 @@ struct vr_lease_refusal {
 /* What keeps a grant for the request that asked for it: without it, the process would give the
    grant away as unused before the request has taken its memory. Begins as 0. */
 struct vr_lease_hold {
-    void *lease; /* pinned; NULL: nothing was granted */
+    void *lease; /* pinned; NULL: none */
     struct vr_link link;
-    uint64_t level; /* bytes that the context holds once the request has what it needs */
+    uint64_t level; /* bytes that the context holds once the request has what it was granted */
 };
 
 /* What src/lease does for requests. No lock held. */
 struct vr_lease_ops {
+    /* A request begins for which other processes may have to wait, whether it needs more or not. */
+    void (*begin)(uint64_t lease, struct vr_lease_hold *hold);
     /* Asks under the lease of that handle, for a request that needs `bytes` more. `refused`: the
        grant would do, but the driver refuses. VRAM_OK: the request may try again, and *got says how
        much the grant rose; else *refusal says why not. */

@@ -181,19 +181,17 @@ static vram_status protect_part(const struct vr_sleep_change *change, uint32_t f
     return VRAM_OK;
 }
 
-static vram_status wake_up(const struct vr_sleep_change *change) {
+static vram_status wake_up(const struct vr_sleep_change *change, struct vr_lease_hold *hold) {
     struct vr_sleep_copies *copies;
-    struct vr_lease_hold hold = {.lease = NULL};
     bool safe, begun = false;
     vram_status status = vr_sleep_copies_begin(change, VR_SLEEP_IN, protect_part, &copies);
     for (uint32_t first = 0, last; status == VRAM_OK && first < change->count; first = last) {
         last = vr_sleep_part_end(change, first);
-        status = create_part(change, first, last, &begun, &hold);
+        status = create_part(change, first, last, &begun, hold);
         if (status == VRAM_OK && (status = map_part(change, first, last)) == VRAM_OK) {
             vr_sleep_copies_allow(copies, last);
         }
     }
-    vr_lease_hold_end(change->pool, &hold);
     status = vr_sleep_copies_end(copies, status, &safe);
     if (status == VRAM_OK) {
         vr_sleep_protect(change);
@@ -232,14 +230,17 @@ static bool is_retried(const struct vr_sleep_change *change, uint64_t bytes, vra
     return true;
 }
 
-static vram_status wake_with_handler(const struct vr_sleep_change *change) {
+static vram_status wake_with_handler(const struct vr_sleep_change *change,
+                                     struct vr_lease_hold *hold) {
     uint64_t bytes = missing_from(change, 0);
     uint32_t retries = 0;
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = wake_up(change);
+    vram_status status = wake_up(change, hold);
     while (status != VRAM_OK && is_retried(change, bytes, &status, retries++)) {
-        status = wake_up(change);
+        vr_lease_hold_end(change->pool, hold);
+        vr_lease_hold_begin(change->pool, hold);
+        status = wake_up(change, hold);
     }
     if (status == VRAM_OK) {
         vr_error_restore(&error);
@@ -256,17 +257,20 @@ vram_status vram_pool_wake(vram_pool *handle, const char *tag) {
     }
     struct vr_pool *pool = entered;
     struct vr_sleep_change change = {.pool = pool, .kind = VR_SLEEP_WAKE, .tag = tag};
+    struct vr_lease_hold hold = {.lease = NULL};
+    vr_lease_hold_begin(pool, &hold);
     vr_mutex_lock(&pool->lock);
     status = wake_begin(&change);
     vr_mutex_unlock(&pool->lock);
     if (status == VRAM_OK) {
-        status = wake_with_handler(&change);
+        status = wake_with_handler(&change, &hold);
         if (status == VRAM_OK) {
             vr_counter_add(&pool->counters.wakes, 1);
             vr_sleep_change_log(&change);
         }
         vr_sleep_change_end(&change, pool->sleep.whole);
     }
+    vr_lease_hold_end(pool, &hold); /* now it can sleep again */
     vr_leave(pool);
     return status;
 }
