@@ -302,7 +302,7 @@ static int show_trace(struct invocation *invocation, const char *page) {
 
 /* --------------------------------------------------------------------- serving */
 
-/* The page of a trace is made in a file, which is removed before it is served. */
+/* The page of a trace is made in a file without a name, so that nothing is left however it ends. */
 static int serve_trace(struct invocation *invocation, uint64_t port) {
     const char *folder = getenv("TMPDIR");
     char path[256];
@@ -312,17 +312,15 @@ static int serve_trace(struct invocation *invocation, uint64_t port) {
         return EXIT_MISUSE;
     }
     int file = mkstemp(path);
-    if (file < 0) {
+    if (file < 0 || unlink(path) != 0) {
         say_error("%s: %s", path, strerror(errno));
         return EXIT_MISUSE;
     }
-    (void)close(file);
+    snprintf(path, sizeof path, "/dev/fd/%d", file);
     int code = show_trace(invocation, path);
-    if (code != EXIT_YES) {
-        (void)unlink(path);
-        return code;
-    }
-    return serve_file(invocation, path, port);
+    code = code == EXIT_YES ? serve_file(invocation, file, port) : code;
+    (void)close(file);
+    return code;
 }
 
 static int serve(struct invocation *invocation) {
@@ -417,7 +415,7 @@ static const struct flag flags[] = {
 const struct verb verb_report = {
     .name = "report",
     .summary = "Report on a trace: the peak and its owners, leaks, churn, and what to do",
-    .usage = "FILE...|- | --pid PID | --serve [FILE | --pid PID] [OPTION]...",
+    .usage = "FILE...|- | --pid PID | --serve [FILE...] [OPTION]...",
     .examples = "VRAM_TRACE=run.vrt ./program; vram report run.vrt\n"
                 "vram report run.vrt --leaks           # exit code 1 if anything leaked\n"
                 "vram report run.vrt --stacks | flamegraph.pl > peak.svg\n"

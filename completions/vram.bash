@@ -30,6 +30,7 @@ _vram() {
     replay,--memory | replay,-m) words="" ;;
     replay,--repeat | replay,-r) words="" ;;
     replay,--svg) words="" ;;
+    replay,--html) words="" ;;
     replay,--color) words="auto always never" ;;
     report,--html) words="" ;;
     report,--format | report,-f) words="html text json memory_viz perfetto folded csv" ;;
@@ -108,7 +109,7 @@ _vram() {
     info,*) words="--backend --options --leases --shares --json --color --help " ;;
     check,*) words="--backend --device --filter --isolate --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --race --json --color --help " ;;
-    replay,*) words="--backend --device --policy --generate --memory --repeat --least --rebuild --verify --pace --picture --svg --print --json --color --help " files=yes ;;
+    replay,*) words="--backend --device --policy --generate --memory --repeat --least --rebuild --verify --pace --picture --svg --html --print --json --color --help " files=yes ;;
     report,*) words="--leaks --stacks --html --format --output --count --against --fail-if --pid --serve --port --top --json --color --help " files=yes ;;
     run,*) words="--output --stacks --leaks --suppressions --error-exitcode --limit --tree --serve --follow-children --quiet --json --color --help " files=yes ;;
     top,*) words="--once --interval --csv --pid --filter --sort --reverse --pages --pages-only --thresholds --ascii --json --color --help " ;;

@@ -192,36 +192,35 @@ int serve_process(const struct invocation *invocation, uint64_t pid, uint64_t po
 
 /* ------------------------------------------------------------------------ traces */
 
-/* The whole file, which is removed; NULL after one line on stderr. */
-static char *file_take(const char *path, size_t *bytes) {
+/* The whole file; NULL after one line on stderr. */
+static char *file_take(int file, size_t *bytes) {
     struct stat about;
-    FILE *file = fopen(path, "rb");
     char *text = NULL;
-    if (file != NULL && fstat(fileno(file), &about) == 0 && about.st_size > 0 &&
-        about.st_size <= FILE_BYTES_MAX) {
+    size_t done = 0;
+    *bytes = 0;
+    if (fstat(file, &about) == 0 && about.st_size > 0 && about.st_size <= FILE_BYTES_MAX) {
         *bytes = (size_t)about.st_size;
         text = malloc(*bytes);
     }
-    if (text != NULL && fread(text, 1, *bytes, file) != *bytes) {
-        free(text);
-        text = NULL;
+    for (ssize_t some = 1; text != NULL && done < *bytes && some > 0;) {
+        some = pread(file, text + done, *bytes - done, (off_t)done);
+        done += some > 0 ? (size_t)some : 0;
+        some = some < 0 && errno == EINTR ? 1 : some;
     }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    (void)unlink(path);
-    if (text == NULL) {
+    if (text == NULL || done < *bytes) {
         say_error("the page cannot be read back, or host memory ran out");
+        free(text);
+        return NULL;
     }
     return text;
 }
 
-int serve_file(const struct invocation *invocation, const char *path, uint64_t port) {
+int serve_file(const struct invocation *invocation, int file, uint64_t port) {
     /* The page itself says which script it allows; what its header says comes on top. */
     struct serve_options options = {.headers = SERVE_HEADERS
                                     "Content-Security-Policy: frame-ancestors 'none'\r\n"};
     sigset_t ending;
-    char *page = file_take(path, &options.page_bytes);
+    char *page = file_take(file, &options.page_bytes);
     if (page == NULL) {
         return EXIT_MISUSE;
     }

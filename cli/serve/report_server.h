@@ -9,7 +9,7 @@
    one that has a live page. `port` 0: any that is free. Returns an exit_code. */
 int serve_process(const struct invocation *invocation, uint64_t pid, uint64_t port);
 
-/* Serves a file that `vram report --html` has written, which it removes, until either signal. */
-int serve_file(const struct invocation *invocation, const char *path, uint64_t port);
+/* Serves what `vram report --html` has written to this descriptor, until either signal comes. */
+int serve_file(const struct invocation *invocation, int file, uint64_t port);
 
 #endif
