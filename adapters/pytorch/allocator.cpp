@@ -90,6 +90,10 @@ Heap *Allocator::make_heap(int device) {
     if (heap == nullptr) {
         throw_error("cannot make a pool on device " + std::to_string(device));
     }
+    double fraction = configured_fraction();
+    if (fraction < 1 && heap->fraction_set(fraction) != VRAM_OK) {
+        throw_error("cannot set the memory fraction");
+    }
     return heap.release();
 }
 
@@ -138,6 +142,20 @@ void Allocator::report_use(const Block &block, Heap &heap, bool allocated) {
     }
 }
 
+/* The setting roundup_power2_divisions:N: sizes between two powers of two become multiples of the
+   N-th part of the lower one. */
+static size_t rounded_size(size_t size) {
+    size_t divisions = configured_divisions(size), below = 1;
+    if (C10_LIKELY(divisions <= 1 || size <= 512 * divisions)) {
+        return size;
+    }
+    while (below <= size / 2) {
+        below *= 2;
+    }
+    size_t step = below / divisions;
+    return (size + step - 1) / step * step;
+}
+
 void *Allocator::alloc(int device, size_t size, void *stream) {
     Heap &heap = this->heap(device);
     if (C10_UNLIKELY(size >= SIZE_MAX_TORCH)) {
@@ -155,7 +173,7 @@ void *Allocator::alloc(int device, size_t size, void *stream) {
     vram_status status;
     {
         RelaxedCapture relaxed(heap);
-        status = heap.alloc(size, stream, current_tag(), &block);
+        status = heap.alloc(size, stream, current_tag(), &block, rounded_size(size));
     }
     if (C10_UNLIKELY(status != VRAM_OK)) {
         fail(heap, size, status);

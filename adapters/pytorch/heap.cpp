@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "heap.h"
 
+#include <cstdio>
+
 namespace vram_torch {
 
 static const uint64_t SMALL_MAX = UINT64_C(1) << 20;
@@ -25,7 +27,7 @@ static uint64_t reclaim_memory(void *user, const vram_oom_event *event) {
 }
 
 /* PyTorch's own allocator has no limits unless the program sets one, and never hands out host
-   memory. */
+   memory. What MemPools have of other allocators counts against the limit too. */
 vram_status Heap::limits_apply() {
     vram_limits limits = {};
     limits.size = sizeof limits;
@@ -35,8 +37,9 @@ vram_status Heap::limits_apply() {
     limits.cpu_fallback = VRAM_SWITCH_OFF;
     double fraction = fraction_.load();
     if (fraction < 1 && total_bytes_ != 0) {
+        uint64_t foreign = static_cast<uint64_t>(foreign_bytes_.load());
         limits.hard_bytes = static_cast<uint64_t>(fraction * static_cast<double>(total_bytes_));
-        limits.hard_bytes = limits.hard_bytes == 0 ? 1 : limits.hard_bytes;
+        limits.hard_bytes = limits.hard_bytes <= foreign ? 1 : limits.hard_bytes - foreign;
     }
     vram_status status = vram_pool_limits_set(pool_, &limits);
     return status == VRAM_ERR_LIMIT ? VRAM_OK : status; /* in force, although more is live now */
@@ -141,8 +144,10 @@ vram_status Heap::alloc_private(PrivatePool *owner, uint64_t size, void *stream,
     return status;
 }
 
-vram_status Heap::alloc(uint64_t size, void *stream, const char *tag, Block *block) {
+vram_status Heap::alloc(uint64_t size, void *stream, const char *tag, Block *block,
+                        uint64_t granted) {
     *block = Block();
+    granted = granted < size ? size : granted;
     if (capturing()) {
         PrivatePool *owner = route_of(stream);
         if (owner != nullptr) {
@@ -151,14 +156,14 @@ vram_status Heap::alloc(uint64_t size, void *stream, const char *tag, Block *blo
     }
     vram_status status = streams_.get(device_, stream, &block->queue);
     if (status == VRAM_OK) {
-        status = alloc_pool(size, block->queue, tag, &block->addr);
+        status = alloc_pool(granted, block->queue, tag, &block->addr);
         if (status != VRAM_OK && vram_status_is_exhausted(status)) {
-            status = alloc_after_release(size, stream, tag, block);
+            status = alloc_after_release(granted, stream, tag, block);
         }
     }
     if (status == VRAM_OK && block->source == Source::POOL) {
         block->requested = size;
-        block->held = round_to_unit(size);
+        block->held = round_to_unit(granted);
         block->stream = stream;
         enter(block);
     }
@@ -280,17 +285,57 @@ SegmentSource Heap::own_source() {
     return source;
 }
 
+/* Whether another allocator may give so much more, under the limit of the fraction. */
+vram_status Heap::foreign_check(uint64_t bytes) {
+    vram_pool_stats stats = {};
+    stats.size = sizeof stats;
+    double fraction = fraction_.load();
+    if (fraction >= 1 || total_bytes_ == 0) {
+        return VRAM_OK;
+    }
+    uint64_t most = static_cast<uint64_t>(fraction * static_cast<double>(total_bytes_));
+    for (int turn = 0; turn < 2; turn++) {
+        vram_status status = vram_pool_stats_get(pool_, &stats);
+        if (status != VRAM_OK) {
+            return status;
+        }
+        uint64_t used = stats.reserved_bytes + static_cast<uint64_t>(foreign_bytes_.load());
+        if (bytes <= most && used <= most - bytes) {
+            return VRAM_OK;
+        }
+        vram_pool_trim(pool_, nullptr, nullptr); /* what is free may do */
+    }
+    vram_error error = {};
+    error.status = VRAM_ERR_LIMIT;
+    error.backend = error.operation = "";
+    std::snprintf(error.text, sizeof error.text,
+                  "%llu bytes of another allocator are more than the memory fraction allows",
+                  static_cast<unsigned long long>(bytes));
+    vram_error_set(&error);
+    return VRAM_ERR_LIMIT;
+}
+
+void Heap::foreign_change(int64_t bytes) {
+    foreign_bytes_ += bytes;
+    if (fraction_.load() < 1) {
+        limits_apply(); /* it was set before; a failure leaves the limit as it was */
+    }
+}
+
 /* The same source, with what it gives counted. */
 SegmentSource Heap::counted(SegmentSource source, bool own) {
     SegmentSource counted;
     auto count = [this, own](int64_t bytes, bool small) {
         private_small_bytes_ += small ? bytes : 0;
-        foreign_bytes_ += own ? 0 : bytes;
+        if (!own) {
+            foreign_change(bytes);
+        }
     };
     auto alloc = std::move(source.alloc);
     auto free = std::move(source.free);
-    counted.alloc = [alloc, count](uint64_t bytes, bool small, uintptr_t *addr) {
-        vram_status status = alloc(bytes, small, addr);
+    counted.alloc = [this, own, alloc, count](uint64_t bytes, bool small, uintptr_t *addr) {
+        vram_status status = own ? VRAM_OK : foreign_check(bytes);
+        status = status == VRAM_OK ? alloc(bytes, small, addr) : status;
         if (status == VRAM_OK) {
             count(static_cast<int64_t>(bytes), small);
         }
@@ -377,9 +422,9 @@ bool Heap::route_end(PoolId id) {
 
 PrivatePool *Heap::route_of(void *stream) {
     std::lock_guard<std::mutex> guard(mutex_);
-    for (const Route &route : routes_) {
-        if (route.filter(stream)) {
-            auto found = pools_.find(route.id);
+    for (auto at = routes_.rbegin(); at != routes_.rend(); ++at) { /* the innermost first */
+        if (at->filter(stream)) {
+            auto found = pools_.find(at->id);
             return found == pools_.end() ? nullptr : found->second.get();
         }
     }

@@ -66,8 +66,10 @@ class Heap {
     Heap &operator=(const Heap &) = delete;
 
     /* Allocates for work on `stream`: from the private pool whose capture takes the stream, else
-       from the device's pool. `size` is more than 0. `tag` may be NULL. */
-    vram_status alloc(uint64_t size, void *stream, const char *tag, Block *block);
+       from the device's pool. `size` is more than 0. `tag` may be NULL. `granted` is what the
+       device's pool gives, 0: `size`. */
+    vram_status alloc(uint64_t size, void *stream, const char *tag, Block *block,
+                      uint64_t granted = 0);
     /* Frees a block that the caller has taken out of the table. */
     void free(const Block &block);
     /* Work of another stream uses the block. */
@@ -129,6 +131,8 @@ class Heap {
     void enter(Block *block);
     SegmentSource own_source();
     SegmentSource counted(SegmentSource source, bool own);
+    vram_status foreign_check(uint64_t bytes);
+    void foreign_change(int64_t bytes);
     void settle_streams();
     uint64_t release_private(PoolId id);
     void sample(const vram_pool_stats &now);

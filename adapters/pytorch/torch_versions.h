@@ -14,6 +14,10 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#if TORCH_VERSION_MINOR >= 11
+#include <c10/core/AllocatorConfig.h>
+#include <c10/cuda/CUDAAllocatorConfig.h>
+#endif
 
 #if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 8
 #error "adapters/pytorch needs PyTorch 2.8 or later"
@@ -56,6 +60,24 @@ using StreamField = decltype(TorchSegmentInfo::stream);
 /* 2.12 and 2.14; other later additions have defaults that fit. */
 #define VRAM_TORCH_ANNOTATES          (TORCH_VERSION_MINOR >= 14)
 #define VRAM_TORCH_REJECTION_OBSERVER (TORCH_VERSION_MINOR >= 12)
+
+/* 2.11: settings of PYTORCH_ALLOC_CONF that are followed here. Before, they are ignored. */
+inline double configured_fraction() {
+#if TORCH_VERSION_MINOR >= 11
+    return cca::CUDAAllocatorConfig::per_process_memory_fraction();
+#else
+    return 1;
+#endif
+}
+
+inline size_t configured_divisions(size_t size) {
+#if TORCH_VERSION_MINOR >= 11
+    return c10::CachingAllocator::AcceleratorAllocatorConfig::roundup_power2_divisions(size);
+#else
+    (void)size;
+    return 0;
+#endif
+}
 
 /* 2.9: graph_capture_record_stream_reuse in the description of the configuration. */
 #define VRAM_TORCH_RECORD_STREAM_REUSE (TORCH_VERSION_MINOR >= 9)

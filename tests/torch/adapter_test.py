@@ -13,7 +13,8 @@ import tempfile
 
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
          "late_and_twice", "inputs", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
-         "sending_lifetime", "sending_off", "sending_in_namespaces", "main_module")
+         "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
+         "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "main_module")
 
 
 # ------------------------------------------------------------------------------------- cases

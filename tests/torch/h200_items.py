@@ -389,6 +389,8 @@ late = Late()
 import h200_pools  # noqa: E402,F401  (they register their items)
 import h200_beyond  # noqa: E402,F401
 import h200_sharing  # noqa: E402,F401
+import h200_together  # noqa: E402,F401
+import h200_expectations  # noqa: E402,F401
 
 
 def main():
