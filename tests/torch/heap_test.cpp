@@ -404,7 +404,21 @@ static void pools_have_sources_and_offers() {
     world.free(most);
     CHECK(world.heap->trim(own) > 0 && freed == 1);
     CHECK(world.heap->reserved().bytes.current == 0);
-    CHECK(world.heap->pool_release(own));
+
+    /* What another allocator gives counts for the fraction: of 64 MiB it has 40. */
+    CHECK(world.heap->fraction_set(0.25) == VRAM_OK);
+    CHECK(world.heap->route_begin(own, [](void *) { return true; }));
+    a = world.alloc(40 * MIB);
+    CHECK(world.heap->alloc(40 * MIB, nullptr, nullptr, &b) == VRAM_ERR_LIMIT);
+    world.heap->route_end(own);
+    CHECK(world.heap->alloc(40 * MIB, nullptr, nullptr, &b) == VRAM_ERR_LIMIT);
+    Block rest = world.alloc(20 * MIB);
+    world.free(rest);
+    world.free(a);
+    CHECK(world.heap->trim(own) > 0);
+    rest = world.alloc(60 * MIB);
+    world.free(rest);
+    CHECK(world.heap->fraction_set(1) == VRAM_OK && world.heap->pool_release(own));
 
     PoolId whole(6, 0);
     world.heap->pool_hold(whole);
@@ -412,6 +426,13 @@ static void pools_have_sources_and_offers() {
     CHECK(world.heap->route_begin(whole, [](void *) { return true; }));
     Block c = world.alloc(3 * MIB), d = world.alloc(3 * MIB);
     CHECK(world.heap->pool_find(whole)->segments().size() == 2);
+    PoolId inner(7, 0); /* the innermost route is taken */
+    world.heap->pool_hold(inner);
+    CHECK(world.heap->route_begin(inner, [](void *) { return true; }));
+    Block e = world.alloc(3 * MIB);
+    CHECK(e.owner->id() == inner && c.owner->id() == whole);
+    world.free(e);
+    world.heap->route_end(inner);
     world.free(c);
     world.free(d);
     world.heap->route_end(whole);
