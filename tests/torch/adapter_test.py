@@ -14,7 +14,8 @@ import tempfile
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
          "late_and_twice", "inputs", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
          "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
-         "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "main_module")
+         "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "vllm_backend",
+         "documented", "main_module")
 
 
 # ------------------------------------------------------------------------------------- cases
@@ -156,6 +157,41 @@ def saver():
     del w, c, other, x, captured
     saver.pause()  # nothing is left
     return saver.hook_mode
+
+
+def vllm_backend():
+    """examples/python/vllm_sleep.py, as vLLM calls it."""
+    h = items()
+    torch, vt = h.start()
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    sys.path.insert(0, os.path.join(root, "examples", "python"))
+    import vllm_sleep
+    allocator = vllm_sleep.SleepAllocator.get_instance()
+    with allocator.use_memory_pool(tag="weights"):
+        w = torch.arange(8 << 20, dtype=torch.int32).cuda()
+    with allocator.use_memory_pool("kv_cache"):
+        c = torch.empty(64 << 20, device="cuda", dtype=torch.uint8)
+    addresses, before = (w.data_ptr(), c.data_ptr()), torch.cuda.memory_reserved()
+    h.expect(allocator.get_current_usage() == 96 << 20, str(allocator.get_current_usage()))
+    allocator.sleep(offload_tags=("weights",))
+    h.expect(torch.cuda.memory_reserved() <= before - (90 << 20), f"{torch.cuda.memory_reserved()} of {before}")
+    allocator.wake_up(["weights"])
+    h.expect(torch.equal(w.cpu(), torch.arange(8 << 20, dtype=torch.int32)), "the weights")
+    allocator.wake_up()
+    h.expect((w.data_ptr(), c.data_ptr()) == addresses and torch.cuda.memory_reserved() >= before, "awake")
+    return "slept and woke"
+
+
+def documented():
+    """docs/pytorch.md names every function of torch.cuda.memory."""
+    h = items()
+    import torch
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, "docs", "pytorch.md"), encoding="utf-8") as file:
+        words = set(file.read().replace("`", " ").replace(",", " ").split())
+    missing = [name for name in torch.cuda.memory.__all__ if name not in words]
+    h.expect(not missing, f"docs/pytorch.md does not name {missing}")
+    return f"{len(torch.cuda.memory.__all__)} names"
 
 
 def main_module():
