@@ -69,8 +69,17 @@ static vram_queue *stream_adopt(struct vr_cu_stream **stream) {
     return adopted;
 }
 
+/* Ends that wait: a busy machine may need more than one of the short deadlines here. */
+static void end_in_time(vram_status (*end)(vram_queue *), vram_queue *ended) {
+    vram_status status = end(ended);
+    for (int i = 0; i < 1000 && status == VRAM_ERR_TIMEOUT; i++) {
+        status = end(ended);
+    }
+    assert_ok(status);
+}
+
 static void stream_leave(vram_queue *adopted, struct vr_cu_stream *stream) {
-    assert_ok(vram_queue_end(adopted));
+    end_in_time(vram_queue_end, adopted);
     fake->stream_end(stream);
 }
 
@@ -97,6 +106,8 @@ static void out_of_memory_beside_a_capture(void **state) {
     assert_true(fake->reaches(0, graph)); /* the graph's memory is mapped */
     fake->capture(stream, VR_CU_CAPTURE_NONE);
     assert_ok(vram_free(idle, queue));
+    assert_ok(vram_queue_wait(captured, 10 * SECOND));
+    assert_ok(vram_queue_wait(queue, 10 * SECOND));
     assert_ok(vram_alloc(pool, 100 * MIB, queue, &idle));
     stream_leave(captured, stream);
     vram_context_destroy(context);
@@ -122,7 +133,7 @@ static void out_of_memory_in_a_capture(void **state) {
     }
     assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
     fake->capture(stream, VR_CU_CAPTURE_NONE);
-    assert_ok(vram_capture_end(region));
+    end_in_time(vram_capture_end, region);
     stream_leave(adopted, stream);
     vram_context_destroy(context);
 }
@@ -167,7 +178,7 @@ static void failed_captures_leave_nothing(void **state) {
         fake->capture(stream, VR_CU_CAPTURE_INVALIDATED);
         assert_int_equal(vram_capture_end(region), VRAM_ERR_CAPTURE);
         fake->capture(stream, VR_CU_CAPTURE_NONE);
-        assert_ok(vram_capture_end(region));
+        end_in_time(vram_capture_end, region);
         assert_ok(vram_queue_mark(adopted, &point));
         assert_ok(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT));
         assert_ok(vram_alloc(pool, 120 * MIB, queue, &other)); /* all of it is back */
@@ -203,7 +214,7 @@ static void other_pools_beside_a_capture(void **state) {
     assert_true(stats_of(pool).reserved_bytes >= 20 * MIB);
     assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
     fake->capture(stream, VR_CU_CAPTURE_NONE);
-    assert_ok(vram_capture_end(region));
+    end_in_time(vram_capture_end, region);
     stream_leave(adopted, stream);
     vram_context_destroy(context);
 }
@@ -371,7 +382,6 @@ static void frees_under_queued_work(void **state) {
     assert_int_equal(driver_frees(), frees);
     fake->hold(false);
     assert_ok(vram_queue_wait(queue, 10 * SECOND));
-    assert_ok(vram_option_set("wait_timeout", "10s"));
     vram_context_destroy(context);
 }
 
