@@ -57,9 +57,12 @@ static struct run_device *same_device(struct run_slot *slot, const struct run_de
     return NULL;
 }
 
-/* What all processes have of a device; no sum of hostile numbers wraps. */
+/* What all processes have of a device; no sum of hostile numbers wraps. A process without a slot in
+   the page counts itself, and others do not see it. */
 static uint64_t tree_used(struct run_page *page, const struct run_device *device) {
-    uint64_t sum = 0;
+    const char *at_page = (const char *)page, *at_device = (const char *)device;
+    bool has_slot = at_device >= at_page && at_device < at_page + sizeof *page;
+    uint64_t sum = has_slot ? 0 : atomic_load(&device->used);
     for (unsigned i = 0; i < RUN_SLOTS; i++) {
         struct run_slot *slot = &page->slots[i];
         struct run_device *at = atomic_load(&slot->pid) ? same_device(slot, device) : NULL;

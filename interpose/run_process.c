@@ -79,12 +79,15 @@ const struct run_page *run_page_get(void) {
 static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_SHARE); /* guards changes of the state */
 static struct {
     vr_atomic_u64 generation;        /* of the process that the rest belongs to; written last */
-    vr_atomic_ptr slot;              /* struct run_slot *; NULL: none was free */
+    vr_atomic_ptr slot;              /* struct run_slot *; own_slot: none was free */
     vr_atomic_ptr writer;            /* struct vr_trace_writer *; NULL: none, or no longer */
     vr_atomic_u32 inside;            /* threads that write */
     vr_atomic_u64 begun[POOL_WORDS]; /* pools of the trace, by number */
     vr_atomic_u64 ended[POOLS];      /* how often */
 } state;
+
+/* What a process counts in that finds no free slot: it is not recorded, but limited. */
+static struct run_slot own_slot;
 
 static struct run_slot *slot_claim(int64_t pid, unsigned *earlier) {
     *earlier = 0;
@@ -97,7 +100,8 @@ static struct run_slot *slot_claim(int64_t pid, unsigned *earlier) {
         *earlier += free == pid; /* the program that this one replaced by exec */
     }
     atomic_fetch_add(&page->slotless, 1);
-    return NULL;
+    memset(&own_slot, 0, sizeof own_slot);
+    return &own_slot;
 }
 
 /* ------------------------------------------------------------------- the trace */
@@ -181,7 +185,7 @@ static void state_renew(uint64_t generation) {
     for (unsigned i = 0; i < POOL_WORDS; i++) {
         vr_store(&state.begun[i], 0, VR_RELAXED);
     }
-    if (slot) {
+    if (slot != &own_slot) {
         slot_describe(slot);
         vr_store(&state.writer, trace_open(slot, pid, earlier), VR_RELAXED);
         atomic_store(&slot->state, RUN_STARTED);

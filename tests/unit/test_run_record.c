@@ -277,6 +277,36 @@ static void a_limit_of_several_processes(void **state) {
     watched_limit(0);
 }
 
+static int take_without_a_slot(void *argument) {
+    (void)argument;
+    uint32_t own = run_device_find(RUN_CUDA, ORDINAL, NULL, 0);
+    bool held = run_limit_take(own, RUN_DEVICE, 6 * MIB) &&
+                !run_limit_take(own, RUN_DEVICE, 6 * MIB) &&
+                run_limit_take(own, RUN_DEVICE, 4 * MIB);
+    run_limit_give(own, RUN_DEVICE, 10 * MIB);
+    return held && run_limit_take(own, RUN_DEVICE, 10 * MIB) ? 0 : 1;
+}
+
+/* More processes than the page has slots: each is limited all the same. */
+static void a_limit_without_a_slot(void **state) {
+    (void)state;
+    watched_limit(10 * MIB);
+    for (int tree = 0; tree < 2; tree++) {
+        watched_page->settings.tree = (uint32_t)tree;
+        for (int i = 1; i < RUN_SLOTS; i++) {
+            watched_page->slots[i].pid = getpid();
+        }
+        uint32_t before = watched_page->slotless;
+        assert_int_equal(in_child(take_without_a_slot, NULL), 0);
+        assert_int_equal(watched_page->slotless, before + 1);
+        for (int i = 1; i < RUN_SLOTS; i++) {
+            watched_page->slots[i].pid = 0;
+        }
+    }
+    watched_page->settings.tree = 0;
+    watched_limit(0);
+}
+
 /* ------------------------------------------------------------------------ forks */
 
 /* A child has a slot of its own, and none of its parent's blocks. */
@@ -317,6 +347,7 @@ int main(void) {
         cmocka_unit_test(many_handles_are_found),
         cmocka_unit_test(a_limit_is_never_passed),
         cmocka_unit_test(a_limit_of_several_processes),
+        cmocka_unit_test(a_limit_without_a_slot),
         cmocka_unit_test(a_forked_child_starts_anew),
         cmocka_unit_test(memory_that_runs_out_loses_records_alone),
     };
