@@ -230,7 +230,21 @@ static void portable_slots(struct op *op) {
     }
 }
 
-static void op_draw(struct op *op, uint64_t *random, unsigned kind, unsigned threads) {
+/* Half of the slots are the same for all operations of a round, so that its threads meet. */
+static void focus_slots(struct op *op, uint64_t *random, uint64_t focus) {
+    uint64_t same = draw(random);
+    unsigned field = 0;
+#define FOCUS(name, count)                                                                         \
+    if (same >> field & 1) {                                                                       \
+        op->name = (uint8_t)(mix(focus + field) % (count));                                        \
+    }                                                                                              \
+    field++;
+    OP_FIELDS(FOCUS)
+#undef FOCUS
+}
+
+static void op_draw(struct op *op, uint64_t *random, unsigned kind, unsigned threads,
+                    uint64_t focus) {
     memset(op, 0, sizeof *op);
     op->kind = (uint8_t)kind;
     op->thread = (uint8_t)(draw(random) % threads);
@@ -250,11 +264,14 @@ static void op_draw(struct op *op, uint64_t *random, unsigned kind, unsigned thr
     op->offset = draw(random) % 3 ? draw(random) % 4096 : 0;
     op->seed = draw(random);
     op->nth = draw(random) >> 8;
+    /* Most work is that of one device. */
+    op->device = op->device && op->choice % 4 == 0;
+    if (threads > 1) {
+        focus_slots(op, random, focus);
+    }
     if (kinds[kind].needs & NEED_FREE) {
         op->pool = FREE_POOL;
     }
-    /* Most work is that of one device. */
-    op->device = op->device && op->choice % 4 == 0;
     if (threads > 1) {
         own_slots(op, threads);
     } else {
@@ -274,14 +291,15 @@ static void start_draw(struct program *program, uint64_t *random, unsigned threa
     struct {
         step_fn *step;
         unsigned count;
-    } start[] = {{step_context_create, 1},
+    } start[] = {{step_option, 1},
+                 {step_context_create, 1},
                  {step_device_open, 1},
                  {step_pool_create, SLOTS_pool},
                  {step_queue_create, SLOTS_queue}};
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < sizeof start / sizeof *start; i++) {
         for (unsigned k = 0; k < start[i].count; k++) {
             struct op *op = &program->ops[program->count++];
-            op_draw(op, random, kind_of(start[i].step), threads);
+            op_draw(op, random, kind_of(start[i].step), threads, 0);
             op->thread = 0;
             op->device = 0;
             op->pool = (uint8_t)k;
@@ -290,7 +308,7 @@ static void start_draw(struct program *program, uint64_t *random, unsigned threa
         /* A round of its own for each. */
         while (threads > 1 && program->count % (threads * ROUND_OPS)) {
             struct op *op = &program->ops[program->count++];
-            op_draw(op, random, kind_of(step_none), threads);
+            op_draw(op, random, kind_of(step_none), threads, 0);
         }
     }
 }
@@ -306,6 +324,8 @@ void program_draw(struct program *program, uint64_t seed, uint32_t count, unsign
     }
     start_draw(program, &random, threads);
     while (program->count < count) {
-        op_draw(&program->ops[program->count++], &random, draw_kind(&random, threads), threads);
+        uint64_t focus = mix(seed ^ program->count / (threads * ROUND_OPS));
+        op_draw(&program->ops[program->count++], &random, draw_kind(&random, threads), threads,
+                focus);
     }
 }

@@ -9,6 +9,7 @@
  *   generated_programs ... --second F    handles are shown to a second copy of the library, F
  *   generated_programs ... --compare C,D the same programs on backend:mode C and D must answer alike
  *   generated_programs ... --only        the one program of the seed, --ops operations long
+ *   generated_programs ... --fresh       each program in a process of its own
  *   generated_programs ... --no-shrink   a failing program is not cut down
  *
  * A process runs the programs; this one watches it. A program that fails, crashes or hangs is run
@@ -34,7 +35,7 @@ enum { HANG_SECONDS = 60 };
 static struct {
     uint64_t seed, calls;
     uint32_t ops;
-    bool only, shrink;
+    bool only, shrink, fresh;
     char *compare;
 } options = {.seed = 1, .calls = 100000, .ops = 600, .shrink = true};
 
@@ -209,12 +210,14 @@ static int compare_run(void) {
 }
 
 static void parse(int argc, char **argv) {
-    static const struct option long_options[] = {
-        {"seed", 1, 0, 's'},      {"calls", 1, 0, 'n'},   {"threads", 1, 0, 't'},
-        {"backend", 1, 0, 'b'},   {"mode", 1, 0, 'm'},    {"ops", 1, 0, 'o'},
-        {"faults", 0, 0, 'f'},    {"cancel", 0, 0, 'c'},  {"delays", 0, 0, 'd'},
-        {"second", 1, 0, '2'},    {"compare", 1, 0, 'C'}, {"only", 0, 0, '1'},
-        {"no-shrink", 0, 0, 'S'}, {"profile", 1, 0, 'p'}, {0, 0, 0, 0}};
+    static const struct option long_options[] = {{"seed", 1, 0, 's'},      {"calls", 1, 0, 'n'},
+                                                 {"threads", 1, 0, 't'},   {"backend", 1, 0, 'b'},
+                                                 {"mode", 1, 0, 'm'},      {"ops", 1, 0, 'o'},
+                                                 {"faults", 0, 0, 'f'},    {"cancel", 0, 0, 'c'},
+                                                 {"delays", 0, 0, 'd'},    {"second", 1, 0, '2'},
+                                                 {"compare", 1, 0, 'C'},   {"only", 0, 0, '1'},
+                                                 {"no-shrink", 0, 0, 'S'}, {"fresh", 0, 0, 'F'},
+                                                 {"profile", 1, 0, 'p'},   {0, 0, 0, 0}};
     int letter;
     while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         switch (letter) {
@@ -254,6 +257,9 @@ static void parse(int argc, char **argv) {
         case '1':
             options.only = true;
             break;
+        case 'F':
+            options.fresh = true;
+            break;
         case 'S':
             options.shrink = false;
             break;
@@ -282,7 +288,12 @@ int main(int argc, char **argv) {
         return compare_run();
     }
     uint64_t began = now_ns();
-    if (children_run(options.seed, options.calls, options.only)) {
+    for (uint64_t i = 0; options.fresh && told->calls < options.calls; i++) {
+        if (children_run(options.seed + i, options.calls, 1)) {
+            return report(told->seed);
+        }
+    }
+    if (!options.fresh && children_run(options.seed, options.calls, options.only)) {
         return report(told->seed);
     }
     printf("%s %s, %u thread%s%s: %llu programs, %llu calls, digest %016llx, %.1f s\n",

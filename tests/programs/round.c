@@ -73,7 +73,8 @@ static void text_expand(struct run *r, const struct op *op, const char *text) {
 #define SLOT_FIELD(name, slots) FIELD(name)
         OP_FIELDS(SLOT_FIELD)
         FIELD(choice)
-        FIELD(flags) FIELD(bytes) FIELD(offset) FIELD(seed) FIELD(nth)
+        FIELD(flags)
+        FIELD(bytes) FIELD(offset) FIELD(seed) FIELD(nth)
 #undef SLOT_FIELD
 #undef FIELD
             *at += (size_t)sprintf(out + *at, "%llu", value);

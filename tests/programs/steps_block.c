@@ -94,6 +94,7 @@ void step_alloc_with(struct run *r, const struct op *op) {
     drawn.queue = (uint8_t)queue_for(op, from);
     drawn.choice = op->choice % (op->pool == FREE_POOL ? 5 : 3);
     drawn.nth = op->nth % 3 ? 0 : 256u << op->nth / 3 % 5;
+    drawn.bytes = drawn.choice < 3 ? op->bytes : op->bytes * 64 % (CEILING / 2); /* to the quota */
     op = &drawn;
     if (skip || made->state == STATE_LIVE) {
         return;

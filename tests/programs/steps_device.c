@@ -73,7 +73,7 @@ void step_device_close(struct run *r, const struct op *op) {
     bool skip = false;
     struct object *ended = OBJECT(DEVICE, op->device);
     uint64_t allowed = ALLOWED(&skip, ended);
-    if (skip || op->choice % 8) {
+    if (skip || op->choice % (settings.threads > 1 ? 2 : 8)) {
         return;
     }
     vram_status status = DO(allowed, vram_device_close(device[op->device]));

@@ -58,7 +58,7 @@ void step_pool_create(struct run *r, const struct op *op) {
 }
 
 void step_pool_destroy(struct run *r, const struct op *op) {
-    bool skip = op->choice % 4 != 0;
+    bool skip = op->choice % 4 != 0 && settings.threads == 1;
     struct object *ended = OBJECT(POOL, op->pool);
     uint64_t allowed = ALLOWED(&skip, ended);
     if (!skip) {

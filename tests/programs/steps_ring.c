@@ -102,8 +102,9 @@ void step_ring_stop(struct run *r, const struct op *op) {
     if (!ring_ready(op, &allowed) || op->choice % 4) {
         return;
     }
-    if (DO(allowed, vram_ring_stop(ring[op->ring])) == VRAM_OK && !r->loose) {
-        one->stopped = true;
+    vram_status status = DO(allowed, vram_ring_stop(ring[op->ring]));
+    if (status != VRAM_ERR_STALE && !r->loose) {
+        one->stopped = true; /* after a failure, too */
     }
 }
 
