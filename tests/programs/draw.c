@@ -137,6 +137,10 @@ static uint64_t draw(uint64_t *random) {
 /* Mostly small; now and then whole granules, and sizes that are copied in pieces. */
 static uint64_t draw_bytes(uint64_t *random) {
     uint64_t choice = draw(random) % 64, value = draw(random);
+    if (settings.large) {
+        uint64_t part = value % 1024;
+        return part * part * part * 3 + 512;
+    }
     if (choice < 2) {
         return 0;
     }
@@ -164,14 +168,40 @@ static bool kind_fits(const struct kind *kind, unsigned threads) {
            !(kind->step == step_cancel && !settings.cancel);
 }
 
-static unsigned draw_kind(uint64_t *random, unsigned threads) {
+/* How often a kind is drawn. Several threads are there to race with ends and trims. */
+static uint32_t kind_weight(const struct kind *kind, unsigned threads) {
+    bool ends = kind->step == step_queue_destroy || kind->step == step_device_close ||
+                kind->step == step_trim_all || kind->step == step_pinned ||
+                kind->step == step_ring_destroy || kind->step == step_pool_destroy ||
+                kind->step == step_device_open || kind->step == step_queue_create ||
+                kind->step == step_pool_create;
+    if (!kind_fits(kind, threads)) {
+        return 0;
+    }
+    return kind->weight * (threads > 1 && ends ? 4 : 1);
+}
+
+/* Half of the programs have about half of the kinds each: what remains comes together more often.
+   Those that make something are always there. */
+static bool kind_chosen(uint64_t seed, unsigned kind) {
+    uint64_t choice = mix(seed ^ UINT64_C(0x6b696e6473));
+    if (settings.kinds) {
+        const char *at = strstr(settings.kinds, kinds[kind].name);
+        size_t length = strlen(kinds[kind].name);
+        return at && (at == settings.kinds || at[-1] == ',') &&
+               (at[length] == 0 || at[length] == ',');
+    }
+    return choice % 2 || kinds[kind].makes || mix(choice ^ kind) % 2;
+}
+
+static unsigned draw_kind(uint64_t *random, uint64_t seed, unsigned threads) {
     uint32_t sum = 0;
     for (unsigned i = 0; i < kind_count; i++) {
-        sum += kind_fits(&kinds[i], threads) ? kinds[i].weight : 0;
+        sum += kind_chosen(seed, i) ? kind_weight(&kinds[i], threads) : 0;
     }
     uint32_t at = (uint32_t)(draw(random) % sum);
     for (unsigned i = 0;; i++) {
-        uint32_t weight = kind_fits(&kinds[i], threads) ? kinds[i].weight : 0;
+        uint32_t weight = kind_chosen(seed, i) ? kind_weight(&kinds[i], threads) : 0;
         if (at < weight) {
             return i;
         }
@@ -325,7 +355,7 @@ void program_draw(struct program *program, uint64_t seed, uint32_t count, unsign
     start_draw(program, &random, threads);
     while (program->count < count) {
         uint64_t focus = mix(seed ^ program->count / (threads * ROUND_OPS));
-        op_draw(&program->ops[program->count++], &random, draw_kind(&random, threads), threads,
+        op_draw(&program->ops[program->count++], &random, draw_kind(&random, seed, threads), threads,
                 focus);
     }
 }

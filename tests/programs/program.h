@@ -185,11 +185,11 @@ struct run {
 struct settings {
     const char *backend; /* "host", "sim", "opencl" */
     const char *mode;    /* "vmm", "segments", "off" */
-    const char *profile; /* "all", "large" */
     const char *second;  /* libvram.so, a second copy of the library; NULL: none */
-    const char *report;  /* the command, to read traces; NULL: none */
+    const char *kinds;   /* names with commas: draw these only; NULL: all */
     unsigned threads;
     bool faults, delays, cancel;
+    bool large; /* blocks of gigabytes on a device of 6 GiB, of which three quarters are used */
 };
 extern struct settings settings;
 

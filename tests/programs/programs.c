@@ -10,6 +10,8 @@
  *   generated_programs ... --compare C,D the same programs on backend:mode C and D must answer alike
  *   generated_programs ... --only        the one program of the seed, --ops operations long
  *   generated_programs ... --fresh       each program in a process of its own
+ *   generated_programs ... --large       a device of 6 GiB, of which three quarters are live
+ *   generated_programs ... --kinds A,B   only operations of these kinds, after the first few
  *   generated_programs ... --no-shrink   a failing program is not cut down
  *
  * A process runs the programs; this one watches it. A program that fails, crashes or hangs is run
@@ -216,8 +218,8 @@ static void parse(int argc, char **argv) {
                                                  {"faults", 0, 0, 'f'},    {"cancel", 0, 0, 'c'},
                                                  {"delays", 0, 0, 'd'},    {"second", 1, 0, '2'},
                                                  {"compare", 1, 0, 'C'},   {"only", 0, 0, '1'},
-                                                 {"no-shrink", 0, 0, 'S'}, {"fresh", 0, 0, 'F'},
-                                                 {"profile", 1, 0, 'p'},   {0, 0, 0, 0}};
+                                                 {"no-shrink", 0, 0, 'S'}, {"fresh", 0, 0, 'F'}, {"kinds", 1, 0, 'k'},
+                                                 {"large", 0, 0, 'l'},   {0, 0, 0, 0}};
     int letter;
     while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         switch (letter) {
@@ -257,14 +259,18 @@ static void parse(int argc, char **argv) {
         case '1':
             options.only = true;
             break;
+        case 'k':
+            settings.kinds = optarg;
+            break;
         case 'F':
             options.fresh = true;
             break;
         case 'S':
             options.shrink = false;
             break;
-        case 'p':
-            settings.profile = optarg;
+        case 'l':
+            settings.large = true;
+            settings.kinds = "alloc,free";
             break;
         default:
             exit(2);

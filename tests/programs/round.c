@@ -37,7 +37,7 @@ vram_physical *physical[SLOTS_physical];
 unsigned char *host[THREADS_MAX * PENDING_MAX];
 
 struct object objects[TYPE_COUNT][32];
-struct settings settings = {.backend = "sim", .mode = "vmm", .profile = "all", .threads = 1};
+struct settings settings = {.backend = "sim", .mode = "vmm", .threads = 1};
 struct told *told;
 _Atomic bool faults_on;
 bool faults_were;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define LARGE_LIVE ((UINT64_C(46) << 30) / 10)
+
 enum {
     CEILING = 8 << 20,
     GUARDS = VRAM_POOL_ZERO_ALLOC | VRAM_POOL_ZERO_FREE | VRAM_POOL_POISON | VRAM_POOL_RED_ZONES
@@ -70,6 +72,21 @@ static uint64_t alloc_allowed(const struct object *from, uint64_t allowed) {
     return allowed | (from->count ? EXHAUSTED : 0) | pool_awake(from, BUSY);
 }
 
+/* Makes room for a large block: three quarters of the device may be live, in one pool. */
+static void room_make(struct run *r, uint64_t bytes) {
+    for (unsigned i = 0;; i++) {
+        uint64_t live = bytes;
+        for (unsigned k = 0; k < SLOTS_block; k++) {
+            live += OBJECT(BLOCK, k)->state == STATE_LIVE ? OBJECT(BLOCK, k)->bytes : 0;
+        }
+        if (live <= LARGE_LIVE) {
+            return;
+        }
+        struct op room = {.block = (uint8_t)(mix(bytes + i) % SLOTS_block)};
+        step_free(r, &room);
+    }
+}
+
 void step_alloc(struct run *r, const struct op *op) {
     bool skip = false;
     struct object *from = OBJECT(POOL, op->pool), *made = OBJECT(BLOCK, op->block);
@@ -77,8 +94,11 @@ void step_alloc(struct run *r, const struct op *op) {
     struct op drawn = *op;
     drawn.queue = (uint8_t)queue_for(op, from);
     op = &drawn;
-    if (skip || made->state == STATE_LIVE) {
+    if (skip || made->state == STATE_LIVE || (settings.large && op->pool)) {
         return;
+    }
+    if (settings.large) {
+        room_make(r, op->bytes);
     }
     if (DO(allowed, vram_alloc(pool[op->pool], op->bytes, queue[op->queue], &block[op->block])) ==
         VRAM_OK) {

@@ -14,7 +14,7 @@ static const char *const sims_segments[] = {"memory=2G,vmm=off", "memory=2G,vmm=
 #define LARGE_SIM "memory=6G"
 
 static const char *sim_text(uint32_t choice) {
-    if (strcmp(settings.profile, "large") == 0) {
+    if (settings.large) {
         return LARGE_SIM;
     }
     return strcmp(settings.mode, "segments") == 0 ? sims_segments[choice % 4] : sims[choice % 4];

@@ -296,7 +296,9 @@ static bool named_ready(const struct op *op, struct op *drawn, uint64_t *allowed
     *drawn = *op;
     drawn->choice = op->choice % NAMES;
     drawn->bytes = op->bytes % 200000;
-    if (skip || (in->home && in->home->state != STATE_LIVE)) {
+    /* In a pool that sleeps an ensure waits for another thread to wake it. */
+    if (skip || (in->home && in->home->state != STATE_LIVE) ||
+        (*allowed & OK && in->parent->sleeping)) {
         return false;
     }
     *allowed |= *allowed & OK

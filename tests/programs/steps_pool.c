@@ -32,11 +32,11 @@ void step_pool_create(struct run *r, const struct op *op) {
     bool skip = false;
     struct object *made = OBJECT(POOL, op->pool), *on = OBJECT(DEVICE, op->device);
     uint64_t allowed = ALLOWED(&skip, on);
-    uint32_t flags = portable_flags[op->flags % 8];
+    uint32_t flags = settings.large ? 0 : portable_flags[op->flags % 8];
     if (skip || made->state == STATE_LIVE) {
         return;
     }
-    if (op->pool == FREE_POOL) {
+    if (op->pool == FREE_POOL && !settings.large) {
         r->portable = false;
         flags = op->flags >> 8 & op->flags >> 20 & (VRAM_POOL_SHARE_GROUP * 2 - 1);
         flags |= op->flags & 16 ? VRAM_POOL_SHAREABLE : 0;
@@ -50,7 +50,10 @@ void step_pool_create(struct run *r, const struct op *op) {
     op = &flagged;
     if (DO(allowed, vram_pool_create(
                         device[op->device],
-                        &(vram_pool_options){.size = sizeof(vram_pool_options), .flags = op->flags},
+                        &(vram_pool_options){.size = sizeof(vram_pool_options),
+                                             .flags = op->flags,
+                                             .limits = &(vram_limits){.size = sizeof(vram_limits),
+                                                                      .fraction = 1}},
                         &pool[op->pool])) == VRAM_OK) {
         object_new(made, on)->flags = flags;
         made->portable = op->pool != FREE_POOL;

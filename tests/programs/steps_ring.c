@@ -37,6 +37,7 @@ static bool ring_ready(const struct op *op, uint64_t *allowed) {
     *allowed = ALLOWED(&skip, one);
     *allowed |= *allowed & OK ? pool_awake(one->parent, BUSY | INVALID) : 0;
     *allowed |= *allowed & OK && one->lost ? CORRUPT : 0;
+    *allowed |= *allowed & OK && faults_were ? FAULTED : 0; /* of its thread, earlier */
     return !skip;
 }
 
