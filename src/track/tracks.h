@@ -21,7 +21,7 @@ struct vr_tracks {
     uint32_t foreign_count;
 };
 
-enum { VR_TRACK_FOREIGN = UINT32_MAX }; /* vr_live_ref.track of a record of foreign memory */
+#define VR_TRACK_FOREIGN UINT32_MAX /* vr_live_ref.track of a record of foreign memory */
 
 /* Only tracks of this process, not of the one it was forked from. False: memory ran out, with the
    error set. */
