@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all run quick t test test-long coverage bench format docs install uninstall deb clean help
+.PHONY: all run quick t test test-long analyze coverage bench format docs install uninstall deb clean help
 
 all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
@@ -43,7 +43,14 @@ test-long: ## the same, longer: every fault, more seeds, fuzzing, the other arch
 	@tools/fuzz 300
 	@tools/setup.sh other-arch || true # what is missing is named, and the check skips itself
 	@tools/other-arch-check
+	@tools/setup.sh analyze || true # the same
+	@tools/other-compilers
+	@tools/abi-check || test $$? -eq 77
 	@tools/fresh-check
+
+analyze: ## static analysis by gcc, clang, clang-tidy and cppcheck: 0 findings (an hour of one core)
+	@tools/setup.sh analyze
+	@tools/analyze
 
 coverage: ## lines and branches that the tests reach; fails under 95 % of any tier
 	@tools/setup.sh coverage
@@ -85,7 +92,7 @@ deb: ## Debian packages of the three libraries, the headers, the command and the
 	@JOBS=$(JOBS) tools/deb
 
 clean: ## remove every build folder
-	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-deb build-aarch64 build-x86_64
+	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-deb build-aarch64 build-x86_64 build-analyze build-other build-abi
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

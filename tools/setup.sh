@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/setup.sh PURPOSE   PURPOSE is run, test, coverage, format, fresh, deb or other-arch
+# tools/setup.sh PURPOSE   PURPOSE is run, test, analyze, coverage, format, fresh, deb or other-arch
 #
 # Installs what the purpose needs and what is missing, and says what and why. When nothing is
 # missing it does nothing: no network, no root. Packages are installed on Debian and Ubuntu; on any
@@ -106,9 +106,20 @@ need_other_arch() {
     need qemu-user "runs programs of $other" has "qemu-$other"
 }
 
+need_analyze() {
+    need_run
+    need python3 "runs tools/analyze" test -x /usr/bin/python3
+    need clang "is another compiler, with an analyzer and MemorySanitizer" has clang
+    wish clang-tidy "looks for patterns of bugs" has clang-tidy
+    wish cppcheck "is one more analyzer" has cppcheck
+    wish musl-tools "builds a static program" has musl-gcc
+    wish abigail-tools "compares the interface with the last release's" has abidiff
+}
+
 case $purpose in
 run) need_run ;;
 test) need_test ;;
+analyze) need_analyze ;;
 coverage)
     need_test
     need gcc "brings gcov, which counts the lines" has gcov
