@@ -115,7 +115,7 @@ static inline uint8_t *vr_trace_number(uint8_t *to, uint64_t value) {
 /* Zigzag: small differences of either sign are small numbers. */
 static inline uint8_t *vr_trace_difference(uint8_t *to, uint64_t value, uint64_t before) {
     uint64_t difference = value - before;
-    return vr_trace_number(to, difference << 1 ^ (uint64_t)((int64_t)difference >> 63));
+    return vr_trace_number(to, difference << 1 ^ (0 - (difference >> 63)));
 }
 
 /* Whether the chunk defines a number. */

@@ -144,7 +144,7 @@ static void label_attach(struct vr_track *track, uint32_t number,
         chunk->labels = labels;
         track->totals.metadata_bytes += VR_TRACK_CHUNK * sizeof *labels;
     }
-    *vr_track_label_of(track, number) = label;
+    chunk->labels[(number - 1) % VR_TRACK_CHUNK] = label;
     vr_track_leave(track);
 }
 

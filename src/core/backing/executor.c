@@ -413,7 +413,7 @@ static void release_space(struct vr_pool *pool, struct vr_space *space) {
             vr_pool_step(pool, &step) != VRAM_OK) {
             piece->stale_mappings++; /* it stays mapped */
         }
-        if (piece->stale_mappings) {
+        if (pool->range && piece->stale_mappings) {
             pool->range->stuck = true;
             continue;
         }
