@@ -46,7 +46,7 @@
 #            where the machine allows that
 #   lease    two processes that take turns with 16 GiB of sealed weights and 60 GiB of cache each: the
 #            group lease of the suite, and bench/lease_bench beside a sleep that copies and the driver's
-#            process checkpoint; SWITCHES, COPY_SWITCHES, CHECKPOINT_SWITCHES. Not run on hardware yet
+#            process checkpoint; SWITCHES, COPY_SWITCHES, CHECKPOINT_SWITCHES
 #   compose  every feature with every other: the group compose of the suite (28 pairs, with real graphs), and
 #            all eight in random sequences for COMPOSE_SECONDS (300; 1800 with STAGE_SECONDS=2000 is the long
 #            run), SEED=1 the first of them

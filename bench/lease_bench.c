@@ -24,7 +24,7 @@
  *
  * Goals on an H200: 1000 ms for the first switch, 600 ms for the others; beside its context a
  * process that sleeps holds at most 64 MiB on the device, and in host memory 1.02 times its
- * weights. Not run on hardware yet. Exit code 1: contents differ, or a way failed.
+ * weights. Exit code 1: contents differ, or a way failed.
  */
 #include "lease_steps.h"
 
