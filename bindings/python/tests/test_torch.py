@@ -48,6 +48,7 @@ def fake_torch(version="2.11.0+cu130", cuda="13.0", initialized=False, forked=Fa
     torch._C = types.SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=cxx11)
     torch.cuda = types.SimpleNamespace(is_initialized=lambda: initialized, _is_in_bad_fork=lambda: forked,
                                        current_device=lambda: 0, device_count=lambda: 1)
+    torch.UntypedStorage = type("UntypedStorage", (), {"_share_cuda_": lambda self: (3, "handle", "event", True)})
     torch.multiprocessing = types.ModuleType("torch.multiprocessing")
     torch.multiprocessing.reductions = types.SimpleNamespace(rebuild_cuda_tensor=lambda *parts: ("rebuilt", *parts))
     return torch
@@ -210,6 +211,18 @@ class Extensions(Case):
         torch.cuda.is_initialized = lambda: True
         with self.assertRaisesRegex(adapter.VramTorchError, "PyTorch's own allocator"):
             process_sharing.rebuild_cuda_tensor(1, 2)
+
+    def test_tensor_for_a_container(self):
+        """With VRAM_SHARE_DIR the sender waits for its stream, and the receiver opens no event."""
+        torch, waits = self.torch(), []
+        torch.cuda.current_stream = lambda device: types.SimpleNamespace(synchronize=lambda: waits.append(device))
+        from vram.torch import process_sharing
+        process_sharing.install()
+        self.assertEqual(torch.UntypedStorage()._share_cuda_(), (3, "handle", "event", True))
+        with mock.patch.dict(os.environ, {"VRAM_SHARE_DIR": "/shared"}):
+            process_sharing.install()
+        self.assertEqual(torch.UntypedStorage()._share_cuda_(), (3, "handle", "event", False))
+        self.assertEqual(waits, [3])
 
     def test_compiled_once(self):
         """Of several that start together one compiles; a change of the sources compiles again."""

@@ -5,9 +5,13 @@ The adapter names the memory of a tensor, and opens such a name. All else is PyT
 orders the work of the processes by events. But a process that is spawned has PyTorch's own allocator unless its program
 enables vram.torch there too. So tensors are rebuilt by a function of this module, whose import in the other process
 comes with the tensor, and which enables vram.torch there if it still can.
+
+CUDA's events cannot be opened in another container: where VRAM_SHARE_DIR says that processes meet in a directory of
+their own, the sender waits for its stream instead.
 """
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -16,11 +20,22 @@ from torch.multiprocessing import reductions
 from . import adapter
 
 _rebuild = reductions.rebuild_cuda_tensor  # PyTorch's own
+_share = torch.UntypedStorage._share_cuda_
 
 
 def install() -> None:
     """From now on this process sends tensors whose receiver calls rebuild_cuda_tensor() below."""
     reductions.rebuild_cuda_tensor = rebuild_cuda_tensor
+    if os.environ.get("VRAM_SHARE_DIR"):
+        torch.UntypedStorage._share_cuda_ = _share_without_event
+
+
+def _share_without_event(storage: Any, *arguments: Any) -> Any:
+    """As PyTorch's, but the receiver opens no event."""
+    device, *shared, event_is_needed = _share(storage, *arguments)
+    if event_is_needed:
+        torch.cuda.current_stream(device).synchronize()
+    return (device, *shared, False)
 
 
 def rebuild_cuda_tensor(*arguments: Any) -> Any:
