@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * run_before.c: see run_before.h. NVML is asked here and not in the program, whose time it would
- * take.
+ * take. It may never answer on a machine with a failing GPU: a thread of its own asks, and the
+ * program starts without the figures if they have not come after NVML_WAIT.
  */
 #include "run_before.h"
 #include "environment.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define NVML_WAIT 2000 /* ms, about */
 
 struct memory { /* nvmlMemory_t */
     unsigned long long total, free, used;
@@ -57,13 +63,16 @@ static bool uuid_parse(const char *text, unsigned char uuid[16]) {
     return count == 16;
 }
 
-static void devices_read(const struct nvml *nvml, struct run_page *page) {
+static struct run_before found[RUN_DEVICES];
+static atomic_bool is_read; /* all of it */
+
+static void devices_read(const struct nvml *nvml) {
     unsigned count = 0;
     if (nvml->count(&count) != 0) {
         return;
     }
     for (unsigned i = 0; i < count && i < RUN_DEVICES; i++) {
-        struct run_before *before = &page->settings.before[i];
+        struct run_before *before = &found[i];
         struct memory memory;
         char text[96] = "";
         void *device;
@@ -74,15 +83,34 @@ static void devices_read(const struct nvml *nvml, struct run_page *page) {
     }
 }
 
-void run_before_read(struct run_page *page) {
+static void *nvml_read_all(void *unused) {
     struct nvml nvml;
     const char *path = environment_get("VRAM_NVML_LIBRARY");
     void *library = dlopen(path != NULL ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library != NULL && nvml_load(library, &nvml) && nvml.init() == 0) {
-        devices_read(&nvml, page);
+        devices_read(&nvml);
         nvml.shutdown();
     }
     if (library != NULL) {
         dlclose(library);
+    }
+    atomic_store(&is_read, true);
+    return unused;
+}
+
+void run_before_read(struct run_page *page) {
+    const struct timespec moment = {0, 1000000};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, nvml_read_all, NULL) != 0) {
+        return;
+    }
+    for (int ms = 0; ms < NVML_WAIT && !atomic_load(&is_read); ms++) {
+        (void)nanosleep(&moment, NULL);
+    }
+    if (atomic_load(&is_read)) {
+        pthread_join(thread, NULL);
+        memcpy(page->settings.before, found, sizeof found);
+    } else {
+        pthread_detach(thread);
     }
 }

@@ -7,7 +7,7 @@
  *   FAKE_NVML_USED=BYTES               of its memory, 4 GiB, that other processes use (0)
  *   FAKE_NVML_FAIL=NAME[:CODE]         the call that answers that code, or "unknown error"; 3:
  *                                      "not supported", where host and device share one memory
- *   FAKE_NVML_HANG=PATH                the list of processes does not come before that file is gone
+ *   FAKE_NVML_HANG=PATH                no lists and figures before that file is gone
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +63,13 @@ static int failing(const char *name) {
     return text[length] ? atoi(text + length + 1) : UNKNOWN;
 }
 
+static void hang(void) {
+    const char *path = getenv("FAKE_NVML_HANG");
+    while (path && access(path, F_OK) == 0) {
+        usleep(1000);
+    }
+}
+
 int nvmlInit_v2(void) {
     if (failing("init")) {
         return failing("init");
@@ -90,11 +97,8 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
                                             struct process *processes) {
     const char *text = getenv("FAKE_NVML_PROCESSES");
-    const char *hang = getenv("FAKE_NVML_HANG");
     unsigned room = *count, found = 0;
-    while (hang && access(hang, F_OK) == 0) {
-        usleep(1000);
-    }
+    hang();
     if (device != &started || failing("processes")) {
         return device == &started ? failing("processes") : UNKNOWN;
     }
@@ -150,6 +154,7 @@ int nvmlDeviceGetMemoryInfo(void *device, struct memory *info) {
     const char *text = getenv("FAKE_NVML_USED"); /* of a smaller device, for `vram run` */
     unsigned long long used = text ? strtoull(text, NULL, 0) : 20ull << 30;
     (void)device;
+    hang();
     info->total = text ? 4ull << 30 : 80ull << 30;
     info->used = used;
     info->free = info->total - used;

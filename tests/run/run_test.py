@@ -355,6 +355,16 @@ def test_refused(folder):
         assert "the loader refuses the library" in vram("--", copy).stderr
 
 
+def test_hang(folder):
+    """NVML does not answer: the program runs all the same, without the figures of before."""
+    path = f"{folder}/hang"
+    with open(path, "w", encoding="ascii"):
+        pass
+    began = time.time()
+    vram("-q", "-o", f"{folder}/hang.vrt", "--", FOUND, "use", "=7", code=7, more={"FAKE_NVML_HANG": path})
+    assert time.time() - began < 30
+
+
 def test_newer(folder):
     """A driver later than the table: what has another meaning is passed through and counted."""
     process = one(report("-o", f"{folder}/newer.vrt", "--", FOUND, "use", "leak",
