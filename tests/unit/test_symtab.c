@@ -152,6 +152,67 @@ static void a_file_names_its_functions(void **state) {
     assert_false(look(&module, sizeof module, PLACE, &source));
 }
 
+/* Functions of 16 bytes, 24 apart, in no order; every tenth contains a smaller one. */
+enum { MANY = 60000, APART = 24, NAME = 8 };
+struct many {
+    struct module module;
+    Elf64_Sym symbols[MANY];
+    char names[MANY][NAME];
+};
+
+static void many_fill(struct many *many) {
+    many->module = module_make();
+    many->module.segments[1].p_filesz = (uint64_t)MANY * APART;
+    many->module.sections[1].sh_offset = offsetof(struct many, symbols);
+    many->module.sections[1].sh_size = sizeof many->symbols;
+    many->module.sections[2].sh_offset = offsetof(struct many, names);
+    many->module.sections[2].sh_size = sizeof many->names;
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint32_t number = (uint32_t)((uint64_t)i * 7919 % MANY); /* a prime: each once */
+        bool inner = number % 10 == 9;
+        many->symbols[i] = (Elf64_Sym){
+            .st_name = number * NAME,
+            .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC),
+            .st_shndx = 1,
+            .st_value = 0x5000 + (uint64_t)(inner ? number - 1 : number) * APART + (inner ? 4 : 0),
+            .st_size = inner ? 4 : 16};
+        snprintf(many->names[number], NAME, "f%u", number);
+    }
+}
+
+/* The name at an offset of the functions; "" if there is none. */
+static const char *name_among(const char *path, uint64_t offset) {
+    static struct vr_code_source source;
+    memset(&source, 'x', sizeof source);
+    bool found = vr_os_source_in(path, 0, offsetof(struct module, code) + offset, &source);
+    return found ? source.function : "";
+}
+
+static void a_large_table_is_searched(void **state) {
+    struct many *many = malloc(sizeof *many);
+    char path[64];
+    (void)state;
+    assert_non_null(many);
+    many_fill(many);
+    int fd = memfd_create("many", 0);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, many, sizeof *many, 0), sizeof *many);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    for (uint64_t number = 0; number < MANY; number += 997) {
+        char expected[NAME];
+        bool inner = number % 10 == 9;
+        snprintf(expected, NAME, "f%u", (unsigned)number);
+        assert_string_equal(name_among(path, number * APART + 15), inner ? "" : expected);
+        assert_string_equal(name_among(path, number * APART), inner ? "" : expected);
+        assert_string_equal(name_among(path, number * APART + 16), "");
+    }
+    assert_string_equal(name_among(path, 8 * APART + 3), "f8");
+    assert_string_equal(name_among(path, 8 * APART + 4), "f9");
+    assert_string_equal(name_among(path, 8 * APART + 8), "f8");
+    assert_int_equal(close(fd), 0);
+    free(many);
+}
+
 /* Another file by that name is another file. */
 static void a_file_is_known_by_its_inode(void **state) {
     struct module module = module_make();
@@ -207,11 +268,9 @@ static void hostile_files_do_no_harm(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(static_functions_have_names),
-        cmocka_unit_test(other_names_are_as_before),
-        cmocka_unit_test(a_file_names_its_functions),
-        cmocka_unit_test(a_file_is_known_by_its_inode),
-        cmocka_unit_test(a_pipe_is_not_waited_for),
+        cmocka_unit_test(static_functions_have_names),  cmocka_unit_test(other_names_are_as_before),
+        cmocka_unit_test(a_file_names_its_functions),   cmocka_unit_test(a_large_table_is_searched),
+        cmocka_unit_test(a_file_is_known_by_its_inode), cmocka_unit_test(a_pipe_is_not_waited_for),
         cmocka_unit_test(hostile_files_do_no_harm),
     };
     return cmocka_run_group_tests_name("symtab", tests, NULL, NULL);

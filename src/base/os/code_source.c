@@ -16,11 +16,13 @@
 #include "base/lock.h"
 #include "base/os/elf_file.h"
 #include "base/os/platform.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { CACHED_SOURCES = 256 };
@@ -45,23 +47,31 @@ bool vr_os_source_in(const char *path, uint64_t inode, uint64_t place,
 
 /* ------------------------------------------------------------------------- maps */
 
-/* One line of maps, "first-end rwxp offset device inode   path": the file offset of `pc`. */
-static bool read_line(const char *line, uint64_t pc, uint64_t *place, uint64_t *inode,
-                      const char **path) {
-    uint64_t first, end, offset;
+enum { MAPPINGS = 32, PATH_BYTES = 1024 };
+
+/* A part of a file in memory; a file with a longer path has no names. */
+struct mapping {
+    uint64_t first, end, offset, inode;
+    char path[PATH_BYTES];
+};
+
+static bool mapping_has(const struct mapping *mapping, uint64_t pc) {
+    return pc >= mapping->first && pc < mapping->end;
+}
+
+/* One line of maps, "first-end rwxp offset device inode   path". */
+static bool read_line(const char *line, uint64_t pc, struct mapping *mapping) {
     int at = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64 " %*s %" SCNu64 " %n", &first, &end,
-               &offset, inode, &at) != 4 ||
-        pc < first || pc >= end || line[at] != '/') {
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64 " %*s %" SCNu64 " %n", &mapping->first,
+               &mapping->end, &mapping->offset, &mapping->inode, &at) != 4) {
         return false;
     }
-    *place = pc - first + offset;
-    *path = line + at;
-    return true;
+    return mapping_has(mapping, pc) && line[at] == '/' &&
+           vr_text_copy(mapping->path, sizeof mapping->path, line + at);
 }
 
 /* Reads the mappings through a buffer of fixed size; a longer line is skipped. */
-static void find_mapping(uint64_t pc, struct vr_code_source *source) {
+static bool find_mapping(uint64_t pc, struct mapping *mapping) {
     VR_UNCANCELLED;
     char text[8192];
     size_t kept = 0;
@@ -76,13 +86,8 @@ static void find_mapping(uint64_t pc, struct vr_code_source *source) {
         text[end] = '\0';
         for (char *stop; !found && (stop = memchr(text + line, '\n', end - line));
              line = (size_t)(stop - text) + 1) {
-            uint64_t place = 0, inode = 0;
-            const char *path = NULL;
             *stop = '\0';
-            found = read_line(text + line, pc, &place, &inode, &path);
-            if (found) {
-                (void)vr_os_source_in(path, inode, place, source);
-            }
+            found = read_line(text + line, pc, mapping);
         }
         kept = line ? end - line : 0;
         memmove(text, text + line, kept);
@@ -90,6 +95,7 @@ static void find_mapping(uint64_t pc, struct vr_code_source *source) {
     if (fd >= 0) {
         (void)close(fd);
     }
+    return found;
 }
 
 /* ------------------------------------------------------------------------ cache */
@@ -102,7 +108,39 @@ static struct {
         uint64_t pc, module;
         struct vr_code_source source;
     } entries[CACHED_SOURCES];
+    struct {
+        uint64_t module;
+        struct mapping mapping;
+    } mappings[MAPPINGS];
 } memory = {.lock = VR_MUTEX_INIT(VR_RANK_SHORT)};
+
+/* The mapping that was found for another address of the module. A file that was replaced since may
+   be the one that is mapped now. */
+static bool mapping_known(uint64_t pc, uint64_t module, struct mapping *mapping) {
+    struct stat status;
+    uint64_t at = module % MAPPINGS;
+    vr_mutex_lock(&memory.lock);
+    bool known =
+        memory.mappings[at].module == module && mapping_has(&memory.mappings[at].mapping, pc);
+    *mapping = memory.mappings[at].mapping;
+    vr_mutex_unlock(&memory.lock);
+    return known && stat(mapping->path, &status) == 0 && status.st_ino == mapping->inode;
+}
+
+static void source_look_up(uint64_t pc, uint64_t module, struct vr_code_source *source) {
+    struct mapping mapping;
+    *source = (struct vr_code_source){.line = 0};
+    if (!mapping_known(pc, module, &mapping)) {
+        if (!find_mapping(pc, &mapping)) {
+            return;
+        }
+        vr_mutex_lock(&memory.lock);
+        memory.mappings[module % MAPPINGS].module = module;
+        memory.mappings[module % MAPPINGS].mapping = mapping;
+        vr_mutex_unlock(&memory.lock);
+    }
+    (void)vr_os_source_in(mapping.path, mapping.inode, pc - mapping.first + mapping.offset, source);
+}
 
 void vr_os_source_at(uint64_t pc, uint64_t module, struct vr_code_source *source) {
     uint64_t at = pc * UINT64_C(0x9E3779B97F4A7C15) >> 56;
@@ -114,8 +152,7 @@ void vr_os_source_at(uint64_t pc, uint64_t module, struct vr_code_source *source
     if (known) {
         return;
     }
-    *source = (struct vr_code_source){.line = 0};
-    find_mapping(pc, source);
+    source_look_up(pc, module, source);
     vr_mutex_lock(&memory.lock);
     memory.entries[at].pc = pc;
     memory.entries[at].module = module;
