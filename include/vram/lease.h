@@ -176,8 +176,9 @@ VRAM_API vram_status vram_lease_pool_add(vram_lease *lease, vram_pool *pool,
 /**
  * Declares a safe point: the program does not need the listed pools just now. If memory was asked
  * for, `revoke` is called and pools sleep, on this thread; otherwise it costs a few nanoseconds.
- * *given, if not NULL, is what was given here, 0 in most calls. VRAM_OK also if less was given
- * than was asked for.
+ * *given, if not NULL, is what was given here, 0 in most calls; if whoever asked has given up
+ * meanwhile, what was put to sleep for that, which the lease still has. VRAM_OK also if less was
+ * given than was asked for.
  */
 VRAM_API vram_status vram_lease_point(vram_lease *lease, uint64_t *given);
 

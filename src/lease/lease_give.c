@@ -166,20 +166,28 @@ static bool pool_entry(struct vr_lease *lease, uint32_t at, struct vr_lease_pool
     return there;
 }
 
-/* Puts listed pools to sleep until enough is free. What cannot sleep now is passed over. */
-static void pools_sleep(struct vr_lease *lease, const struct vr_lease_ask *ask) {
+/* Puts listed pools to sleep until enough is free. What cannot sleep now is passed over. Returns the
+   bytes that fell asleep. */
+static uint64_t pools_sleep(struct vr_lease *lease, const struct vr_lease_ask *ask) {
     struct vr_lease_pool entry;
+    uint64_t bytes = 0;
     for (uint32_t i = 0; pool_entry(lease, i, &entry) && ask_missing(lease, ask->number); i++) {
-        void *pool;
-        if (vr_enter(VR_KIND_POOL, (const void *)(uintptr_t)entry.pool, &pool) != VRAM_OK) {
+        void *entered;
+        if (vr_enter(VR_KIND_POOL, (const void *)(uintptr_t)entry.pool, &entered) != VRAM_OK) {
             continue; /* destroyed */
         }
+        struct vr_pool *pool = entered;
         struct vram_sleep_options options = {.size = sizeof options,
                                              .contents = entry.contents,
                                              .tag = entry.tagged ? entry.tag : NULL};
-        (void)vr_pool_sleep(pool, &options);
+        uint64_t before = vr_load(&pool->counters.asleep_bytes, VR_RELAXED);
+        if (vr_pool_sleep(pool, &options) == VRAM_OK) {
+            uint64_t after = vr_load(&pool->counters.asleep_bytes, VR_RELAXED);
+            bytes += after > before ? after - before : 0;
+        }
         vr_leave(pool);
     }
+    return bytes;
 }
 
 /* ----------------------------------------------------------------------- giving */
@@ -201,7 +209,7 @@ static bool requests_go_on(struct vr_lease *lease) {
 
 /* What follows when the free parts do not suffice. Returns why more was not given. */
 static vram_lease_why program_give(struct vr_lease *lease, const struct vr_lease_ask *ask,
-                                   bool at_point, bool *final) {
+                                   bool at_point, bool *final, uint64_t *asleep) {
     *final = true;
     switch (program_ask(lease, ask, at_point)) {
     case VRAM_LEASE_LATER:
@@ -215,7 +223,7 @@ static vram_lease_why program_give(struct vr_lease *lease, const struct vr_lease
     }
     pools_trim(lease, ask); /* what the program has freed lies in pools */
     bool wait = requests_go_on(lease);
-    pools_sleep(lease, ask);
+    *asleep = pools_sleep(lease, ask);
     *final = !wait && !requests_go_on(lease);
     return VRAM_LEASE_IN_USE;
 }
@@ -224,7 +232,7 @@ static uint64_t ask_give(struct vr_lease *lease, const struct vr_lease_ask *ask,
                          bool at_point) {
     bool final = ask->unused_alone;
     vram_lease_why why = ask->unused_alone ? VRAM_LEASE_PRIORITY : VRAM_LEASE_NO_POINT;
-    uint64_t given = 0;
+    uint64_t given = 0, asleep = 0;
     if (!free_only && !ask->unused_alone && vr_deadline_passed(ask->deadline)) {
         free_only = true; /* nobody waits for it any more */
     }
@@ -233,10 +241,11 @@ static uint64_t ask_give(struct vr_lease *lease, const struct vr_lease_ask *ask,
     }
     given = gift_send(lease, ask->number, why, final);
     if (!free_only && !final && ask_missing(lease, ask->number)) {
-        why = program_give(lease, ask, at_point, &final);
+        why = program_give(lease, ask, at_point, &final, &asleep);
         given += gift_send(lease, ask->number, why, final);
     }
-    return given;
+    /* If the question has ended meanwhile nothing is given, but the program must know what sleeps. */
+    return given ? given : asleep;
 }
 
 uint64_t vr_lease_give(struct vr_lease *lease, bool free_only, bool at_point) {

@@ -132,7 +132,8 @@ void vr_lease_disconnect(struct vr_lease *lease);
 void vr_lease_run(void *argument);
 
 /* Gives what was asked for. `free_only`: only what is not in use. `at_point`: on the program's
-   thread. Returns the bytes. No lock held; lease_give.c. */
+   thread. Returns the bytes, or if nobody wants them any more those that fell asleep. No lock held;
+   lease_give.c. */
 uint64_t vr_lease_give(struct vr_lease *lease, bool free_only, bool at_point);
 /* Gives back what is not used at all. No lock held. */
 void vr_lease_give_unused(struct vr_lease *lease);

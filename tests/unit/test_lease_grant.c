@@ -28,6 +28,8 @@ struct script {
     _Atomic uint64_t needs;    /* requests */
     _Atomic uint64_t held;     /* when the first of them was made */
     _Atomic uint64_t asked[8]; /* bytes of each */
+    atomic_bool revoke;        /* it asks now, */
+    atomic_bool cancel;        /* and does not want it any more */
     _Atomic uint64_t given;    /* in all */
 };
 
@@ -87,6 +89,14 @@ static void *script_run(void *argument) {
             fd = accept(script->listener, NULL, NULL);
         } else if (recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) == (ssize_t)sizeof bytes) {
             message_take(script, fd, bytes);
+        }
+        if (atomic_exchange(&script->revoke, false)) {
+            struct message revoke = message_of(VR_LEASE_REVOKE, 300, 10 * UNIT, 10 * SECOND);
+            (void)!send(fd, &revoke, sizeof revoke, MSG_NOSIGNAL);
+        }
+        if (atomic_exchange(&script->cancel, false)) {
+            struct message cancel = message_of(VR_LEASE_CANCEL, 300, 0, 0);
+            (void)!send(fd, &cancel, sizeof cancel, MSG_NOSIGNAL);
         }
     }
     close(fd);
@@ -202,6 +212,45 @@ static void a_waiting_request_keeps_nothing(void **state) {
     script_end(&script, &holder);
 }
 
+static struct script *script_of_log;
+static vram_lease *lease_of_log;
+
+/* Called when the pool has fallen asleep, and before anything was given. */
+static void cancel_in_sleep(void *user, vram_log_level level, const char *text) {
+    (void)user;
+    (void)level;
+    if (strncmp(text, "sleep:", 6) == 0) {
+        script_of_log->cancel = true;
+        for (int i = 0; i < 2000 && lease_info(lease_of_log).asked_bytes; i++) {
+            usleep(1000);
+        }
+    }
+}
+
+/* Whoever asked gives up while the pool falls asleep: the program learns that it sleeps. */
+static void a_sleep_for_nothing_is_told(void **state) {
+    struct script script = {.more = 0};
+    struct holder holder;
+    uint64_t given = 0;
+    (void)state;
+    script_begin(&script, &holder, 0);
+    holder_list(&holder, VRAM_SLEEP_HOST);
+    holder_fill(&holder, 18 * UNIT, 7);
+    script_of_log = &script;
+    lease_of_log = holder.lease;
+    vram_log_set(cancel_in_sleep, NULL, VRAM_LOG_DEBUG);
+    script.revoke = true;
+    given = points_until_given(&holder);
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    assert_int_equal(lease_info(holder.lease).asked_bytes, 0);
+    assert_true(given >= 18 * UNIT);
+    assert_true(script.given <= 2 * UNIT); /* what it did not use */
+    assert_ok(vram_pool_wake(holder.pool, NULL));
+    assert_int_equal(script.needs, 0); /* it has its grant still */
+    holder_expect(&holder, 18 * UNIT, 7);
+    script_end(&script, &holder);
+}
+
 /* A lease that is closed while a request holds its grant. */
 static void *close_soon(void *lease) {
     usleep(30000);
@@ -237,6 +286,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(at_once_means_afterwards, lease_folder_make,
                                         lease_folder_remove),
         cmocka_unit_test_setup_teardown(a_waiting_request_keeps_nothing, lease_folder_make,
+                                        lease_folder_remove),
+        cmocka_unit_test_setup_teardown(a_sleep_for_nothing_is_told, lease_folder_make,
                                         lease_folder_remove),
         cmocka_unit_test_setup_teardown(a_lease_ends_in_a_request, lease_folder_make,
                                         lease_folder_remove),
