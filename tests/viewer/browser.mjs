@@ -23,7 +23,7 @@ async function open(name, options = {}) {
   page.on("request", (request) => !/^(file|data|blob):/.test(request.url()) && errors.push(request.url()));
   const began = Date.now();
   await page.goto(`file://${folder}/${name}.html`);
-  await page.waitForFunction(() => document.documentElement.dataset.ready, null, { timeout: 30000 });
+  await page.locator("html[data-ready]").waitFor({ state: "attached", timeout: 60000 }); // the page allows no eval
   await page.waitForTimeout(300);
   console.log(`${name}: open after ${Date.now() - began} ms`);
   return { page, errors };

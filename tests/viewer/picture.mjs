@@ -7,7 +7,7 @@ const [executablePath, file, png, width, colorScheme, section, ...buttons] = pro
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 const page = await browser.newPage({ viewport: { width: Number(width), height: 900 }, colorScheme });
 await page.goto(`file://${file}`);
-await page.waitForFunction(() => document.documentElement.dataset.ready, null, { timeout: 30000 });
+await page.locator("html[data-ready]").waitFor({ state: "attached", timeout: 60000 }); // the page allows no eval
 for (const button of buttons) {
   await page.locator(`#${button}`).first().click();
 }
