@@ -4,6 +4,7 @@
  * fragmentation, and what to do about them. With --pid, what a running process holds. With --serve,
  * either in a browser.
  */
+#include "environment.h"
 #include "live/attach_view.h"
 #include "report/report_writer.h"
 #include "serve/report_server.h"
@@ -304,7 +305,7 @@ static int show_trace(struct invocation *invocation, const char *page) {
 
 /* The page of a trace is made in a file without a name, so that nothing is left however it ends. */
 static int serve_trace(struct invocation *invocation, uint64_t port) {
-    const char *folder = getenv("TMPDIR");
+    const char *folder = environment_get("TMPDIR");
     char path[256];
     if (snprintf(path, sizeof path, "%s/vram-page-XXXXXX",
                  folder != NULL && folder[0] == '/' ? folder : "/tmp") >= (int)sizeof path) {
