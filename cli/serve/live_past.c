@@ -30,6 +30,20 @@ uint32_t live_pressure(const struct page_view *view) {
     return level;
 }
 
+static uint64_t known(uint64_t bytes) {
+    return bytes == VRAM_LIVE_PAGE_UNKNOWN ? 0 : bytes;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b; /* unknown is the largest number */
+}
+
+/* Live bytes, after rounding where that is known. */
+static uint64_t live_of(const vram_live_page_counts *counts) {
+    bool rounded = counts->allocated_bytes != VRAM_LIVE_PAGE_UNKNOWN;
+    return known(rounded ? counts->allocated_bytes : counts->live_bytes);
+}
+
 /* ---------------------------------------------------------------------- columns */
 
 /* The column with the smallest peak is given to another tag; what it had joins the rest. */
@@ -65,15 +79,26 @@ static size_t column_of(struct live_past *past, const char *name, uint64_t bytes
     return at;
 }
 
+/* What tag `row` has of its own. Where nothing has a tag, as under `vram run`, pools take their
+   place. NULL: there is no such row. */
+static const char *row_of(const struct page_view *view, uint32_t row, uint64_t *bytes) {
+    if (view->head.tags.count > 0) {
+        *bytes = row < view->head.tags.count ? known(view->tags[row].own_bytes) : 0;
+        return row < view->head.tags.count ? view->tags[row].name : NULL;
+    }
+    *bytes = row < view->head.pools.count ? live_of(&view->pools[row].counts) : 0;
+    return row < view->head.pools.count ? view->pools[row].name : NULL;
+}
+
 /* Tags of several devices have one column. A page may lie about their sum: keeps (3). */
 static void tags_take(struct live_past *past, const struct page_view *view,
                       struct past_slot *slot) {
-    uint64_t left = slot->live_bytes;
-    for (uint32_t i = 0; i < view->head.tags.count; i++) {
-        uint64_t own = view->tags[i].own_bytes;
-        uint64_t bytes = own == VRAM_LIVE_PAGE_UNKNOWN ? 0 : own < left ? own : left;
+    uint64_t left = slot->live_bytes, bytes;
+    const char *name;
+    for (uint32_t i = 0; (name = row_of(view, i, &bytes)) != NULL; i++) {
         uint64_t generation = past->generation;
-        size_t column = column_of(past, view->tags[i].name, bytes);
+        bytes = smaller(bytes, left);
+        size_t column = column_of(past, name, bytes);
         if (column == PAST_TAGS) {
             continue;
         }
@@ -117,10 +142,6 @@ static void slots_halve(struct live_past *past) {
     past->generation++; /* keeps (2) */
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b) {
-    return a < b ? a : b; /* unknown is the largest number */
-}
-
 /* The most that the process may hold: by the limits of its pools, or by those of its devices. A
    pool that is not in the page may have none. */
 static uint64_t limit_of(const struct page_view *view) {
@@ -136,14 +157,9 @@ static uint64_t limit_of(const struct page_view *view) {
     return smaller(view->head.sum.limit_bytes, smaller(pools, devices));
 }
 
-static uint64_t known(uint64_t bytes) {
-    return bytes == VRAM_LIVE_PAGE_UNKNOWN ? 0 : bytes;
-}
-
 void live_past_add(struct live_past *past, uint64_t since_ns, const struct page_view *view) {
     const vram_live_page_counts *sum = &view->head.sum;
-    bool rounded = sum->allocated_bytes != VRAM_LIVE_PAGE_UNKNOWN;
-    struct past_slot slot = {.live_bytes = known(rounded ? sum->allocated_bytes : sum->live_bytes),
+    struct past_slot slot = {.live_bytes = live_of(sum),
                              .held_bytes = known(sum->held_bytes),
                              .limit_bytes = limit_of(view),
                              .level = live_pressure(view)};

@@ -19,7 +19,7 @@
 
 enum {
     PAST_SLOTS = 2048,
-    PAST_TAGS = 32 /* columns: tags that are told apart */
+    PAST_TAGS = 32 /* columns: tags that are told apart; pools where nothing has a tag */
 };
 
 struct past_slot {

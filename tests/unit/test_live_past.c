@@ -180,6 +180,31 @@ static void test_tags_of_two_devices_are_one(void **state) {
     live_past_free(&past);
 }
 
+/* Programs under `vram run` have no tags: kinds of memory, which are pools, take their place. */
+static void test_pools_take_the_place_of_tags(void **state) {
+    (void)state;
+    struct world world;
+    struct live_past past;
+    world_begin(&world);
+    assert_true(live_past_begin(&past));
+    live_set(&world, 100, 100);
+    world.view.head.pools.count = world.view.head.pools.total = 2;
+    snprintf(world.pools[0].name, sizeof world.pools[0].name, "device");
+    world.pools[0].counts.allocated_bytes = 60;
+    snprintf(world.pools[1].name, sizeof world.pools[1].name, "code");
+    world.pools[1].counts.allocated_bytes = UNKNOWN;
+    world.pools[1].counts.live_bytes = 30;
+    live_past_add(&past, 0, &world.view);
+    assert_int_equal(past.tag_count, 2);
+    assert_int_equal(past.slots[0].tags[column_find(&past, "device")], 60);
+    assert_int_equal(past.slots[0].tags[column_find(&past, "code")], 30);
+    tag_set(&world, 0, "a", 5); /* from now on */
+    live_past_add(&past, SECOND_NS, &world.view);
+    assert_int_equal(past.slots[1].tags[column_find(&past, "device")], 0);
+    assert_int_equal(past.slots[1].tags[column_find(&past, "a")], 5);
+    live_past_free(&past);
+}
+
 /* ------------------------------------------------------------- limits, pressure */
 
 static void test_limit_and_pressure(void **state) {
@@ -250,6 +275,7 @@ int main(void) {
         cmocka_unit_test(test_slots_stay_bounded),
         cmocka_unit_test(test_columns_go_to_the_largest),
         cmocka_unit_test(test_tags_of_two_devices_are_one),
+        cmocka_unit_test(test_pools_take_the_place_of_tags),
         cmocka_unit_test(test_limit_and_pressure),
         cmocka_unit_test(test_refusals_are_kept_once),
     };

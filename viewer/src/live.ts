@@ -36,7 +36,7 @@ function legendDraw(): void {
   };
   byId("legend").replaceChildren(
     ...past.shown().map((tag) => item(tag, past.colourOf(tag))),
-    item("no tag, or a small one", 0),
+    item("the rest", 0),
     make("span", "line: held, dashed: limit, red marks: refused", "legend-item"),
   );
 }

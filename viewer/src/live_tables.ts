@@ -117,6 +117,8 @@ export function tablesShow(live: Live, past: Past): void {
   const byOwn = [...live.tags].sort((a, b) => (b.own_bytes ?? 0) - (a.own_bytes ?? 0));
   head("tags-head", ["tag", "now", "with those below", "at most", "quota", "refused"]);
   byId("tags-body").replaceChildren(...byOwn.map((tag) => tagRow(tag, past, live.devices.length > 1)));
+  byId("tags-section").hidden = live.tags.length === 0;
+  byId("timeline-title").textContent = `Live memory over time, by ${live.tags.length > 0 ? "tag" : "pool"}`;
   byId("tags-note").textContent = more(live.tags.length, live.process.tags);
   head("pools-head", ["pool", "held", "live", "cached", "asleep", "limit", "at most", "pressure", "allocations/s", "refused"]);
   byId("pools-body").replaceChildren(...live.pools.map(poolRow));

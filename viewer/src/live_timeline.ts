@@ -240,7 +240,7 @@ export class LiveTimeline {
       box.append(make("div", `${bytesText(bytes)}  ${tag}`));
     }
     if (past.live[slot] > named) {
-      box.append(make("div", `${bytesText(past.live[slot] - named)}  no tag, or a small one`));
+      box.append(make("div", `${bytesText(past.live[slot] - named)}  the rest`));
     }
   }
 }

@@ -30,7 +30,7 @@ function tiles(live: Live, past: Past): HTMLElement[] {
   const limit = past.limit[past.count - 1] ?? null;
   const asked = (sum.hits ?? 0) + (sum.misses ?? 0);
   return [
-    tile("held", sizeText(sum.held_bytes), `${sizeText(sum.cached_bytes)} of it cached`, "held"),
+    tile("held", sizeText(sum.held_bytes), sum.cached_bytes === null ? "" : `${bytesText(sum.cached_bytes)} of it cached`, "held"),
     tile("live", sizeText(sum.live_bytes), sum.live_blocks === null ? "" : `${countText(sum.live_blocks)} blocks`, "live"),
     tile("held at most", sizeText(sum.peak_held_bytes), limit === null ? "no limit" : `limit ${bytesText(limit)}`, "peak"),
     tile("pressure", pressure, ranks.indexOf(pressure) >= 3 ? "memory is short" : "", "pressure"),
@@ -58,7 +58,7 @@ function ownerSentence(live: Live): string | null {
   const most = live.tags.reduce((a, b) => ((b.own_bytes ?? 0) > (a?.own_bytes ?? 0) ? b : a), live.tags[0]);
   const whole = live.process.sum.allocated_bytes ?? live.process.sum.live_bytes ?? 0;
   if (!most || !most.own_bytes) {
-    return live.process.sum.live_bytes ? "Nothing has a tag: tags tell what the memory is for." : null;
+    return live.process.sum.live_bytes && live.process.origin !== "run" ? "Nothing has a tag: tags tell what the memory is for." : null;
   }
   return `${most.tag} has most of it: ${bytesText(most.own_bytes)}, ${shareText(most.own_bytes, whole)} of what is live.`;
 }

@@ -4,7 +4,7 @@
  * viewer_page.h: the page of `vram report --html`, up to its data and from there on. lint.viewer
  * compares the next line with what lies in viewer/.
  *
- * sources a296b22e430c8e47f34943432f79631f3715f6bbd014e829a7b5998db6b11cc1
+ * sources 178de1783b5b6fb12f3859c140d0243b7920414ff2849f1047037773fc259961
  */
 #ifndef VIEWER_VIEWER_PAGE_H
 #define VIEWER_VIEWER_PAGE_H
