@@ -318,6 +318,7 @@ def trace(binary):
 def main(binary, program):
     with tempfile.TemporaryDirectory() as runtime:
         os.environ["XDG_RUNTIME_DIR"] = runtime
+        trace(binary)  # first: without an HTTP server the test ends here
         absent(binary, program)
         moving(binary, program)
         killed_and_interrupted(binary, program)
@@ -327,7 +328,6 @@ def main(binary, program):
             hostile_clients(server)
             server.end()
         lies(binary)
-        trace(binary)
     print("all passed")
 
 
