@@ -77,7 +77,7 @@ if(VRAM_BUILD_COMMAND)
             set(TINFO_LIBRARY "")
         endif()
     endif()
-    vram_dependency(civetweb "${VRAM_CIVETWEB_FOUND}" "vram exporter serves metrics over HTTP")
+    vram_dependency(civetweb "${VRAM_CIVETWEB_FOUND}" "vram exporter and vram report --serve answer over HTTP")
     vram_dependency(ncursesw "${VRAM_CURSES_FOUND}" "vram top has a live screen")
 endif()
 
