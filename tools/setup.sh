@@ -84,7 +84,7 @@ need_test() {
     wish glslang-tools "makes the shaders of the tests and examples anew" has glslangValidator
     wish opencl-c-headers "is what our declarations of OpenCL are compared with" has_header CL/cl.h
     wish libmimalloc2.0 "is what vram bench compares host memory with" has_library libmimalloc.so.2
-    wish libcivetweb-dev "serves the metrics of vram exporter" has_header civetweb.h
+    wish libcivetweb-dev "serves vram exporter and vram report --serve" has_header civetweb.h
     wish libncurses-dev "is the screen of vram top" has_header curses.h
     wish tmux "is the terminal in which vram top is tried" has tmux
     wish prometheus "judges the metrics of vram exporter and scrapes them" has promtool
@@ -133,7 +133,7 @@ deb)
     need_run
     need zlib1g-dev "reads the gzip'd traces of vram replay" has_header zlib.h
     need libzstd-dev "reads the zstd'd traces of vram replay and report" has_header zstd.h
-    need libcivetweb-dev "serves the metrics of vram exporter" has_header civetweb.h
+    need libcivetweb-dev "serves vram exporter and vram report --serve" has_header civetweb.h
     need libncurses-dev "is the screen of vram top" has_header curses.h
     wish libucx-dev "builds libvram-ucx" has_header ucp/api/ucp.h
     need dpkg-dev "finds what the packages depend on" has dpkg-shlibdeps
