@@ -15,7 +15,7 @@ CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_obser
          "late_and_twice", "inputs", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
          "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
          "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "vllm_backend",
-         "documented", "main_module")
+         "no_gpu", "old_drivers", "two_libraries", "documented", "main_module")
 
 
 # ------------------------------------------------------------------------------------- cases
@@ -78,6 +78,8 @@ def inputs():
                     "CUDA out of memory. Tried to allocate 1024.00 GiB. GPU 0 has a total capacity of")
     h.expect(len(text.splitlines()) > 3, text)
     h.raises(torch.OutOfMemoryError, lambda: torch.empty(1 << 60, dtype=torch.int8, device="cuda"), "more than 1EB")
+    h.raises((RuntimeError, ValueError, TypeError, OverflowError), lambda: torch.cuda.caching_allocator_alloc(1 << 63))
+    h.raises((RuntimeError, AssertionError), lambda: torch.empty(1, device="cuda:63"))
     h.expect(torch.empty(0, device="cuda").data_ptr() == 0, "0 bytes")
     pointer = torch.cuda.caching_allocator_alloc(1000)
     torch.cuda.caching_allocator_delete(pointer)
@@ -157,6 +159,76 @@ def saver():
     del w, c, other, x, captured
     saver.pause()  # nothing is left
     return saver.hook_mode
+
+
+PLAIN = """
+import torch, vram.torch
+vram.torch.enable()
+kept = [torch.empty(n * 100000 + 1, dtype=torch.uint8, device="cuda") for n in range(40)]
+assert torch.cuda.memory_allocated() > 40 * 50000 and torch.cuda.memory_reserved() >= torch.cuda.memory_allocated()
+try:
+    kept[9].untyped_storage()._share_cuda_()
+    print("shared")
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+try:
+    vram.torch.sleep()
+    vram.torch.wake()
+    print("slept")
+except vram.torch.VramTorchError as error:
+    print(error)
+kept.clear()
+torch.cuda.empty_cache()
+"""
+
+
+def told(code, drop=(), **values):
+    """(exit code, the lines that a program in a process of its own wrote)"""
+    environment = {name: value for name, value in dict(os.environ, **values).items() if name not in drop}
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env=environment, check=False)
+    return done.returncode, done.stdout.decode(errors="replace").strip().splitlines()
+
+
+def no_gpu():
+    """A PyTorch for CUDA where there is no driver."""
+    h = items()
+    code, lines = told(PLAIN, drop=("LD_PRELOAD", "VRAM_CUDA_LIBRARY"))
+    h.expect(code == 1 and "NVIDIA" in lines[-1], str((code, lines[-3:])))
+    return lines[-1][:80]
+
+
+def old_drivers():
+    """Without virtual memory management: segments, and no sleep. Without exportable memory: nothing is sent."""
+    h = items()
+    code, lines = told(PLAIN, FAKE_CUDA_VMM="0")
+    h.expect(code == 0 and "cannot be sent" in lines[-2] and "cannot sleep" in lines[-1], str((code, lines[-3:])))
+    code, lines = told(PLAIN, FAKE_CUDA_DESCRIPTORS="0")
+    h.expect(code == 0 and "cannot be sent" in lines[-2] and lines[-1] == "slept", str((code, lines[-3:])))
+    return "no sleep, no sending, no crash"
+
+
+def two_libraries():
+    """A second copy of libvram in the process shares nothing, and harms nothing."""
+    import ctypes
+    import shutil
+    h = items()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "libvram_other.so")
+        shutil.copy(os.environ["LIBVRAM_PATH"], path)
+        other = ctypes.CDLL(path)
+        torch, vt = h.start()
+        x = torch.empty(3 << 20, device="cuda")
+        device, pool = ctypes.c_void_p(), ctypes.c_void_p()
+        h.expect(other.vram_device_shared(b"cuda", 0, ctypes.byref(device)) == 0, "the other's device")
+        h.expect(other.vram_pool_shared(device, ctypes.byref(pool)) == 0, "the other's pool")
+        where = ctypes.c_uint64()
+        other.vram_alloc.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]
+        h.expect(other.vram_alloc(pool, 1 << 20, None, ctypes.byref(where)) == 0, "the other's block")
+        h.expect(vt.stats()["requested_bytes"] == 12 << 20, str(vt.stats()))
+        h.raises(RuntimeError, lambda: torch.cuda.caching_allocator_delete(where.value), "invalid device pointer")
+        del x
+    return "each has its own pool"
 
 
 def vllm_backend():

@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 
-from h200_kit import ITEMS, MIB, consistent, expect, item, ones, raises, start, works
+from h200_kit import COMPUTES, ITEMS, MIB, consistent, expect, item, ones, raises, start, works
 
 
 # ------------------------------------------------------------------------------- the basics
@@ -250,6 +250,34 @@ def bad_input():
     expect(float(x.sum()) == 1000, "memory without caching")
     del x
     return "errors, no crash"
+
+
+@item()
+def destroyed_stream():
+    """A stream of the program's that is destroyed while blocks of it are cached."""
+    import ctypes
+    if not COMPUTES:
+        print("skipped: needs CUDA's own streams")
+        return None
+    torch, vt = start()
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        runtime = ctypes.CDLL(next(line.split()[-1] for line in maps if "libcudart.so" in line))
+    torch.cuda.init()
+    for turn in range(20):
+        native = ctypes.c_void_p()
+        expect(runtime.cudaStreamCreateWithFlags(ctypes.byref(native), 1) == 0, "a stream")
+        with torch.cuda.stream(torch.cuda.ExternalStream(native.value)):
+            kept = [torch.ones(n * 1000 + 1, device="cuda") for n in range(50)]
+            expect(all(float(each.sum()) == len(each) for each in kept), "contents")
+            del kept
+        torch.cuda.synchronize()
+        expect(runtime.cudaStreamDestroy(native) == 0, "destroying it")
+        x = torch.ones(1 << 20, device="cuda")
+        expect(float(x.sum()) == 1 << 20, f"a kernel after stream {turn} was destroyed")
+        del x
+        if turn % 5 == 0:
+            torch.cuda.empty_cache()
+    return "20 streams"
 
 
 # ------------------------------------------------------------------------- streams and threads
