@@ -77,7 +77,7 @@ Heap *Allocator::make_heap(int device) {
     if (secure_getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
         vram_option_set("pool", "off");
     }
-    if (sharing && std::getenv("VRAM_EXPORTABLE") == nullptr) {
+    if (sharing && secure_getenv("VRAM_EXPORTABLE") == nullptr) {
         vram_option_set("exportable", "on"); /* nobody says beforehand what will be sent */
     }
     HeapOptions heap_options;
