@@ -355,7 +355,7 @@ void program_draw(struct program *program, uint64_t seed, uint32_t count, unsign
     start_draw(program, &random, threads);
     while (program->count < count) {
         uint64_t focus = mix(seed ^ program->count / (threads * ROUND_OPS));
-        op_draw(&program->ops[program->count++], &random, draw_kind(&random, seed, threads), threads,
-                focus);
+        op_draw(&program->ops[program->count++], &random, draw_kind(&random, seed, threads),
+                threads, focus);
     }
 }

@@ -212,14 +212,23 @@ static int compare_run(void) {
 }
 
 static void parse(int argc, char **argv) {
-    static const struct option long_options[] = {{"seed", 1, 0, 's'},      {"calls", 1, 0, 'n'},
-                                                 {"threads", 1, 0, 't'},   {"backend", 1, 0, 'b'},
-                                                 {"mode", 1, 0, 'm'},      {"ops", 1, 0, 'o'},
-                                                 {"faults", 0, 0, 'f'},    {"cancel", 0, 0, 'c'},
-                                                 {"delays", 0, 0, 'd'},    {"second", 1, 0, '2'},
-                                                 {"compare", 1, 0, 'C'},   {"only", 0, 0, '1'},
-                                                 {"no-shrink", 0, 0, 'S'}, {"fresh", 0, 0, 'F'}, {"kinds", 1, 0, 'k'},
-                                                 {"large", 0, 0, 'l'},   {0, 0, 0, 0}};
+    static const struct option long_options[] = {{"seed", 1, 0, 's'},
+                                                 {"calls", 1, 0, 'n'},
+                                                 {"threads", 1, 0, 't'},
+                                                 {"backend", 1, 0, 'b'},
+                                                 {"mode", 1, 0, 'm'},
+                                                 {"ops", 1, 0, 'o'},
+                                                 {"faults", 0, 0, 'f'},
+                                                 {"cancel", 0, 0, 'c'},
+                                                 {"delays", 0, 0, 'd'},
+                                                 {"second", 1, 0, '2'},
+                                                 {"compare", 1, 0, 'C'},
+                                                 {"only", 0, 0, '1'},
+                                                 {"no-shrink", 0, 0, 'S'},
+                                                 {"fresh", 0, 0, 'F'},
+                                                 {"kinds", 1, 0, 'k'},
+                                                 {"large", 0, 0, 'l'},
+                                                 {0, 0, 0, 0}};
     int letter;
     while ((letter = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         switch (letter) {

@@ -74,7 +74,8 @@ static void text_expand(struct run *r, const struct op *op, const char *text) {
         OP_FIELDS(SLOT_FIELD)
         FIELD(choice)
         FIELD(flags)
-        FIELD(bytes) FIELD(offset) FIELD(seed) FIELD(nth)
+        FIELD(bytes)
+        FIELD(offset) FIELD(seed) FIELD(nth)
 #undef SLOT_FIELD
 #undef FIELD
             *at += (size_t)sprintf(out + *at, "%llu", value);
@@ -549,8 +550,8 @@ static void world_end(struct run *r) {
         driver_check(r);
         DO(OK, vram_context_destroy(context));
     }
-    for (int i = 0; i < 2000 && vram_host_bytes(); i++) {
-        usleep(1000); /* a thread of sharing may still be ending */
+    for (int i = 0; i < 40000 && vram_host_bytes(); i++) {
+        usleep(50); /* a thread of sharing may still be ending */
     }
     EXPECT(vram_host_bytes() == 0, "the library keeps %llu bytes",
            (unsigned long long)vram_host_bytes());

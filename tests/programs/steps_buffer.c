@@ -41,6 +41,7 @@ void step_buffer_create(struct run *r, const struct op *op) {
     struct op drawn = *op;
     drawn.queue = (uint8_t)queue_for(op, from);
     drawn.choice = some[op->choice % (anything ? 5 : 3)];
+    drawn.flags = drawn.choice == VRAM_BUFFER_PINNED ? VRAM_BUFFER_PAGEABLE : 0;
     op = &drawn;
     if (skip || made->state == STATE_LIVE) {
         return;
@@ -53,6 +54,7 @@ void step_buffer_create(struct run *r, const struct op *op) {
     if (DO(allowed, vram_buffer_create(pool[op->pool], op->bytes, queue[op->queue],
                                        &(vram_buffer_options){.size = sizeof(vram_buffer_options),
                                                               .kind = (vram_buffer_kind)op->choice,
+                                                              .flags = op->flags,
                                                               .name = "drawn"},
                                        &buffer[op->buffer])) == VRAM_OK) {
         buffer_made(made, from, op->bytes, op->queue);

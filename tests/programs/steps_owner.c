@@ -234,17 +234,18 @@ void step_batch_add(struct run *r, const struct op *op) {
                    ? pool_awake(in->parent, BUSY | INVALID) | (in->parent->count ? EXHAUSTED : 0)
                    : 0;
     say(r, "uint32_t first = 0;");
-    vram_status status =
-        DO(allowed, vram_batch_add(batch[op->batch],
-                                   (vram_batch_item[]){{.size = sizeof(vram_batch_item),
-                                                        .elements = op->bytes,
-                                                        .kind = (vram_buffer_kind)op->flags,
-                                                        .host = op->choice ? host[op->nth] : NULL,
-                                                        .host_bytes = op->choice ? op->bytes : 0},
-                                                       {.size = sizeof(vram_batch_item),
-                                                        .elements = op->bytes / 4,
-                                                        .precision = VRAM_PRECISION_FP32}},
-                                   2, &first));
+    vram_status status = DO(
+        allowed, vram_batch_add(batch[op->batch],
+                                (vram_batch_item[]){{.size = sizeof(vram_batch_item),
+                                                     .elements = op->bytes,
+                                                     .kind = (vram_buffer_kind)op->flags,
+                                                     .flags = op->flags ? VRAM_BUFFER_PAGEABLE : 0,
+                                                     .host = op->choice ? host[op->nth] : NULL,
+                                                     .host_bytes = op->choice ? op->bytes : 0},
+                                                    {.size = sizeof(vram_batch_item),
+                                                     .elements = op->bytes / 4,
+                                                     .precision = VRAM_PRECISION_FP32}},
+                                2, &first));
     if (status != VRAM_OK) {
         /* The host's memory may be read until the queue has completed the upload. */
         return;

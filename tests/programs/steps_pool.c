@@ -50,10 +50,10 @@ void step_pool_create(struct run *r, const struct op *op) {
     op = &flagged;
     if (DO(allowed, vram_pool_create(
                         device[op->device],
-                        &(vram_pool_options){.size = sizeof(vram_pool_options),
-                                             .flags = op->flags,
-                                             .limits = &(vram_limits){.size = sizeof(vram_limits),
-                                                                      .fraction = 1}},
+                        &(vram_pool_options){
+                            .size = sizeof(vram_pool_options),
+                            .flags = op->flags,
+                            .limits = &(vram_limits){.size = sizeof(vram_limits), .fraction = 1}},
                         &pool[op->pool])) == VRAM_OK) {
         object_new(made, on)->flags = flags;
         made->portable = op->pool != FREE_POOL;
