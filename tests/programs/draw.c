@@ -160,11 +160,9 @@ static uint64_t draw_bytes(uint64_t *random) {
 }
 
 static bool kind_fits(const struct kind *kind, unsigned threads) {
-    bool sharing = strcmp(settings.backend, "opencl") != 0;
     return !(kind->needs & NEED_ALONE && threads > 1) &&
            !(kind->needs & NEED_FAULTS &&
              (!settings.faults || threads > 1 || strcmp(settings.backend, "sim") != 0)) &&
-           !(kind->needs & NEED_SHARING && !sharing) &&
            !(kind->step == step_cancel && !settings.cancel);
 }
 

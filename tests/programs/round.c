@@ -386,7 +386,10 @@ static void round_run(struct run *r, const struct program *program, uint32_t fir
         }
         r->op = op;
         told->op = i;
-        kinds[op->kind].step(r, op);
+        /* Only the free pool shares: it is left out where no device shares memory. */
+        if (!(kinds[op->kind].needs & NEED_SHARING) || strcmp(settings.backend, "opencl") != 0) {
+            kinds[op->kind].step(r, op);
+        }
         if (settings.threads == 1) {
             told->answers[i] = r->digest;
         } else if (r->loose) {
