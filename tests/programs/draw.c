@@ -90,7 +90,7 @@ const struct kind kinds[] = {
     {"pool_trim", step_pool_trim, 4, P, 0, 0, 0},
     {"pool_stats", step_pool_stats, 4, P, 0, 0, 0},
     {"pool_warm", step_pool_warm, 1, P, 0, 0, 0},
-    {"nap", step_nap, 1, 0, P, 0, NEED_ALONE},
+    {"doze", step_doze, 1, 0, P, 0, NEED_ALONE},
     {"sleep", step_sleep, 3, 0, P, 0, NEED_FREE},
     {"wake", step_wake, 4, 0, P, 0, NEED_FREE},
     {"seal", step_seal, 2, 0, P, 0, NEED_FREE},

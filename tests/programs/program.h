@@ -69,7 +69,7 @@ enum {
     FREE_BUFFERS = 6,  /* the same */
     PENDING_MAX = 24,  /* copies of a thread under way */
     EXTENTS_MAX = 6,   /* known parts of an object's contents */
-    CALL_SECONDS = 8,  /* no call takes longer */
+    CALL_SECONDS = 18, /* no call takes longer; the option wait_timeout is 20 s */
     OPS_MAX = 1 << 16, /* operations of a program */
     TEXT_MAX = 1 << 20 /* bytes of the C text of a thread */
 };

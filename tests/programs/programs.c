@@ -2,17 +2,18 @@
 /*
  * programs.c: draws programs over the public API and runs them against the model.
  *
- *   generated_programs --seed N --calls M --threads T --backend host|sim|opencl --mode vmm|segments|off
- *   generated_programs ... --faults      the simulated driver and host memory fail now and then
- *   generated_programs ... --cancel      threads are cancelled inside of calls
- *   generated_programs ... --delays      threads are delayed at random between their steps (debug builds)
- *   generated_programs ... --second F    handles are shown to a second copy of the library, F
- *   generated_programs ... --compare C,D the same programs on backend:mode C and D must answer alike
- *   generated_programs ... --only        the one program of the seed, --ops operations long
- *   generated_programs ... --fresh       each program in a process of its own
- *   generated_programs ... --large       a device of 6 GiB, of which three quarters are live
- *   generated_programs ... --kinds A,B   only operations of these kinds, after the first few
- *   generated_programs ... --no-shrink   a failing program is not cut down
+ *   generated_programs --seed N --calls M --threads T
+ *                      --backend host|sim|opencl --mode vmm|segments|off
+ *   --faults      the simulated driver and host memory fail now and then
+ *   --cancel      threads are cancelled inside of calls
+ *   --delays      threads are delayed at random between their steps (debug builds)
+ *   --second F    handles are shown to a second copy of the library, F
+ *   --compare C,D the same programs on backend:mode C and D must answer alike
+ *   --only        the one program of the seed; --ops operations long
+ *   --fresh       each program in a process of its own
+ *   --large       a device of 6 GiB, of which three quarters are live
+ *   --kinds A,B   only operations of these kinds, after the first few
+ *   --no-shrink   a failing program is not cut down
  *
  * A process runs the programs; this one watches it. A program that fails, crashes or hangs is run
  * again in smaller parts, and what is left of it is printed as C. Exit 1: something was found.

@@ -9,7 +9,7 @@ step_fn step_context_create, step_context_destroy, step_device_open, step_device
     step_queue_create, step_queue_destroy, step_queue_wait, step_queue_poll, step_mark, step_point,
     step_after, step_memory_info, step_pinned, step_trim_all, step_set;
 step_fn step_pool_create, step_pool_destroy, step_pool_trim, step_pool_stats, step_pool_warm,
-    step_sleep, step_wake, step_seal, step_unseal, step_rebuild, step_limits, step_quota, step_nap,
+    step_sleep, step_wake, step_seal, step_unseal, step_rebuild, step_limits, step_quota, step_doze,
     step_option;
 step_fn step_alloc, step_alloc_with, step_free, step_resize, step_use, step_pin, step_block_info,
     step_overrun;

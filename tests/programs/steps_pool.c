@@ -263,7 +263,7 @@ void step_rebuild(struct run *r, const struct op *op) {
 }
 
 /* A sleep that keeps everything, and a wake at once: contents stay, whatever the pool is. */
-void step_nap(struct run *r, const struct op *op) {
+void step_doze(struct run *r, const struct op *op) {
     bool skip = false;
     struct object *on = OBJECT(POOL, op->pool);
     uint64_t allowed = ALLOWED(&skip, on);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * contents.c: what the model knows of the bytes of blocks and buffers, and the copies under way.
+ * known_contents.c: what the model knows of the bytes of blocks and buffers, and the copies under
+ * way.
  *
  * Every byte that a program writes is a byte of a numbered pattern, so contents are a short list of
  * extents. Bytes in none are undefined, and nobody looks at them. What does not fit in the list is
