@@ -28,6 +28,8 @@ void step_ring_create(struct run *r, const struct op *op) {
                                                  .message_bytes = (uint32_t)op->nth},
                             &ring[op->ring])) == VRAM_OK) {
         object_new(made, from)->capacity = op->nth;
+        made->kind = op->choice;
+        made->portable = made->portable && op->choice != VRAM_RING_DMA_POLLING;
     }
 }
 
@@ -37,6 +39,8 @@ static bool ring_ready(const struct op *op, uint64_t *allowed) {
     *allowed = ALLOWED(&skip, one);
     *allowed |= *allowed & OK ? pool_awake(one->parent, BUSY | INVALID) : 0;
     *allowed |= *allowed & OK && one->lost ? CORRUPT : 0;
+    /* Its thread may have looked while the pool slept, and not since. */
+    *allowed |= *allowed & OK && one->kind == VRAM_RING_DMA_POLLING ? INVALID | BUSY : 0;
     *allowed |= *allowed & OK && faults_were ? FAULTED : 0; /* of its thread, earlier */
     return !skip;
 }
