@@ -196,8 +196,8 @@ extern struct settings settings;
 struct told {
     _Atomic uint64_t seed; /* of the program that runs */
     _Atomic uint64_t calls, programs, beats;
-    uint64_t digest; /* over all programs so far */
-    uint32_t op;     /* that failed */
+    uint64_t digest;     /* over all programs so far */
+    _Atomic uint32_t op; /* that failed */
     char failure[2000];
     bool keep_text;
     uint64_t answers[OPS_MAX]; /* digest after each operation, of one program */

@@ -343,10 +343,7 @@ static void settle_rest(struct run *r) {
             touched->sleeping = 3;
             touched->stopped = false;
             touched->count = 1;
-            for (unsigned k = 0; k < SLOTS_ring; k++) {
-                struct object *one = OBJECT(RING, k);
-                one->lost = one->lost || object_under(one, touched);
-            }
+            contents_forget(touched);
         }
     }
     for (unsigned i = 0; i < r->unsure_count; i++) {

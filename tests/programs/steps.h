@@ -34,6 +34,8 @@ void steps_end(struct run *r);
 /* Host memory of the library can be made to run out. Before the first context. */
 void faults_install(void);
 void faults_clear(struct run *r);
+/* Forgets the contents of all that lies in the pool. */
+void contents_forget(const struct object *of);
 void buffer_made(struct object *made, struct object *from, uint64_t bytes, unsigned on);
 
 /* What a pool's state adds to the statuses of calls on its blocks, and to allocations from it. */

@@ -62,7 +62,7 @@ void step_device_open(struct run *r, const struct op *op) {
 
 /* Copies of a thread on queues of what has just ended have completed. */
 static void passed_below(struct run *r, const struct object *ended) {
-    for (unsigned i = 1; i < SLOTS_queue && !r->loose; i++) {
+    for (unsigned i = 1; i < SLOTS_queue && settings.threads == 1; i++) {
         if (object_under(OBJECT(QUEUE, i), ended)) {
             queue_passed(r, OBJECT(QUEUE, i));
         }

@@ -35,20 +35,6 @@ void step_scope_begin(struct run *r, const struct op *op) {
     }
 }
 
-/* Blocks of the scope that another queue used last than the one they are freed on. */
-static void uses_say(struct run *r, const struct object *of) {
-    for (unsigned i = 0; i < SLOTS_block; i++) {
-        struct object *one = OBJECT(BLOCK, i);
-        if (one->state == STATE_LIVE && one->owner && object_under(one->owner, of) && one->last &&
-            one->last->state == STATE_LIVE && one->last != one->home) {
-            struct op use = {.block = (uint8_t)i,
-                             .queue = (uint8_t)(one->last - objects[TYPE_QUEUE])};
-            const struct op *op = &use;
-            DO(OK, vram_use(block[op->block], queue[op->queue]));
-        }
-    }
-}
-
 static void unpin_all(struct run *r, const struct object *of) {
     for (unsigned i = 0; i < SLOTS_block; i++) {
         struct object *one = OBJECT(BLOCK, i);
@@ -69,8 +55,7 @@ void step_scope_end(struct run *r, const struct op *op) {
     if (skip) {
         return;
     }
-    if (allowed & OK && !r->loose) {
-        uses_say(r, ended);
+    if (allowed & OK && settings.threads == 1) {
         unpin_all(r, ended);
     }
     if (DO(allowed, vram_scope_end(scope[op->scope])) == VRAM_OK) {

@@ -135,8 +135,7 @@ void step_pool_stats(struct run *r, const struct op *op) {
 
 /* --------------------------------------------------------------- sleep and seals */
 
-/* Forgets the contents of all that lies in the pool. */
-static void contents_forget(const struct object *of) {
+void contents_forget(const struct object *of) {
     for (unsigned i = 0; i < 32; i++) {
         struct object *lists[] = {&objects[TYPE_BLOCK][i], &objects[TYPE_BUFFER][i],
                                   &objects[TYPE_RING][i]};
@@ -186,7 +185,9 @@ void step_sleep(struct run *r, const struct op *op) {
         !r->loose) {
         on->sleeping |= ASLEEP;
         on->stopped = on->stopped || op->nth == 0;
-        if (op->choice == VRAM_SLEEP_DROP) {
+        if (settings.threads > 1) {
+            r->touched[r->touched_count++] = on; /* the model forgets after the round */
+        } else if (op->choice == VRAM_SLEEP_DROP) {
             contents_forget(on);
         }
     }
