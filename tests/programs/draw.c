@@ -107,7 +107,7 @@ const struct kind kinds[] = {
     {"memory_info", step_memory_info, 2, D, 0, 0, 0},
     {"pinned", step_pinned, 2, D, 0, 0, 0},
     {"trim_all", step_trim_all, 1, D, 0, 0, 0},
-    {"set", step_set, 1, D, USE_set, 0, 0},
+    {"set", step_set, 1, D, USE_set, 0, NEED_ALONE},
     {"device_close", step_device_close, 1, 0, D, 0, 0},
     {"context_destroy", step_context_destroy, 1, 0, 0, 0, NEED_ALONE},
     {"fault", step_fault, 12, 0, 0, 0, NEED_FAULTS},
@@ -209,7 +209,8 @@ static unsigned draw_kind(uint64_t *random, uint64_t seed, unsigned threads) {
 
 /* The slots that a thread fills are its own. */
 static void own_slots(struct op *op, unsigned threads) {
-    uint32_t makes = kinds[op->kind].makes;
+    /* Handles of work and points are data of the program, which no two threads use at once. */
+    uint32_t makes = kinds[op->kind].makes | A | USE_point;
 #define OWN(name, slots)                                                                           \
     if (makes & USE_##name && (slots) >= threads) {                                                \
         op->name = (uint8_t)(op->name / threads * threads + op->thread);                           \

@@ -195,6 +195,14 @@ static bool makes_used(const struct op *op, const struct op *other) {
     return false;
 }
 
+/* Whether both copy to or from one buffer, which lies in host memory perhaps: nothing orders them. */
+static bool both_copy(const struct op *op, const struct op *other) {
+    uint32_t copies = USE_queue | USE_buffer;
+    uint32_t mine = kinds[op->kind].uses | kinds[op->kind].writes;
+    uint32_t theirs = kinds[other->kind].uses | kinds[other->kind].writes;
+    return (mine & copies) == copies && (theirs & copies) == copies && op->buffer == other->buffer;
+}
+
 /* Whether the operation submits work on a block that another thread frees at this time. The
    library cannot order the two: that would be a mistake of the program. */
 static bool uses_freed(const struct op *op, const struct op *other) {
@@ -224,8 +232,8 @@ static void round_plan(const struct program *program, uint32_t first, uint32_t e
             if (other->thread % settings.threads != op->thread % settings.threads &&
                 (ops_meet(op, other) || ops_meet(other, op))) {
                 plans[i - first].loose = true;
-                plans[i - first].skip =
-                    plans[i - first].skip || makes_used(op, other) || uses_freed(op, other);
+                plans[i - first].skip = plans[i - first].skip || makes_used(op, other) ||
+                                        uses_freed(op, other) || both_copy(op, other);
             }
         }
     }
