@@ -15,7 +15,7 @@ void live_addresses_free(struct live_addresses *live) {
     trace_ids_destroy(live->slots);
     free(live->all);
     free(live->unused);
-    *live = (struct live_addresses){NULL};
+    *live = (struct live_addresses){.slots = NULL};
 }
 
 struct live_address *live_addresses_find(const struct live_addresses *live, uint64_t addr) {
