@@ -166,8 +166,8 @@ static bool pool_entry(struct vr_lease *lease, uint32_t at, struct vr_lease_pool
     return there;
 }
 
-/* Puts listed pools to sleep until enough is free. What cannot sleep now is passed over. Returns the
-   bytes that fell asleep. */
+/* Puts listed pools to sleep until enough is free. What cannot sleep now is passed over. Returns
+   the bytes that fell asleep. */
 static uint64_t pools_sleep(struct vr_lease *lease, const struct vr_lease_ask *ask) {
     struct vr_lease_pool entry;
     uint64_t bytes = 0;
@@ -244,7 +244,7 @@ static uint64_t ask_give(struct vr_lease *lease, const struct vr_lease_ask *ask,
         why = program_give(lease, ask, at_point, &final, &asleep);
         given += gift_send(lease, ask->number, why, final);
     }
-    /* If the question has ended meanwhile nothing is given, but the program must know what sleeps. */
+    /* If the question has ended nothing is given, but the program must know what sleeps. */
     return given ? given : asleep;
 }
 

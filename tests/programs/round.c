@@ -195,7 +195,7 @@ static bool makes_used(const struct op *op, const struct op *other) {
     return false;
 }
 
-/* Whether both copy to or from one buffer, which lies in host memory perhaps: nothing orders them. */
+/* Whether both copy to or from one buffer, perhaps in host memory: nothing orders them. */
 static bool both_copy(const struct op *op, const struct op *other) {
     uint32_t copies = USE_queue | USE_buffer;
     uint32_t mine = kinds[op->kind].uses | kinds[op->kind].writes;

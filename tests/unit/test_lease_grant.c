@@ -174,8 +174,8 @@ static void a_pool_keeps_its_grant(void **state) {
     }
 }
 
-/* The lease's own thread cannot put a pool to sleep that is waking. It does so behind that, and does
-   not say before that no more comes. */
+/* The lease's own thread cannot put a pool to sleep that is waking. It does so behind that, and
+   does not say before that no more comes. */
 static void at_once_means_afterwards(void **state) {
     (void)state;
     for (int turn = 0; turn < 20; turn++) {

@@ -84,8 +84,8 @@ static void others_are_not(void **state) {
     rig_end(&rig, true);
 }
 
-/* A joined piece is used, freed, cut and released like any other, and so is what a block leaves that
-   was freed in its sleep. */
+/* A joined piece is used, freed, cut and released like any other, and so is what a block leaves
+   that was freed in its sleep. */
 static void joined_pieces_are_pieces(void **state) {
     struct rig rig = rig_make("memory=64M,granule=64K", 0);
     vram_addr large, freed, small[24];
