@@ -13,7 +13,6 @@
  *      that its address does not have to be read from the stack first.
  *  (4) Stacks of fibers and of signals are not walked: their bounds are not known.
  */
-#include "base/lock.h"
 #include "base/os/frame_rule.h"
 #include "base/os/platform.h"
 #include "base/size.h"
