@@ -116,8 +116,9 @@ def _build(settings, scratch):
     if cmake is None:
         raise SystemExit("vram_build: cmake is needed, 3.21 or newer")
     subprocess.run([cmake, "-S", ROOT, "-B", scratch, "-DCMAKE_BUILD_TYPE=Release"], check=True)
-    subprocess.run([cmake, "--build", scratch, "--parallel", "--target", "vram", "vram_command",
-                    "vram_torch"], check=True)
+    # The library comes with libvram-model: Ninja takes the name "vram" for the command.
+    subprocess.run([cmake, "--build", scratch, "--parallel", "--target", "vram_model", "vram_command", "vram_torch"],
+                   check=True)
     return scratch
 
 
