@@ -63,7 +63,7 @@
 # Needs a C compiler and CMake; nvcc for handout and CUB, PyTorch for torch, its peer and models, which
 # needs transformers besides. What a step prints is in ${OUT:-build-h200/out}/STAGE.log as soon as it has ended, all of it again, file by file,
 # in STAGE.tgz. A short table comes last. Each step has a time limit, and all together STAGE_SECONDS
-# (400, torch and least 470, largest and pairs 560); a step that fails is said and the rest goes on.
+# (400, torch and least 470, largest, pairs and adapters 560); a step that fails is said and the rest goes on.
 # Exit code 0 when every step passed, 1 when one failed, 2 for misuse.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -80,7 +80,7 @@ case $#-" ${stages[*]} " in
 esac
 case $stage in
 torch | least) seconds_in_all=${STAGE_SECONDS:-470} ;;
-largest | pairs) seconds_in_all=${STAGE_SECONDS:-560} ;;
+largest | pairs | adapters) seconds_in_all=${STAGE_SECONDS:-560} ;;
 *) seconds_in_all=${STAGE_SECONDS:-400} ;;
 esac
 
@@ -468,9 +468,11 @@ stage_python() {
 }
 
 stage_adapters() {
+    local left
     build_targets vram_model vram_torch || finish
     torch_adapter || finish
-    step adapters 300 adapters.txt python3 tests/torch/h200.py --seconds 290 --json "$work/adapters.json" \
+    left=$((seconds_in_all - SECONDS - 20))
+    step adapters "$((left + 10))" adapters.txt python3 tests/torch/h200.py --seconds "$left" --json "$work/adapters.json" \
         ${ITEMS:+--items "$ITEMS"}
     cat "$work/adapters.txt"
     finish
