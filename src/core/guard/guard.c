@@ -590,7 +590,6 @@ bool vr_guard_release(struct vr_pool *pool) {
 void vr_guard_end(struct vr_pool *pool) {
     if (pool->guard.queue) {
         (void)quarantine_empty(pool, 0, true);
-        vr_queue_end(pool->guard.queue);
-        pool->guard.queue = NULL;
+        vr_queue_end(pool->guard.queue); /* stays set: other calls may be reading it */
     }
 }
