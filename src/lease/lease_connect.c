@@ -25,6 +25,24 @@ void vr_lease_grant_set(struct vr_lease *lease, uint64_t grant) {
     vr_store(&lease->device->slot->account->lease, grant + 1, VR_SEQ_CST);
 }
 
+uint64_t vr_lease_level(const struct vr_lease *lease) {
+    const struct vr_lease_question *question = &lease->question;
+    uint64_t level = vr_lease_held(lease);
+    if (question->answer == VR_LEASE_YES) {
+        level = vr_larger(level, question->level);
+    }
+    for (struct vr_link *link = vr_list_first(&lease->holds); link;
+         link = vr_list_next(&lease->holds, link)) {
+        level = vr_larger(level, VR_CONTAINER(link, struct vr_lease_hold, link)->level);
+    }
+    return level;
+}
+
+uint64_t vr_lease_level_with(const struct vr_lease *lease, uint64_t bytes) {
+    uint64_t level;
+    return vr_add(vr_lease_level(lease), bytes, &level) ? level : UINT64_MAX;
+}
+
 bool vr_lease_tell(struct vr_lease *lease, const struct vr_lease_message *message) {
     struct vram_error error;
     if (lease->fd < 0) {

@@ -62,24 +62,6 @@ static void refusal_explain(const struct vr_lease *lease, uint64_t bytes,
 
 /* ------------------------------------------------------------------- the grant */
 
-uint64_t vr_lease_level(const struct vr_lease *lease) {
-    const struct vr_lease_question *question = &lease->question;
-    uint64_t level = vr_lease_held(lease);
-    if (question->answer == VR_LEASE_YES) {
-        level = vr_larger(level, question->level);
-    }
-    for (struct vr_link *link = vr_list_first(&lease->holds); link;
-         link = vr_list_next(&lease->holds, link)) {
-        level = vr_larger(level, VR_CONTAINER(link, struct vr_lease_hold, link)->level);
-    }
-    return level;
-}
-
-uint64_t vr_lease_level_with(const struct vr_lease *lease, uint64_t bytes) {
-    uint64_t level;
-    return vr_add(vr_lease_level(lease), bytes, &level) ? level : UINT64_MAX;
-}
-
 /* What the grant lacks for `bytes` more, as far as the lease may have it. Under the lock. */
 static uint64_t grant_lacks(const struct vr_lease *lease, uint64_t bytes) {
     uint64_t level = vr_lease_level_with(lease, bytes);

@@ -120,8 +120,14 @@ static inline uint64_t vr_lease_held(const struct vr_lease *lease) {
 /* Sets the grant, here and in the account. Under the lock; lease_connect.c. */
 void vr_lease_grant_set(struct vr_lease *lease, uint64_t grant);
 
-/* Connects, and says what this process holds. Sets fd and grant. VRAM_ERR_STALE if no broker could
-   be reached in time. No lock held; one thread at a time; lease_connect.c. */
+/* What the context holds, or will hold when requests that were granted have ended. Under the
+   lock. */
+uint64_t vr_lease_level(const struct vr_lease *lease);
+/* The same with so many bytes more. */
+uint64_t vr_lease_level_with(const struct vr_lease *lease, uint64_t bytes);
+
+/* Connects, and says what this process holds. Sets fd and grant. VRAM_ERR_TIMEOUT if no broker
+   could be reached in time. No lock held; one thread at a time; lease_connect.c. */
 vram_status vr_lease_connect(struct vr_lease *lease, bool resumed, uint64_t deadline);
 /* Sends; a failure ends the connection. Under the lock. */
 bool vr_lease_tell(struct vr_lease *lease, const struct vr_lease_message *message);
@@ -144,10 +150,5 @@ vram_status vr_lease_need_more(struct vr_lease *lease, uint64_t bytes, bool refu
                                struct vr_lease_hold *hold, uint64_t *got,
                                struct vr_lease_refusal *refusal);
 void vr_lease_done(struct vr_lease_hold *hold);
-/* What the context holds, or will hold when requests that were granted have ended. Under the lock.
- */
-uint64_t vr_lease_level(const struct vr_lease *lease);
-/* The same with so many bytes more. */
-uint64_t vr_lease_level_with(const struct vr_lease *lease, uint64_t bytes);
 
 #endif
