@@ -84,7 +84,7 @@ install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
         PATTERN "*.json" PATTERN "*.png" PATTERN "*.svg")
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.c" PATTERN "*.h"
-        PATTERN "*.comp" PATTERN "*.cu" PATTERN "*.hip" PATTERN "*.md" PATTERN expected EXCLUDE)
+        PATTERN "*.comp" PATTERN "*.cu" PATTERN "*.hip" PATTERN "*.md" PATTERN "*.py" PATTERN expected EXCLUDE)
 get_filename_component(pages "${CMAKE_INSTALL_DOCDIR}" ABSOLUTE BASE_DIR "/relative")
 string(REGEX REPLACE "^/relative/" "\${CMAKE_INSTALL_PREFIX}/" pages "${pages}")
 install(CODE "include(\"${PROJECT_SOURCE_DIR}/cmake/installed_pages.cmake\")

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/own_fd.h"
 #include "base/size.h"
 
 #include <stdio.h>
@@ -164,7 +165,7 @@ static void connection_end(struct broker *broker, struct broker_connection *conn
     }
     vr_link_remove(&connection->link);
     broker->connection_count--;
-    vr_lease_fd_close(connection->fd);
+    vr_own_fd_close(connection->fd);
     vr_mem_free(connection->out);
     vr_mem_free(connection);
 }
@@ -175,12 +176,12 @@ static bool connection_accept(struct broker *broker) {
     if (vr_os_socket_accept(broker->listener, &fd) != VRAM_OK) {
         return false;
     }
-    vr_lease_fd_note(fd);
+    vr_own_fd_note(fd);
     struct broker_connection *connection = vr_mem_alloc(1, sizeof *connection, vr_operation());
     struct vr_os_peer peer;
     if (!connection || vr_os_socket_peer(fd, &peer) != VRAM_OK || peer.user != vr_os_user()) {
         vr_mem_free(connection);
-        vr_lease_fd_close(fd);
+        vr_own_fd_close(fd);
         return true;
     }
     connection->fd = fd;
@@ -304,7 +305,7 @@ static void broker_close(struct broker *broker) {
     int lock;
     vram_status status = vr_runtime_dir_lock(broker->run->dir, vr_deadline_in(LOCK_NS), &lock);
     vr_os_folder_remove(broker->path);
-    vr_lease_fd_close(broker->listener);
+    vr_own_fd_close(broker->listener);
     if (status == VRAM_OK) {
         vr_os_file_close(lock);
     }
@@ -326,7 +327,7 @@ vram_status vr_broker_serve(const struct vr_broker_run *run) {
     vr_broker_path(run->dir, broker->path);
     vram_status status = broker_listen(broker);
     if (status == VRAM_OK) {
-        vr_lease_fd_note(broker->listener);
+        vr_own_fd_note(broker->listener);
         if (run->started) {
             run->started(run->user);
         }

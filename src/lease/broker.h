@@ -35,9 +35,4 @@ bool vr_broker_is_hosted(const char *dir);
 /* Ends the one that a thread of this process is, if nobody uses it any more. No lock held. */
 void vr_broker_host_end(const char *dir);
 
-/* Descriptors that a forked child closes: a connection stands for the process that made it. */
-void vr_lease_fd_note(int fd);
-/* Forgets and closes it. */
-void vr_lease_fd_close(int fd);
-
 #endif

@@ -16,6 +16,7 @@
 #include "base/option.h"
 #include "base/os/os.h"
 #include "base/os/spawn.h"
+#include "base/own_fd.h"
 
 #include <string.h>
 
@@ -81,8 +82,8 @@ static void host_leave(struct host *host, bool done) {
     }
     vr_mutex_unlock(&hosts_lock);
     if (last) {
-        vr_lease_fd_close(host->wake[0]);
-        vr_lease_fd_close(host->wake[1]);
+        vr_own_fd_close(host->wake[0]);
+        vr_own_fd_close(host->wake[1]);
         vr_mem_free(host);
     }
 }
@@ -123,8 +124,8 @@ static vram_status host_make(const char *dir, struct host **out) {
         vr_mem_free(host);
         return status;
     }
-    vr_lease_fd_note(host->wake[0]);
-    vr_lease_fd_note(host->wake[1]);
+    vr_own_fd_note(host->wake[0]);
+    vr_own_fd_note(host->wake[1]);
     memcpy(host->run.dir, dir, strlen(dir) + 1);
     host->run.idle_ns = IDLE_NS;
     host->run.stop = host_stop;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/own_fd.h"
 #include "base/size_text.h"
 #include "base/struct_tail.h"
 #include "base/text.h"
@@ -82,11 +83,11 @@ static void lease_free(void *memory) {
     struct vr_lease *lease = memory;
     uint64_t device = lease->device->object.handle;
     if (lease->fd >= 0) {
-        vr_lease_fd_close(lease->fd);
+        vr_own_fd_close(lease->fd);
     }
     if (lease->wake[0] >= 0) {
-        vr_lease_fd_close(lease->wake[0]);
-        vr_lease_fd_close(lease->wake[1]);
+        vr_own_fd_close(lease->wake[0]);
+        vr_own_fd_close(lease->wake[1]);
     }
     vr_cond_destroy(&lease->changed);
     vr_mutex_destroy(&lease->lock);
@@ -190,8 +191,8 @@ static vram_status lease_make(struct vr_device_object *device,
     status = vr_runtime_dir(options->dir, vr_os_user(), true, lease->dir);
     lease->options.dir = lease->options.name = NULL; /* the caller's */
     if (status == VRAM_OK && (status = vr_os_event_open(lease->wake)) == VRAM_OK) {
-        vr_lease_fd_note(lease->wake[0]);
-        vr_lease_fd_note(lease->wake[1]);
+        vr_own_fd_note(lease->wake[0]);
+        vr_own_fd_note(lease->wake[1]);
         *out = lease;
         return VRAM_OK;
     }

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/os/os.h"
+#include "base/own_fd.h"
 #include "base/size.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -174,12 +175,12 @@ static vram_status connect_once(struct vr_lease *lease, bool resumed, uint64_t d
     if (status != VRAM_OK) {
         return status;
     }
-    vr_lease_fd_note(*fd);
+    vr_own_fd_note(*fd);
     status = lease_introduce(lease, *fd, resumed, deadline, answer);
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
-        vr_lease_fd_close(*fd);
+        vr_own_fd_close(*fd);
         vr_error_restore(&error);
     }
     return status;

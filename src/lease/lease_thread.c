@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os/os.h"
+#include "base/own_fd.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -133,7 +134,7 @@ static void connection_lost(struct vr_lease *lease, int fd) {
     lease->counts.broker = 0;
     vr_cond_broadcast(&lease->changed);
     vr_mutex_unlock(&lease->lock);
-    vr_lease_fd_close(fd);
+    vr_own_fd_close(fd);
 }
 
 static void thread_pause(struct vr_lease *lease, uint64_t ns) {
@@ -214,7 +215,7 @@ void vr_lease_run(void *argument) {
     lease->fd = -1;
     vr_mutex_unlock(&lease->lock);
     if (fd >= 0) {
-        vr_lease_fd_close(fd);
+        vr_own_fd_close(fd);
     }
     vr_mutex_lock(&lease->lock);
     lease->done = true;

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "device/ops.h"
 
 vram_status vr_import_handle(struct vr_share *share, uint32_t index, int descriptor) {
@@ -127,7 +128,7 @@ static void opened_free(void *memory) {
     }
     vr_timeline_end(share);
     if (share->opened.socket >= 0) {
-        vr_os_file_close(share->opened.socket);
+        vr_own_fd_close(share->opened.socket);
         vr_share_settle(); /* the exporter may be in this process */
     }
     vr_share_free(share);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/own_fd.h"
 #include "base/size.h"
 #include "base/status.h"
 
@@ -100,6 +101,7 @@ static vram_status exchange_begin(const struct vr_share_ticket *ticket,
                              "%s: both sides need the same directory (VRAM_SHARE_DIR)",
                              dir);
     }
+    vr_own_fd_note(exchange->fd);
     status = vr_os_socket_peer(exchange->fd, &peer);
     if (status == VRAM_OK && peer.user != vr_os_user() &&
         !(options->flags & VRAM_SHARE_USER && peer.user == options->user)) {
@@ -109,7 +111,7 @@ static vram_status exchange_begin(const struct vr_share_ticket *ticket,
                          peer.user);
     }
     if (status != VRAM_OK) {
-        vr_os_file_close(exchange->fd);
+        vr_own_fd_close(exchange->fd);
     }
     return status;
 }
@@ -313,7 +315,7 @@ static vram_status open_entered(struct vr_device_object *device, const vram_shar
     }
     if (exchange.fd >= 0) {
         vr_error_save(&error);
-        vr_os_file_close(exchange.fd);
+        vr_own_fd_close(exchange.fd);
         vr_share_settle(); /* the exporter may be in this process */
         vr_error_restore(&error);
     }

@@ -110,7 +110,7 @@ static void times_are_those_of_the_trace(void **state) {
     struct pass pass = draw("memory=64M", &trace, &policy_naive, 1);
     assert_int_equal(pass.result, PASS_DONE);
     for (uint32_t i = 0; i < CURVE_POINTS; i++) {
-        assert_int_equal(curve.asked[i], i < 120 ? 8192 : i <= 180 ? 12288 : 4096);
+        assert_int_equal(curve.asked[i], i < 960 ? 8192 : i <= 1440 ? 12288 : 4096);
         assert_int_equal(curve.held[i], curve.asked[i]);
     }
     trace_free(&trace);

@@ -585,6 +585,28 @@ static void a_forked_child_serves_its_own(void **state) {
     share_world_close(&world);
 }
 
+/* A child that was forked while a share was open, and lives on. */
+static void a_forked_child_hides_no_close(void **state) {
+    (void)state;
+    struct share_world world;
+    vram_share *share, *opened;
+    vram_share_token token;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_export_one(share_block(&world, MIB, PATTERN), 0, &share, &token);
+    assert_ok(vram_share_open(world.device, &token, NULL, &opened));
+    share_await_readers(share, 1);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    while (child == 0) {
+        pause();
+    }
+    assert_ok(vram_share_close(opened));
+    share_await_readers(share, 0);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    share_world_close(&world);
+}
+
 static int share_end_test(void **state) {
     share_folder_remove();
     for (int i = 0; i < 3000 && (vr_mem_live_bytes() || vr_handle_live(0)); i++) {
@@ -596,6 +618,7 @@ static int share_end_test(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, share_folder_make, share_end_test)
 
 int main(void) {
+    setenv("VRAM_LIVE", "off", 1); /* its thread's system calls fail too, and end its page */
     const struct CMUnitTest tests[] = {
         TEST(every_changed_token_is_refused),
         TEST(a_share_of_another_backend_is_refused),
@@ -610,6 +633,7 @@ int main(void) {
         TEST(every_system_call_may_fail),
         TEST(every_driver_call_may_fail),
         TEST(a_forked_child_serves_its_own),
+        TEST(a_forked_child_hides_no_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

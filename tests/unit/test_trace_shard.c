@@ -330,7 +330,7 @@ static void shards_that_cannot_be(void **state) {
     assert_string_equal(read_shards(both, 2, NULL).problem, "the chunk's shard is out of range");
     const struct shard_text unknown[] = {{TEXT("\x09\x00"), 0, 0}};
     assert_string_equal(read_shards(unknown, 1, NULL).problem, "this kind of record is unknown");
-    const struct shard_text skipped[] = {{TEXT("\x41\x02\x00\x00\x17\x01\x00"), 0, 0}};
+    const struct shard_text skipped[] = {{TEXT("\x42\x02\x00\x00\x17\x01\x00"), 0, 0}};
     assert_int_equal(read_shards(skipped, 1, NULL).events, 1);
 }
 

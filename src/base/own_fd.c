@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lease_fd.c: descriptors that end with the process, not with its forked children. A child that
- * kept one would keep its parent's lease after the parent's death, or a socket that nobody serves.
+ * own_fd.c: descriptors that end with the process, not with its forked children. A child that
+ * kept one would keep its parent's lease or share after the parent has ended it, or a socket that
+ * nobody serves.
  */
-#include "lease/broker.h"
+#include "base/own_fd.h"
 
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "base/os/os.h"
+#include "base/os/unix_socket.h"
 
 enum { FDS = 1 << 16, WORDS = FDS / 64 }; /* descriptors above are not noted */
 
@@ -30,22 +32,23 @@ static void handler_start(void) {
     (void)vr_os_at_fork(NULL, NULL, child_close);
 }
 
-void vr_lease_fd_note(int fd) {
+void vr_own_fd_note(int fd) {
     vr_once(&once, handler_start);
     if (fd >= 0 && fd < FDS) {
         vr_fetch_or(&noted[fd / 64], UINT64_C(1) << fd % 64, VR_RELAXED);
     }
 }
 
-/* A child that is forked from here on has a copy that nobody closes. It is shut, too. */
-void vr_lease_fd_close(int fd) {
-    if (fd >= 0) {
-        vr_os_socket_shut(fd);
+/* A child that was forked in between has a copy that it does not close: the socket is shut for it,
+   too. */
+void vr_own_fd_close(int fd) {
+    if (fd < 0) {
+        return;
     }
-    if (fd >= 0 && fd < FDS) {
-        vr_fetch_and(&noted[fd / 64], ~(UINT64_C(1) << fd % 64), VR_RELAXED);
+    uint64_t bit = UINT64_C(1) << fd % 64;
+    if (fd < FDS && !(vr_fetch_and(&noted[fd / 64], ~bit, VR_RELAXED) & bit)) {
+        return; /* closed at the fork */
     }
-    if (fd >= 0) {
-        vr_os_file_close(fd);
-    }
+    vr_os_socket_shut(fd);
+    vr_os_file_close(fd);
 }
