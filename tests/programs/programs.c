@@ -191,9 +191,9 @@ static int difference_find(char *first, char *second, uint64_t programs) {
 /* Runs the same programs on several backends; a digest each. */
 static int compare_run(void) {
     uint64_t first = 0, programs = 0;
-    char *name = NULL, *rest = options.compare, *first_name = NULL;
+    char *name = NULL, *rest = options.compare, kept[64], first_name[64] = "";
     while ((name = strtok_r(rest, ",", &rest))) {
-        char *kept = strdup(name);
+        snprintf(kept, sizeof kept, "%s", name);
         configure(name);
         told->digest = told->calls = told->programs = 0;
         if (children_run(options.seed, options.calls, programs)) {
@@ -203,11 +203,11 @@ static int compare_run(void) {
         printf("%s: %llu programs, %llu calls, digest %016llx\n", kept,
                (unsigned long long)told->programs, (unsigned long long)told->calls,
                (unsigned long long)told->digest);
-        if (first_name && told->digest != first) {
+        if (first_name[0] && told->digest != first) {
             return difference_find(first_name, kept, programs);
         }
         first = told->digest;
-        first_name = kept;
+        memcpy(first_name, kept, sizeof kept);
     }
     return 0;
 }
