@@ -286,6 +286,7 @@ static void folder_remove(const char *path) {
 static void descriptors_end_at_an_exec(void **state) {
     char path[64], dir[] = "/tmp/vram-exec-XXXXXX";
     int before = passed_on(), fd;
+    uint64_t bytes = vr_mem_live_bytes();
     (void)state;
     assert_non_null(mkdtemp(dir));
     assert_ok(vram_option_set("share_dir", dir));
@@ -318,6 +319,9 @@ static void descriptors_end_at_an_exec(void **state) {
     vram_context_destroy(rig.context);
     assert_int_equal(unlink(path), 0);
     folder_remove(dir);
+    for (int i = 0; i < 5000 && vr_mem_live_bytes() != bytes; i++) {
+        vr_os_sleep(1000000); /* the server of shares ends behind the last of them */
+    }
 }
 
 /* -------------------------------------------------------------------- residual data */
