@@ -8,20 +8,13 @@
  *   freed    a block after its free
  *   fresh    memory that nobody has written since it was handed out, though an earlier owner did
  */
+#include "checked.h"
 #include "zero_block.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { BYTES = 1000 };
-
-static void must(vram_status status, const char *what) {
-    if (status != VRAM_OK) {
-        fprintf(stderr, "planted_bugs: %s: %s: %s\n", what, vram_status_name(status),
-                vram_error_get()->text);
-        exit(2);
-    }
-}
 
 int main(int argc, char **argv) {
     const char *bug = argc == 2 ? argv[1] : "";

@@ -5,6 +5,7 @@
  * what the driver says is free meanwhile; and whether every word is what it was. On the best device
  * or on the first of a backend.
  */
+#include "checked.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,20 +19,6 @@
 static vram_context *context;
 static vram_device *device;
 static vram_queue *queue;
-
-static void must(vram_status status, const char *what) {
-    if (status != VRAM_OK) {
-        fprintf(stderr, "pool_sleep: %s: %s: %s\n", what, vram_status_name(status),
-                vram_error_get()->text);
-        exit(2);
-    }
-}
-
-static double seconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 /* What the driver says is free, in GiB; below 0 where it does not tell. */
 static double free_gib(void) {

@@ -12,6 +12,7 @@
  *
  * One line a mode. Exit code 0 when the test passed, 1 when not, 2 for misuse or a failure.
  */
+#include "checked.h"
 #include "zero_block.h"
 
 #include <pthread.h>
@@ -39,20 +40,6 @@ struct trial {
     struct zero_counts counts;
     pthread_mutex_t lock;
 };
-
-static void must(vram_status status, const char *what) {
-    if (status != VRAM_OK) {
-        fprintf(stderr, "zero_handouts: %s: %s: %s\n", what, vram_status_name(status),
-                vram_error_get()->text);
-        exit(2);
-    }
-}
-
-static double seconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 /* Sizes of all magnitudes up to 64 KiB, one in 64 up to 1 MiB. */
 static uint64_t next_size(uint64_t *state) {

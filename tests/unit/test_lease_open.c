@@ -19,7 +19,7 @@ static void capacity_of_the_device(void **state) {
     holder_close(&first);
 }
 
-/* A command that starts no broker, or that is none, costs half of the time limit at most. */
+/* A command that does not start a broker, or does not exist, costs half of the time limit. */
 static void broker_command_fails(void **state) {
     static const char *const commands[] = {"/bin/true", "/bin/false", "/nowhere/vram"};
     (void)state;
