@@ -261,6 +261,35 @@ static vram_status minimum_get(struct vr_lease *lease) {
                    refusal.text);
 }
 
+/* The lease's own reference goes with a failure. */
+static vram_status lease_start(struct vr_lease *lease) {
+    struct vram_error error;
+    vram_status status = account_enter(lease);
+    bool entered = status == VRAM_OK, begun = false;
+    if (entered) {
+        status = vr_lease_connect(lease, false, vr_deadline_in(VR_LEASE_BROKER_NS));
+    }
+    if (status == VRAM_OK && (status = lease_begin(lease)) == VRAM_OK) {
+        begun = true;
+        status = minimum_get(lease);
+    }
+    if (status == VRAM_OK) {
+        return VRAM_OK;
+    }
+    vr_error_save(&error);
+    if (begun) {
+        (void)vr_object_end(&lease->object, lease_end, &(vram_status){VRAM_OK});
+    } else {
+        if (entered) {
+            account_leave(lease);
+        }
+        (void)vr_handle_retire(lease->object.handle);
+        vr_handle_unpin(lease->object.handle);
+    }
+    vr_error_restore(&error);
+    return status;
+}
+
 static vram_status lease_open(struct vr_device_object *device,
                               const struct vram_lease_options *options, vram_lease **out) {
     struct vr_lease *lease;
@@ -277,29 +306,14 @@ static vram_status lease_open(struct vr_device_object *device,
     uint64_t handle = lease->watcher.handle = lease->object.handle;
     char dir[VR_RUNTIME_DIR_MAX];
     memcpy(dir, lease->dir, sizeof dir);
-    bool entered = false, begun = false;
-    if ((status = account_enter(lease)) == VRAM_OK) {
-        entered = true;
-        status = vr_lease_connect(lease, false, vr_deadline_in(VR_LEASE_BROKER_NS));
-    }
-    if (status == VRAM_OK && (status = lease_begin(lease)) == VRAM_OK) {
-        begun = true;
-        status = minimum_get(lease);
-    }
+    vr_handle_ref(handle); /* whoever closes the device ends a lease that has begun */
+    status = lease_start(lease);
+    vr_error_save(&error);
+    vr_handle_unpin(handle);
     if (status == VRAM_OK) {
         *out = (vram_lease *)(uintptr_t)handle;
-        return VRAM_OK;
-    }
-    vr_error_save(&error);
-    if (begun) {
-        (void)vr_object_end(&lease->object, lease_end, &(vram_status){VRAM_OK});
     } else {
-        if (entered) {
-            account_leave(lease);
-        }
-        (void)vr_handle_retire(handle);
-        vr_handle_unpin(handle);
-        vr_broker_host_end(dir);
+        vr_broker_host_end(dir); /* sees the end of the connection, that of the last reference */
     }
     vr_error_restore(&error);
     return status;
