@@ -2,16 +2,22 @@
 /*
  * nvml.c: devices and processes by NVIDIA's management library, which is loaded if it is installed.
  * It sees processes of all users; of those in another container it may give another id.
+ *
+ * Its calls may never return on a machine with a failing GPU. So a thread of its own makes them,
+ * and whoever asks waits for WAIT_S at most. A thread that does not come back is left behind.
  */
 #include "top/outsider.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <vram/vram.h>
 
-enum { SUCCESS = 0, PROCESSES_MAX = 1024 };
+enum { SUCCESS = 0, PROCESSES_MAX = 1024, WAIT_S = 1 };
 
 struct nvml_device;
 
@@ -51,6 +57,14 @@ struct nvml {
     struct nvml_process processes[PROCESSES_MAX];
 #define NVML_FIELD(name, symbol, parameters, required) int(*name) parameters;
     NVML_CALLS(NVML_FIELD)
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* Guarded by `lock`. */
+    bool asked;              /* a question is under way; the first is whether the library starts */
+    bool stop;               /* the thread shall end */
+    bool ended;              /* it has: the library did not start, or it was told to */
+    struct outsiders answer; /* to the last question */
 };
 
 static bool nvml_load(struct nvml *nvml) {
@@ -62,32 +76,6 @@ static bool nvml_load(struct nvml *nvml) {
     memcpy(&nvml->name, &found, sizeof found); /* C has no cast from data to code */
     NVML_CALLS(NVML_LOAD)
     return complete;
-}
-
-struct nvml *nvml_open(void) {
-    char path[256] = "";
-    struct nvml *nvml = calloc(1, sizeof *nvml);
-    if (nvml == NULL) {
-        return NULL;
-    }
-    vram_option_get("nvml_library", path, sizeof path, NULL);
-    nvml->library = dlopen(path[0] != 0 ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (nvml->library != NULL && nvml_load(nvml) && nvml->init() == SUCCESS) {
-        return nvml;
-    }
-    if (nvml->library != NULL) {
-        dlclose(nvml->library);
-    }
-    free(nvml);
-    return NULL;
-}
-
-void nvml_close(struct nvml *nvml) {
-    if (nvml != NULL) {
-        nvml->shutdown();
-        dlclose(nvml->library);
-        free(nvml);
-    }
 }
 
 /* "GPU-01020304-0506-..." */
@@ -156,9 +144,9 @@ static void processes_add(struct nvml *nvml, struct nvml_device *handle, size_t 
     }
 }
 
-void nvml_read(struct nvml *nvml, struct outsiders *outsiders) {
+static void devices_read(struct nvml *nvml, struct outsiders *outsiders) {
     unsigned count = 0;
-    if (nvml == NULL || nvml->count(&count) != SUCCESS) {
+    if (nvml->count(&count) != SUCCESS) {
         return;
     }
     for (unsigned i = 0; i < count && i < OUTSIDER_DEVICES_MAX; i++) {
@@ -170,4 +158,135 @@ void nvml_read(struct nvml *nvml, struct outsiders *outsiders) {
             processes_add(nvml, handle, device, nvml->graphics, outsiders);
         }
     }
+}
+
+/* -------------------------------------------------------------------- the thread */
+
+/* Under the lock. Returns whether the next question came. */
+static bool question_wait(struct nvml *nvml) {
+    nvml->asked = false;
+    pthread_cond_broadcast(&nvml->changed);
+    while (!nvml->asked && !nvml->stop) {
+        pthread_cond_wait(&nvml->changed, &nvml->lock);
+    }
+    return nvml->asked;
+}
+
+static void *nvml_run(void *user) {
+    struct nvml *nvml = user;
+    bool started = nvml->init() == SUCCESS;
+    pthread_mutex_lock(&nvml->lock);
+    while (started && question_wait(nvml)) {
+        outsiders_free(&nvml->answer);
+        pthread_mutex_unlock(&nvml->lock);
+        struct outsiders found = {0};
+        devices_read(nvml, &found);
+        pthread_mutex_lock(&nvml->lock);
+        nvml->answer = found;
+    }
+    pthread_mutex_unlock(&nvml->lock);
+    if (started) {
+        nvml->shutdown();
+    }
+    pthread_mutex_lock(&nvml->lock);
+    nvml->asked = false;
+    nvml->ended = true;
+    pthread_cond_broadcast(&nvml->changed);
+    pthread_mutex_unlock(&nvml->lock);
+    return NULL;
+}
+
+static bool thread_begin(struct nvml *nvml) {
+    pthread_condattr_t attributes;
+    bool good = pthread_condattr_init(&attributes) == 0;
+    good = good && pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+           pthread_cond_init(&nvml->changed, &attributes) == 0 &&
+           pthread_mutex_init(&nvml->lock, NULL) == 0;
+    nvml->asked = true;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the other thread's */
+    good = good && pthread_create(&nvml->thread, NULL, nvml_run, nvml) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return good;
+}
+
+/* Under the lock. Waits until `*state` is `wanted`; false: the time is over. */
+static bool thread_wait(struct nvml *nvml, const bool *state, bool wanted) {
+    struct timespec until = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += WAIT_S;
+    while (*state != wanted && pthread_cond_timedwait(&nvml->changed, &nvml->lock, &until) == 0) {
+    }
+    return *state == wanted;
+}
+
+/* ---------------------------------------------------------------------- callers */
+
+static void nvml_free(struct nvml *nvml) {
+    if (nvml->library != NULL) {
+        dlclose(nvml->library);
+    }
+    outsiders_free(&nvml->answer);
+    free(nvml);
+}
+
+struct nvml *nvml_open(void) {
+    char path[256] = "";
+    struct nvml *nvml = calloc(1, sizeof *nvml);
+    if (nvml == NULL) {
+        return NULL;
+    }
+    vram_option_get("nvml_library", path, sizeof path, NULL);
+    nvml->library = dlopen(path[0] != 0 ? path : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (nvml->library == NULL || !nvml_load(nvml) || !thread_begin(nvml)) {
+        nvml_free(nvml);
+        return NULL;
+    }
+    pthread_mutex_lock(&nvml->lock);
+    (void)thread_wait(nvml, &nvml->asked, false);
+    bool ended = nvml->ended;
+    pthread_mutex_unlock(&nvml->lock);
+    if (ended) {
+        nvml_close(nvml);
+        return NULL;
+    }
+    return nvml;
+}
+
+void nvml_close(struct nvml *nvml) {
+    if (nvml == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&nvml->lock);
+    nvml->stop = true;
+    pthread_cond_broadcast(&nvml->changed);
+    bool ended = thread_wait(nvml, &nvml->ended, true);
+    pthread_mutex_unlock(&nvml->lock);
+    if (ended) {
+        pthread_join(nvml->thread, NULL);
+        nvml_free(nvml);
+    } else {
+        pthread_detach(nvml->thread); /* what it may still use is left to it */
+    }
+}
+
+/* Only who asks waits: while an old question is open, there is no answer, at once. */
+void nvml_read(struct nvml *nvml, struct outsiders *outsiders) {
+    if (nvml == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&nvml->lock);
+    bool answered = false;
+    if (!nvml->asked) {
+        nvml->asked = true;
+        pthread_cond_broadcast(&nvml->changed);
+        answered = thread_wait(nvml, &nvml->asked, false);
+    }
+    if (answered) {
+        *outsiders = nvml->answer;
+        nvml->answer = (struct outsiders){0};
+    }
+    outsiders->silent = !answered;
+    pthread_mutex_unlock(&nvml->lock);
 }

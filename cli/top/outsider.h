@@ -38,7 +38,8 @@ struct outsiders {
     size_t device_count;
     struct outsider_use *uses;
     size_t use_count, use_room;
-    bool cut; /* there were more than fit */
+    bool cut;    /* there were more than fit */
+    bool silent; /* NVIDIA's library is there and does not answer */
 };
 
 /* Adds memory of a process; sums with what it has on that device already. */
@@ -51,7 +52,8 @@ void outsiders_free(struct outsiders *outsiders);
    room. */
 size_t outsiders_device(struct outsiders *outsiders, const char *pci);
 
-/* NVIDIA's devices and their processes; nothing where the library is missing or fails. */
+/* NVIDIA's devices and their processes, into an empty list; nothing where the library is missing,
+   fails, or does not answer within a second. */
 struct nvml;
 struct nvml *nvml_open(void);
 void nvml_read(struct nvml *nvml, struct outsiders *outsiders);

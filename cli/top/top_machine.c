@@ -305,6 +305,7 @@ static void outsiders_take(const struct machine_sources *sources, struct machine
         use_add(machine, root, devices[outsiders->uses[i].device], &outsiders->uses[i]);
     }
     machine->cut = machine->cut || outsiders->cut;
+    machine->silent = outsiders->silent;
     outsiders_free(outsiders);
     free(outsiders);
 }

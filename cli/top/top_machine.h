@@ -62,6 +62,7 @@ struct machine {
     uint32_t process_count, process_room;
     struct pages_met met;
     bool cut;        /* there were more than fit */
+    bool silent;     /* NVIDIA's library does not answer */
     uint64_t now_ns; /* since 1970 */
 };
 

@@ -96,7 +96,7 @@ bool top_json(const struct view *view, const struct machine *machine) {
     struct json_out json;
     output_json_begin(&json, "vram.top/1");
     json_unsigned(&json, "time_ns", machine->now_ns);
-    json_bool(&json, "complete", !machine->cut);
+    json_bool(&json, "complete", !machine->cut && !machine->silent);
     json_array_begin(&json, "devices");
     for (uint32_t i = 0; i < machine->device_count; i++) {
         device_json(&json, &machine->devices[i]);

@@ -296,8 +296,9 @@ static void title_draw(const struct view *view, const struct machine *machine,
     column = canvas_print(canvas, 0, column, PAINT_PLAIN, "  %s  %u process%s, %u with libvram",
                           clock, (unsigned)machine->process_count,
                           machine->process_count == 1 ? "" : "es", (unsigned)paged);
-    if (machine->cut) {
-        column = canvas_print(canvas, 0, column, PAINT_HIGH, ", not all shown");
+    if (machine->cut || machine->silent) {
+        column = canvas_print(canvas, 0, column, PAINT_HIGH,
+                              machine->silent ? ", NVML does not answer" : ", not all shown");
     }
     if (view->filter[0] != 0 && !view->typing) {
         column = canvas_print(canvas, 0, column, PAINT_HIGH, "  filter: %s", view->filter);

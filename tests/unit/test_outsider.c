@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -142,6 +143,42 @@ static void nvml_is_read(void **state) {
     unsetenv("FAKE_NVML_FAIL");
 }
 
+/* The first look waits for a second, later ones do not; what is there again is read again. */
+static void nvml_may_hang(void **state) {
+    (void)state;
+    char path[128];
+    struct machine machine;
+    snprintf(path, sizeof path, "%s/hang", root);
+    make_file("hang", "");
+    setenv("FAKE_NVML_HANG", path, 1);
+    setenv("FAKE_NVML_PROCESSES", "12:1000000000", 1);
+    struct machine_sources sources = {.nvml = nvml_open(), .root = root, .pages = root};
+    time_t begin = time(NULL);
+    for (int i = 0; i < 20; i++) {
+        assert_true(machine_read(&sources, &machine));
+        assert_true(machine.silent);
+        assert_int_equal(machine.device_count, 0);
+        machine_free(&machine);
+    }
+    assert_true(time(NULL) - begin < 15);
+    unlink(path);
+    bool silent = true;
+    for (int i = 0; i < 5000 && silent; i++) {
+        assert_true(machine_read(&sources, &machine));
+        silent = machine.silent;
+        assert_int_equal(machine.device_count, silent ? 0 : 1);
+        machine_free(&machine);
+        usleep(1000);
+    }
+    assert_false(silent);
+    make_file("hang", "");
+    assert_true(machine_read(&sources, &machine));
+    nvml_close(
+        sources.nvml); /* its thread is left behind, and reads the environment: the last test */
+    machine_free(&machine);
+    unlink(path);
+}
+
 /* The page and the driver see one device and one process; a process of which only the driver knows
    has dashes. */
 static void sources_join(void **state) {
@@ -201,7 +238,7 @@ static void sources_join(void **state) {
 
 int main(void) {
     setenv("VRAM_NVML_LIBRARY", FAKE_NVML_PATH, 1);
-    const struct CMUnitTest tests[] = {HERE(fdinfo_is_read), HERE(nvml_is_read),
-                                       HERE(sources_join)};
+    const struct CMUnitTest tests[] = {HERE(fdinfo_is_read), HERE(nvml_is_read), HERE(sources_join),
+                                       HERE(nvml_may_hang)};
     return cmocka_run_group_tests_name("outsider", tests, NULL, NULL);
 }
