@@ -206,6 +206,7 @@ static vram_status remote_stop(void *object) {
     struct vram_error error;
     vr_mutex_lock(&remote->lock);
     remote->stopping = true;
+    vram_attachment *attachment = remote->attachment;
     vr_cond_broadcast(&remote->changed);
     vr_mutex_unlock(&remote->lock);
     VR_UCX_QUIET;
@@ -216,7 +217,7 @@ static vram_status remote_stop(void *object) {
     }
     vr_remote_slots_free(remote);
     (void)vram_queue_destroy(remote->queue);
-    (void)vram_attachment_end(remote->attachment);
+    (void)vram_attachment_end(attachment);
     (void)vram_pool_destroy(remote->pool);
     vr_error_restore(&error);
     return VRAM_OK;
@@ -454,6 +455,25 @@ static vram_status remote_start(struct vr_remote *remote,
                : status;
 }
 
+/* The end of the device may come at any moment from here on, and it stops the thread: so it runs
+   already. */
+static vram_status remote_attach(struct vr_remote *remote) {
+    vram_attachment *attachment;
+    vram_status status = vram_pool_attach(
+        remote->pool, pool_ended, (void *)(uintptr_t)remote->object.handle, NULL, &attachment);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_mutex_lock(&remote->lock);
+    bool stopped = remote->stopping;
+    remote->attachment = stopped ? NULL : attachment;
+    vr_mutex_unlock(&remote->lock);
+    if (stopped) { /* by that end, which did not know the attachment yet */
+        (void)vram_attachment_end(attachment);
+    }
+    return VRAM_OK;
+}
+
 static vram_status remote_open(vram_device *device, const struct vram_remote_options *options,
                                vram_remote **out) {
     struct vr_remote *remote = remote_make(options);
@@ -474,13 +494,12 @@ static vram_status remote_open(vram_device *device, const struct vram_remote_opt
         return status;
     }
     vr_handle_ref(remote->object.handle);
-    void *handle = (void *)(uintptr_t)remote->object.handle;
-    status = vram_pool_attach(remote->pool, pool_ended, handle, NULL, &remote->attachment);
+    status = remote_start(remote, options);
     if (status == VRAM_OK) {
-        status = remote_start(remote, options);
+        status = remote_attach(remote);
     }
-    if (status == VRAM_OK) {
-        *out = handle; /* it may have ended with its device by now */
+    if (status == VRAM_OK) { /* it may have ended with its device by now */
+        *out = (vram_remote *)(uintptr_t)remote->object.handle;
     } else {
         vr_object_parent_ended(&remote->object, remote_stop);
     }

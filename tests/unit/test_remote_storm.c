@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-enum { ROUNDS = 12, THREADS = 3 };
+enum { ROUNDS = 12, THREADS = 3, OPENINGS = 12 };
 
 struct storm {
     struct pair pair;
@@ -151,10 +151,57 @@ static void device_closes(void **state) {
     assert_int_equal(vr_handle_live(VR_KIND_REMOTE), 0);
 }
 
+struct opening {
+    vram_device *device;
+    vram_status status;
+    uint64_t ns; /* how long the call took */
+};
+
+static void *opener(void *argument) {
+    struct opening *opening = argument;
+    vram_remote_options options = {.size = sizeof options, .transports = "tcp", .interfaces = "lo"};
+    vram_remote *remote;
+    uint64_t began = vr_os_now();
+    opening->status = vram_remote_open(opening->device, &options, &remote);
+    opening->ns = vr_os_now() - began;
+    if (opening->status == VRAM_OK) {
+        vram_status status = vram_remote_close(remote);
+        opening->status = status == VRAM_ERR_STALE ? VRAM_OK : status;
+    }
+    return NULL;
+}
+
+/* The device closes while a remote is being opened: at the first moments of the call, at its last
+   ones and behind it. */
+static void device_closes_under_opening(void **state) {
+    uint64_t longest = 0;
+    (void)state;
+    for (int round = -1; round < OPENINGS; round++) {
+        struct rig rig = rig_make("host", NULL);
+        struct opening opening = {.device = rig.device};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, opener, &opening), 0);
+        if (round < 0) { /* alone, for its time */
+            assert_int_equal(pthread_join(thread, NULL), 0);
+            longest = opening.ns;
+        } else {
+            vr_os_sleep(longest * (uint64_t)(round + 1) / OPENINGS);
+        }
+        assert_ok(vram_device_close(rig.device));
+        if (round >= 0) {
+            assert_int_equal(pthread_join(thread, NULL), 0);
+        }
+        assert_true(may_be(opening.status));
+        vram_context_destroy(rig.context);
+        assert_int_equal(vr_handle_live(0), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(storm),
         cmocka_unit_test(device_closes),
+        cmocka_unit_test(device_closes_under_opening),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
