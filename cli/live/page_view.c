@@ -245,10 +245,10 @@ void page_view_free(struct page_view *view) {
 static bool bytes_read(int file, void *into, size_t bytes, size_t offset) {
     for (size_t done = 0; done < bytes;) {
         ssize_t some = pread(file, (char *)into + done, bytes - done, (off_t)(offset + done));
-        if (some == 0 || (some < 0 && errno != EINTR)) {
+        if (some <= 0) {
             return false;
         }
-        done += some > 0 ? (size_t)some : 0;
+        done += (size_t)some;
     }
     return true;
 }

@@ -17,7 +17,7 @@ void vr_json_begin(struct vr_json_reader *reader, const char *text, size_t bytes
 }
 
 static struct vr_json_token reader_refuse(struct vr_json_reader *reader, const char *problem) {
-    reader->problem = reader->problem ? reader->problem : problem;
+    reader->problem = problem;
     return bad;
 }
 
@@ -187,8 +187,9 @@ static struct vr_json_token open_level(struct vr_json_reader *reader, bool objec
     return (struct vr_json_token){object ? VR_JSON_OBJECT : VR_JSON_ARRAY, "", 0};
 }
 
+/* Whether the innermost of the open levels, of which there is one, is an object. */
 static bool in_object(const struct vr_json_reader *reader) {
-    return reader->depth > 0 && (reader->object_bits >> (reader->depth - 1) & 1);
+    return reader->object_bits >> (reader->depth - 1) & 1;
 }
 
 static struct vr_json_token close_level(struct vr_json_reader *reader) {
@@ -216,8 +217,11 @@ static struct vr_json_token read_key(struct vr_json_reader *reader) {
         return reader_refuse(reader, "expected a key");
     }
     struct vr_json_token key = read_text(reader, VR_JSON_KEY);
+    if (key.kind != VR_JSON_KEY) {
+        return key;
+    }
     skip_blanks(reader);
-    if (key.kind == VR_JSON_KEY && peek_byte(reader) != ':') {
+    if (peek_byte(reader) != ':') {
         return reader_refuse(reader, "expected a colon");
     }
     reader->at++;

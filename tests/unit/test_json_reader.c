@@ -79,6 +79,18 @@ static void everything_else_is_refused(void **state) {
         {"[1] 2", 4, "expected nothing after the value"},
         {"\"a", 1, "a string is not terminated"},
         {"\"\\x\"", 1, "a string has an invalid character"},
+        {"{\"\\x\":1}", 2, "a string has an invalid character"},
+        {"\"\\", 1, "a string has an invalid character"},
+        {"\"\\u12", 1, "a string has an invalid character"},
+        {"\"\\ud7ff\\ue000\"", 14, NULL}, /* on both sides of the surrogates */
+        {"\"\\ud83d\\ude00\"", 14, NULL},
+        {"\"\\ud800\"", 1, "a string has an invalid character"},
+        {"\"\\udc00\"", 1, "a string has an invalid character"},
+        {"\"\\ud800 udc00\"", 1, "a string has an invalid character"},
+        {"\"\\ud800\\ndc00\"", 1, "a string has an invalid character"},
+        {"\"\\ud800\\udc0g\"", 1, "a string has an invalid character"},
+        {"\"\\ud800\\udbff\"", 1, "a string has an invalid character"},
+        {"\"\\ud800\\ue000\"", 1, "a string has an invalid character"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t at;
@@ -95,10 +107,72 @@ static void everything_else_is_refused(void **state) {
     }
 }
 
+static struct vr_json_token token_of(struct vr_json_reader *reader, const char *text,
+                                     size_t bytes) {
+    vr_json_begin(reader, text, bytes);
+    return vr_json_next(reader);
+}
+
+static void nothing_follows_a_refusal(void **state) {
+    (void)state;
+    struct vr_json_reader reader;
+    assert_int_equal(token_of(&reader, "\"\\\0\"", 4).kind, VR_JSON_BAD); /* a zero byte */
+    const char *problem = reader.problem;
+    assert_int_equal(vr_json_next(&reader).kind, VR_JSON_BAD);
+    assert_ptr_equal(reader.problem, problem);
+}
+
+static void words_with_escapes(void **state) {
+    (void)state;
+    static const char same[] = "\"\\u0061b\"", other[] = "\"\\u0061c\"", zero[] = "\"\\u0000\"",
+                      number[] = "12",
+                      lengthy[] = "\"\\n23456789012345678901234567890123456789012345678901234567890"
+                                  "1234567890\"";
+    struct vr_json_reader reader;
+    assert_true(vr_json_is(token_of(&reader, same, sizeof same - 1), "ab"));
+    assert_false(vr_json_is(token_of(&reader, other, sizeof other - 1), "ab"));
+    assert_false(vr_json_is(token_of(&reader, zero, sizeof zero - 1), ""));
+    assert_false(vr_json_is(token_of(&reader, lengthy, sizeof lengthy - 1), "\n2"));
+    assert_false(vr_json_is(token_of(&reader, number, sizeof number - 1), "12"));
+}
+
+static void whole_numbers(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool whole;
+        uint64_t value;
+    } rows[] = {
+        {"12", true, 12},
+        {"1.2e1", true, 12},
+        {"1.05e2", true, 105},
+        {"0.05E+2", true, 5},
+        {"500e-2", true, 5},
+        {"0e99999999999", true, 0},
+        {"18446744073709551615", true, UINT64_MAX},
+        {"18446744073709551616", false, 0},
+        {"99999999999999999999", false, 0},
+        {"2e19", false, 0},
+        {"1.5", false, 0},
+        {"5e-2", false, 0},
+        {"-1", false, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct vr_json_reader reader;
+        uint64_t value = 0;
+        struct vr_json_token token = token_of(&reader, rows[i].text, strlen(rows[i].text));
+        assert_int_equal(vr_json_unsigned_read(token, &value), rows[i].whole);
+        assert_true(value == rows[i].value);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_that_are_not_finite),
         cmocka_unit_test(everything_else_is_refused),
+        cmocka_unit_test(nothing_follows_a_refusal),
+        cmocka_unit_test(words_with_escapes),
+        cmocka_unit_test(whole_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_view.c: pages are read as they were written, and nothing in a page is trusted. */
+#include "live/attach.h"
 #include "live/page_folder.h"
 #include "page_maker.h"
 
@@ -16,6 +17,44 @@
 
 static char folder[64], pages[80]; /* XDG_RUNTIME_DIR, and `vram` in it */
 static int pages_fd;
+
+/* ---------------------------------------------------------------- the system */
+
+/* Calls until one fails; 0: none does. A pread that fails is one at the end of a file, one that
+   changes adds 2 to the first byte, which is that of the sequence. */
+static int malloc_fails_in, realloc_fails_in, fstat_fails_in, pread_fails_in, pread_changes_in;
+
+static bool comes_up(int *calls) {
+    return *calls > 0 && --*calls == 0;
+}
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes) {
+    return comes_up(&malloc_fails_in) ? NULL : __real_malloc(bytes);
+}
+
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes) {
+    return comes_up(&realloc_fails_in) ? NULL : __real_realloc(memory, bytes);
+}
+
+int __real_fstat(int file, struct stat *about);
+int __wrap_fstat(int file, struct stat *about);
+int __wrap_fstat(int file, struct stat *about) {
+    return comes_up(&fstat_fails_in) ? -1 : __real_fstat(file, about);
+}
+
+ssize_t __real_pread(int file, void *into, size_t bytes, off_t at);
+ssize_t __wrap_pread(int file, void *into, size_t bytes, off_t at);
+ssize_t __wrap_pread(int file, void *into, size_t bytes, off_t at) {
+    ssize_t some = comes_up(&pread_fails_in) ? 0 : __real_pread(file, into, bytes, at);
+    if (comes_up(&pread_changes_in)) {
+        *(uint8_t *)into += 2;
+    }
+    return some;
+}
 
 /* ------------------------------------------------------------------ one page */
 
@@ -60,6 +99,10 @@ static void wrong_heads_are_refused(void **state) {
     page_make(&good, 7, 8, 9);
     assert_int_equal(page_take(&good, sizeof good.head - 1, &view, &problem), PAGE_WRONG);
     assert_int_equal(page_take(&good, sizeof good - 8, &view, &problem), PAGE_WRONG);
+    assert_int_equal(page_take(&good, VRAM_LIVE_PAGE_BYTES_MAX + 1, &view, &problem), PAGE_WRONG);
+    malloc_fails_in = 1;
+    assert_int_equal(page_take(&good, sizeof good, &view, &problem), PAGE_FAILED);
+    assert_string_equal(problem, "host memory ran out");
     page = good, page.head.magic = 0;
     assert_int_equal(take(&page, &view), PAGE_BUSY);
     page = good, page.head.magic++;
@@ -103,6 +146,7 @@ static void lies_become_harmless(void **state) {
     memset(page.pools[0].name, 'x', sizeof page.pools[0].name); /* no end */
     memcpy(page.pools[1].name, "a\033[2Jb\nc\xff\xc3", 11);
     memcpy(page.pools[2].name, "\xc3\xa9 \xe2\x82\xac \xed\xa0\x80 \xc2\x9b", 14);
+    memcpy(page.tags[0].name, "\xef\xbc\xa1 \xf0\x9f\x98\x80 \xf4\x90\x80\x80", 14);
     page.pools[0].device = 2;
     page.pools[0].pressure_level = 77;
     page.pools[0].counts.allocs = UINT64_MAX - 1;
@@ -111,6 +155,7 @@ static void lies_become_harmless(void **state) {
     assert_int_equal(strlen(view.pools[0].name), sizeof view.pools[0].name - 1);
     assert_string_equal(view.pools[1].name, "a?[2Jb?c??");
     assert_string_equal(view.pools[2].name, "\xc3\xa9 \xe2\x82\xac ??? ??");
+    assert_string_equal(view.tags[0].name, "\xef\xbc\xa1 \xf0\x9f\x98\x80 ????");
     assert_int_equal(view.pools[0].device, UINT32_MAX);
     assert_int_not_equal(view.pools[0].pressure_level, 77);
     assert_true(view.pools[0].counts.allocs == VRAM_LIVE_PAGE_UNKNOWN);
@@ -123,6 +168,7 @@ static void sums_neither_overflow_nor_invent(void **state) {
     assert_true(page_sum(1, 2) == 3);
     assert_true(page_sum(PAGE_NUMBER_MAX, PAGE_NUMBER_MAX) == PAGE_NUMBER_MAX);
     assert_true(page_sum(1, VRAM_LIVE_PAGE_UNKNOWN) == VRAM_LIVE_PAGE_UNKNOWN);
+    assert_true(page_sum(VRAM_LIVE_PAGE_UNKNOWN, 1) == VRAM_LIVE_PAGE_UNKNOWN);
 }
 
 /* -------------------------------------------------------------------- folders */
@@ -153,6 +199,13 @@ static void file_write(const char *name, const void *bytes, size_t count) {
     assert_true(fd >= 0);
     assert_int_equal(write(fd, bytes, count), (ssize_t)count);
     close(fd);
+}
+
+static int truncate_page(const char *name, off_t bytes) {
+    int fd = openat(pages_fd, name, O_WRONLY);
+    int failed = ftruncate(fd, bytes);
+    close(fd);
+    return failed;
 }
 
 static bool view_keep(void *user, const char *path, struct page_view *view) {
@@ -196,6 +249,60 @@ static void a_page_of_a_running_process_is_found(void **state) {
     assert_int_equal(met.wrong, 1);
     assert_non_null(strstr(met.problem, "another process"));
     assert_int_equal(unlinkat(pages_fd, name, 0), 0);
+}
+
+/* Its owner truncates or updates it between two of the reader's steps. */
+static void a_page_changes_while_it_is_read(void **state) {
+    (void)state;
+    struct page_maker page;
+    struct page_view view;
+    const char *problem;
+    page_make(&page, 1, 2, 3);
+    file_write("moving", &page, sizeof page);
+    for (int at = 1; at <= 3; at++) { /* the sequence, the page, the sequence again */
+        pread_fails_in = at;
+        assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_GONE);
+        assert_int_equal(pread_fails_in, 0);
+    }
+    pread_changes_in = 3;
+    assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_READ);
+    assert_int_equal(pread_changes_in, 0);
+    assert_memory_equal(view.tags, page.tags, sizeof page.tags);
+    page_view_free(&view);
+    malloc_fails_in = 1;
+    assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_FAILED);
+    fstat_fails_in = 1;
+    assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_WRONG);
+    assert_int_equal(truncate_page("moving", VRAM_LIVE_PAGE_BYTES_MAX + 1), 0);
+    assert_int_equal(page_read(pages_fd, "moving", &view, &problem), PAGE_WRONG);
+    assert_int_equal(unlinkat(pages_fd, "moving", 0), 0);
+}
+
+static void answers_without_host_memory(void **state) {
+    (void)state;
+    static const char whole[] = "vram-live 1\nsum 1 2 3 4\ngroup 1 1 1 1 1 1 0 t\nframe a\n"
+                                "block 1 2 3 4 5 6\ntag t\npool p\nname n\nframe b\nend\n";
+    struct attach_answer answer;
+    const char *problem;
+    for (int at = 1;; at++) {
+        char *text = __real_malloc(sizeof whole);
+        assert_non_null(text);
+        memcpy(text, whole, sizeof whole);
+        realloc_fails_in = at;
+        bool taken = attach_take(text, sizeof whole - 1, &answer, &problem);
+        bool reached = realloc_fails_in == 0;
+        realloc_fails_in = 0;
+        assert_int_equal(taken, !reached);
+        if (taken) {
+            assert_int_equal(at, 5); /* groups, blocks, and two frames */
+            assert_string_equal(answer.largest[0].name, "n");
+            assert_string_equal(answer.frames[1], "b");
+            attach_free(&answer);
+            return;
+        }
+        assert_string_equal(problem, "host memory ran out");
+        attach_free(&answer);
+    }
 }
 
 static void pages_of_ended_processes_are_removed(void **state) {
@@ -312,6 +419,8 @@ int main(void) {
         cmocka_unit_test(lies_become_harmless),
         cmocka_unit_test(sums_neither_overflow_nor_invent),
         cmocka_unit_test(a_page_of_a_running_process_is_found),
+        cmocka_unit_test(a_page_changes_while_it_is_read),
+        cmocka_unit_test(answers_without_host_memory),
         cmocka_unit_test(pages_of_ended_processes_are_removed),
         cmocka_unit_test(ten_thousand_stale_pages_are_removed),
         cmocka_unit_test(what_is_not_a_page_is_left_alone),

@@ -134,6 +134,31 @@ static void damaged_bytes(void **state) {
     assert_false(vr_message_read(bytes, VR_REMOTE_MESSAGE_BYTES - 1, &back));
     bytes[6] = VR_REMOTE_TYPES; /* of no type */
     assert_false(vr_message_read(bytes, VR_REMOTE_MESSAGE_BYTES, &back));
+    bytes[6] = VR_REMOTE_HELLO - 1;
+    assert_false(vr_message_read(bytes, VR_REMOTE_MESSAGE_BYTES, &back));
+    bytes[6] = VR_REMOTE_DONE;
+    assert_true(vr_message_read(bytes, VR_REMOTE_MESSAGE_BYTES, &back));
+    bytes[81] = 1; /* of no status */
+    assert_false(vr_message_read(bytes, VR_REMOTE_MESSAGE_BYTES, &back));
+    bytes[81] = 0, bytes[0]++; /* of another program */
+    assert_false(vr_message_read(bytes, VR_REMOTE_MESSAGE_BYTES, &back));
+}
+
+/* Addresses whose checksum is right, and lists that end too early. */
+static void wrong_lengths(void **state) {
+    (void)state;
+    uint8_t bytes[VRAM_REMOTE_ADDRESS_MAX + 1] = {0};
+    struct vr_remote_address address = {.secret = {1, 2}}, read;
+    size_t length = vr_address_write(&address, bytes, sizeof bytes); /* no socket */
+    assert_int_equal(vr_address_read(bytes, length, &read), VRAM_ERR_INVALID);
+    assert_int_equal(vr_address_read(NULL, length, &read), VRAM_ERR_INVALID);
+    assert_int_equal(vr_address_read(bytes, sizeof bytes, &read), VRAM_ERR_INVALID);
+    struct vr_cursor cursor = {.at = bytes, .end = bytes + 12};
+    bytes[0] = 5, bytes[1] = bytes[2] = bytes[3] = bytes[4] = bytes[5] = bytes[6] = bytes[7] = 0;
+    assert_int_equal(vr_cursor_take(&cursor), 5);
+    assert_int_equal(vr_cursor_take(&cursor), 0);
+    assert_true(cursor.overrun);
+    assert_null(vr_cursor_take_bytes(&cursor, 1)); /* nothing more, though there are bytes */
 }
 
 /* ---------------------------------------------------------- a hostile process */
@@ -354,13 +379,10 @@ static void deadline_without_break(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(null_and_nonsense),
-        cmocka_unit_test(damaged_bytes),
-        cmocka_unit_test(hostile_messages),
-        cmocka_unit_test(wrong_names),
-        cmocka_unit_test(strangers),
-        cmocka_unit_test(owner_gone),
-        cmocka_unit_test(deadline_without_break),
+        cmocka_unit_test(null_and_nonsense), cmocka_unit_test(damaged_bytes),
+        cmocka_unit_test(wrong_lengths),     cmocka_unit_test(hostile_messages),
+        cmocka_unit_test(wrong_names),       cmocka_unit_test(strangers),
+        cmocka_unit_test(owner_gone),        cmocka_unit_test(deadline_without_break),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
