@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_model_edges.c: model files at the edges of what is read: numbers that almost overflow, lists
+ * that are too short or too long, files that end or fail at every step.
+ */
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "model/model_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "unit/model_maker.h"
+
+static struct maker maker;
+static vram_model model;
+static struct vr_weight_sum sum;
+
+static vram_status gguf_read(size_t bytes) {
+    struct vr_source source;
+    struct vr_gguf_split split;
+    memset(&model, 0, sizeof model);
+    memset(&sum, 0, sizeof sum);
+    sum.model = &model;
+    vr_source_memory(&source, maker.data, bytes);
+    vram_status status = vr_gguf_read(&source, &sum, VR_GGUF_MODEL, &split);
+    vr_source_close(&source);
+    return status;
+}
+
+static void refused(vram_status status, const char *word) {
+    assert_int_equal(gguf_read(maker.bytes), status);
+    if (!strstr(vram_error_get()->text, word)) {
+        fail_msg("\"%s\" is not in \"%s\"", word, vram_error_get()->text);
+    }
+}
+
+/* A model with `layers` layers, a hidden size of 256 and these numbers, by the ends of their keys;
+   the list ends with NULL. */
+struct number {
+    const char *key;
+    uint64_t value;
+};
+
+static void shape_make(const char *name, uint32_t layers, const struct number *numbers) {
+    uint64_t count = 0;
+    char key[96];
+    while (numbers[count].key) {
+        count++;
+    }
+    gguf_begin(&maker, 0, 3 + count);
+    gguf_string(&maker, "general.architecture", name);
+    snprintf(key, sizeof key, "%s.block_count", name);
+    gguf_u32(&maker, key, layers);
+    snprintf(key, sizeof key, "%s.embedding_length", name);
+    gguf_u32(&maker, key, 256);
+    for (uint64_t i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "%s.%s", name, numbers[i].key);
+        gguf_u32(&maker, key, (uint32_t)numbers[i].value);
+    }
+}
+
+static void layer_is(uint32_t layer, uint32_t keys, uint32_t values, uint32_t states,
+                     uint32_t window) {
+    assert_int_equal(model.layers[layer].k_elements, keys);
+    assert_int_equal(model.layers[layer].v_elements, values);
+    assert_int_equal(model.layers[layer].state_elements, states);
+    assert_int_equal(model.layers[layer].window, window);
+}
+
+#define SHAPE(name, layers, ...) shape_make(name, layers, (struct number[]){__VA_ARGS__, {NULL, 0}})
+#define HEADS                                                                                      \
+    { "attention.head_count", 4 }
+
+static void shapes_by_architecture(void **state) {
+    (void)state;
+    SHAPE("exaone4", 64, HEADS); /* of this size alone the layers have windows */
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(0, 256, 256, 0, 4096);
+    layer_is(3, 256, 256, 0, 0);
+    SHAPE("exaone4", 30, HEADS);
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(0, 256, 256, 0, 0);
+    SHAPE("gemma3n", 30, HEADS);
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(19, 256, 256, 0, 0);
+    layer_is(20, 0, 0, 0, 0);
+    SHAPE("gemma4", 3, HEADS,
+          {"attention.shared_kv_layers", 3}); /* of nothing: they are their own */
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(2, 256, 256, 0, 0);
+    SHAPE("qwen35", 4, HEADS, {"ssm.inner_size", 10}, {"ssm.state_size", 2});
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK); /* one layer in four is full */
+    layer_is(2, 0, 0, 20, 0);
+    layer_is(3, 256, 256, 0, 0);
+    SHAPE("falcon-h1", 1, HEADS, {"ssm.inner_size", 10}, {"ssm.state_size", 2}); /* has both */
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(0, 256, 256, 20, 0);
+    SHAPE("kimi-linear", 1, HEADS, {"attention.head_count_kv", 0}, {"kda.head_dim", 16},
+          {"ssm.conv_kernel", 2});
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(0, 0, 0, 3 * 1 * 4 * 16 + 16 * 16 * 4, 0);
+}
+
+/* Without heads, a model is known by the numbers of its states. */
+static void shapes_without_heads(void **state) {
+    (void)state;
+    SHAPE("mamba", 1, {"ssm.inner_size", 10}, {"ssm.state_size", 2});
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    assert_true(model.kv_known);
+    layer_is(0, 0, 0, 20, 0);
+    SHAPE("rwkv7", 1, {"wkv.head_size", 4});
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    assert_true(model.kv_known);
+    layer_is(0, 0, 0, 256 * 4 + 256 * 2, 0);
+    SHAPE("strange", 1, {"context_length", 4});
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    assert_false(model.kv_known);
+}
+
+static void shapes_that_overflow(void **state) {
+    (void)state;
+    SHAPE("llama", 1, HEADS, {"attention.value_length", UINT32_MAX});
+    refused(VRAM_ERR_CORRUPT, "2^32");
+    SHAPE("mamba", 1, {"ssm.inner_size", UINT32_MAX}, {"ssm.state_size", 2});
+    refused(VRAM_ERR_CORRUPT, "2^32");
+    SHAPE("mamba", 1, {"ssm.inner_size", UINT32_MAX}, {"ssm.state_size", UINT32_MAX},
+          {"ssm.conv_kernel", UINT32_MAX}, {"ssm.group_count", UINT32_MAX});
+    refused(VRAM_ERR_CORRUPT, "2^32");
+}
+
+static void arrays_of_other_lengths(void **state) {
+    (void)state;
+    static uint32_t many[VRAM_MODEL_LAYERS_MAX + 2];
+    static const uint32_t none[] = {0, 0}, some[] = {512, 512};
+    SHAPE("gemma3", 3, HEADS, {"attention.sliding_window", 99}); /* one more pair is counted */
+    maker.data[16]++;
+    many[0] = 1;
+    gguf_array(&maker, "gemma3.attention.sliding_window_pattern", many, 2);
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(0, 256, 256, 0, 99);
+    layer_is(1, 256, 256, 0, 0);
+    layer_is(2, 256, 256, 0, 0); /* that the array does not have */
+    SHAPE("qwen35", 3, HEADS, {"ssm.inner_size", 10}, {"ssm.state_size", 2});
+    maker.data[16]++;
+    gguf_array(&maker, "qwen35.attention.recurrent_layers", many, 2);
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(0, 0, 0, 20, 0);
+    layer_is(2, 256, 256, 0, 0);
+    SHAPE("llama", 2, {"ssm.inner_size", 10}, {"ssm.state_size", 2}); /* fed, and has a state */
+    maker.data[16] += 2;
+    gguf_array(&maker, "llama.attention.head_count_kv", none, 2);
+    gguf_array(&maker, "llama.feed_forward_length", some, 2);
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(0, 0, 0, 20, 0);
+    many[0] = many[1] = 2;
+    SHAPE("llama", 2, {"attention.head_count", 4}); /* longer than any model */
+    maker.data[16]++;
+    gguf_array(&maker, "llama.attention.head_count_kv", many, VRAM_MODEL_LAYERS_MAX + 2);
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(1, 128, 128, 0, 0);
+}
+
+/* Elements that are negative or past 32 bits are none. */
+static void arrays_of_other_numbers(void **state) {
+    (void)state;
+    SHAPE("llama", 2, HEADS, {"attention.key_length", 64});
+    maker.data[16]++;
+    gguf_text(&maker, "llama.attention.head_count_kv");
+    put_number(&maker, 9, 4);
+    put_number(&maker, 11, 4); /* 64 bits with a sign */
+    put_number(&maker, 2, 8);
+    put_number(&maker, UINT64_MAX, 8);
+    put_number(&maker, UINT64_C(1) << 33, 8);
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    layer_is(0, 256, 256, 0, 0); /* as if there were no array */
+}
+
+static void small_pairs(uint64_t tensors) {
+    SHAPE("llama", 1, HEADS);
+    maker.data[8] = (uint8_t)tensors;
+}
+
+static void tensors_at_the_edges(void **state) {
+    (void)state;
+    small_pairs(2);
+    gguf_tensor(&maker, "blk.0.a", 8, 1, 0, 0);
+    gguf_tensor(&maker, "blk.0.b", UINT64_MAX, 1, 24, 32); /* i8: its end is past 2^64 */
+    gguf_data(&maker, 200);
+    refused(VRAM_ERR_CORRUPT, "truncated: tensor blk.0.b");
+    small_pairs(1);
+    gguf_tensor(&maker, "blk.512.a", 8, 1, 0, 0);
+    gguf_data(&maker, 200);
+    refused(VRAM_ERR_UNSUPPORTED, "beyond the 512");
+    small_pairs(1);
+    gguf_tensor(&maker, "blk.0.a", 8, 1, 0, 0);
+    size_t header = maker.bytes;
+    gguf_data(&maker, 32);
+    assert_int_equal(gguf_read(maker.bytes), VRAM_OK);
+    for (size_t bytes = 0; bytes < header; bytes++) {
+        assert_int_equal(gguf_read(bytes), VRAM_ERR_CORRUPT);
+    }
+    gguf_begin(&maker, 0, 0);
+    maker.data[4] = 0, maker.data[7] = 2;
+    refused(VRAM_ERR_UNSUPPORTED, "big-endian");
+    maker.data[7] = 4;
+    refused(VRAM_ERR_UNSUPPORTED, "version 67108864;");
+    SHAPE("llama", 1, HEADS);
+    maker.data[16]++;
+    size_t before = maker.bytes;
+    gguf_array(&maker, "llama.attention.head_count_kv", (const uint32_t[]){2}, 1);
+    for (size_t bytes = before; bytes < maker.bytes; bytes++) {
+        assert_int_equal(gguf_read(bytes), VRAM_ERR_CORRUPT);
+    }
+}
+
+/* A file of several windows, of which every read fails. */
+static void reads_that_fail(void **state) {
+    (void)state;
+    static const char *const files[] = {"a.gguf", "model.safetensors"};
+    static uint32_t many[30000];
+    vram_status status = VRAM_ERR_IO;
+    folder_make();
+    SHAPE("llama", 1, HEADS);
+    maker.data[16]++;
+    gguf_array(&maker, "llama.attention.head_count_kv", many, 30000);
+    folder_write("a.gguf", maker.data, maker.bytes);
+    for (uint64_t nth = 1; status != VRAM_OK; nth++) {
+        assert_true(nth < 100);
+        memset(&model, 0, sizeof model);
+        model.size = sizeof model;
+        vr_os_fail_at(nth, false, 5);
+        status = vram_model_read(folder_path("a.gguf"), NULL, &model);
+        vr_os_fail_at(0, false, 0);
+        assert_int_equal(vr_mem_live_bytes(), 0);
+    }
+    folder_write("model.safetensors", "12345678", 8);
+    struct vr_source source;
+    bool folder;
+    char *text = NULL;
+    assert_int_equal(vr_source_open(&source, folder_path("model.safetensors"), &folder), VRAM_OK);
+    assert_int_equal(truncate(folder_path("model.safetensors"), 4), 0);
+    assert_int_equal(vr_source_text(&source, 8, &text), VRAM_ERR_IO);
+    assert_null(text);
+    vr_source_close(&source);
+    source.path = "a/folder/";
+    assert_string_equal(vr_source_name(&source), "a/folder/");
+    folder_remove(files, 2);
+    assert_int_equal(vr_mem_live_bytes(), 0);
+}
+
+/* ----------------------------------------------------------------- the index */
+
+static vram_status index_read(const char *text, size_t bytes, struct vr_shards *shards) {
+    struct vr_source source;
+    bool found;
+    vr_source_memory(&source, text, bytes);
+    memset(shards, 0, sizeof *shards);
+    return vr_shards_read(&source, text, bytes, shards, &found);
+}
+
+static void indexes_at_the_edges(void **state) {
+    (void)state;
+    static struct vr_shards shards;
+    static const char twice[] = "{\"weight_map\":{\"x\":\"a\"},\"weight_map\":{\"y\":\"b\"}}",
+                      windows[] = "{\"weight_map\":{\"x\":\"a\\\\b\"}}";
+    assert_int_equal(index_read(twice, sizeof twice - 1, &shards), VRAM_OK);
+    assert_int_equal(shards.count, 1);
+    assert_int_equal(index_read(windows, sizeof windows - 1, &shards), VRAM_ERR_CORRUPT);
+    for (uint32_t count = VR_SHARDS_MAX; count <= VR_SHARDS_MAX + 1; count++) {
+        maker.bytes = 0;
+        put(&maker, "{\"weight_map\":{", 15);
+        for (uint32_t i = 0; i < 2 * count; i++) { /* each twice */
+            char one[64];
+            int bytes =
+                snprintf(one, sizeof one, "%s\"t%u\":\"file-%u\"", i ? "," : "", i, i % count);
+            put(&maker, one, (size_t)bytes);
+        }
+        put(&maker, "}}", 2);
+        assert_int_equal(index_read((const char *)maker.data, maker.bytes, &shards),
+                         count == VR_SHARDS_MAX ? VRAM_OK : VRAM_ERR_UNSUPPORTED);
+        assert_int_equal(shards.count, VR_SHARDS_MAX);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shapes_by_architecture),  cmocka_unit_test(shapes_without_heads),
+        cmocka_unit_test(shapes_that_overflow),    cmocka_unit_test(arrays_of_other_lengths),
+        cmocka_unit_test(arrays_of_other_numbers), cmocka_unit_test(tensors_at_the_edges),
+        cmocka_unit_test(reads_that_fail),         cmocka_unit_test(indexes_at_the_edges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
