@@ -66,8 +66,8 @@ static struct {
     struct value environment[VR_OPTION_COUNT];
     struct value api[VR_OPTION_COUNT];
     size_t problem_count; /* all, also those whose text is not kept */
-    size_t unusable;      /* number of the first problem that makes a value unusable; 0: none */
     char problems[PROBLEMS_KEPT][PROBLEM_BYTES];
+    char refusal[PROBLEM_BYTES]; /* the first that makes a value unusable; "": none */
 } table = {.lock = VR_MUTEX_INIT(VR_RANK_OPTION)};
 
 static vr_atomic_bool problems_logged;
@@ -122,21 +122,23 @@ static int shown_length(size_t bytes) {
 
 /* --------------------------------------------------- reading the environment */
 
-static void problem_add(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* `refuses`: the problem is about a value, which a strict context refuses. */
+static void problem_add(bool refuses, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void problem_add(const char *format, ...) {
+static void problem_add(bool refuses, const char *format, ...) {
+    char text[PROBLEM_BYTES];
     size_t index = table.problem_count++;
+    va_list arguments;
+    va_start(arguments, format);
+    vr_text_format_list(text, sizeof text, format, arguments);
+    va_end(arguments);
     if (index < PROBLEMS_KEPT) {
-        va_list arguments;
-        va_start(arguments, format);
-        vr_text_format_list(table.problems[index], PROBLEM_BYTES, format, arguments);
-        va_end(arguments);
+        vr_text_copy(table.problems[index], PROBLEM_BYTES, text);
     }
-}
-
-/* The problem just added is about a value: a strict context refuses it. */
-static void problem_refuses(void) {
-    table.unusable = table.unusable ? table.unusable : table.problem_count;
+    if (refuses && !table.refusal[0]) {
+        vr_text_copy(table.refusal, PROBLEM_BYTES, text);
+    }
 }
 
 /* Reads a value of the option; false: it cannot be used, and `why` is a clause that says why. */
@@ -159,8 +161,7 @@ static void option_assign(enum vr_option option, const char *origin, const char 
     if (value_read(option, text, &number, why)) {
         value_put(&table.environment[option], number, text);
     } else {
-        problem_add("%s: %s", origin, why);
-        problem_refuses();
+        problem_add(true, "%s: %s", origin, why);
     }
 }
 
@@ -177,9 +178,8 @@ static void unknown_key(const struct vr_conf_entry *entry, const struct vr_conf_
     } else {
         option_suggest(entry->key, entry->key_bytes, hint, sizeof hint);
     }
-    problem_add("VRAM_CONF: unknown option \"%.*s\"; %s", shown_length(entry->key_bytes),
+    problem_add(true, "VRAM_CONF: unknown option \"%.*s\"; %s", shown_length(entry->key_bytes),
                 entry->key, hint);
-    problem_refuses();
 }
 
 static void read_entry(const struct vr_conf_entry *entry, enum vr_option option) {
@@ -206,12 +206,12 @@ static void read_conf(const char *conf) {
             continue;
         }
         if (entry.problem) {
-            problem_add("VRAM_CONF: %s %s", rows[option].name, entry.problem);
-            problem_refuses();
+            problem_add(true, "VRAM_CONF: %s %s", rows[option].name, entry.problem);
             continue;
         }
         if (seen[option]) {
-            problem_add("VRAM_CONF: %s is set twice; the last one counts", rows[option].name);
+            problem_add(false, "VRAM_CONF: %s is set twice; the last one counts",
+                        rows[option].name);
         }
         seen[option] = true;
         read_entry(&entry, option);
@@ -255,11 +255,12 @@ static void unknown_variable(const char *variable, size_t bytes) {
     }
     enum vr_option meant = option_nearest(name, strlen(name));
     if (meant == VR_OPTION_COUNT) {
-        problem_add("%.*s: unknown variable", shown_length(bytes), variable);
+        problem_add(false, "%.*s: unknown variable", shown_length(bytes), variable);
         return;
     }
     variable_of(meant, name);
-    problem_add("%.*s: unknown variable; did you mean %s?", shown_length(bytes), variable, name);
+    problem_add(false, "%.*s: unknown variable; did you mean %s?", shown_length(bytes), variable,
+                name);
 }
 
 static void find_unknown_variables(char **all) {
@@ -354,21 +355,21 @@ vram_status vr_option_check(void) {
     char text[PROBLEM_BYTES] = "";
     vram_option_source source;
     open_table();
-    size_t first = option_current(VR_OPTION_STRICT, &source)->number ? table.unusable : 0;
-    if (first) { /* an unkept text belongs to a later problem than all kept ones */
-        vr_text_copy(text, sizeof text, table.problems[first <= PROBLEMS_KEPT ? first - 1 : 0]);
+    if (option_current(VR_OPTION_STRICT, &source)->number) {
+        vr_text_copy(text, sizeof text, table.refusal);
     }
     close_table();
-    return !first ? VRAM_OK
-                  : vr_fail(VRAM_ERR_INVALID,
-                            "%s (correct it, or set VRAM_STRICT=off to run without it)", text);
+    return !text[0] ? VRAM_OK
+                    : vr_fail(VRAM_ERR_INVALID,
+                              "%s (correct it, or set VRAM_STRICT=off to run without it)", text);
 }
 
 void vr_option_reset(void) {
     vr_mutex_lock(&table.lock);
     memset(table.environment, 0, sizeof table.environment);
     memset(table.api, 0, sizeof table.api);
-    table.problem_count = table.unusable = 0;
+    table.problem_count = 0;
+    table.refusal[0] = '\0';
     table.loaded = false;
     vr_mutex_unlock(&table.lock);
     vr_store(&problems_logged, false, VR_RELAXED);

@@ -283,6 +283,7 @@ static void reads_values_of_every_type(void **state) {
     assert_unread(VRAM_OPTION_INTEGER, "100001", "accepted: 2 to 100000");
     assert_unread(VRAM_OPTION_INTEGER, "18446744073709551616", "accepted: 2 to 100000");
     assert_unread(VRAM_OPTION_INTEGER, "18446744073709551618", "accepted: 2 to 100000");
+    assert_unread(VRAM_OPTION_INTEGER, "999999999999999999999999", "accepted: 2 to 100000");
     assert_unread(VRAM_OPTION_INTEGER, "", "not a whole number");
     assert_unread(VRAM_OPTION_INTEGER, "-3", "not a whole number");
     assert_unread(VRAM_OPTION_INTEGER, "3K", "not a whole number");
@@ -425,6 +426,45 @@ static void many_problems_are_counted(void **state) {
     assert_string_equal(text, "untouched");
     vram_option_problem(0, text, 5);
     assert_string_equal(text, "VRAM");
+}
+
+/* The problem that refuses a context is told, however many came before it. */
+static void the_refusal_is_told(void **state) {
+    (void)state;
+    char conf[1024] = "";
+    for (int i = 0; i < 30; i++) {
+        strcat(conf, "pool=on,");
+    }
+    setenv("VRAM_CONF", conf, 1);
+    setenv("VRAM_DEVICE_LIMIT", "64Q", 1);
+    vr_option_reset();
+    assert_int_equal(vr_option_check(), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "VRAM_DEVICE_LIMIT"));
+    setenv("VRAM_STRICT", "off", 1);
+    vr_option_reset();
+    assert_int_equal(vr_option_check(), VRAM_OK);
+}
+
+static void a_process_may_have_no_environment(void **state) {
+    (void)state;
+    char **saved = environ;
+    environ = NULL;
+    vr_option_reset();
+    size_t count = problems();
+    environ = saved;
+    assert_int_equal(count, 0);
+    setenv("VRAM_CONX", "1", 1); /* as long as VRAM_CONF */
+    vr_option_reset();
+    assert_problem("VRAM_CONX: unknown variable");
+}
+
+static void quotas_that_are_too_long(void **state) {
+    (void)state;
+    char text[200] = "tenant=";
+    memset(text + 7, '1', 64);
+    assert_refused(VRAM_ERR_INVALID, "quotas", text, "has an unreadable size");
+    memset(text, 't', 100);
+    assert_refused(VRAM_ERR_INVALID, "quotas", text, "has no quota");
 }
 
 static void problems_are_one_clean_line(void **state) {
@@ -617,6 +657,9 @@ int main(void) {
         OPTION_TEST(torn_text_is_told_piece_by_piece),
         OPTION_TEST(unknown_variables_are_told),
         OPTION_TEST(many_problems_are_counted),
+        OPTION_TEST(the_refusal_is_told),
+        OPTION_TEST(a_process_may_have_no_environment),
+        OPTION_TEST(quotas_that_are_too_long),
         OPTION_TEST(problems_are_one_clean_line),
         OPTION_TEST(huge_values_are_told),
         OPTION_TEST(environment_limits_are_ceilings),
