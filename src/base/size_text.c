@@ -206,7 +206,7 @@ vram_status vr_duration_read(const char *text, uint64_t *ns) {
         }
     }
     /* The unit of a bare number is unknown; only 0 is the same in all. */
-    if (*q.unit == '\0' && q.whole == 0 && !q.too_large && !q.fraction) {
+    if (*q.unit == '\0' && q.whole == 0 && !q.fraction) { /* one too large is not 0 */
         *ns = 0;
         return VRAM_OK;
     }

@@ -239,8 +239,10 @@ static bool set_layer(const struct vr_gguf_shape *shape, struct vram_model *mode
     layer->v_elements = (uint32_t)v.value;
     layer->state_elements = (uint32_t)state.value;
     layer->window = (uint32_t)window; /* below 2^32, as every number of the file */
-    return !k.overflow && !v.overflow && !state.overflow && k.value <= UINT32_MAX &&
-           v.value <= UINT32_MAX && state.value <= UINT32_MAX;
+    /* Keys and values are a product of two 32-bit numbers, and one such number at most: no
+       overflow. */
+    return !state.overflow && k.value <= UINT32_MAX && v.value <= UINT32_MAX &&
+           state.value <= UINT32_MAX;
 }
 
 static vram_status set_layers(const struct vr_gguf_shape *shape, const struct vr_source *source,

@@ -96,7 +96,7 @@ vram_status vr_source_take(struct vr_source *source, void *to, size_t bytes) {
             return VRAM_OK;
         }
         uint64_t inside = source->at - source->window_at;
-        if (source->at < source->window_at || inside >= source->window_bytes) {
+        if (inside >= source->window_bytes) { /* `at` only grows, and the window with it */
             uint64_t left = source->bytes - source->at;
             uint64_t wanted = left < WINDOW_BYTES ? left : WINDOW_BYTES;
             vram_status status = read_at(source, source->at, source->window, wanted);

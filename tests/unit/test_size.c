@@ -228,8 +228,29 @@ static void reads_durations(void **state) {
             fail_msg("%s read as %" PRIu64, good[i].text, ns);
         }
     }
-    const char *const bad[] = {"5",  "",    "s",   "-1s", "1.5ns", "5S", "5sec",  "5m",
-                               "5 ", "5s ", "0.0", "1.5", ".5s",   "5h", "5 m s", "0.0000000001s"};
+    const char *const large[] = {"307445734.99min", "18446744073.8s", "18446744073709551616ns"};
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+        uint64_t ns = 77;
+        assert_int_equal(vr_duration_read(large[i], &ns), VRAM_ERR_OVERFLOW);
+        assert_int_equal(ns, 77);
+    }
+    const char *const bad[] = {"18446744073709551616",
+                               "5",
+                               "",
+                               "s",
+                               "-1s",
+                               "1.5ns",
+                               "5S",
+                               "5sec",
+                               "5m",
+                               "5 ",
+                               "5s ",
+                               "0.0",
+                               "1.5",
+                               ".5s",
+                               "5h",
+                               "5 m s",
+                               "0.0000000001s"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         uint64_t ns = 77;
         if (vr_duration_read(bad[i], &ns) != VRAM_ERR_INVALID || ns != 77) {
