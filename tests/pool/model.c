@@ -13,6 +13,7 @@
 #include "naive_memory.h"
 
 #include "base/memory.h"
+#include "base/stable.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,6 +57,22 @@ struct session {
     struct counts counts;
 };
 
+/* ----------------------------------------------------------------- host memory */
+
+/* Records come from pages that the process keeps, which are rarely short: so the store fails here,
+   on its next takes, where the linker lets it. */
+static uint64_t record_failures;
+
+void *__real_vr_stable_take(struct vr_stable *stable, const char *operation);
+void *__wrap_vr_stable_take(struct vr_stable *stable, const char *operation);
+void *__wrap_vr_stable_take(struct vr_stable *stable, const char *operation) {
+    if (record_failures) {
+        record_failures--;
+        return NULL;
+    }
+    return __real_vr_stable_take(stable, operation);
+}
+
 /* splitmix64 */
 static uint64_t random_next(struct session *session) {
     uint64_t z = session->random += UINT64_C(0x9E3779B97F4A7C15);
@@ -66,6 +83,19 @@ static uint64_t random_next(struct session *session) {
 
 static uint64_t below(struct session *session, uint64_t bound) {
     return random_next(session) % bound;
+}
+
+/* Lets host memory run out now and then, until memory_end; whether it does. */
+static bool memory_begin(struct session *session) {
+    uint64_t kind = below(session, 32);
+    vr_mem_fail_at(kind == 0 ? 1 + below(session, 4) : 0, false);
+    record_failures = kind == 1 ? UINT64_MAX : kind == 2 ? 1 : 0;
+    return kind <= 2;
+}
+
+static void memory_end(void) {
+    vr_mem_fail_at(0, false);
+    record_failures = 0;
 }
 
 static bool segments(const struct session *session) {
@@ -149,11 +179,10 @@ static void shrink_one(struct session *session) {
     if (units < 2 || live->growing) {
         return;
     }
-    bool fail = below(session, 16) == 0;
-    vr_mem_fail_at(fail, false);
+    (void)memory_begin(session);
     vram_status status =
         vr_space_split(session->space, live->block, (1 + below(session, units - 1)) * 512, &tail);
-    vr_mem_fail_at(0, false);
+    memory_end();
     if (status != VRAM_OK) {
         session->counts.host_failures++;
         return;
@@ -319,13 +348,10 @@ static void alloc_one(struct session *session) {
         want.bytes = (1 + below(session, 8)) * NAIVE_GRANULE;
         want.reserve = (1 + below(session, 32)) * NAIVE_GRANULE;
     }
-    bool fail = below(session, 64) == 0;
-    if (fail) {
-        vr_mem_fail_at(1 + below(session, 4), false);
-    }
+    bool fail = memory_begin(session);
     struct vr_answer answer;
     vram_status status = vr_space_alloc(session->space, &want, &answer);
-    vr_mem_fail_at(0, false);
+    memory_end();
     if (status == VRAM_OK && answer.block) {
         check_answer(session, &want, answer.block);
         hand_out(session, answer.block, want.queue, answer.after);
@@ -362,13 +388,10 @@ static void grow_one(struct session *session) {
         want.flags |= VR_WANT_NO_GROWTH;
         want.grow_bytes = below(session, 2) ? UINT64_MAX : 4 * NAIVE_GRANULE;
     }
-    bool fail = below(session, 16) == 0;
-    if (fail) {
-        vr_mem_fail_at(1 + below(session, 4), false);
-    }
+    bool fail = memory_begin(session);
     struct vr_answer answer;
     vram_status status = vr_space_alloc(session->space, &want, &answer);
-    vr_mem_fail_at(0, false);
+    memory_end();
     if (status == VRAM_OK && answer.block) {
         check_answer(session, &want, answer.block);
         join(session, live, answer.block);
@@ -388,9 +411,11 @@ static void grow_one(struct session *session) {
 static void sweep(struct session *session, bool tidies) {
     struct open_plan *slot = free_slot(session);
     struct vr_plan *plan = NULL;
+    (void)memory_begin(session);
     vram_status status = !slot    ? VRAM_OK
                          : tidies ? vr_space_tidy(session->space, &plan)
                                   : vr_space_sweep(session->space, &plan);
+    memory_end();
     if (status == VRAM_OK && plan) {
         open_begin(session, slot, plan, &(struct vr_want){.bytes = 0});
         session->counts.sweeps += !tidies;
@@ -401,12 +426,14 @@ static void sweep(struct session *session, bool tidies) {
 static void trim(struct session *session) {
     struct open_plan *slot = free_slot(session);
     struct vr_plan *plan = NULL;
+    (void)memory_begin(session);
     if (slot &&
         vr_space_trim(session->space, below(session, 64) * NAIVE_GRANULE * 4, &plan) == VRAM_OK &&
         plan) {
         open_begin(session, slot, plan, &(struct vr_want){.bytes = 0});
         session->counts.trims++;
     }
+    memory_end();
 }
 
 /* A queue comes some way: never further than what was stamped on it. */

@@ -70,8 +70,8 @@ static struct vr_piece *next_piece(const struct vr_space *space, const struct vr
         struct vr_piece *piece = vr_granule_map_get(&space->granule_map, *addr);
         assert(piece); /* span.h (1) */
         *addr = piece->addr + piece->bytes;
-        if (vr_inside(piece->addr, piece->bytes, vr_span_addr(hole), vr_span_bytes(hole)) &&
-            (!piece->stale_mappings || space->config.alias)) {
+        if (vr_inside(piece->addr, piece->bytes, vr_span_addr(hole), vr_span_bytes(hole))) {
+            assert(!piece->stale_mappings || space->config.alias); /* only aliases leave some */
             return piece;
         }
     }

@@ -114,7 +114,7 @@ static struct vr_block *avoid_isolated(const struct vr_space *space, const struc
         return hole;
     }
     for (int left = ISOLATED_TRIES; other && vr_hole_unmapped_sides(other) == 2; left--) {
-        other = left ? next_larger(space, want, other) : NULL;
+        other = left ? next_larger(space, want, other) : NULL; /* untaken: bounds the search */
     }
     return other ? other : hole;
 }
@@ -135,11 +135,12 @@ static struct vr_block *avoid_coarse(const struct vr_space *space, const struct 
     uint64_t most = vr_larger(bytes / STUCK_PART, STUCK_BYTES);
     struct vr_block *other = hole;
     int left = COARSE_TRIES;
+    /* untaken: bounds the search */
     while (other && left > 0 && left_of_piece(space, want, other, bytes) > most) {
         other = next_larger(space, want, other);
         left--;
     }
-    return other && left > 0 ? other : hole;
+    return other && left > 0 ? other : hole; /* untaken: bounds the search */
 }
 
 /* The lowest of the next larger holes. Blocks allocated while little is in use tend to be
@@ -147,7 +148,7 @@ static struct vr_block *avoid_coarse(const struct vr_space *space, const struct 
 static struct vr_block *lowest_fit(const struct vr_space *space, const struct vr_want *want,
                                    struct vr_block *hole) {
     struct vr_block *lowest = hole;
-    for (int left = LOW_TRIES; hole && left > 0; left--) {
+    for (int left = LOW_TRIES; hole && left > 0; left--) { /* untaken: bounds the search */
         lowest = vr_span_addr(hole) < vr_span_addr(lowest) ? hole : lowest;
         hole = next_larger(space, want, hole);
     }
@@ -330,6 +331,7 @@ static uint32_t run_slot(uint64_t queue) {
    by `bytes` takes as long as a search. */
 static bool is_part(uint32_t siblings, uint64_t bytes, uint64_t peak) {
     uint64_t sum;
+    /* untaken: no run has 2^64 bytes */
     return vr_mul(siblings, bytes, &sum) && sum <= peak / RUN_PART;
 }
 
@@ -388,6 +390,7 @@ static struct vr_placement window_ahead(const struct vr_space *space, const stru
                                         struct vr_window window, uint64_t end) {
     uint64_t bytes = end - window.addr < AHEAD_BYTES ? end - window.addr : AHEAD_BYTES;
     window.bytes = bytes > want->bytes ? bytes : want->bytes;
+    /* untaken: others have allocated in what is left of the run, but not behind its last block */
     if (granules_missing(space, window.first, window.addr, window.bytes, want->queue) ==
         UINT64_MAX) {
         window.bytes = want->bytes;

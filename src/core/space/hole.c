@@ -164,7 +164,8 @@ void vr_hole_add(struct vr_space *space, struct vr_block *span) {
 void vr_hole_return(struct vr_space *space, struct vr_block *span) {
     span = hole_merge(space, span);
     struct vr_list *list = hole_list(space, span);
-    index_add(space, span, list ? &list->head : NULL);
+    assert(list); /* a piece is not smaller than a granule */
+    index_add(space, span, &list->head);
 }
 
 struct vr_block *vr_hole_cut(struct vr_space *space, struct vr_block *span, uint64_t addr,

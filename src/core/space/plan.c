@@ -359,7 +359,8 @@ static void claims_cut(struct vr_space *space, struct vr_plan *plan, uint64_t ad
     while (claim && vr_span_end(claim) <= addr) {
         claim = claim->span.after;
     }
-    if (claim && vr_span_addr(claim) < addr && addr < plan->to) {
+    if (claim && vr_span_addr(claim) < addr) {
+        assert(addr < plan->to); /* where a claim ends */
         vr_span_cut(space, claim, addr);
     }
 }
@@ -531,6 +532,7 @@ void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *fa
         bool ok = failed ? !failed[i] : !step->failed;
         if (step->kind == VR_STEP_UNMAP && !ok) {
             step->item->done |= VR_DONE_STUCK;
+            /* untaken: what could not be unmapped was not released */
         } else if (step->kind == VR_STEP_RELEASE && ok && !(step->item->done & VR_DONE_STUCK)) {
             step->item->done |= VR_DONE_RELEASE;
         }

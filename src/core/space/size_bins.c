@@ -201,7 +201,8 @@ struct vr_block *vr_bins_smaller(const struct vr_size_bins *bins, uint64_t queue
         if (found && found->span.by_queue == queue) {
             return found; /* keeps (1) */
         }
-        bin = bin ? filled_to(bins, bin - 1) : VR_BINS_COUNT;
+        assert(bin > 0); /* which is empty: no span is shorter than a unit */
+        bin = filled_to(bins, bin - 1);
     }
     return NULL;
 }
