@@ -6,6 +6,7 @@
 #include "base/option.h"
 #include "replay/trace_reader.h"
 #include "report/history.h"
+#include "track/event.h"
 #include "track/stack.h"
 #include "unit/child.h"
 #include "unit/pressure_world.h"
@@ -14,6 +15,7 @@
 #include "vram/trace.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 static vram_trace *begin_looking(struct rig *rig, uint64_t ring_bytes, uint64_t sample_ns) {
@@ -251,6 +253,48 @@ static void blocks_end_with_their_pool(void **state) {
 }
 
 /* It ends with its context, and the next one can begin. */
+/* A receiver that lets the pool end while an allocation from it is told. */
+static struct {
+    vram_pool *pool;
+    pthread_t ender;
+    _Atomic bool pool_ended;
+    uint64_t allocated, freed;
+} beside;
+
+static void *end_the_pool(void *user) {
+    (void)user;
+    assert_ok(vram_pool_destroy(beside.pool));
+    return NULL;
+}
+
+static void end_beside(void *user, const struct vr_event *event) {
+    (void)user;
+    if (event->kind == VR_EVENT_ALLOC) {
+        beside.allocated = event->addr;
+        assert_int_equal(pthread_create(&beside.ender, NULL, end_the_pool, NULL), 0);
+        while (!beside.pool_ended) {
+            sched_yield();
+        }
+    }
+    beside.freed = event->kind == VR_EVENT_FREE ? event->addr : beside.freed;
+    beside.pool_ended = beside.pool_ended || event->kind == VR_EVENT_POOL_END;
+}
+
+/* The end of the pool may be told before the allocation. */
+static void an_allocation_beside_the_end_of_its_pool_ends(void **state) {
+    vram_addr block;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vr_events_to(end_beside, NULL));
+    beside.pool = pool_of(&rig, NULL);
+    (void)vram_alloc(beside.pool, 1000, rig.queue, &block);
+    assert_int_equal(pthread_join(beside.ender, NULL), 0);
+    assert_ok(vr_events_to(NULL, NULL));
+    assert_true(beside.allocated != 0);
+    assert_int_equal(beside.freed, beside.allocated);
+    rig_end_clean(&rig);
+}
+
 static void a_context_ends_its_trace(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
@@ -509,6 +553,7 @@ int main(void) {
         cmocka_unit_test(stacks_are_written),
         cmocka_unit_test(the_end_of_a_pool_is_told),
         cmocka_unit_test(blocks_end_with_their_pool),
+        cmocka_unit_test(an_allocation_beside_the_end_of_its_pool_ends),
         cmocka_unit_test(a_context_ends_its_trace),
         cmocka_unit_test(only_its_context_is_traced),
         cmocka_unit_test(threads_are_traced),

@@ -101,7 +101,7 @@ static void event_total(struct vr_pool *pool, struct vr_event *event) {
 }
 
 void vr_tracking_end(struct vr_pool *pool) {
-    if (vr_exchange(&pool->end_reported, true, VR_ACQ_REL)) {
+    if (vr_exchange(&pool->end_reported, true, VR_SEQ_CST)) {
         return;
     }
     if (pool->traced && vr_events_wanted()) {
@@ -217,6 +217,11 @@ void vr_tracking_notify(struct vr_pool *pool, const struct vr_request *request,
         event.name = name[0] ? name : NULL;
     }
     vr_event_tell(&event);
+    if (vr_load(&pool->end_reported, VR_SEQ_CST)) { /* keeps (4) */
+        event.kind = VR_EVENT_FREE;
+        event.name = NULL;
+        vr_event_tell(&event);
+    }
 }
 
 void vr_tracking_notify_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,

@@ -12,6 +12,8 @@
  *      block and it is not live yet. A free removes it after the claim and before another thread
  *      can get the block. So a live block has one record, whichever threads free it.
  *  (3) Nothing here makes a call fail: records without memory are counted as lost.
+ *  (4) The end of a pool ends its blocks for listeners, too. An allocation that returns beside it
+ *      may be told after it, and is told as freed right away: nobody else would end the block.
  */
 #ifndef VR_POOL_TRACKING_H
 #define VR_POOL_TRACKING_H
