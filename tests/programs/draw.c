@@ -322,6 +322,7 @@ static void start_draw(struct program *program, uint64_t *random, unsigned threa
         unsigned count;
     } start[] = {{step_option, 1},
                  {step_context_create, 1},
+                 {step_trace_begin, mix(program->seed ^ UINT64_C(0x7472616365)) % 4 == 0},
                  {step_device_open, 1},
                  {step_pool_create, SLOTS_pool},
                  {step_queue_create, SLOTS_queue}};

@@ -144,6 +144,7 @@ struct object {
     bool portable;         /* its answers are the same on every backend and in every mode */
     bool mapped, stopped;  /* buffer; ring, and a pool that sleeps as a whole */
     bool lost;             /* contents, in a sleep; a ring is damaged then */
+    bool traced;           /* a pool that began in the trace that is written */
     bool unsure;           /* a race has left it, and only its end is certain */
     uint64_t bytes;        /* requested, or in use */
     uint64_t capacity;     /* of a growing buffer; messages of a ring */

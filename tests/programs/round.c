@@ -39,7 +39,7 @@ struct told *told;
 _Atomic bool faults_on;
 bool faults_were;
 
-enum { TRIMS_MAX = 300 };
+enum { TRIMS_SECONDS = 15 };
 static struct run runs[THREADS_MAX];
 static pthread_barrier_t barrier;
 
@@ -376,10 +376,12 @@ static void pools_check(struct run *r, const struct op *op) {
         r->loose = false;
         /* A trim waits for nothing. Queues of the library's own complete late, too. */
         vram_status status = VRAM_OK;
-        for (unsigned turn = 0; turn < TRIMS_MAX && (turn < 2 || stats.reserved_bytes); turn++) {
+        uint64_t last = now_ns() + TRIMS_SECONDS * UINT64_C(1000000000);
+        for (unsigned turn = 0; turn < 2 || (stats.reserved_bytes && now_ns() < last); turn++) {
             if (turn < 2) {
                 DO(OK, vram_pool_trim(pool[op->pool], NULL, NULL));
             } else {
+                usleep(turn < 100 ? 0 : 1000);
                 vram_pool_trim(pool[op->pool], NULL, NULL);
             }
             for (unsigned q = 1; q < SLOTS_queue; q++) {

@@ -26,14 +26,23 @@ step_fn step_scope_begin, step_scope_end, step_scope_alloc, step_scope_free, ste
 step_fn step_ring_create, step_ring_destroy, step_ring_send, step_ring_flush, step_ring_fetch,
     step_ring_receive, step_ring_stop, step_ring_look;
 step_fn step_share_export, step_share_open, step_share_close, step_opened_close, step_share_read;
-step_fn step_fault, step_lie, step_fault_clear, step_malloc_fault, step_cancel, step_trace_begin,
-    step_trace_end, step_fork_helper, step_second_copy;
+step_fn step_fault, step_lie, step_fault_clear, step_malloc_fault, step_cancel, step_fork_helper,
+    step_second_copy;
+step_fn step_trace_begin, step_trace_end;
 
 /* Ends all that is left, but pools and devices. */
 void steps_end(struct run *r);
 /* Host memory of the library can be made to run out. Before the first context. */
 void faults_install(void);
 void faults_clear(struct run *r);
+/* Blocks that a trace must have as live if it ends now. Those of a pool that was there before the
+   trace may be in it or not. */
+struct expected {
+    uint64_t least, most;
+};
+struct expected trace_expected(void);
+/* The trace has ended: reads its file. */
+void trace_ended(struct run *r, struct expected expected);
 /* Forgets the contents of all that lies in the pool. */
 void contents_forget(const struct object *of);
 void buffer_made(struct object *made, struct object *from, uint64_t bytes, unsigned on);

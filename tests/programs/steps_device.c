@@ -41,11 +41,16 @@ void step_context_destroy(struct run *r, const struct op *op) {
     if (ended->state == STATE_NONE || (op->choice % 16 && settings.threads == 1)) {
         return; /* rare: all else ends with it */
     }
+    bool traced = OBJECT(TRACE, 0)->state == STATE_LIVE;
+    struct expected expected = trace_expected(); /* the trace ends first */
     DO(ended->state == STATE_LIVE ? OK : STALE, vram_context_destroy(context));
     for (unsigned i = 1; i < SLOTS_queue && ended->state == STATE_LIVE && !r->loose; i++) {
         queue_passed(r, OBJECT(QUEUE, i));
     }
     object_end(r, ended);
+    if (traced) {
+        trace_ended(r, expected);
+    }
 }
 
 void step_device_open(struct run *r, const struct op *op) {
@@ -292,7 +297,10 @@ void steps_end(struct run *r) {
             DO(OK | INVALID | BUSY | UNSUPPORTED | CORRUPT, vram_pool_unseal(pool[op->pool], NULL));
         }
     }
-    END_ALL(TRACE, trace, vram_trace_end(trace[op->trace]))
+    if (OBJECT(TRACE, 0)->state == STATE_LIVE) {
+        step_trace_end(r, &(struct op){.trace = 0});
+        end_one(OBJECT(TRACE, 0));
+    }
     END_ALL(OPENED, opened, vram_share_close(opened[op->opened]))
     END_ALL(SHARE, share, vram_share_close(share[op->share]))
     END_ALL(SET, set, vram_stream_set_destroy(set[op->set]))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * steps_fault.c: a driver that fails or lies, host memory that runs out, threads that are
- * cancelled, traces, a process that outlives its parent, and a second copy of the library.
+ * cancelled, a process that outlives its parent, and a second copy of the library.
  */
 #include "programs/steps.h"
 
@@ -171,52 +171,6 @@ void step_cancel(struct run *r, const struct op *op) {
                vram_status_name(victim.statuses[i]));
     }
     r->calls += 4;
-}
-
-/* ---------------------------------------------------------------------- traces */
-
-void step_trace_begin(struct run *r, const struct op *op) {
-    bool skip = false;
-    struct object *made = OBJECT(TRACE, op->trace);
-    uint64_t allowed = ALLOWED(&skip, OBJECT(CONTEXT, 0));
-    if (skip) {
-        return;
-    }
-    if (made->state == STATE_LIVE) {
-        vram_trace *second;
-        say(r, "vram_trace *second;");
-        DO(BUSY, vram_trace_begin(context,
-                                  &(vram_trace_options){.size = sizeof(vram_trace_options),
-                                                        .path = "program-%p.vrt"},
-                                  &second));
-        return;
-    }
-    if (DO(allowed, vram_trace_begin(context,
-                                     &(vram_trace_options){.size = sizeof(vram_trace_options),
-                                                           .path = "program-%p.vrt"},
-                                     &trace[op->trace])) == VRAM_OK) {
-        object_new(made, OBJECT(CONTEXT, 0));
-    }
-}
-
-void step_trace_end(struct run *r, const struct op *op) {
-    bool skip = false;
-    struct object *ended = OBJECT(TRACE, op->trace);
-    uint64_t allowed = ALLOWED(&skip, ended);
-    vram_trace_info info = {.size = sizeof info};
-    if (skip) {
-        return;
-    }
-    if (allowed & OK) {
-        say(r, "vram_trace_info info = {.size = sizeof info};");
-        DO(OK, vram_trace_info_get(trace[op->trace], &info));
-        EXPECT(info.stopped == VRAM_OK && info.lost_events == 0,
-               "the trace has stopped (%s) or lost %llu events", vram_status_name(info.stopped),
-               (unsigned long long)info.lost_events);
-    }
-    if (DO(allowed, vram_trace_end(trace[op->trace])) == VRAM_OK) {
-        object_end(r, ended);
-    }
 }
 
 /* ------------------------------------------------------- processes and copies */

@@ -57,6 +57,7 @@ void step_pool_create(struct run *r, const struct op *op) {
                         &pool[op->pool])) == VRAM_OK) {
         object_new(made, on)->flags = flags;
         made->portable = op->pool != FREE_POOL;
+        made->traced = OBJECT(TRACE, 0)->state == STATE_LIVE;
     }
 }
 
