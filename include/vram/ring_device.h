@@ -121,9 +121,13 @@ VRAM_RING_FN uint64_t vram_ring_cas_(uint64_t *word, uint64_t expected, uint64_t
     return expected;
 }
 VRAM_RING_FN uint64_t vram_ring_ticks_(void) {
+#if defined(TIME_UTC)
     struct timespec now;
     return timespec_get(&now, TIME_UTC) ? (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec
                                         : 0;
+#else /* C99 */
+    return (uint64_t)time(NULL) * 1000000000u;
+#endif
 }
 #endif
 

@@ -64,8 +64,10 @@
 
 #if defined(__cplusplus)
 #define VRAM_RING_ASSERT(condition, text) static_assert(condition, text)
-#else
+#elif __STDC_VERSION__ >= 201112L
 #define VRAM_RING_ASSERT(condition, text) _Static_assert(condition, text)
+#else
+#define VRAM_RING_ASSERT(condition, text) extern int vram_ring_assert_[(condition) ? 1 : -1]
 #endif
 
 /* ------------------------------------------------------------------ layout */
@@ -195,7 +197,7 @@ VRAM_RING_ASSERT(offsetof(vram_ring_slot, bytes) == 16, "layout");
 #if defined(__cplusplus)
 VRAM_RING_ASSERT(alignof(vram_ring_control) == 128, "a control block lies on 128 bytes");
 VRAM_RING_ASSERT(alignof(vram_ring_telemetry) == 64, "telemetry lies on 64 bytes");
-#else
+#elif __STDC_VERSION__ >= 201112L
 VRAM_RING_ASSERT(_Alignof(vram_ring_control) == 128, "a control block lies on 128 bytes");
 VRAM_RING_ASSERT(_Alignof(vram_ring_telemetry) == 64, "telemetry lies on 64 bytes");
 #endif

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """headers.py ROOT CC CXX | --self-test CC CXX: each public header compiles alone, twice over.
 
-A header is included first and again, as C11 and as C++17, with every warning an error.
+A header is included first and again, as C99, C11 and C++17, with every warning an error.
 """
 import subprocess
 import sys
@@ -38,11 +38,12 @@ VIOLATIONS = [
     ("as c11", {"include/vram/b.h": GUARDED.replace("_A_", "_B_") % "extern uint64_t vram_b;"}),
     ("as c++17", {"include/vram/b.h": GUARDED.replace("_A_", "_B_") % "extern int class;"}),
     ("as c11", {"include/vram/b.h": "struct vram_b { int x; };\n"}),
+    ("as c99", {"include/vram/b.h": GUARDED.replace("_A_", "_B_") % "_Static_assert(1, \"\");"}),
 ]
 
 if __name__ == "__main__":
     cc, cxx = sys.argv[2:4]
-    both = [(cc, "c", "c11"), (cxx, "c++", "c++17")]
+    standards = [(cc, "c", "c99"), (cc, "c", "c11"), (cxx, "c++", "c++17")]
     if sys.argv[1] == "--self-test":
-        tree.finish(tree.self_test(lambda root: check(root, both), CLEAN, VIOLATIONS))
-    tree.finish(tree.report(check(sys.argv[1], both)))
+        tree.finish(tree.self_test(lambda root: check(root, standards), CLEAN, VIOLATIONS))
+    tree.finish(tree.report(check(sys.argv[1], standards)))
