@@ -289,6 +289,7 @@ struct vr_share_ops {
     vr_share_create_fn *create;
     vr_share_export_fn *export_handle;
     vr_share_import_fn *import_handle;
+    bool export_is_slow; /* src/share then makes descriptors ahead, and keeps some */
 };
 
 /* ----------------------------------------------------------- managed memory */

@@ -64,6 +64,15 @@ static void reader_gone(struct vr_share *share) {
     export_finish(share);
 }
 
+/* Waits until no call uses the handles. With the lock, which it releases meanwhile. */
+static void handles_leave(struct vr_share_export *state) {
+    while (state->using_handles) {
+        vr_mutex_unlock(&vr_share_lock);
+        vr_os_sleep(100000); /* one driver call of the server's thread */
+        vr_mutex_lock(&vr_share_lock);
+    }
+}
+
 vram_status vr_export_close(struct vr_share *share) {
     if (!vr_handle_retire(share->object.handle)) {
         return vr_fail(VRAM_ERR_STALE, "the share is being closed already");
@@ -73,8 +82,10 @@ vram_status vr_export_close(struct vr_share *share) {
     vr_error_save(&error);
     vr_mutex_lock(&vr_share_lock);
     share->export_state.closed = true;
+    handles_leave(&share->export_state);
     bool read = share->export_state.readers;
     vr_mutex_unlock(&vr_share_lock);
+    vr_kept_drop(share);
     if (read) {
         vr_share_settle(); /* it may have gone already */
     }
@@ -94,13 +105,10 @@ static void pool_ended(struct vr_pool_child *child) {
     }
     vr_mutex_lock(&vr_share_lock);
     state->pool_ended = state->closed = true;
-    while (state->using_handles) {
-        vr_mutex_unlock(&vr_share_lock);
-        vr_os_sleep(100000); /* one driver call of the server's thread */
-        vr_mutex_lock(&vr_share_lock);
-    }
+    handles_leave(state);
     bool read = state->readers;
     vr_mutex_unlock(&vr_share_lock);
+    vr_kept_drop(share);
     if (read) {
         vr_share_settle();
     }
@@ -236,10 +244,14 @@ static vram_status export_publish(struct vr_share *share, struct vr_pool *pool, 
     share->object.handle = share->export_state.child.handle = handle;
     vr_mutex_unlock(&vr_share_lock);
     vr_fetch_add(&pool->counters.shared_bytes, share->bytes, VR_RELAXED);
+    vr_handle_ref(handle);
     status = vr_pool_child_add(pool, &share->export_state.child);
-    if (status != VRAM_OK) { /* the pool is ending, and its counters with it */
+    if (status == VRAM_OK) {
+        vr_share_prepare(share);
+    } else { /* the pool is ending, and its counters with it */
         (void)vr_handle_retire(handle);
     }
+    vr_handle_unpin(handle);
     *out = handle;
     return status;
 }

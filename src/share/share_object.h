@@ -5,6 +5,7 @@
  *   share_export.c    blocks of a pool become a share: pins, handles, token
  *   share_server.c    the thread that serves the shares of one directory
  *   share_reader.c    one connection of that thread: a request, its answer, then a reader
+ *   share_kept.c      descriptors that are made before somebody asks for them
  *   share_open.c      the other side: connect, ask, receive
  *   share_import.c    descriptors become mapped memory
  *   share_info.c      closing and queries of both sides
@@ -74,6 +75,7 @@ struct vr_share_export {
     bool finished;          /* pins and server were let go */
     uint32_t using_handles; /* (2) */
     uint32_t readers;
+    uint32_t prepared; /* handles whose descriptors were made ahead, or need not be */
     /* A reader has gone: finishes a closed export with its last one. No lock held. */
     void (*reader_gone)(struct vr_share *share);
     int timeline_file;
@@ -150,8 +152,17 @@ void vr_share_forget(struct vr_share *share);
 /* Waits until the servers of this process have seen what happened before: readers that have gone,
    and their own last exports. No lock held. */
 void vr_share_settle(void);
+/* Lets the server make descriptors of a new export ahead. With a reference to it. */
+void vr_share_prepare(struct vr_share *share);
 /* The process ids of up to `most` readers of an export. Under vr_share_lock. */
 uint32_t vr_share_readers(const struct vr_share *share, uint64_t *readers, uint32_t most);
+
+/* ---------------------------------------------------------------- share_kept.c */
+
+/* Closes the kept descriptors of an export that is closed, and whose handles nobody uses. */
+void vr_kept_drop(const struct vr_share *share);
+/* Closes all kept descriptors of the process; returns whether there were some. No lock held. */
+bool vr_kept_close_all(void);
 
 /* -------------------------------------------------------------- share_export.c */
 

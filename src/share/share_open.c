@@ -298,9 +298,9 @@ static vram_status open_exchange(struct vr_device_object *device, struct vr_wire
     return vr_opened_publish(share, out);
 }
 
-static vram_status open_entered(struct vr_device_object *device, const vram_share_token *token,
-                                const vram_share_options *options, uint64_t version,
-                                vram_share **out) {
+static vram_status open_once(struct vr_device_object *device, const vram_share_token *token,
+                             const vram_share_options *options, uint64_t version,
+                             vram_share **out) {
     struct vr_share_ticket ticket;
     struct vr_wire_exchange exchange;
     struct vram_error error;
@@ -318,6 +318,19 @@ static vram_status open_entered(struct vr_device_object *device, const vram_shar
         vr_own_fd_close(exchange.fd);
         vr_share_settle(); /* the exporter may be in this process */
         vr_error_restore(&error);
+    }
+    return status;
+}
+
+/* Descriptors that this process keeps for readers of its own exports are closed first, if others
+   are missing; share_kept.c (2). */
+static vram_status open_entered(struct vr_device_object *device, const vram_share_token *token,
+                                const vram_share_options *options, uint64_t version,
+                                vram_share **out) {
+    vram_status status = open_once(device, token, options, version, out);
+    if (status == VRAM_ERR_LIMIT && vr_kept_close_all()) {
+        vr_error_clear();
+        status = open_once(device, token, options, version, out);
     }
     return status;
 }

@@ -168,23 +168,46 @@ static void request_read(struct vr_share_server *server, struct vr_connection *c
 
 /* --------------------------------------------------------------- descriptors */
 
+/* The descriptor of the timeline (0), or of a handle: one that was kept, or a new one. Between
+   vr_export_begin and _end. */
+static vram_status descriptor_make(struct vr_share *share, uint32_t number, int *fd) {
+    if (number == 0) {
+        return vr_os_shared_reopen(share->export_state.timeline_file, true, fd);
+    }
+    const struct vr_share_handle *handle = &share->handles[number - 1];
+    *fd = vr_kept_take(share, number - 1);
+    return *fd >= 0 ? VRAM_OK
+                    : vr_share_export_handle(&share->export_state.pool->device->base,
+                                             handle->native, handle->bytes, share->read_only, fd);
+}
+
+/* After one was sent, or could not be. */
+static void descriptor_give(struct vr_share *share, uint32_t number, int fd) {
+    if (number == 0) {
+        vr_os_file_close(fd);
+    } else {
+        vr_kept_give(share, number - 1, fd, true);
+    }
+}
+
 /* Opens descriptors for the next message: at least one, or the reason why there is none. */
 static vram_status descriptors_open(struct vr_connection *connection, int *descriptors,
                                     uint32_t *opened) {
     struct vr_share *share = connection->share;
     uint32_t count = 0, all = share->handle_count + 1;
     vram_status status = vr_timeline_make(share);
+    if (status == VRAM_ERR_LIMIT && vr_kept_close_all()) {
+        status = vr_timeline_make(share);
+    }
     if (status != VRAM_OK || !vr_export_begin(share)) {
         return status != VRAM_OK ? status : VRAM_ERR_STALE;
     }
-    struct vr_device *device = &share->export_state.pool->device->base;
     for (uint32_t i = connection->next_descriptor;
          i < all && count < VR_SOCKET_DESCRIPTORS_MAX && status == VRAM_OK; i++) {
-        status = i == 0 ? vr_os_shared_reopen(share->export_state.timeline_file, true,
-                                              &descriptors[count])
-                        : vr_share_export_handle(device, share->handles[i - 1].native,
-                                                 share->handles[i - 1].bytes, share->read_only,
-                                                 &descriptors[count]);
+        status = descriptor_make(share, i, &descriptors[count]);
+        if (status != VRAM_OK && vr_kept_close_all()) { /* drivers do not say what ran out */
+            status = descriptor_make(share, i, &descriptors[count]);
+        }
         count += status == VRAM_OK;
     }
     vr_export_end(share);
@@ -206,7 +229,7 @@ static vram_status descriptors_send(struct vr_connection *connection) {
         header, &(struct vr_wire_header){.version = VR_WIRE_VERSION, .type = VR_WIRE_HANDLES});
     status = vr_os_socket_send(connection->fd, header, sizeof header, descriptors, count, &sent);
     for (uint32_t i = 0; i < count; i++) {
-        vr_os_file_close(descriptors[i]);
+        descriptor_give(connection->share, connection->next_descriptor + i, descriptors[i]);
     }
     if (status == VRAM_OK && sent != sizeof header) {
         return VRAM_ERR_IO; /* 16 bytes are never cut */

@@ -45,6 +45,7 @@ static void servers_forget(void) {
         }
     }
     vr_list_init(&servers);
+    vr_kept_forget();
 }
 
 /* Without the handler a child keeps sockets open until it ends. That is not worth a failure. */
@@ -63,11 +64,16 @@ static void servers_start(void) {
 
 static bool connection_accept(struct vr_share_server *server) {
     int fd;
-    if (vr_os_socket_accept(server->listener, &fd) != VRAM_OK) {
+    vram_status status = vr_os_socket_accept(server->listener, &fd);
+    if (status == VRAM_ERR_LIMIT && vr_kept_close_all()) {
+        vr_error_clear();
+        status = vr_os_socket_accept(server->listener, &fd);
+    }
+    if (status != VRAM_OK) {
         return false;
     }
     struct vr_os_peer peer;
-    vram_status status = vr_os_socket_peer(fd, &peer);
+    status = vr_os_socket_peer(fd, &peer);
     struct vr_connection *connection =
         status == VRAM_OK ? vr_mem_alloc(1, sizeof *connection, "vram_share_export") : NULL;
     if (!connection) {
@@ -203,13 +209,13 @@ static void server_run(void *argument) {
     VR_OPERATION("vram_share_export");
     struct vr_share_server *server = argument;
     struct vr_os_poll polls[VR_CONNECTIONS_MAX + 2];
-    bool accept = true, marks = false;
+    bool accept = true, marks = false, unprepared = false;
     vr_mutex_lock(&vr_share_lock);
     server->thread_number = vr_os_thread_number();
     vr_mutex_unlock(&vr_share_lock);
     while (server_is_needed(server)) {
         uint32_t count = polls_write(server, polls, accept);
-        vr_os_poll(polls, count, marks ? HURRY_NS : accept ? IDLE_NS : BREATH_NS);
+        vr_os_poll(polls, count, unprepared ? 0 : marks ? HURRY_NS : accept ? IDLE_NS : BREATH_NS);
         if (polls[0].readable) {
             vr_os_event_clear(server->wake[0]);
         }
@@ -222,6 +228,7 @@ static void server_run(void *argument) {
             accept = vr_error_get()->status == VRAM_OK;
         }
         marks = timelines_advance(server);
+        unprepared = vr_kept_prepare(server);
         turn_end(server);
     }
     vr_mutex_lock(&vr_share_lock);
@@ -362,6 +369,9 @@ vram_status vr_share_serve(struct vr_share *share, const char *dir) {
     vr_mutex_unlock(&vr_share_lock);
     if (!server) { /* two threads may make one each: both work, by their own sockets */
         status = server_make(dir, &made);
+        if (status == VRAM_ERR_LIMIT && vr_kept_close_all()) {
+            status = server_make(dir, &made);
+        }
         if (status != VRAM_OK) {
             return status;
         }
@@ -400,6 +410,14 @@ void vr_share_unserve(struct vr_share *share) {
             (void)vr_cond_wait(&server->changed, &vr_share_lock, IDLE_NS);
         }
     }
+    vr_mutex_unlock(&vr_share_lock);
+}
+
+void vr_share_prepare(struct vr_share *share) {
+    struct vr_share_server *server = share->export_state.server;
+    vr_mutex_lock(&vr_share_lock);
+    server->unprepared = true;
+    vr_share_wake(server);
     vr_mutex_unlock(&vr_share_lock);
 }
 

@@ -40,6 +40,7 @@ struct vr_share_server {
     bool closed;             /* its descriptors are, or will be at any moment */
     uint64_t thread_number;  /* of the thread; 0: it has not begun */
     uint32_t marks;          /* of its exports, not reached yet */
+    bool unprepared;         /* exports may have descriptors to be made ahead */
     uint32_t users;          /* see (5) */
     struct vr_share **slots; /* the exports; NULL: unused */
     uint32_t slot_count;     /* of the array */
@@ -78,6 +79,14 @@ static inline void vr_share_wake(struct vr_share_server *server) {
         vr_os_event_send(server->wake[1]);
     }
 }
+
+/* share_kept.c: takes the kept descriptor of a handle; -1: there is none. */
+int vr_kept_take(const struct vr_share *share, uint32_t handle);
+/* Keeps a descriptor for the next reader, or closes it. */
+void vr_kept_give(struct vr_share *share, uint32_t handle, int fd, bool asked_for);
+/* Makes one descriptor ahead; returns whether there may be more to make. */
+bool vr_kept_prepare(struct vr_share_server *server);
+void vr_kept_forget(void);
 
 /* share_reader.c: moves a connection on, as far as it can without waiting. */
 void vr_connection_serve(struct vr_share_server *server, struct vr_connection *connection);

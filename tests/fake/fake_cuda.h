@@ -21,6 +21,7 @@
  *   FAKE_CUDA_VMM=0|1, FAKE_CUDA_MEMORY_OPS=0|1, FAKE_CUDA_MAJOR, _MINOR, _UNIFIED: attributes
  *   FAKE_CUDA_FUNCTIONS=0|1 streams call functions of the host (1)
  *   FAKE_CUDA_DELAY=US      the engine rests that long before each operation (0)
+ *   FAKE_CUDA_EXPORT_DELAY=US  what a descriptor for another process takes (0)
  *   FAKE_CUDA_FAIL=NAME:N:CODE[:forever]   as refuse() below; NAME may be any
  *   FAKE_CUDA_JOURNAL=PATH  calls after exit began, or in a forked child, are appended here
  *

@@ -530,7 +530,12 @@ vr_cu_result fake_cuMemExportToShareableHandle(void *shareable, vr_cu_memory han
         return fake_leave(VR_CU_OPERATING_SYSTEM);
     }
     *(int *)shareable = file;
-    return fake_leave(VR_CU_SUCCESS);
+    unsigned us = fake.export_us;
+    (void)fake_leave(VR_CU_SUCCESS);
+    if (us) { /* without the lock: a driver is slow for its caller alone */
+        (void)nanosleep(&(struct timespec){us / 1000000, (long)(us % 1000000) * 1000}, NULL);
+    }
+    return VR_CU_SUCCESS;
 }
 
 /* The driver keeps a reference of its own: the descriptor stays the caller's. */

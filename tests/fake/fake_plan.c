@@ -67,6 +67,7 @@ static void settings_from_environment(void) {
     fake.capacity = environment("MEMORY", UINT64_C(4) << 30);
     fake.version = (int)environment("VERSION", fake_speaks_hip() ? 60443484 : 13000);
     fake.delay_us = (unsigned)environment("DELAY", 0);
+    fake.export_us = (unsigned)environment("EXPORT_DELAY", 0);
     fake.no_functions = !environment("FUNCTIONS", 1);
     fake.cache_bytes = environment("CACHE", 0);
     fake.host_bytes = environment("HOST", 0);

@@ -69,6 +69,7 @@ struct fake_state {
                                          programs of the host */
     uint64_t ahead_bytes;             /* what the driver has taken, at least */
     unsigned delay_us;
+    unsigned export_us;
     bool held;
     bool no_functions; /* cuLaunchHostFunc is not supported */
     bool calling;      /* the engine is in a function of the program's, without the lock */

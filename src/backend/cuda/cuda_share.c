@@ -79,4 +79,5 @@ const struct vr_share_ops vr_cuda_share_ops = {
     .create = share_create,
     .export_handle = share_export,
     .import_handle = share_import,
+    .export_is_slow = true,
 };

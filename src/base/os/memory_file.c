@@ -13,6 +13,11 @@
 
 #define TRANSFER_MAX (UINT64_C(1) << 30) /* bytes in one read or write; systems stop below 2 GiB */
 
+uint64_t vr_os_descriptors_most(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
 void vr_os_file_close(int fd) {
     VR_UNCANCELLED;
     /* Not repeated on EINTR: the descriptor is closed by then, and its number may be reused. */

@@ -66,6 +66,8 @@ bool vr_os_numa_run(const char *root, uint64_t node);
 /* An anonymous sparse file; `fd` is close-on-exec. */
 vram_status vr_os_file_create(const char *name, int *fd);
 void vr_os_file_close(int fd);
+/* How many descriptors the process may have open; 0: unknown. */
+uint64_t vr_os_descriptors_most(void);
 vram_status vr_os_file_resize(int fd, uint64_t bytes);
 /* Frees the memory behind [offset, offset + bytes); it reads as zeros again. */
 vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes);

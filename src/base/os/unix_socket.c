@@ -262,11 +262,14 @@ vram_status vr_os_socket_receive(int fd, void *data, size_t bytes, size_t *recei
     if (error) {
         return peer_failed(error, "recvmsg");
     }
-    bool excess = message.msg_flags & MSG_CTRUNC;
+    bool excess = false, none_left = message.msg_flags & MSG_CTRUNC; /* for all that were sent */
     uint32_t taken = descriptors_take(&message, descriptors, capacity, &excess);
-    if (some == 0 || excess) {
+    if (some == 0 || excess || none_left) {
         while (taken > 0) {
             (void)close(descriptors[--taken]);
+        }
+        if (some && none_left && !excess) {
+            return vr_os_error(EMFILE, "recvmsg", 0);
         }
         return vr_os_error_as(VRAM_ERR_STALE, some ? EPROTO : ECONNRESET, "recvmsg", 0);
     }
