@@ -61,13 +61,16 @@ struct vr_device {
     vr_atomic_bool lost;          /* set by src/device, read by [lost] functions */
     bool pageable_waits; /* set by open: a download to pageable memory is complete on return */
 
+    const char *no_share; /* set by open if `share` is NULL: why; NULL: the driver cannot */
+    uint32_t driver_id;   /* set by open: memory is imported only from the same driver; 0: any */
+
     vr_within_fn *within; /* set by open: tools watch its memory through NVTX; NULL: none does */
 
     const struct vr_device_ops *ops; /* open sets these ten */
     const struct vr_queue_ops *queue_ops;
     const struct vr_pinned_ops *pinned;   /* NULL without VRAM_CAP_PINNED */
     const struct vr_vmm_ops *vmm;         /* NULL without VRAM_CAP_VMM */
-    const struct vr_share_ops *share;     /* NULL if memory cannot be shared; needs VRAM_CAP_VMM */
+    const struct vr_share_ops *share;     /* NULL if memory cannot be shared */
     const struct vr_managed_ops *managed; /* NULL without VRAM_CAP_MANAGED */
     const struct vr_peer_ops *peer;       /* NULL without VRAM_CAP_PEERS */
     const struct vr_kernel_ops *kernel;   /* NULL without VRAM_CAP_KERNELS */
@@ -272,7 +275,9 @@ struct vr_vmm_ops {
 
 /* ---------------------------------------- memory shared between processes */
 
-/* vr_vmm_create for a handle that can be exported. It is mapped and released like any other. */
+/* vr_vmm_create for a handle that can be exported. It is mapped and released like any other.
+   Without VRAM_CAP_VMM a handle is an address, here and below: that of vr_memory_alloc, for memory
+   that can be exported, and vr_memory_free releases it. */
 typedef vr_vmm_create_fn vr_share_create_fn;
 /* A new descriptor, close-on-exec, of the whole memory behind a handle that vr_share_create made:
    whoever has it can import all of that memory. With `read_only` the descriptor allows no writes,

@@ -302,7 +302,8 @@ vram_status vr_vmm_unmap(struct vr_device *device, vram_addr addr, uint64_t byte
 /* ------------------------------------------- memory shared between processes */
 
 vram_status vr_share_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
-    return create_native(device, device->share->create, bytes, handle);
+    return device->vmm ? create_native(device, device->share->create, bytes, handle)
+                       : CALL(device, "alloc", device->share->create(device, bytes, handle));
 }
 
 vram_status vr_share_export_handle(struct vr_device *device, uint64_t handle, uint64_t bytes,
@@ -327,7 +328,8 @@ vram_status vr_share_import_handle(struct vr_device *device, int descriptor, uin
 }
 
 vram_status vr_share_release(struct vr_device *device, uint64_t handle, uint64_t bytes) {
-    return CALL_LOST(device, "release", device->vmm->release(device, handle, bytes));
+    return device->vmm ? CALL_LOST(device, "release", device->vmm->release(device, handle, bytes))
+                       : CALL_LOST(device, "free", device->ops->free(device, handle, bytes));
 }
 
 /* ------------------------------------------------------------------ managed */

@@ -51,7 +51,7 @@ vr_vmm_unmap_fn vr_vmm_unmap;
 vr_share_create_fn vr_share_create;
 vr_share_export_fn vr_share_export_handle;
 vr_share_import_fn vr_share_import_handle;
-vr_vmm_release_fn vr_share_release; /* vr_vmm_release of an imported handle */
+vr_vmm_release_fn vr_share_release; /* of an imported handle */
 
 vr_managed_alloc_fn vr_managed_alloc;
 vr_managed_free_fn vr_managed_free;

@@ -3,9 +3,10 @@
  * share_import.c: descriptors of another process become mapped memory.
  *
  * All handles are mapped one after the other in one reserved range, so that a block that lies in
- * several of them is contiguous here too. The range is plain device memory to the rest of the
- * library: copies, fills and launches find it by its address. It is unmapped once the work of the
- * device's queues is complete; otherwise it stays until the device closes.
+ * several of them is contiguous here too. On a device that maps no memory each handle is an
+ * allocation with an address of its own. Both are plain device memory to the rest of the library:
+ * copies, fills and launches find it by its address. It is released once the work of the device's
+ * queues is complete; otherwise it stays until the device closes.
  */
 #include "share/share_object.h"
 
@@ -22,29 +23,44 @@ vram_status vr_import_handle(struct vr_share *share, uint32_t index, int descrip
                                   &handle->native);
 }
 
-/* Enters the mapped range in the address map. */
-static vram_status memory_publish(struct vr_share *share) {
-    struct vr_share_opened *opened = &share->opened;
+/* Enters memory in the address map, with its record in `handle`. */
+static vram_status memory_publish(struct vr_share *share, struct vr_share_handle *handle,
+                                  uint64_t bytes) {
     struct vr_record *record = vr_record_take();
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
     vr_store(&record->read_only, share->read_only, VR_RELEASE);
     vram_status status =
-        vr_record_publish(record, opened->base, share->bytes, opened->device->object.handle,
+        vr_record_publish(record, handle->base, bytes, share->opened.device->object.handle,
                           VRAM_MEMORY_DEVICE, false);
     if (status != VRAM_OK) {
         vr_record_give(record);
         return status;
     }
-    opened->record = record;
+    handle->record = record;
     return VRAM_OK;
+}
+
+/* No new work finds the memory. */
+static void memory_withdraw(struct vr_share *share) {
+    for (uint32_t i = 0; share->handles && i < share->handle_count; i++) {
+        struct vr_share_handle *handle = &share->handles[i];
+        if (handle->record) {
+            vr_record_withdraw(handle->record);
+            vr_record_give(handle->record);
+            handle->record = NULL;
+        }
+    }
 }
 
 vram_status vr_import_reserve(struct vr_share *share) {
     struct vr_share_opened *opened = &share->opened;
     struct vr_device *device = &opened->device->base;
-    uint64_t granule = device->info.vmm_granule.value;
+    uint64_t granule = vr_share_granule(device);
+    if (!device->vmm) {
+        return VRAM_OK;
+    }
     vram_status status = vr_vmm_reserve(device, share->bytes, granule, &opened->base);
     if (status != VRAM_OK) {
         return status;
@@ -58,10 +74,29 @@ vram_status vr_import_reserve(struct vr_share *share) {
     return VRAM_OK;
 }
 
+/* Without mapping: the driver's addresses are checked, and that is all. */
+static vram_status import_place(struct vr_share *share) {
+    uint64_t granule = vr_share_granule(&share->opened.device->base);
+    vram_status status = VRAM_OK;
+    for (uint32_t i = 0; i < share->handle_count && status == VRAM_OK; i++) {
+        struct vr_share_handle *handle = &share->handles[i];
+        handle->base = handle->native;
+        status = handle->base % granule
+                     ? vr_fail(VRAM_ERR_CORRUPT,
+                               "the driver reported success with the impossible address 0x%llx",
+                               (unsigned long long)handle->base)
+                     : memory_publish(share, handle, handle->bytes);
+    }
+    return status;
+}
+
 vram_status vr_import_map(struct vr_share *share) {
     struct vr_share_opened *opened = &share->opened;
     struct vr_device *device = &opened->device->base;
     vram_status status = VRAM_OK;
+    if (!device->vmm) {
+        return import_place(share);
+    }
     for (uint32_t i = 0; i < share->handle_count && status == VRAM_OK; i++) {
         struct vr_share_handle *handle = &share->handles[i];
         handle->base = opened->base + handle->offset;
@@ -72,7 +107,7 @@ vram_status vr_import_map(struct vr_share *share) {
         status = share->read_only ? vr_vmm_protect(device, opened->base, share->bytes, true)
                                   : vr_vmm_access(device, opened->base, share->bytes);
     }
-    return status == VRAM_OK ? memory_publish(share) : status;
+    return status == VRAM_OK ? memory_publish(share, &share->handles[0], share->bytes) : status;
 }
 
 /* Tries twice: a driver may refuse temporarily. */
@@ -87,11 +122,7 @@ void vr_import_end(struct vr_share *share) {
     struct vram_error error;
     bool all = true, unmapped = true;
     vr_error_save(&error);
-    if (opened->record) {
-        vr_record_withdraw(opened->record);
-        vr_record_give(opened->record);
-        opened->record = NULL;
-    }
+    memory_withdraw(share);
     while (opened->mapped > 0) {
         struct vr_share_handle *handle = &share->handles[--opened->mapped];
         if (!try_release(vr_vmm_unmap, device, handle->base, handle->bytes)) {
@@ -201,9 +232,7 @@ vram_status vr_opened_close(struct vr_share *share) {
     if (!vr_handle_retire(share->object.handle)) {
         return vr_fail(VRAM_ERR_STALE, "the share is being closed already");
     }
-    vr_record_withdraw(share->opened.record); /* no new work finds it */
-    vr_record_give(share->opened.record);
-    share->opened.record = NULL;
+    memory_withdraw(share);
     vram_status status = work_wait(device);
     if (status == VRAM_OK) {
         owner_drop(share);

@@ -29,6 +29,19 @@ vram_status vr_share_lists_make(struct vr_share *share, uint32_t parts, uint32_t
                                                                           : VRAM_ERR_HOST_MEMORY;
 }
 
+const struct vr_share_handle *vr_share_handle_at(const struct vr_share *share, uint64_t offset) {
+    uint32_t low = 0, high = share->handle_count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        *(share->handles[middle].offset <= offset ? &low : &high) = middle;
+    }
+    return &share->handles[low];
+}
+
+uint64_t vr_share_granule(const struct vr_device *device) {
+    return device->vmm ? device->info.vmm_granule.value : device->info.alloc_granule.value;
+}
+
 void vr_share_free(struct vr_share *share) {
     vr_mem_free(share->parts);
     vr_mem_free(share->offsets);

@@ -22,6 +22,8 @@
  *      which the end of the pool waits for.
  *  (3) An opened share is a watcher of its device and owns what it maps: descriptors are closed
  *      once they are imported, and nothing of the other process is needed for it to stay valid.
+ *      Where the device maps memory all handles follow each other in one range, and the first has
+ *      the record of all. Elsewhere each handle is an address of its own, with a record.
  *  (4) The connection between the two stands for the reader: it ends with the share, or with the
  *      process, however that ends. No process ids are remembered, so none can be mistaken.
  */
@@ -39,8 +41,9 @@
 struct vr_share_handle {
     uint64_t native; /* the driver's; 0: none */
     uint64_t bytes;
-    vram_addr base;  /* where it is mapped in this process */
-    uint64_t offset; /* in all handles of the share, one after the other */
+    vram_addr base;           /* where it is mapped in this process */
+    uint64_t offset;          /* in all handles of the share, one after the other */
+    struct vr_record *record; /* opened: in the address map; NULL: none */
 };
 
 /* Shared by all processes, in a file of its own, which only the exporter can write. Readers take
@@ -88,7 +91,6 @@ struct vr_share_export {
 struct vr_share_opened {
     struct vr_watcher watcher;
     struct vr_device_object *device; /* pinned */
-    struct vr_record *record;        /* in the address map; NULL: not yet */
     vram_addr base;
     uint32_t mapped;      /* handles that are mapped */
     bool reserved;        /* addresses are */
@@ -120,6 +122,10 @@ extern struct vr_mutex vr_share_lock;
 struct vr_share *vr_share_make(void);
 /* Memory for the lists; 0 handles: the caller brings that list. */
 vram_status vr_share_lists_make(struct vr_share *share, uint32_t parts, uint32_t handles);
+/* The handle in which the byte at `offset`, counted in all handles, lies. */
+const struct vr_share_handle *vr_share_handle_at(const struct vr_share *share, uint64_t offset);
+/* Handles have whole granules of this. */
+uint64_t vr_share_granule(const struct vr_device *device);
 /* Frees lists, timeline and the object itself. */
 void vr_share_free(struct vr_share *share);
 /* Whether the exporter still has it open, or readers of it. */

@@ -129,7 +129,8 @@ static vram_status exchange_ask(const struct vr_wire_exchange *exchange,
 
 /* -------------------------------------------------------------------- answer */
 
-static vram_status device_check(const struct vram_device_info *info, const uint8_t *from) {
+static vram_status device_check(const struct vr_device *device, const uint8_t *from) {
+    const struct vram_device_info *info = &device->info;
     char backend[16] = {0};
     memcpy(backend, from, sizeof backend - 1);
     bool same = strcmp(backend, info->backend) == 0 &&
@@ -142,16 +143,22 @@ static vram_status device_check(const struct vram_device_info *info, const uint8
                        "the memory is of another device (%s), not of %s device %u", backend,
                        info->backend, info->backend_index);
     }
-    if (vr_wire_get(from + 40, 8) != info->vmm_granule.value) {
+    if (vr_wire_get(from + 36, 4) != device->driver_id) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED,
+                       "the exporting process uses another driver, or another version of it, for "
+                       "%s device %u",
+                       info->backend, info->backend_index);
+    }
+    if (vr_wire_get(from + 40, 8) != vr_share_granule(device)) {
         return vr_fail(VRAM_ERR_UNSUPPORTED,
                        "the exporting process maps memory in units of %llu bytes, this one of %llu",
                        (unsigned long long)vr_wire_get(from + 40, 8),
-                       (unsigned long long)info->vmm_granule.value);
+                       (unsigned long long)vr_share_granule(device));
     }
     return VRAM_OK;
 }
 
-/* Reads the sizes of the handles, which follow each other in the range. */
+/* Reads the sizes of the handles, which follow each other. */
 static vram_status handles_read(struct vr_share *share, const uint8_t *from, uint64_t granule) {
     for (uint32_t i = 0; i < share->handle_count; i++, from += VR_WIRE_HANDLE_BYTES) {
         uint64_t bytes = vr_wire_get(from, 8);
@@ -164,10 +171,15 @@ static vram_status handles_read(struct vr_share *share, const uint8_t *from, uin
 }
 
 static vram_status parts_read(struct vr_share *share, const uint8_t *from) {
+    bool in_one = !share->opened.device->base.vmm; /* handles do not follow each other there */
     for (uint32_t i = 0; i < share->part_count; i++, from += VR_WIRE_PART_BYTES) {
         uint64_t offset = vr_wire_get(from, 8), bytes = vr_wire_get(from + 8, 8);
         if (offset >= share->bytes || bytes > share->bytes - offset) {
             return fail_answer("a part that is not inside the memory");
+        }
+        const struct vr_share_handle *handle = vr_share_handle_at(share, offset);
+        if (in_one && bytes > handle->offset + handle->bytes - offset) {
+            return fail_answer("a part that is not inside one allocation");
         }
         share->offsets[i] = offset;
         share->parts[i].bytes = bytes;
@@ -176,11 +188,11 @@ static vram_status parts_read(struct vr_share *share, const uint8_t *from) {
 }
 
 static vram_status answer_read(struct vr_share *share, const uint8_t *from, uint32_t bytes) {
-    const struct vram_device_info *info = &share->opened.device->base.info;
+    const struct vr_device *device = &share->opened.device->base;
     if (bytes < VR_WIRE_OPENED_BYTES) {
         return fail_answer("a message that is too short");
     }
-    vram_status status = device_check(info, from);
+    vram_status status = device_check(device, from);
     uint64_t handles = vr_wire_get(from + 48, 4), parts = vr_wire_get(from + 52, 4);
     if (status != VRAM_OK) {
         return status;
@@ -194,7 +206,7 @@ static vram_status answer_read(struct vr_share *share, const uint8_t *from, uint
     from += VR_WIRE_OPENED_BYTES;
     status = vr_share_lists_make(share, (uint32_t)parts, (uint32_t)handles);
     if (status == VRAM_OK) {
-        status = handles_read(share, from, info->vmm_granule.value);
+        status = handles_read(share, from, vr_share_granule(device));
     }
     return status == VRAM_OK ? parts_read(share, from + handles * VR_WIRE_HANDLE_BYTES) : status;
 }
@@ -290,7 +302,8 @@ static vram_status open_exchange(struct vr_device_object *device, struct vr_wire
         return status;
     }
     for (uint32_t i = 0; i < share->part_count; i++) {
-        share->parts[i].addr = share->opened.base + share->offsets[i];
+        const struct vr_share_handle *handle = vr_share_handle_at(share, share->offsets[i]);
+        share->parts[i].addr = handle->base + (share->offsets[i] - handle->offset);
     }
     share->opened.socket = exchange->fd;
     exchange->fd = -1; /* the share's, from now on */

@@ -54,14 +54,15 @@ static void answer_refusal(struct vr_connection *connection, vram_status status)
 /*
  * The payload of VR_WIRE_OPENED
  *
- *      0        16      32     33      34   40       48        52       56       64
- *     +--------+-------+------+-------+----+--------+---------+--------+--------+- - -
- *     |backend | UUID  |known?|read   | 0  |granule | handles | parts  | bytes  | lists
- *     |        |       |      |only?  |    |        |         |        |        |
- *     +--------+-------+------+-------+----+--------+---------+--------+--------+- - -
+ *      0        16      32     33      34   36     40       48        52       56       64
+ *     +--------+-------+------+-------+----+------+--------+---------+--------+--------+- - -
+ *     |backend | UUID  |known?|read   | 0  |driver|granule | handles | parts  | bytes  | lists
+ *     |        |       |      |only?  |    |      |        |         |        |        |
+ *     +--------+-------+------+-------+----+------+--------+---------+--------+--------+- - -
  */
 static void answer_opened(struct vr_connection *connection, const struct vr_share *share) {
-    const struct vram_device_info *info = &share->export_state.pool->device->base.info;
+    const struct vr_device *device = &share->export_state.pool->device->base;
+    const struct vram_device_info *info = &device->info;
     uint32_t bytes = VR_WIRE_OPENED_BYTES + share->handle_count * VR_WIRE_HANDLE_BYTES +
                      share->part_count * VR_WIRE_PART_BYTES;
     uint8_t *to = answer_make(connection, VR_WIRE_OPENED, VRAM_OK, bytes);
@@ -73,7 +74,8 @@ static void answer_opened(struct vr_connection *connection, const struct vr_shar
     memcpy(to + 16, info->uuid, 16);
     to[32] = info->uuid_known;
     to[33] = share->read_only;
-    vr_wire_put(to + 40, info->vmm_granule.value, 8);
+    vr_wire_put(to + 36, device->driver_id, 4);
+    vr_wire_put(to + 40, vr_share_granule(device), 8);
     vr_wire_put(to + 48, share->handle_count, 4);
     vr_wire_put(to + 52, share->part_count, 4);
     vr_wire_put(to + 56, share->bytes, 8);

@@ -39,6 +39,7 @@ SAME(VR_VK_OUT_OF_POOL_MEMORY, VK_ERROR_OUT_OF_POOL_MEMORY);
 SAME(VR_VK_FRAGMENTATION, VK_ERROR_FRAGMENTATION);
 SAME(VR_VK_INVALID_ADDRESS, VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS);
 SAME(VR_VK_INVALID_SHADER, VK_ERROR_INVALID_SHADER_NV);
+SAME(VR_VK_INVALID_EXTERNAL_HANDLE, VK_ERROR_INVALID_EXTERNAL_HANDLE);
 SAME(VR_VK_NOT_PERMITTED, VK_ERROR_NOT_PERMITTED_KHR);
 
 SAME(VR_VK_TYPE_APPLICATION, VK_STRUCTURE_TYPE_APPLICATION_INFO);
@@ -63,6 +64,13 @@ SAME(VR_VK_TYPE_FEATURES, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
 SAME(VR_VK_TYPE_PROPERTIES, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
 SAME(VR_VK_TYPE_MEMORY_PROPERTIES, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
 SAME(VR_VK_TYPE_ALLOCATE_FLAGS, VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
+SAME(VR_VK_TYPE_EXTERNAL_BUFFER, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO);
+SAME(VR_VK_TYPE_EXTERNAL_BUFFER_PROPERTIES, VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES);
+SAME(VR_VK_TYPE_EXTERNAL_BUFFER_MADE, VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
+SAME(VR_VK_TYPE_EXPORT, VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO);
+SAME(VR_VK_TYPE_IMPORT_FD, VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR);
+SAME(VR_VK_TYPE_GET_FD, VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR);
+SAME(VR_VK_TYPE_DEDICATED, VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO);
 SAME(VR_VK_TYPE_ID, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
 SAME(VR_VK_TYPE_MAINTENANCE_3, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
 SAME(VR_VK_TYPE_SEMAPHORE_TYPE, VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
@@ -99,6 +107,9 @@ SAME(VR_VK_USAGE_ADDRESS, VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT);
 SAME(VR_VK_SHARING_EXCLUSIVE, VK_SHARING_MODE_EXCLUSIVE);
 SAME(VR_VK_SHARING_CONCURRENT, VK_SHARING_MODE_CONCURRENT);
 SAME(VR_VK_ALLOCATE_ADDRESS, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT);
+SAME(VR_VK_OPAQUE_FD, VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT);
+SAME(VR_VK_EXTERNAL_EXPORTABLE, VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT);
+SAME(VR_VK_EXTERNAL_IMPORTABLE, VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT);
 SAME(VR_VK_SEMAPHORE_TIMELINE, VK_SEMAPHORE_TYPE_TIMELINE);
 SAME(VR_VK_POOL_TRANSIENT, VK_COMMAND_POOL_CREATE_TRANSIENT_BIT);
 SAME(VR_VK_POOL_RESET, VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT);
@@ -230,6 +241,25 @@ FIELD(vr_vk_allocate_info, bytes, VkMemoryAllocateInfo, allocationSize);
 FIELD(vr_vk_allocate_info, type, VkMemoryAllocateInfo, memoryTypeIndex);
 HEADED(vr_vk_allocate_flags, VkMemoryAllocateFlagsInfo);
 FIELD(vr_vk_allocate_flags, flags, VkMemoryAllocateFlagsInfo, flags);
+HEADED(vr_vk_dedicated, VkMemoryDedicatedAllocateInfo);
+FIELD(vr_vk_dedicated, image, VkMemoryDedicatedAllocateInfo, image);
+FIELD(vr_vk_dedicated, buffer, VkMemoryDedicatedAllocateInfo, buffer);
+HEADED(vr_vk_export, VkExportMemoryAllocateInfo);
+FIELD(vr_vk_export, handle_types, VkExportMemoryAllocateInfo, handleTypes);
+HEADED(vr_vk_import_fd, VkImportMemoryFdInfoKHR);
+FIELD(vr_vk_import_fd, handle_type, VkImportMemoryFdInfoKHR, handleType);
+FIELD(vr_vk_import_fd, fd, VkImportMemoryFdInfoKHR, fd);
+HEADED(vr_vk_get_fd, VkMemoryGetFdInfoKHR);
+FIELD(vr_vk_get_fd, memory, VkMemoryGetFdInfoKHR, memory);
+FIELD(vr_vk_get_fd, handle_type, VkMemoryGetFdInfoKHR, handleType);
+HEADED(vr_vk_external_buffer_made, VkExternalMemoryBufferCreateInfo);
+FIELD(vr_vk_external_buffer_made, handle_types, VkExternalMemoryBufferCreateInfo, handleTypes);
+HEADED(vr_vk_external_buffer, VkPhysicalDeviceExternalBufferInfo);
+FIELD(vr_vk_external_buffer, usage, VkPhysicalDeviceExternalBufferInfo, usage);
+FIELD(vr_vk_external_buffer, handle_type, VkPhysicalDeviceExternalBufferInfo, handleType);
+HEADED(vr_vk_external_buffer_properties, VkExternalBufferProperties);
+FIELD(vr_vk_external_buffer_properties, features, VkExternalBufferProperties,
+      externalMemoryProperties.externalMemoryFeatures);
 HEADED(vr_vk_buffer_info, VkBufferCreateInfo);
 FIELD(vr_vk_buffer_info, bytes, VkBufferCreateInfo, size);
 FIELD(vr_vk_buffer_info, usage, VkBufferCreateInfo, usage);
@@ -345,48 +375,51 @@ FIELD(layer_vk_import, handle_type, VkImportMemoryHostPointerInfoEXT, handleType
 /* The list is expanded once more with Khronos's types in the place of ours: each row must then have
    the very type of the function that vulkan.h declares under that name. Enums without negative
    values are 32-bit numbers. */
-#define vr_vk_result              VkResult
-#define vr_vk_function            PFN_vkVoidFunction
-#define vr_vk_instance            VkInstance_T
-#define vr_vk_physical            VkPhysicalDevice_T
-#define vr_vk_device              VkDevice_T
-#define vr_vk_queue               VkQueue_T
-#define vr_vk_commands            VkCommandBuffer_T
-#define vr_vk_memory              VkDeviceMemory_T
-#define vr_vk_buffer              VkBuffer_T
-#define vr_vk_semaphore           VkSemaphore_T
-#define vr_vk_fence               VkFence_T
-#define vr_vk_command_pool        VkCommandPool_T
-#define vr_vk_shader              VkShaderModule_T
-#define vr_vk_layout              VkPipelineLayout_T
-#define vr_vk_pipeline            VkPipeline_T
-#define vr_vk_pipeline_cache      VkPipelineCache_T
-#define vr_vk_allocator           VkAllocationCallbacks
-#define vr_vk_properties          VkPhysicalDeviceProperties
-#define vr_vk_properties_2        VkPhysicalDeviceProperties2
-#define vr_vk_features_2          VkPhysicalDeviceFeatures2
-#define vr_vk_memory_properties_2 VkPhysicalDeviceMemoryProperties2
-#define vr_vk_family              VkQueueFamilyProperties
-#define vr_vk_extension           VkExtensionProperties
-#define vr_vk_instance_info       VkInstanceCreateInfo
-#define vr_vk_device_info         VkDeviceCreateInfo
-#define vr_vk_submit              VkSubmitInfo
-#define vr_vk_allocate_info       VkMemoryAllocateInfo
-#define vr_vk_buffer_info         VkBufferCreateInfo
-#define vr_vk_requirements        VkMemoryRequirements
-#define vr_vk_address_info        VkBufferDeviceAddressInfo
-#define vr_vk_semaphore_info      VkSemaphoreCreateInfo
-#define vr_vk_semaphore_wait      VkSemaphoreWaitInfo
-#define vr_vk_command_pool_info   VkCommandPoolCreateInfo
-#define vr_vk_commands_info       VkCommandBufferAllocateInfo
-#define vr_vk_begin_info          VkCommandBufferBeginInfo
-#define vr_vk_barrier             VkMemoryBarrier
-#define vr_vk_buffer_barrier      VkBufferMemoryBarrier
-#define vr_vk_image_barrier       VkImageMemoryBarrier
-#define vr_vk_copy                VkBufferCopy
-#define vr_vk_shader_info         VkShaderModuleCreateInfo
-#define vr_vk_layout_info         VkPipelineLayoutCreateInfo
-#define vr_vk_compute_info        VkComputePipelineCreateInfo
+#define vr_vk_result                     VkResult
+#define vr_vk_function                   PFN_vkVoidFunction
+#define vr_vk_instance                   VkInstance_T
+#define vr_vk_physical                   VkPhysicalDevice_T
+#define vr_vk_device                     VkDevice_T
+#define vr_vk_queue                      VkQueue_T
+#define vr_vk_commands                   VkCommandBuffer_T
+#define vr_vk_memory                     VkDeviceMemory_T
+#define vr_vk_buffer                     VkBuffer_T
+#define vr_vk_semaphore                  VkSemaphore_T
+#define vr_vk_fence                      VkFence_T
+#define vr_vk_command_pool               VkCommandPool_T
+#define vr_vk_shader                     VkShaderModule_T
+#define vr_vk_layout                     VkPipelineLayout_T
+#define vr_vk_pipeline                   VkPipeline_T
+#define vr_vk_pipeline_cache             VkPipelineCache_T
+#define vr_vk_allocator                  VkAllocationCallbacks
+#define vr_vk_properties                 VkPhysicalDeviceProperties
+#define vr_vk_properties_2               VkPhysicalDeviceProperties2
+#define vr_vk_features_2                 VkPhysicalDeviceFeatures2
+#define vr_vk_memory_properties_2        VkPhysicalDeviceMemoryProperties2
+#define vr_vk_family                     VkQueueFamilyProperties
+#define vr_vk_extension                  VkExtensionProperties
+#define vr_vk_instance_info              VkInstanceCreateInfo
+#define vr_vk_device_info                VkDeviceCreateInfo
+#define vr_vk_submit                     VkSubmitInfo
+#define vr_vk_allocate_info              VkMemoryAllocateInfo
+#define vr_vk_buffer_info                VkBufferCreateInfo
+#define vr_vk_get_fd                     VkMemoryGetFdInfoKHR
+#define vr_vk_external_buffer            VkPhysicalDeviceExternalBufferInfo
+#define vr_vk_external_buffer_properties VkExternalBufferProperties
+#define vr_vk_requirements               VkMemoryRequirements
+#define vr_vk_address_info               VkBufferDeviceAddressInfo
+#define vr_vk_semaphore_info             VkSemaphoreCreateInfo
+#define vr_vk_semaphore_wait             VkSemaphoreWaitInfo
+#define vr_vk_command_pool_info          VkCommandPoolCreateInfo
+#define vr_vk_commands_info              VkCommandBufferAllocateInfo
+#define vr_vk_begin_info                 VkCommandBufferBeginInfo
+#define vr_vk_barrier                    VkMemoryBarrier
+#define vr_vk_buffer_barrier             VkBufferMemoryBarrier
+#define vr_vk_image_barrier              VkImageMemoryBarrier
+#define vr_vk_copy                       VkBufferCopy
+#define vr_vk_shader_info                VkShaderModuleCreateInfo
+#define vr_vk_layout_info                VkPipelineLayoutCreateInfo
+#define vr_vk_compute_info               VkComputePipelineCreateInfo
 
 #define PROTOTYPE(returns, name, level, parameters, names)                                         \
     _Static_assert(_Generic((PFN_##name)0, returns(*) parameters : true, default : false), #name);

@@ -10,8 +10,9 @@
 
 #include "backend/vulkan/vulkan_types.h"
 
-/* How a function is looked up: in the library, by an instance, or by a device. */
-enum vr_vk_level { VR_VK_GLOBAL, VR_VK_INSTANCE, VR_VK_DEVICE };
+/* How a function is looked up: in the library, by an instance, or by a device; VR_VK_EXTENSION: by a
+   device, which may not have it. */
+enum vr_vk_level { VR_VK_GLOBAL, VR_VK_INSTANCE, VR_VK_DEVICE, VR_VK_EXTENSION };
 
 /* The one symbol that is looked up in the library; it finds all others. */
 typedef vr_vk_function vr_vk_get_fn(struct vr_vk_instance *instance, const char *name);
@@ -43,6 +44,9 @@ typedef vr_vk_function vr_vk_get_fn(struct vr_vk_instance *instance, const char 
     X(void, vkGetPhysicalDeviceQueueFamilyProperties, VR_VK_INSTANCE,                              \
       (struct vr_vk_physical *device, uint32_t *count, struct vr_vk_family *families),             \
       (device, count, families))                                                                   \
+    X(void, vkGetPhysicalDeviceExternalBufferProperties, VR_VK_INSTANCE,                           \
+      (struct vr_vk_physical *device, const struct vr_vk_external_buffer *info,                    \
+       struct vr_vk_external_buffer_properties *properties), (device, info, properties))           \
     X(vr_vk_result, vkEnumerateDeviceExtensionProperties, VR_VK_INSTANCE,                          \
       (struct vr_vk_physical *device, const char *layer, uint32_t *count,                          \
        struct vr_vk_extension *extensions), (device, layer, count, extensions))                    \
@@ -69,6 +73,8 @@ typedef vr_vk_function vr_vk_get_fn(struct vr_vk_instance *instance, const char 
     X(void, vkFreeMemory, VR_VK_DEVICE,                                                            \
       (struct vr_vk_device *device, struct vr_vk_memory *memory,                                   \
        const struct vr_vk_allocator *allocator), (device, memory, allocator))                      \
+    X(vr_vk_result, vkGetMemoryFdKHR, VR_VK_EXTENSION,                                             \
+      (struct vr_vk_device *device, const struct vr_vk_get_fd *info, int *fd), (device, info, fd)) \
     X(vr_vk_result, vkMapMemory, VR_VK_DEVICE,                                                     \
       (struct vr_vk_device *device, struct vr_vk_memory *memory, uint64_t offset,                  \
        uint64_t bytes, uint32_t flags, void **pointer),                                            \

@@ -95,11 +95,11 @@ static vram_status functions_load(struct vr_vulkan *vulkan, enum vr_vk_level lev
 
 vram_status vr_vulkan_device_functions_load(struct vr_vulkan_device *device) {
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-        if (functions[i].level != VR_VK_DEVICE) {
+        if (functions[i].level != VR_VK_DEVICE && functions[i].level != VR_VK_EXTENSION) {
             continue;
         }
         vr_vk_function found = device->api.vkGetDeviceProcAddr(device->handle, functions[i].name);
-        if (!found) {
+        if (!found && functions[i].level == VR_VK_DEVICE) {
             return vr_error_set(VRAM_ERR_UNSUPPORTED, "vulkan", "vkGetDeviceProcAddr", 0,
                                 "the Vulkan driver has no %s, which is part of Vulkan 1.2",
                                 functions[i].name);

@@ -7,6 +7,7 @@
  *   vulkan_error.c     result codes become statuses and one line of text
  *   vulkan_device.c    logical devices and their native queues
  *   vulkan_memory.c    allocations: buffers bound to memory of their own; device and pinned memory
+ *   vulkan_share.c     memory that other processes import
  *   vulkan_object.c    buffers that the program created
  *   vulkan_staging.c   staging memory for copies from and to pageable memory
  *   vulkan_queue.c     queues: creating, adopting, destroying
@@ -51,6 +52,8 @@ struct vr_vulkan_physical {
     uint32_t family_count;
     uint64_t alloc_max; /* bytes of one allocation, a multiple of the granule */
     bool uuid_known, pci_known, budget, addresses;
+    bool external_fd;   /* buffers can be exported to and imported from descriptors */
+    uint32_t driver_id; /* vr_device.driver_id */
     uint8_t uuid[16];
     char pci[16];
     struct vr_vk_features_2 features; /* enabled on devices that the library creates */
@@ -100,6 +103,8 @@ struct vr_vulkan_memory {
         uint32_t heap;    /* of the memory */
         uint64_t address; /* for kernels; 0: none */
         char *mapped;     /* where the host has it mapped; NULL: nowhere */
+        bool external;    /* other processes import it, or it is imported */
+        int *import_from; /* while it is made: the descriptor, -1 once it is the driver's */
         uint64_t value;   /* staging: in use until the queue's timeline reaches this */
     } own;
     vr_atomic_ptr device, buffer; /* the same for look-ups, ... */
@@ -214,15 +219,25 @@ enum vr_vulkan_memory_kind {
     VR_VULKAN_ON_HOST    /* mapped, coherent, on a page boundary */
 };
 
+/* How buffers of the library are used: VkBufferUsageFlags. */
+uint32_t vr_vulkan_usage(bool addresses);
+
 /* Allocates memory with a buffer; `bytes` > 0. */
 vram_status vr_vulkan_memory_make(struct vr_vulkan_device *device, uint64_t bytes,
                                   enum vr_vulkan_memory_kind use, struct vr_vulkan_memory **memory);
+/* The same on the device, for other processes. `import_from`, if not NULL, is a descriptor of memory
+   of `bytes` that another process has made so; it becomes -1 when the driver has taken it. */
+vram_status vr_vulkan_memory_make_external(struct vr_vulkan_device *device, uint64_t bytes,
+                                           int *import_from, struct vr_vulkan_memory **memory);
 /* Frees it; without driver calls if the device is lost. */
 void vr_vulkan_memory_end(struct vr_vulkan_device *device, struct vr_vulkan_memory *memory,
                           bool lost);
 /* A record without buffer and memory; NULL with the error set if memory ran out. End it with
    vr_vulkan_memory_end. */
 struct vr_vulkan_memory *vr_vulkan_memory_take(uint64_t bytes);
+/* Gives it addresses, or ends it. */
+vram_status vr_vulkan_memory_publish(struct vr_vulkan_device *device,
+                                     struct vr_vulkan_memory *memory, vram_addr *addr);
 /* Makes it visible to look-ups by address, before its window is opened. */
 void vr_vulkan_memory_show(struct vr_vulkan_device *device, struct vr_vulkan_memory *memory);
 /* The location of `addr`, without a lock. VRAM_ERR_INVALID for memory of others. */
@@ -238,6 +253,9 @@ vr_memory_free_fn vr_vulkan_memory_free;
 extern const struct vr_pinned_ops vr_vulkan_pinned_ops;
 extern const struct vr_handle_ops vr_vulkan_handle_ops;
 extern const struct vr_object_ops vr_vulkan_object_ops;
+/* Whether memory of the device can be shared; *reason says why not. */
+bool vr_vulkan_can_share(const struct vr_vulkan_device *device, const char **reason);
+extern const struct vr_share_ops vr_vulkan_share_ops;
 vr_memory_native_fn vr_vulkan_native;
 
 /* ------------------------------------------------------------------ staging */

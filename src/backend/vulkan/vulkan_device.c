@@ -70,17 +70,24 @@ static uint32_t family_choose(const struct vr_vulkan_physical *physical) {
 static vram_status device_make_native(struct vr_vulkan_device *device) {
     struct vr_vulkan_physical *physical = device->physical;
     static const float priorities[VR_VULKAN_NATIVE_QUEUES] = {0};
-    static const char *const extensions[] = {VR_VK_EXT_BUDGET};
+    const char *extensions[2];
+    uint32_t extension_count = 0;
     uint32_t family = family_choose(physical), count = physical->families[family].count;
     const struct vr_vk_device_queue_info queues = {
         .head = {VR_VK_TYPE_DEVICE_QUEUE, NULL},
         .family = family,
         .count = count < VR_VULKAN_NATIVE_QUEUES ? count : VR_VULKAN_NATIVE_QUEUES,
         .priorities = priorities};
+    if (physical->budget) {
+        extensions[extension_count++] = VR_VK_EXT_BUDGET;
+    }
+    if (physical->external_fd) {
+        extensions[extension_count++] = VR_VK_EXT_FD;
+    }
     const struct vr_vk_device_info info = {.head = {VR_VK_TYPE_DEVICE, &physical->features},
                                            .queue_count = 1,
                                            .queues = &queues,
-                                           .extension_count = physical->budget,
+                                           .extension_count = extension_count,
                                            .extensions = extensions};
     vram_status status =
         vr_vulkan_check("vkCreateDevice",
@@ -240,6 +247,8 @@ vram_status vr_vulkan_device_open(struct vr_device *device) {
     device->pinned = &vr_vulkan_pinned_ops;
     device->handles = &vr_vulkan_handle_ops;
     device->objects = backend->adopted.device ? &vr_vulkan_object_ops : NULL;
+    device->share = vr_vulkan_can_share(vulkan, &device->no_share) ? &vr_vulkan_share_ops : NULL;
+    device->driver_id = physical->driver_id;
     device->kernel = vulkan->addresses ? &vr_vulkan_kernel_ops : NULL;
     return VRAM_OK;
 }

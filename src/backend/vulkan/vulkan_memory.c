@@ -95,24 +95,54 @@ static void memory_uncharge(struct vr_vulkan_device *device,
     vr_fetch_sub(&device->allocations, 1, VR_RELAXED);
 }
 
+struct external_chain {
+    struct vr_vk_dedicated dedicated;
+    struct vr_vk_export exported;
+    struct vr_vk_import_fd imported;
+};
+
+/* What is told of memory for other processes, before `next`. It belongs to its one buffer on both
+   sides, which some drivers need, and which the two sides must agree on. */
+static void *external_chain(const struct vr_vulkan_memory *memory, void *next,
+                            struct external_chain *chain) {
+    if (!memory->own.external) {
+        return next;
+    }
+    chain->dedicated = (struct vr_vk_dedicated){.head = {VR_VK_TYPE_DEDICATED, next},
+                                                .buffer = memory->own.buffer};
+    if (memory->own.import_from) {
+        chain->imported =
+            (struct vr_vk_import_fd){.head = {VR_VK_TYPE_IMPORT_FD, &chain->dedicated},
+                                     .handle_type = VR_VK_OPAQUE_FD,
+                                     .fd = *memory->own.import_from};
+        return &chain->imported;
+    }
+    chain->exported = (struct vr_vk_export){.head = {VR_VK_TYPE_EXPORT, &chain->dedicated},
+                                            .handle_types = VR_VK_OPAQUE_FD};
+    return &chain->exported;
+}
+
 /* Allocates `bytes` of one type. */
 static vram_status memory_allocate(struct vr_vulkan_device *device, struct vr_vulkan_memory *memory,
                                    uint64_t bytes, uint32_t type, vram_status exhausted) {
     struct vr_vk_allocate_flags flags = {.head = {VR_VK_TYPE_ALLOCATE_FLAGS, NULL},
                                          .flags = VR_VK_ALLOCATE_ADDRESS};
+    struct external_chain chain;
     const struct vr_vk_allocate_info info = {
-        .head = {VR_VK_TYPE_ALLOCATE, device->addresses ? &flags : NULL},
+        .head = {VR_VK_TYPE_ALLOCATE,
+                 external_chain(memory, device->addresses ? &flags : NULL, &chain)},
         .bytes = bytes,
         .type = type};
     memory->own.heap = device->physical->memory.types[type].heap;
-    memory->own.held = bytes;
-    vram_status status = heap_charge(device->physical, memory->own.heap, bytes, exhausted);
+    memory->own.held = memory->own.import_from ? 0 : bytes; /* its own process counts it */
+    vram_status status =
+        heap_charge(device->physical, memory->own.heap, memory->own.held, exhausted);
     if (status != VRAM_OK) {
         return status;
     }
     status = allocation_count_charge(device);
     if (status != VRAM_OK) {
-        vr_fetch_sub(&device->physical->heap_used[memory->own.heap], bytes, VR_RELAXED);
+        vr_fetch_sub(&device->physical->heap_used[memory->own.heap], memory->own.held, VR_RELAXED);
         return status;
     }
     status = vr_vulkan_device_check(
@@ -120,6 +150,9 @@ static vram_status memory_allocate(struct vr_vulkan_device *device, struct vr_vu
         device->api.vkAllocateMemory(device->handle, &info, NULL, &memory->own.memory), exhausted);
     if (status == VRAM_OK && !memory->own.memory) {
         status = vr_vulkan_bad_result("vkAllocateMemory", 0);
+    }
+    if (status == VRAM_OK && memory->own.import_from) {
+        *memory->own.import_from = -1;
     }
     if (status != VRAM_OK) {
         memory->own.memory = NULL;
@@ -141,6 +174,9 @@ static vram_status memory_allocate_best(struct vr_vulkan_device *device,
     if (!count || !vr_add(needs->bytes, extra, &bytes)) {
         return vr_vulkan_bad_result("vkGetBufferMemoryRequirements", needs->types);
     }
+    if (memory->own.external) {
+        count = 1; /* an importer has to use the same type, and does not know which it was */
+    }
     vram_status status = exhausted;
     for (uint32_t i = 0; i < count && status == exhausted; i++) {
         status = memory_allocate(device, memory, bytes, types[i], exhausted);
@@ -156,13 +192,19 @@ static void memory_release(struct vr_vulkan_device *device, struct vr_vulkan_mem
 
 /* -------------------------------------------------------- buffers with memory */
 
+uint32_t vr_vulkan_usage(bool addresses) {
+    return VR_VK_USAGE_TRANSFER_FROM | VR_VK_USAGE_TRANSFER_TO | VR_VK_USAGE_UNIFORM |
+           VR_VK_USAGE_STORAGE | VR_VK_USAGE_INDEX | VR_VK_USAGE_VERTEX | VR_VK_USAGE_INDIRECT |
+           (addresses ? VR_VK_USAGE_ADDRESS : 0u);
+}
+
 static vram_status buffer_make(struct vr_vulkan_device *device, struct vr_vulkan_memory *memory) {
+    struct vr_vk_external_buffer_made external = {.head = {VR_VK_TYPE_EXTERNAL_BUFFER_MADE, NULL},
+                                                  .handle_types = VR_VK_OPAQUE_FD};
     const struct vr_vk_buffer_info info = {
-        .head = {VR_VK_TYPE_BUFFER, NULL},
+        .head = {VR_VK_TYPE_BUFFER, memory->own.external ? &external : NULL},
         .bytes = memory->own.bytes,
-        .usage = VR_VK_USAGE_TRANSFER_FROM | VR_VK_USAGE_TRANSFER_TO | VR_VK_USAGE_UNIFORM |
-                 VR_VK_USAGE_STORAGE | VR_VK_USAGE_INDEX | VR_VK_USAGE_VERTEX |
-                 VR_VK_USAGE_INDIRECT | (device->addresses ? VR_VK_USAGE_ADDRESS : 0u),
+        .usage = vr_vulkan_usage(device->addresses),
         .sharing = device->family_count > 1 ? VR_VK_SHARING_CONCURRENT : VR_VK_SHARING_EXCLUSIVE,
         .family_count = device->family_count > 1 ? device->family_count : 0,
         .families = device->families};
@@ -225,6 +267,12 @@ static vram_status memory_bind(struct vr_vulkan_device *device, struct vr_vulkan
     if (needs.bytes < memory->own.bytes) {
         return vr_vulkan_bad_result("vkGetBufferMemoryRequirements", needs.bytes);
     }
+    if (memory->own.external && needs.bytes != memory->own.bytes) {
+        return vr_error_set(VRAM_ERR_UNSUPPORTED, "vulkan", "vkGetBufferMemoryRequirements", 0,
+                            "the driver needs %llu bytes for a buffer of %llu: the other process "
+                            "could not know that",
+                            (unsigned long long)needs.bytes, (unsigned long long)memory->own.bytes);
+    }
     vram_status status = use == VR_VULKAN_ON_HOST
                              ? memory_bind_on_host(device, memory, &needs, &shift)
                              : memory_allocate_best(device, memory, &needs, 0, use);
@@ -243,12 +291,9 @@ struct vr_vulkan_memory *vr_vulkan_memory_take(uint64_t bytes) {
     return memory;
 }
 
-vram_status vr_vulkan_memory_make(struct vr_vulkan_device *device, uint64_t bytes,
-                                  enum vr_vulkan_memory_kind use, struct vr_vulkan_memory **made) {
-    struct vr_vulkan_memory *memory = vr_vulkan_memory_take(bytes);
-    if (!memory) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
+/* Gives a new record its buffer and memory, or ends it. */
+static vram_status memory_fill(struct vr_vulkan_device *device, struct vr_vulkan_memory *memory,
+                               enum vr_vulkan_memory_kind use, struct vr_vulkan_memory **made) {
     vram_status status = buffer_make(device, memory);
     if (status == VRAM_OK) {
         status = memory_bind(device, memory, use);
@@ -266,6 +311,23 @@ vram_status vr_vulkan_memory_make(struct vr_vulkan_device *device, uint64_t byte
     }
     *made = memory;
     return VRAM_OK;
+}
+
+vram_status vr_vulkan_memory_make(struct vr_vulkan_device *device, uint64_t bytes,
+                                  enum vr_vulkan_memory_kind use, struct vr_vulkan_memory **made) {
+    struct vr_vulkan_memory *memory = vr_vulkan_memory_take(bytes);
+    return memory ? memory_fill(device, memory, use, made) : VRAM_ERR_HOST_MEMORY;
+}
+
+vram_status vr_vulkan_memory_make_external(struct vr_vulkan_device *device, uint64_t bytes,
+                                           int *import_from, struct vr_vulkan_memory **made) {
+    struct vr_vulkan_memory *memory = vr_vulkan_memory_take(bytes);
+    if (!memory) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    memory->own.external = true;
+    memory->own.import_from = import_from;
+    return memory_fill(device, memory, VR_VULKAN_ON_DEVICE, made);
 }
 
 /* Accepts half-built records. */
@@ -332,22 +394,25 @@ vram_status vr_vulkan_memory_info(struct vr_device *device, vram_value *free, vr
     return VRAM_OK;
 }
 
+vram_status vr_vulkan_memory_publish(struct vr_vulkan_device *device,
+                                     struct vr_vulkan_memory *memory, vram_addr *addr) {
+    vr_vulkan_memory_show(device, memory);
+    vram_status status =
+        vr_window_open(memory->own.bytes, VR_VULKAN_GRANULE, memory, "vulkan_alloc", addr);
+    if (status != VRAM_OK) {
+        vram_error error;
+        vr_error_save(&error);
+        vr_vulkan_memory_end(device, memory, false);
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
 vram_status vr_vulkan_memory_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
     struct vr_vulkan_device *vulkan = device->impl;
     struct vr_vulkan_memory *memory;
     vram_status status = vr_vulkan_memory_make(vulkan, bytes, VR_VULKAN_ON_DEVICE, &memory);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    vr_vulkan_memory_show(vulkan, memory);
-    status = vr_window_open(bytes, VR_VULKAN_GRANULE, memory, "vulkan_alloc", addr);
-    if (status != VRAM_OK) {
-        vram_error error;
-        vr_error_save(&error);
-        vr_vulkan_memory_end(vulkan, memory, false);
-        vr_error_restore(&error);
-    }
-    return status;
+    return status == VRAM_OK ? vr_vulkan_memory_publish(vulkan, memory, addr) : status;
 }
 
 /* The caller owns the memory: no other thread frees it meanwhile. */

@@ -42,6 +42,7 @@ static vram_status physical_read_extensions(const struct vr_vulkan_api *api,
     for (uint32_t i = 0; status == VRAM_OK && i < count && i < room; i++) {
         list[i].name[sizeof list[i].name - 1] = 0;
         physical->budget = physical->budget || strcmp(list[i].name, VR_VK_EXT_BUDGET) == 0;
+        physical->external_fd = physical->external_fd || strcmp(list[i].name, VR_VK_EXT_FD) == 0;
         *pci = *pci || strcmp(list[i].name, VR_VK_EXT_PCI) == 0;
     }
     vr_mem_free(list);
@@ -97,6 +98,15 @@ static uint64_t u64_min(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+/* Never 0, and the same in all processes that use the driver: FNV-1a. */
+static uint32_t driver_id_of(const uint8_t uuid[16]) {
+    uint32_t id = UINT32_C(2166136261);
+    for (int i = 0; i < 16; i++) {
+        id = (id ^ uuid[i]) * UINT32_C(16777619);
+    }
+    return id ? id : 1;
+}
+
 /* Identity and limits. maxBufferSize came with 1.3; a 1.2 driver is not asked. */
 static void physical_read_properties(const struct vr_vulkan_api *api,
                                      struct vr_vulkan_physical *physical, bool pci) {
@@ -121,11 +131,28 @@ static void physical_read_properties(const struct vr_vulkan_api *api,
     physical->alloc_max -= physical->alloc_max % VR_VULKAN_GRANULE;
     memcpy(physical->uuid, id.device_uuid, sizeof physical->uuid);
     physical->uuid_known = true;
+    physical->driver_id = driver_id_of(id.driver_uuid);
     if (pci) {
         int length =
             snprintf(physical->pci, sizeof physical->pci, "%04x:%02x:%02x.%x", bus.domain & 0xFFFF,
                      bus.bus & 0xFF, bus.device & 0x1F, bus.function & 7);
         physical->pci_known = length > 0 && (size_t)length < sizeof physical->pci;
+    }
+}
+
+/* Keeps external_fd only if the driver both exports and imports buffers as the library makes them.
+ */
+static void physical_read_external(const struct vr_vulkan_api *api,
+                                   struct vr_vulkan_physical *physical) {
+    const struct vr_vk_external_buffer info = {.head = {VR_VK_TYPE_EXTERNAL_BUFFER, NULL},
+                                               .usage = vr_vulkan_usage(physical->addresses),
+                                               .handle_type = VR_VK_OPAQUE_FD};
+    struct vr_vk_external_buffer_properties found = {
+        .head = {VR_VK_TYPE_EXTERNAL_BUFFER_PROPERTIES, NULL}};
+    if (physical->external_fd) {
+        api->vkGetPhysicalDeviceExternalBufferProperties(physical->handle, &info, &found);
+        physical->external_fd = found.features & VR_VK_EXTERNAL_EXPORTABLE &&
+                                found.features & VR_VK_EXTERNAL_IMPORTABLE;
     }
 }
 
@@ -187,6 +214,7 @@ vram_status vr_vulkan_physical_read(const struct vr_vulkan *vulkan, struct vr_vk
         physical_read_families(api, physical);
         physical_read_features(api, physical);
         physical_read_properties(api, physical, pci);
+        physical_read_external(api, physical);
         *reason = unusable_reason(physical);
     }
     return status;

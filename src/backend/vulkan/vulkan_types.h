@@ -68,6 +68,7 @@ enum vr_vk_code {
     VR_VK_FRAGMENTATION = -1000161000,
     VR_VK_INVALID_ADDRESS = -1000257000,
     VR_VK_INVALID_SHADER = -1000012000,
+    VR_VK_INVALID_EXTERNAL_HANDLE = -1000072003,
     VR_VK_NOT_PERMITTED = -1000174001
 };
 
@@ -94,7 +95,14 @@ enum vr_vk_type {
     VR_VK_TYPE_PROPERTIES = 1000059001,
     VR_VK_TYPE_MEMORY_PROPERTIES = 1000059006,
     VR_VK_TYPE_ALLOCATE_FLAGS = 1000060000,
+    VR_VK_TYPE_EXTERNAL_BUFFER = 1000071002,
+    VR_VK_TYPE_EXTERNAL_BUFFER_PROPERTIES = 1000071003,
     VR_VK_TYPE_ID = 1000071004,
+    VR_VK_TYPE_EXTERNAL_BUFFER_MADE = 1000072000,
+    VR_VK_TYPE_EXPORT = 1000072002,
+    VR_VK_TYPE_IMPORT_FD = 1000074000,
+    VR_VK_TYPE_GET_FD = 1000074002,
+    VR_VK_TYPE_DEDICATED = 1000127001,
     VR_VK_TYPE_MAINTENANCE_3 = 1000168000,
     VR_VK_TYPE_SEMAPHORE_TYPE = 1000207002,
     VR_VK_TYPE_TIMELINE_SUBMIT = 1000207003,
@@ -111,6 +119,7 @@ enum vr_vk_type {
 #define VR_VK_VERSION_PATCH(version) ((version)&0xFFF)
 
 #define VR_VK_EXT_BUDGET "VK_EXT_memory_budget"
+#define VR_VK_EXT_FD     "VK_KHR_external_memory_fd"
 #define VR_VK_EXT_PCI    "VK_EXT_pci_bus_info"
 
 enum {
@@ -143,6 +152,10 @@ enum {
     VR_VK_SHARING_CONCURRENT = 1,
 
     VR_VK_ALLOCATE_ADDRESS = 2,
+
+    VR_VK_OPAQUE_FD = 1,           /* VkExternalMemoryHandleTypeFlagBits */
+    VR_VK_EXTERNAL_EXPORTABLE = 2, /* VkExternalMemoryFeatureFlagBits */
+    VR_VK_EXTERNAL_IMPORTABLE = 4,
 
     VR_VK_SEMAPHORE_TIMELINE = 1,
 
@@ -274,6 +287,16 @@ struct vr_vk_budget {
     uint64_t budget[VR_VK_MEMORY_HEAPS], usage[VR_VK_MEMORY_HEAPS]; /* bytes */
 };
 
+struct vr_vk_external_buffer {
+    struct vr_vk_head head;
+    uint32_t flags, usage, handle_type;
+};
+
+struct vr_vk_external_buffer_properties {
+    struct vr_vk_head head;
+    uint32_t features, exported_from, compatible;
+};
+
 struct vr_vk_family {
     uint32_t flags, count, timestamp_bits, image_granularity[3];
 };
@@ -329,6 +352,34 @@ struct vr_vk_allocate_info {
 struct vr_vk_allocate_flags {
     struct vr_vk_head head;
     uint32_t flags, device_mask;
+};
+
+struct vr_vk_dedicated {
+    struct vr_vk_head head;
+    void *image; /* none is ever used */
+    struct vr_vk_buffer *buffer;
+};
+
+struct vr_vk_export {
+    struct vr_vk_head head;
+    uint32_t handle_types;
+};
+
+struct vr_vk_import_fd {
+    struct vr_vk_head head;
+    uint32_t handle_type;
+    int fd;
+};
+
+struct vr_vk_get_fd {
+    struct vr_vk_head head;
+    struct vr_vk_memory *memory;
+    uint32_t handle_type;
+};
+
+struct vr_vk_external_buffer_made {
+    struct vr_vk_head head;
+    uint32_t handle_types;
 };
 
 struct vr_vk_buffer_info {

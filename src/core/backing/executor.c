@@ -91,7 +91,9 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = vr_memory_row(pool->kind)->alloc(&pool->device->base, step->bytes, &addr);
+    vram_status status =
+        (vr_pool_is_shareable(pool) ? vr_share_create : vr_memory_row(pool->kind)->alloc)(
+            &pool->device->base, step->bytes, &addr);
     if (status == VRAM_OK && (!addr || addr % pool->granule)) {
         status = vr_fail(VRAM_ERR_CORRUPT,
                          "the driver reported success with the impossible address 0x%llx",

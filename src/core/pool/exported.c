@@ -94,13 +94,19 @@ void vr_pool_reader_change(struct vr_pool *pool, uint64_t process, uint64_t byte
 bool vr_pool_exported_piece(struct vr_pool *pool, vram_addr addr, struct vr_exported_piece *found) {
     const struct vr_piece *piece = NULL;
     vr_mutex_lock(&pool->lock);
-    for (int part = 0; part < VR_PART_COUNT && !piece; part++) {
+    for (int part = 0; part < VR_PART_COUNT && pool->range && !piece; part++) {
         piece = vr_space_piece_at(pool->spaces[part], addr);
+    }
+    const struct vr_block *block = pool->range ? NULL : vr_guard_find(pool, addr);
+    if (block) { /* it lies in one segment */
+        piece = block->span.segment;
     }
     if (piece) {
         assert(!piece->sleep_state && !piece->released); /* sleep.h (6) */
         *found = (struct vr_exported_piece){
-            .native = piece->native, .base = piece->addr, .bytes = piece->bytes};
+            .native = pool->range ? piece->native : piece->addr, /* backend.h: without mapping */
+            .base = piece->addr,
+            .bytes = piece->bytes};
     }
     vr_mutex_unlock(&pool->lock);
     return piece != NULL;

@@ -94,9 +94,9 @@ static vram_status check_share(const struct vr_device_object *device, uint32_t f
         return VRAM_OK;
     }
     return vr_fail(VRAM_ERR_UNSUPPORTED,
-                   "%s device %u cannot share memory with other processes: its driver exports no "
-                   "memory that can be mapped",
-                   device->base.info.backend, device->base.info.backend_index);
+                   "%s device %u cannot share memory with other processes: %s",
+                   device->base.info.backend, device->base.info.backend_index,
+                   device->base.no_share ? device->base.no_share : "its driver exports no memory");
 }
 
 static vram_status take_limits(struct vr_pool *pool, const struct vram_pool_options *options) {
@@ -118,7 +118,7 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     pool->announced = vr_announce_begin(pool, options);
     bool segments = options->flags & VRAM_POOL_SEGMENTS || pool->direct || pool->announced;
     bool vmm = pool->device->base.vmm && !options->provider && pool->kind == VRAM_MEMORY_DEVICE &&
-               (share || !segments); /* only handles can be exported */
+               (share || !segments); /* what is mapped is exported by its handles */
     pool->exportable =
         share || (vmm && pool->device->base.share && vr_option_number(VR_OPTION_EXPORTABLE));
     if (options->provider) {
