@@ -17,7 +17,7 @@ struct holdings {
     struct vr_backend backend;
     struct vr_device device;
     struct vr_queue own, adopted;
-    vram_addr addr, pinned;
+    vram_addr addr, pinned, shared, imported;
     void *kernel;
     const char *step;   /* the first that failed, or NULL */
     vram_status status; /* its answer */
@@ -41,6 +41,34 @@ static bool step(struct holdings *held, const char *name, vram_status status) {
 
 #define UNTOUCHED UINT64_C(0xABCDEF0123456789)
 
+/* Memory for another process, which is this one. */
+static bool share_all(struct holdings *held) {
+    struct vr_device *device = &held->device;
+    vram_addr out = UNTOUCHED;
+    int fd = -1;
+    if (!device->share) {
+        return step(
+            held, "share",
+            vr_error_set(VRAM_ERR_UNSUPPORTED, "vulkan", "share", 0, "%s", device->no_share));
+    }
+    vram_status status = device->share->create(device, GRANULE, &out);
+    assert_true((status == VRAM_OK) == (out != UNTOUCHED));
+    held->shared = status == VRAM_OK ? out : 0;
+    if (!step(held, "share", status) ||
+        !step(held, "export",
+              device->share->export_handle(device, held->shared, GRANULE, false, &fd))) {
+        assert_int_equal(fd, -1);
+        return false;
+    }
+    out = UNTOUCHED;
+    status = device->share->import_handle(device, fd, GRANULE, &out);
+    assert_true((status == VRAM_OK) == (out != UNTOUCHED));
+    held->imported = status == VRAM_OK ? out : 0;
+    bool good = step(held, "import", status);
+    vr_os_file_close(fd);
+    return good;
+}
+
 static bool take_all(struct holdings *held) {
     struct vr_device *device = &held->device;
     vram_addr out = UNTOUCHED;
@@ -54,7 +82,7 @@ static bool take_all(struct holdings *held) {
     status = device->pinned->alloc(device, PAGE, &out);
     assert_true((status == VRAM_OK) == (out != UNTOUCHED));
     held->pinned = status == VRAM_OK ? out : 0;
-    return step(held, "pinned", status) &&
+    return step(held, "pinned", status) && share_all(held) &&
            step(held, "kernel", device->kernel->load(device, &saxpy_source, &held->kernel));
 }
 
@@ -129,6 +157,12 @@ static void release_all(struct holdings *held) {
     if (held->pinned) {
         assert_int_equal(device->pinned->free(device, held->pinned, PAGE), VRAM_OK);
     }
+    if (held->imported) {
+        assert_int_equal(device->ops->free(device, held->imported, GRANULE), VRAM_OK);
+    }
+    if (held->shared) {
+        assert_int_equal(device->ops->free(device, held->shared, GRANULE), VRAM_OK);
+    }
     if (held->addr) {
         assert_int_equal(device->ops->free(device, held->addr, 2 * GRANULE), VRAM_OK);
     }
@@ -166,7 +200,7 @@ static const struct {
     {-12, VRAM_ERR_HOST_MEMORY},
     {-13, VRAM_ERR_BACKEND},
     {-1000069000, VRAM_ERR_HOST_MEMORY},
-    {-1000072003, VRAM_ERR_BACKEND},
+    {-1000072003, VRAM_ERR_INVALID},
     {-1000161000, VRAM_ERR_FRAGMENTED},
     {-1000257000, VRAM_ERR_BACKEND},
     {-1000012000, VRAM_ERR_INVALID},
@@ -334,6 +368,7 @@ static void lies_are_found_out(void **state) {
                                         "vkGetDeviceQueue",
                                         "vkAllocateMemory",
                                         "vkMapMemory",
+                                        "vkGetMemoryFdKHR",
                                         "vkCreateBuffer",
                                         "vkCreateSemaphore",
                                         "vkGetBufferDeviceAddress",

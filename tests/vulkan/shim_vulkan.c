@@ -283,6 +283,10 @@ static void pretend_properties_2(struct vr_vk_physical *device,
     if (pci) {
         pci->domain = 1, pci->bus = 0xC2, pci->device = 3, pci->function = 1;
     }
+    struct vr_vk_id *id = chained(properties, VR_VK_TYPE_ID, false);
+    if (id && control.pretence.other_driver) {
+        id->driver_uuid[0] ^= 1;
+    }
     struct vr_vk_maintenance_3 *limits = chained(properties, VR_VK_TYPE_MAINTENANCE_3, false);
     if (limits && control.pretence.max_allocation_bytes) {
         limits->max_allocation = control.pretence.max_allocation_bytes;
@@ -315,6 +319,15 @@ static void pretend_memory(struct vr_vk_physical *device,
     }
     for (uint32_t i = 0; i < memory->properties.heap_count && pretence->heap_bytes; i++) {
         memory->properties.heaps[i].bytes = pretence->heap_bytes;
+    }
+}
+
+static void pretend_external(struct vr_vk_physical *device,
+                             const struct vr_vk_external_buffer *info,
+                             struct vr_vk_external_buffer_properties *properties) {
+    shim_vkGetPhysicalDeviceExternalBufferProperties(device, info, properties);
+    if (control.pretence.no_export) {
+        properties->features = VR_VK_EXTERNAL_IMPORTABLE;
     }
 }
 
@@ -353,8 +366,9 @@ static vr_vk_result pretend_device(struct vr_vk_physical *physical,
                                    const struct vr_vk_allocator *allocator,
                                    struct vr_vk_device **device) {
     struct vr_vk_device_info changed = *info;
-    if (control.pretence.budget) {
-        changed.extension_count = 0;
+    if (control.pretence.budget) { /* which comes first */
+        changed.extension_count--;
+        changed.extensions++;
     }
     return shim_vkCreateDevice(physical, &changed, allocator, device);
 }
@@ -382,6 +396,7 @@ static const struct {
     {ROW_vkGetPhysicalDeviceFeatures2, (vr_vk_function)pretend_features},
     {ROW_vkGetPhysicalDeviceMemoryProperties2, (vr_vk_function)pretend_memory},
     {ROW_vkGetPhysicalDeviceQueueFamilyProperties, (vr_vk_function)pretend_families},
+    {ROW_vkGetPhysicalDeviceExternalBufferProperties, (vr_vk_function)pretend_external},
     {ROW_vkEnumerateDeviceExtensionProperties, (vr_vk_function)pretend_extensions},
     {ROW_vkCreateDevice, (vr_vk_function)pretend_device},
     {ROW_vkMapMemory, (vr_vk_function)pretend_map},

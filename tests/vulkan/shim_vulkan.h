@@ -27,6 +27,8 @@ struct shim_vulkan_pretence {
     uint64_t heap_bytes;           /* of every heap */
     bool budget;                   /* has VK_EXT_memory_budget, and tells ... */
     uint64_t budget_bytes, usage_bytes;
+    bool other_driver;  /* its UUID is another */
+    bool no_export;     /* buffers cannot be exported */
     bool pci;           /* has VK_EXT_pci_bus_info, at 0001:c2:03.1 */
     uint64_t map_shift; /* mapped memory begins so far behind the driver's pointer */
 };

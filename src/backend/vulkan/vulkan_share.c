@@ -21,9 +21,10 @@
 bool vr_vulkan_can_share(const struct vr_vulkan_device *device, const char **reason) {
     *reason = device->backend->adopted.device
                   ? "it was adopted, and buffers of another process would differ from its own"
-              : !device->physical->external_fd || !device->api.vkGetMemoryFdKHR
+              : !device->physical->external_fd
                   ? "its driver has no VK_KHR_external_memory_fd for buffers"
-                  : NULL;
+              : !device->api.vkGetMemoryFdKHR ? "its driver has no vkGetMemoryFdKHR"
+                                              : NULL;
     return !*reason;
 }
 
