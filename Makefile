@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all run quick t test test-long analyze coverage bench format docs install uninstall deb clean help
+.PHONY: all run quick t test test-long analyze coverage mutate bench format docs install uninstall deb clean help
 
 all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
@@ -57,6 +57,11 @@ coverage: ## lines and branches that the tests reach; fails under 95 % of any ti
 	@tools/run-tests coverage; tests=$$?; \
 	    tools/coverage-report build-coverage --fail-under 95 --write CONTRIBUTING.md && exit $$tests
 
+mutate: ## small changes of the sources, one at a time: how many the unit tests notice (an hour; PATHS, SAMPLE)
+	@tools/setup.sh test
+	@tools/mutate --sample $(or $(SAMPLE),200) --fail-under 90 \
+	    $(or $(PATHS),src/core src/device src/mem src/xfer src/share)
+
 bench: ## measure this machine: what the drivers cost, and what a pool makes of it
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE
@@ -92,7 +97,7 @@ deb: ## Debian packages of the three libraries, the headers, the command and the
 	@JOBS=$(JOBS) tools/deb
 
 clean: ## remove every build folder
-	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-deb build-aarch64 build-x86_64 build-analyze build-other build-abi
+	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-deb build-aarch64 build-x86_64 build-analyze build-other build-abi build-mutate
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
