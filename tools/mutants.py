@@ -296,8 +296,8 @@ class Source:
         call = first + (3 if words[:3] == ["(", "void", ")"] else 0)
         name = self.word(call)
         if self.tokens[call].kind != "name" or self.word(call + 1) not in ("(", "->", ".", "[") or name in FIXED \
-                or self.word(call + 1) == "(" and self.tokens[call + 1].match != last:
-            return []
+                or self.word(call + 1) == "(" and self.tokens[call + 1].match != last or name.isupper():
+            return []  # a macro may be a statement
         kind = "unlock" if "unlock" in name or name.endswith("_leave") else "drop"
         return [self.over(first, last, kind, f"call of {name} left out", new, first)]
 
