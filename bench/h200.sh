@@ -459,7 +459,7 @@ stage_largest() { torch_run --largest; }
 stage_pairs() { torch_run --pairs 15; }
 
 stage_python() {
-    build_targets vram_model vram_command || finish # libvram.so comes with libvram-model's
+    build_targets vram_model vram_command vram_cupy || finish # libvram.so comes with libvram-model's
     export LIBVRAM_PATH=$PWD/$build/libvram.so.0 LIBVRAM_COMMAND=$PWD/$build/vram
     # shellcheck disable=SC2086 # a list of words
     step python "${PYTHON_SECONDS:-200}" python.txt python3 bindings/python/tests/device_test.py ${ITEMS:-}
@@ -469,7 +469,7 @@ stage_python() {
 
 stage_adapters() {
     local left
-    build_targets vram_model vram_torch || finish
+    build_targets vram_model vram_torch vram_cupy || finish
     torch_adapter || finish
     left=$((seconds_in_all - SECONDS - 20))
     step adapters "$((left + 10))" adapters.txt python3 tests/torch/h200.py --seconds "$left" --json "$work/adapters.json" \

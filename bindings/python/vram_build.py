@@ -90,17 +90,18 @@ def _adapter_sources():
 
 
 def _adapters(settings, built):
-    """The adapters for PyTorch in the folder that torch-adapters names, which tools/torch-adapters fills, and the plug-in
-    in C of the build."""
+    """The adapters for PyTorch in the folder that torch-adapters names, which tools/torch-adapters fills, and the parts in
+    C of the build: the plug-in for PyTorch, and CuPy's functions."""
     given = _setting(settings, "torch-adapters") or os.environ.get("LIBVRAM_TORCH_ADAPTERS")
     if given:
         given = os.path.join(os.environ.get("PWD", os.getcwd()), given)
         for name in sorted(os.listdir(given)):
             if re.fullmatch(r"libvram_torch-\d+\.\d+\.so", name):
                 yield os.path.join(given, name), f"vram/torch/native/{name}"
-    plugin = os.path.join(built, "bench", "libvram_torch.so")
-    if os.path.exists(plugin):
-        yield plugin, "vram/torch/native/libvram_torch.so"
+    for path, inside in (("bench/libvram_torch.so", "vram/torch/native/libvram_torch.so"),
+                         ("libvram_cupy.so", "vram/native/libvram_cupy.so")):
+        if os.path.exists(os.path.join(built, path)):
+            yield os.path.join(built, path), inside
 
 
 def _build(settings, scratch):
@@ -117,8 +118,8 @@ def _build(settings, scratch):
         raise SystemExit("vram_build: cmake is needed, 3.21 or newer")
     subprocess.run([cmake, "-S", ROOT, "-B", scratch, "-DCMAKE_BUILD_TYPE=Release"], check=True)
     # The library comes with libvram-model: Ninja takes the name "vram" for the command.
-    subprocess.run([cmake, "--build", scratch, "--parallel", "--target", "vram_model", "vram_command", "vram_torch"],
-                   check=True)
+    targets = ["vram_model", "vram_command", "vram_torch"] + ([] if sys.platform == "darwin" else ["vram_cupy"])
+    subprocess.run([cmake, "--build", scratch, "--parallel", "--target", *targets], check=True)
     return scratch
 
 

@@ -37,15 +37,28 @@ def fake_cupy():
 
     class Memory:
         def __init__(self, size, malloc, free):
-            self.ptr, self._free = malloc(size, 0), free
+            self.device, self._free = cuda.device, free
+            self.ptr = (malloc(size, cuda.device) or 0) if size else 0
 
         def __del__(self):
             if getattr(self, "ptr", 0):
-                self._free(self.ptr, 0)
+                self._free(self.ptr, self.device)
 
     class PythonFunctionAllocator:
         def __init__(self, malloc, free):
             self.functions = malloc, free
+
+        def malloc(self, size):
+            cuda.through_python += 1
+            return Memory(size, *self.functions)
+
+    class CFunctionAllocator:
+        def __init__(self, param, malloc, free, owner):
+            c_malloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)(malloc)
+            c_free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)(free)
+            self.functions = (lambda size, device: c_malloc(param, size, device),
+                              lambda block, device: c_free(param, block, device))
+            self.owner = owner
 
         def malloc(self, size):
             return Memory(size, *self.functions)
@@ -57,7 +70,8 @@ def fake_cupy():
     cupy.cuda, cuda.memory = cuda, memory
     memory.OutOfMemoryError = OutOfMemoryError
     cuda.PythonFunctionAllocator, cuda.PinnedMemoryPointer = PythonFunctionAllocator, PinnedMemoryPointer
-    cuda.stream = Stream(0)
+    cuda.CFunctionAllocator = CFunctionAllocator
+    cuda.stream, cuda.device, cuda.through_python = Stream(0), 0, 0
     cuda.get_current_stream = lambda device=-1: cuda.stream
     cuda.set_allocator = lambda call: setattr(cuda, "alloc", call)
     cuda.set_pinned_memory_allocator = lambda call: setattr(cuda, "alloc_pinned_memory", call)
@@ -67,12 +81,19 @@ def fake_cupy():
 
 
 class CuPy(unittest.TestCase):
+    """Through the functions in C, where they were built."""
+
     def setUp(self):
         self.cupy = fake_cupy()
+        self.prepare()
         sys.modules["cupy"] = self.cupy
         import vram.cupy
         self.adapter = vram.cupy
         self.adapter.enable(_backend="sim")
+        self.in_c = self.adapter._enabled._streams is not None
+
+    def prepare(self):
+        pass
 
     def tearDown(self):
         self.adapter.disable()
@@ -91,6 +112,43 @@ class CuPy(unittest.TestCase):
         del memory
         gc.collect()
         self.assertEqual(self.adapter.stats()["cupy"]["live_blocks"], 0)
+
+    def test_what_the_pool_holds_is_handed_out_in_c(self):
+        if not self.in_c:
+            self.skipTest("there is no libvram_cupy.so beside libvram")
+        cuda = self.cupy.cuda
+        cuda.stream = Stream(0x2000)
+        kept = cuda.alloc(3 << 20)
+        self.assertEqual(cuda.through_python, 1)
+        del kept
+        for _ in range(50):
+            cuda.alloc(3 << 20)
+        self.assertEqual(cuda.through_python, 1)
+        self.assertEqual(cuda.alloc(0).ptr, 0)
+        live = cuda.alloc(3 << 20)
+        pool = self.adapter._enabled._pools[0]
+        vram._library.lib.plain("vram_queue_end")(pool._queues.pop(0x2000)[0])  # as when 64 other streams came
+        del live  # its queue has ended
+        self.assertEqual(self.adapter.stats()["cupy"]["live_blocks"], 0)
+        before = cuda.through_python
+        for _ in range(5):
+            cuda.alloc(3 << 20)  # the first one adopts the stream again
+        self.assertEqual(cuda.through_python, before + 1)
+
+    def test_another_device_on_the_same_stream(self):
+        if not self.in_c:
+            self.skipTest("there is no libvram_cupy.so beside libvram")
+        cuda = self.cupy.cuda
+        first = cuda.alloc(1 << 20)
+        before = cuda.through_python
+        cuda.device = 7  # there is none
+        with self.assertRaises(vram.NoDeviceError):
+            cuda.alloc(1 << 20)
+        self.assertEqual(cuda.through_python, before + 1)
+        cuda.device = 0
+        del first
+        self.assertTrue(cuda.alloc(1 << 20).ptr)
+        self.assertEqual(cuda.through_python, before + 1)
 
     def test_exhaustion_is_cupys_own_exception(self):
         held = self.cupy.cuda.alloc(300 << 20)
@@ -138,6 +196,13 @@ class CuPy(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(errors, [])
+
+
+class CuPyInPython(CuPy):
+    """A CuPy, or a libvram, without the functions in C."""
+
+    def prepare(self):
+        del self.cupy.cuda.CFunctionAllocator
 
 
 class Streams(unittest.TestCase):

@@ -45,9 +45,9 @@ def check_wheel(path, version, adapters=()):
         names = wheel.namelist()
         record = wheel.read(f"vram-{version}.dist-info/RECORD").decode().split()
         assert sorted(row.split(",")[0] for row in record) == sorted(names), "RECORD does not list all files"
-        for name in ("vram/native/libvram.so.0", "vram/native/vram", "vram/py.typed", "vram/generated/api.py",
-                     "vram/torch/source/pytorch/allocator.cpp", "vram/torch/source/pytorch/cuda/cuda_runtime_api.h",
-                     "vram/torch/source/include/vram/shared.h"):
+        for name in ("vram/native/libvram.so.0", "vram/native/libvram_cupy.so", "vram/native/vram", "vram/py.typed",
+                     "vram/generated/api.py", "vram/torch/source/pytorch/allocator.cpp",
+                     "vram/torch/source/pytorch/cuda/cuda_runtime_api.h", "vram/torch/source/include/vram/shared.h"):
             assert name in names, f"the wheel has no {name}"
         for name in adapters:
             assert f"vram/torch/native/{name}" in names, f"the wheel has no {name}"

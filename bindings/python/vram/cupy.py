@@ -8,13 +8,22 @@ From then on arrays come from the pool that the process shares (vram.shared_pool
 CuPy's current stream, and pinned memory comes from a pool of page-locked memory. Arrays that were made before stay
 where they are. When memory runs out, cupy.cuda.memory.OutOfMemoryError is raised, as by CuPy's own pool; its
 __cause__ is the vram.OutOfMemoryError with the report.
+
+Memory that the pool holds already is handed out by C functions (adapters/cupy, libvram_cupy.so beside libvram), which
+CuPy calls without Python; the rest, and everything where that library is absent, by functions of this module.
 """
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+import collections
+import ctypes
+import os
+from typing import Any, Callable, Dict, Optional, Tuple
 
-from ._streams import DevicePools
+from ._library import NATIVE, lib
+from ._streams import STREAMS_MAX, DevicePool, DevicePools
 from .errors import Error, OutOfMemoryError
+
+_ABI = 1  # VRAM_CUPY_ABI of adapters/cupy/cupy_memory.h
 
 _enabled: Optional["_Allocator"] = None
 
@@ -38,6 +47,64 @@ class _Pinned:
                 pass  # the process is exiting
 
 
+def _c_functions() -> Optional[ctypes.CDLL]:
+    """libvram_cupy.so, beside libvram; None: there is none, or one of another version."""
+    for folder in (os.path.dirname(lib.path), NATIVE):
+        path = os.path.join(folder, "libvram_cupy.so")
+        if folder and os.path.exists(path):
+            try:
+                found = ctypes.CDLL(path)
+                if found.vram_cupy_abi() == _ABI:
+                    found.vram_cupy_stream_make.restype = ctypes.c_void_p
+                    found.vram_cupy_stream_make.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int]
+                    found.vram_cupy_stream_set.argtypes = [ctypes.c_void_p] * 2
+                    return found
+            except (OSError, AttributeError):
+                pass
+    return None
+
+
+class _Streams:
+    """What CuPy calls for each stream: a CFunctionAllocator whose parameter is the record of the stream."""
+
+    def __init__(self, cupy: Any, functions: ctypes.CDLL) -> None:
+        self._make, self._functions = cupy.cuda.CFunctionAllocator, functions
+        self._calls = [ctypes.cast(call, ctypes.c_void_p).value
+                       for call in (functions.vram_cupy_alloc, functions.vram_cupy_free)]
+        self._records: Dict[Tuple[int, int], Tuple[int, Any]] = {}  # never freed: blocks point to them
+        self.current: "collections.OrderedDict[int, Callable[[int], Any]]" = collections.OrderedDict()
+
+    def learn(self, native: int, device: int, pool: DevicePool, queue: int) -> None:
+        """A block of the stream was allocated through Python: the next ones are tried in C. Stream 0 is every device's:
+        the last one that used it is tried."""
+        found = self._records.get((device, native))
+        if found is None:
+            record = self._functions.vram_cupy_stream_make(lib.address("vram_alloc_with"), lib.address("vram_free"),
+                                                           pool.handle, device)
+            if not record:
+                return
+            found = (record, self._make(record, *self._calls, self._functions).malloc)
+            found = self._records.setdefault((device, native), found)
+        self._functions.vram_cupy_stream_set(found[0], queue)
+        self.current[native] = found[1]
+        if len(self.current) > STREAMS_MAX:
+            self.current.popitem(last=False)
+
+    def malloc(self, stream_now: Callable[[], Any], through_python: Callable[[int], Any]) -> Callable[[int], Any]:
+        """The allocator: C first."""
+        current = self.current
+
+        def malloc(size: int) -> Any:
+            call = current.get(stream_now().ptr)
+            if call is not None:
+                found = call(size)
+                if found.ptr:
+                    return found
+            return through_python(size)
+
+        return malloc
+
+
 class _Allocator:
     def __init__(self, cupy: Any, backend: str) -> None:
         self._current = cupy.cuda.get_current_stream
@@ -46,6 +113,12 @@ class _Allocator:
         self._pools = DevicePools("cupy", backend)
         self._queues: Dict[int, int] = {}  # of each live block: where it was allocated, and is freed
         self._pinned: Any = None
+        self._streams: Optional[_Streams] = None
+        self.allocate = cupy.cuda.PythonFunctionAllocator(self.malloc, self.free).malloc
+        functions = _c_functions()
+        if functions is not None and hasattr(cupy.cuda, "CFunctionAllocator"):
+            self._streams = _Streams(cupy, functions)
+            self.allocate = self._streams.malloc(self._current, self.allocate)
 
     def malloc(self, size: int, device: int) -> int:
         pool = self._pools[device]
@@ -56,6 +129,8 @@ class _Allocator:
         except OutOfMemoryError as error:
             raise self._exhausted(size, pool.pool.stats()["requested_bytes"]) from error
         self._queues[block] = queue
+        if self._streams is not None:
+            self._streams.learn(stream.ptr, device, pool, queue)
         return block
 
     def free(self, block: int, device: int) -> None:
@@ -82,7 +157,7 @@ def enable(*, pinned: bool = True, _backend: str = "cuda") -> None:
     import cupy
     allocator = _Allocator(cupy, _backend)
     allocator._pools[0]  # fails here, and not in the first array
-    cupy.cuda.set_allocator(cupy.cuda.PythonFunctionAllocator(allocator.malloc, allocator.free).malloc)
+    cupy.cuda.set_allocator(allocator.allocate)
     if pinned:
         cupy.cuda.set_pinned_memory_allocator(allocator.malloc_pinned)
     _enabled = allocator
