@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_observer", "mem_pool", "graph_memory",
-         "late_and_twice", "inputs", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
+         "hardened", "late_and_twice", "inputs", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
          "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
          "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "vllm_backend",
          "no_gpu", "old_drivers", "two_libraries", "documented", "main_module")
@@ -56,6 +56,21 @@ def graph_memory():
     h.expect(not [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)], "left")
     h.expect(torch.cuda.memory_reserved() == 0, f"{torch.cuda.memory_reserved()} bytes are left")
     return "held, brought back, given back"
+
+
+def hardened():
+    """The adapter that enable() compiled has what the installed libraries have."""
+    h = items()
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    sys.path.insert(0, os.path.join(root, "tests", "consumers"))
+    from hardened import branches_of, findings
+    from vram.torch import extension
+    import torch
+    with tempfile.TemporaryDirectory() as folder:
+        branches = branches_of(extension.find_compiler(), folder) or ()
+    found = findings(extension.compile_once(torch), True, branches)
+    h.expect(not found, f"the adapter {', '.join(found)}")
+    return "position independent, bound at start, protected"
 
 
 def late_and_twice():

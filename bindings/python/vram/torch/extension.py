@@ -12,6 +12,7 @@ import concurrent.futures
 import ctypes
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", "..", ".."))
 ABI = 2  # VRAM_TORCH_ABI of adapters/pytorch/control.h
 COMPILE_SECONDS = 600
+# As cmake/flags.cmake has it; every compiler that knows C++20 knows these. A C library that cannot check at level 3
+# does so at level 2.
+HARDENED = ["-fstack-protector-strong", "-fstack-clash-protection", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"] + {
+    "x86_64": ["-fcf-protection"], "aarch64": ["-mbranch-protection=standard"]}.get(platform.machine(), [])
+HARDENED_LINK = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
 
 
 class NoExtension(Exception):
@@ -137,9 +143,9 @@ def source_files(folder: str) -> List[str]:
 
 
 def _key(torch: Any, folders: List[str]) -> str:
-    """Names what a compiled adapter depends on: PyTorch, the sources, libvram's headers."""
+    """Names what a compiled adapter depends on: PyTorch, the sources, libvram's headers, the flags."""
     digest = hashlib.sha256()
-    digest.update(f"{torch.__version__} {torch.version.git_version} {ABI}".encode())
+    digest.update(f"{torch.__version__} {torch.version.git_version} {ABI} {HARDENED + HARDENED_LINK}".encode())
     for folder in folders + [os.path.join(folders[0], "cuda"), os.path.join(folders[1], "vram")]:
         for name in sorted(os.listdir(folder)):
             path = os.path.join(folder, name)
@@ -167,7 +173,8 @@ def compile_once(torch: Any) -> str:
 
 
 def flags_for(folders: List[str], torch_include: str, cxx11_abi: bool) -> List[str]:
-    return ["-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={int(cxx11_abi)}",
+    return HARDENED + [
+            "-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={int(cxx11_abi)}",
             "-I" + os.path.join(folders[0], "cuda"), "-I" + folders[1], "-isystem", torch_include,
             "-isystem", os.path.join(torch_include, "torch", "csrc", "api", "include")]
 
@@ -207,4 +214,4 @@ def link_flags(torch_lib: str, libvram: str) -> List[str]:
     """All of these are loaded when the adapter is, and found by their sonames. What PyTorch's own libraries need in turn
     is not looked at."""
     return ["-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined", "-L" + torch_lib, "-lc10", "-lc10_cuda", "-ltorch_cuda",
-            os.path.realpath(libvram), "-Wl,--as-needed", "-lpthread"]
+            os.path.realpath(libvram), "-Wl,--as-needed", "-lpthread"] + HARDENED_LINK
