@@ -42,9 +42,11 @@ void run_suppressions_free(struct run_suppressions *suppressions) {
     *suppressions = (struct run_suppressions){NULL, 0};
 }
 
-/* Whether the pattern up to `end` matches the text from its start. */
-static bool matches_here(const char *pattern, const char *end, const char *text) {
-    const char *star = NULL, *retry = NULL;
+/* Whether the pattern up to `end` matches the text from its start, or from any place of it: then
+   there is a '*' in front. On a mismatch only the part after the last '*' is tried again, so the
+   time is that of both lengths multiplied, at most. */
+static bool matches_from(const char *pattern, const char *end, const char *text, bool anywhere) {
+    const char *star = anywhere ? pattern : NULL, *retry = text;
     while (true) {
         if (pattern < end && *pattern == '*') {
             star = ++pattern;
@@ -67,17 +69,8 @@ static bool matches_here(const char *pattern, const char *end, const char *text)
 
 static bool pattern_matches(const char *pattern, const char *text) {
     const char *end = pattern + strcspn(pattern, "\r");
-    if (*pattern == '^') {
-        return matches_here(pattern + 1, end, text);
-    }
-    for (const char *at = text;; at++) {
-        if (matches_here(pattern, end, at)) {
-            return true;
-        }
-        if (*at == 0) {
-            return false;
-        }
-    }
+    bool first = *pattern == '^';
+    return matches_from(pattern + first, end, text, !first);
 }
 
 static bool line_matches(const char *pattern, struct report_input *input,

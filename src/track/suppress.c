@@ -15,11 +15,14 @@
 
 enum { FILE_MOST = 1 << 20 };
 
-/* Whether the text begins with the pattern or, with `whole`, matches it completely. On a mismatch
-   the part after the last '*' is tried again one byte further. */
-static bool pattern_matches(const char *pattern, size_t bytes, const char *text, bool whole) {
-    size_t at = 0, star = SIZE_MAX;
-    const char *again = NULL;
+/* Whether the pattern matches from the start of the text, or with `anywhere` from any place of it,
+   and with `whole` to its end. On a mismatch the part after the last '*' is tried again one byte
+   further; a pattern that may begin anywhere has a '*' in front. So the time is that of both
+   lengths multiplied, at most. */
+static bool pattern_matches(const char *pattern, size_t bytes, const char *text, bool anywhere,
+                            bool whole) {
+    size_t at = 0, star = 0;
+    const char *again = anywhere ? text : NULL;
     while (at < bytes || (whole && *text)) {
         if (at < bytes && pattern[at] == '*') {
             star = ++at;
@@ -43,15 +46,7 @@ bool vr_suppress_matches(const char *pattern, size_t bytes, const char *text) {
     bytes -= first;
     bool last = bytes > 0 && pattern[bytes - 1] == '$';
     bytes -= last;
-    if (first) {
-        return pattern_matches(pattern, bytes, text, last);
-    }
-    do {
-        if (pattern_matches(pattern, bytes, text, last)) {
-            return true;
-        }
-    } while (*text++);
-    return false;
+    return pattern_matches(pattern, bytes, text, !first, last);
 }
 
 /* The next line that is not blank or a comment; NULL after the last. */
