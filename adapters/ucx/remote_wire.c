@@ -10,6 +10,8 @@
 #define TOKEN_MAGIC   UINT64_C(0x74617256) /* "Vrat" */
 #define ADDRESS_MAGIC UINT64_C(0x61617256) /* "Vraa" */
 
+enum { STATUS_MAX = 200 }; /* of a status, negated */
+
 static void word_write(uint8_t *to, uint64_t word) {
     for (int i = 0; i < 8; i++) {
         to[i] = (uint8_t)(word >> (8 * i));
@@ -69,10 +71,13 @@ bool vr_message_read(const void *from, size_t bytes, struct vr_message *message)
                                    .part = words[6],
                                    .offset = words[7],
                                    .bytes = words[8],
-                                   .value = words[9],
-                                   .status = (vram_status) - (int64_t)words[10]};
-    return (words[0] & UINT32_MAX) == MESSAGE_MAGIC && message->type >= VR_REMOTE_HELLO &&
-           message->type < VR_REMOTE_TYPES && words[10] <= 200;
+                                   .value = words[9]};
+    if ((words[0] & UINT32_MAX) != MESSAGE_MAGIC || message->type < VR_REMOTE_HELLO ||
+        message->type >= VR_REMOTE_TYPES || words[10] > STATUS_MAX) {
+        return false;
+    }
+    message->status = (vram_status)(-(int)words[10]);
+    return true;
 }
 
 /* -------------------------------------------------------------------- tokens */

@@ -132,6 +132,14 @@ static void damaged_bytes(void **state) {
     assert_int_equal(back.type, VR_REMOTE_DONE);
     assert_int_equal(back.status, VRAM_ERR_STALE);
     assert_false(vr_message_read(bytes, VR_REMOTE_MESSAGE_BYTES - 1, &back));
+    for (int i = 0; i < 64; i++) { /* no status */
+        uint64_t word = i < 8 ? UINT64_MAX << i : UINT64_C(1) << i;
+        for (int j = 0; j < 8; j++) {
+            bytes[80 + j] = (uint8_t)(word >> 8 * j);
+        }
+        assert_false(vr_message_read(bytes, VR_REMOTE_MESSAGE_BYTES, &back));
+    }
+    vr_message_write(&message, bytes);
     bytes[6] = VR_REMOTE_TYPES; /* of no type */
     assert_false(vr_message_read(bytes, VR_REMOTE_MESSAGE_BYTES, &back));
     bytes[6] = VR_REMOTE_HELLO - 1;
