@@ -169,8 +169,8 @@ static vram_status table_read(struct vr_peer *peer, struct vr_grant *grant, cons
     uint64_t flags = vr_cursor_take(&cursor), parts = vr_cursor_take(&cursor);
     uint64_t pieces = vr_cursor_take(&cursor), keys = vr_cursor_take(&cursor);
     if (cursor.overrun || parts == 0 || parts > bytes / 16 || pieces > bytes / 24 ||
-        keys > bytes / 16) { /* so that nothing is allocated for more than there is */
-        return VRAM_ERR_CORRUPT;
+        keys > bytes / 16 || 16 * parts + 24 * pieces + 16 * keys > bytes) {
+        return VRAM_ERR_CORRUPT; /* nothing is allocated for more than there is */
     }
     grant->served = flags & TABLE_SERVED;
     grant->read_only = flags & TABLE_READ_ONLY;
