@@ -40,7 +40,7 @@ test-long: ## the same, longer: every fault, more seeds, fuzzing, the other arch
 	@tools/setup.sh test
 	@tools/setup.sh fresh
 	@VRAM_TEST_LONG=1 tools/run-tests release dev asan tsan
-	@tools/fuzz 300
+	@tools/fuzz --runs 10000000
 	@tools/setup.sh other-arch || true # what is missing is named, and the check skips itself
 	@tools/other-arch-check
 	@tools/setup.sh analyze || true # the same

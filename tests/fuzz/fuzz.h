@@ -1,22 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz.h: what a fuzz target is. fuzz_driver.c feeds one with mutated inputs in every build; with
- * clang tools/fuzz has libFuzzer do it, which sees the code it reaches.
+ * fuzz.h: what a fuzz target is. fuzz_driver.c feeds one with changed inputs in every build; with
+ * clang tools/fuzz has libFuzzer do it (fuzz_libfuzzer.c), which sees the code it reaches. Both
+ * change inputs by fuzz_mutate.c, and measure memory by fuzz_bounds.c.
  *
  * A target takes any bytes, and ends the process (FUZZ_EXPECT) when something does not hold.
  */
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+/* Bytes of an input that are left out, repeated and exchanged together. */
+struct fuzz_part {
+    size_t at, bytes;
+};
 
-/* Words that mutations put in, NULL at the end. */
-extern const char *const fuzz_words[];
+enum { FUZZ_PARTS_MAX = 512 };
+
+/* What is known of the inputs of a target, besides words. All of it may be 0. */
+struct fuzz_target {
+    /* Divides an input into parts, which may overlap; returns how many, at most FUZZ_PARTS_MAX. */
+    size_t (*split)(const uint8_t *data, size_t bytes, struct fuzz_part *parts);
+    /* Makes lengths, counts and checksums right; returns the bytes that it has then. */
+    size_t (*mend)(uint8_t *data, size_t bytes, size_t capacity);
+    /* An input may take memory_times its bytes and memory_more; 0: twice, and 1 MiB. A target that
+       allows more says why. */
+    size_t memory_times, memory_more;
+    /* Bytes beyond which an input is refused or cut, so that larger ones show nothing, and seeds
+       are left as they are; 0: none. */
+    size_t most;
+};
+
+/* The target's own. */
+extern const struct fuzz_target fuzz_target;
+extern const char *const fuzz_words[]; /* put in by mutations, NULL at the end */
+int fuzz_take(const uint8_t *data, size_t bytes);
+
+/* fuzz_bounds.c: fuzz_take, and the bounds of its memory where a sanitizer counts it. Returns how
+   many times the bytes of the input it had beyond memory_more. */
+size_t fuzz_run(const uint8_t *data, size_t bytes);
+
+/* fuzz_mutate.c: one change to an input, of which there is room for `capacity` bytes. Returns the
+   bytes that it has then. */
+size_t fuzz_mutate(uint8_t *data, size_t bytes, size_t capacity);
+/* The same without changes of single bytes, which libFuzzer makes itself. */
+size_t fuzz_mutate_parts(uint8_t *data, size_t bytes, size_t capacity);
+size_t fuzz_mend(uint8_t *data, size_t bytes, size_t capacity);
+/* Numbers for it, by a seed. */
+void fuzz_seed(uint64_t seed);
+uint64_t fuzz_draw(uint64_t below);
+
+/* fuzz_parts.c: splits for formats that several targets read. */
+size_t fuzz_split_lines(const uint8_t *data, size_t bytes, struct fuzz_part *parts);
+/* Values of JSON, at every depth, with their names and commas. */
+size_t fuzz_split_json(const uint8_t *data, size_t bytes, struct fuzz_part *parts);
 
 #define FUZZ_EXPECT(fact)                                                                          \
     do {                                                                                           \

@@ -17,7 +17,9 @@ const char *const fuzz_words[] = {"{\"traceEvents\":[",
                                   "null",
                                   NULL};
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     read_events(data, bytes, FORMAT_CHROME);
     return 0;
 }
+
+const struct fuzz_target fuzz_target = {.split = fuzz_split_json};

@@ -110,7 +110,7 @@ static void make_simulation(const char *text) {
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     if (bytes > 1000) {
         return 0;
     }
@@ -128,3 +128,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     FUZZ_EXPECT(vr_mem_live_bytes() == 0);
     return 0;
 }
+
+/* The memory is that of contexts with simulated devices, up to 16 of them. */
+const struct fuzz_target fuzz_target = {.memory_more = 256 << 20, .most = 1000};

@@ -2,22 +2,36 @@
 /*
  * fuzz_driver.c: feeds a fuzz target without libFuzzer.
  *
- *   fuzz_NAME [--runs N | --seconds T] [--seed S] [--only K] FILE...
+ *   fuzz_NAME [--runs N | --seconds T] [--seed S] [--only K] [--every N] [--growth BYTES] FILE...
  *
- * Every file goes in as it is, then N inputs that are mutations of these, or as many as there is
- * time for. An input depends on the
- * seed and its number alone, so that --seed S --only K shows again what ended a run; both are
- * printed then.
+ * Every file goes in as it is, then:
+ *
+ *   --every    every truncation and every change of one byte of the files that are small, or N of
+ *              these, evenly spread; 0: all
+ *   --growth   files of which a part is repeated up to BYTES and up to twice as many: the time may
+ *              grow as the input does
+ *   --runs     N inputs that are mutations of the files; --seconds: as many as there is time for
+ *
+ * An input depends on the seed and its number alone, so that --seed S --only K shows again what
+ * ended a run. What ended one is printed, and the input is written to fuzz_found.input.
  */
 #include "fuzz.h"
 
+#include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { INPUT_MAX = 8192, FILES_MAX = 64 };
+enum {
+    INPUT_MAX = 20480,
+    FILES_MAX = 64,
+    SMALL_MAX = 4096,    /* of files whose every byte is changed */
+    PIECES = 6,          /* of a file that are repeated */
+    CHANGES = 256,       /* of a byte: 255 other values, and the end before it */
+    TRIES = 6,           /* of a measurement that is too slow: the machine may be busy */
+    TIME_FLOOR = 1000000 /* ns, of which nothing is concluded */
+};
 
 struct input {
     uint8_t data[INPUT_MAX];
@@ -25,15 +39,24 @@ struct input {
 };
 
 static struct input files[FILES_MAX];
+static const char *names[FILES_MAX];
 static size_t file_count;
-static uint64_t seed = 1, random_state;
-static char last_words[96];
+static uint64_t seed = 1;
+static char last_words[512];
+static const uint8_t *running; /* the input that is being taken */
+static size_t running_bytes;
+static size_t memory_times; /* fuzz_run, the most so far */
 
 /* Only a build with a sanitizer has this function. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 static void say_last_words(void) {
     ssize_t written = write(STDERR_FILENO, last_words, strlen(last_words));
+    int file = open("fuzz_found.input", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        written = write(file, running, running_bytes);
+        close(file);
+    }
     (void)written;
 }
 
@@ -43,117 +66,16 @@ static void on_abort(int number) {
     raise(number);
 }
 
-static uint64_t draw(uint64_t below) {
-    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (random_state >> 33) % below;
-}
-
-/* ----------------------------------------------------------------- mutating */
-
-/* Puts `bytes` bytes at `at`, in the place of `gone` ones. */
-static void replace(struct input *input, size_t at, size_t gone, const void *data, size_t bytes) {
-    if (input->bytes - gone + bytes > INPUT_MAX) {
-        return;
-    }
-    memmove(input->data + at + bytes, input->data + at + gone, input->bytes - at - gone);
-    memcpy(input->data + at, data, bytes);
-    input->bytes = input->bytes - gone + bytes;
-}
-
-static void put_word(struct input *input, size_t at) {
-    size_t words = 0;
-    while (fuzz_words[words]) {
-        words++;
-    }
-    if (words > 0) {
-        const char *word = fuzz_words[draw(words)];
-        replace(input, at, 0, word, strlen(word));
-    }
-}
-
-/* In the place of a number, or anywhere. */
-static void put_number(struct input *input, size_t at) {
-    static const char *const numbers[] = {"0",
-                                          "1",
-                                          "-1",
-                                          "18446744073709551615",
-                                          "18446744073709551616",
-                                          "9223372036854775807",
-                                          "9223372036854775808",
-                                          "4294967296",
-                                          "65536",
-                                          "512",
-                                          "1e9",
-                                          "0x10",
-                                          "16E"};
-    size_t end = at;
-    while (end < input->bytes && input->data[end] >= '0' && input->data[end] <= '9') {
-        end++;
-    }
-    const char *number = numbers[draw(sizeof numbers / sizeof numbers[0])];
-    replace(input, at, end - at, number, strlen(number));
-}
-
-static void mutate_once(struct input *input) {
-    size_t at = draw(input->bytes + 1), left = input->bytes - at;
-    uint8_t piece[64];
-    switch (draw(8)) {
-    case 0:
-        if (left > 0) {
-            input->data[at] ^= (uint8_t)(1u << draw(8));
-        }
-        break;
-    case 1:
-        if (left > 0) {
-            input->data[at] = (uint8_t)draw(256);
-        }
-        break;
-    case 2: /* a part goes */
-        replace(input, at, draw((left < 32 ? left : 32) + 1), piece, 0);
-        break;
-    case 3: /* a part comes twice, somewhere else */
-        left = left < sizeof piece ? left : sizeof piece;
-        memcpy(piece, input->data + at, left);
-        replace(input, draw(input->bytes + 1), 0, piece, left);
-        break;
-    case 4:
-        put_word(input, at);
-        break;
-    case 5:
-        put_number(input, at);
-        break;
-    case 6: /* it is cut off */
-        input->bytes = draw(4) ? input->bytes : at;
-        break;
-    default:
-        for (size_t i = 0; i < 8; i++) {
-            piece[i] = (uint8_t)draw(256);
-        }
-        replace(input, at, 0, piece, draw(9));
-    }
-}
-
-static void make_input(struct input *input, uint64_t number) {
-    random_state = seed * UINT64_C(0x9E3779B97F4A7C15) + number;
-    input->bytes = 0;
-    if (file_count > 0 && draw(16)) {
-        *input = files[draw(file_count)];
-    }
-    for (uint64_t count = 1 + draw(12); count > 0; count--) {
-        mutate_once(input);
-    }
-}
-
-/* ------------------------------------------------------------------ running */
-
 /* The target gets memory of exactly that size, so that a read past it is noticed. */
-static void run(const struct input *input, const char *name, uint64_t number) {
-    snprintf(last_words, sizeof last_words, "fuzz: input %s --seed %llu --only %llu\n", name,
-             (unsigned long long)seed, (unsigned long long)number);
-    uint8_t *data = malloc(input->bytes ? input->bytes : 1);
+static void run(const uint8_t *from, size_t bytes) {
+    uint8_t *data = malloc(bytes ? bytes : 1);
     FUZZ_EXPECT(data != NULL);
-    memcpy(data, input->data, input->bytes);
-    LLVMFuzzerTestOneInput(data, input->bytes);
+    memcpy(data, from, bytes);
+    running = data;
+    running_bytes = bytes;
+    size_t times = fuzz_run(data, bytes);
+    memory_times = times > memory_times ? times : memory_times;
+    running_bytes = 0;
     free(data);
 }
 
@@ -163,45 +85,210 @@ static void read_file(const char *path) {
         fprintf(stderr, "fuzz: %s cannot be read, or is one too many\n", path);
         exit(2);
     }
-    files[file_count].bytes = fread(files[file_count].data, 1, INPUT_MAX, file);
+    struct input *input = &files[file_count];
+    names[file_count++] = path;
+    input->bytes = fread(input->data, 1, INPUT_MAX, file);
     fclose(file);
-    run(&files[file_count++], path, 0);
+    snprintf(last_words, sizeof last_words, "fuzz: input %s\n", path);
+    run(input->data, input->bytes);
 }
 
-static uint64_t now_s(void) {
+static uint64_t clock_ns(clockid_t clock) {
     struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec;
+    (void)clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---------------------------------------------------------------- every byte */
+
+static void change_run(const struct input *file, const char *name, uint64_t number) {
+    static struct input changed;
+    size_t at = number / CHANGES, how = number % CHANGES;
+    snprintf(last_words, sizeof last_words, "fuzz: input %s, byte %zu, %s %zu\n", name, at,
+             how ? "exclusive or" : "the end before it,", how);
+    memcpy(changed.data, file->data, file->bytes);
+    changed.bytes = how ? file->bytes : at;
+    changed.data[at] ^= (uint8_t)how;
+    run(changed.data, changed.bytes);
+    if (fuzz_target.mend) {
+        changed.bytes = fuzz_mend(changed.data, changed.bytes, INPUT_MAX);
+        run(changed.data, changed.bytes);
+    }
+}
+
+static uint64_t changes_of(const struct input *file) {
+    bool used = fuzz_target.most == 0 || file->bytes <= fuzz_target.most;
+    return used && file->bytes <= SMALL_MAX ? file->bytes * CHANGES : 0;
+}
+
+/* At most so many, evenly spread; 0: all. Returns how many. */
+static uint64_t every_change(uint64_t most) {
+    uint64_t total = 0, done = 0, next = 0;
+    for (size_t i = 0; i < file_count; i++) {
+        total += changes_of(&files[i]);
+    }
+    uint64_t step = most == 0 || most >= total ? 1 : (total / most) | 1; /* odd: meets all values */
+    for (size_t i = 0; i < file_count; i++) {
+        for (; next < changes_of(&files[i]); next += step, done++) {
+            change_run(&files[i], names[i], next);
+        }
+        next -= changes_of(&files[i]);
+    }
+    return done;
+}
+
+/* -------------------------------------------------------------------- growth */
+
+/* The file with one of its parts repeated up to so many bytes. */
+static size_t grown_make(const struct input *file, const struct fuzz_part *part, size_t bytes,
+                         uint8_t *to) {
+    size_t at = part->at, rest = file->bytes - part->at;
+    memcpy(to, file->data, at);
+    while (at + part->bytes + rest <= bytes) {
+        memcpy(to + at, file->data + part->at, part->bytes);
+        at += part->bytes;
+    }
+    memcpy(to + at, file->data + part->at, rest);
+    return fuzz_mend(to, at + rest, bytes);
+}
+
+static uint64_t grown_time(const uint8_t *data, size_t bytes) {
+    uint64_t begun = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    run(data, bytes);
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun;
+}
+
+/* Twice the input takes at most two and a half times as long, in the best of some tries. */
+static void growth_of_part(const struct input *file, const char *name, size_t bytes,
+                           const struct fuzz_part *part) {
+    uint8_t *small = malloc(bytes), *large = malloc(2 * bytes);
+    FUZZ_EXPECT(small != NULL && large != NULL);
+    size_t small_bytes = grown_make(file, part, bytes, small);
+    size_t large_bytes = grown_make(file, part, 2 * bytes, large);
+    uint64_t least = UINT64_MAX, most = UINT64_MAX;
+    snprintf(last_words, sizeof last_words, "fuzz: input %s, %zu bytes from %zu repeated\n", name,
+             part->bytes, part->at);
+    for (int i = 0; i < TRIES && (i == 0 || most > least * 5 / 2 + TIME_FLOOR); i++) {
+        uint64_t time = grown_time(small, small_bytes), twice = grown_time(large, large_bytes);
+        least = time < least ? time : least;
+        most = twice < most ? twice : most;
+    }
+    if (most > least * 5 / 2 + TIME_FLOOR) {
+        fprintf(stderr, "%zu bytes took %llu us, %zu bytes %llu us\n", small_bytes,
+                (unsigned long long)least / 1000, large_bytes, (unsigned long long)most / 1000);
+        running = large;
+        running_bytes = large_bytes;
+        abort();
+    }
+    free(small);
+    free(large);
+}
+
+static void growth(size_t bytes) {
+    static struct fuzz_part parts[FUZZ_PARTS_MAX];
+    if (fuzz_target.most && bytes > fuzz_target.most / 2) {
+        bytes = fuzz_target.most / 2;
+    }
+    for (size_t i = 0; i < file_count; i++) {
+        const struct input *file = &files[i];
+        size_t count = fuzz_target.split ? fuzz_target.split(file->data, file->bytes, parts) : 0;
+        for (; count < PIECES && file->bytes > 0; count++) { /* bytes, where no parts are known */
+            size_t at = file->bytes * (count + 1) / (PIECES + 1), left = file->bytes - at;
+            size_t some = (size_t)1 << count;
+            parts[count] = (struct fuzz_part){at, some < left ? some : left};
+        }
+        for (size_t k = 0; k < PIECES && k < count; k++) {
+            const struct fuzz_part *part = &parts[k * count / PIECES];
+            if (part->bytes > 0 && file->bytes + part->bytes <= bytes) {
+                growth_of_part(file, names[i], bytes, part);
+            }
+        }
+    }
+}
+
+/* ----------------------------------------------------------------- mutations */
+
+static void mutation_run(uint64_t number) {
+    static struct input input;
+    snprintf(last_words, sizeof last_words, "fuzz: --seed %llu --only %llu\n",
+             (unsigned long long)seed, (unsigned long long)number);
+    fuzz_seed(seed * UINT64_C(0x9E3779B97F4A7C15) + number);
+    input.bytes = 0;
+    if (file_count > 0 && fuzz_draw(16)) {
+        const struct input *file = &files[fuzz_draw(file_count)];
+        input.bytes = file->bytes;
+        memcpy(input.data, file->data, file->bytes);
+    }
+    for (uint64_t count = 1 + fuzz_draw(12); count > 0; count--) {
+        input.bytes = fuzz_mutate(input.data, input.bytes, INPUT_MAX);
+    }
+    if (fuzz_draw(2)) {
+        input.bytes = fuzz_mend(input.data, input.bytes, INPUT_MAX);
+    }
+    run(input.data, input.bytes);
+}
+
+struct plan {
+    uint64_t runs, only, seconds, every, growth;
+    bool changes;
+};
+
+static void plan_run(const struct plan *plan) {
+    uint64_t begun = clock_ns(CLOCK_MONOTONIC), number = plan->only ? plan->only : 1, done = 0;
+    uint64_t last = plan->only ? plan->only : plan->runs;
+    uint64_t changes = plan->changes ? every_change(plan->every) : 0;
+    if (plan->growth) {
+        growth((size_t)plan->growth);
+    }
+    while (number <= last &&
+           clock_ns(CLOCK_MONOTONIC) - begun < plan->seconds * UINT64_C(1000000000)) {
+        mutation_run(number++);
+        done++;
+    }
+    printf("%zu files, %llu changes of one byte and %llu mutations of seed %llu: nothing found\n",
+           file_count, (unsigned long long)changes, (unsigned long long)done,
+           (unsigned long long)seed);
+    if (memory_times > 0) { /* where a sanitizer counts */
+        printf("memory: at most %zu times the bytes of an input, beyond what it may take at once\n",
+               memory_times);
+    }
+}
+
+/* False: there is no such option. */
+static bool option_take(struct plan *plan, const char *option, uint64_t number) {
+    if (strcmp(option, "--runs") == 0) {
+        plan->runs = number;
+    } else if (strcmp(option, "--seconds") == 0) {
+        plan->seconds = number;
+        plan->runs = UINT64_MAX; /* or what --runs says behind it */
+    } else if (strcmp(option, "--seed") == 0) {
+        seed = number;
+    } else if (strcmp(option, "--only") == 0) {
+        plan->only = number;
+    } else if (strcmp(option, "--growth") == 0) {
+        plan->growth = number;
+    } else if (strcmp(option, "--every") == 0) {
+        plan->changes = true;
+        plan->every = number;
+    } else {
+        return false;
+    }
+    return true;
 }
 
 int main(int count, char **words) {
-    static struct input input;
-    uint64_t runs = 1000, only = 0, seconds = UINT64_MAX, begun = now_s();
+    struct plan plan = {.runs = 1000, .seconds = 1000000000};
     signal(SIGABRT, on_abort);
     if (__sanitizer_set_death_callback) {
         __sanitizer_set_death_callback(say_last_words);
     }
     for (int i = 1; i < count; i++) {
-        bool more = i + 1 < count;
-        if (more && strcmp(words[i], "--runs") == 0) {
-            runs = strtoull(words[++i], NULL, 10);
-        } else if (more && strcmp(words[i], "--seconds") == 0) {
-            seconds = strtoull(words[++i], NULL, 10);
-            runs = UINT64_MAX;
-        } else if (more && strcmp(words[i], "--seed") == 0) {
-            seed = strtoull(words[++i], NULL, 10);
-        } else if (more && strcmp(words[i], "--only") == 0) {
-            only = strtoull(words[++i], NULL, 10);
+        if (i + 1 < count && option_take(&plan, words[i], strtoull(words[i + 1], NULL, 10))) {
+            i++;
         } else {
             read_file(words[i]);
         }
     }
-    uint64_t number = only ? only : 1, done = 0;
-    for (; number <= (only ? only : runs) && now_s() - begun < seconds; number++, done++) {
-        make_input(&input, number);
-        run(&input, "mutated,", number);
-    }
-    printf("%zu files and %llu mutations of seed %llu: nothing found\n", file_count,
-           (unsigned long long)done, (unsigned long long)seed);
+    plan_run(&plan);
     return 0;
 }

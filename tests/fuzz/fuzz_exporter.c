@@ -43,7 +43,7 @@ static void expect(struct exporter_options *options, const struct http_request *
     http_answer_free(&answer);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     char fields[FIELDS][FIELD_BYTES] = {{0}};
     bool given[FIELDS] = {false}, fail = bytes > 0 && data[0] == '!';
     size_t field = 0, used = 0;
@@ -68,3 +68,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
                 !exporter_host_allowed(&options, "xa.example"));
     return 0;
 }
+
+const struct fuzz_target fuzz_target = {.split = fuzz_split_lines};

@@ -34,7 +34,7 @@ static bool input_read(const void *file, uint64_t offset, void *to, uint64_t byt
     return true;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     if (bytes < 2) {
         return 0;
     }
@@ -53,3 +53,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
     return 0;
 }
+
+const struct fuzz_target fuzz_target = {.memory_times = 0};

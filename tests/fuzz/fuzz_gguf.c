@@ -32,7 +32,7 @@ const char *const fuzz_words[] = {"GGUF",
                                   "llama.kda.head_dim",
                                   NULL};
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     static vram_model model;
     struct vr_weight_sum sum = {.model = &model};
     struct vr_gguf_split split;
@@ -53,3 +53,90 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     expect_model(&model);
     return 0;
 }
+
+/* ---------------------------------------------------------------- structure */
+
+enum { HEAD = 24, AT_TENSORS = 8, AT_PAIRS = 16, ARRAY = 9, TEXT = 8 };
+
+static uint64_t get(const uint8_t *from, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = bytes; i-- > 0;) {
+        value = value << 8 | from[i];
+    }
+    return value;
+}
+
+static void put(uint8_t *to, uint64_t value) {
+    for (size_t i = 0; i < 8; i++) {
+        to[i] = (uint8_t)(value >> 8 * i);
+    }
+}
+
+/* The end of a text that begins here; 0: there is none. */
+static size_t text_end(const uint8_t *data, size_t bytes, size_t at) {
+    uint64_t length = at > 0 && at + 8 <= bytes ? get(data + at, 8) : UINT64_MAX;
+    return at + 8 <= bytes && length <= bytes - at - 8 ? at + 8 + (size_t)length : 0;
+}
+
+static size_t value_end(const uint8_t *data, size_t bytes, size_t at, uint64_t type) {
+    static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    if (type == TEXT) {
+        return text_end(data, bytes, at);
+    }
+    if (type == ARRAY && at + 12 <= bytes) {
+        uint64_t of = get(data + at, 4), count = get(data + at + 4, 8);
+        at += 12;
+        for (uint64_t i = 0; of == TEXT && i < count && at > 0; i++) {
+            at = text_end(data, bytes, at);
+        }
+        size_t size = of < sizeof sizes / sizeof sizes[0] ? sizes[of] : 0;
+        return count <= bytes && at + count * size <= bytes ? at + (size_t)count * size : 0;
+    }
+    size_t size = type < sizeof sizes / sizeof sizes[0] ? sizes[type] : 0;
+    return size > 0 && at + size <= bytes ? at + size : 0;
+}
+
+/* The end of the pair or tensor that begins here; tensors are those that have the usual names. */
+static size_t part_end(const uint8_t *data, size_t bytes, size_t at, bool *tensor) {
+    size_t name = text_end(data, bytes, at);
+    if (name == 0 || name + 4 > bytes) {
+        return 0;
+    }
+    *tensor = name - at >= 8 + 6 && (memcmp(data + name - 6, "weight", 6) == 0 ||
+                                     memcmp(data + name - 4, "bias", 4) == 0);
+    uint64_t number = get(data + name, 4);
+    if (!*tensor) {
+        return value_end(data, bytes, name + 4, number);
+    }
+    size_t end = name + 4 + (size_t)(number <= 4 ? number : 4) * 8 + 4 + 8;
+    return end <= bytes ? end : 0;
+}
+
+static size_t split(const uint8_t *data, size_t bytes, struct fuzz_part *parts) {
+    size_t count = 0, at = HEAD, end;
+    bool tensor;
+    while (count < FUZZ_PARTS_MAX && (end = part_end(data, bytes, at, &tensor)) > 0) {
+        parts[count++] = (struct fuzz_part){at, end - at};
+        at = end;
+    }
+    return count;
+}
+
+/* Makes the counts those of what is there. */
+static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
+    uint64_t counts[2] = {0, 0};
+    size_t at = HEAD, end;
+    bool tensor;
+    (void)capacity;
+    while ((end = part_end(data, bytes, at, &tensor)) > 0) {
+        counts[tensor]++;
+        at = end;
+    }
+    if (counts[0] + counts[1] > 0) {
+        put(data + AT_TENSORS, counts[1]);
+        put(data + AT_PAIRS, counts[0]);
+    }
+    return bytes;
+}
+
+const struct fuzz_target fuzz_target = {.split = split, .mend = mend};

@@ -362,7 +362,7 @@ static void opencl_end(void) {
     FUZZ_EXPECT(counted() == 0 && opencl_truth() == 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     if (!page) {
         page_make();
         opencl_load();
@@ -378,3 +378,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     opencl_end();
     return 0;
 }
+
+const struct fuzz_target fuzz_target = {.memory_times = 0};

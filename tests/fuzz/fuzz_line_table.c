@@ -40,7 +40,7 @@ static void look(const struct vr_line_table *table, const struct vr_line_sequenc
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     struct vr_line_sequence list[SEQUENCES];
     if (bytes < 2) {
         return 0;
@@ -68,3 +68,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
     return 0;
 }
+
+const struct fuzz_target fuzz_target = {.memory_times = 0};

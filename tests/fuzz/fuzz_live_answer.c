@@ -28,7 +28,7 @@ static void frames_check(const struct attach_answer *answer, size_t first, size_
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     struct attach_answer answer;
     const char *problem;
     char *text = malloc(bytes + 1);
@@ -49,3 +49,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     attach_free(&answer);
     return 0;
 }
+
+const struct fuzz_target fuzz_target = {.split = fuzz_split_lines};

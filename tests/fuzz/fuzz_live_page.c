@@ -84,9 +84,11 @@ static void page_check(const uint8_t *data, size_t bytes) {
     page_view_free(&view);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     if (bytes > 0) {
         page_check(data, bytes);
     }
     return 0;
 }
+
+const struct fuzz_target fuzz_target = {.most = 1 << 16};

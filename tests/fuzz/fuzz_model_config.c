@@ -65,7 +65,7 @@ static void read_tokens(const char *text, size_t bytes) {
     FUZZ_EXPECT((token.kind == VR_JSON_BAD) == (reader.problem != NULL));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     static vram_model model;
     static struct vr_config config;
     const char *text = (const char *)data;
@@ -86,3 +86,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     expect_model(&model);
     return 0;
 }
+
+const struct fuzz_target fuzz_target = {.split = fuzz_split_json};

@@ -64,7 +64,7 @@ static void read_as_report(const uint8_t *data, size_t bytes) {
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     static struct unpacked whole, pieces;
     unpack(data, bytes, OUT_MAX, &whole);
     unpack(data, bytes, 1 + bytes % 97, &pieces);
@@ -77,3 +77,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
     return 0;
 }
+
+/* zstd says how large a window it needs, up to 128 MiB, and what is unpacked may be OUT_MAX. */
+const struct fuzz_target fuzz_target = {.memory_more = 160 << 20};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fuzz_recording.c: whatever is called a trace of libvram's is refused with an offset inside of it,
- * or read to its end in time that never falls. Most mutations end at a CRC, so each input is read a
- * second time with the checksums of its header and of its first chunk made right, which leads into
- * the records.
+ * or read to its end in time that never falls. Most changes end at a CRC, so the checksums of the
+ * header and of the first chunk are made right after them, which leads into the records.
  */
 #include "fuzz.h"
 
@@ -70,42 +69,96 @@ static void put(uint8_t *to, uint64_t value, unsigned bytes) {
     }
 }
 
+/* ---------------------------------------------------------------- structure */
+
+enum { HEADER = 512, CHUNK = 4096 };
+
+/* Before the records of a chunk. */
+static size_t head_bytes(const uint8_t *data, size_t bytes) {
+    return bytes > 8 && data[8] == 2 ? 64 : 48;
+}
+
 /* Makes the seals of a file right whose header is 512 bytes long, in the version that it says. */
-static void mend(uint8_t *data, size_t bytes) {
-    bool second = bytes > 8 && data[8] == 2;
-    size_t head = second ? 64 : 48;
-    if (bytes < 512 + head) {
-        return;
+static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
+    size_t head = head_bytes(data, bytes);
+    bool second = head == 64;
+    (void)capacity;
+    if (bytes < HEADER + head) {
+        return bytes;
     }
-    uint64_t records = bytes - 512 - head;
-    records = records < 4096 - head ? records : 4096 - head;
+    uint64_t records = bytes - HEADER - head;
+    records = records < CHUNK - head ? records : CHUNK - head;
     memcpy(data, RECORDING_MAGIC, 8);
     put(data + 8, second ? 2 : 1, 4);
-    put(data + 12, 512, 4);
-    put(data + 16, 4096, 4);
+    put(data + 12, HEADER, 4);
+    put(data + 16, CHUNK, 4);
     put(data + 20, 0, 4);
     put(data + 52, chunk_crc(data, 52), 4);
     put(data + 64, 0, 8);
-    put(data + 512 + 16, 0, 8);
-    memcpy(data + 512, "VRTC", 4);
-    uint8_t *chunk = data + 512;
+    uint8_t *chunk = data + HEADER;
+    put(chunk + 16, 0, 8);
+    memcpy(chunk, "VRTC", 4);
     size_t summed = head - 16 + (size_t)records;
     uint64_t sum =
-        second ? chunk_xxh64(chunk + 16, summed, data[512 + 4]) : chunk_crc(chunk + 16, summed);
-    put(chunk + 4, data[512 + 4], 4);
+        second ? chunk_xxh64(chunk + 16, summed, chunk[4]) : chunk_crc(chunk + 16, summed);
+    put(chunk + 4, chunk[4], 4);
     put(chunk + 8, sum << 32 | UINT64_C(0x80A50000) | records, 8);
-    for (size_t at = 512 + 4096; second && at + head <= bytes; at += 4096) {
+    for (size_t at = HEADER + CHUNK; second && at + head <= bytes; at += CHUNK) {
         put(data + at + 8, 0, 8); /* more shards, each unfinished */
     }
+    return bytes;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-    uint8_t *mended = malloc(bytes > 0 ? bytes : 1);
-    FUZZ_EXPECT(mended != NULL);
+/* Reads a number, and moves on; UINT64_MAX: it is cut off. */
+static uint64_t number_take(const uint8_t *data, size_t bytes, size_t *at) {
+    uint64_t value = 0;
+    for (unsigned shift = 0; *at < bytes && shift < 64; shift += 7) {
+        uint8_t byte = data[(*at)++];
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            return value;
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* The end of the record that begins here; 0: there is none. */
+static size_t record_end(const uint8_t *data, size_t bytes, size_t at) {
+    /* Numbers of each kind; with 64 the last one is a length, with 128 a count of numbers. */
+    static const uint8_t numbers[] = {
+        [1] = 64 + 2, [2] = 64 + 2, [3] = 128 + 2, [4] = 2,     [5] = 2,
+        [6] = 64 + 4, [8] = 1,      [0x10] = 9,    [0x11] = 5,  [0x12] = 7,
+        [0x13] = 6,   [0x14] = 2,   [0x15] = 4,    [0x16] = 11, [0x17] = 2};
+    uint8_t kind = at < bytes ? data[at++] : 0;
+    uint8_t form = kind >= 0x40 ? 64 + 1 : kind < sizeof numbers ? numbers[kind] : 0;
+    uint64_t last = 0;
+    for (uint8_t i = 0; i < form % 64 && last != UINT64_MAX; i++) {
+        last = number_take(data, bytes, &at);
+    }
+    for (uint64_t i = 0; form >= 128 && i < last && i < 64; i++) {
+        (void)number_take(data, bytes, &at);
+    }
+    if (form == 0 || last == UINT64_MAX || (form / 64 == 1 && last > bytes - at)) {
+        return 0;
+    }
+    return form / 64 == 1 ? at + (size_t)last : at;
+}
+
+/* The records of the first chunk. */
+static size_t split(const uint8_t *data, size_t bytes, struct fuzz_part *parts) {
+    size_t count = 0, at = HEADER + head_bytes(data, bytes), end;
+    while (count < FUZZ_PARTS_MAX && (end = record_end(data, bytes, at)) > 0) {
+        parts[count++] = (struct fuzz_part){at, end - at};
+        at = end;
+    }
+    return count;
+}
+
+int fuzz_take(const uint8_t *data, size_t bytes) {
     read_all(data, bytes);
-    memcpy(mended, data, bytes);
-    mend(mended, bytes);
-    read_all(mended, bytes);
-    free(mended);
     return 0;
 }
+
+/* A definition has a number up to 65536, and a table has a place of 40 bytes for each. */
+const struct fuzz_target fuzz_target = {
+    .split = split, .mend = mend, .memory_more = (1 << 20) + RECORDING_DEFINITIONS_MAX * 48};

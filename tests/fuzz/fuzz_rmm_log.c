@@ -11,7 +11,9 @@ const char *const fuzz_words[] = {"Thread,Time,Action,Pointer,Size,Stream\n",
                                   ",",
                                   NULL};
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     read_events(data, bytes, FORMAT_RMM);
     return 0;
 }
+
+const struct fuzz_target fuzz_target = {.split = fuzz_split_lines};

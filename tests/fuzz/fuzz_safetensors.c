@@ -43,7 +43,7 @@ static void read_index(const uint8_t *data, size_t bytes) {
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     static vram_model model;
     struct vr_weight_sum sum = {.model = &model};
     struct vr_source source;
@@ -63,3 +63,59 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     read_index(data, bytes);
     return 0;
 }
+
+/* ---------------------------------------------------------------- structure */
+
+enum { LENGTH = 8 }; /* bytes before the header */
+
+/* The end of the header: of the object that begins it. */
+static size_t header_end(const uint8_t *data, size_t bytes) {
+    bool quoted = false;
+    int depth = 0;
+    for (size_t at = LENGTH; at < bytes; at++) {
+        if (quoted) {
+            at += data[at] == '\\';
+            quoted = at < bytes && data[at] != '"';
+        } else if (data[at] == '"') {
+            quoted = true;
+        } else if (data[at] == '{') {
+            depth++;
+        } else if (data[at] == '}' && --depth <= 0) {
+            return at + 1;
+        }
+    }
+    return 0;
+}
+
+static size_t split(const uint8_t *data, size_t bytes, struct fuzz_part *parts) {
+    return fuzz_split_json(data, bytes, parts);
+}
+
+/* Makes the length of the header right, and gives the data as many bytes as its offsets say. */
+static size_t mend(uint8_t *data, size_t bytes, size_t capacity) {
+    static const char key[] = "\"data_offsets\":[";
+    size_t end = header_end(data, bytes), most = 0;
+    if (end == 0 || bytes < LENGTH) {
+        return bytes;
+    }
+    for (size_t at = LENGTH; at + sizeof key < end; at++) {
+        if (memcmp(data + at, key, sizeof key - 1) == 0) {
+            char number[24] = "";
+            const uint8_t *comma = memchr(data + at, ',', end - at);
+            size_t left = comma ? (size_t)(data + end - comma - 1) : 0;
+            memcpy(number, comma ? comma + 1 : data, left < 20 ? left : 20);
+            size_t last = (size_t)strtoull(number, NULL, 10);
+            most = last > most && last < capacity ? last : most;
+        }
+    }
+    for (size_t i = 0; i < LENGTH; i++) {
+        data[i] = (uint8_t)((uint64_t)(end - LENGTH) >> 8 * i);
+    }
+    if (most > capacity - end) {
+        return bytes;
+    }
+    memset(data + end, 0, most);
+    return end + most;
+}
+
+const struct fuzz_target fuzz_target = {.split = split, .mend = mend};

@@ -87,7 +87,7 @@ static void token_put(const char *token, const char *from, char to[FIELD_BYTES *
              at != NULL ? at + 5 : "");
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     char fields[FIELDS][FIELD_BYTES] = {{0}}, path[FIELD_BYTES * 2];
     bool given[FIELDS] = {false};
     size_t field = 0, used = 0;
@@ -116,3 +116,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     expect(&options, &request);
     return 0;
 }
+
+const struct fuzz_target fuzz_target = {.split = fuzz_split_lines};

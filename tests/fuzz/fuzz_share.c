@@ -219,7 +219,7 @@ static void name_try(const uint8_t *data, size_t bytes) {
     FUZZ_EXPECT(vram_share_close(opened) == VRAM_OK);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     if (!world.context) {
         world_make();
     }
@@ -242,3 +242,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     }
     return 0;
 }
+
+/* An answer is received whole: its header may announce VR_WIRE_REPLY_MAX, 17 MiB. */
+const struct fuzz_target fuzz_target = {.memory_more = VR_WIRE_REPLY_MAX + (1 << 20),
+                                        .most = MESSAGE_MAX};

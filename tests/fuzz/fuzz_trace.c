@@ -48,7 +48,7 @@ static void on_log(void *user, vram_log_level level, const char *text) {
     abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX] = "";
     vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
@@ -66,3 +66,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     FUZZ_EXPECT(vr_mem_live_bytes() == 0);
     return 0;
 }
+
+/* Traces are played: the memory is that of the simulated devices and their pools. */
+const struct fuzz_target fuzz_target = {.split = fuzz_split_lines, .memory_more = 128 << 20};

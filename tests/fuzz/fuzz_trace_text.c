@@ -34,7 +34,7 @@ static void add_up(const struct trace *trace) {
     FUZZ_EXPECT(allocs == trace->alloc_count && allocs >= trace->block_slots);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+int fuzz_take(const uint8_t *data, size_t bytes) {
     struct trace trace;
     char problem[TRACE_PROBLEM_MAX] = "";
     if (!trace_read_memory("input", data, bytes, &trace, problem)) {
@@ -46,3 +46,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     trace_free(&trace);
     return 0;
 }
+
+/* A line of six bytes is an operation of 32, and the trace is written and read again here. */
+const struct fuzz_target fuzz_target = {.split = fuzz_split_lines, .memory_times = 8};
