@@ -252,7 +252,7 @@ static vram_status take_tensor(struct gguf *gguf) {
 
 static vram_status take_tensors(struct gguf *gguf, uint64_t count) {
     struct vr_source *source = gguf->source;
-    uint64_t data;
+    uint64_t data = 0;
     if (count > (source->bytes - source->at) / TENSOR_LEAST) {
         return CORRUPT(gguf, "its %llu tensors are more than the file has bytes",
                        (unsigned long long)count);

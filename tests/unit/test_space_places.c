@@ -218,7 +218,7 @@ static const struct {
      .share_ppm = 10000},
     {"vmm, deterministic", UINT64_C(0x85EB86BE4B0756DF), VR_SPACE_VMM, .deterministic = true},
     {"vmm, direct", UINT64_C(0xFAAAE6BA272C0689), VR_SPACE_VMM, .direct = true},
-    {"segments", UINT64_C(0x5A97E10818DFEF92), VR_SPACE_SEGMENTS},
+    {"segments", UINT64_C(0x5A97E10818DFEF92), VR_SPACE_SEGMENTS, .limit_bytes = 0},
     {"segments, tight", UINT64_C(0x5E61B5F4B321A8B5), VR_SPACE_SEGMENTS, .limit_bytes = 2 * VR_GIB},
     {"segments, deterministic", UINT64_C(0xE06FD07A096D1F10), VR_SPACE_SEGMENTS,
      .deterministic = true},
