@@ -136,9 +136,9 @@ enum state { STATE_NONE, STATE_LIVE, STATE_GONE };
 
 struct object {
     enum type type;
-    enum state state;
     struct object *parent; /* it ends with it */
     struct object *owner;  /* a scope, batch or manager that ends it; NULL: none */
+    enum state state;      /* from here on new for each object of a slot */
     struct object *home;   /* a buffer's home queue, an async's or a point's queue */
     struct object *last;   /* the queue whose work used it last; NULL: none is under way */
     bool portable;         /* its answers are the same on every backend and in every mode */

@@ -9,6 +9,7 @@
  */
 #include "programs/steps.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,9 +62,15 @@ struct object *object_device(struct object *object) {
     return object;
 }
 
+/* Other threads may walk through the slot of a device that has ended: it keeps what they read. */
 struct object *object_new(struct object *object, struct object *parent) {
-    enum type type = object->type;
-    *object = (struct object){.type = type, .state = STATE_LIVE, .parent = parent};
+    size_t kept = offsetof(struct object, state);
+    memset((char *)object + kept, 0, sizeof *object - kept);
+    if (object->parent != parent || object->owner) {
+        object->parent = parent;
+        object->owner = NULL;
+    }
+    object->state = STATE_LIVE;
     object->portable = !parent || parent->portable;
     return object;
 }
@@ -182,13 +189,15 @@ static struct {
     bool skip;  /* it makes something in a slot that another thread uses */
 } plans[THREADS_MAX * ROUND_OPS];
 
+/* What lies under something looks at it, but for devices; see object_new. */
 static bool makes_used(const struct op *op, const struct op *other) {
     struct object *mine[64], *theirs[64];
     const struct kind *kind = &kinds[other->kind];
     unsigned makes = objects_of(op, kinds[op->kind].makes, mine);
     unsigned uses = objects_of(other, kind->uses | kind->writes | kind->makes, theirs);
     for (unsigned i = 0; i < makes * uses; i++) {
-        if (mine[i / uses] == theirs[i % uses]) {
+        const struct object *one = mine[i / uses], *used = theirs[i % uses];
+        if (one == used || (one->type != TYPE_DEVICE && object_under(used, one))) {
             return true;
         }
     }
