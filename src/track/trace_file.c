@@ -69,10 +69,16 @@ static bool file_grow(struct vr_trace_file *file) {
     return more > 0;
 }
 
+static uint64_t patience_ms = PATIENCE_MS;
+
+void vr_trace_patience_set(uint64_t ms) {
+    patience_ms = ms ? ms : PATIENCE_MS;
+}
+
 /* Whether a thread has been waiting for the disk for long: keeps (7). */
 static bool file_is_slow(const struct vr_trace_file *file) {
     uint64_t since = vr_load(&file->growing_since, VR_RELAXED);
-    uint64_t patience = since ? vr_clock_tick_rate() / 1000 * PATIENCE_MS : 0;
+    uint64_t patience = since ? vr_clock_tick_rate() / 1000 * patience_ms : 0;
     while (since && (int64_t)(vr_clock_ticks_ordered() - since - patience) < 0) {
         vr_os_sleep(50000);
         since = vr_load(&file->growing_since, VR_RELAXED);

@@ -100,4 +100,8 @@ void vr_trace_file_close(struct vr_trace_file *file, const struct vr_trace_end *
 /* Closes without writing: the file belongs to the parent process. */
 void vr_trace_file_abandon(struct vr_trace_file *file);
 
+/* For tests in which nothing may be lost on a busy machine: the wait of (7), before any thread
+   traces. 0 restores it. */
+void vr_trace_patience_set(uint64_t ms);
+
 #endif
