@@ -69,11 +69,11 @@ void step_ring_send(struct run *r, const struct op *op) {
         allowed |=
             pool_awake(one->parent, BUSY | INVALID | OK | NOT_READY | BIT(VRAM_ERR_SHUTDOWN));
         allowed |= one->lost ? CORRUPT | OK | NOT_READY : 0;
-        allowed |= settings.threads > 1 ? OK | NOT_READY | BIT(VRAM_ERR_SHUTDOWN) : 0;
+        allowed |= settings.threads > 1 ? OK | NOT_READY | BUSY | BIT(VRAM_ERR_SHUTDOWN) : 0;
     }
     if (DO(allowed, vram_ring_send(ring[op->ring], message, (uint32_t)op->bytes, op->choice, 0)) ==
             VRAM_OK &&
-        !r->loose) {
+        settings.threads == 1) {
         one->count++;
     }
 }
@@ -97,6 +97,7 @@ void step_ring_receive(struct run *r, const struct op *op) {
     uint64_t allowed;
     if (ring_ready(op, &allowed)) {
         allowed = allowed & OK ? (allowed & ~OK) | NOT_READY : allowed;
+        allowed |= settings.threads > 1 ? BUSY : 0; /* another thread is receiving */
         DO(allowed, vram_ring_receive(ring[op->ring], message, 65536, 0, NULL));
     }
 }
