@@ -69,7 +69,7 @@ void step_ring_send(struct run *r, const struct op *op) {
         allowed |=
             pool_awake(one->parent, BUSY | INVALID | OK | NOT_READY | BIT(VRAM_ERR_SHUTDOWN));
         allowed |= one->lost ? CORRUPT | OK | NOT_READY : 0;
-        allowed |= settings.threads > 1 ? OK | NOT_READY | BUSY | BIT(VRAM_ERR_SHUTDOWN) : 0;
+        allowed |= settings.threads > 1 ? OK | NOT_READY | BIT(VRAM_ERR_SHUTDOWN) : 0;
     }
     if (DO(allowed, vram_ring_send(ring[op->ring], message, (uint32_t)op->bytes, op->choice, 0)) ==
             VRAM_OK &&
