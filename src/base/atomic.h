@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * atomic.h: all atomics of the library use these names, so that the same source can be built for a
- * model checker by replacing this one file. Every call names its memory order: there is no implicit
- * seq_cst.
+ * atomic.h: all atomics of the library use these names. So the same source can be built for a model
+ * checker, which performs the operations itself: tests/explore. Every call names its memory order:
+ * there is no implicit seq_cst.
  */
 #ifndef VR_ATOMIC_H
 #define VR_ATOMIC_H
@@ -26,6 +26,9 @@ enum vr_order {
     VR_ACQ_REL = memory_order_acq_rel,
     VR_SEQ_CST = memory_order_seq_cst
 };
+
+/* A build for the model checker has its own, from tests/explore/explored_atomic.h. */
+#ifndef VR_EXPLORE
 
 /* A delay point before each change that other threads depend on; relaxed changes (counters) have
    none. */
@@ -62,6 +65,8 @@ enum vr_order {
 #define vr_cas_weak(object, expected, desired, order)                                              \
     (vr_step(order) atomic_compare_exchange_weak_explicit(                                         \
         object, expected, desired, (memory_order)(order), vr_order_failed(order)))
+
+#endif
 
 /* Raises *object to at least `value`, with release order; for peaks and values that only rise. */
 static inline void vr_atomic_max(vr_atomic_u64 *object, uint64_t value) {
