@@ -196,7 +196,7 @@ static void root_renew(struct vr_radix *radix) {
     uint64_t process = vr_os_process_generation();
     if (radix->process != process) {
         radix->process = process;
-        vr_store(&radix->root, NULL, VR_RELEASE);
+        vr_store(&radix->root, NULL, VR_RELAXED); /* it points to nothing that must be visible */
     }
 }
 

@@ -72,11 +72,11 @@ bool vr_biased_lock_try_slow(struct vr_biased_lock *lock, uint64_t self) {
 }
 
 /* The owner is inside in both ways briefly, so that a signal handler does not enter: keeps (3) and
-   (4). */
+   (4). Other threads see `biased` after they took `holder`. */
 static void bias_begin(struct vr_biased_lock *lock, uint64_t self) {
     vr_store(&lock->owner, self, VR_RELAXED);
-    vr_store(&lock->inside, 1, VR_SEQ_CST);
-    vr_store(&lock->biased, 1, VR_SEQ_CST);
+    vr_store(&lock->inside, 1, VR_RELAXED);
+    vr_store(&lock->biased, 1, VR_RELEASE);
     vr_store(&lock->holder, 0, VR_RELEASE);
     vr_store(&lock->inside, 0, VR_RELEASE);
 }

@@ -140,9 +140,9 @@ static void wait_until_idle(const struct vr_thread_state *thread) {
 }
 
 /* The revoking thread holds the list's lock. After some rounds the wait blocks on that lock, for
-   the same reason. */
+   the same reason. What that thread did is visible after vr_thread_enter, which loads again. */
 void vr_thread_wait_revoked(struct vr_thread_state *thread) {
-    for (unsigned round = 0; vr_load(&thread->revoked, VR_ACQUIRE); round++) {
+    for (unsigned round = 0; vr_load(&thread->revoked, VR_RELAXED); round++) {
         if (round < 64) {
             vr_os_yield();
         } else {
@@ -181,7 +181,7 @@ static bool all_are_idle(void) {
         idle = !vr_load(&thread->busy, VR_SEQ_CST);
         for (unsigned round = 0; !idle && round < 64; round++) {
             vr_os_pause();
-            idle = !vr_load(&thread->busy, VR_SEQ_CST);
+            idle = !vr_load(&thread->busy, VR_ACQUIRE); /* the first load kept (3) */
         }
     }
     return idle;
