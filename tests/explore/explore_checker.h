@@ -134,7 +134,8 @@ enum step_kind {
     STEP_STORE, /* sequentially consistent; others are no step of their own */
     STEP_LOCK,
     STEP_TRY,
-    STEP_BARRIER, /* of all threads */
+    STEP_FENCE,   /* sequentially consistent */
+    STEP_BARRIER, /* the same of all threads */
     STEP_YIELD
 };
 

@@ -18,9 +18,9 @@
 #define EXECUTIONS_MAX      UINT64_C(200000)
 #define EXECUTIONS_MAX_LONG UINT64_C(50000000)
 
-static const struct scenario *const parts[] = {handle_scenarios,      radix_scenarios,
-                                               biased_lock_scenarios, thread_scenarios,
-                                               channel_scenarios,     point_scenarios};
+static const struct scenario *const parts[] = {
+    handle_scenarios,  radix_scenarios, biased_lock_scenarios, thread_scenarios,
+    channel_scenarios, point_scenarios, page_scenarios};
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
 static const char *answer_of(const struct search_result *result) {

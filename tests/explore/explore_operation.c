@@ -195,7 +195,7 @@ bool explore_cas(const struct explore_site *site, volatile void *object, uint64_
 
 void explore_fence(const struct explore_site *site) {
     if (search_is_running() && site_order(site) == VR_SEQ_CST) {
-        const struct step step = {.kind = STEP_BARRIER, .site = site};
+        const struct step step = {.kind = STEP_FENCE, .site = site};
         (void)search_step(&step);
         search_note(site, "fence", 0);
         model_fence(fiber_self());

@@ -118,6 +118,9 @@ static bool is_dependent(const struct choice *a, const struct choice *b) {
     if (a->thread == b->thread || a->kind == STEP_BARRIER || b->kind == STEP_BARRIER) {
         return true;
     }
+    if (a->kind == STEP_FENCE || b->kind == STEP_FENCE) {
+        return (a->kind == STEP_FENCE || a->sequential) && (b->kind == STEP_FENCE || b->sequential);
+    }
     bool locks = a->kind == STEP_LOCK || a->kind == STEP_TRY;
     if (locks != (b->kind == STEP_LOCK || b->kind == STEP_TRY) || a->location != b->location ||
         a->kind == STEP_START || b->kind == STEP_START || a->kind == STEP_YIELD ||

@@ -78,4 +78,6 @@ void explore_fence(const struct explore_site *site);
 /* A weak one that fails without a reason is not explored: every use repeats it. */
 #define vr_cas_weak(object, expected, desired, order) vr_cas(object, expected, desired, order)
 
+#define __sync_synchronize() explore_fence(EXPLORE_SITE("fence", "memory", VR_SEQ_CST))
+
 #endif
