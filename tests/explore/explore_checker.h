@@ -20,10 +20,10 @@
 
 enum {
     THREADS_MAX = 3,
-    LOCATIONS_MAX = 160, /* atomic objects that an execution may touch */
+    LOCATIONS_MAX = 320, /* atomic objects that an execution may touch */
     STORES_MAX = 1024,   /* stores to them */
     MUTEXES_MAX = 16,
-    STEPS_MAX = 600 /* choices of an execution: more, and it counts as endless */
+    STEPS_MAX = 1200 /* choices of an execution: more, and it counts as endless */
 };
 
 /* Ends the program: the checker itself cannot go on. */

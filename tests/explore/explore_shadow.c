@@ -16,7 +16,7 @@ enum access_kind { ATOMIC_READ, PLAIN_READ, ATOMIC_WRITE, PLAIN_WRITE, ACCESS_KI
 
 struct byte_accesses {
     uint16_t when[ACCESS_KINDS][THREADS_MAX]; /* clock of the last access; 0: none */
-    uint8_t location;                         /* + 1, of an atomic object; 0: none */
+    uint16_t location;                        /* + 1, of an atomic object; 0: none */
     bool freed;
 };
 
@@ -96,7 +96,7 @@ static void access_note(const volatile void *object, size_t bytes, enum access_k
         access_check(byte, kind);
         byte->when[kind][self] = now;
         if (kind == ATOMIC_READ || kind == ATOMIC_WRITE) {
-            byte->location = (uint8_t)(location + 1);
+            byte->location = (uint16_t)(location + 1);
         } else if (kind == PLAIN_WRITE && byte->location) {
             model_overwritten(byte->location - 1u);
         }
