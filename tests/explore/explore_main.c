@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXECUTIONS_MAX      UINT64_C(200000)
-#define EXECUTIONS_MAX_LONG UINT64_C(50000000)
+#define EXECUTIONS_MAX      UINT64_C(20000)
+#define EXECUTIONS_MAX_LONG UINT64_C(100000)
 
 static const struct scenario *const parts[] = {
-    handle_scenarios,  radix_scenarios, biased_lock_scenarios, thread_scenarios,
-    channel_scenarios, point_scenarios, page_scenarios,        table_scenarios};
+    handle_scenarios, radix_scenarios, biased_lock_scenarios, thread_scenarios, channel_scenarios,
+    point_scenarios,  page_scenarios,  table_scenarios,       drain_scenarios};
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
 static const char *answer_of(const struct search_result *result) {
@@ -124,7 +124,7 @@ int main(int count, char **arguments) {
         return litmus_explore() ? 0 : 1;
     }
     if (count > 1 && strcmp(arguments[1], "--table") == 0) {
-        return explore_table_print(parts, PARTS, EXECUTIONS_MAX_LONG) ? 0 : 1;
+        return explore_table_print(parts, PARTS, EXECUTIONS_MAX) ? 0 : 1;
     }
     const char *part = count > 1 + is_long ? arguments[1 + is_long] : NULL;
     return scenarios_explore(part, is_long) ? 0 : 1;

@@ -29,6 +29,7 @@ void *scenario_memory(size_t bytes);
 
 /* Each part's scenarios, ended by one without a name. */
 extern const struct scenario handle_scenarios[], radix_scenarios[], biased_lock_scenarios[],
-    thread_scenarios[], table_scenarios[], point_scenarios[], channel_scenarios[], page_scenarios[];
+    thread_scenarios[], table_scenarios[], point_scenarios[], channel_scenarios[], page_scenarios[],
+    drain_scenarios[];
 
 #endif

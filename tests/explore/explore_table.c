@@ -89,7 +89,7 @@ static const char *reason_of(const char *file, const char *site, enum vr_order o
 }
 
 struct table_sums {
-    unsigned sites, weakened, caught, reasoned, open;
+    unsigned sites, weakened, caught, reasoned, unreached, open;
 };
 
 static void row_print(unsigned site, enum vr_order to, uint64_t executions_max,
@@ -104,14 +104,17 @@ static void row_print(unsigned site, enum vr_order to, uint64_t executions_max,
         is_reached(site) ? scenario_catches(site, to, executions_max, &result) : NULL;
     const char *reason = caught ? NULL : reason_of(site_file(at), text, to);
     sums->weakened++;
-    if (caught) {
+    if (!is_reached(site)) {
+        puts("not reached |");
+        sums->unreached++;
+    } else if (caught) {
         printf("%s: %s |\n", caught->name, result.text);
         sums->caught++;
     } else if (reason) {
         printf("not noticed: %s |\n", reason);
         sums->reasoned++;
     } else {
-        printf("%s, **without a reason** |\n", is_reached(site) ? "not noticed" : "not reached");
+        puts("not noticed, **without a reason** |");
         sums->open++;
     }
     fflush(stdout);

@@ -203,6 +203,15 @@ static void waiter(void) {
     CHECK(status != VRAM_OK || vr_queue_submit_after(&queues[1], point) == VRAM_OK);
 }
 
+/* The same for a point that another thread passes on without order. */
+static void stranger(void) {
+    vram_point point = {(vram_queue *)(uintptr_t)queues[0].object.handle,
+                        vr_load(&made, VR_RELAXED)};
+    if (point.value) {
+        (void)vr_queue_submit_after(&queues[1], point);
+    }
+}
+
 /* Keeps (2). */
 static void last_is_highest(void) {
     CHECK(driver_last == vr_load(&queues[0].issued, VR_RELAXED));
@@ -228,4 +237,5 @@ const struct scenario point_scenarios[] = {
      {marker_or_refused, waiter},
      NULL,
      false},
+    {"points", "a point passed on", queues_make, {marker, worker, stranger}, last_is_highest, true},
     {.name = NULL}};

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scenario_drain.c: hits of vram_alloc and vram_free (core/pool/pool.c) beside a drain of all
+ * thread caches (core/cache/drain.c). A block is in one place only: `content` is written by whoever has
+ * allocated it, and by the space when the block is back there.
+ */
+#include "explore_scenario.h"
+
+#include "core/cache/drain.h"
+#include "core/cache/other_memory.h"
+#include "core/limit/limit.h"
+#include "core/pool/pool_calls.h"
+
+enum { BYTES = VR_UNIT, ADDRESS = 1 << 20, DEPTH = 4 };
+
+static struct vr_pool pool;
+static struct vr_block *block;
+static struct vr_cache *caches[2];
+static unsigned content;    /* of the block's memory */
+static unsigned in_space;   /* times that it came back */
+static vr_atomic_u64 given; /* an address that one thread passes to the other */
+
+static vram_pool *pool_handle(void) {
+    return (vram_pool *)(uintptr_t)pool.object.handle;
+}
+
+/* ------------------------------------------------ what is not explored here */
+
+void vr_space_free(struct vr_space *space, struct vr_block *freed) {
+    (void)space;
+    CHECK(freed == block && vr_block_is_free(block));
+    content = 0;
+    in_space++;
+}
+
+void vr_fallback_reap(struct vr_pool *reaped) {
+    (void)reaped;
+}
+
+void vr_pool_flush(struct vr_pool *flushed) {
+    (void)flushed;
+}
+
+void vr_limit_trim_cached(struct vr_pool *trimmed) {
+    (void)trimmed;
+}
+
+struct vr_block *vr_guard_find(struct vr_pool *within, vram_addr addr) {
+    return vr_block_table_find(&within->table, addr);
+}
+
+vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, struct vr_pool **entered,
+                          struct vr_queue_object **queue) {
+    (void)handle;
+    (void)queue_handle;
+    *entered = &pool;
+    *queue = NULL;
+    return VRAM_OK;
+}
+
+void vr_pool_leave(struct vr_pool *left, struct vr_queue_object *queue) {
+    (void)left;
+    (void)queue;
+}
+
+/* A miss: the scenario has no more memory. */
+bool vr_pool_alloc_shortcut(struct vr_cache *cache, uint64_t size, uint64_t bytes,
+                            vram_addr *addr) {
+    (void)cache;
+    (void)size;
+    (void)bytes;
+    (void)addr;
+    return false;
+}
+
+bool vr_guard_widen(const struct vr_pool *of, struct vr_request *request) {
+    (void)of;
+    (void)request;
+    return false; /* the request fails */
+}
+
+static void pool_make(void) {
+    pool.object.handle = 0x100;
+    vr_mutex_init(&pool.lock, VR_RANK_POOL);
+    vr_store(&pool.caps.small_blocks, DEPTH, VR_RELAXED);
+    CHECK(vr_block_table_reserve(&pool.table) == VRAM_OK);
+    block = scenario_memory(sizeof *block);
+    vr_store(&block->addr, ADDRESS, VR_RELAXED);
+    vr_store(&block->bytes, BYTES, VR_RELAXED);
+    vr_pool_leave_space(&pool, block, VR_NO_QUEUE);
+}
+
+static void cache_make(unsigned at) {
+    struct vr_thread_state *thread = vr_thread_get();
+    caches[at] = vr_cache_make(thread, &pool, pool.object.handle, VR_NO_QUEUE);
+    CHECK(caches[at]);
+}
+
+static void first_begin(void) {
+    cache_make(0);
+    CHECK(vr_cache_put(caches[0], block, BYTES));
+}
+
+static void second_begin(void) {
+    cache_make(1);
+}
+
+/* The block is in the first thread's cache. */
+static void one_cached(void) {
+    pool_make();
+    fiber_act_as(0, first_begin);
+    fiber_act_as(1, second_begin);
+}
+
+static void alloc_and_free(void) {
+    vram_addr addr;
+    if (vr_alloc(pool_handle(), BYTES, NULL, &addr) == VRAM_OK) {
+        content++;
+        CHECK(vr_free(pool_handle(), addr, NULL) == VRAM_OK);
+    }
+}
+
+static void alloc_and_give(void) {
+    vram_addr addr;
+    if (vr_alloc(pool_handle(), BYTES, NULL, &addr) == VRAM_OK) {
+        content++;
+        vr_store(&given, addr, VR_RELEASE);
+    }
+}
+
+static void take_and_free(void) {
+    vram_addr addr = vr_load(&given, VR_ACQUIRE);
+    if (addr) {
+        content++;
+        CHECK(vr_free(pool_handle(), addr, NULL) == VRAM_OK);
+    }
+}
+
+/* The program has the block. */
+static void first_alloc(void) {
+    vram_addr addr;
+    CHECK(vr_alloc(pool_handle(), BYTES, NULL, &addr) == VRAM_OK && addr == ADDRESS);
+}
+
+static void one_live(void) {
+    one_cached();
+    fiber_act_as(0, first_alloc);
+}
+
+static void free_it(void) {
+    content++;
+    CHECK(vr_free(pool_handle(), ADDRESS, NULL) == VRAM_OK);
+}
+
+/* Two threads free it: one of them made a mistake, and is told so. */
+static vr_atomic_u32 freed;
+
+static void free_it_or_not(void) {
+    if (vr_free(pool_handle(), ADDRESS, NULL) == VRAM_OK) {
+        vr_fetch_add(&freed, 1, VR_RELAXED);
+    }
+}
+
+static void drain(void) {
+    (void)vr_pool_drain(&pool);
+}
+
+static void is_in_one_place(void) {
+    unsigned cached = caches[0]->small[1].count + caches[1]->small[1].count;
+    unsigned central = (unsigned)(pool.central.held_bytes / BYTES);
+    CHECK(cached + central + in_space + vr_block_is_live(block) == 1);
+}
+
+static void is_freed_once(void) {
+    is_in_one_place();
+    CHECK(vr_load(&freed, VR_RELAXED) == 1);
+}
+
+const struct scenario drain_scenarios[] = {
+    {"thread caches",
+     "an allocation beside a drain",
+     one_cached,
+     {alloc_and_give, drain},
+     is_in_one_place,
+     false},
+    {"thread caches", "a free beside a drain", one_live, {free_it, drain}, is_in_one_place, false},
+    {"thread caches",
+     "freed by another thread",
+     one_cached,
+     {alloc_and_give, take_and_free},
+     is_in_one_place,
+     false},
+    {"thread caches",
+     "freed twice",
+     one_live,
+     {free_it_or_not, free_it_or_not},
+     is_freed_once,
+     false},
+    {"thread caches",
+     "a pair beside a drain",
+     one_cached,
+     {alloc_and_free, drain},
+     is_in_one_place,
+     true},
+    {.name = NULL}};
