@@ -71,7 +71,7 @@ enum vr_order {
 /* Raises *object to at least `value`, with release order; for peaks and values that only rise. */
 static inline void vr_atomic_max(vr_atomic_u64 *object, uint64_t value) {
     uint64_t seen = vr_load(object, VR_RELAXED);
-    while (seen < value && !vr_cas_weak(object, &seen, value, VR_ACQ_REL)) {
+    while (seen < value && !vr_cas_weak(object, &seen, value, VR_RELEASE)) {
     }
 }
 

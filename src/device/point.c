@@ -153,7 +153,7 @@ static bool is_time_to_ask(const struct backoff *backoff) {
 /* Counts a mark in the current bucket: keeps (7). */
 static vr_atomic_u32 *mark_begin(struct vr_queue_object *queue) {
     for (;;) {
-        uint64_t epoch = vr_load(&queue->mark_epoch, VR_SEQ_CST);
+        uint64_t epoch = vr_load(&queue->mark_epoch, VR_RELAXED); /* the second load decides */
         vr_atomic_u32 *bucket = &queue->marking[epoch & 1];
         vr_fetch_add(bucket, 1, VR_SEQ_CST);
         if (vr_load(&queue->mark_epoch, VR_SEQ_CST) == epoch) {
