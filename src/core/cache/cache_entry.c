@@ -17,6 +17,7 @@ static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
     if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, id)) {
         return false;
     }
+    /* untaken: the queue ends at this moment */
     if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_SEQ_CST)) {
         /* The queue has ended meanwhile, or the pool is falling asleep. The thread that drops the
            caches may have done so before this one was created. */
