@@ -44,8 +44,11 @@ static bool refill(struct pickle *pickle) {
     }
     pickle->begin = 0;
     pickle->end = bytes;
-    return bytes > 0 || pickle_refuse(pickle, "the file ends in the middle: it was not written "
-                                              "to its end, or not copied whole");
+    if (bytes == 0) {
+        return pickle_refuse(pickle, "the file ends in the middle: it was not written to its end, "
+                                     "or not copied whole");
+    }
+    return true;
 }
 
 static bool next_byte(struct pickle *pickle, uint8_t *byte) {
@@ -135,8 +138,10 @@ static bool take_protocol(struct pickle *pickle) {
     if (!take_number(pickle, 1, &protocol)) {
         return false;
     }
-    return (protocol >= 2 && protocol <= 5) ||
-           pickle_refuse(pickle, "pickle protocol %" PRIu64 " is not one of 2 to 5", protocol);
+    if (protocol < 2 || protocol > 5) {
+        return pickle_refuse(pickle, "pickle protocol %" PRIu64 " is not one of 2 to 5", protocol);
+    }
+    return true;
 }
 
 /* ---------------------------------------------------------------- operations */
@@ -227,7 +232,10 @@ static bool take_argument(struct pickle *pickle, uint8_t code, struct pickle_op 
     case 0x95: /* FRAME: its length is of no use here */
         return take(pickle, 8, NULL, 0);
     default:
-        return plain_kind(code, op) || refuse_call(pickle, code);
+        if (!plain_kind(code, op)) {
+            return refuse_call(pickle, code);
+        }
+        return true;
     }
 }
 

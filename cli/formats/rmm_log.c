@@ -31,9 +31,11 @@ bool rmm_log_open(struct rmm_log *log, struct trace_source *source) {
     if (!line_reader_next(&log->lines, &there)) {
         return refuse(log, log->lines.problem);
     }
-    return (there && log->lines.field_count == FIELDS &&
-            strcmp(log->lines.fields[FIELDS - 1], "Stream") == 0) ||
-           refuse(log, "this is not a log of RMM: its header is not " RMM_LOG_HEADER);
+    if (!there || log->lines.field_count != FIELDS ||
+        strcmp(log->lines.fields[FIELDS - 1], "Stream") != 0) {
+        return refuse(log, "this is not a log of RMM: its header is not " RMM_LOG_HEADER);
+    }
+    return true;
 }
 
 void rmm_log_close(struct rmm_log *log) {
@@ -85,7 +87,10 @@ static bool take_alloc(struct rmm_log *log, struct recorded *event) {
     }
     const struct live_address block = {++log->last_id, event->bytes, 0};
     event->id = block.id;
-    return live_addresses_add(&log->live, event->addr, &block) || refuse(log, "out of host memory");
+    if (!live_addresses_add(&log->live, event->addr, &block)) {
+        return refuse(log, "out of host memory");
+    }
+    return true;
 }
 
 /* One from before the log began gets an id that no other has. */

@@ -4,6 +4,8 @@
  * every allocation that can fail on the way. tests/golden/formats_test.py has the formats
  * themselves.
  */
+#include "formats/pickle.h"
+#include "formats/rmm_log.h"
 #include "formats/segment_map.h"
 #include "report/advice.h"
 
@@ -74,6 +76,83 @@ static void every_allocation_may_fail(void **state) {
             assert_true(at < 10000);
         }
         assert_true(at > 5);
+    }
+}
+
+/* ---------------------------------------------------------------- small files */
+
+/* The first operation behind the protocol; whether there is a good one. */
+static bool operation(const char *bytes, size_t count, struct pickle_op *op) {
+    static struct pickle pickle;
+    struct trace_source source;
+    struct pickle_op before;
+    trace_source_open_memory(&source, bytes, count);
+    pickle_begin(&pickle, &source);
+    bool good = pickle_next(&pickle, &before) && pickle_next(&pickle, op);
+    assert_int_equal(good, pickle.problem[0] == '\0');
+    trace_source_close(&source);
+    return good;
+}
+
+#define OPERATION(text, op) operation("\x80\x04" text, sizeof("\x80\x04" text) - 1, op)
+
+static void numbers_of_pickles(void **state) {
+    struct pickle_op op;
+    (void)state;
+    assert_true(OPERATION("\x8a\x00", &op));
+    assert_int_equal(op.kind, PICKLE_NUMBER);
+    assert_true(op.number == 0);
+    assert_true(OPERATION("\x8a\x01\xff", &op));
+    assert_true(op.number == UINT64_MAX); /* -1 */
+    assert_true(OPERATION("\x8a\x08\1\0\0\0\0\0\0\x80", &op));
+    assert_true(op.number == (UINT64_C(1) << 63) + 1);
+    assert_true(OPERATION("\x8b\x09\0\0\0\1\0\0\0\0\0\0\x80\0", &op));
+    assert_true(op.number == (UINT64_C(1) << 63) + 1);
+    assert_true(OPERATION("J\xff\xff\xff\xff", &op));
+    assert_true(op.number == UINT64_MAX);
+    assert_false(OPERATION("\x8a", &op));         /* ends before the length, */
+    assert_false(OPERATION("\x8a\x03\1\2", &op)); /* in the digits, */
+    assert_false(OPERATION("\x8a\x0a\1\2\3\4\5\6\7\x08\x09\x0a", &op)); /* is too long */
+    assert_false(OPERATION("J\1\2", &op));
+    assert_false(operation("\x80\x01.", 3, &op));
+    assert_false(operation("\x80\x06.", 3, &op));
+    assert_false(operation("\x80", 1, &op));
+}
+
+static bool log_opens(const char *text, size_t bytes, struct recorded *event) {
+    static struct rmm_log log;
+    struct trace_source source;
+    bool there = false;
+    trace_source_open_memory(&source, text, bytes);
+    bool good = rmm_log_open(&log, &source) && rmm_log_next(&log, event, &there);
+    rmm_log_close(&log);
+    trace_source_close(&source);
+    return good && there;
+}
+
+static void lines_of_rmm(void **state) {
+    static const char *const wrong[] = {
+        "",
+        "Thread,Time\n",
+        "Thread,Time,Action,Pointer,Size,River\n",
+    };
+    static const char *const times[] = {"24:00:00.1", "00:60:00.1", "00:00:61.1",
+                                        "00:00:00;1", "00:00:00",   "00:00:00.1x"};
+    struct recorded event;
+    char text[200];
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(log_opens(wrong[i], strlen(wrong[i]), &event));
+    }
+    for (size_t i = 0; i <= sizeof times / sizeof times[0]; i++) {
+        bool good = i == sizeof times / sizeof times[0];
+        snprintf(text, sizeof text, RMM_LOG_HEADER "\n1,%s,allocate,0x10,256,0x0\n",
+                 good ? "23:59:60:5" : times[i]);
+        assert_int_equal(log_opens(text, strlen(text), &event), good);
+    }
+    assert_int_equal(event.bytes, 256);
+    if (inflate_built) { /* begins as gzip'd, and is not */
+        assert_false(log_opens("\x1f\x8b\x08\0garbage garbage", 20, &event));
     }
 }
 
@@ -179,6 +258,8 @@ static void growth_is_told_from_oscillation(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(numbers_of_pickles),
+        cmocka_unit_test(lines_of_rmm),
         cmocka_unit_test(peaks_are_those_of_pytorch),
         cmocka_unit_test(blocks_are_cut_as_pytorch_does),
         cmocka_unit_test(free_memory_merges_within_segments),

@@ -210,6 +210,12 @@ static void tensors_at_the_edges(void **state) {
     for (size_t bytes = 0; bytes < header; bytes++) {
         assert_int_equal(gguf_read(bytes), VRAM_ERR_CORRUPT);
     }
+    small_pairs(1);
+    maker.data[16]++;
+    gguf_u32(&maker, "general.alignment", 65536); /* the file ends before its data begin */
+    gguf_tensor(&maker, "blk.0.a", 8, 1, 0, 0);
+    gguf_data(&maker, 64);
+    refused(VRAM_ERR_CORRUPT, "truncated: the tensors end");
     gguf_begin(&maker, 0, 0);
     maker.data[4] = 0, maker.data[7] = 2;
     refused(VRAM_ERR_UNSUPPORTED, "big-endian");

@@ -440,6 +440,24 @@ static void surplus_without_host_memory(void **state) {
     }
 }
 
+/* A queue ends while a plan has claimed a hole of its work and addresses beside it. */
+static void claims_of_a_queue_that_ends(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_answer answer;
+    fixture->config.deterministic = true;
+    restart(fixture, 16);
+    struct vr_block *block = fixture_get(fixture, 2 * GRANULE);
+    driver_free(fixture->space, block, 2, 7); /* which has not passed */
+    struct vr_want want = {.bytes = 4 * GRANULE, .queue = 2};
+    assert_int_equal(ask(fixture, want, &answer), VRAM_OK);
+    assert_non_null(answer.plan);
+    vr_space_forget(fixture->space, 1);
+    vr_space_forget(fixture->space, 2);
+    struct vr_block *large = driver_commit(&fixture->driver, fixture->space, answer.plan, false);
+    vr_store(&large->state, VR_BLOCK_LIVE, VR_RELAXED);
+    assert_sound(fixture->space);
+}
+
 static void nothing_to_rebuild(void **state) {
     struct fixture *fixture = *state;
     struct vr_rebuild *list = NULL;
@@ -475,6 +493,7 @@ int main(void) {
         EDGE(holes_of_another_queue),
         EDGE(surplus_and_little_time),
         EDGE(surplus_without_host_memory),
+        EDGE(claims_of_a_queue_that_ends),
         EDGE(nothing_to_rebuild),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

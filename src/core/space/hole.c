@@ -196,8 +196,7 @@ void vr_hole_forget(struct vr_space *space, uint64_t queue) {
         vr_hole_add(space, hole);
     }
     /* Holes that are hidden or claimed come back later, and then no stamp passes. */
-    for (struct vr_block *span = space->config.deterministic ? vr_span_first(space) : NULL; span;
-         span = vr_span_next(space, span)) {
+    for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_CLAIM && span->span.was == VR_SPAN_HOLE &&
             span->stamp.queue == queue) {
             span->stamp = (struct vr_stamp){0};
