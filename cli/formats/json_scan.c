@@ -13,6 +13,7 @@ void json_scan_begin(struct json_scan *scan, struct trace_source *source) {
 }
 
 static bool refuse(struct json_scan *scan, const char *problem) {
+    /* untaken: the source fails inside a text, and its problem stays */
     scan->problem = scan->problem != NULL ? scan->problem : problem;
     return false;
 }
@@ -68,8 +69,8 @@ static bool take_escape(struct json_scan *scan) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     int byte = take(scan);
     unsigned code = 0;
-    if (byte > 0 && byte != 'u') {
-        const char *known = strchr(from, byte);
+    if (byte >= 0 && byte != 'u') {
+        const char *known = byte > 0 ? strchr(from, byte) : NULL;
         if (known == NULL) {
             return refuse(scan, "invalid JSON: a wrong escape in a text");
         }
@@ -121,14 +122,17 @@ static bool take_plain(struct json_scan *scan, int first) {
         strcmp(scan->text, "null") != 0) {
         return refuse(scan, "invalid JSON: expected a value");
     }
-    return !number || strspn(scan->text, "0123456789+-.eE") == scan->text_bytes ||
-           refuse(scan, "invalid JSON: a number is none");
+    if (number && strspn(scan->text, "0123456789+-.eE") != scan->text_bytes) {
+        return refuse(scan, "invalid JSON: a number is none");
+    }
+    return true;
 }
 
 /* ------------------------------------------------------------------ structure */
 
+/* Whether the innermost of the open levels, of which there is one, is an object. */
 static bool in_object(const struct json_scan *scan) {
-    return scan->depth > 0 && scan->objects[scan->depth - 1];
+    return scan->objects[scan->depth - 1];
 }
 
 static void after_value(struct json_scan *scan) {
@@ -206,11 +210,11 @@ bool json_scan_next(struct json_scan *scan) {
     if (byte == -2) {
         return false;
     }
-    if (scan->done || byte < 0) {
+    if (scan->done) {
         scan->kind = JSON_END;
-        return scan->done || refuse(scan, "invalid JSON: the file ends in the middle");
+        return true;
     }
-    if (byte == ',' && !scan->expects_value && !scan->expects_key && scan->depth > 0) {
+    if (byte == ',' && !scan->expects_value && !scan->expects_key) {
         take(scan);
         scan->expects_key = in_object(scan);
         scan->expects_value = !scan->expects_key;

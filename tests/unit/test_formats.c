@@ -4,6 +4,8 @@
  * every allocation that can fail on the way. tests/golden/formats_test.py has the formats
  * themselves.
  */
+#include "formats/interner.h"
+#include "formats/json_scan.h"
 #include "formats/pickle.h"
 #include "formats/rmm_log.h"
 #include "formats/segment_map.h"
@@ -57,8 +59,14 @@ static bool read_report(const char *path, struct history *history) {
 
 /* Call 1, 2, 3 ... fails, until none is left: each time the file is refused with a reason. */
 static void every_allocation_may_fail(void **state) {
-    static const char *const files[] = {"snapshot/protocol4.pickle", "rmm_log/small.csv",
-                                        "chrome_trace/torch_xla.json"};
+    static const char *const files[] = {"snapshot/protocol4.pickle",
+                                        "rmm_log/small.csv",
+                                        "chrome_trace/torch_xla.json",
+                                        "recording/shards.vrt",
+                                        "recording/refused.vrt",
+                                        "recording/whole.vrt",
+                                        "packed/rmm.gz",
+                                        "packed/recording.zst"};
     (void)state;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char path[512];
@@ -114,9 +122,111 @@ static void numbers_of_pickles(void **state) {
     assert_false(OPERATION("\x8a\x03\1\2", &op)); /* in the digits, */
     assert_false(OPERATION("\x8a\x0a\1\2\3\4\5\6\7\x08\x09\x0a", &op)); /* is too long */
     assert_false(OPERATION("J\1\2", &op));
+    assert_false(OPERATION("cos\nsystem\n", &op)); /* calls are refused */
     assert_false(operation("\x80\x01.", 3, &op));
     assert_false(operation("\x80\x06.", 3, &op));
     assert_false(operation("\x80", 1, &op));
+}
+
+/* All of a text; NULL: it is good, and `last` is its last text, number or word. */
+static const char *json_problem(const char *bytes, size_t count, char *last) {
+    static struct json_scan scan;
+    struct trace_source source;
+    trace_source_open_memory(&source, bytes, count);
+    json_scan_begin(&scan, &source);
+    while (json_scan_next(&scan) && scan.kind != JSON_END) {
+        if (scan.kind == JSON_TEXT || scan.kind == JSON_NUMBER || scan.kind == JSON_WORD) {
+            memcpy(last, scan.text, scan.text_bytes + 1);
+        }
+    }
+    trace_source_close(&source);
+    return scan.problem;
+}
+
+static void tokens_of_json(void **state) {
+    static const struct {
+        const char *text, *last, *problem;
+    } rows[] = {
+        {"[\"\\u0041\\u00e9\\u20AC\\ud83d\\uDE00\\ufffd\"]", "A\xc3\xa9\xe2\x82\xac??\xef\xbf\xbd",
+         NULL},
+        {"\t{\"a\" :\r\ntrue , \"b\":[ ],\"c\":false}", "false", NULL},
+        {"[null,-1.5e+3]", "-1.5e+3", NULL},
+        {"[nil]", NULL, "expected a value"},
+        {"[1x]", NULL, "a number is none"},
+        {"[\"\\q\"]", NULL, "a wrong escape"},
+        {"[\"\\u00@0\"]", NULL, "a wrong escape"},
+        {"[\"\\u00G0\"]", NULL, "a wrong escape"},
+        {"[\"\\u00g0\"]", NULL, "a wrong escape"},
+        {"[\"\\u00 0\"]", NULL, "a wrong escape"},
+        {"[\"a", NULL, "ends inside a text"},
+        {"[\"a\\", NULL, "ends inside a text"},
+        {"{\"a\"}", NULL, "expected a colon"},
+        {"{1}", NULL, "expected a comma, a key or an end"},
+        {"[1 2]", NULL, "expected a comma, a key or an end"},
+        {"[1,]", NULL, "ends where none can"},
+        {"[1}", NULL, "ends where none can"},
+        {"]", NULL, "ends where none can"},
+        {"[,1]", NULL, "expected a value"},
+        {"{,}", NULL, "expected a comma, a key or an end"},
+        {"[1", NULL, "the file ends in the middle"},
+        {"[1,", NULL, "the file ends in the middle"},
+        {"", NULL, "the file ends in the middle"},
+    };
+    static char last[JSON_SCAN_TEXT_MAX + 1];
+    char many[2 * JSON_SCAN_TEXT_MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *problem = json_problem(rows[i].text, strlen(rows[i].text), last);
+        assert_int_equal(problem != NULL, rows[i].problem != NULL);
+        if (problem == NULL) {
+            assert_string_equal(last, rows[i].last);
+        } else if (!strstr(problem, rows[i].problem)) {
+            fail_msg("%s: %s", rows[i].text, problem);
+        }
+    }
+    assert_non_null(json_problem("\"\\\0\"", 4, last)); /* a zero byte is no escape */
+    memset(many, 'x', sizeof many);
+    many[0] = many[sizeof many - 1] = '"';
+    assert_null(json_problem(many, sizeof many, last)); /* is cut */
+    assert_int_equal(strlen(last), JSON_SCAN_TEXT_MAX);
+    memset(many, '[', sizeof many);
+    assert_non_null(json_problem(many, sizeof many, last));
+    if (inflate_built) { /* begins as gzip'd, and is not */
+        assert_non_null(json_problem("\x1f\x8b\x08\0garbage garbage", 20, last));
+    }
+}
+
+/* More texts than the first tables have, with memory and without. */
+static void texts_outgrow_their_tables(void **state) {
+    bool good = false;
+    (void)state;
+    for (long at = 0; !good; at++) {
+        struct interner interner;
+        uint64_t budget = at == 0 ? 1000 : UINT64_C(1) << 30;
+        char text[32];
+        uint32_t number = 0;
+        assert_true(interner_begin(&interner, &budget));
+        fail_at = at;
+        for (uint32_t i = 1; i <= 1000; i++) {
+            snprintf(text, sizeof text, "text number %u", i);
+            number = interner_number(&interner, text, strlen(text));
+            assert_true(number == i || number == 0);
+            if (number == 0) {
+                break;
+            }
+        }
+        assert_true(at == 0 || (number == 0) == (fail_at == 0));
+        good = number == 1000;
+        fail_at = 0;
+        for (uint32_t i = 1; i <= interner.count; i++) { /* what is in it stays */
+            snprintf(text, sizeof text, "text number %u", i);
+            assert_string_equal(interner_text(&interner, i), text);
+            assert_int_equal(interner_number(&interner, text, strlen(text)), i);
+        }
+        assert_string_equal(interner_text(&interner, interner.count + 1), "");
+        assert_string_equal(interner_text(&interner, 0), "");
+        interner_free(&interner);
+    }
 }
 
 static bool log_opens(const char *text, size_t bytes, struct recorded *event) {
@@ -260,6 +370,8 @@ int main(void) {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(numbers_of_pickles),
         cmocka_unit_test(lines_of_rmm),
+        cmocka_unit_test(tokens_of_json),
+        cmocka_unit_test(texts_outgrow_their_tables),
         cmocka_unit_test(peaks_are_those_of_pytorch),
         cmocka_unit_test(blocks_are_cut_as_pytorch_does),
         cmocka_unit_test(free_memory_merges_within_segments),
