@@ -373,6 +373,28 @@ static void runs_that_find_a_hole(void **state) {
     assert_int_equal(addr_of(first), addr_of(room));
 }
 
+/* The memory of a run is recreated from pieces that lie scattered. */
+static void runs_of_recreated_memory(void **state) {
+    struct fixture *fixture = *state;
+    enum { COUNT = 200 };
+    struct vr_block *small[COUNT];
+    struct vr_space_stats before, after;
+    fixture_restart(fixture);
+    runs_make(fixture);
+    for (int i = 0; i < COUNT; i++) {
+        small[i] = driver_alloc(&fixture->driver, fixture->space, GRANULE, 2);
+        assert_non_null(small[i]);
+    }
+    for (int i = 1; i < COUNT; i += 2) {
+        driver_free(fixture->space, small[i], 2, 0);
+    }
+    fixture->space->budget_ns = 1000000000000;
+    vr_space_stats_get(fixture->space, &before);
+    fixture_get(fixture, 24 * VR_MIB);
+    vr_space_stats_get(fixture->space, &after);
+    assert_int_equal(after.reserved_bytes, before.reserved_bytes); /* nothing new was needed */
+}
+
 /* The smallest hole belongs to another queue. */
 static void holes_of_another_queue(void **state) {
     struct fixture *fixture = *state;
@@ -490,6 +512,7 @@ int main(void) {
         EDGE(long_runs),
         EDGE(runs_that_are_cut_short),
         EDGE(runs_that_find_a_hole),
+        EDGE(runs_of_recreated_memory),
         EDGE(holes_of_another_queue),
         EDGE(surplus_and_little_time),
         EDGE(surplus_without_host_memory),
