@@ -74,6 +74,7 @@ static void list_entry(struct vr_config *config, enum list_kind kind, uint64_t i
                        struct vr_json_token token) {
     uint64_t number = 0;
     bool known = vr_json_unsigned_read(token, &number) && number <= UINT32_MAX;
+    number = known ? number : 0;
     bool from_one = kind == LIST_FULL_AT || kind == LIST_LINEAR_AT;
     if (kind >=
         LIST_DENSE_AT) { /* 0, where numbers are from 1, becomes a number that is too large */

@@ -206,8 +206,7 @@ static bool take_object(struct config_job *job, struct vr_config_part *part, enu
         return read_mamba(job, part, token);
     }
     if (strcmp(word, "quantization_config") == 0 && object) {
-        return vr_quantization_read(&job->reader, &config->quantization, &job->status) &&
-               job->status == VRAM_OK;
+        return vr_quantization_read(&job->reader, &config->quantization, &job->status);
     } else if (strcmp(word, "linear_attn_config") == 0 && object) {
         return read_linear(job, part, token);
     } else if (strcmp(word, "attention_other_setting") == 0) {
@@ -319,6 +318,7 @@ vram_status vr_config_read(const char *text, size_t bytes, struct vr_config *con
         return job.status;
     }
     if (!good) {
+        /* untaken: the reader has always said what is wrong */
         return vr_fail(VRAM_ERR_CORRUPT, "invalid JSON in config.json at byte %zu: %s",
                        job.reader.at, job.reader.problem ? job.reader.problem : "unexpected end");
     }

@@ -5,6 +5,7 @@
  */
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "model/model_config.h"
 #include "model/model_file.h"
 
 #include <setjmp.h>
@@ -302,12 +303,120 @@ static void indexes_at_the_edges(void **state) {
     }
 }
 
+/* ---------------------------------------------------------------- the config */
+
+static struct vr_config config;
+
+/* Reads a text, and refuses all that it begins with. */
+static void config_take(const char *text) {
+    size_t bytes = strlen(text);
+    for (size_t cut = 0; cut < bytes; cut++) {
+        char *copy = malloc(cut + 1); /* so that a sanitizer sees a read behind it */
+        assert_non_null(copy);
+        memcpy(copy, text, cut);
+        assert_int_equal(vr_config_read(copy, cut, &config), VRAM_ERR_CORRUPT);
+        free(copy);
+    }
+    assert_int_equal(vr_config_read(text, bytes, &config), VRAM_OK);
+}
+
+static void configs_with_lists(void **state) {
+    (void)state;
+    config_take("{\"architectures\":[\"A\",\"B\",[1]],\"attn_type_list\":[1,0,{\"a\":[]}],"
+                "\"compress_ratios\":[4294967296,7],\"mlp_only_layers\":\"2,x3,,5/\","
+                "\"full_attn_layers\":[0,1,600],\"num_key_value_heads\":[[],3]}");
+    assert_string_equal(config.architecture, "A");
+    assert_int_equal(config.layers[0].attention, VR_ATTENTION_FULL);
+    assert_int_equal(config.layers[1].attention, VR_ATTENTION_LINEAR);
+    assert_int_equal(config.layers[0].ratio, 0); /* past 32 bits */
+    assert_int_equal(config.layers[1].ratio, 7);
+    assert_int_equal(config.layers[2].feed, VR_FEED_DENSE);
+    assert_int_equal(config.layers[3].feed, VR_FEED_UNTOLD);
+    assert_int_equal(config.layers[5].feed, VR_FEED_UNTOLD);
+    assert_false(config.text.values[VR_CONFIG_KV_HEADS].known);
+    config_take("{\"num_key_value_heads\":[4294967296],\"deepstack_visual_indexes\":[7,8]}");
+    assert_false(config.text.values[VR_CONFIG_KV_HEADS].known);
+    assert_int_equal(config.text.values[VR_CONFIG_DEEPSTACK].value, 2);
+    config_take("{\"num_key_value_heads\":[4]}");
+    assert_int_equal(config.text.values[VR_CONFIG_KV_HEADS].value, 4);
+}
+
+static void configs_with_blocks(void **state) {
+    (void)state;
+    static char many[VRAM_MODEL_LAYERS_MAX + 8];
+    char text[VRAM_MODEL_LAYERS_MAX * 4];
+    config_take("{\"block_configs\":[{\"attention\":{\"no_op\":true,\"n_heads_in_group\":4},"
+                "\"ffn\":{\"ffn_mult\":2.5000001,\"intermediate_size\":99}},"
+                "{\"attention\":{\"replace_with_linear\":true,\"no_op\":false,\"x\":true},"
+                "\"ffn\":{\"replace_with_linear\":true,\"z\":true,\"x\":{\"y\":1}}},"
+                "{\"ffn\":{\"no_op\":true,\"intermediate_size\":4294967296,"
+                "\"ffn_mult\":\"a\"}},7,"
+                "{\"ffn\":{\"ffn_mult\":10000000,\"n_heads_in_group\":-1}},"
+                "{\"ffn\":{\"ffn_mult\":0.10000000000000000000000000000000000000000}},"
+                "{\"ffn\":{\"ffn_mult\":1000000000000000000000000000000000000}},"
+                "{\"ffn\":{\"ffn_mult\":-1}}]}");
+    assert_int_equal(config.layers[0].attention, VR_ATTENTION_NONE);
+    assert_int_equal(config.layers[0].group, 4);
+    assert_int_equal(config.layers[0].width_parts, 2500000);
+    assert_int_equal(config.layers[0].width, 99);
+    assert_int_equal(config.layers[1].attention, VR_ATTENTION_MATRIX);
+    assert_int_equal(config.layers[1].feed, VR_FEED_MATRIX);
+    assert_int_equal(config.layers[2].feed, VR_FEED_NONE);
+    assert_int_equal(config.layers[2].width, 0);
+    assert_int_equal(config.layers[4].width_parts, 0);
+    assert_int_equal(config.layers[5].width_parts, 100000);
+    assert_int_equal(config.layers[6].width_parts, 0);
+    config_take("{\"block_configs\":{\"a\":1}}");
+    config_take("{\"expansion_ratio\":\"\",\"mlp_ratio\":[]}");
+    memset(many, 'E', sizeof many - 1); /* more layers than any model has */
+    memcpy(many, "M*-x", 4);
+    int used = snprintf(text, sizeof text, "{\"hybrid_override_pattern\":\"%s\"}", many);
+    assert_int_equal(vr_config_read(text, (size_t)used, &config), VRAM_OK);
+    assert_int_equal(config.layers[0].attention, VR_ATTENTION_LINEAR);
+    assert_int_equal(config.layers[3].attention, VR_ATTENTION_OTHER);
+    assert_int_equal(config.layers[VRAM_MODEL_LAYERS_MAX - 1].feed, VR_FEED_EXPERTS);
+    used = snprintf(text, sizeof text, "{\"block_configs\":[7");
+    for (int i = 0; i < VRAM_MODEL_LAYERS_MAX; i++) {
+        used += snprintf(text + used, sizeof text - (size_t)used, ",{}");
+    }
+    used += snprintf(text + used, sizeof text - (size_t)used, "]}");
+    assert_int_equal(vr_config_read(text, (size_t)used, &config), VRAM_OK);
+}
+
+static void configs_with_parts(void **state) {
+    (void)state;
+    config_take("{\"attention_other_setting\":{\"num_attention_heads\":3,\"head_dim\":5},"
+                "\"ssm_cfg\":{\"layer\":\"Mamba2\"},\"audio_config\":{},\"audio_config\":7,"
+                "\"vision_config\":{},\"vision_config\":null,"
+                "\"per_layer_config\":{\"01\":{\"head_dim\":9},\"999\":{\"head_dim\":1},"
+                "\"123456789\":{},\"02\":3},\"hybrid_override_pattern\":5,"
+                "\"feed_forward_proj\":\"gated-gelu\",\"sliding_window_pattern\":\"LLLG\"}");
+    assert_int_equal(config.text.values[VR_CONFIG_SLIDING_HEADS].value, 3);
+    assert_int_equal(config.text.values[VR_CONFIG_SLIDING_HEAD_DIM].value, 5);
+    assert_string_equal(config.text.type, "mamba2");
+    assert_true(config.has_audio && config.has_vision);
+    assert_int_equal(config.layers[1].head, 9);
+    assert_int_equal(config.layers[2].head, 0);
+    assert_int_equal(config.text.values[VR_CONFIG_GATED].value, 1);
+    assert_int_equal(config.text.values[VR_CONFIG_WINDOW_PATTERN].value, 4);
+    config_take("{\"model_type\":\"other\",\"ssm_cfg\":{},\"per_layer_config\":[1],"
+                "\"feed_forward_proj\":\"relu\",\"sliding_window_pattern\":\"\"}");
+    assert_string_equal(config.text.type, "other");
+    assert_int_equal(config.text.values[VR_CONFIG_GATED].value, 0);
+    assert_false(config.text.values[VR_CONFIG_WINDOW_PATTERN].known);
+    config_take("{\"feed_forward_proj\":\"gelu_new\",\"ssm_cfg\":{}}");
+    assert_int_equal(config.text.values[VR_CONFIG_GATED].value, 0);
+    assert_string_equal(config.text.type, "mamba");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_by_architecture),  cmocka_unit_test(shapes_without_heads),
         cmocka_unit_test(shapes_that_overflow),    cmocka_unit_test(arrays_of_other_lengths),
         cmocka_unit_test(arrays_of_other_numbers), cmocka_unit_test(tensors_at_the_edges),
         cmocka_unit_test(reads_that_fail),         cmocka_unit_test(indexes_at_the_edges),
+        cmocka_unit_test(configs_with_lists),      cmocka_unit_test(configs_with_blocks),
+        cmocka_unit_test(configs_with_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
