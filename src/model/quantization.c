@@ -122,11 +122,13 @@ bool vr_scheme_bytes(const struct vr_scheme *scheme, uint64_t rows, uint64_t col
         *bytes = 0;
         return true;
     }
-    scales = (columns - 1) / width + 1;
-    return vr_mul(rows, columns, &numbers) && vr_mul(numbers, scheme->bits, &numbers) &&
-           vr_mul(scales, (rows - 1) / scheme->rows + 1, &scales) &&
-           vr_mul(scales, scheme->scale_bits, &scales) && vr_add(numbers, scales, &numbers) &&
-           vr_add(numbers, 7, &numbers) && ((*bytes = numbers / 8), true);
+    if (!vr_mul(rows, columns, &numbers)) {
+        return false;
+    }
+    scales = ((columns - 1) / width + 1) * ((rows - 1) / scheme->rows + 1); /* not above numbers */
+    return vr_mul(numbers, scheme->bits, &numbers) && vr_mul(scales, scheme->scale_bits, &scales) &&
+           vr_add(numbers, scales, &numbers) && vr_add(numbers, 7, &numbers) &&
+           ((*bytes = numbers / 8), true);
 }
 
 /* --------------------------------------------------------------------- rules */

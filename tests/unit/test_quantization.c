@@ -248,6 +248,133 @@ static void lists_have_an_end(void **state) {
     free(text);
 }
 
+/* ----------------------------------------------------------------- the text alone */
+
+static struct vr_quantization found;
+
+/* Reads a text, and refuses all that it begins with. */
+static void text_take(const char *text) {
+    size_t bytes = strlen(text);
+    for (size_t cut = 0; cut <= bytes; cut++) {
+        memset(&found, 0, sizeof found);
+        assert_int_equal(vr_quantization_parse(text, cut, &found),
+                         cut < bytes ? VRAM_ERR_CORRUPT : VRAM_OK);
+    }
+}
+
+static const struct vr_scheme *usual(void) {
+    return &found.schemes[found.usual];
+}
+
+static void schemes_by_their_words(void **state) {
+    (void)state;
+    text_take("{\"type\":\"float\",\"bits\":4,\"group_size\":16}");
+    assert_string_equal(usual()->name, "nvfp4");
+    text_take("{\"type\":\"float\",\"bits\":4,\"group_size\":4294967296}");
+    assert_string_equal(usual()->name, "mxfp4");
+    text_take("{\"type\":\"float\",\"bits\":6,\"group_size\":32}");
+    assert_string_equal(usual()->name, "fp6");
+    text_take("{\"quant_method\":\"x\",\"bits\":16}"); /* not packed */
+    assert_int_equal(found.usual, VR_SCHEME_PLAIN);
+    assert_string_equal(found.unknown, "x");
+    text_take("{\"bits\":4,\"group_size\":128,\"zero_point\":true,\"sym\":true}");
+    assert_int_equal(usual()->scale_bits, 16 + 4);
+    text_take("{\"bits\":4,\"group_size\":128,\"sym\":false,\"zero_point\":false}");
+    assert_int_equal(usual()->scale_bits, 16 + 4);
+    text_take("{\"bits\":4,\"group_size\":128,\"sym\":false,\"symmetric\":7,\"x\":true}");
+    assert_int_equal(usual()->scale_bits, 16 + 4);
+    text_take("{\"load_in_4bit\":true,\"bnb_4bit_use_double_quant\":true,\"x\":true}");
+    assert_int_equal(usual()->scale_bits, 8);
+    text_take("{\"fmt\":\"fp8\",\"weight_block_size\":[64,128,256],\"ignore\":7}");
+    assert_int_equal(usual()->rows, 64);
+    assert_int_equal(usual()->width, 256);
+    text_take("{\"fmt\":\"fp8\",\"weight_block_size\":[[1],32]}");
+    assert_int_equal(usual()->rows, 1);
+    assert_int_equal(usual()->width, 32);
+    text_take("{\"fmt\":\"fp8\",\"weight_block_size\":7,\"weights\":\"int8\"}");
+    assert_int_equal(usual()->rows, 1);
+    text_take(
+        "{\"fmt\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",\"dtype\":\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\","
+        "\"format\":\"cccccccccccccccccccccccccccccc\",\"type\":\"dddddddddddddddddddddddddddddd\","
+        "\"_type\":\"eeeeeeeeeeeeeeeeeeeeeeeeeeeeee\",\"quant_algo\":"
+        "\"fffffffffffffffffffffffffffff\","
+        "\"quant_type\":\"fp8 is one word too many here\","
+        "\"quant_method\":\"this one is too long for a word of it\"}");
+    assert_int_equal(found.usual, VR_SCHEME_PLAIN);
+}
+
+static void groups_and_modules(void **state) {
+    (void)state;
+    text_take(
+        "{\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":4},\"targets\":[\"Linear\",[1]]},"
+        "\"b\":7,\"c\":{\"weights\":{\"num_bits\":8},\"targets\":[\"x\",\"\",\"experts.0.a\","
+        "\"experts.1.a\",\"experts.:\"]}}}");
+    assert_int_equal(usual()->bits, 4);
+    assert_int_equal(found.rule_count, 3);
+    assert_int_equal(found.schemes[found.rules[0].scheme].bits, 8);
+    text_take("{\"config_groups\":[1],\"quantized_layers\":{\"m\":{\"bits\":2},\"n\":3}}");
+    assert_int_equal(found.rule_count, 2);
+    assert_int_equal(found.schemes[found.rules[0].scheme].bits, 2);
+    assert_int_equal(found.rules[1].scheme, VR_SCHEME_PLAIN);
+    /* What lies deeper than four objects is skipped. */
+    text_take("{\"weights\":{\"weights\":{\"weights\":{\"weights\":{\"weights\":{\"bits\":3},"
+              "\"config_groups\":{\"a\":{\"bits\":3}}}}}}}");
+    assert_int_equal(found.scheme_count, 1);
+    /* More schemes than are kept: the last stands for the others. */
+    text_take("{\"quantized_layers\":{\"a\":{\"bits\":1},\"b\":{\"bits\":2},\"c\":{\"bits\":3},"
+              "\"d\":{\"bits\":4},\"e\":{\"bits\":5},\"f\":{\"bits\":6},\"g\":{\"bits\":7},"
+              "\"h\":{\"bits\":8},\"i\":{\"bits\":8}}}");
+    assert_int_equal(found.scheme_count, VR_SCHEMES_MAX);
+    assert_int_equal(found.schemes[found.rules[7].scheme].bits, 7);
+    assert_int_equal(vr_quantization_parse("[]", 2, &found), VRAM_ERR_CORRUPT);
+    assert_int_equal(vr_quantization_parse("{} 1", 4, &found), VRAM_ERR_CORRUPT);
+}
+
+/* Names of modules fill the table of texts before that of rules. */
+static void texts_have_an_end(void **state) {
+    (void)state;
+    enum { NAMES = 1000, LENGTH = 200 };
+    char *text = malloc((size_t)NAMES * (LENGTH + 8) + 64);
+    assert_non_null(text);
+    for (int modules = 0; modules < 2; modules++) {
+        size_t used = (size_t)sprintf(text, modules ? "{\"quantized_layers\":{" : "{\"ignore\":[");
+        for (int i = 0; i < NAMES; i++) {
+            used += (size_t)sprintf(text + used, "%s\"%0*d\"%s", i ? "," : "", LENGTH, i,
+                                    modules ? ":1" : "");
+        }
+        used += (size_t)sprintf(text + used, modules ? "}}" : "]}");
+        memset(&found, 0, sizeof found);
+        assert_int_equal(vr_quantization_parse(text, used, &found), VRAM_ERR_UNSUPPORTED);
+        assert_int_equal(found.rule_count, VR_QUANT_TEXT_MAX / (LENGTH + 1));
+    }
+    free(text);
+}
+
+static void bytes_that_overflow(void **state) {
+    (void)state;
+    static const struct {
+        struct vr_scheme scheme;
+        uint64_t rows, columns;
+    } rows[] = {
+        {{"", 4, 16, 1, 128}, UINT64_MAX, 2},
+        {{"", 4, 16, 1, 128}, UINT64_MAX / 2, 1},
+        {{"", 1, 16, 1, 1}, UINT64_C(1) << 32, (UINT64_C(1) << 32) - 1},
+        {{"", 1, 8, 1, 8}, UINT64_C(1) << 63, 1},
+        {{"", 1, 1, 1, 1}, UINT64_MAX, 1},
+        {{"", 1, 0, 1, 0}, UINT64_MAX, 1},
+    };
+    uint64_t bytes = 7;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_false(vr_scheme_bytes(&rows[i].scheme, rows[i].rows, rows[i].columns, &bytes));
+        assert_int_equal(bytes, 7);
+    }
+    assert_true(vr_scheme_bytes(&rows[0].scheme, 0, 5, &bytes));
+    assert_int_equal(bytes, 0);
+    bytes = 7;
+    assert_true(vr_scheme_bytes(&rows[0].scheme, 5, 0, &bytes));
+    assert_int_equal(bytes, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(each_way_has_its_bytes, nothing_left),
@@ -258,6 +385,10 @@ int main(void) {
         cmocka_unit_test_teardown(experts_have_a_type_of_their_own, nothing_left),
         cmocka_unit_test_teardown(ways_that_are_not_known, nothing_left),
         cmocka_unit_test_teardown(lists_have_an_end, nothing_left),
+        cmocka_unit_test(schemes_by_their_words),
+        cmocka_unit_test(groups_and_modules),
+        cmocka_unit_test(texts_have_an_end),
+        cmocka_unit_test(bytes_that_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
