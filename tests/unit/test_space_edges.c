@@ -373,6 +373,25 @@ static void runs_that_find_a_hole(void **state) {
     assert_int_equal(addr_of(first), addr_of(room));
 }
 
+/* A run is foreseen, and the range has no addresses left. */
+static void runs_without_addresses(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_answer answer;
+    int more = 0;
+    fixture_restart(fixture);
+    runs_make(fixture);
+    for (struct vr_block *left; (left = vr_hole_smaller(fixture->space, VR_QUEUE_VOID, NULL));) {
+        fixture_get(fixture, vr_span_bytes(left));
+        assert_true(more++ < 16);
+    }
+    for (int i = 0; i < 64; i++) { /* what was mapped ahead is used up, and the run goes on */
+        driver_alloc(&fixture->driver, fixture->space, 24 * VR_MIB, 1);
+    }
+    struct vr_want want = {.bytes = 24 * VR_MIB};
+    assert_int_equal(ask(fixture, want, &answer), VRAM_ERR_FRAGMENTED);
+    assert_sound(fixture->space);
+}
+
 /* The memory of a run is recreated from pieces that lie scattered. */
 static void runs_of_recreated_memory(void **state) {
     struct fixture *fixture = *state;
@@ -512,6 +531,7 @@ int main(void) {
         EDGE(long_runs),
         EDGE(runs_that_are_cut_short),
         EDGE(runs_that_find_a_hole),
+        EDGE(runs_without_addresses),
         EDGE(runs_of_recreated_memory),
         EDGE(holes_of_another_queue),
         EDGE(surplus_and_little_time),

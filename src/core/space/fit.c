@@ -435,6 +435,7 @@ static bool run_fits(const struct vr_space *space, const struct vr_want *want, u
             continue;
         }
         struct vr_window window = fewest_missing(space, want, bytes);
+        /* untaken: no addresses are left where a run is foreseen */
         if (window.first && (window.missing <= RUN_GAP || !hole)) {
             *place = window_ahead(space, want, window, window.addr + bytes);
             return true;
