@@ -127,7 +127,7 @@ vram_status call_end(struct run *r, uint64_t allowed, vram_status status) {
         names_of(allowed, text);
         fail(r, "%s, allowed:%s; \"%s\"", vram_status_name(status), text, vram_error_get()->text);
     }
-    EXPECT(seconds < CALL_SECONDS, "the call took %llu s", (unsigned long long)seconds);
+    EXPECT(seconds < settings.seconds, "the call took %llu s", (unsigned long long)seconds);
     answer(r, (uint64_t)(int64_t)status);
     return status;
 }

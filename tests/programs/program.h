@@ -69,7 +69,6 @@ enum {
     FREE_BUFFERS = 6,  /* the same */
     PENDING_MAX = 24,  /* copies of a thread under way */
     EXTENTS_MAX = 6,   /* known parts of an object's contents */
-    CALL_SECONDS = 18, /* no call takes longer; the option wait_timeout is 20 s */
     OPS_MAX = 1 << 16, /* operations of a program */
     TEXT_MAX = 1 << 20 /* bytes of the C text of a thread */
 };
@@ -189,6 +188,7 @@ struct settings {
     const char *second;  /* libvram.so, a second copy of the library; NULL: none */
     const char *kinds;   /* names with commas: draw these only; NULL: all */
     unsigned threads;
+    unsigned seconds; /* no call takes longer; the option wait_timeout is two more */
     bool faults, delays, cancel;
     bool large; /* blocks of gigabytes on a device of 6 GiB, of which three quarters are used */
 };

@@ -35,12 +35,11 @@ vram_physical *physical[SLOTS_physical];
 unsigned char *host[THREADS_MAX * PENDING_MAX];
 
 struct object objects[TYPE_COUNT][32];
-struct settings settings = {.backend = "sim", .mode = "vmm", .threads = 1};
+struct settings settings = {.backend = "sim", .mode = "vmm", .threads = 1, .seconds = 18};
 struct told *told;
 _Atomic bool faults_on;
 bool faults_were;
 
-enum { TRIMS_SECONDS = 15 };
 static struct run runs[THREADS_MAX];
 static pthread_barrier_t barrier;
 
@@ -385,7 +384,7 @@ static void pools_check(struct run *r, const struct op *op) {
         r->loose = false;
         /* A trim waits for nothing. Queues of the library's own complete late, too. */
         vram_status status = VRAM_OK;
-        uint64_t last = now_ns() + TRIMS_SECONDS * UINT64_C(1000000000);
+        uint64_t last = now_ns() + settings.seconds * UINT64_C(1000000000);
         for (unsigned turn = 0; turn < 2 || (stats.reserved_bytes && now_ns() < last); turn++) {
             if (turn < 2) {
                 DO(OK, vram_pool_trim(pool[op->pool], NULL, NULL));

@@ -163,7 +163,7 @@ void step_cancel(struct run *r, const struct op *op) {
     }
     pthread_cancel(thread);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CALL_SECONDS;
+    until.tv_sec += settings.seconds;
     EXPECT(pthread_timedjoin_np(thread, NULL, &until) == 0, "a cancelled thread does not end");
     EXPECT(victim.done, "a thread was cancelled inside of a call");
     for (unsigned i = 0; i < 4; i++) {
