@@ -44,9 +44,9 @@ static struct match find(struct invocation *invocation, const char *name, size_t
     for (int t = 0; t < 2; t++) {
         for (size_t i = 0; i < FLAGS_MAX && tables[t][i].name != NULL; i++) {
             const struct flag *flag = &tables[t][i];
-            bool same = letter != 0
-                            ? flag->letter == letter
-                            : strlen(flag->name) == bytes && memcmp(flag->name, name, bytes) == 0;
+            bool same = letter != 0 ? flag->letter == letter
+                                    : name != NULL && strlen(flag->name) == bytes &&
+                                          memcmp(flag->name, name, bytes) == 0;
             if (same) {
                 return (struct match){flag, t == 0 ? &invocation->values[i] : NULL};
             }

@@ -280,6 +280,7 @@ static int open_and_run(struct report *report) {
     }
     if (report->isolate != NULL) {
         isolate_end(&isolate);
+        report->isolate = NULL;
     }
     return code;
 }

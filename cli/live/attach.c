@@ -116,7 +116,10 @@ static char *answer_receive(int peer, uint64_t first_deadline, atomic_bool *stop
     size_t capacity = 1 << 16;
     char *text = malloc(capacity + 1);
     *bytes = 0;
-    while (text && !text_has_ended(text, *bytes) && !is_stopped(stop) &&
+    if (!text) {
+        return NULL;
+    }
+    while (!text_has_ended(text, *bytes) && !is_stopped(stop) &&
            now_ns() < (*bytes ? deadline : first_deadline)) {
         struct pollfd ready = {.fd = peer, .events = POLLIN};
         if (*bytes == capacity) {
@@ -134,7 +137,7 @@ static char *answer_receive(int peer, uint64_t first_deadline, atomic_bool *stop
         }
         *bytes += some > 0 ? (size_t)some : 0;
     }
-    if (text && !text_has_ended(text, *bytes)) {
+    if (!text_has_ended(text, *bytes)) {
         free(text);
         text = NULL;
     }

@@ -31,7 +31,7 @@ static void write_escaped(FILE *to, const char *text) {
     for (; *text != 0; text++) {
         unsigned char c = (unsigned char)*text;
         if (c < 0x20 || c >= 0x7f || strchr("<>&\"'", c) != NULL) {
-            fprintf(to, "&#%u;", c < 0x20 || c >= 0x7f ? '?' : c);
+            fprintf(to, "&#%d;", c < 0x20 || c >= 0x7f ? '?' : c);
         } else {
             fputc(c, to);
         }

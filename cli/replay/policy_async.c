@@ -204,7 +204,8 @@ static vram_status grow(struct async *all, uint64_t bytes) {
     uint64_t pages = (bytes - idle_end(all) + page_bytes - 1) / page_bytes;
     const struct page_range *range = all->ranges;
     const struct chunk *last = all->last;
-    uint64_t used = last != NULL ? last->node.addr + last->node.bytes - range->base : 0;
+    uint64_t used =
+        last != NULL && range != NULL ? last->node.addr + last->node.bytes - range->base : 0;
     if (range == NULL || used / page_bytes + pages > range->page_count) {
         status = make_range(all, bytes);
         pages = (bytes + page_bytes - 1) / page_bytes;

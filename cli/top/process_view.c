@@ -219,7 +219,7 @@ static void tag_draw(struct page_pen *pen, const vram_live_page_tag *const *tags
 
 static void tags_draw(struct page_pen *pen) {
     const struct page_view *view = &pen->process->view;
-    const vram_live_page_tag *tags[VRAM_LIVE_PAGE_TAGS];
+    const vram_live_page_tag *tags[VRAM_LIVE_PAGE_TAGS] = {NULL};
     uint32_t count = view->head.tags.count;
     for (uint32_t i = 0; i < count; i++) {
         tags[i] = &view->tags[i];

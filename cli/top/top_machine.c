@@ -321,7 +321,7 @@ static int compare_devices(const void *left, const void *right) {
 
 /* Folders list pages in any order; a device must not jump about on the screen. */
 static void devices_sort(struct machine *machine) {
-    uint32_t places[MACHINE_DEVICES_MAX];
+    uint32_t places[MACHINE_DEVICES_MAX] = {0};
     for (uint32_t i = 0; i < machine->device_count; i++) {
         machine->devices[i].number = i;
     }

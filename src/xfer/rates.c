@@ -71,7 +71,7 @@ bool vr_rates_choose(struct vr_rates *rates, bool to_host, uint64_t bytes) {
 
 /* Of the last samples, sorted: the first, or the lower median. Keeps (3). */
 static uint64_t typical_of(const struct vr_rate *cell, uint64_t samples) {
-    uint64_t sorted[VR_RATE_WINDOW];
+    uint64_t sorted[VR_RATE_WINDOW] = {0};
     unsigned count = samples < VR_RATE_WINDOW ? (unsigned)samples : VR_RATE_WINDOW;
     for (unsigned i = 0; i < count; i++) {
         uint64_t sample = vr_load(&cell->recent[i], VR_RELAXED);

@@ -401,8 +401,8 @@ vr_managed_prefetch_fn vr_sim_prefetch;
 /* ---------------------------------------------------------------- sim_memory.c */
 
 /* Frees the block of `kind` that begins at `addr`: every kind of free, and unreserve. */
-vram_status vr_sim_block_free(struct vr_device *device, vram_sim_call call, enum vr_sim_kind kind,
-                              uint64_t addr, uint64_t bytes);
+vram_status vr_sim_block_free(struct vr_device *device, vram_sim_call kind,
+                              enum vr_sim_kind block_kind, uint64_t addr, uint64_t bytes);
 /* Whether the block may be changed: it belongs to the caller, has this size, and no work uses it.
    If not, a violation. */
 bool vr_sim_check_block(struct vr_sim_call *call, const struct vr_sim_block *block, uint64_t bytes);

@@ -40,7 +40,7 @@ static uint64_t shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
     vr_error_save(&error);
     vr_pool_poll(pool, true);
     bool calm = vr_pool_quiesce_begin(pool);
-    for (int part = VR_PART_COUNT; calm && part-- > 0 && held > keep_bytes;) {
+    for (int part = VR_PART_COUNT - 1; calm && part >= 0 && held > keep_bytes; part--) {
         vr_mutex_lock(&pool->lock);
         uint64_t own = vr_space_reserved(pool->spaces[part]);
         vr_mutex_unlock(&pool->lock);

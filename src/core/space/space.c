@@ -189,7 +189,10 @@ static void hand_out(struct vr_space *space, const struct vr_want *want,
                      const struct vr_placement *place, struct vr_answer *answer) {
     need_note(space, want);
     uint64_t queue = place->hole->stamp.queue;
-    struct vr_stamp after = queue == want->queue ? (struct vr_stamp){0} : place->hole->stamp;
+    struct vr_stamp after = {0};
+    if (queue != want->queue) {
+        after = place->hole->stamp;
+    }
     assert(!after.queue || want->flags & VR_WANT_AFTER); /* only if the request allows it */
     struct vr_block *block = vr_hole_cut(space, place->hole, place->addr, want->bytes);
     assert(place->addr % want->align == 0);
