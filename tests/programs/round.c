@@ -425,6 +425,7 @@ static void world_end(struct run *r) {
     const struct op none = {0}, *op = &none;
     r->op = NULL;
     r->loose = r->portable = false;
+    faults_clear(r); /* a context that has ended leaves them to the next program, too */
     if (OBJECT(CONTEXT, 0)->state == STATE_LIVE) {
         steps_end(r);
         pools_check(r, op);

@@ -278,7 +278,6 @@ static void end_one(struct object *object) {
 }
 
 void steps_end(struct run *r) {
-    faults_clear(r);
     for (unsigned i = 1; i < SLOTS_queue; i++) {
         struct op wait_op = {.queue = (uint8_t)i};
         const struct op *op = &wait_op;
