@@ -127,7 +127,9 @@ struct backoff {
 };
 
 /* Waits a little longer each time. Any sleep costs at least 50 us, as long as many waits last. So
-   no thread sleeps before AWAKE_NS have passed, unless the other thread may need this processor. */
+   no thread sleeps before AWAKE_NS have passed, unless the other thread may need this processor.
+   Nor does one yield after that: on a busy machine each yield costs the time slices of all others,
+   tens of milliseconds, and a thread that sleeps comes back sooner. */
 static void backoff_wait(struct backoff *backoff) {
     unsigned round = backoff->round++;
     if (round == 0) {
@@ -135,10 +137,11 @@ static void backoff_wait(struct backoff *backoff) {
     } else if (round == YIELDS) {
         backoff->awake = vr_os_processors() > 1;
     }
-    backoff->awake = backoff->awake && vr_os_now() - backoff->began < AWAKE_NS;
+    bool early = round < PAUSES || vr_os_now() - backoff->began < AWAKE_NS;
+    backoff->awake = backoff->awake && early;
     if (round < PAUSES) {
         vr_os_pause();
-    } else if (round < YIELDS || backoff->awake) {
+    } else if (early && (round < YIELDS || backoff->awake)) {
         vr_os_yield();
     } else {
         vr_clock_sleep(backoff->sleeps++ < SHORT_SLEEPS ? 20000 : 200000);
