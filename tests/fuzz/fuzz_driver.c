@@ -66,17 +66,27 @@ static void on_abort(int number) {
     raise(number);
 }
 
-/* The target gets memory of exactly that size, so that a read past it is noticed. */
-static void run(const uint8_t *from, size_t bytes) {
+static uint64_t clock_ns(clockid_t clock) {
+    struct timespec now = {0};
+    (void)clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The target gets memory of exactly that size, so that a read past it is noticed. Returns the time
+   that it took, ns of the processor. */
+static uint64_t run(const uint8_t *from, size_t bytes) {
     uint8_t *data = malloc(bytes ? bytes : 1);
     FUZZ_EXPECT(data != NULL);
     memcpy(data, from, bytes);
     running = data;
     running_bytes = bytes;
+    uint64_t begun = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     size_t times = fuzz_run(data, bytes);
+    uint64_t time = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun;
     memory_times = times > memory_times ? times : memory_times;
     running_bytes = 0;
     free(data);
+    return time;
 }
 
 static void read_file(const char *path) {
@@ -90,13 +100,7 @@ static void read_file(const char *path) {
     input->bytes = fread(input->data, 1, INPUT_MAX, file);
     fclose(file);
     snprintf(last_words, sizeof last_words, "fuzz: input %s\n", path);
-    run(input->data, input->bytes);
-}
-
-static uint64_t clock_ns(clockid_t clock) {
-    struct timespec now = {0};
-    (void)clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    (void)run(input->data, input->bytes);
 }
 
 /* ---------------------------------------------------------------- every byte */
@@ -109,10 +113,10 @@ static void change_run(const struct input *file, const char *name, uint64_t numb
     memcpy(changed.data, file->data, file->bytes);
     changed.bytes = how ? file->bytes : at;
     changed.data[at] ^= (uint8_t)how;
-    run(changed.data, changed.bytes);
+    (void)run(changed.data, changed.bytes);
     if (fuzz_target.mend) {
         changed.bytes = fuzz_mend(changed.data, changed.bytes, INPUT_MAX);
-        run(changed.data, changed.bytes);
+        (void)run(changed.data, changed.bytes);
     }
 }
 
@@ -152,12 +156,6 @@ static size_t grown_make(const struct input *file, const struct fuzz_part *part,
     return fuzz_mend(to, at + rest, bytes);
 }
 
-static uint64_t grown_time(const uint8_t *data, size_t bytes) {
-    uint64_t begun = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    run(data, bytes);
-    return clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun;
-}
-
 /* Twice the input takes at most two and a half times as long, in the best of some tries. */
 static void growth_of_part(const struct input *file, const char *name, size_t bytes,
                            const struct fuzz_part *part) {
@@ -169,7 +167,7 @@ static void growth_of_part(const struct input *file, const char *name, size_t by
     snprintf(last_words, sizeof last_words, "fuzz: input %s, %zu bytes from %zu repeated\n", name,
              part->bytes, part->at);
     for (int i = 0; i < TRIES && (i == 0 || most > least * 5 / 2 + TIME_FLOOR); i++) {
-        uint64_t time = grown_time(small, small_bytes), twice = grown_time(large, large_bytes);
+        uint64_t time = run(small, small_bytes), twice = run(large, large_bytes);
         least = time < least ? time : least;
         most = twice < most ? twice : most;
     }
@@ -225,7 +223,7 @@ static void mutation_run(uint64_t number) {
     if (fuzz_draw(2)) {
         input.bytes = fuzz_mend(input.data, input.bytes, INPUT_MAX);
     }
-    run(input.data, input.bytes);
+    (void)run(input.data, input.bytes);
 }
 
 struct plan {
