@@ -14,6 +14,7 @@
 enum { THREADS = 3, ROUNDS = 300 };
 
 struct world {
+    vram_context *context;
     vram_device *device;
     vram_pool *pool;
     int native; /* its address stands for a stream */
@@ -22,9 +23,11 @@ struct world {
 };
 
 static void world_make(struct world *world) {
+    const vram_context_options options = {.size = sizeof options, .backends = "sim"};
     assert_ok(vram_option_set("sim", "memory=1G"));
-    assert_ok(vram_device_shared("sim", 0, &world->device));
-    assert_ok(vram_pool_shared(world->device, &world->pool));
+    assert_ok(vram_context_create(&options, &world->context));
+    assert_ok(vram_device_open(world->context, 0, &world->device));
+    assert_ok(vram_pool_create(world->device, NULL, &world->pool));
     assert_ok(vram_queue_shared(world->device, &world->native, &world->queue));
     world->stream = vram_cupy_stream_make(vram_alloc_with, vram_free, world->pool, 0);
     assert_non_null(world->stream);
@@ -61,6 +64,7 @@ static void only_what_the_pool_holds_is_handed_out(void **state) {
     vram_cupy_free(world.stream, block, 0);
     vram_cupy_free(world.stream, block, 0); /* twice: nothing happens */
     assert_int_equal(live_bytes(&world), 0);
+    assert_ok(vram_context_destroy(world.context));
 }
 
 static void a_queue_that_ended_serves_no_more(void **state) {
@@ -80,6 +84,7 @@ static void a_queue_that_ended_serves_no_more(void **state) {
     block = vram_cupy_alloc(world.stream, 4 << 20, 0);
     assert_non_null(block);
     vram_cupy_free(world.stream, block, 0);
+    assert_ok(vram_context_destroy(world.context));
 }
 
 static void *take_and_free(void *argument) {
@@ -113,6 +118,7 @@ static void threads_and_a_stream_that_comes_and_goes(void **state) {
         pthread_join(threads[i], NULL);
     }
     assert_int_equal(live_bytes(&world), 0);
+    assert_ok(vram_context_destroy(world.context));
 }
 
 int main(void) {
