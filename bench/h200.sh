@@ -469,7 +469,8 @@ stage_python() {
 
 stage_adapters() {
     local left
-    build_targets vram_model vram_torch vram_cupy || finish
+    build_targets vram_model vram_torch vram_cupy vram_command || finish
+    export LIBVRAM_COMMAND=$PWD/$build/vram # reads what _dump_snapshot writes
     torch_adapter || finish
     left=$((seconds_in_all - SECONDS - 20))
     step adapters "$((left + 10))" adapters.txt python3 tests/torch/h200.py --seconds "$left" --json "$work/adapters.json" \

@@ -15,7 +15,10 @@ CASES = ("statistics", "snapshot", "history", "emptying", "fraction", "oom_obser
          "hardened", "late_and_twice", "inputs", "expandable", "fork", "tags_here", "sleep_here", "saver", "sending",
          "sending_lifetime", "sending_off", "sending_in_namespaces", "nested_pools",
          "pools_of_threads", "pools_share_the_limit", "settings", "history_stacks", "fuzz", "vllm_backend",
-         "no_gpu", "old_drivers", "two_libraries", "documented", "main_module")
+         "raw_allocations", "accumulated", "blocks_of_threads", "graph_pool_of_a_thread",
+         "deleters_after_a_checkpoint", "allocator_that_dies_first", "pool_without_splits", "limit_and_settings",
+         "summary_and_report", "graph_statistics", "two_devices", "no_gpu", "old_drivers", "two_libraries",
+         "documented", "main_module")
 
 
 # ------------------------------------------------------------------------------------- cases
@@ -321,10 +324,12 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as cache:
         values = dict(os.environ, LD_PRELOAD=fake_runtime, VRAM_CUDA_LIBRARY=fake_cuda, LIBVRAM_PATH=libvram,
-                      FAKE_CUDA_MEMORY=str(8 << 30), FAKE_CUDA_DEVICES="1", PYTHONDONTWRITEBYTECODE="1",
+                      FAKE_CUDA_MEMORY=str(8 << 30), PYTHONDONTWRITEBYTECODE="1",
                       PYTHONPATH=os.path.join(source, "bindings", "python"))
         values.setdefault("LIBVRAM_TORCH_CACHE", cache)
+        values.setdefault("LIBVRAM_COMMAND", os.path.join(os.path.dirname(libvram), "vram"))
         for name in sys.argv[5:] or CASES:
+            values["FAKE_CUDA_DEVICES"] = "2" if name == "two_devices" else "1"
             done = subprocess.run([sys.executable, os.path.abspath(__file__), "--case", name], env=values, check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             lines = done.stdout.decode(errors="replace").strip().splitlines() or [""]
