@@ -311,8 +311,8 @@ def graph_statistics():
                                                             for name in ("active", "active_bytes")]
 
         def compare(when, wanted):
-            """The pool may grow by a granule for the seed and the offset of the graph's random numbers, and it gives back
-            whole pieces of physical memory."""
+            """The pool may grow by a granule for the seed and the offset of the graph's random numbers; and it gives
+            back whole pieces of physical memory."""
             delta = [now - then for now, then in zip(figures(), before)]
             if delta[1:] != wanted[1:] or not wanted[0] <= delta[0] <= wanted[0] + 4 * MIB:
                 found.append(f"{size}, {when}: {delta} instead of {wanted}")
