@@ -111,7 +111,7 @@ VRAM_API vram_status vram_provider_get(vram_device *device, vram_memory_kind kin
 typedef enum vram_pool_flag {
     VRAM_POOL_DETERMINISTIC = 1 << 0, /* addresses depend on the order of calls alone */
     VRAM_POOL_SEGMENTS = 1 << 1,      /* segments even if the device can map memory; shareable pools
-                                         map memory in any case */
+                                         map it in any case */
     VRAM_POOL_ZERO_ALLOC = 1 << 2,    /* safety modes: see above */
     VRAM_POOL_ZERO_FREE = 1 << 3,
     VRAM_POOL_POISON = 1 << 4,

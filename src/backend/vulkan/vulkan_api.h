@@ -10,8 +10,8 @@
 
 #include "backend/vulkan/vulkan_types.h"
 
-/* How a function is looked up: in the library, by an instance, or by a device; VR_VK_EXTENSION: by a
-   device, which may not have it. */
+/* How a function is looked up: in the library, by an instance, or by a device; VR_VK_EXTENSION: by
+   a device, which may not have it. */
 enum vr_vk_level { VR_VK_GLOBAL, VR_VK_INSTANCE, VR_VK_DEVICE, VR_VK_EXTENSION };
 
 /* The one symbol that is looked up in the library; it finds all others. */

@@ -225,8 +225,8 @@ uint32_t vr_vulkan_usage(bool addresses);
 /* Allocates memory with a buffer; `bytes` > 0. */
 vram_status vr_vulkan_memory_make(struct vr_vulkan_device *device, uint64_t bytes,
                                   enum vr_vulkan_memory_kind use, struct vr_vulkan_memory **memory);
-/* The same on the device, for other processes. `import_from`, if not NULL, is a descriptor of memory
-   of `bytes` that another process has made so; it becomes -1 when the driver has taken it. */
+/* The same on the device, for other processes. `import_from`, if not NULL, is a descriptor of
+   memory of `bytes` that another process has made so; it becomes -1 when the driver took it. */
 vram_status vr_vulkan_memory_make_external(struct vr_vulkan_device *device, uint64_t bytes,
                                            int *import_from, struct vr_vulkan_memory **memory);
 /* Frees it; without driver calls if the device is lost. */
