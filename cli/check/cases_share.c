@@ -324,6 +324,7 @@ static bool refuses(struct check *check, void *bad) {
     vram_share *share = bad;
     vram_share_token token = {{0}};
     vram_share_part part;
+    vram_share_fabric fabric = {{0}};
     vram_share_info info = {.size = sizeof info};
     uint64_t value = 77;
 
@@ -334,6 +335,8 @@ static bool refuses(struct check *check, void *bad) {
     CHECK_REFUSED(check, vram_share_wait(share, 1, 0));
     CHECK_REFUSED(check, vram_share_publish(share, "name", &value));
     CHECK_REFUSED(check, vram_share_open(bad, &token, NULL, &share));
+    CHECK_REFUSED(check, vram_share_fabric_get(bad, &fabric));
+    CHECK_REFUSED(check, vram_share_fabric_open(bad, &fabric, NULL, &share));
     CHECK_REFUSED(check, vram_share_open_name(bad, "vram.check.none", NULL, &share));
     CHECK_EQUAL(check, vram_share_close(bad) == VRAM_OK, bad == NULL);
     CHECK_EQUAL(check, value, 77);

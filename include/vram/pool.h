@@ -119,7 +119,8 @@ typedef enum vram_pool_flag {
     VRAM_POOL_TRACKED = 1 << 6, /* a record of every live block (vram/stats.h), limits.tracking */
     VRAM_POOL_POWER_OF_TWO = 1 << 7, /* requests are rounded up to powers of two: see above */
     VRAM_POOL_SHAREABLE = 1 << 8,    /* other processes may open its blocks: vram/share.h */
-    VRAM_POOL_SHARE_GROUP = 1 << 9   /* the same, and whoever opens one may see all: see there */
+    VRAM_POOL_SHARE_GROUP = 1 << 9,  /* the same, and whoever opens one may see all: see there */
+    VRAM_POOL_SHARE_FABRIC = 1 << 10 /* with SHAREABLE: also by vram_share_fabric_get */
 } vram_pool_flag;
 
 /**

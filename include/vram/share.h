@@ -65,7 +65,8 @@ typedef struct vram_share vram_share; /* blocks that were exported, or opened */
 enum {
     VRAM_SHARE_TOKEN_BYTES = 64,
     VRAM_SHARE_NAME_MAX = 128, /* bytes of a name, the final 0 included */
-    VRAM_SHARE_READERS = 16    /* readers that vram_share_info lists */
+    VRAM_SHARE_READERS = 16,   /* readers that vram_share_info lists */
+    VRAM_SHARE_FABRIC_BYTES = 128
 };
 
 /** Names an export. Plain bytes without padding, to be copied, stored and sent as they are. */
@@ -143,7 +144,7 @@ typedef struct vram_share_info {
     size_t size;           /* in: sizeof(vram_share_info) of the caller */
     bool exported;         /* by this process; otherwise opened */
     bool read_only;        /* what is opened cannot be written */
-    bool alive;            /* opened: the exporting process still answers */
+    bool alive;            /* opened: the exporting process still answers; false for a fabric */
     uint32_t parts;        /* blocks */
     uint32_t handles;      /* physical handles under them */
     uint64_t bytes;        /* of these handles: what is mapped in every process */
@@ -153,6 +154,36 @@ typedef struct vram_share_info {
 } vram_share_info;
 
 VRAM_API vram_status vram_share_info_get(vram_share *share, vram_share_info *info);
+
+/* ------------------------------------------------------------ between machines */
+
+/** A block in a fabric of machines (NVLink). Plain bytes, to be kept secret as a password is. */
+typedef struct vram_share_fabric {
+    uint8_t bytes[VRAM_SHARE_FABRIC_BYTES];
+} vram_share_fabric;
+
+/**
+ * The name of an exported block for processes that share neither a machine nor a directory with
+ * this one. The share has one block of a pool made with VRAM_POOL_SHAREABLE and
+ * VRAM_POOL_SHARE_FABRIC, on a device with fabric handles; else VRAM_ERR_INVALID.
+ *
+ * These bytes are all that access needs, beside the system's own permission to use the fabric:
+ * there is no key, no user and no process to be compared. They are not withdrawn when the share is
+ * closed: whoever has opened them keeps the memory, nobody is told, and it does not count as a
+ * reader. The driver refuses them once the memory has gone from every process. The block's memory
+ * serves no other block later, so a reader never sees contents that were not meant for it. Not run
+ * on hardware.
+ */
+VRAM_API vram_status vram_share_fabric_get(vram_share *share, vram_share_fabric *fabric);
+
+/**
+ * Opens such a block on a device of the same fabric, as vram_share_open does; `options` may ask for
+ * VRAM_SHARE_READ_ONLY. VRAM_ERR_INVALID for damaged bytes, VRAM_ERR_UNSUPPORTED for a device
+ * without fabric handles; otherwise what the driver says. Such a share has no timeline:
+ * vram_share_wait returns VRAM_ERR_UNSUPPORTED.
+ */
+VRAM_API vram_status vram_share_fabric_open(vram_device *device, const vram_share_fabric *fabric,
+                                            const vram_share_options *options, vram_share **share);
 
 /* ---------------------------------------------------------------------- time */
 

@@ -66,11 +66,12 @@ struct vr_device {
 
     vr_within_fn *within; /* set by open: tools watch its memory through NVTX; NULL: none does */
 
-    const struct vr_device_ops *ops; /* open sets these ten */
+    const struct vr_device_ops *ops; /* open sets these eleven */
     const struct vr_queue_ops *queue_ops;
     const struct vr_pinned_ops *pinned;   /* NULL without VRAM_CAP_PINNED */
     const struct vr_vmm_ops *vmm;         /* NULL without VRAM_CAP_VMM */
     const struct vr_share_ops *share;     /* NULL if memory cannot be shared */
+    const struct vr_fabric_ops *fabric;   /* NULL without fabric handles; needs `share` */
     const struct vr_managed_ops *managed; /* NULL without VRAM_CAP_MANAGED */
     const struct vr_peer_ops *peer;       /* NULL without VRAM_CAP_PEERS */
     const struct vr_kernel_ops *kernel;   /* NULL without VRAM_CAP_KERNELS */
@@ -295,6 +296,22 @@ struct vr_share_ops {
     vr_share_export_fn *export_handle;
     vr_share_import_fn *import_handle;
     bool export_is_slow; /* src/share then makes descriptors ahead, and keeps some */
+};
+
+/* A handle's name in a fabric of several machines: whoever has these bytes can import the memory,
+   if the system lets that process use the fabric at all. Nobody is asked, and nobody is told. */
+enum { VR_FABRIC_BYTES = 64 };
+
+typedef vram_status vr_fabric_export_fn(struct vr_device *device, uint64_t handle,
+                                        uint8_t fabric[VR_FABRIC_BYTES]);
+/* As vr_share_import_fn, from bytes that may be hostile. */
+typedef vram_status vr_fabric_import_fn(struct vr_device *device,
+                                        const uint8_t fabric[VR_FABRIC_BYTES], uint64_t *handle);
+
+struct vr_fabric_ops {
+    vr_share_create_fn *create; /* a handle that can be exported in both ways */
+    vr_fabric_export_fn *export_handle;
+    vr_fabric_import_fn *import_handle;
 };
 
 /* ----------------------------------------------------------- managed memory */

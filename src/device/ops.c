@@ -327,6 +327,20 @@ vram_status vr_share_import_handle(struct vr_device *device, int descriptor, uin
     return status;
 }
 
+vram_status vr_fabric_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
+    return create_native(device, device->fabric->create, bytes, handle);
+}
+
+vram_status vr_fabric_export(struct vr_device *device, uint64_t handle,
+                             uint8_t fabric[VR_FABRIC_BYTES]) {
+    return CALL(device, "export", device->fabric->export_handle(device, handle, fabric));
+}
+
+vram_status vr_fabric_import(struct vr_device *device, const uint8_t fabric[VR_FABRIC_BYTES],
+                             uint64_t *handle) {
+    return CALL(device, "import", device->fabric->import_handle(device, fabric, handle));
+}
+
 vram_status vr_share_release(struct vr_device *device, uint64_t handle, uint64_t bytes) {
     return device->vmm ? CALL_LOST(device, "release", device->vmm->release(device, handle, bytes))
                        : CALL_LOST(device, "free", device->ops->free(device, handle, bytes));

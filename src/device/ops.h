@@ -51,6 +51,9 @@ vr_vmm_unmap_fn vr_vmm_unmap;
 vr_share_create_fn vr_share_create;
 vr_share_export_fn vr_share_export_handle;
 vr_share_import_fn vr_share_import_handle;
+vr_share_create_fn vr_fabric_create;
+vr_fabric_export_fn vr_fabric_export;
+vr_fabric_import_fn vr_fabric_import;
 vr_vmm_release_fn vr_share_release; /* of an imported handle */
 
 vr_managed_alloc_fn vr_managed_alloc;

@@ -150,6 +150,15 @@ void vr_import_end(struct vr_share *share) {
 
 /* ------------------------------------------------------------ lives and ends */
 
+void vr_opened_discard(struct vr_share *share) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_import_end(share);
+    vr_timeline_end(share);
+    vr_share_free(share);
+    vr_error_restore(&error);
+}
+
 /* The connection ends last: from then on the exporter may reuse the memory. */
 static void opened_free(void *memory) {
     struct vr_share *share = memory;

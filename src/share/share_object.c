@@ -60,8 +60,8 @@ vram_status vr_share_options_read(const vram_share_options *given, vram_share_op
 /* The other process sends nothing on the connection: it becomes readable when that has ended. */
 bool vr_share_is_served(const struct vr_share *share) {
     struct vr_os_poll poll = {.fd = share->opened.socket, .read = true};
-    if (share->exported) {
-        return true;
+    if (share->exported || share->opened.socket < 0) { /* a fabric's has none */
+        return share->exported;
     }
     vr_os_poll(&poll, 1, 0);
     return !poll.readable;

@@ -8,6 +8,7 @@
  *   share_kept.c      descriptors that are made before somebody asks for them
  *   share_open.c      the other side: connect, ask, receive
  *   share_import.c    descriptors become mapped memory
+ *   share_fabric.c    blocks for other machines
  *   share_info.c      closing and queries of both sides
  *   share_object.c    what both sides have in common
  *   share_time.c      points that other processes wait for
@@ -194,6 +195,8 @@ vram_status vr_import_reserve(struct vr_share *share);
 vram_status vr_import_map(struct vr_share *share);
 /* Undoes both, as far as they were done. */
 void vr_import_end(struct vr_share *share);
+/* Ends a share that has no handle yet. */
+void vr_opened_discard(struct vr_share *share);
 vram_status vr_opened_close(struct vr_share *share);
 /* Gives a complete share its handle. */
 vram_status vr_opened_publish(struct vr_share *share, vram_share **out);

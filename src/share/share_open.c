@@ -262,16 +262,6 @@ static vram_status descriptors_receive(struct vr_share *share,
 
 /* ---------------------------------------------------------------------- open */
 
-/* Frees a share that has no handle yet. */
-static void share_discard(struct vr_share *share) {
-    struct vram_error error;
-    vr_error_save(&error);
-    vr_import_end(share);
-    vr_timeline_end(share);
-    vr_share_free(share);
-    vr_error_restore(&error);
-}
-
 static vram_status open_exchange(struct vr_device_object *device, struct vr_wire_exchange *exchange,
                                  const struct vr_share_ticket *ticket,
                                  const vram_share_options *options, uint64_t version,
@@ -298,7 +288,7 @@ static vram_status open_exchange(struct vr_device_object *device, struct vr_wire
         status = vr_import_map(share);
     }
     if (status != VRAM_OK) {
-        share_discard(share);
+        vr_opened_discard(share);
         return status;
     }
     for (uint32_t i = 0; i < share->part_count; i++) {

@@ -226,7 +226,9 @@ vram_status vram_share_wait(vram_share *handle, uint64_t value, uint64_t timeout
         return status;
     }
     struct vr_share *share = entered;
-    status = vr_timeline_make(share); /* an opened share has it */
+    status = share->exported || vr_load(&share->timeline, VR_ACQUIRE)
+                 ? vr_timeline_make(share)
+                 : vr_fail(VRAM_ERR_UNSUPPORTED, "memory of a fabric has no timeline");
     if (status == VRAM_OK) {
         const struct vr_share_timeline *words = vr_load(&share->timeline, VR_ACQUIRE);
         value = value ? value : vr_load(&words->marked, VR_ACQUIRE);

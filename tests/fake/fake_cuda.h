@@ -18,6 +18,7 @@
  *   FAKE_CUDA_AHEAD=BYTES   taken ahead: free memory falls once more than that is in use (0)
  *   FAKE_CUDA_MEMINFO=PATH  where the machine's /proc/meminfo is written
  *   FAKE_CUDA_VERSION=N     what cuDriverGetVersion tells (13000)
+ *   FAKE_CUDA_FABRIC=0|1    memory has fabric handles, which processes of one machine import (0)
  *   FAKE_CUDA_VMM=0|1, FAKE_CUDA_MEMORY_OPS=0|1, FAKE_CUDA_MAJOR, _MINOR, _UNIFIED: attributes
  *   FAKE_CUDA_FUNCTIONS=0|1 streams call functions of the host (1)
  *   FAKE_CUDA_DELAY=US      the engine rests that long before each operation (0)

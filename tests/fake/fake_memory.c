@@ -9,6 +9,7 @@
 #include "fake/fake_state.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,7 @@ struct physical {
     uint64_t bytes, offset; /* in the device's file, or in its own */
     int file;               /* of memory that other processes import, + 1; 0: none */
     bool imported;          /* takes no memory of the device */
+    bool fabric;            /* has a fabric handle, too */
     bool mapped;
 };
 
@@ -474,7 +476,9 @@ vr_cu_result fake_cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct v
     FAKE_ENTER(cuMemCreate, FAKE_NEEDS_CONTEXT);
     struct fake_device *device = &fake.devices[prop->location.id];
     if (!granular(bytes) || flags || prop->type != VR_CU_ALLOCATION_PINNED ||
-        (prop->requested_handle_types & ~VR_CU_HANDLE_DESCRIPTOR) ||
+        (prop->requested_handle_types &
+         ~(VR_CU_HANDLE_DESCRIPTOR |
+           (fake_attribute(VR_CU_ATTRIBUTE_FABRIC) > 0 ? VR_CU_HANDLE_FABRIC : 0))) ||
         prop->location.type != VR_CU_LOCATION_DEVICE) {
         return fake_leave(VR_CU_INVALID_VALUE);
     }
@@ -492,6 +496,7 @@ vr_cu_result fake_cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct v
         free(physical);
         return fake_leave(VR_CU_OUT_OF_MEMORY);
     }
+    physical->fabric = prop->requested_handle_types & VR_CU_HANDLE_FABRIC;
     *handle = physical_add(physical, device, bytes);
     return fake_leave(VR_CU_SUCCESS);
 }
@@ -517,10 +522,20 @@ static void physical_end(struct physical *physical) {
     free(physical);
 }
 
+/* The fabric of one machine: a process and its descriptor, for who may look at that. */
+static void fabric_name(char name[64], const struct physical *physical) {
+    memset(name, 0, 64);
+    snprintf(name, 64, "/proc/%d/fd/%d", (int)getpid(), physical->file - 1);
+}
+
 vr_cu_result fake_cuMemExportToShareableHandle(void *shareable, vr_cu_memory handle, int type,
                                                unsigned long long flags) {
     FAKE_ENTER(cuMemExportToShareableHandle, FAKE_NEEDS_CONTEXT);
     const struct physical *physical = *physical_at(handle);
+    if (physical && physical->fabric && type == VR_CU_HANDLE_FABRIC && !flags) {
+        fabric_name(shareable, physical);
+        return fake_leave(VR_CU_SUCCESS);
+    }
     if (!physical || !physical->file || type != VR_CU_HANDLE_DESCRIPTOR || flags) {
         return fake_leave(VR_CU_INVALID_VALUE);
     }
@@ -538,29 +553,44 @@ vr_cu_result fake_cuMemExportToShareableHandle(void *shareable, vr_cu_memory han
     return VR_CU_SUCCESS;
 }
 
-/* The driver keeps a reference of its own: the descriptor stays the caller's. */
-vr_cu_result fake_cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int type) {
-    FAKE_ENTER(cuMemImportFromShareableHandle, FAKE_NEEDS_CONTEXT);
+/* Memory behind a file, which is the driver's from now on. */
+static vr_cu_result file_import(vr_cu_memory *handle, int file) {
     struct stat about;
-    int given = (int)(intptr_t)shareable;
-    if (type != VR_CU_HANDLE_DESCRIPTOR || fstat(given, &about) != 0 || about.st_size <= 0 ||
-        !granular((uint64_t)about.st_size)) {
-        return fake_leave(VR_CU_INVALID_VALUE);
+    if (fstat(file, &about) != 0 || about.st_size <= 0 || !granular((uint64_t)about.st_size)) {
+        close(file);
+        return VR_CU_INVALID_VALUE;
     }
-    if (fake_thread.lie == FAKE_CUDA_NULL) {
+    struct physical *physical =
+        fake_thread.lie == FAKE_CUDA_NULL ? NULL : calloc(1, sizeof *physical);
+    if (!physical) {
+        close(file);
         *handle = 0;
-        return fake_leave(VR_CU_SUCCESS);
-    }
-    struct physical *physical = calloc(1, sizeof *physical);
-    int file = physical ? fcntl(given, F_DUPFD_CLOEXEC, 0) : -1;
-    if (file < 0) {
-        free(physical);
-        return fake_leave(VR_CU_OPERATING_SYSTEM);
+        return fake_thread.lie == FAKE_CUDA_NULL ? VR_CU_SUCCESS : VR_CU_OPERATING_SYSTEM;
     }
     physical->file = file + 1;
     physical->imported = true;
     *handle = physical_add(physical, fake_current_device(), (uint64_t)about.st_size);
-    return fake_leave(VR_CU_SUCCESS);
+    return VR_CU_SUCCESS;
+}
+
+/* The driver keeps a reference of its own: the descriptor stays the caller's. */
+vr_cu_result fake_cuMemImportFromShareableHandle(vr_cu_memory *handle, void *shareable, int type) {
+    FAKE_ENTER(cuMemImportFromShareableHandle, FAKE_NEEDS_CONTEXT);
+    bool fabric = type == VR_CU_HANDLE_FABRIC && fake_attribute(VR_CU_ATTRIBUTE_FABRIC) > 0;
+    char name[64] = "";
+    if (fabric) {
+        memcpy(name, shareable, sizeof name - 1);
+    } else if (type != VR_CU_HANDLE_DESCRIPTOR || fcntl((int)(intptr_t)shareable, F_GETFD) < 0) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    bool named = strncmp(name, "/proc/", 6) == 0;
+    int file = !fabric ? fcntl((int)(intptr_t)shareable, F_DUPFD_CLOEXEC, 0)
+               : named ? open(name, O_RDWR | O_CLOEXEC)
+                       : -1;
+    if (file < 0) {
+        return fake_leave(fabric ? VR_CU_INVALID_VALUE : VR_CU_OPERATING_SYSTEM);
+    }
+    return fake_leave(file_import(handle, file));
 }
 
 vr_cu_result fake_cuMemRelease(vr_cu_memory handle) {

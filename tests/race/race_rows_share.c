@@ -49,3 +49,13 @@ ROW(vram_share_publish, SHARE, ROW_INVALID) {
 ROW(vram_share_open_name, SHARE, ROW_INVALID) {
     return vram_share_open_name(w->device, w->share_name, &where, &w->made.share);
 }
+
+ROW(vram_share_fabric_get, SHARE, ROW_INVALID) {
+    vram_share_fabric fabric;
+    return vram_share_fabric_get(w->share, &fabric);
+}
+
+ROW(vram_share_fabric_open, SHARE, 0) {
+    vram_share_fabric fabric = {{0}};
+    return vram_share_fabric_open(w->device, &fabric, &where, &w->made.share);
+}

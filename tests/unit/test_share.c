@@ -705,6 +705,7 @@ static void null_is_refused(void **state) {
     vram_share *share;
     vram_share_token token = {{0}};
     vram_share_part part;
+    vram_share_fabric fabric = {{0}};
     uint64_t value;
     share_device_open(&world);
     assert_int_equal(vram_share_token_get(NULL, &token), VRAM_ERR_INVALID);
@@ -719,6 +720,10 @@ static void null_is_refused(void **state) {
     assert_int_equal(vram_share_mark(NULL, world.queue, &value), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_wait(NULL, 1, 0), VRAM_ERR_INVALID);
     assert_int_equal(vram_share_publish(NULL, "x", NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_fabric_get(NULL, &fabric), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_fabric_open(NULL, &fabric, NULL, &share), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_fabric_open(world.device, NULL, NULL, &share), VRAM_ERR_INVALID);
+    assert_int_equal(vram_share_fabric_open(world.device, &fabric, NULL, NULL), VRAM_ERR_INVALID);
     share_world_close(&world);
 }
 

@@ -97,7 +97,8 @@ enum vr_cu_attribute {
     VR_CU_ATTRIBUTE_MEMORY_OPS_V1 = 93, /* 64-bit stream memory operations, drivers before 11.7 */
     VR_CU_ATTRIBUTE_VMM = 102,
     VR_CU_ATTRIBUTE_DESCRIPTORS = 103, /* memory can be exported as a file descriptor */
-    VR_CU_ATTRIBUTE_MEMORY_OPS = 122   /* the same, since 11.7 */
+    VR_CU_ATTRIBUTE_MEMORY_OPS = 122,  /* 64-bit stream memory operations, since 11.7 */
+    VR_CU_ATTRIBUTE_FABRIC = 128       /* memory can be exported as a fabric handle */
 };
 
 enum vr_cu_capture_status {
@@ -127,6 +128,7 @@ enum {
     VR_CU_LOCATION_HOST = 2,
     VR_CU_MANAGED_GLOBAL = 1,    /* any stream on any device may use it */
     VR_CU_HANDLE_DESCRIPTOR = 1, /* a handle that is exported as a POSIX file descriptor */
+    VR_CU_HANDLE_FABRIC = 8,     /* the same as a CUmemFabricHandle, 64 bytes */
     VR_CU_ACCESS_READ = 1,
     VR_CU_ACCESS_READWRITE = 3,
     VR_CU_HOST_PORTABLE = 1,

@@ -51,6 +51,7 @@ enum vr_cuda_query {
     VR_CUDA_QUERY_MEMORY_OPS_EARLIER,
     VR_CUDA_QUERY_VMM,
     VR_CUDA_QUERY_DESCRIPTORS, /* exportable memory */
+    VR_CUDA_QUERY_FABRIC,      /* the same to other machines */
     VR_CUDA_QUERY_MANAGED,
     VR_CUDA_QUERY_CONCURRENT_MANAGED,
     VR_CUDA_QUERY_COUNT
@@ -290,6 +291,9 @@ extern const struct vr_queue_ops vr_cuda_queue_ops;
 extern const struct vr_pinned_ops vr_cuda_pinned_ops;
 extern const struct vr_vmm_ops vr_cuda_vmm_ops;
 extern const struct vr_share_ops vr_cuda_share_ops;
+/* Whether it can be named in a fabric of machines, too. */
+bool vr_cuda_has_fabric(const struct vr_cuda_device *cuda);
+extern const struct vr_fabric_ops vr_cuda_fabric_ops;
 /* Whether this driver exports memory of the device; cuda_share.c. */
 bool vr_cuda_can_share(const struct vr_cuda_device *cuda, uint32_t caps);
 /* Physical memory that can be exported as `handle_type`; 0: not at all; cuda_vmm.c. */

@@ -139,6 +139,7 @@ vram_status vr_cuda_device_open(struct vr_device *device) {
     uint32_t caps = device->info.caps;
     device->vmm = caps & VRAM_CAP_VMM ? &vr_cuda_vmm_ops : NULL;
     device->share = vr_cuda_can_share(cuda, caps) ? &vr_cuda_share_ops : NULL;
+    device->fabric = device->share && vr_cuda_has_fabric(cuda) ? &vr_cuda_fabric_ops : NULL;
     device->managed = caps & VRAM_CAP_MANAGED ? &vr_cuda_managed_ops : NULL;
     device->peer = caps & VRAM_CAP_PEERS ? &vr_cuda_peer_ops : NULL;
     device->kernel = caps & VRAM_CAP_KERNELS ? &vr_cuda_kernel_ops : NULL;

@@ -261,6 +261,7 @@ const struct vr_cuda_dialect vr_cuda_dialect = {
                 [VR_CUDA_QUERY_MEMORY_OPS_EARLIER] = VR_CU_ATTRIBUTE_MEMORY_OPS_V1,
                 [VR_CUDA_QUERY_VMM] = VR_CU_ATTRIBUTE_VMM,
                 [VR_CUDA_QUERY_DESCRIPTORS] = VR_CU_ATTRIBUTE_DESCRIPTORS,
+                [VR_CUDA_QUERY_FABRIC] = VR_CU_ATTRIBUTE_FABRIC,
                 [VR_CUDA_QUERY_MANAGED] = VR_CU_ATTRIBUTE_MANAGED,
                 [VR_CUDA_QUERY_CONCURRENT_MANAGED] = VR_CU_ATTRIBUTE_CONCURRENT_MANAGED},
     .architecture = "sm_%d%d",

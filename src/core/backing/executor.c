@@ -183,8 +183,10 @@ static vram_status step_create(struct vr_pool *pool, struct vr_step *step) {
     } else if (!pool->range) {
         status = segment_from_driver(pool, step);
     } else {
-        status = (vr_pool_is_shareable(pool) ? vr_share_create : vr_vmm_create)(
-            &pool->device->base, step->bytes, &step->piece->native);
+        vr_vmm_create_fn *create = pool->flags & VRAM_POOL_SHARE_FABRIC ? vr_fabric_create
+                                   : vr_pool_is_shareable(pool)         ? vr_share_create
+                                                                        : vr_vmm_create;
+        status = create(&pool->device->base, step->bytes, &step->piece->native);
     }
     if (status != VRAM_OK) {
         vr_budget_uncharge(pool, step->bytes);

@@ -56,9 +56,9 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
 }
 
 vram_status vr_pool_check_options(const struct vram_pool_options *options) {
-    if (options->flags &
-        ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS | VRAM_POOL_TRACKED |
-                    VRAM_POOL_POWER_OF_TWO | SHARE_FLAGS | VR_GUARD_MODES)) {
+    if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS |
+                                     VRAM_POOL_TRACKED | VRAM_POOL_POWER_OF_TWO | SHARE_FLAGS |
+                                     VRAM_POOL_SHARE_FABRIC | VR_GUARD_MODES)) {
         return vr_fail(VRAM_ERR_INVALID, "unknown flags: 0x%x", options->flags);
     }
     if (options->name && strnlen(options->name, VR_POOL_NAME_MAX) == VR_POOL_NAME_MAX) {
@@ -82,6 +82,12 @@ vram_status vr_pool_check_options(const struct vram_pool_options *options) {
         return vr_fail(VRAM_ERR_INVALID, "the provider is invalid: set size, alloc and free, and a "
                                          "granule of 0 or a power of two from 4096");
     }
+    if (options->flags & VRAM_POOL_SHARE_FABRIC &&
+        (options->flags & SHARE_FLAGS) != VRAM_POOL_SHAREABLE) {
+        return vr_fail(VRAM_ERR_INVALID,
+                       "VRAM_POOL_SHARE_FABRIC goes with VRAM_POOL_SHAREABLE, and not with "
+                       "VRAM_POOL_SHARE_GROUP, whose memory serves other blocks later");
+    }
     if (options->flags & SHARE_FLAGS && (provider || options->kind != VRAM_MEMORY_DEVICE)) {
         return vr_fail(VRAM_ERR_INVALID,
                        "a shareable pool has device memory: leave `provider` and `kind` at 0");
@@ -90,6 +96,10 @@ vram_status vr_pool_check_options(const struct vram_pool_options *options) {
 }
 
 static vram_status check_share(const struct vr_device_object *device, uint32_t flags) {
+    if (flags & VRAM_POOL_SHARE_FABRIC && device->base.share && !device->base.fabric) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "%s device %u has no fabric handles",
+                       device->base.info.backend, device->base.info.backend_index);
+    }
     if (!(flags & SHARE_FLAGS) || device->base.share) {
         return VRAM_OK;
     }

@@ -298,6 +298,7 @@ VRAM_POOL_TRACKED = 64
 VRAM_POOL_POWER_OF_TWO = 128
 VRAM_POOL_SHAREABLE = 256
 VRAM_POOL_SHARE_GROUP = 512
+VRAM_POOL_SHARE_FABRIC = 1024
 
 
 class vram_pool_options(Structure):
@@ -1545,6 +1546,7 @@ class vram_scope_info(Structure):
 VRAM_SHARE_TOKEN_BYTES = 64
 VRAM_SHARE_NAME_MAX = 128
 VRAM_SHARE_READERS = 16
+VRAM_SHARE_FABRIC_BYTES = 128
 
 
 class vram_share_token(Structure):
@@ -1586,6 +1588,12 @@ class vram_share_info(Structure):
         ("version", c_uint64),
         ("reader_count", c_uint32),
         ("readers", c_uint64 * 16),
+    ]
+
+
+class vram_share_fabric(Structure):
+    _fields_ = [
+        ("bytes", c_uint8 * 128),
     ]
 
 
@@ -2197,6 +2205,9 @@ FUNCTIONS = {
     "vram_share_close": (vram_status, [c_void_p]),
     "vram_share_parts_get": (vram_status, [c_void_p, c_uint32, c_uint32, POINTER(vram_share_part)]),
     "vram_share_info_get": (vram_status, [c_void_p, POINTER(vram_share_info)]),
+    "vram_share_fabric_get": (vram_status, [c_void_p, POINTER(vram_share_fabric)]),
+    "vram_share_fabric_open": (vram_status, [c_void_p, POINTER(vram_share_fabric), POINTER(vram_share_options),
+        POINTER(c_void_p)]),
     "vram_share_mark": (vram_status, [c_void_p, c_void_p, POINTER(c_uint64)]),
     "vram_share_wait": (vram_status, [c_void_p, c_uint64, c_uint64]),
     "vram_share_publish": (vram_status, [c_void_p, c_char_p, POINTER(c_uint64)]),

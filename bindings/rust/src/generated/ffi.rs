@@ -309,6 +309,7 @@ pub const VRAM_POOL_TRACKED: vram_pool_flag = 64;
 pub const VRAM_POOL_POWER_OF_TWO: vram_pool_flag = 128;
 pub const VRAM_POOL_SHAREABLE: vram_pool_flag = 256;
 pub const VRAM_POOL_SHARE_GROUP: vram_pool_flag = 512;
+pub const VRAM_POOL_SHARE_FABRIC: vram_pool_flag = 1024;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vram_pool_options {
@@ -1604,6 +1605,7 @@ pub struct vram_scope_info {
 pub const VRAM_SHARE_TOKEN_BYTES: c_int = 64;
 pub const VRAM_SHARE_NAME_MAX: c_int = 128;
 pub const VRAM_SHARE_READERS: c_int = 16;
+pub const VRAM_SHARE_FABRIC_BYTES: c_int = 128;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vram_share_token {
@@ -1640,6 +1642,11 @@ pub struct vram_share_info {
     pub version: u64,
     pub reader_count: u32,
     pub readers: [u64; 16],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vram_share_fabric {
+    pub bytes: [u8; 128],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -3367,6 +3374,16 @@ extern "C" {
         parts: *mut vram_share_part,
     ) -> vram_status;
     pub fn vram_share_info_get(share: *mut vram_share, info: *mut vram_share_info) -> vram_status;
+    pub fn vram_share_fabric_get(
+        share: *mut vram_share,
+        fabric: *mut vram_share_fabric,
+    ) -> vram_status;
+    pub fn vram_share_fabric_open(
+        device: *mut vram_device,
+        fabric: *const vram_share_fabric,
+        options: *const vram_share_options,
+        share: *mut *mut vram_share,
+    ) -> vram_status;
     pub fn vram_share_mark(
         share: *mut vram_share,
         queue: *mut vram_queue,

@@ -782,6 +782,7 @@ pub fn here() -> Vec<(&'static str, usize)> {
         reader_count,
         readers,
     );
+    layout!(rows, vram_share_fabric, bytes);
     layout!(rows, vram_share_name, name, version, token);
     layout!(rows, vram_sim_fault, size, call, nth, for_ever, code, lie);
     layout!(
@@ -1166,7 +1167,7 @@ pub fn here() -> Vec<(&'static str, usize)> {
     rows
 }
 
-pub static IN_C: [(&str, usize); 1368] = [
+pub static IN_C: [(&str, usize); 1370] = [
     ("vram_error", 272),
     ("vram_error.status", 0),
     ("vram_error.backend", 8),
@@ -2110,6 +2111,8 @@ pub static IN_C: [(&str, usize); 1368] = [
     ("vram_share_info.version", 32),
     ("vram_share_info.reader_count", 40),
     ("vram_share_info.readers", 48),
+    ("vram_share_fabric", 128),
+    ("vram_share_fabric.bytes", 0),
     ("vram_share_name", 200),
     ("vram_share_name.name", 0),
     ("vram_share_name.version", 128),
