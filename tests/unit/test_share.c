@@ -202,6 +202,38 @@ static void a_block_has_no_neighbour(void **state) {
     share_backend = "host";
 }
 
+/* Parts stay in the order of the call, whatever the order of their addresses. */
+static void blocks_are_exported_in_any_order(void **state) {
+    (void)state;
+    static const int order[] = {2, 0, 3, 1};
+    struct share_world world, other;
+    vram_addr blocks[4], given[4];
+    vram_share_part parts[4];
+    vram_share *share, *there;
+    vram_share_token token;
+    share_world_open(&world, VRAM_POOL_SHAREABLE);
+    share_device_open(&other);
+    for (uint32_t i = 0; i < 4; i++) {
+        blocks[i] = share_block(&world, 3 * MIB + i * 4096, FIRST + i);
+    }
+    for (int i = 0; i < 4; i++) {
+        given[i] = blocks[order[i]];
+    }
+    assert_ok(vram_share_export(given, 4, NULL, &share));
+    assert_ok(vram_share_token_get(share, &token));
+    assert_ok(vram_share_open(other.device, &token, NULL, &there));
+    assert_ok(vram_share_parts_get(there, 0, 4, parts));
+    for (int i = 0; i < 4; i++) {
+        uint64_t bytes = 3 * MIB + (uint64_t)order[i] * 4096;
+        assert_int_equal(parts[i].bytes, bytes);
+        assert_int_equal(share_count(&other, parts[i].addr, bytes, FIRST + (uint32_t)order[i]),
+                         bytes / 4);
+    }
+    assert_ok(vram_share_close(there));
+    share_world_close(&other);
+    share_world_close(&world);
+}
+
 static void small_blocks_travel_in_groups(void **state) {
     (void)state;
     enum { COUNT = 3000 };
@@ -398,6 +430,7 @@ static void memory_outlives_a_killed_owner(void **state) {
         assert_ok(vram_share_info_get(share, &info));
         assert_false(info.alive);
         assert_int_equal(vram_share_open(world.device, &token, NULL, &again), VRAM_ERR_STALE);
+        assert_non_null(strstr(vram_error_get()->text, "VRAM_SHARE_DIR")); /* what else it may be */
         assert_ok(vram_share_close(share));
         share_world_close(&world);
     }
@@ -751,6 +784,7 @@ int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
         TEST(contents_are_equal_both_ways),
         TEST(a_block_has_no_neighbour),
+        TEST(blocks_are_exported_in_any_order),
         TEST(small_blocks_travel_in_groups),
         TEST(what_cannot_be_exported_is_refused),
         TEST(pools_that_cannot_share_say_so),

@@ -226,7 +226,8 @@ static void readers_are_reported(void **state) {
     share_world_close(&stage.world);
 }
 
-/* A file or folder that somebody planted beside the names hides none of them. */
+/* A file or folder that somebody planted beside the names hides none of them, and looking past it is
+   no error. */
 static void planted_files_hide_no_name(void **state) {
     (void)state;
     char path[64], large[2000];
@@ -243,8 +244,12 @@ static void planted_files_hide_no_name(void **state) {
     close(file);
     snprintf(path, sizeof path, "%s/vram-n-folder", share_dir);
     assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(vram_share_publish(stage.share, "", NULL), VRAM_ERR_INVALID);
+    vram_error before = *vram_error_get();
     assert_ok(vram_share_list(NULL, names, &count));
     assert_int_equal(count, 1);
+    assert_int_equal(vram_error_get()->status, before.status);
+    assert_string_equal(vram_error_get()->text, before.text);
     assert_string_equal(names[0].name, "weights");
     rmdir(path);
     stage_close(&stage);
