@@ -155,6 +155,34 @@ static void labels_are_bounded(void **state) {
     rig_end_clean(&rig);
 }
 
+/* More tags than become labels, in use by different amounts: the largest do, each with its own. */
+static void the_largest_tags_are_named(void **state) {
+    (void)state;
+    enum { TAGS = VRAM_LIVE_PAGE_TAGS + 6 };
+    struct rig rig = rig_make("sim", "memory=256M,granule=64K");
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    vram_addr blocks[TAGS];
+    char tag[32];
+    for (int i = 0; i < TAGS; i++) {
+        int size = i * 13 % TAGS; /* neither in rising nor in falling order */
+        vram_alloc_options options = {.size = sizeof options, .tag = tag};
+        snprintf(tag, sizeof tag, "t%d", size);
+        assert_ok(vram_alloc_with(pool, (size + 1) * 4 * KIB, rig.queue, &options, &blocks[i]));
+    }
+    const char *text = metrics_of(rig.context, VRAM_METRICS_PROMETHEUS);
+    const char *family = strstr(text, "\nvram_tag_used_bytes{");
+    assert_non_null(family);
+    for (int size = 0; size < TAGS; size++) {
+        char line[64];
+        snprintf(line, sizeof line, ",tag=\"t%d\"} %llu\n", size, (size + 1) * 4ull * 1024);
+        assert_int_equal(strstr(family, line) != NULL, size >= TAGS - VRAM_LIVE_PAGE_TAGS);
+    }
+    for (int i = 0; i < TAGS; i++) {
+        assert_ok(vram_free(blocks[i], rig.queue));
+    }
+    rig_end_clean(&rig);
+}
+
 static void bad_calls_are_refused(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);
@@ -218,6 +246,7 @@ int main(void) {
         HERE(both_forms_have_the_same_samples),
         HERE(names_are_escaped_and_told_apart),
         HERE(labels_are_bounded),
+        HERE(the_largest_tags_are_named),
         HERE(bad_calls_are_refused),
         HERE(pages_are_checked),
     };

@@ -79,6 +79,33 @@ static const char *write_report(const vram_oom_report *report, vram_report_forma
     return written.text;
 }
 
+static void expect_numbers(const char *document, const vram_oom_report *report) {
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"queue", (uintptr_t)report->queue},        {"asked_bytes", report->asked_bytes},
+        {"needed_bytes", report->needed_bytes},     {"alignment_bytes", report->alignment},
+        {"process_bytes", report->process_bytes},   {"reserved_bytes", report->reserved_bytes},
+        {"live_bytes", report->live_bytes},         {"rounding_bytes", report->rounding_bytes},
+        {"cached_bytes", report->cached_bytes},     {"unused_bytes", report->unused_bytes},
+        {"largest_bytes", report->largest_bytes},   {"elsewhere_bytes", report->elsewhere_bytes},
+        {"spare_bytes", report->spare_bytes},       {"lost_bytes", report->lost_bytes},
+        {"pending_bytes", report->pending_bytes},   {"pinned_bytes", report->pinned_bytes},
+        {"asleep_bytes", report->asleep_bytes},     {"fallback_bytes", report->fallback_bytes},
+        {"stranded_bytes", report->stranded_bytes}, {"address_bytes", report->address_bytes},
+        {"longest_bytes", report->longest_bytes},   {"shared_bytes", report->shared_bytes},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char wanted[80];
+        snprintf(wanted, sizeof wanted, "\"%s\": %llu", numbers[i].name,
+                 (unsigned long long)numbers[i].value);
+        if (!strstr(document, wanted)) {
+            fail_msg("no %s in %s", wanted, document);
+        }
+    }
+}
+
 /* The report of a planted exhaustion names its cause first, and its text is the one in the file. */
 static void expect_report(vram_pool *pool, vram_oom_cause cause) {
     char first[64];
@@ -94,6 +121,7 @@ static void expect_report(vram_pool *pool, vram_oom_cause cause) {
     const char *document = write_report(&report, VRAM_REPORT_JSON);
     assert_true(json_check(document, strlen(document)));
     give_document(vram_oom_cause_name(cause), document);
+    expect_numbers(document, &report);
     snprintf(first, sizeof first, "\"cause\": \"%s\"", vram_oom_cause_name(cause));
     assert_non_null(strstr(document, first));
 }
