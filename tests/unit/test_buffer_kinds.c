@@ -281,6 +281,7 @@ static void a_mapping_goes_the_ways_it_says(void **state) {
         assert_ok(vram_buffer_unmap(buffer));
         assert_false(info_of(buffer).mapped);
         assert_int_equal(vram_buffer_unmap(buffer), VRAM_ERR_INVALID);
+        assert_non_null(strstr(vram_error_get()->text, "not mapped"));
         expect_all(buffer, 5, rig.queue);
         for (int queue = 0; queue < 2; queue++) {
             assert_ok(vram_buffer_map(buffer, 1000, 2000, VRAM_MAP_READ | VRAM_MAP_WRITE,

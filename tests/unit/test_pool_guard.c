@@ -287,6 +287,25 @@ static void late_writes_are_found(void **state) {
     }
 }
 
+/* So is one that a trim empties the quarantine of. */
+static void late_writes_are_found_by_a_trim(void **state) {
+    vram_addr addr;
+    int messages = 0;
+    (void)state;
+    vram_log_set(count_messages, &messages, VRAM_LOG_ERROR);
+    struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 600 * KIB);
+    assert_ok(vram_alloc(rig.pool, 500 * KIB, rig.queue, &addr));
+    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_queue_fill(rig.other, addr + 7, 0x33, 1, 2));
+    assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(vram_pool_trim(rig.pool, NULL, NULL), VRAM_ERR_CORRUPT);
+    assert_non_null(strstr(vram_error_get()->text, "after it was freed: byte 7 is 0x33"));
+    assert_int_equal(messages, 1);
+    assert_int_equal(stats_of(rig.pool).quarantine_bytes, 0);
+    assert_ok(vram_pool_trim(rig.pool, NULL, NULL)); /* it is told once */
+    rig_end(&rig, true);
+}
+
 /* Also when the pool ends with them in quarantine. */
 static void late_writes_are_found_at_the_end(void **state) {
     vram_addr addr;
@@ -655,6 +674,7 @@ int main(void) {
         cmocka_unit_test_teardown(no_look_is_lost_in_silence, nothing_left),
         cmocka_unit_test_teardown(poison_is_where_it_should_be, nothing_left),
         cmocka_unit_test_teardown(late_writes_are_found, nothing_left),
+        cmocka_unit_test_teardown(late_writes_are_found_by_a_trim, nothing_left),
         cmocka_unit_test_teardown(late_writes_are_found_at_the_end, nothing_left),
         cmocka_unit_test_teardown(quarantine_gives_way, nothing_left),
         cmocka_unit_test_teardown(other_users_are_waited_for, nothing_left),

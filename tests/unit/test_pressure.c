@@ -355,6 +355,7 @@ static void bad_thresholds_are_refused(void **state) {
     } bad[] = {{NAN, 0.9, 0.05}, {0.7, NAN, 0.05},  {0.7, 0.9, NAN},
                {0.9, 0.7, 0.05}, {-0.1, 0.9, 0.05}, {0.7, 1.01, 0.05},
                {0.7, 0.9, 0.7},  {0.7, 0.9, -0.01}, {INFINITY, INFINITY, 0.05}};
+    static const bool is_hysteresis[] = {[2] = true, [6] = true, [7] = true, [8] = false};
     (void)state;
     struct rig rig = rig_told();
     vram_pool *pool = pool_of(&rig, NULL);
@@ -373,6 +374,8 @@ static void bad_thresholds_are_refused(void **state) {
         assert_int_equal(vram_pool_watch_begin(pool, &options, &watch), VRAM_ERR_INVALID);
         assert_int_equal(vram_device_watch_begin(rig.device, &options, &watch), VRAM_ERR_INVALID);
         assert_null(watch);
+        assert_int_equal(strstr(vram_error_get()->text, "thresholds are invalid") == NULL,
+                         is_hysteresis[i]); /* the text names the right one */
         if (i == 1 || i == 2 || i == 5 || i == 7 || i == 8) {
             assert_int_equal(vram_pool_response_set(pool, &response), VRAM_ERR_INVALID);
             assert_int_equal(vram_pool_create(rig.device, &wanted, &none), VRAM_ERR_INVALID);

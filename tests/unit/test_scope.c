@@ -168,6 +168,8 @@ static void scopes_in_scopes(void **state) {
     assert_int_equal(vram_scope_end(middle), VRAM_ERR_STALE);
     assert_int_equal(vram_scope_end(inner), VRAM_ERR_STALE);
     assert_int_equal(vram_scope_alloc(inner, 1, NULL, &addr), VRAM_ERR_STALE);
+    vram_scope_info info = {.size = sizeof info};
+    assert_int_equal(vram_scope_info_get(inner, &info), VRAM_ERR_STALE);
     rig_end_clean(&rig);
 }
 
