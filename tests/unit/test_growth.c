@@ -391,9 +391,11 @@ static void what_has_moved_has_room(void **state) {
         assert_ok(vram_buffer_growth_set(buffers[i], &growth));
         walls[wall++] = buffer_of(pool, 3 * MIB, rig.queue);
     }
+    vram_error_clear();
     for (uint64_t mib = 5; mib <= 80; mib *= 2) {
         for (int i = 0; i < 4; i++) {
             assert_ok(vram_buffer_resize(buffers[i], mib * MIB, rig.queue));
+            assert_int_equal(vram_error_get()->status, VRAM_OK); /* a move is no failure */
             walls[wall++] = buffer_of(pool, 3 * MIB, rig.queue);
         }
     }
@@ -763,6 +765,19 @@ static void damage_is_told_behind_a_move(void **state) {
     }
 }
 
+/* So is damage that only the end of a buffer finds. */
+static void damage_is_told_by_the_end(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,granule=64K,lag=3");
+    vram_pool *pool = pool_make(&rig, VRAM_POOL_RED_ZONES);
+    vram_buffer *buffer = buffer_of(pool, 64 * KIB, rig.queue);
+    assert_ok(vram_queue_fill(rig.queue, info_of(buffer).addr + 64 * KIB + 1, 0x11, 1, 1));
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    assert_int_equal(vram_buffer_destroy(buffer), VRAM_ERR_CORRUPT);
+    assert_non_null(strstr(vram_error_get()->text, "behind its end"));
+    rig_end_clean(&rig);
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, start, nothing_left)
     const struct CMUnitTest tests[] = {
@@ -785,6 +800,7 @@ int main(void) {
         TEST(host_memory_fails_at_every_step),
         TEST(a_lying_driver_leaves_the_buffer),
         TEST(damage_is_told_behind_a_move),
+        TEST(damage_is_told_by_the_end),
         TEST(one_resize_at_a_time),
         TEST(bad_input_is_refused),
     };
