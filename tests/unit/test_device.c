@@ -223,6 +223,29 @@ static void mapping_is_all_or_nothing(void **state) {
 }
 
 /* The driver fails and then will not even undo: what is stuck can be unmapped later. */
+/* Neighbours may be mapped in any order; a place that is taken, and another device's handle, are
+   refused, and nothing has changed then. */
+static void mappings_may_touch_but_not_meet(void **state) {
+    vram_addr base;
+    vram_physical *handles[HANDLES], *foreign;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,granule=2M,devices=2");
+    vram_device *second;
+    assert_int_equal(vram_device_open(rig.context, 1, &second), VRAM_OK);
+    make_handles(&rig, &base, handles);
+    assert_int_equal(vram_physical_create(second, 2 * MIB, &foreign), VRAM_OK);
+    assert_int_equal(vram_range_map(rig.device, base + 4 * MIB, &handles[0], 1), VRAM_OK);
+    assert_int_equal(vram_range_map(rig.device, base + 2 * MIB, &handles[1], 2), VRAM_ERR_BUSY);
+    assert_int_equal(vram_range_map(rig.device, base + 2 * MIB, &handles[1], 1), VRAM_OK);
+    assert_int_equal(vram_range_map(rig.device, base + 6 * MIB, &handles[2], 1), VRAM_OK);
+    assert_int_equal(vram_range_map(rig.device, base + 8 * MIB, &foreign, 1), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "another device"));
+    assert_int_equal(vram_range_unmap(rig.device, base + 2 * MIB, 6 * MIB), VRAM_OK);
+    assert_int_equal(vram_physical_destroy(foreign), VRAM_OK);
+    vram_device_close(second);
+    rig_end_clean(&rig);
+}
+
 static void what_is_stuck_can_be_unmapped_later(void **state) {
     vram_addr base;
     vram_physical *handles[HANDLES];
@@ -287,6 +310,22 @@ static void a_lost_device_lets_go_of_everything(void **state) {
     vram_queue_destroy(rig.queue);
     assert_int_equal(vram_point_poll(point), VRAM_OK); /* nothing of it will ever run again */
     rig_end_clean(&rig);
+}
+
+/* Calls about a simulation need one, and a kernel needs a format that there is. */
+static void what_is_not_there_is_refused(void **state) {
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    vram_kernel_source source = {.size = sizeof source,
+                                 .format = (vram_kernel_format)(VRAM_KERNEL_METAL + 1),
+                                 .code = "x",
+                                 .entry = "x"};
+    vram_kernel *kernel = NULL;
+    assert_int_not_equal(vram_sim_clock_advance(rig.context, 1), VRAM_OK);
+    assert_int_equal(vram_kernel_create(rig.device, &source, &kernel), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "not a kernel format"));
+    assert_null(kernel);
+    vram_context_destroy(rig.context);
 }
 
 /* --------------------------------------------------------- unfinished queues */
@@ -479,9 +518,11 @@ int main(void) {
         cmocka_unit_test_teardown(lies_are_found_out, nothing_left),
         cmocka_unit_test_teardown(handles_given_twice_are_found_out, nothing_left),
         cmocka_unit_test_teardown(mapping_is_all_or_nothing, nothing_left),
+        cmocka_unit_test_teardown(mappings_may_touch_but_not_meet, nothing_left),
         cmocka_unit_test_teardown(what_is_stuck_can_be_unmapped_later, nothing_left),
         cmocka_unit_test_teardown(unmapping_half_way_keeps_the_rest, nothing_left),
         cmocka_unit_test_teardown(a_lost_device_lets_go_of_everything, nothing_left),
+        cmocka_unit_test_teardown(what_is_not_there_is_refused, nothing_left),
         cmocka_unit_test_teardown(an_unfinished_queue_is_kept_aside, nothing_left),
         cmocka_unit_test_teardown(adopted_queues_are_ended_not_destroyed, nothing_left),
         cmocka_unit_test_teardown(a_wait_outlives_the_other_device, nothing_left),
