@@ -419,6 +419,40 @@ static void bad_input(void **state) {
     rig_end_clean(&rig);
 }
 
+/* What does not change with the time is in the page of one ended transfer. */
+static void expect_numbers(const char *text, const vram_transfer_stats *stats) {
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"started", stats->started},
+        {"operations", stats->operations},
+        {"failures", stats->failures},
+        {"bytes", stats->bytes},
+        {"busy_ns", stats->busy_ns},
+        {"waited_ns", stats->waited_ns},
+        {"stalls", stats->stalls},
+        {"stall_ns", stats->stall_ns},
+        {"latency_ns", stats->latency_ns},
+        {"min_latency_ns", stats->min_latency_ns},
+        {"max_latency_ns", stats->max_latency_ns},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char wanted[80];
+        snprintf(wanted, sizeof wanted, "\"%s\": %llu", numbers[i].name,
+                 (unsigned long long)numbers[i].value);
+        if (!strstr(text, wanted)) {
+            fail_msg("no %s in %s", wanted, text);
+        }
+    }
+    for (int i = 0; i < VRAM_TRANSFER_BUCKETS; i++) {
+        char wanted[80];
+        snprintf(wanted, sizeof wanted, "\"below_ns\": %llu,", 2ull << i);
+        assert_int_equal(strstr(text, wanted) != NULL,
+                         stats->histogram[i] && i < VRAM_TRANSFER_BUCKETS - 1);
+    }
+}
+
 static void as_report(void **state) {
     static struct report_text page;
     struct vr_transfer_count count;
@@ -439,6 +473,10 @@ static void as_report(void **state) {
                                       "\"route\": \"dma_polling\""));
     assert_non_null(strstr(page.text, "\"direction\": \"any\",\n      \"route\": \"any\""));
     assert_null(strstr(page.text, "to_device"));
+    vram_transfer_stats stats = {.size = sizeof stats};
+    assert_ok(
+        vram_transfer_stats_get(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &stats));
+    expect_numbers(page.text, &stats);
     page.bytes = 0;
     assert_ok(vram_transfer_stats_write(rig.device, VRAM_REPORT_TEXT, report_text_take, &page));
     assert_non_null(
