@@ -3,6 +3,7 @@
  * test_batch.c: buffers that come together or not at all, lie side by side, and go together. Item
  * 24 of the acceptance list.
  */
+#include "mem/owned_list.h"
 #include "unit/mem_world.h"
 #include "unit/pool_flags.h"
 #include "vram/batch.h"
@@ -640,6 +641,28 @@ static void bad_input(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Room for many is there at once, however little the list had. */
+static void lists_have_the_room_that_was_asked_for(void **state) {
+    struct vr_owned_list owned = {0};
+    struct vr_owned item = {.kind = VR_OWNED_BLOCK};
+    (void)state;
+    for (size_t more = 1; more <= 1000; more = more * 5 + 1) {
+        assert_ok(vr_owned_list_reserve(&owned, more));
+        assert_true(owned.capacity - owned.count >= more);
+        const struct vr_owned *items = owned.items;
+        for (size_t i = 0; i < more; i++, item.number++) {
+            assert_ok(vr_owned_list_add(&owned, &item));
+        }
+        assert_ptr_equal(owned.items, items);
+    }
+    while (item.number-- > 0) {
+        struct vr_owned last = {0};
+        assert_true(vr_owned_list_pop(&owned, &last));
+        assert_int_equal(last.number, item.number);
+    }
+    vr_owned_list_free(&owned);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(acceptance_24_all_lie_and_go_together, start, nothing_left),
@@ -647,6 +670,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(mixed_kinds, start, nothing_left),
         cmocka_unit_test_setup_teardown(blocks_of_their_own, start, nothing_left),
         cmocka_unit_test_setup_teardown(uses_by_other_queues, start, nothing_left),
+        cmocka_unit_test_setup_teardown(lists_have_the_room_that_was_asked_for, start,
+                                        nothing_left),
         cmocka_unit_test_setup_teardown(early_ends, start, nothing_left),
         cmocka_unit_test_setup_teardown(growing_out_of_the_block, start, nothing_left),
         cmocka_unit_test_setup_teardown(acceptance_24_buffers_of_another_context_are_refused, start,
